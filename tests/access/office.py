@@ -143,7 +143,7 @@ class Office:
 
 
 def press(
-    subject: Subject, by: str = "ada", asked: RequestKind = RequestKind.STOP, at: str = "1.1", **given: object
+    subject: Subject, by: str = "ada", kind: RequestKind = RequestKind.STOP, at: str = "1.1", **given: object
 ) -> ButtonClick:
     values: dict[str, object] = {
         "key": f"slack/T0/C0GPU/1.0/{at}/{user_id(by)}",
@@ -151,7 +151,7 @@ def press(
         "channel": "C0GPU",
         "message_ts": "1.0",
         "thread_ts": "",
-        "asked": asked,
+        "kind": kind,
         "subject": subject,
         **given,
     }

@@ -140,7 +140,7 @@ def test_what_cannot_be_done_is_said_at_once(api: Api) -> None:
         ("stop", "4711", {}, OWNER, 404, "was ever seen"),
         ("stop", "gone", {}, ADMIN, 409, "gone is gone"),
         ("stop", "rested", {}, OWNER, 409, "rested is stopped already"),
-        ("stop", "trainer", other, OWNER, 409, "stopped or started anew"),
+        ("stop", "trainer", other, OWNER, 409, "stopped or started again"),
         ("claim", "trainer", {}, OWNER, 409, "yours already"),
         ("disown", "nobodys", {}, ADMIN, 409, "nobody's already"),
         ("keep", "trainer", {"hours": 0}, OWNER, 422, "body.hours"),
@@ -188,7 +188,7 @@ def test_a_revoked_token_stops_nothing_any_more(api: Api) -> None:
     assert api.post("stop", {}, replace(OWNER, token_id=made.id)).status_code == 202
     assert api.post("keep", {"hours": 4}).status_code == 202
     office.revoke(made.id, me)
-    assert [request.asked for request in api.open] == [RequestKind.KEEP]
+    assert [request.kind for request in api.open] == [RequestKind.KEEP]
     told = api.client(OWNER).get("/api/v1/requests/1").json()["request"]
     assert told["status"] == "refused"
     assert told["outcome"].endswith(f"with which this was asked, was revoked by {ADA}.")

@@ -40,7 +40,7 @@ def test_a_vm_is_asked_about_as_it_was_seen(fleet: Database, run: Run) -> None:
         assert (done.returncode, said in done.stdout) == (0, True), done.stderr
     with fleet.read() as connection:
         stored = [request for _, request in requests.open_requests(connection)]
-    assert [(each.asked.value, each.via, each.by) for each in stored] == [
+    assert [(each.kind.value, each.via, each.by) for each in stored] == [
         (verb, "cli", "ana@lab.example") for verb in ("stop", "keep", "disown")
     ]
     assert stored[1].hours == 6

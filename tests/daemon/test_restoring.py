@@ -122,7 +122,7 @@ def test_a_button_from_before_the_restore_does_nothing(sqlite_database: Database
         office.know("ada")
         _restored(sqlite_database, NOW)
         earlier = f"{int(NOW.timestamp()) - 60}.000100"
-        office.handler.click(press(subject, asked=RequestKind.STOP, message_ts=earlier))
+        office.handler.click(press(subject, kind=RequestKind.STOP, message_ts=earlier))
         assert office.open == []
         (said,) = office.ephemerals
         assert "older than the last restore" in said

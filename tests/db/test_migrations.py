@@ -168,7 +168,7 @@ def test_an_upgrade_closes_what_was_to_be_suspended(empty_database_url: str) -> 
     assert still_open == {"asked"}, "what Google accepted is settled by the ledger"
     assert len(over) == 2
     assert all(row.settled_at is not None for row in over)
-    assert {stored.request.asked for stored in asked.values()} == {RequestKind.STOP}
+    assert {stored.request.kind for stored in asked.values()} == {RequestKind.STOP}
     assert {key: stored.status for key, stored in asked.items()} == {"open": "refused", "done": "done"}
     assert "no longer suspends" in asked["open"].outcome
     assert asked["open"].settled_at is not None

@@ -86,7 +86,7 @@ class Place:
         return key
 
     def run(self, span: timedelta, outbox: Outbox | None = None, most: int = 20_000) -> timedelta:
-        """Delivers whenever there is something to do, for so long at most; how long that took."""
+        """Delivers whenever there is something to do, for meanwhile at most; how long that took."""
         outbox, began = outbox or self.outbox, self.clock.now()
         for _ in range(most):
             wait = outbox.deliver()
@@ -103,7 +103,7 @@ class Place:
 
     def facts(self, kind: str) -> list[str]:
         with self.database.read() as connection:
-            return [each.fact.text for each in facts.read(connection, kind=kind)]
+            return [fact.fact.text for fact in facts.read(connection, kind=kind)]
 
     def _composed(self, message: StoredMessage) -> Composed | Withdrawn:
         shown = self.state.get(message.key, "open")

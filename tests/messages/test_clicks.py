@@ -35,7 +35,7 @@ def test_an_owners_press_is_stored_and_wakes_the_guard(office: Office) -> None:
     """All that was pressed is in the request, a fact says who asked for what, and nothing is done yet."""
     subject, due_at = office.running(), NOW - timedelta(hours=1)
     office.know("ada")
-    office.handler.click(press(subject, asked=RequestKind.KEEP, hours=4, due_at=due_at))
+    office.handler.click(press(subject, kind=RequestKind.KEEP, hours=4, due_at=due_at))
     (stored,) = office.open
     expected = Request(
         "slack/T0/C0GPU/1.0/1.1/U0ADA", RequestKind.KEEP, subject, ADA, "U0ADA", "slack", NOW, hours=4, due_at=due_at
@@ -81,7 +81,7 @@ def test_who_may_press_what(office: Office, asked: RequestKind, whose: str) -> N
     assert {request.user_id for request in office.open} == {user_id(name) for name in may}
     assert len(office.ephemerals) == len(NAMES) - len(may)
     assert all("trainer-7" in text for text in office.ephemerals)
-    told = [each.fact for each in office.facts]
+    told = [fact.fact for fact in office.facts]
     assert {fact.actor for fact in told if fact.kind == "RequestRefused"} == {
         f"{name}@lab.example" for name in set(NAMES) - may
     }
@@ -117,7 +117,7 @@ def test_a_stranger_is_looked_up_after_the_answer(office: Office) -> None:
 
 
 def test_an_address_is_not_believed_for_ever(office: Office) -> None:
-    """An hour after somebody was looked up, Slack is asked for their address again."""
+    """An hour after someone was looked up, Slack is asked for their address again."""
     office.know("ada")
     subject = office.running()
     office.clock.advance(timedelta(hours=1))
@@ -158,7 +158,7 @@ def test_who_has_no_address_may_nothing(office: Office, known: Person | None) ->
     subject = office.running(owner="")
     office.slack.people = {} if known is None else {"U0ADA": known}
     for number, asked in enumerate(RequestKind):
-        office.handler.click(press(subject, asked=asked, at=f"{number}.1"))
+        office.handler.click(press(subject, kind=asked, at=f"{number}.1"))
     office.handler.close()
     assert office.open == []
     assert len(office.ephemerals) == len(RequestKind)
@@ -239,7 +239,7 @@ def test_what_is_over_is_told_and_not_asked(office: Office) -> None:
         "a-gone-one no longer exists, so there is nothing left to do.",
         "Costguard does not know this VM: the message is older than its database.",
     ]
-    assert {each.fact.kind for each in office.facts} == {"RequestRefused"}
+    assert {fact.fact.kind for fact in office.facts} == {"RequestRefused"}
 
 
 class Unwilling:

@@ -34,7 +34,7 @@ def test_list_shows_a_persons_own_vms(office: Office) -> None:
     assert isinstance(shown, ListContent)
     assert shown.title == "Your VMs: 1 running, 1 not running"
     assert office.listed == [running, resting]
-    assert [each[0].subject for each in shown.cards] == office.listed
+    assert [card[0].subject for card in shown.cards] == office.listed
 
 
 def test_long_list_counts_what_it_leaves_out(office: Office) -> None:

@@ -70,7 +70,7 @@ class Office:
             jobs.set_state(connection, JOB, state, reason, None, self.clock.now())
 
     def told(self) -> list[FakePost]:
-        """What stands in Slack once all is sent, after a second look by a guard that was started anew."""
+        """What stands in Slack once all is sent, after a second look by a guard that was started again."""
         for _ in range(2):
             NotificationWatch(self.database, self.clock, RULES, "#costs").intend()
         while (wait := self.outbox.deliver()) is not None:

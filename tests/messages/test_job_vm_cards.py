@@ -27,9 +27,9 @@ DAY = timedelta(days=1)
 ON_DISK = CheckpointPlan("/ckpt", "--from {checkpoint}")
 
 
-def card(database: Database, about: SubjectKind, name: str) -> VmCard:
+def card(database: Database, subject_kind: SubjectKind, name: str) -> VmCard:
     """Of a VM with the id 4799, stopped where the message is about its storage."""
-    at_rest = about is SubjectKind.REST
+    at_rest = subject_kind is SubjectKind.REST
     with database.write() as connection:
         rows.prices(connection, PRICES)
         vm = rows.instance(connection, name, gce_id="4799", status="stopped" if at_rest else "running")
@@ -37,7 +37,7 @@ def card(database: Database, about: SubjectKind, name: str) -> VmCard:
         rows.storage(connection, vm, NOW - DAY)
     with database.read() as connection:
         accrual = accrual_at(connection, NOW)
-        found = cards.card(connection, accrual, Rules({}), Subject(about, vm, life), NOW, "")
+        found = cards.card(connection, accrual, Rules({}), Subject(subject_kind, vm, life), NOW, "")
     assert found is not None
     return found
 
@@ -51,7 +51,7 @@ def running(database: Database, **given: Any) -> None:
 
 def stop_of(of: VmCard) -> str:
     (stop,) = (
-        each for each in cards.buttons(of, NOW, cards.zone_of(None, Rules({}))) if each.asked is RequestKind.STOP
+        button for button in cards.buttons(of, NOW, cards.zone_of(None, Rules({}))) if button.kind is RequestKind.STOP
     )
     return stop.effect
 

@@ -130,7 +130,7 @@ def test_a_later_stage_does_not_overtake_in_its_thread(database: Database) -> No
 
 
 def test_a_deleted_thread_is_begun_anew(database: Database) -> None:
-    """Somebody deleted the first message: the next one is a first message again, and the third replies to it."""
+    """Someone deleted the first message: the next one is a first message again, and the third replies to it."""
     place = Place(database)
     subject = place.subject()
     first = place.remind(subject, 0)
@@ -216,7 +216,7 @@ def test_who_is_not_known_to_slack_is_told_in_the_channel(database: Database) ->
 
 
 def test_limited_look_ups_do_not_keep_channels_waiting(database: Database) -> None:
-    """A message to somebody who must be looked up waits; one to a channel goes."""
+    """A message to someone who must be looked up waits; one to a channel goes."""
     place = Place(database)
     place.slack.limited["people"] = place.clock.now() + timedelta(seconds=30)
     place.intend("a", ADA.address)

@@ -1,4 +1,4 @@
-"""Who people are: named by passes, asked of Slack beside them."""
+"""Who people are: named by passes, asked of Slack next to them."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def test_what_is_asked_is_stored_once_and_shown_until_it_is_done(database: Datab
     told = client.post(f"{place}/stop", data=sent, headers={"HX-Request": "true"})
     assert "Asked to stop forgotten; the next pass carries it out." in told.text
     assert told.headers["HX-Trigger"] == "done"
-    assert [(each.asked.value, each.by, each.reason, each.via) for each in stored(database)] == [
+    assert [(each.kind.value, each.by, each.reason, each.via) for each in stored(database)] == [
         ("stop", BOB, "done for today", "page")
     ]
     assert woken == ["woken"]
@@ -167,7 +167,7 @@ def test_a_keep_says_for_how_long(
             "forgotten/stop",
             {**CSRF, "started_at": "2026-11-20T11:59:00+00:00"},
             409,
-            "started anew since",
+            "started again since",
         ),
         (Role.OPERATOR, "forgotten/stop", {**CSRF, "started_at": "yesterday"}, 422, "started_at is not a time"),
         (Role.ADMIN, "resting/stop", CSRF, 409, "is stopped already"),

@@ -1,4 +1,4 @@
-"""From when on somebody is asked about a VM."""
+"""From when on someone is asked about a VM."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_without_an_idle_rule_nobody_asks_about_idleness() -> None:
 
 
 def test_weak_evidence_is_due_and_not_firm() -> None:
-    """Somebody is asked by it; what may stop the VM waits for the limit."""
+    """Someone is asked by it; what may stop the VM waits for the limit."""
     early = due(idle(at("03:00"), weak=True), now=at("05:00"))
     assert (early.at, early.firm_at, early.is_weak) == (at("04:00"), DUE, True)
     assert not due(idle(at("03:00"), weak=True)).is_weak
@@ -72,7 +72,7 @@ def test_no_limit_is_never_due() -> None:
 @given(st.lists(st.integers(0, 200), max_size=4), st.integers(0, 60))
 def test_never_within_a_keep(hours: list[int], since: int) -> None:
     """The latest keep holds, firm or not, idle or not."""
-    keeps = tuple(keep(STARTED + each * HOUR) for each in hours)
+    keeps = tuple(keep(STARTED + hour * HOUR) for hour in hours)
     found = due(idle(STARTED + since * HOUR), *keeps)
     assert found.firm_at is not None
     assert all(one.until <= found.at <= found.firm_at for one in keeps)

@@ -65,7 +65,7 @@ def test_an_admin_keeps_it_once_more() -> None:
 
 
 def test_without_admins_the_refusal_says_so() -> None:
-    """Nobody is sent to look for somebody who does not exist."""
+    """Nobody is sent to look for someone who does not exist."""
     found = kept_until(asked(RequestKind.KEEP, hours=4), zone_of(""), DUE, RULE, [keep(DUE)] * 3, False, NOW)
     assert found == "It was kept 3 times already; only an admin could do it again, and [access] names none."
 

@@ -75,7 +75,7 @@ def test_each_address_gives_its_oldest(database: Database) -> None:
         for n in range(30):
             _intend(connection, f"m{n:02}")
         _intend(connection, "other", "#other")
-        assert [each.key for each in message_rows.waiting(connection, NOW, 2)] == ["m00", "m01", "other"]
+        assert [row.key for row in message_rows.waiting(connection, NOW, 2)] == ["m00", "m01", "other"]
 
 
 def test_a_message_waits_for_those_before_it_in_its_thread(database: Database) -> None:
@@ -85,9 +85,9 @@ def test_a_message_waits_for_those_before_it_in_its_thread(database: Database) -
         first, _ = _intend(connection, "a", subject=subject), _intend(connection, "b", subject=subject)
         message_rows.put_back(connection, first, LATER)
         assert message_rows.waiting(connection, NOW, 10) == []
-        assert [each.key for each in message_rows.waiting(connection, LATER, 10)] == ["a"]
+        assert [row.key for row in message_rows.waiting(connection, LATER, 10)] == ["a"]
         message_rows.fail(connection, first, "too long")
-        assert [each.key for each in message_rows.waiting(connection, NOW, 10)] == ["b"]
+        assert [row.key for row in message_rows.waiting(connection, NOW, 10)] == ["b"]
 
 
 def test_the_root_of_a_thread_is_its_latest_first_message(database: Database) -> None:

@@ -234,10 +234,10 @@ def test_answer_agrees_with_what_the_next_pass_does() -> None:
         for stop in (None, StopOutcome.FAILED)
     ]
     rules = reminded.rules(stopping())
-    for each in fleets:
-        plan = decide([each], rules, {}, reminded.people(), LATE)
+    for fleet in fleets:
+        plan = decide([fleet], rules, {}, reminded.people(), LATE)
         stops = [action for action in plan.actions if type(action).__name__ == "StopInstance"]
-        assert (_asked(each, rules).cause is StopBlocker.DUE_NOW) is bool(stops), each
+        assert (_asked(fleet, rules).cause is StopBlocker.DUE_NOW) is bool(stops), fleet
 
 
 def test_protected_projects_and_names_are_named() -> None:

@@ -215,5 +215,5 @@ def test_one_decision_for_each_in_order(ages: list[int], known: dict[str, Accoun
     """Whatever is given comes back, with a reason."""
     fleet = [vm(name=f"vm-{number}", running_since=DUE - age * HOUR) for number, age in enumerate(ages)]
     decisions = decide(fleet, rules(), {}, known, DUE).decisions
-    assert [each.name for each in decisions] == [each.name for each in fleet]
-    assert all(each.reason for each in decisions)
+    assert [decision.name for decision in decisions] == [each.name for each in fleet]
+    assert all(decision.reason for decision in decisions)

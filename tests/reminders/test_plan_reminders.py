@@ -128,7 +128,7 @@ def test_idleness_reminds_sooner() -> None:
 
 
 def test_a_claim_starts_the_stages_anew() -> None:
-    """Whoever it was given to is told from the start."""
+    """Anyone who it was given to is told from the start."""
     later = at("18:00")
     plan = planned(vm(owner=BEN, sent=(sent(0, DUE),), keeps=(keep(later),)), later)
     (send,) = plan.actions

@@ -112,7 +112,7 @@ def test_the_fourth_keep_needs_an_admin() -> None:
 
 
 def test_a_button_from_before_a_keep_does_nothing() -> None:
-    """Whoever pressed it did not know that somebody had answered, even when it is due again."""
+    """Anyone who pressed it did not know that someone had answered, even when it is due again."""
     for now_kept in (at("16:00"), at("11:00")):
         for what in (RequestKind.STOP, RequestKind.KEEP):
             told = refused(asked(what, due_at=DUE, hours=4), keeps=(keep(now_kept),))
@@ -132,11 +132,11 @@ def test_a_due_moment_that_only_shifted_is_the_same_question() -> None:
 
 
 def test_what_is_over_is_told() -> None:
-    """Stopped, started anew, resting, shutting down, or gone: nothing is done, and the person reads why."""
+    """Stopped, started again, resting, shutting down, or gone: nothing is done, and the person reads why."""
     stop = asked(RequestKind.STOP)
     stopped = resting(requests=(stop,))
     assert refused(stop, stopped) == "debug-ana does not run any more (stopped): there is nothing left to stop."
-    assert refused(stop, lifetime_id=8).startswith("debug-ana was started anew since")
+    assert refused(stop, lifetime_id=8).startswith("debug-ana was started again since")
     about_rest = asked(RequestKind.STOP, subject=REST)
     assert refused(about_rest, resting(requests=(about_rest,))).startswith("debug-ana is stopped already")
     assert refused(about_rest).startswith("debug-ana was started again")

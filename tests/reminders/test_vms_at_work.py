@@ -72,7 +72,7 @@ def work(database: Database) -> Work:
 
 
 def test_a_stop_by_a_person_cancels_the_job_once(work: Work) -> None:
-    """By whoever asked, with the request settled and the fact told; a second one changes nothing."""
+    """By anyone who asked, with the request settled and the fact told; a second one changes nothing."""
     work.scene.ask(work.subject)
     told = f"{ANA} stops vm-1, so its job resnet is cancelled; its command gets its notice first."
     assert work.carry_out() == [f"settled: {told}"]
@@ -144,7 +144,7 @@ def test_no_rule_stops_it_while_it_works(sqlite_database: Database) -> None:
 
 
 def test_a_vm_for_development_is_stopped_as_any_other(sqlite_database: Database) -> None:
-    """Its disk holds somebody's work, which cancelling would delete."""
+    """Its disk holds someone's work, which cancelling would delete."""
     work = begun(sqlite_database, JobKind.DEV)
     work.scene.ask(work.subject)
     job, actions = work.look()

@@ -149,7 +149,7 @@ def test_not_mine_and_mine(sqlite_url: str) -> None:
         notice = told.last("#gpu-costs")
         assert "ben@example.com claimed trainer" in shown(notice)
         told.later(4 * HOUR)
-        assert "counted as yours" in shown(told.only("ben"))
+        assert "counts this VM as yours" in shown(told.only("ben"))
         assert (told.only("ana"), told.sent("#gpu-costs")) == (asked, [unclaimed, notice])
         of = told.get(f"/api/v1/instances/{PROJECT}/{vm.id}")
         assert of["instance"]["owner"] == "ben@example.com"
@@ -185,8 +185,8 @@ def test_owners_whom_slack_does_not_know(sqlite_url: str) -> None:
         told.vm("two", owner="left")
         told.later(8 * HOUR)
         one, two = told.sent("#gpu-costs")
-        assert "nobody-here@example.com owns it, and has no account in Slack." in shown(one)
-        assert "left@example.com owns it, and has no account in Slack." in shown(two)
+        assert "Its owner nobody-here@example.com has no account in this Slack workspace." in shown(one)
+        assert "Its owner left@example.com has no account in this Slack workspace." in shown(two)
 
 
 def test_a_vm_that_a_program_made(sqlite_url: str) -> None:

@@ -27,8 +27,8 @@ def test_the_ladder(sqlite_url: str) -> None:
         for who in ("ana", "#gpu-costs"):
             root, *replies = told.sent(who)
             assert (root.thread_ts, {reply.thread_ts for reply in replies}) == ("", {root.ts})
-        assert "You answer for its budget." in shown(told.only("chiara"))
-        assert "was asked, and has not answered" in shown(told.only("chiara"))
+        assert "You are the contact for its budget." in shown(told.only("chiara"))
+        assert "was reminded and has not answered" in shown(told.only("chiara"))
 
 
 def test_nights_and_weekends_are_the_owners(sqlite_url: str) -> None:
@@ -132,7 +132,7 @@ def test_a_stopped_vm_whose_disks_bill(sqlite_url: str) -> None:
         told.later(3 * DAY, every=DAY)
         told.later(5 * MINUTE)
         asked = told.only()
-        assert "is at rest, and its storage bills" in shown(asked)
+        assert "is not running, but its storage is billed" in shown(asked)
         # A week of $100 a month, in a November of 721 hours.
         assert buttons(asked) == {"keep:168": "Ask again in a week (+$23.30)", "disown": "Not mine"}
         told.press(asked, "keep:168")
@@ -156,7 +156,7 @@ def test_an_idle_vm_is_asked_about_before_its_limit(sqlite_url: str) -> None:
         told.later(2 * HOUR, every=10 * MINUTE)
         asked = told.only()
         assert "lazy is still running" in shown(asked)
-        assert "*It is idle* since" in shown(asked)
+        assert "*Idle* since" in shown(asked)
         assert "GPU under 5 %" in shown(asked)
         told.world.set_load(PROJECT, "lazy", Load.BUSY)
         told.later(HOUR, every=10 * MINUTE)

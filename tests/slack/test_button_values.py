@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costguard.model.reminder import RequestKind, Subject, SubjectKind
-from costguard.slack.payloads import LONGEST, Pressed, pack, unpack
+from costguard.slack.payloads import LONGEST, ButtonValue, pack, unpack
 
 ROWS = st.integers(0, 2**63 - 1)
 
@@ -26,7 +26,7 @@ def test_what_is_packed_comes_back(
     """Every part of a value survives the way through Slack, microseconds included, and fits in a button."""
     value = pack(subject, asked, hours, due_at)
     assert len(value) < LONGEST
-    assert unpack(value) == Pressed(subject, asked, hours, due_at)
+    assert unpack(value) == ButtonValue(subject, asked, hours, due_at)
 
 
 @pytest.mark.parametrize(

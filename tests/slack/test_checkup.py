@@ -99,8 +99,8 @@ def test_channels(endpoint: str, now: datetime, slack: Workspace) -> None:
 def test_somebody_unknown(endpoint: str, now: datetime) -> None:
     """An address that Slack does not know is told, and what happens with such owners."""
     (finding,) = missing(check_up(Setup(BOT_TOKEN, endpoint, (), "zoe@example.com", SIGNING_SECRET), now))
-    assert finding.sentence == "Slack knows nobody with the address zoe@example.com."
-    assert "asked in the channel" in finding.what_next
+    assert finding.sentence == "No one in the Slack workspace has the address zoe@example.com."
+    assert "reminded in the channel" in finding.what_next
 
 
 def test_the_way_back(endpoint: str, now: datetime) -> None:

@@ -72,7 +72,7 @@ def test_update_shows_the_outcome_in_its_place(notifier: SlackNotifier, slack: W
 
 
 def test_update_of_what_is_not_there(notifier: SlackNotifier, slack: Workspace) -> None:
-    """A message that is gone, or somebody else's, is refused under Slack's own code."""
+    """A message that is gone, or someone else's, is refused under Slack's own code."""
     channel = slack.channel("gpu-costs").id
     theirs = slack.write(channel, slack.user("ana").id, "hello", via="a person").ts
     for ts, code in (("1700000000.000000", "message_not_found"), (theirs, "cant_update_message")):
@@ -143,7 +143,7 @@ def test_find_by_the_channels_name(endpoint: str, slack: Workspace) -> None:
 
 
 def test_no_such_channel(notifier: SlackNotifier, slack: Workspace) -> None:
-    """A name that the app cannot see is refused with what to do, whoever asks for it."""
+    """A name that the app cannot see is refused with what to do, anyone who asks for it."""
     slack.add_channel("hidden", private=True, with_app=False)
     with pytest.raises(ChannelRefused, match="/invite @costguard"):
         notifier.post("#hidden", TEST, KEY)
@@ -203,7 +203,7 @@ def test_only_members_are_found_by_address(notifier: SlackNotifier, slack: Works
 
 
 def test_a_sister_workspace_of_the_organisation_is_ours(notifier: SlackNotifier, slack: Workspace) -> None:
-    """auth.test names the organisation; whoever is of it counts, whatever workspace of it they are in."""
+    """auth.test names the organisation; anyone who is of it counts, whatever workspace of it they are in."""
     slack.enterprise_id = "E0ORG"
     sister = replace(slack.add_user("sister"), team_id="T0SISTER", enterprise_id="E0ORG")
     slack.users[sister.id] = sister

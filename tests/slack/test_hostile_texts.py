@@ -92,7 +92,7 @@ OURS = re.compile(
     r"|<@[UW][A-Z0-9]{2,20}>"
     r"|<https?://[^\s<>|]+\|Open (its page|the dashboard)>"
 )
-CODE = re.compile(r"\A\*The end of its output\*\n```\n([^`]*)\n```\Z")
+CODE = re.compile(r"\A\*Last lines of output\*\n```\n([^`]*)\n```\Z")
 ENTITY = re.compile(r"&(?:amp|lt|gt);")
 OUR_EMOJI = {
     "hourglass_flowing_sand", "rotating_light", "zzz", "white_check_mark", "raising_hand", "black_square_for_stop",

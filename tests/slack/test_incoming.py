@@ -62,7 +62,7 @@ def test_a_press_is_handled_and_answered_with_nothing(entrance: Entrance) -> Non
     """A request as Slack signs it reaches the handler once, and the answer is an empty object."""
     body = form(press())
     assert entrance.door.interaction(signed(body), body) == InteractionReply(200, {})
-    assert [each.user_id for each in entrance.handlers.clicks] == ["U0ANA"]
+    assert [click.user_id for click in entrance.handlers.clicks] == ["U0ANA"]
     assert entrance.dispatcher.refused == {}
 
 
@@ -75,7 +75,7 @@ def test_a_command_is_answered_for_one_person(entrance: Entrance) -> None:
     assert answer.body["response_type"] == "ephemeral"
     assert answer.body["text"] == "Nothing of yours runs."
     assert answer.body["blocks"]
-    assert [each.text for each in entrance.handlers.commands] == ["mine"]
+    assert [command.text for command in entrance.handlers.commands] == ["mine"]
 
 
 BODY = form(press())
@@ -165,7 +165,7 @@ def test_a_request_is_taken_once(entrance: Entrance) -> None:
 
 
 def test_a_replay_from_slacks_future_is_refused_for_longer(entrance: Entrance) -> None:
-    """Slack's clock may be ahead of ours: such a request is good for up to ten minutes, and so long remembered."""
+    """Slack's clock may be ahead of ours: such a request is good for up to ten minutes, and meanwhile remembered."""
     ahead = signed(BODY, at=NOW + timedelta(seconds=299))
     assert entrance.door.interaction(ahead, BODY).status == 200
     entrance.clock.advance(timedelta(seconds=598))

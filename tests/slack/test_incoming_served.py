@@ -107,7 +107,7 @@ def test_a_signed_press_becomes_a_request(endpoint: str, slack: Workspace, guard
     assert (delivery.ok, delivery.over, delivery.status, delivery.body) == (True, "http", 200, b"{}")
     assert guard.woken.wait(30)
     (request,) = guard.open
-    assert (request.by, request.asked, request.subject, request.hours) == (ANA, RequestKind.KEEP, guard.subject, 4)
+    assert (request.by, request.kind, request.subject, request.hours) == (ANA, RequestKind.KEEP, guard.subject, 4)
     assert guard.dispatcher.refused == {}
 
 
@@ -125,7 +125,7 @@ def test_a_command_shows_a_list_whose_buttons_work(endpoint: str, slack: Workspa
             for element in block["elements"]
         ]
         assert slack.interactions.click("ana", "gpu-costs", shown.ts, button).ok
-    assert [(request.by, request.asked) for request in guard.open] == [(ANA, RequestKind.STOP)]
+    assert [(request.by, request.kind) for request in guard.open] == [(ANA, RequestKind.STOP)]
 
 
 def test_a_forged_press_is_refused_and_shown_as_failed(endpoint: str, slack: Workspace, guard: Guard) -> None:
@@ -144,7 +144,7 @@ def test_a_forged_press_is_refused_and_shown_as_failed(endpoint: str, slack: Wor
 
 
 def test_a_guest_gets_a_private_explanation(endpoint: str, slack: Workspace, guard: Guard) -> None:
-    """A button and a command of somebody who is no full member do nothing, and say why to them alone."""
+    """A button and a command of someone who is no full member do nothing, and say why to them alone."""
     ana = replace(slack.user("ana"), is_ultra_restricted=True)
     slack.users[ana.id] = ana
     with serving(guard.app) as url:

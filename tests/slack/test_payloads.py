@@ -16,7 +16,7 @@ from tests.slack.deliveries import DUE, SUBJECT, VALUE, command, command_form, f
 
 from costguard.model.interaction import ButtonClick, SlashCommand
 from costguard.model.reminder import RequestKind
-from costguard.slack.payloads import Envelope, command_in, command_of, envelope_of, interaction_of, press_of
+from costguard.slack.payloads import Envelope, click_of, command_in, command_of, envelope_of, interaction_of
 
 MESSAGE = press()["container"]
 ANYTHING = st.recursive(
@@ -34,7 +34,7 @@ def test_a_press_says_who_asks_what_of_which_subject() -> None:
         channel="C0GPU",
         message_ts="1795170000.000200",
         thread_ts="",
-        asked=RequestKind.KEEP,
+        kind=RequestKind.KEEP,
         subject=SUBJECT,
         hours=4,
         due_at=DUE,
@@ -44,21 +44,21 @@ def test_a_press_says_who_asks_what_of_which_subject() -> None:
 
 def test_a_press_in_a_thread_knows_the_thread() -> None:
     """A reply's press names its thread's root as well."""
-    found = press_of(press(container={**MESSAGE, "thread_ts": "1795160000.000300"}))
+    found = click_of(press(container={**MESSAGE, "thread_ts": "1795160000.000300"}))
     assert found is not None
     assert found.thread_ts == "1795160000.000300"
 
 
 def test_an_organisation_takes_the_place_of_a_workspace() -> None:
     """Where the app is installed for a whole organisation `team` is null, and the key names the organisation."""
-    found = press_of(press(team=None, enterprise={"id": "E0ORG", "name": "Org"}))
+    found = click_of(press(team=None, enterprise={"id": "E0ORG", "name": "Org"}))
     assert found is not None
     assert found.key.startswith("slack/E0ORG/")
 
 
 def test_a_link_that_is_followed_asks_for_nothing() -> None:
     """Slack tells of buttons that are links too; they are understood, and are no press."""
-    assert press_of(press(action={"url": "https://costguard.example/vm/lab/1"})) is None
+    assert click_of(press(action={"url": "https://costguard.example/vm/lab/1"})) is None
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_a_link_that_is_followed_asks_for_nothing() -> None:
 def test_whatever_is_not_as_documented_is_no_press(changed: dict[str, Any]) -> None:
     """One part that is missing, of another type, or hostile, and the whole is malformed."""
     with pytest.raises(ValueError):  # noqa: PT011 - any: nobody is told which
-        press_of(press(**changed))
+        click_of(press(**changed))
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_no_bytes_break_the_parsers(body: bytes) -> None:
 @given(ANYTHING)
 def test_no_json_breaks_the_parsers(value: object) -> None:
     """Any JSON in place of what Slack sends is understood or a ValueError."""
-    for parse in (press_of, command_of, envelope_of):
+    for parse in (click_of, command_of, envelope_of):
         with suppress(ValueError):
             parse(value)
 
@@ -164,7 +164,7 @@ def test_any_part_may_be_anything(data: st.DataObject, value: object) -> None:
         part = part[step]
     part[last] = copy.deepcopy(value)
     try:
-        found = press_of(payload)
+        found = click_of(payload)
     except ValueError:
         return
     if found is not None:

@@ -13,7 +13,7 @@ from tests.slack.samples import AT_REST, CARD, FIRST, NOW, RESTING, RUN, SAMPLES
 from costguard.model.message import Button, Content, DigestContent, DigestLine, ListContent, ReminderContent, StateKind
 from costguard.model.money import Money, Priced
 from costguard.model.reminder import RequestKind
-from costguard.slack.payloads import Pressed, unpack
+from costguard.slack.payloads import ButtonValue, unpack
 from costguard.slack.render import Rendered, render
 from costguard.slack.vm_blocks import amount, rate
 from costguard_sandbox.slack.blocks import checked
@@ -50,39 +50,39 @@ def test_slack_takes_each_kind(name: str) -> None:
     ("name", "words"),
     [
         ("first", "trainer-7 is still running"),
-        ("first", "This VM is counted as yours."),
+        ("first", "Costguard counts this VM as yours."),
         ("first", "*Cost so far*\n*$44.38*"),
         ("first", "*Per hour*\n$3.67"),
-        ("first", "*By Monday*\n$462.12 if nobody acts\nuntil <!date^1790578800^"),
+        ("first", "*By Monday*\n$462.12 if nothing changes\nuntil <!date^1790578800^"),
         ("first", "*Running since*\n<!date^1790121300^{date_short_pretty} at {time}|2026-09-22 23:55 UTC>\n<!date^"),
         ("first", "*Owner*\n<@U0ANA>\nlabel owner"),
-        ("first", "*What it is*\na2-highgpu-1g, 1 × A100, on demand"),
-        ("first", "*It is idle* since <!date^1790154000^"),
+        ("first", "*Machine type*\na2-highgpu-1g, 1 × A100, on demand"),
+        ("first", "*Idle* since <!date^1790154000^"),
         ("first", "GPU 0.4 % on average and 3 % at most"),
-        ("first", "*Why this message:* It has run for 12 h, which is the limit of preset a100."),
-        ("first", "Nothing is stopped by itself."),
+        ("first", "*Why:* It has run for 12 h, which is the limit of preset a100."),
+        ("first", "This VM is not stopped automatically."),
         ("first", "lab / us-central1-a  ·  preset a100, limit 12 h  ·  reminder 1"),
-        ("first", "<https://costguard.example.com/vm/lab/4711|Open its page>"),
-        ("second", "*Nobody knows whether it is idle:* Cloud Monitoring could not be read."),
-        ("channel", "<@U0ANA> was asked, and has not answered."),
-        ("unclaimed", "Nobody is known to own this VM. If it is yours, say so."),
+        ("first", "<https://costguard.example.com/vm/lab/4711|Open on the dashboard>"),
+        ("second", "*It is not known whether it is idle:* Cloud Monitoring could not be read."),
+        ("channel", "<@U0ANA> was reminded and has not answered."),
+        ("unclaimed", "This VM has no known owner. If it is yours, claim it."),
         (
             "unclaimed",
             "*It may be idle:* CPU under 5 % for 3 h (max 2 %), and next to no network. GPU use is not measured",
         ),
-        ("stranger", "zoe@example.com owns it, and has no account in Slack."),
+        ("stranger", "Its owner zoe@example.com has no account in this Slack workspace."),
         ("stranger", "zoe@example.com\ncreated it at 14:02 on 3 Nov"),
-        ("stranger", "*It is busy:* GPU 87 % on average"),
-        ("last", "You answer for its budget. <@U0ANA> was asked, and has not answered."),
+        ("stranger", "*Busy:* GPU 87 % on average"),
+        ("last", "You are the contact for its budget. <@U0ANA> was reminded and has not answered."),
         ("last", "*It will be stopped <!date^1790168400^"),
-        ("last", "unless somebody keeps it.*"),
+        ("last", "unless someone keeps it.*"),
         ("unpriced", "*at least $3.00*"),
         ("unpriced", "*Per hour*\nnot priced"),
-        ("rest", "notebook-ben is at rest, and its storage bills"),
+        ("rest", "notebook-ben is not running, but its storage is billed"),
         ("rest", "*Storage so far*\n*$8.40*"),
         ("rest", "*Per hour*\n$0.116"),
-        ("rest", "*At rest since*"),
-        ("rest", "Its storage bills until somebody deletes it."),
+        ("rest", "*Not running since*"),
+        ("rest", "Its storage is billed until it is deleted."),
         ("asked", "ana asked at 14:02 to stop it; it is being stopped."),
         ("kept", "ana keeps it until 24 September, 09:00. Reason: last epoch."),
         ("kept", "$44.38 so far, $3.67 an hour"),
@@ -99,7 +99,7 @@ def test_slack_takes_each_kind(name: str) -> None:
         ("list", "$44.38 so far, $3.67 an hour, running since <!date^"),
         ("list", "You are reminded in 25 min."),
         ("list", "… and 3 more"),
-        ("nothing", "There is none."),
+        ("nothing", "None."),
     ],
 )
 def test_what_a_message_says(name: str, words: str) -> None:
@@ -117,10 +117,10 @@ def test_buttons_carry_what_they_ask() -> None:
         "Not mine",
     ]
     assert [unpack(button["value"]) for button in shown] == [
-        Pressed(RUN, RequestKind.KEEP, 4, FIRST.due_at),
-        Pressed(RUN, RequestKind.KEEP, None, FIRST.due_at),
-        Pressed(RUN, RequestKind.STOP, None, FIRST.due_at),
-        Pressed(RUN, RequestKind.DISOWN, None, FIRST.due_at),
+        ButtonValue(RUN, RequestKind.KEEP, 4, FIRST.due_at),
+        ButtonValue(RUN, RequestKind.KEEP, None, FIRST.due_at),
+        ButtonValue(RUN, RequestKind.STOP, None, FIRST.due_at),
+        ButtonValue(RUN, RequestKind.DISOWN, None, FIRST.due_at),
     ]
 
 
@@ -146,8 +146,8 @@ def test_a_storage_reminder_says_whose_disk_it_is_and_how_it_goes() -> None:
     note = "Its disk is kept for job llama (j7k2m9q4). Delete both with: costguard delete-disk j7k2m9q4"
     rendered = render(replace(RESTING, card=replace(AT_REST, at_rest=note)))
     assert note in said(rendered)
-    assert "until somebody deletes it" not in said(rendered)
-    assert "until somebody deletes it" in said(render(RESTING))
+    assert "until it is deleted" not in said(rendered)
+    assert "until it is deleted" in said(render(RESTING))
 
 
 @pytest.mark.parametrize("content", tuple(states()), ids=lambda content: content.state.kind.value)
@@ -189,7 +189,7 @@ def test_amounts(nanos: int, whole: bool, shown: str, hourly: str) -> None:
 def test_a_page_that_nobody_reaches_is_not_linked() -> None:
     """Without an address of the dashboard there is no link, and a strange one is none either."""
     for url in ("", "javascript:alert(1)", "https://", "https://a|b>c", "/vm/lab/1", "http://a b/", "http://[::1"):
-        assert "Open its page" not in said(render(replace(FIRST, card=replace(CARD, url=url))))
+        assert "Open on the dashboard" not in said(render(replace(FIRST, card=replace(CARD, url=url))))
 
 
 def test_a_list_has_rows_of_its_own() -> None:
@@ -211,7 +211,7 @@ def test_a_digest_that_is_too_long() -> None:
     assert "… and 179 more" in said(one)
     many = render(replace(samples.DAILY, sections=tuple((f"Section {n}", rows) for n in range(40))))
     assert checked(many.blocks)
-    assert "There is more than one message holds." in said(many)
+    assert "Some sections do not fit into one message." in said(many)
 
 
 @pytest.mark.parametrize(

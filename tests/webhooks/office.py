@@ -57,7 +57,7 @@ class Office:
         self.database, self.poster, self.clock = database, poster, HandClock(T0)
         self.receivers = receivers or (webhook(),)
         with database.write() as connection:
-            rows.settle(connection, [each.name for each in self.receivers])
+            rows.settle(connection, [receiver.name for receiver in self.receivers])
 
     def record(self, *names: str, **given: str) -> None:
         with self.database.write() as connection:
@@ -65,7 +65,7 @@ class Office:
 
     def delivery(self, name: str = "pager", database: Database | None = None) -> Delivery:
         """As a process that just began has it."""
-        [receiver] = [each for each in self.receivers if each.name == name]
+        [receiver] = [receiver for receiver in self.receivers if receiver.name == name]
         return Delivery(database or self.database, self.poster, self.clock, receiver)
 
     def webhooks(self, told: Callable[[str, str], None] = lambda _name, _outcome: None) -> Webhooks:
@@ -79,7 +79,7 @@ class Office:
     def troubled(self) -> list[WebhookState]:
         """As any process can tell."""
         with self.database.read() as connection:
-            return [each for each in self.webhooks().states(connection) if each.error]
+            return [state for state in self.webhooks().states(connection) if state.error]
 
     def stored(self, name: str = "pager") -> Row[Any]:
         with self.database.read() as connection:

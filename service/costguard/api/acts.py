@@ -241,7 +241,7 @@ def _request(of: StoredRequest, vm: fleet_rows.FleetInstance) -> Request:
     asked, project, gce_id = of.request, vm.key.project, vm.key.gce_id
     return Request(
         id=asked.id or 0,
-        asked=asked.asked.value,
+        asked=asked.kind.value,
         project=project,
         gce_id=gce_id,
         name=vm.name,

@@ -24,7 +24,7 @@ def slack_checkup(settings: Settings, now: datetime, *, with_message: bool) -> l
         bot_token=slack.token.get_secret_value(),
         endpoint=slack.endpoint or ENDPOINT,
         channels=list(dict.fromkeys([slack.channel, slack.budget_channel, *teams])),
-        someone=settings.reminders.contact or "",
+        address=settings.reminders.contact or "",
         signing_secret=slack.signing_secret.get_secret_value() if slack.signing_secret is not None else "",
         app_token=slack.app_token.get_secret_value() if slack.socket_mode and slack.app_token is not None else "",
     )

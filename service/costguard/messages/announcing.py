@@ -66,8 +66,8 @@ def announced(
     }
     for fact in news:
         kind = JobFact(fact.kind)
-        before = [each for each in interruptions if each.happened_at <= fact.occurred_at]
-        after = [each for each in interruptions if each.happened_at > fact.occurred_at]
+        before = [interruption for interruption in interruptions if interruption.happened_at <= fact.occurred_at]
+        after = [interruption for interruption in interruptions if interruption.happened_at > fact.occurred_at]
         episode = len(before)
         if kind is JobFact.FROM_ZERO:
             if _is_costly(fact, quick):

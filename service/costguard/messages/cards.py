@@ -86,7 +86,7 @@ _DAY = timedelta(days=1)
 
 
 def zone_of(found: AccountLookup | None, rules: Rules) -> ZoneInfo:
-    """Somebody's time zone, or the one of the channels where Slack tells none."""
+    """Someone's time zone, or the one of the channels where Slack tells none."""
     return moments.zone_of(found.person.time_zone if found and found.person else "", rules.time_zone)
 
 

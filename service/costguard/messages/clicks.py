@@ -149,7 +149,7 @@ class InteractionHandler:
             )
             if reason is None and row is not None:
                 ownership = vm_requests.ownership_of(connection, row)
-                reason = vm_requests.refusal(self._rules, click.asked, Actor(address), row, ownership, now)
+                reason = vm_requests.refusal(self._rules, click.kind, Actor(address), row, ownership, now)
             vm_requests.store(connection, _request(click, address, now), row, name, reason)
             if reason is not None:
                 _reply(connection, click, reason, now)
@@ -215,7 +215,7 @@ def _reply(connection: Connection, click: ButtonClick, text: str, now: datetime)
 def _request(click: ButtonClick, address: str, now: datetime) -> Request:
     return Request(
         key=click.key,
-        asked=click.asked,
+        kind=click.kind,
         subject=click.subject,
         by=address,
         user_id=click.user_id,

@@ -16,7 +16,7 @@ class Every(StrEnum):
     WEEKLY = "weekly"
 
 
-# One that could not be sent for so long is not sent any more: the next one is nearer, and tells more.
+# One that could not be sent for meanwhile is not sent any more: the next one is nearer, and tells more.
 _GOOD_FOR = {Every.DAILY: timedelta(hours=12), Every.WEEKLY: timedelta(days=3)}
 
 

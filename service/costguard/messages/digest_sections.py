@@ -150,7 +150,7 @@ def stopped(
 ) -> Iterator[Section]:
     """What was stopped; what would have been, where rules are in shadow or were so."""
     found = enforcements.enforcements(connection, book, now, since, until)
-    done = [each for each in found.stops if each.stop.outcome is StopOutcome.DONE]
+    done = [stop for stop in found.stops if stop.stop.outcome is StopOutcome.DONE]
     total = f", {_cost(found.saved)} saved ({_METHOD})" if done else ""
     yield f"Stopped{total}", _top(done, _stop_line)
     if is_shadow or found.shadows:

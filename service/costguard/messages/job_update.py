@@ -145,22 +145,30 @@ def _figures(scene: JobSnapshot) -> dict[str, str]:
         figures["Disk"] = scene.disk.text.removeprefix("disk ")
     if back := _last_recovery(scene.interruptions):
         figures["Last recovery"] = back
-    lost = sum((each.lost for each in scene.interruptions if each.lost is not None), timedelta())
+    lost = sum(
+        (interruption.lost for interruption in scene.interruptions if interruption.lost is not None), timedelta()
+    )
     if lost:
-        dollars = sum((each.lost_cost for each in scene.interruptions if each.lost_cost is not None), ZERO)
+        dollars = sum(
+            (interruption.lost_cost for interruption in scene.interruptions if interruption.lost_cost is not None), ZERO
+        )
         figures["Work lost"] = f"{span_text(lost)}, {dollars}"
     return figures
 
 
 def _last_recovery(interruptions: Sequence[Interruption]) -> str:
     """`back after 3 min 10 s`; "" before the first one."""
-    took = [each.resumed_at - each.happened_at for each in interruptions if each.resumed_at is not None]
+    took = [
+        interruption.resumed_at - interruption.happened_at
+        for interruption in interruptions
+        if interruption.resumed_at is not None
+    ]
     return f"back after {span_text(took[-1])}" if took else ""
 
 
 def _attempts(scene: JobSnapshot) -> str:
-    preempted = sum(each.outcome is Outcome.PREEMPTED for each in scene.interruptions)
-    crashed = sum(each.outcome is Outcome.CRASHED for each in scene.attempts)
+    preempted = sum(interruption.outcome is Outcome.PREEMPTED for interruption in scene.interruptions)
+    crashed = sum(attempt.outcome is Outcome.CRASHED for attempt in scene.attempts)
     parts = [str(len(scene.attempts))]
     parts += [f"{preempted} preempted"] if preempted else []
     parts += [f"{crashed} crashed"] if crashed else []
@@ -262,14 +270,16 @@ def messages_of(connection: Connection, found: Sequence[Fact], rules: Rules, now
                 yield NewMessage(f"notice/{each.fact.key}/channel", NEWS, channel, _data(each.fact, job))
 
 
-def _of_owner(each: Announcement, job: Job) -> Iterator[NewMessage]:
+def _of_owner(announcement: Announcement, job: Job) -> Iterator[NewMessage]:
     thread = f"job:{job.id}"
-    if each.form is Form.CARD:
-        data = {"job": job.id, "fact": each.fact.key, "episode": each.episode}
+    if announcement.form is Form.CARD:
+        data = {"job": job.id, "fact": announcement.fact.key, "episode": announcement.episode}
         yield NewMessage(_card_key(job.id), CARD, job.spec.owner, data, thread=thread)
     else:
-        in_thread = thread if each.form is Form.REPLY else ""
-        yield NewMessage(f"notice/{each.fact.key}", NEWS, job.spec.owner, _data(each.fact, job), thread=in_thread)
+        in_thread = thread if announcement.form is Form.REPLY else ""
+        yield NewMessage(
+            f"notice/{announcement.fact.key}", NEWS, job.spec.owner, _data(announcement.fact, job), thread=in_thread
+        )
 
 
 def _data(fact: Fact, job: Job) -> dict[str, object]:

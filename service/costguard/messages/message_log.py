@@ -47,16 +47,16 @@ def of_vm(connection: Connection, instance_id: int, lifetimes: Sequence[int], li
     """The latest first. `lifetimes` are the rows of its runs, the latest first: of the latest ones it is told."""
     latest = [*lifetimes[:_SUBJECTS], 0]  # 0: it may rest without ever having run
     subjects = [Subject(about, instance_id, each) for each in latest for about in SubjectKind]
-    found: list[LogEntry] = [
+    log_entries: list[LogEntry] = [
         ReminderEntry(message, told(message.shown))
         for message in message_rows.reminders_of(connection, subjects, limit)
     ]
     for kept in answers.keeps_of(connection, subjects).values():
-        found += kept
-    found += answers.claims_of(connection, [instance_id]).get(instance_id, ())
+        log_entries += kept
+    log_entries += answers.claims_of(connection, [instance_id]).get(instance_id, ())
     for ordered in stop_rows.of_subjects(connection, subjects).values():
-        found += map(StopEntry, ordered)
-    return sorted(found, key=lambda entry: entry.at, reverse=True)[:limit]
+        log_entries += map(StopEntry, ordered)
+    return sorted(log_entries, key=lambda entry: entry.at, reverse=True)[:limit]
 
 
 @dataclass(frozen=True, slots=True)

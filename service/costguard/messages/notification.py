@@ -222,7 +222,7 @@ class NotificationComposer:
         if not found:
             return Withdrawn("what it was to tell is not in the ledger")
         if now - message.intended_at >= _GOOD_FOR:
-            return Withdrawn("it could not be sent for so long that it is no news any more")
+            return Withdrawn("it could not be sent for meanwhile that it is no news any more")
         accrual = accrual_at(connection, now)
         if found[0].kind in job_update.KINDS:
             return self._news(connection, accrual, found[0])
@@ -290,7 +290,7 @@ def _of_budget(fact: Fact, rules: Rules, channel: str) -> Iterator[NewMessage]:
     budget = budget_of(fact, rules.budgets)
     if budget is None:
         return
-    team = next((each for each in rules.teams if each.name == budget.scope.team), None)
+    team = next((team for team in rules.teams if team.name == budget.scope.team), None)
     yield from _new(f"notice/{fact.key}", _channel_of(team, channel), [fact])
     yield from _new(f"notice/{fact.key}/contact", budget.contact, [fact])
 

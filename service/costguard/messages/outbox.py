@@ -39,7 +39,7 @@ SETTLE_AFTER = timedelta(seconds=30)  # a call has ended by then, one way or ano
 _CLOCKS_DIFFER = timedelta(minutes=2)  # Slack's and ours
 _MOST_CALLS = 50  # in one run: what waits longer is taken up by the next
 _MOST_READ = 50  # of one address
-_FROZEN_S = 5.0  # so long after its claim, a message may be somebody else's to settle
+_FROZEN_S = 5.0  # meanwhile after its claim, a message may be someone else's to settle
 _TRIES = 5  # of a message that Slack calls wrong
 _LOOK_EVERY = timedelta(seconds=10)  # for messages that show a state that is over
 _AGAIN = timedelta(minutes=1)
@@ -115,7 +115,7 @@ class Outbox:
         calls = 0
         with self._database.read() as connection:
             due = message_rows.waiting(connection, self._clock.now(), _MOST_READ)
-        # Somebody waits for an ephemeral message right now: it must not stand behind a channel's many reminders.
+        # Someone waits for an ephemeral message right now: it must not stand behind a channel's many reminders.
         for message in sorted(due, key=lambda each: each.kind != "ephemeral"):
             if self._is_over(calls, stop):
                 break
@@ -154,7 +154,7 @@ class Outbox:
             raise
         except Exception as error:
             log.exception("message_not_sent", key=message.key)
-            # Claimed, it may stand in Slack already: then it is settled, and not sent anew.
+            # Claimed, it may stand in Slack already: then it is settled, and not sent again.
             with self._database.write(fence) as connection:
                 message_rows.put_off(connection, message.id, self._clock.now() + _AGAIN, str(error))
             return True
@@ -253,7 +253,7 @@ class Outbox:
         if found is None:
             self._put_back(message, timedelta(), "", fence)
         else:
-            # What it shows is not known any more: it is shown anew.
+            # What it shows is not known any more: it is shown again.
             self._accept(message, found, "", message.can_change, fence, message.channel)
         return True
 
@@ -284,7 +284,7 @@ class Outbox:
                 message_rows.show(connection, message.id, message.shown, is_live=False)
             return False
         if self._stood_still(composed_s, fence):
-            return False  # somebody else may show something newer by now; the next look tells
+            return False  # someone else may show something newer by now; the next look tells
         self._pacing.sent(message.channel, now)
         try:
             self._notifier.update(message.place, composed.content, message.key)

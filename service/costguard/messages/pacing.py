@@ -59,7 +59,7 @@ class Pacing:
         self._workspace_free_at = None
         over = ["workspace"] if self._trouble else []
         self._trouble = ""
-        mended = [each for each in self._channel_troubles if self._id(each) == self._id(channel)]
+        mended = [trouble for trouble in self._channel_troubles if self._id(trouble) == self._id(channel)]
         for each in mended:
             del self._channel_troubles[each]
         return over + mended

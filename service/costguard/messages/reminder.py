@@ -31,7 +31,7 @@ from costguard.reminders.stop_rows import Stop
 from costguard.reminders.watched import Decision, WatchedVm, subject_of
 
 _ASKING = frozenset({StateKind.OPEN, StateKind.FAILED})
-_NOT_NOW = "It is not due any more. Somebody is asked again once it is idle or past its limit."
+_NOT_NOW = "It is not due any more. Someone is asked again once it is idle or past its limit."
 _WISH = {
     RequestKind.STOP: "asked to stop it",
     RequestKind.KEEP: "asked to keep it",
@@ -163,8 +163,8 @@ class ReminderComposer:
         decided = {subject_of(vm): (vm, decision) for vm, decision in zip(fleet, plan.decisions, strict=True)}
         accrual = accrual_at(connection, now)
         return [
-            _ReminderScene(connection, accrual, self._rules, each, *decided.get(each, (None, None)))
-            for each in subjects
+            _ReminderScene(connection, accrual, self._rules, subject, *decided.get(subject, (None, None)))
+            for subject in subjects
         ]
 
 
@@ -197,9 +197,9 @@ def _state(scene: _ReminderScene, message: StoredMessage) -> ReminderState:
     answers: list[Keep | Claim] = sorted([*scene.vm.keeps, *scene.vm.claims], key=lambda each: each.at)
     if len(answers) > message.cycle:
         return _answered(answers[message.cycle], scene.owners_zone(scene.vm.owner))
-    asked = [each for each in scene.vm.requests if each.subject == scene.subject]
+    asked = [request for request in scene.vm.requests if request.subject == scene.subject]
     if asked:
-        return ReminderState(StateKind.ASKED, f"{asked[-1].by} {_WISH[asked[-1].asked]}.", asked[-1].at)
+        return ReminderState(StateKind.ASKED, f"{asked[-1].by} {_WISH[asked[-1].kind]}.", asked[-1].at)
     ordered = scene.stops
     if ordered and scene.vm.stop in stop_rows.OPEN:
         return ReminderState(StateKind.ASKED, f"It is being stopped: {ordered[-1].reason}", ordered[-1].intended_at)
@@ -207,7 +207,7 @@ def _state(scene: _ReminderScene, message: StoredMessage) -> ReminderState:
         return ReminderState(StateKind.FAILED, f"It could not be stopped: {ordered[-1].error}", ordered[-1].settled_at)
     if cancelled := _done_stops(scene):
         return ReminderState(StateKind.ASKED, cancelled[-1].outcome, cancelled[-1].settled_at)
-    refused = [each for each in scene.requests if each.status == "refused"]
+    refused = [request for request in scene.requests if request.status == "refused"]
     if refused and refused[-1].settled_at is not None and refused[-1].settled_at >= message.intended_at:
         return ReminderState(StateKind.FAILED, refused[-1].outcome, refused[-1].settled_at)
     is_known = scene.decision is not None and scene.decision.is_known
@@ -216,12 +216,14 @@ def _state(scene: _ReminderScene, message: StoredMessage) -> ReminderState:
 
 def _done_stops(scene: _ReminderScene) -> list[StoredRequest]:
     """While the VM runs on, what was done is that its job was cancelled."""
-    return [each for each in scene.requests if each.status == "done" and each.request.asked is RequestKind.STOP]
+    return [
+        request for request in scene.requests if request.status == "done" and request.request.kind is RequestKind.STOP
+    ]
 
 
 def _answered(answer: Keep | Claim, zone: ZoneInfo) -> ReminderState:
     if isinstance(answer, Claim):
-        whose = f"It is {answer.owner}'s now" if answer.owner else "It is nobody's until somebody claims it"
+        whose = f"It is {answer.owner}'s now" if answer.owner else "It is nobody's until someone claims it"
         return ReminderState(StateKind.REASSIGNED, f"{answer.by} said whose it is. {whose}.", answer.at)
     why = f": {answer.reason}" if answer.reason else ""
     return ReminderState(
@@ -245,10 +247,10 @@ def _over(scene: _ReminderScene) -> ReminderState:
 
 
 def _by(scene: _ReminderScene, life: Lifetime) -> str:
-    """Who ended it: for our own stops, whoever asked or the rule, not the account that the guard acts by."""
-    ours = [each for each in scene.stops if each.outcome in {StopOutcome.ASKED, StopOutcome.DONE}]
+    """Who ended it: for our own stops, anyone who asked or the rule, not the account that the guard acts by."""
+    ours = [stop for stop in scene.stops if stop.outcome in {StopOutcome.ASKED, StopOutcome.DONE}]
     if ours and life.end_reason in {EndReason.STOPPED, EndReason.SUSPENDED}:
-        asked = {each.request.id: each.request.by for each in scene.requests}
+        asked = {request.request.id: request.request.by for request in scene.requests}
         by = asked.get(ours[-1].request_id)
         return f", as {by} asked," if by else ", as nobody answered,"
     if not ours and life.end_reason is EndReason.DELETED and (cancelled := _done_stops(scene)):

@@ -1,4 +1,4 @@
-"""How it stands with Slack, for whoever runs the guard."""
+"""How it stands with Slack, for anyone who runs the guard."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def people_unknown(error: SlackError, now: datetime) -> Fact:
         key=f"SlackTrouble:people:{error.code or type(error).__name__}:{now:%Y-%m-%d}",
         kind="SlackTrouble",
         occurred_at=now,
-        text=f"Slack does not say who people are, so whoever is new cannot be reminded: {error}",
+        text=f"Slack does not say who people are, so anyone who is new cannot be reminded: {error}",
         data={"scope": "people", "code": error.code},
     )
 

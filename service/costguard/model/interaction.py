@@ -11,14 +11,14 @@ from costguard.model.reminder import RequestKind, Subject
 
 @dataclass(frozen=True, slots=True)
 class ButtonClick:
-    """A button that somebody pressed. `key` is natural: Slack may deliver one press more than once."""
+    """A button that someone pressed. `key` is natural: Slack may deliver one press more than once."""
 
     key: str
     user_id: str
     channel: str
     message_ts: str
     thread_ts: str
-    asked: RequestKind
+    kind: RequestKind
     subject: Subject
     hours: int | None = None
     due_at: datetime | None = None  # the due moment that the message showed

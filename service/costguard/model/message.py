@@ -42,7 +42,7 @@ class VmCard:
 class Button:
     """`value` is what comes back when it is pressed: see `Press`. A price of None shows none."""
 
-    asked: RequestKind
+    kind: RequestKind
     label: str  # `Keep 4 h (+$14.69)`
     hours: int | None = None
     is_danger: bool = False
@@ -51,7 +51,7 @@ class Button:
 
 class StateKind(StrEnum):
     OPEN = "open"  # it waits for an answer
-    ASKED = "asked"  # somebody pressed a button, and the outcome is not known yet
+    ASKED = "asked"  # someone pressed a button, and the outcome is not known yet
     KEPT = "kept"
     REASSIGNED = "reassigned"  # claimed or disowned
     ENDED = "ended"  # stopped, preempted, deleted, started again: nothing is left to ask
@@ -125,7 +125,7 @@ class EphemeralContent:
 
 @dataclass(frozen=True, slots=True)
 class ListContent:
-    """The answer to `/gpu`: somebody's VMs, each with its buttons."""
+    """The answer to `/gpu`: someone's VMs, each with its buttons."""
 
     title: str
     cards: tuple[tuple[VmCard, tuple[Button, ...], str], ...]  # the string says what happens next

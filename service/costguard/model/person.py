@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Membership(StrEnum):
-    """What somebody is in the workspace that the app is installed in. Only members may ask for anything."""
+    """What someone is in the workspace that the app is installed in. Only members may ask for anything."""
 
     MEMBER = "member"
     GUEST = "guest"  # invited to one channel or to some

@@ -153,7 +153,7 @@ class Request:
     """
 
     key: str
-    asked: RequestKind
+    kind: RequestKind
     subject: Subject
     by: str  # the person's address
     user_id: str  # their Slack id; "" when they did not come by Slack

@@ -76,7 +76,7 @@ def with_offers(rows: Sequence[Row], rules: Rules, me: Principal, now: datetime)
     offered = []
     for row in rows:
         offers = _offers(rules, me, row.view, row.decision, now) if row.decision is not None else ()
-        asked = {request.asked for request in row.pending}
+        asked = {request.kind for request in row.pending}
         offered.append(replace(row, offers=tuple(offer for offer in offers if offer.asked not in asked)))
     return offered
 

@@ -40,7 +40,7 @@ class DecisionContext:
         return found.person if found is not None else None
 
     def zone_name(self, address: str) -> str:
-        """Somebody's time zone, or the one of channels where Slack tells none."""
+        """Someone's time zone, or the one of channels where Slack tells none."""
         person = self.person(address)
         return (person.time_zone if person is not None else "") or self.rules.time_zone
 

@@ -55,7 +55,11 @@ def addresses_needed(fleet: Sequence[WatchedVm], rules: Rules, now: datetime) ->
     needed: set[str] = set()
     for vm in fleet:
         if vm.requests:
-            needed |= {each.by.lower() for each in vm.requests if each.asked is RequestKind.KEEP and each.hours is None}
+            needed |= {
+                request.by.lower()
+                for request in vm.requests
+                if request.kind is RequestKind.KEEP and request.hours is None
+            }
         due = due_of(vm, subject_of(vm), about)
         if due is not None and due.at <= now + _SOON:
             needed.add(vm.owner.lower())
@@ -64,48 +68,56 @@ def addresses_needed(fleet: Sequence[WatchedVm], rules: Rules, now: datetime) ->
     return needed - {""}
 
 
-def _decide(vm: WatchedVm, about: DecisionContext, unread: frozenset[str]) -> tuple[Decision, tuple[Action, ...]]:
+def _decide(
+    vm: WatchedVm, decision_context: DecisionContext, unread: frozenset[str]
+) -> tuple[Decision, tuple[Action, ...]]:
     subject = subject_of(vm)
-    due = due_of(vm, subject, about)
+    due = due_of(vm, subject, decision_context)
     due_at = due.at if due is not None else None
     if vm.is_gone:
-        return Decision(vm.key, vm.name, "gone: there is nothing left to do about it"), settle(vm, due, about)
+        return Decision(vm.key, vm.name, "gone: there is nothing left to do about it"), settle(
+            vm, due, decision_context
+        )
     if vm.zone in unread or "*" in unread:
         reason = f"not known: {vm.zone} could not be read, so nothing is decided about it"
         return Decision(vm.key, vm.name, reason, False, subject, due_at, is_known=False), ()
-    answers = settle(vm, due, about) if vm.requests else ()
+    answers = settle(vm, due, decision_context) if vm.requests else ()
     if answers and not isinstance(answer := answers[-1], RefuseRequest):
         # What is asked for is carried out first; what follows from it is decided at the next pass.
         moment = answer.until if isinstance(answer, KeepLifetime) else due_at
         return Decision(vm.key, vm.name, answer.reason, False, subject, moment), answers
-    if due is None or subject is None or due.at > about.now:
-        reason = _left_alone(vm, due, about)
+    if due is None or subject is None or due.at > decision_context.now:
+        reason = _left_alone(vm, due, decision_context)
         return Decision(vm.key, vm.name, reason, False, subject, due_at, next_at=due_at), answers
-    late = vm.running_since is not None and past_limit(about.preset(vm), vm.running_since, about.now)
-    step = next_step(vm, subject, due, about)
+    late = vm.running_since is not None and past_limit(
+        decision_context.preset(vm), vm.running_since, decision_context.now
+    )
+    step = next_step(vm, subject, due, decision_context)
     decision = Decision(vm.key, vm.name, step.reason, late, subject, due_at, step.next_at, step.stop_at)
     return decision, (*answers, *step.actions)
 
 
-def _left_alone(vm: WatchedVm, due: DueMoment | None, about: DecisionContext) -> str:
+def _left_alone(vm: WatchedVm, due: DueMoment | None, decision_context: DecisionContext) -> str:
     until = kept_to(vm.keeps)
     if due is not None and until == due.at:
         by = next(keep.by for keep in vm.keeps if keep.until == until)
-        return f"left alone: kept until {moment_text(due.at, about.zone, about.now)} by {by}"
+        return f"left alone: kept until {moment_text(due.at, decision_context.zone, decision_context.now)} by {by}"
     if vm.running_since is None:
         return f"{vm.status.value}: only what it stores is billed"
     return (
-        due.why if due is not None else why_running(about.preset(vm), vm.preset, vm.running_since, vm.idle, about.now)
+        due.why
+        if due is not None
+        else why_running(decision_context.preset(vm), vm.preset, vm.running_since, vm.idle, decision_context.now)
     )
 
 
-def due_of(vm: WatchedVm, subject: Subject | None, about: DecisionContext) -> DueMoment | None:
+def due_of(vm: WatchedVm, subject: Subject | None, decision_context: DecisionContext) -> DueMoment | None:
     if subject is None:
         return None
     if vm.running_since is not None:
-        return due_of_run(about.preset(vm), vm.running_since, vm.idle, vm.keeps, about.now)
+        return due_of_run(decision_context.preset(vm), vm.running_since, vm.idle, vm.keeps, decision_context.now)
     assert vm.rest_since is not None  # a subject either runs or rests
-    return due_of_rest(about.rules.rest, vm.rest_since, vm.keeps, vm.status.value, about.now)
+    return due_of_rest(decision_context.rules.rest, vm.rest_since, vm.keeps, vm.status.value, decision_context.now)
 
 
 _MINUTE = timedelta(minutes=1)
@@ -121,8 +133,8 @@ class NextStep(NamedTuple):
     actions: tuple[Action, ...] = ()
 
 
-def next_step(vm: WatchedVm, subject: Subject, due: DueMoment, about: DecisionContext) -> NextStep:
-    if not about.rules.channel:
+def next_step(vm: WatchedVm, subject: Subject, due: DueMoment, decision_context: DecisionContext) -> NextStep:
+    if not decision_context.rules.channel:
         return NextStep(f"{due.why}; no reminder is sent: Slack is not set up")
     if vm.status is Status.PENDING_STOP:
         return NextStep(f"{due.why}; it is shutting down")
@@ -130,27 +142,27 @@ def next_step(vm: WatchedVm, subject: Subject, due: DueMoment, about: DecisionCo
         return NextStep(f"{due.why}; it is being stopped")
     standing = ladder.standing_of(vm.sent, vm.cycle)
     if subject.about is SubjectKind.REST:
-        return _remind(vm, subject, due, about, standing)
-    stop, remark, stop_at = _enforce(vm, subject, due, about, standing)
+        return _remind(vm, subject, due, decision_context, standing)
+    stop, remark, stop_at = _enforce(vm, subject, due, decision_context, standing)
     if stop is not None:
         return NextStep(f"{remark}: {stop.reason}", None, stop_at, (stop,))
-    reason, next_at, _, actions = _remind(vm, subject, due, about, standing)
+    reason, next_at, _, actions = _remind(vm, subject, due, decision_context, standing)
     return NextStep(f"{reason}{remark}", next_at, stop_at, actions)
 
 
 def _enforce(
-    vm: WatchedVm, subject: Subject, due: DueMoment, about: DecisionContext, standing: LadderPosition
+    vm: WatchedVm, subject: Subject, due: DueMoment, decision_context: DecisionContext, standing: LadderPosition
 ) -> tuple[StopInstance | None, str, datetime | None]:
     """The stop by rule, or what people should know about why there is none yet, and when there will be one."""
-    preset = about.preset(vm)
+    preset = decision_context.preset(vm)
     if preset is None or preset.reminders.enforcement is Enforcement.REMIND or vm.running_since is None:
         return None, "", None
     if vm.job:
         return None, f"; job {vm.job}, which it works on, has its own limits; it is only reminded of", None
     if vm.is_unknown:
         return None, "; a restored database does not know what it works on; it is only reminded of", None
-    rule, is_shadow = preset.reminders, about.rules.is_shadow
-    protection = protected_because(vm.name, vm.key.project, vm.labels, about.rules.protection)
+    rule, is_shadow = preset.reminders, decision_context.rules.is_shadow
+    protection = protected_because(vm.name, vm.key.project, vm.labels, decision_context.rules.protection)
     if protection:
         return None, f"; protected by {protection}; it is only reminded of", None
     if vm.stop is Stop.SHADOW:
@@ -160,8 +172,8 @@ def _enforce(
     at = enforcement.stop_at(rule, standing, due, protection)
     if at is None:
         return None, "", None
-    if at > about.now:
-        when = moment_text(at, about.zone, about.now)
+    if at > decision_context.now:
+        when = moment_text(at, decision_context.zone, decision_context.now)
         would = f"would be stopped {when}, were it not for shadow mode" if is_shadow else f"is stopped {when}"
         return None, f"; it {would} if nobody answers", None if is_shadow else at
     counted = enforcement.counted_of(rule, standing, due)
@@ -171,7 +183,7 @@ def _enforce(
         name=vm.name,
         zone=vm.zone,
         rule=enforcement.rule_text(preset),
-        reason=enforcement.reason_text(due, counted, vm.idle, about.zone, about.now),
+        reason=enforcement.reason_text(due, counted, vm.idle, decision_context.zone, decision_context.now),
         due_at=due.at,
         started_at=vm.running_since,
         reminder=counted[-1].key,
@@ -183,47 +195,54 @@ def _enforce(
 
 
 def _remind(
-    vm: WatchedVm, subject: Subject, due: DueMoment, about: DecisionContext, standing: LadderPosition
+    vm: WatchedVm, subject: Subject, due: DueMoment, decision_context: DecisionContext, standing: LadderPosition
 ) -> NextStep:
     number = standing.stage + 1
     if standing.is_intended:
-        return NextStep(f"{due.why}; waits until Slack accepts reminder {number}", about.quiet_until(vm, about.now))
-    contact = about.contact(vm) if ladder.may_need_contact(standing) else ""
+        return NextStep(
+            f"{due.why}; waits until Slack accepts reminder {number}",
+            decision_context.quiet_until(vm, decision_context.now),
+        )
+    contact = decision_context.contact(vm) if ladder.may_need_contact(standing) else ""
     for address in (vm.owner, contact):
-        if not about.is_looked_up(address):
+        if not decision_context.is_looked_up(address):
             return NextStep(f"{due.why}; Slack was not asked yet who {address} is")
-    has_owner = about.person(vm.owner) is not None
-    has_contact = about.person(contact) is not None and not (has_owner and contact.lower() == vm.owner.lower())
+    has_owner = decision_context.person(vm.owner) is not None
+    has_contact = decision_context.person(contact) is not None and not (
+        has_owner and contact.lower() == vm.owner.lower()
+    )
     targets = ladder.targets_of(standing, has_owner, has_contact)
     if not targets:
         if standing.waiting:
             return NextStep(f"{due.why}; waits until Slack accepts an earlier reminder")
         return NextStep(f"{due.why}; Slack refused reminder {number} for good wherever it could go")
-    at = max(about.now, ladder.next_at(standing, due.at, _every(vm, subject, about)))
-    quiet_end = about.quiet_until(vm, at)
-    if at > about.now:
-        in_time = _rounded((quiet_end or at) - about.now)
+    at = max(decision_context.now, ladder.next_at(standing, due.at, _every(vm, subject, decision_context)))
+    quiet_end = decision_context.quiet_until(vm, at)
+    if at > decision_context.now:
+        in_time = _rounded((quiet_end or at) - decision_context.now)
         after = ", when the quiet hours are over" if quiet_end is not None else ""
-        reason = f"{due.why}; reminder {number} to {_names(targets, vm, contact, about)} in {in_time}{after}"
+        reason = f"{due.why}; reminder {number} to {_names(targets, vm, contact, decision_context)} in {in_time}{after}"
         return NextStep(reason, quiet_end or at)
     if quiet_end is not None:
-        until = moment_text(quiet_end, about.zone_of(vm.owner), about.now, with_zone=not has_owner)
+        until = moment_text(
+            quiet_end, decision_context.zone_of(vm.owner), decision_context.now, with_zone=not has_owner
+        )
         return NextStep(f"{due.why}; quiet hours{f' of {vm.owner}' if has_owner else ''} until {until}", quiet_end)
     send = SendReminder(subject, vm.key, vm.cycle, standing.stage, targets, due.why)
-    reason = f"{due.why}; reminder {number} goes to {_names(targets, vm, contact, about)}"
-    return NextStep(reason, about.now, None, (send,))
+    reason = f"{due.why}; reminder {number} goes to {_names(targets, vm, contact, decision_context)}"
+    return NextStep(reason, decision_context.now, None, (send,))
 
 
-def _every(vm: WatchedVm, subject: Subject, about: DecisionContext) -> timedelta:
+def _every(vm: WatchedVm, subject: Subject, decision_context: DecisionContext) -> timedelta:
     if subject.about is SubjectKind.REST:
-        return about.rules.rest.every
-    preset = about.preset(vm)
+        return decision_context.rules.rest.every
+    preset = decision_context.preset(vm)
     assert preset is not None  # only a preset makes a run due
     return preset.reminders.every
 
 
-def _names(targets: tuple[Target, ...], vm: WatchedVm, contact: str, about: DecisionContext) -> str:
-    named = {Target.OWNER: vm.owner, Target.CHANNEL: about.channel(vm), Target.CONTACT: contact}
+def _names(targets: tuple[Target, ...], vm: WatchedVm, contact: str, decision_context: DecisionContext) -> str:
+    named = {Target.OWNER: vm.owner, Target.CHANNEL: decision_context.channel(vm), Target.CONTACT: contact}
     names = [named[target] for target in targets]
     return list_text(names)
 

@@ -1,4 +1,4 @@
-"""From when on somebody is asked about a VM."""
+"""From when on someone is asked about a VM."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def reason_text(
 
 
 def evidence_of(due: DueMoment, counted: tuple[AcceptedStage, ...], idle: Evidence | None) -> Mapping[str, object]:
-    """What the stop rested on, for whoever asks later."""
+    """What the stop rested on, for anyone who asks later."""
     found: dict[str, object] = {
         "due_at": due.at.isoformat(),
         "why": due.why,

@@ -60,7 +60,7 @@ class _Past:
         if not (keeps or subject.instance_id in self.claims or subject in self.stops):  # as of nearly every one
             return {**_NOTHING_YET, "sent": self.sent.get(subject, ())}
         claims = tuple(each for each in self.claims.get(subject.instance_id, ()) if began is None or each.at >= began)
-        answered = [each.at for each in keeps] + [each.at for each in claims]
+        answered = [keep.at for keep in keeps] + [claim.at for claim in claims]
         stops = [each for each in self.stops.get(subject, ()) if not answered or each.intended_at >= max(answered)]
         return {
             "sent": self.sent.get(subject, ()),
@@ -220,7 +220,7 @@ def _messages(send: SendReminder, vm: WatchedVm, rules: Rules) -> list[NewMessag
 
 
 def _gone(connection: Connection, ids: Sequence[int], asked: Mapping[int, Sequence[Request]]) -> list[WatchedVm]:
-    """VMs that somebody asked something of, and that are no more: the asker is to be told."""
+    """VMs that someone asked something of, and that are no more: the asker is to be told."""
     return [
         WatchedVm(
             key=vm.key,

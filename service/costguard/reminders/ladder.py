@@ -51,10 +51,10 @@ def standing_of(sent: Iterable[Sent], cycle: int) -> LadderPosition:
             accepted[each.stage] = AcceptedStage(each.accepted_at, each.key)
     warned = tuple(accepted[stage] for stage in sorted(accepted))
     open_ones = [each for each in mine if each.accepted_at is None]
-    now_sent = [each for each in open_ones if each.stage not in accepted]
+    now_sent = [one for one in open_ones if one.stage not in accepted]
     return LadderPosition(
         warned,
-        frozenset(each.target for each in open_ones if not each.is_failed),
+        frozenset(one.target for one in open_ones if not one.is_failed),
         any(not each.is_failed for each in now_sent),
         frozenset(each.target for each in now_sent if each.is_failed),
     )
@@ -76,7 +76,7 @@ def may_need_contact(standing: LadderPosition, ahead: int = 0) -> bool:
 def targets_of(standing: LadderPosition, has_owner: bool, has_contact: bool) -> tuple[Target, ...]:
     """Whom the present stage goes to; nobody where those are still waiting for an earlier message.
 
-    `has_owner`: Slack knows the owner. Where Slack refused everybody who should get it, it goes to whoever is
+    `has_owner`: Slack knows the owner. Where Slack refused everybody who should get it, it goes to anyone who is
     left, so that a lost account does not end the reminding.
     """
     wanted = [Target.OWNER if has_owner else Target.CHANNEL]
@@ -88,4 +88,4 @@ def targets_of(standing: LadderPosition, has_owner: bool, has_contact: bool) -> 
     if left:
         return tuple(target for target in left if target not in standing.waiting)
     others = [Target.CHANNEL, *([Target.CONTACT] if has_contact else [])]
-    return tuple([each for each in others if each not in standing.failed | standing.waiting][:1])
+    return tuple([other for other in others if other not in standing.failed | standing.waiting][:1])

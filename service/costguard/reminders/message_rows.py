@@ -285,17 +285,19 @@ def root_of(connection: Connection, thread: str, address: str, channel: str) -> 
 
 
 def lose(connection: Connection, message_id: int) -> None:
-    """It is not in Slack any more: somebody deleted it, or its channel."""
+    """It is not in Slack any more: someone deleted it, or its channel."""
     connection.execute(update(messages).where(messages.c.id == message_id).values(ts="", is_live=False))
 
 
 def reminders_of(connection: Connection, subjects: Collection[Subject], limit: int) -> list[StoredMessage]:
     """Of these subjects, whatever became of them: those meant last, first."""
-    found: list[StoredMessage] = []
+    stored_messages: list[StoredMessage] = []
     for chunk in chunks(sorted({str(subject) for subject in subjects})):
         query = select(messages).where(messages.c.subject.in_(chunk), messages.c.kind == "reminder")
-        found += [_message(row) for row in connection.execute(query.order_by(messages.c.id.desc()).limit(limit))]
-    return sorted(found, key=lambda message: message.id, reverse=True)[:limit]
+        stored_messages += [
+            _message(row) for row in connection.execute(query.order_by(messages.c.id.desc()).limit(limit))
+        ]
+    return sorted(stored_messages, key=lambda message: message.id, reverse=True)[:limit]
 
 
 def _waits(connection: Connection, message_id: int, values: Mapping[str, object]) -> None:

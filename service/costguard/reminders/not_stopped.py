@@ -33,7 +33,7 @@ class StopBlocker(StrEnum):
     NOT_RUNNING = "not_running"
     STOPPING = "stopping"
     NOT_READ = "not_read"
-    REQUESTED = "requested"  # somebody asked for a stop, and the next pass carries it out
+    REQUESTED = "requested"  # someone asked for a stop, and the next pass carries it out
     FAILED = "failed"
     NO_PRESET = "no_preset"
     REMINDS_ONLY = "reminds_only"
@@ -130,7 +130,7 @@ def _state(vm: WatchedVm, unread: Collection[str]) -> StopDiagnosis | None:
         )
     if vm.stop in _BEING_STOPPED:
         return StopDiagnosis(StopBlocker.STOPPING, "its stop is under way")
-    stops = [each for each in vm.requests if each.asked is RequestKind.STOP]
+    stops = [request for request in vm.requests if request.kind is RequestKind.STOP]
     if stops:
         return StopDiagnosis(
             StopBlocker.REQUESTED, f"{stops[0].by} asked to stop it, and the next pass carries that out"
@@ -161,15 +161,15 @@ def _out_of_reach(vm: WatchedVm, preset: Preset, rules: Rules) -> StopDiagnosis 
 
 
 def _waiting(
-    vm: WatchedVm, preset: Preset, due: DueMoment | None, measured: Evidence | None, about: DecisionContext
+    vm: WatchedVm, preset: Preset, due: DueMoment | None, measured: Evidence | None, decision_context: DecisionContext
 ) -> StopDiagnosis:
     """How far its rule has come, and what it still needs."""
     assert due is not None  # it runs, and its preset has a limit
-    rule, text, now = preset.reminders, enforcement.rule_text(preset), about.now
+    rule, text, now = preset.reminders, enforcement.rule_text(preset), decision_context.now
     warnings, grace = _reminders(rule.stop_after), f"{span_text(rule.grace)} of grace"
     until = kept_to(vm.keeps)
     if until is not None and until > now and until >= due.at:
-        keep = next(each for each in vm.keeps if each.until == until)
+        keep = next(keep for keep in vm.keeps if keep.until == until)
         why = f" ({keep.reason})" if keep.reason else ""
         return StopDiagnosis(
             StopBlocker.KEPT, f"{keep.by} keeps it{why}", text, (warnings, grace), "the keep ends", until
@@ -181,17 +181,19 @@ def _waiting(
         return StopDiagnosis(
             StopBlocker.SHADOW, "shadow mode is on, else it would have been stopped", text, (), _SHADOW
         )
-    if not about.rules.channel:
+    if not decision_context.rules.channel:
         reason = "Slack is not set up, and nothing is stopped without reminders that were accepted"
         return StopDiagnosis(StopBlocker.NO_SLACK, reason, text, (warnings, grace))
     if due.firm_at is not None and due.firm_at > now:
         reason = "it may be idle by CPU and network alone, which is enough to remind and not to stop"
         missing = ("firm evidence or the limit", warnings, grace)
         return StopDiagnosis(StopBlocker.WEAK_EVIDENCE, reason, text, missing, "its limit passes", due.firm_at)
-    return _warned(vm, preset, due, about, text)
+    return _warned(vm, preset, due, decision_context, text)
 
 
-def _warned(vm: WatchedVm, preset: Preset, due: DueMoment, about: DecisionContext, text: str) -> StopDiagnosis:
+def _warned(
+    vm: WatchedVm, preset: Preset, due: DueMoment, decision_context: DecisionContext, text: str
+) -> StopDiagnosis:
     rule = preset.reminders
     standing = ladder.standing_of(vm.sent, vm.cycle)
     at = enforcement.stop_at(rule, standing, due, "")
@@ -203,15 +205,15 @@ def _warned(vm: WatchedVm, preset: Preset, due: DueMoment, about: DecisionContex
         reason = f"{count} of {_reminders(wanted)} {'has' if wanted == 1 else 'have'} gone without an answer"
         subject = subject_of(vm)
         assert subject is not None  # it runs
-        step = next_step(vm, subject, due, about)
+        step = next_step(vm, subject, due, decision_context)
         missing = (_reminders(wanted - count, "more "), grace)
         if standing.is_intended or step.next_at is None:
             return StopDiagnosis(StopBlocker.WARNINGS, reason, text, missing, "Slack has to accept the next one")
         return StopDiagnosis(StopBlocker.WARNINGS, reason, text, missing, "the next one is due", step.next_at)
-    if at > about.now:
+    if at > decision_context.now:
         reason = f"the grace of {span_text(rule.grace)} after the last reminder is not over"
         return StopDiagnosis(StopBlocker.GRACE, reason, text, (), "if nobody answers, it is stopped", at)
-    if about.rules.is_shadow:
+    if decision_context.rules.is_shadow:
         return StopDiagnosis(StopBlocker.SHADOW, "shadow mode is on, else it would be stopped now", text, (), _SHADOW)
     return StopDiagnosis(StopBlocker.DUE_NOW, "everything is there, and the next pass stops it", text)
 

@@ -52,12 +52,12 @@ class _Asking:
     about: DecisionContext
 
 
-def settle(vm: WatchedVm, due: DueMoment | None, about: DecisionContext) -> tuple[Action, ...]:
+def settle(vm: WatchedVm, due: DueMoment | None, decision_context: DecisionContext) -> tuple[Action, ...]:
     """Refusals, up to the first request that is carried out.
 
     That one changes what the later ones are about, so they wait for the next pass.
     """
-    asking = _Asking(vm, due, about)
+    asking = _Asking(vm, due, decision_context)
     actions: list[Action] = []
     for request in sorted(vm.requests, key=lambda each: (each.at, each.id or 0, each.key)):
         found = _answer(asking, request)
@@ -70,13 +70,13 @@ def settle(vm: WatchedVm, due: DueMoment | None, about: DecisionContext) -> tupl
 def _answer(asking: _Asking, request: Request) -> Action | str:
     vm = asking.vm
     if vm.is_gone:
-        return f"{vm.name} is gone: there is nothing left to {'claim' if _is_claim(request) else _DONE[request.asked]}."
+        return f"{vm.name} is gone: there is nothing left to {'claim' if _is_claim(request) else _DONE[request.kind]}."
     if not _is_claim(request) and request.subject != subject_of(vm):
         return _over(asking, request)
     about = asking.about
-    refused = refusal(request.asked, request.by, vm, vm.ownership, about.rules, request.authority, about.now)
-    refused = refused or pointless(request.asked, request.by, vm, vm.running_since is not None)
-    return refused or _WAYS[request.asked](asking, request)
+    refused = refusal(request.kind, request.by, vm, vm.ownership, about.rules, request.authority, about.now)
+    refused = refused or pointless(request.kind, request.by, vm, vm.running_since is not None)
+    return refused or _WAYS[request.kind](asking, request)
 
 
 def pointless(asked: RequestKind, by: str, vm: RequestedVm, runs: bool) -> str | None:
@@ -88,7 +88,7 @@ def pointless(asked: RequestKind, by: str, vm: RequestedVm, runs: bool) -> str |
     if asked is not RequestKind.STOP:
         return None
     if not runs:
-        return f"{vm.name} is {vm.status.value} already. What it stores is billed until somebody deletes it."
+        return f"{vm.name} is {vm.status.value} already. What it stores is billed until someone deletes it."
     if vm.status is Status.PENDING_STOP:
         return f"{vm.name} is shutting down already."
     return None
@@ -161,26 +161,26 @@ _WAYS: Mapping[RequestKind, Callable[[_Asking, Request], Action | str]] = {
 
 def _is_claim(request: Request) -> bool:
     """Whose a VM is outlives its runs: such a request is never too late while the VM is there."""
-    return request.asked in (RequestKind.CLAIM, RequestKind.DISOWN)
+    return request.kind in (RequestKind.CLAIM, RequestKind.DISOWN)
 
 
 def _over(asking: _Asking, request: Request) -> str:
-    vm, verb = asking.vm, _DONE[request.asked]
+    vm, verb = asking.vm, _DONE[request.kind]
     if request.subject.about is SubjectKind.REST:
         return f"{vm.name} was started again, or keeps nothing any more: nothing was done. /gpu shows it as it is."
     if vm.running_since is None:
         return f"{vm.name} does not run any more ({vm.status.value}): there is nothing left to {verb}."
-    return f"{vm.name} was started anew since, and you saw its run before: nothing was done. /gpu shows it as it is."
+    return f"{vm.name} was started again since, and you saw its run before: nothing was done. /gpu shows it as it is."
 
 
 def _kept_since(asking: _Asking, request: Request) -> str:
-    """Somebody's keep that came after this was asked, and holds; "" where there is none."""
+    """Someone's keep that came after this was asked, and holds; "" where there is none."""
     since = [keep for keep in asking.vm.keeps if keep.at > request.at and keep.until > asking.about.now]
     return _kept_by(asking, request, since[-1]) if since else ""
 
 
 def _kept_by(asking: _Asking, request: Request, keep: Keep) -> str:
-    name, verb = asking.vm.name, _DONE[request.asked]
+    name, verb = asking.vm.name, _DONE[request.kind]
     until = moment_text(keep.until, asking.about.zone_of(request.by), asking.about.now)
     return f"{keep.by} kept {name} until {until} after this was asked. /gpu has buttons to {verb} it as it is."
 
@@ -190,7 +190,7 @@ def _stale(asking: _Asking, request: Request) -> str:
 
     A due moment that shifted and passed as well, as idleness comes to be known, asks the same question still.
     """
-    vm, due, verb = asking.vm, asking.due, _DONE[request.asked]
+    vm, due, verb = asking.vm, asking.due, _DONE[request.kind]
     if request.due_at is None or (due is not None and due.at == request.due_at):
         return ""
     later = next((keep for keep in reversed(vm.keeps) if keep.until > request.due_at), None)

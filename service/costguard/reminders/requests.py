@@ -49,7 +49,7 @@ class RequestReceipt:
         """`Asked to stop trainer-3; the next pass carries it out.`"""
         if self.stored.status != "open":
             return self.stored.outcome
-        asked = self.stored.request.asked
+        asked = self.stored.request.kind
         return f"Asked {_WISH[asked].format(name=self.name)}; the next pass carries it out."
 
 
@@ -59,7 +59,7 @@ def ask(
     rules: Rules,
     principal: Principal,
     key: InstanceKey,
-    asked: RequestKind,
+    kind: RequestKind,
     *,
     hours: int | None = None,
     reason: str = "",
@@ -76,7 +76,7 @@ def ask(
     is refused, by this or by the pass. Without hours a keep lasts until tomorrow morning.
     """
     actor = roles.actor(principal, by)
-    if hours is not None and (asked is not RequestKind.KEEP or hours < 1):
+    if hours is not None and (kind is not RequestKind.KEEP or hours < 1):
         raise AskWrong("Only a keep has hours, and they are 1 or more.", "Correct the hours, or leave them out.")
     if len(reason) > _LONGEST or len(idempotency_key or "") > _LONGEST:
         raise AskWrong(f"A reason or a key has at most {_LONGEST} characters.", "Say it in fewer words.")
@@ -90,8 +90,8 @@ def ask(
             )
         row = next(iter(watched_rows.read(connection, [instance_id])), None)
         new = Request(
-            key=_key(via, actor, idempotency_key or f"{asked.value}/{instance_id}/{now.isoformat()}"),
-            asked=asked,
+            key=_key(via, actor, idempotency_key or f"{kind.value}/{instance_id}/{now.isoformat()}"),
+            kind=kind,
             subject=subject_of(row) if row is not None else Subject(SubjectKind.REST, instance_id, 0),
             by=actor.address,
             user_id="",
@@ -120,7 +120,7 @@ def ask(
 def store(connection: Connection, new: Request, row: WatchedRow | None, name: str, refused: str | None) -> None:
     """The request and the fact that it was made; where it is refused, only the fact that it was."""
     who = new.by or new.user_id
-    told = f"{who} asked {_WISH[new.asked].format(name=name or 'an unknown VM')}"
+    told = f"{who} asked {_WISH[new.kind].format(name=name or 'an unknown VM')}"
     why = f": {new.reason.rstrip('.')}" if new.reason else ""
     if refused is None:
         requests.add(connection, new)
@@ -135,7 +135,7 @@ def store(connection: Connection, new: Request, row: WatchedRow | None, name: st
         name=row.name if row is not None else "",
         actor=who,
         data={
-            "asked": new.asked.value,
+            "asked": new.kind.value,
             "subject": str(new.subject),
             "hours": new.hours,
             "reason": new.reason,
@@ -152,7 +152,7 @@ def _asked_with(new: Request) -> dict[str, str]:
     if authority is None:
         return {}
     token = {"token": authority.token_id} if authority.token_id else {}
-    other = {"asked_by": authority.of or "whoever runs the server"} if authority.of != new.by else {}
+    other = {"asked_by": authority.of or "anyone who runs the server"} if authority.of != new.by else {}
     return {"role": authority.role.value, **token, **other}
 
 
@@ -182,7 +182,7 @@ def _same(known: StoredRequest, new: Request) -> StoredRequest:
     """Its run may be over by now, and it was still the same that was asked for."""
 
     def wish(of: Request) -> tuple[object, ...]:
-        return of.asked, of.subject.instance_id, of.hours, of.reason, of.due_at
+        return of.kind, of.subject.instance_id, of.hours, of.reason, of.due_at
 
     if wish(known.request) != wish(new):
         raise AskKeyTaken(
@@ -204,10 +204,10 @@ def _refused(
     """What can be known before the pass, which looks at all of it again."""
     if row is None:
         return VmNotAsSeen(f"{name} is gone, so there is nothing left to do.", "The facts say what became of it.")
-    if refused := refusal(rules, new.asked, actor, row, ownership, new.at):
+    if refused := refusal(rules, new.kind, actor, row, ownership, new.at):
         return VmNotTheirs(refused, "Ask one of them.")
     if started_at is not None and row.started_at != started_at:
-        return VmNotAsSeen(f"{name} was stopped or started anew since: nothing was done.", _LOOK)
-    if found := pointless(new.asked, actor.address, row, row.started_at is not None):
+        return VmNotAsSeen(f"{name} was stopped or started again since: nothing was done.", _LOOK)
+    if found := pointless(new.kind, actor.address, row, row.started_at is not None):
         return VmNotAsSeen(found, _LOOK)
     return None

@@ -17,7 +17,7 @@ from costguard.model.utilisation import Evidence
 class WatchedVm:
     """One VM as the ledger knows it. `sent`, `keeps` and `claims` are of its present subject alone.
 
-    A VM that is gone is given only where somebody still asks for something: it is told to them, and no more.
+    A VM that is gone is given only where someone still asks for something: it is told to them, and no more.
     """
 
     key: InstanceKey
@@ -45,7 +45,7 @@ class WatchedVm:
 
     @property
     def cycle(self) -> int:
-        """How many times somebody answered; each answer starts the stages anew."""
+        """How many times someone answered; each answer starts the stages again."""
         return len(self.keeps) + len(self.claims)
 
 

@@ -20,6 +20,10 @@ _MOST_SECTION = 3000
 _MOST_FIELD = 2000
 _FIELDS = 10
 _BUTTONS = 25
+_STOP_EFFECT = (
+    "will be shut down now. Its disks stay and are still billed; data in memory and on local SSDs is lost. "
+    "You can start it again at any time."
+)
 
 
 def mrkdwn(text: str) -> Block:
@@ -37,7 +41,7 @@ def section(text: str) -> Block:
 
 
 def fields(pairs: Sequence[tuple[str, str]]) -> list[Block]:
-    """Titled values side by side; more than ten make a further block."""
+    """Titled values side by side; more than ten make another block."""
     texts = [f"*{title}*\n{value}" for title, value in pairs]
     assert all(length(text) <= _MOST_FIELD for text in texts)
     return [
@@ -47,7 +51,7 @@ def fields(pairs: Sequence[tuple[str, str]]) -> list[Block]:
 
 
 def context(*parts: str) -> Block:
-    """One small grey line; parts that are empty are left out."""
+    """One small grey line; empty parts are left out."""
     return {"type": "context", "elements": [mrkdwn("  ·  ".join(part for part in parts if part))]}
 
 
@@ -68,31 +72,21 @@ def actions(buttons: Sequence[Button], subject: Subject, due_at: datetime | None
 def _button(button: Button, subject: Subject, due_at: datetime | None, name: str) -> Block:
     made: Block = {
         "type": "button",
-        "action_id": f"{button.asked.value}:{button.hours}" if button.hours is not None else button.asked.value,
-        "text": {"type": "plain_text", "text": plain(button.label, 75) or button.asked.value, "emoji": True},
-        "value": pack(subject, button.asked, button.hours, due_at),
+        "action_id": f"{button.kind.value}:{button.hours}" if button.hours is not None else button.kind.value,
+        "text": {"type": "plain_text", "text": plain(button.label, 75) or button.kind.value, "emoji": True},
+        "value": pack(subject, button.kind, button.hours, due_at),
     }
     if button.is_danger:
         made["style"] = "danger"
-    if button.asked in _QUESTIONS:
-        verb, what_stays = _QUESTIONS[button.asked]
+    if button.kind is RequestKind.STOP:
         made["confirm"] = {
-            "title": _words(f"{verb} {plain(name, 80)}?"),
-            "text": _words(plain(button.effect, 300) or f"{plain(name, 80)} {what_stays}"),
-            "confirm": _words(f"{verb} it"),
+            "title": _words(f"Stop {plain(name, 80)}?"),
+            "text": _words(plain(button.effect, 300) or f"{plain(name, 80)} {_STOP_EFFECT}"),
+            "confirm": _words("Stop it"),
             "deny": _words("Leave it running"),
             "style": "danger",
         }
     return made
-
-
-_QUESTIONS = {
-    RequestKind.STOP: (
-        "Stop",
-        "is shut down now. Its disks stay, and go on billing; what is in memory and on local SSDs is lost. "
-        "It can be started again at any time.",
-    ),
-}
 
 
 def _words(text: str) -> Block:
@@ -100,7 +94,7 @@ def _words(text: str) -> Block:
 
 
 def clipped(blocks: Sequence[Block], rest: str) -> list[Block]:
-    """As many as one message may hold; `rest` is said where some had to be left out."""
+    """As many blocks as one message may hold; `rest` is the last line where some were left out."""
     if len(blocks) <= MOST_BLOCKS and sum(map(seen, blocks)) <= MOST_TEXT:
         return list(blocks)
     kept, left = list[Block](), MOST_TEXT - length(rest)
@@ -113,7 +107,7 @@ def clipped(blocks: Sequence[Block], rest: str) -> list[Block]:
 
 
 def seen(value: Any) -> int:
-    """How much text of a block counts towards a message's bound."""
+    """The length of a block's text, as it counts towards the bound of a message."""
     if isinstance(value, list):
         return sum(map(seen, value))
     if not isinstance(value, dict):

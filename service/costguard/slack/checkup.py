@@ -1,4 +1,4 @@
-"""Whether Slack is set up so that everything works, found out by trying, for `costguard slack test`."""
+"""`costguard slack test`: tries everything that Costguard needs of Slack."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _INVITE = "Invite the app in that channel: /invite @costguard"
 _TEST = NotificationContent(
     icon="test",
     title="Costguard is connected",
-    text="Somebody asked for this message, to see whether Costguard can write here. Nothing is wrong.",
+    text="This is a test message, sent to check that Costguard can write here. There is nothing to do.",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What works or does not, in a sentence; `what_next` is for what does not."""
+    """One check's result in a sentence; `what_next` where it failed."""
 
     is_ok: bool
     sentence: str
@@ -32,32 +32,32 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What is configured. Presses come over a socket where there is an app-level token, else as signed requests."""
+    """The configuration. Clicks arrive over Socket Mode with an app-level token, else as signed requests."""
 
     bot_token: str
     endpoint: str = ENDPOINT
     channels: Sequence[str] = ()
-    someone: str = ""  # an address that Slack should know
+    address: str = ""  # that Slack should know
     signing_secret: str = ""
     app_token: str = ""
 
 
 def check_up(setup: Setup, now: datetime, post_to: str = "") -> list[Finding]:
-    """Everything is tried, and nothing is written unless `post_to` names a channel for a test message."""
+    """Tries everything; posts nothing unless `post_to` names a channel for a test message."""
     web = WebApi(setup.bot_token, setup.endpoint)
     notifier = SlackNotifier(setup.bot_token, setup.endpoint)
     try:
         body, headers = web.answer("auth.test")
     except SlackError as wrong:
         return [_bad(wrong)]
-    found = [_identity(body), *_scopes(headers), *_clock(headers, now)]
-    found += [_channel(web, notifier, channel) for channel in dict.fromkeys(setup.channels)]
-    if setup.someone:
-        found.append(_person(notifier, setup.someone))
-    found.append(_way_back(setup))
+    findings = [_identity(body), *_scopes(headers), *_clock(headers, now)]
+    findings += [_channel(web, notifier, channel) for channel in dict.fromkeys(setup.channels)]
+    if setup.address:
+        findings.append(_person(notifier, setup.address))
+    findings.append(_way_back(setup))
     if post_to:
-        found.append(_posted(notifier, post_to, now))
-    return found
+        findings.append(_posted(notifier, post_to, now))
+    return findings
 
 
 def _bad(wrong: SlackError) -> Finding:
@@ -67,7 +67,7 @@ def _bad(wrong: SlackError) -> Finding:
 def _identity(body: Mapping[str, object]) -> Finding:
     if not body.get("bot_id"):
         return Finding(False, "The Slack token is not an app's bot token.", "Use the one that begins with xoxb-.")
-    return Finding(True, f"Slack knows the app as {body.get('user')} in the workspace {body.get('team')}.")
+    return Finding(True, f"The app is {body.get('user')} in the workspace {body.get('team')}.")
 
 
 def _scopes(headers: Mapping[str, str]) -> Iterator[Finding]:
@@ -75,11 +75,11 @@ def _scopes(headers: Mapping[str, str]) -> Iterator[Finding]:
     missing = [scope for scope in SCOPES if scope not in held]
     for scope in missing:
         add = f"Add {scope} under OAuth & Permissions, then install the app again."
-        yield Finding(False, f"The app lacks the scope {scope}: it needs it {SCOPES[scope]}.", add)
+        yield Finding(False, f"The app lacks the scope {scope}, which it needs {SCOPES[scope]}.", add)
     if not missing:
         more = sorted(held - set(SCOPES))
-        beyond = f" It has more than it needs: {', '.join(more)}." if more else ""
-        yield Finding(True, f"The app has the {len(SCOPES)} scopes that it needs.{beyond}")
+        beyond = f" It also has scopes that it does not need: {', '.join(more)}." if more else ""
+        yield Finding(True, f"The app has all {len(SCOPES)} scopes that it needs.{beyond}")
 
 
 def _clock(headers: Mapping[str, str], now: datetime) -> Iterator[Finding]:
@@ -89,13 +89,13 @@ def _clock(headers: Mapping[str, str], now: datetime) -> Iterator[Finding]:
         return
     skew = round((now - theirs).total_seconds())
     if abs(skew) <= MOST_SKEW_SECONDS:
-        yield Finding(True, "This machine's clock agrees with Slack's.")
+        yield Finding(True, "This computer's clock agrees with Slack's.")
         return
     ahead = "ahead of" if skew > 0 else "behind"
     yield Finding(
         False,
-        f"This machine's clock is {abs(skew)} s {ahead} Slack's; from 300 s on, every press is refused.",
-        "Let the clock be set by NTP.",
+        f"This computer's clock is {abs(skew)} s {ahead} Slack's; from 300 s on, every button click is refused.",
+        "Synchronise the clock with NTP.",
     )
 
 
@@ -118,33 +118,33 @@ def _person(notifier: SlackNotifier, address: str) -> Finding:
         if person is None:
             return Finding(
                 False,
-                f"Slack knows nobody with the address {address}.",
-                "Check the address. Owners whom Slack does not know are asked in the channel.",
+                f"No one in the Slack workspace has the address {address}.",
+                "Check the address. Owners without a Slack account are reminded in the channel.",
             )
         notifier.open_direct(person.user_id)
     except SlackError as wrong:
         return _bad(wrong)
     zone = f", in {person.time_zone}" if person.time_zone else ""
-    return Finding(True, f"{address} is {person.name}{zone}, and can be written to.")
+    return Finding(True, f"{address} is {person.name}{zone}, and can receive direct messages.")
 
 
 def _way_back(setup: Setup) -> Finding:
-    """How presses and commands come in."""
+    """How clicks and commands arrive."""
     if setup.app_token:
         try:
             WebApi(setup.app_token, setup.endpoint).call("apps.connections.open")
         except SlackError as wrong:
             return _bad(wrong)
-        return Finding(True, "Presses can come over a socket: the app-level token is good.")
+        return Finding(True, "Button clicks can arrive over Socket Mode: the app-level token is valid.")
     if setup.signing_secret.strip():
         return Finding(
             True,
-            "Presses come as signed requests: a signing secret is set. Whether Slack reaches this server shows when "
-            "somebody presses a button.",
+            "Button clicks arrive as signed requests: a signing secret is set. Click a button to see whether Slack "
+            "reaches this server.",
         )
     return Finding(
         False,
-        "Presses and commands cannot come in: there is neither a signing secret nor an app-level token.",
+        "Button clicks and commands cannot arrive: there is neither a signing secret nor an app-level token.",
         "Give Costguard the app's signing secret, or turn Socket Mode on and give it an app-level token (xapp-...).",
     )
 

@@ -1,4 +1,4 @@
-"""The engine's Notifier, on Slack's Web API."""
+"""Slack as a Notifier: messages, accounts and channels by the Web API."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from costguard.slack.web_api import ENDPOINT, TIMEOUT_SECONDS, WebApi
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """Where the app is installed, as auth.test names it. `enterprise_id` is "" outside Enterprise organisations."""
+    """The app's own workspace, by auth.test. `enterprise_id` is "" outside Enterprise organisations."""
 
     team_id: str
     enterprise_id: str = ""
 
 
 def membership_of(user: Mapping[str, Any], ours: Workspace) -> Membership:
-    """What `user`, a user object of Slack's, is in our workspace or organisation.
+    """The membership of `user`, a user object of Slack's, in our workspace or organisation.
 
     Slack leaves `is_email_confirmed` out of some answers; only an explicit false counts as unconfirmed. Those who
     were invited and never signed in have not confirmed theirs either.
@@ -62,7 +62,7 @@ _SKEW = timedelta(minutes=5)  # between our clock and Slack's, whose time a mess
 
 
 class SlackNotifier:
-    """Satisfies the engine's Notifier. May be used from several threads at once."""
+    """Implements Notifier. Safe to use from several threads."""
 
     def __init__(self, token: str, endpoint: str = ENDPOINT, timeout_seconds: int = TIMEOUT_SECONDS) -> None:
         self._web = WebApi(token, endpoint, timeout_seconds)
@@ -71,7 +71,7 @@ class SlackNotifier:
         self._searched: dict[str, dict[str, str]] = {}  # how far searches came that Slack ended early, by key
 
     def post(self, channel: str, content: Content, key: str, thread_ts: str = "") -> Posted:
-        """SlackUncertain: it may stand there; `find` tells."""
+        """SlackUncertain: it may have been posted; `find` tells."""
         answer = self._web.call(
             "chat.postMessage",
             acts=True,
@@ -84,19 +84,19 @@ class SlackNotifier:
         place, ts = str(answer.get("channel") or ""), str(answer.get("ts") or "")
         if not place or not ts:
             raise SlackUncertain(
-                f"Slack's answer to chat.postMessage in {channel} does not say where the message stands.",
-                "It is looked up before it is tried again.",
+                f"Slack's answer to chat.postMessage in {channel} does not say where the message is.",
+                "Costguard looks for it before it tries again.",
             )
         if channel.startswith("#"):
             self._ids[channel] = place
         return Posted(place, ts)
 
     def update(self, at: Posted, content: Content, key: str) -> None:
-        """Show this in its place; harmless when repeated. The key stays with it."""
+        """Replaces a message's content; harmless when repeated. The key stays with it."""
         self._web.call("chat.update", acts=True, channel=at.channel, ts=at.ts, **_body(content, key))
 
     def post_ephemeral(self, channel: str, user_id: str, content: Content, thread_ts: str = "") -> None:
-        """For this person's eyes only."""
+        """Shows an ephemeral message to this person alone."""
         self._web.call(
             "chat.postEphemeral",
             acts=True,
@@ -138,23 +138,23 @@ class SlackNotifier:
         """The member who has this address; None where there is none, also for guests and for those who left."""
         if not address.strip():
             return None
-        found = self._person("users.lookupByEmail", address, {"email": address.strip()})
-        return found if found is not None and found.membership is Membership.MEMBER else None
+        person = self._person("users.lookupByEmail", address, {"email": address.strip()})
+        return person if person is not None and person.membership is Membership.MEMBER else None
 
     def person_by_id(self, user_id: str) -> Person | None:
-        """With what they are in the workspace; None for no account, for those who left, and for apps.
+        """With their membership; None for no account, for people who left, and for apps.
 
         The address is "" where Slack does not give it.
         """
         return self._person("users.info", "", {"user": user_id}) if user_id else None
 
     def open_direct(self, user_id: str) -> str:
-        """The id of the app's direct messages with this person; the same one every time."""
+        """The id of the app's direct messages with this person, always the same."""
         answer = self._web.call("conversations.open", users=user_id)
         return str((answer.get("channel") or {}).get("id") or "")
 
     def channel_id(self, channel: str) -> str:
-        """Of `#name`: most methods take ids alone. Raises ChannelRefused where the app sees no such channel."""
+        """The id of `#name`, as most methods take ids alone. Raises ChannelRefused for a channel it cannot see."""
         if not channel.startswith("#"):
             return channel
         if channel not in self._ids:
@@ -181,10 +181,10 @@ class SlackNotifier:
             return None
         profile = user.get("profile") or {}
         name = profile.get("display_name") or profile.get("real_name") or user.get("real_name") or user.get("name")
-        found = address or str(profile.get("email") or "")
+        email = address or str(profile.get("email") or "")
         return Person(
             user_id=str(user["id"]),
-            address=found.strip().lower(),
+            address=email.strip().lower(),
             name=str(name or ""),
             time_zone=str(user.get("tz") or ""),
             team_id=str(user.get("team_id") or ""),
@@ -192,10 +192,10 @@ class SlackNotifier:
         )
 
     def _workspace(self) -> Workspace:
-        """Where the app is installed; that does not change while a token holds."""
+        """The workspace that the app is installed in, which never changes for a token."""
         if self._ours is None:
-            found = self._web.call("auth.test")
-            self._ours = Workspace(str(found.get("team_id") or ""), str(found.get("enterprise_id") or ""))
+            identity = self._web.call("auth.test")
+            self._ours = Workspace(str(identity.get("team_id") or ""), str(identity.get("enterprise_id") or ""))
         return self._ours
 
 

@@ -1,6 +1,6 @@
-"""What Slack sends, taken apart strictly: https://docs.slack.dev/reference/interaction-payloads.
+"""Payloads from Slack, parsed strictly: https://docs.slack.dev/reference/interaction-payloads.
 
-Whatever is not as Slack documents it is a ValueError. Pure.
+A payload that is not as Slack documents it raises ValueError. Pure.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _MOST_HOURS = 24 * 366
 
 
 @dataclass(frozen=True, slots=True)
-class Pressed:
+class ButtonValue:
     """`hours` None on a keep means until tomorrow morning."""
 
     subject: Subject
-    asked: RequestKind
+    kind: RequestKind
     hours: int | None = None
     due_at: datetime | None = None
 
 
-def pack(subject: Subject, asked: RequestKind, hours: int | None = None, due_at: datetime | None = None) -> str:
-    """`due_at` keeps its microseconds: a press is stale unless it equals the present one."""
-    value: dict[str, str | int] = {"s": str(subject), "a": asked.value}
+def pack(subject: Subject, kind: RequestKind, hours: int | None = None, due_at: datetime | None = None) -> str:
+    """`due_at` keeps its microseconds: a click is stale unless it equals the present one."""
+    value: dict[str, str | int] = {"s": str(subject), "a": kind.value}
     if hours is not None:
         value["h"] = hours
     if due_at is not None:
@@ -42,20 +42,20 @@ def pack(subject: Subject, asked: RequestKind, hours: int | None = None, due_at:
     return json.dumps(value, separators=(",", ":"))
 
 
-def unpack(value: str) -> Pressed:
-    """Raises ValueError for whatever `pack` did not write."""
+def unpack(value: str) -> ButtonValue:
+    """Raises ValueError for anything that `pack` did not write."""
     if len(value) > LONGEST:
         raise ValueError("the value is longer than any that was written here")
-    found = json.loads(value)
-    if not isinstance(found, dict):
+    fields = json.loads(value)
+    if not isinstance(fields, dict):
         raise ValueError("the value is no object")
-    hours, due = found.get("h"), found.get("d")
+    hours, due = fields.get("h"), fields.get("d")
     if hours is not None and (type(hours) is not int or not 1 <= hours <= _MOST_HOURS):
         raise ValueError(f"{hours!r} is no number of hours")
     due_at = None if due is None else datetime.fromisoformat(str(due))
     if due_at is not None and due_at.tzinfo is None:
-        raise ValueError("the due moment has no time zone")
-    return Pressed(Subject.parse(str(found.get("s"))), RequestKind(str(found.get("a"))), hours, due_at)
+        raise ValueError("the due time has no time zone")
+    return ButtonValue(Subject.parse(str(fields.get("s"))), RequestKind(str(fields.get("a"))), hours, due_at)
 
 
 _USER = re.compile(r"[UW][A-Z0-9]{1,30}")
@@ -71,60 +71,60 @@ _LARGEST_ID = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """What comes over a socket, and is acknowledged by its id."""
+    """A message over Socket Mode, acknowledged by its id."""
 
     id: str
-    kind: str  # "interactive", "slash_commands", or what we did not ask for
+    kind: str  # "interactive", "slash_commands", or an unexpected kind
     payload: object
 
 
 def interaction_of(body: bytes) -> ButtonClick | None:
-    """The press in a form's `payload`. None: a link that was followed, which Slack tells too."""
+    """The click in a form's `payload`; None for a clicked link, which Slack reports, too."""
     form = _form(body)
     if "payload" not in form:
         raise ValueError("there is no payload")
-    return press_of(orjson.loads(form["payload"]))
+    return click_of(orjson.loads(form["payload"]))
 
 
-def press_of(payload: object) -> ButtonClick | None:
-    """The one button of `block_actions` that was pressed; None where it was a link."""
-    found = _object(payload)
-    if found.get("type") != "block_actions":
-        raise ValueError("it is no press of a button")
-    actions = found.get("actions")
+def click_of(payload: object) -> ButtonClick | None:
+    """The clicked button of `block_actions`; None for a link."""
+    fields = _object(payload)
+    if fields.get("type") != "block_actions":
+        raise ValueError("it is no button click")
+    actions = fields.get("actions")
     if not isinstance(actions, list) or len(actions) != 1:
-        raise ValueError("it is not one action")
+        raise ValueError("it does not have exactly one action")
     action = _object(actions[0])
     if action.get("type") != "button":
         raise ValueError("it is no button")
-    user = _object(found.get("user"))
+    user = _object(fields.get("user"))
     user_id = _word(user, "id", _USER)
     if "url" in action:
         return None
-    container = _object(found.get("container"))
+    container = _object(fields.get("container"))
     if container.get("type") != "message":
         raise ValueError("the button is in no message")
     channel = _word(container, "channel_id", _CHANNEL)
     message_ts = _word(container, "message_ts", _MOMENT)
-    pressed_at = _word(action, "action_ts", _MOMENT)
+    clicked_at = _word(action, "action_ts", _MOMENT)
     value = action.get("value")
     if not isinstance(value, str):
         raise ValueError("the button has no value")
     pressed = unpack(value)
     subject = pressed.subject
     if not (0 < subject.instance_id <= _LARGEST_ID and 0 <= subject.lifetime_id <= _LARGEST_ID):
-        raise ValueError("the button is about nothing that a database can hold")
+        raise ValueError("the subject's ids do not fit into a database")
     try:
         due_at = None if pressed.due_at is None else pressed.due_at.astimezone(UTC)
     except OverflowError as error:
-        raise ValueError("the due moment is outside all calendars") from error
+        raise ValueError("the due time is outside the calendar") from error
     return ButtonClick(
-        key=f"slack/{_team(found)}/{channel}/{message_ts}/{pressed_at}/{user_id}",
+        key=f"slack/{_team(fields)}/{channel}/{message_ts}/{clicked_at}/{user_id}",
         user_id=user_id,
         channel=channel,
         message_ts=message_ts,
         thread_ts=_word(container, "thread_ts", _MOMENT) if container.get("thread_ts") else "",
-        asked=pressed.asked,
+        kind=pressed.kind,
         subject=subject,
         hours=pressed.hours,
         due_at=due_at,
@@ -137,27 +137,27 @@ def command_in(body: bytes) -> SlashCommand:
 
 
 def command_of(payload: object) -> SlashCommand:
-    found = _object(payload)
-    user_id = _word(found, "user_id", _USER)
-    text = found.get("text", "")
-    if not isinstance(text, str) or not str(found.get("command", "")).startswith("/"):
+    fields = _object(payload)
+    user_id = _word(fields, "user_id", _USER)
+    text = fields.get("text", "")
+    if not isinstance(text, str) or not str(fields.get("command", "")).startswith("/"):
         raise ValueError("it is no command")
-    team = _word(found, "team_id", _TEAM)
+    team = _word(fields, "team_id", _TEAM)
     return SlashCommand(
-        key=f"slack/{team}/{_word(found, 'trigger_id', _TRIGGER)}/{user_id}",
+        key=f"slack/{team}/{_word(fields, 'trigger_id', _TRIGGER)}/{user_id}",
         user_id=user_id,
-        channel=_word(found, "channel_id", _CHANNEL),
+        channel=_word(fields, "channel_id", _CHANNEL),
         text=text.strip()[:_MOST_WORDS],
         team_id=team,
     )
 
 
 def envelope_of(message: object) -> Envelope | None:
-    """None for what only concerns the connection: greetings and farewells."""
-    found = _object(message)
-    if "envelope_id" not in found and found.get("type") in {"hello", "disconnect"}:
+    """None for messages about the connection itself: hello and disconnect."""
+    fields = _object(message)
+    if "envelope_id" not in fields and fields.get("type") in {"hello", "disconnect"}:
         return None
-    return Envelope(_word(found, "envelope_id", _ENVELOPE), str(found.get("type")), found.get("payload"))
+    return Envelope(_word(fields, "envelope_id", _ENVELOPE), str(fields.get("type")), fields.get("payload"))
 
 
 def _form(body: bytes) -> dict[str, str]:
@@ -172,17 +172,17 @@ def _form(body: bytes) -> dict[str, str]:
 
 def _object(value: object) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise ValueError("a part that must be an object is none")
+        raise ValueError("a part that must be an object is not one")
     return value
 
 
-def _word(found: Mapping[str, Any], name: str, shape: re.Pattern[str]) -> str:
-    value = found.get(name)
+def _word(fields: Mapping[str, Any], name: str, shape: re.Pattern[str]) -> str:
+    value = fields.get(name)
     if not isinstance(value, str) or not shape.fullmatch(value):
-        raise ValueError(f"{name} is missing, or is none")
+        raise ValueError(f"{name} is missing or malformed")
     return value
 
 
-def _team(found: Mapping[str, Any]) -> str:
+def _team(fields: Mapping[str, Any]) -> str:
     """The workspace's id; the organisation's where the app is installed for all of one, and `team` is null."""
-    return _word(_object(found.get("team") or found.get("enterprise")), "id", _TEAM)
+    return _word(_object(fields.get("team") or fields.get("enterprise")), "id", _TEAM)

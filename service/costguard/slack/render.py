@@ -1,4 +1,4 @@
-"""What is said, as Slack shows it. Pure: the same content gives the same message."""
+"""Message contents as Slack blocks. Pure: the same content gives the same message."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ _MOST_ROWS_TEXT = 2700
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """`text` is what notifications and screen readers have; it is never empty."""
+    """`text` is for desktop notifications and screen readers; it is never empty."""
 
     text: str
     blocks: list[Block]
 
 
 def render(content: Content | ListContent) -> Rendered:
-    """Every text in it is harmless, and the whole is within what Slack takes."""
+    """Every text in it is escaped, and the whole is within Slack's limits."""
     match content:
         case ReminderContent():
             return Rendered(reminder_text(content), reminder_blocks(content))
@@ -74,7 +74,7 @@ def _notice(content: NotificationContent) -> Rendered:
     shown = list(content.figures.items())[:_FIGURES_SHOWN]
     blocks += fields([(line(key, 100) or "–", line(value, 200) or "–") for key, value in shown])
     if printed := code(content.output):
-        blocks.append(section(f"*The end of its output*\n{printed}"))
+        blocks.append(section(f"*Last lines of output*\n{printed}"))
     if content.what_next:
         blocks.append(section(f":bulb: *What to do:* {lines(content.what_next, 1500)}"))
     if more := link(content.url, "Open the dashboard"):
@@ -94,12 +94,12 @@ def _digest(content: DigestContent) -> Rendered:
     more = link(content.url, "Open the dashboard")
     if more:
         blocks.append(context(more))
-    rest = f"There is more than one message holds.  {more or 'See `costguard spend`.'}"
+    rest = f"Some sections do not fit into one message.  {more or 'See `costguard spend`.'}"
     return Rendered(f"{title}: {line(content.headline, _MOST_TEXT)}" if headline else title, clipped(blocks, rest))
 
 
 def _rows(rows: Sequence[DigestLine]) -> str:
-    """One line each; how many had to be left out is said."""
+    """One line each, with the number of lines that were left out."""
     if not rows:
         return "None."
     shown, used = list[str](), 0
@@ -138,9 +138,9 @@ def _list(content: ListContent) -> Rendered:
         if buttons:
             blocks.append(actions(buttons, card.subject, None, card.name, f":{card.subject}"))
     if not shown:
-        blocks.append(section("There is none."))
+        blocks.append(section("None."))
     left_out = content.more + len(content.cards) - len(shown)
     if left_out:
-        blocks.append(context(f"… and {left_out} more: `costguard ps` has them all."))
-    text = f"{title}: {', '.join(cards.name(card) for card, _, _ in shown) or 'there is none'}"
-    return Rendered(text, clipped(blocks, "There is more than one message holds: `costguard ps` has them all."))
+        blocks.append(context(f"… and {left_out} more: see `costguard ps`."))
+    text = f"{title}: {', '.join(cards.name(card) for card, _, _ in shown) or 'none'}"
+    return Rendered(text, clipped(blocks, "Some VMs do not fit into one message: see `costguard ps`."))

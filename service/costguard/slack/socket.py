@@ -1,4 +1,4 @@
-"""The way in for teams that open no port: Socket Mode, by the SDK's own client."""
+"""Socket Mode, for teams that open no port: clicks and commands by the SDK's own client."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ _CLOSE_PATIENCE = 5.0  # seconds; all of it is needed only where Slack does not 
 
 
 class Socket:
-    """Takes presses and commands from start() to close(), and connects again by itself.
+    """Receives clicks and commands from start() to close(), and reconnects automatically.
 
     `web` reaches Slack; the app-level token, which begins with `xapp-`, is for the socket alone.
     """
 
     def __init__(
-        self, app_token: str, web: WebClient, reception: InteractionDispatcher, ping_every: float = 5.0
+        self, app_token: str, web: WebClient, dispatcher: InteractionDispatcher, ping_every: float = 5.0
     ) -> None:
         self._app_token = app_token
         self._web = web
-        self._reception = reception
+        self._dispatcher = dispatcher
         self._ping_every = ping_every
         self._stop = threading.Event()
         self._client: SocketModeClient | None = None
@@ -102,18 +102,18 @@ class Socket:
         try:
             envelope = payloads.envelope_of(message)
         except ValueError:
-            self._reception.refuse("malformed")
+            self._dispatcher.refuse("malformed")
             return
         if envelope is None:
             return
         answer: Mapping[str, object] = {}
         try:
-            found = _understood(envelope)
+            interaction = _understood(envelope)
         except ValueError:
-            self._reception.refuse("malformed")  # and acknowledged, or Slack would send it again
+            self._dispatcher.refuse("malformed")  # and acknowledged, or Slack would send it again
         else:
             try:
-                answer = self._reception.take(found)
+                answer = self._dispatcher.take(interaction)
             except Exception as error:  # not acknowledged: Slack tells the person that it failed
                 log.error("socket_request_failed", error=str(error), exc_info=not isinstance(error, CostguardError))
                 return
@@ -126,7 +126,7 @@ class Socket:
 def _hang_up(client: SocketModeClient) -> None:
     """Wakes the client's threads, which would look only seconds later whether they are to end."""
     client.closed = True
-    client.message_queue.put(None)  # whoever waits for the next message finds that there is none
+    client.message_queue.put(None)  # anyone who waits for the next message finds that there is none
     session = client.current_session
     if session is not None and session.sock is not None:
         with suppress(OSError):  # Slack may have been quicker
@@ -136,7 +136,7 @@ def _hang_up(client: SocketModeClient) -> None:
 def _understood(envelope: Envelope) -> ButtonClick | SlashCommand | None:
     match envelope.kind:
         case "interactive":
-            return payloads.press_of(envelope.payload)
+            return payloads.click_of(envelope.payload)
         case "slash_commands":
             return payloads.command_of(envelope.payload)
         case _:

@@ -104,7 +104,7 @@ def _shown(char: str) -> str:
 
 
 def _tamed(text: str) -> str:
-    text = _FORMATTING.sub(lambda found: _LOOK_ALIKES[found[0]], text)
+    text = _FORMATTING.sub(lambda match: _LOOK_ALIKES[match[0]], text)
     text = _QUOTE.sub(r"\1›", _EMOJI.sub("∶", text))
     return _BROADCAST.sub("＠", text)
 

@@ -1,4 +1,4 @@
-"""One VM as messages show it: what it is, whose, since when, and what it costs."""
+"""VM cards and reminders as blocks: what a VM is, its owner, its cost, and what was answered."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def rate(priced: Priced) -> str:
 
 
 def name(card: VmCard) -> str:
-    return line(card.name, 100) or "a VM without a name"
+    return line(card.name, 100) or "an unnamed VM"
 
 
 def owner(card: VmCard) -> str:
-    """Whose it is, and how that is known. Who has an account is mentioned, so that they see it."""
-    who = (mention(card.owner_id) or line(card.owner, 150)) if card.owner else "nobody known"
+    """The owner, and how Costguard knows. An owner with an account is mentioned, so that they see it."""
+    who = (mention(card.owner_id) or line(card.owner, 150)) if card.owner else "none known"
     how = line(card.owner_how, 150)
     return f"{who}\n{how}" if how else who
 
@@ -36,41 +36,41 @@ def figures(card: VmCard) -> list[tuple[str, str]]:
     return [
         ("Cost so far" if is_run else "Storage so far", f"*{amount(card.cost)}*"),
         ("Per hour", f"{rate(card.rate)}\nplus its disks" if is_run else rate(card.rate)),
-        ("By Monday", f"{amount(card.by_monday)} if nobody acts\nuntil {moment(card.monday_at)}"),
-        ("Running since" if is_run else "At rest since", f"{moment(card.since)}\n{ago(card.since)}"),
+        ("By Monday", f"{amount(card.by_monday)} if nothing changes\nuntil {moment(card.monday_at)}"),
+        ("Running since" if is_run else "Not running since", f"{moment(card.since)}\n{ago(card.since)}"),
         ("Owner", owner(card)),
-        ("What it is", line(card.what, 300) or "not known"),
+        ("Machine type", line(card.what, 300) or "not known"),
     ]
 
 
 def since(card: VmCard) -> str:
-    return f"{'running' if card.subject.about is SubjectKind.RUN else 'at rest'} since {moment(card.since)}"
+    return f"{'running' if card.subject.about is SubjectKind.RUN else 'not running'} since {moment(card.since)}"
 
 
 def in_short(card: VmCard) -> str:
-    hourly = f"{rate(card.rate)} an hour" if card.rate.whole or card.rate.amount else "no price per hour is known"
+    hourly = f"{rate(card.rate)} an hour" if card.rate.whole or card.rate.amount else "price per hour unknown"
     return f"{amount(card.cost)} so far, {hourly}"
 
 
 def idleness(evidence: Evidence | None) -> str:
-    """Empty where nobody asked whether it is idle."""
+    """Whether it is idle, and why that is believed; "" without a measurement."""
     if evidence is None:
         return ""
     sentence = f"{line(evidence.sentence, 600).removesuffix('.')}."
     if evidence.state is IdleState.IDLE and evidence.is_weak:
         return f":zzz: *It may be idle:* {sentence} GPU use is not measured, so this is a guess."
     if evidence.state is IdleState.IDLE:
-        return f":zzz: *It is idle* since {moment(evidence.since)}: {sentence}"
+        return f":zzz: *Idle* since {moment(evidence.since)}: {sentence}"
     if evidence.state is IdleState.BUSY:
-        return f":zap: *It is busy:* {sentence}"
-    return f":question: *Nobody knows whether it is idle:* {sentence}"
+        return f":zap: *Busy:* {sentence}"
+    return f":question: *It is not known whether it is idle:* {sentence}"
 
 
 def footer(card: VmCard, *more: str) -> list[str]:
-    """Where it is and under which rules, in small print."""
+    """Its place and its rules, in small print."""
     limit = f"limit {span_text(card.limit)}" if card.limit is not None else "no limit"
     place = f"{line(card.key.project, 100)} / {line(card.zone, 100)}"
-    return [place, f"preset {line(card.preset, 100)}, {limit}", *more, link(card.url, "Open its page")]
+    return [place, f"preset {line(card.preset, 100)}, {limit}", *more, link(card.url, "Open on the dashboard")]
 
 
 _WAITS = (StateKind.OPEN, StateKind.FAILED)
@@ -83,17 +83,17 @@ _ICONS = {
     StateKind.FAILED: ":warning:",
 }
 _SENTENCES = {
-    StateKind.OPEN: "It waits for an answer.",
-    StateKind.ASKED: "This was asked for, and is being done.",
-    StateKind.KEPT: "Somebody keeps it.",
-    StateKind.REASSIGNED: "It has another owner now.",
+    StateKind.OPEN: "Waiting for an answer.",
+    StateKind.ASKED: "Requested, and in progress.",
+    StateKind.KEPT: "It is kept.",
+    StateKind.REASSIGNED: "It has a new owner.",
     StateKind.ENDED: "There is nothing left to decide.",
-    StateKind.FAILED: "What was asked for could not be done. It still waits for an answer.",
+    StateKind.FAILED: "The request could not be carried out. This reminder still needs an answer.",
 }
 
 
 def reminder_text(content: ReminderContent) -> str:
-    """What a notification shows, and what is read aloud."""
+    """The plain text of desktop notifications and screen readers."""
     card, sentence = content.card, line(content.state.sentence, 400)
     if content.state.kind is StateKind.OPEN:
         why = f"; {line(content.reason, 400)}" if content.reason else ""
@@ -106,7 +106,7 @@ def reminder_blocks(content: ReminderContent) -> list[Block]:
 
 
 def _settled(content: ReminderContent) -> list[Block]:
-    """The outcome, in one sentence; what still bills is told beside it."""
+    """The outcome in one sentence, with what still bills."""
     card = content.card
     bills = "" if content.state.kind is StateKind.ENDED else in_short(card)
     outcome = f"{_ICONS[content.state.kind]} *{name(card)}*\n{_sentence(content)}"
@@ -140,34 +140,38 @@ def _icon(content: ReminderContent) -> str:
 
 
 def _is_what(content: ReminderContent) -> str:
-    return "is still running" if content.card.subject.about is SubjectKind.RUN else "is at rest, and its storage bills"
+    return (
+        "is still running"
+        if content.card.subject.about is SubjectKind.RUN
+        else "is not running, but its storage is billed"
+    )
 
 
 def _lead(content: ReminderContent) -> str:
-    """To whom, and why now."""
+    """Why this recipient gets it, and why now."""
     card, reason = content.card, lines(content.reason, 1000)
     who = mention(card.owner_id) or line(card.owner, 150)
     if not card.owner:
-        lead = "Nobody is known to own this VM. If it is yours, say so."
+        lead = "This VM has no known owner. If it is yours, claim it."
     elif content.target is Target.OWNER:
-        lead = "This VM is counted as yours."
+        lead = "Costguard counts this VM as yours."
     elif not card.owner_id:
-        lead = f"{who} owns it, and has no account in Slack."
+        lead = f"Its owner {who} has no account in this Slack workspace."
     else:
-        lead = f"{who} was asked, and has not answered."
+        lead = f"{who} was reminded and has not answered."
     if content.target is Target.CONTACT:
-        lead = f"You answer for its budget. {lead}"
-    return f"{lead}\n*Why this message:* {reason}" if reason else lead
+        lead = f"You are the contact for its budget. {lead}"
+    return f"{lead}\n*Why:* {reason}" if reason else lead
 
 
 def _next(content: ReminderContent) -> str:
     if content.state.kind is StateKind.OPEN and content.state.sentence:
         return f":bell: *What happens next:* {_sentence(content)}"
     if content.card.at_rest and content.card.subject.about is SubjectKind.REST:
-        return f":bell: *What happens next:* You are reminded again. {line(content.card.at_rest, 1000)}"
+        return f":bell: *What happens next:* You will be reminded again. {line(content.card.at_rest, 1000)}"
     if content.stop_at is None and content.card.subject.about is SubjectKind.REST:
-        return ":bell: *What happens next:* Its storage bills until somebody deletes it. You are reminded again."
+        return ":bell: *What happens next:* Its storage is billed until it is deleted. You will be reminded again."
     if content.stop_at is None:
-        what = "Nothing is stopped by itself. You are reminded again until somebody answers."
+        what = "This VM is not stopped automatically. You will be reminded again until someone answers."
         return f":bell: *What happens next:* {what}"
-    return f":octagonal_sign: *It will be stopped {moment(content.stop_at)} unless somebody keeps it.*"
+    return f":octagonal_sign: *It will be stopped {moment(content.stop_at)} unless someone keeps it.*"

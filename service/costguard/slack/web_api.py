@@ -1,4 +1,8 @@
-"""One call of Slack's Web API: the SDK's client, and Costguard's errors. Safe to use from several threads."""
+"""Slack's Web API: calls by the SDK's client, and what went wrong with them as Costguard's errors.
+
+The question that matters is whether a failed call may have been done: a message must neither be lost nor sent twice.
+Slack's codes are those of https://docs.slack.dev/reference/methods/chat.postMessage#errors and its siblings.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +46,7 @@ _REFUSED: Mapping[str, str] = {
     "two_factor_setup_required": _ASK_ADMIN,
 }
 _INVITE = "Invite the app in that channel: /invite @costguard"
-_LEFT = "They cannot be written to: name another owner or contact in the settings, or restore their account."
+_LEFT = "They cannot receive messages: name another owner or contact in the settings, or restore their account."
 _CHANNEL: Mapping[str, str] = {
     "channel_not_found": f"Check the channel in the settings. If it is private, {_INVITE[0].lower()}{_INVITE[1:]}",
     "not_in_channel": _INVITE,
@@ -62,60 +66,60 @@ _LIMITED = ("ratelimited", "rate_limited", "message_limit_exceeded")
 _BACK_OFF = 30.0  # seconds, where Slack does not say how long
 _LONGEST_BACK_OFF = 3600.0
 _NETWORK = (errno.ECONNREFUSED, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN)
-_TRIED_AGAIN = "It is tried again by itself."
+_TRIED_AGAIN = "Costguard tries again automatically."
 
 
 def error_of(wrong: Exception, method: str, channel: str, *, acts: bool) -> SlackError:
-    """`acts`: doing the call twice would be seen by people, so a lost answer is SlackUncertain."""
-    told = f"{method} in {channel}" if channel else method
+    """`acts`: people would see the call done twice, so a lost answer is SlackUncertain."""
+    call = f"{method} in {channel}" if channel else method
     if isinstance(wrong, SlackApiError):
-        return _answered(wrong, told, acts=acts)
+        return _answered(wrong, call, acts=acts)
     reason = wrong.reason if isinstance(wrong, URLError) else wrong
     if isinstance(reason, ssl.SSLCertVerificationError):
         return SlackUnavailable(
-            f"Slack's certificate was not accepted for {told}: {reason}.",
+            f"Slack's certificate was not accepted for {call}: {reason}.",
             "Check the system's certificates, its clock, and whether a proxy answers in Slack's place.",
         )
     # Only these are certain: the connection was never there. All else may have broken after the call was done.
     if isinstance(reason, socket.gaierror) or (isinstance(reason, OSError) and reason.errno in _NETWORK):
         return SlackUnavailable(
-            f"There is no connection to Slack for {told}: {reason}.",
+            f"There is no connection to Slack for {call}: {reason}.",
             f"Check the network, the proxy settings and the endpoint. {_TRIED_AGAIN}",
         )
-    return _lost(f"The answer to {told} was lost: {reason or type(reason).__name__}.", acts=acts)
+    return _lost(f"The answer to {call} was lost: {reason or type(reason).__name__}.", acts=acts)
 
 
 def _lost(message: str, code: str = "", *, acts: bool) -> SlackError:
     if acts:
-        return SlackUncertain(message, "Whether it was done is looked up before it is tried again.", code)
+        return SlackUncertain(message, "Costguard checks whether it was done before it tries again.", code)
     return SlackUnavailable(message, _TRIED_AGAIN, code)
 
 
-def _answered(wrong: SlackApiError, told: str, *, acts: bool) -> SlackError:
+def _answered(wrong: SlackApiError, call: str, *, acts: bool) -> SlackError:
     answer = wrong.response
     status = int(answer.status_code)
     body: Mapping[str, Any] = answer.data if isinstance(answer.data, dict) else {}
     code = str(body.get("error") or "")[:100]
     if status == 429 or code in _LIMITED:
-        return SlackLimited(f"Slack limits {told}.", _retry_after(answer.headers))
+        return SlackLimited(f"Slack limits {call}.", _retry_after(answer.headers))
     if status >= 500:
-        return _lost(f"Slack answered {told} with {status}.", acts=acts)
+        return _lost(f"Slack answered {call} with {status}.", acts=acts)
     if not code or " " in code:  # the SDK's own words for an answer that is no JSON
-        message = f"What answered {told} was not Slack: status {status}."
+        message = f"The answer to {call} did not come from Slack: status {status}."
         if status == 200:
             return _lost(message, acts=acts)
         return SlackUnavailable(message, "Check the endpoint, and whether a proxy answers in Slack's place.")
-    return _of_code(code, body, told, acts=acts)
+    return _of_code(code, body, call, acts=acts)
 
 
-def _of_code(code: str, body: Mapping[str, Any], told: str, *, acts: bool) -> SlackError:
-    message = f"Slack refused {told}: {code}."
+def _of_code(code: str, body: Mapping[str, Any], call: str, *, acts: bool) -> SlackError:
+    message = f"Slack refused {call}: {code}."
     if code in _UNCERTAIN:
         return _lost(message, code, acts=acts)
     if code == "missing_scope":
         needed = str(body.get("needed") or "a scope")
         return SlackRefused(
-            f"Slack refused {told}: the app lacks {needed}.",
+            f"Slack refused {call}: the app lacks {needed}.",
             f"Add {needed} to the bot token's scopes under OAuth & Permissions, then install the app again; "
             "deploy/slack-manifest.yaml has them all.",
             code,
@@ -130,17 +134,17 @@ def _of_code(code: str, body: Mapping[str, Any], told: str, *, acts: bool) -> Sl
 
 
 def _remarks(body: Mapping[str, Any]) -> str:
-    """What Slack minds about the arguments, where it says so."""
+    """Slack's remarks about the arguments."""
     more = body.get("response_metadata")
     messages = more.get("messages") if isinstance(more, dict) else None
-    found = [str(one)[:200] for one in messages[:3]] if isinstance(messages, list) else []
-    return "".join(f" {one}." for one in found)
+    remarks = [str(one)[:200] for one in messages[:3]] if isinstance(messages, list) else []
+    return "".join(f" {remark}." for remark in remarks)
 
 
 def _retry_after(headers: Mapping[str, str]) -> float:
-    found = {key.lower(): value for key, value in headers.items()}.get("retry-after", "")
+    text = {key.lower(): value for key, value in headers.items()}.get("retry-after", "")
     try:
-        seconds = float(found)
+        seconds = float(text)
     except ValueError:
         return _BACK_OFF
     return min(max(seconds, 1.0), _LONGEST_BACK_OFF) if seconds == seconds else _BACK_OFF
@@ -149,13 +153,13 @@ def _retry_after(headers: Mapping[str, str]) -> float:
 ENDPOINT = "https://slack.com/api/"
 TIMEOUT_SECONDS = 10
 _PAGE = 200
-# Whatever the SDK and the standard library raise for an answer that is late, torn or strange;
+# What the SDK and the standard library raise for answers that are late, torn or strange;
 # AttributeError is the SDK's for JSON that is no object.
 _WRONG = (SlackClientError, OSError, HTTPException, ValueError, LookupError, AttributeError)
 
 
 class WebApi:
-    """`method` names are Slack's. Every call is one request: the SDK's own retries could post a message twice."""
+    """Safe to use from several threads. Every call is one request: the SDK's retries could post a message twice."""
 
     def __init__(self, token: str, endpoint: str = ENDPOINT, timeout_seconds: int = TIMEOUT_SECONDS) -> None:
         quiet = logging.getLogger("costguard.slack.sdk")
@@ -186,7 +190,7 @@ class WebApi:
         return body, {key.lower(): value for key, value in answer.headers.items()}
 
     def pages(self, method: str, key: str, **arguments: Any) -> Iterator[Mapping[str, Any]]:
-        """What stands under `key`, one by one over all pages."""
+        """The objects under `key`, over all pages."""
         cursor = ""
         while True:
             more: dict[str, Any] = {"cursor": cursor} if cursor else {}

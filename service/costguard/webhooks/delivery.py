@@ -160,7 +160,7 @@ class Webhooks:
     ) -> None:
         self._database = database
         self._clock = clock
-        self._deliveries = {each.name: Delivery(database, poster, clock, each, told) for each in receivers}
+        self._deliveries = {receiver.name: Delivery(database, poster, clock, receiver, told) for receiver in receivers}
         self._threads: dict[str, threading.Thread] = {}
 
     @property
@@ -205,7 +205,7 @@ class Webhooks:
             thread.join(max(0.0, until - time.monotonic()))
 
     def states(self, connection: Connection) -> list[WebhookState]:
-        return states(connection, [each.receiver for each in self._deliveries.values()])
+        return states(connection, [delivery.receiver for delivery in self._deliveries.values()])
 
     def send_test(self, name: str) -> WebhookResponse:
         """What the receiver answers to a message that is no fact. Raises WebhookUnknown and WebhookUnreachable."""
@@ -220,7 +220,7 @@ class Webhooks:
 
 def states(connection: Connection, receivers: Sequence[Webhook]) -> list[WebhookState]:
     """How it stands with each receiver, by what is stored: any process can tell."""
-    known = {each.name: each for each in receivers}
+    known = {receiver.name: receiver for receiver in receivers}
     found = []
     for name, place in rows.places(connection).items():
         if name in known:
