@@ -16,9 +16,14 @@ from costguard.db.transaction import Database
 @contextmanager
 def migrated() -> Iterator[Database]:
     with tempfile.TemporaryDirectory() as folder:
-        path = shutil.copy(Path(_template().name) / "golden.db", folder)  # with its mode: others' copies are refused
+        path = shutil.copy(template(), folder)  # with its mode: others' copies are refused
         with closing(Database.open(f"sqlite:///{path}")) as database:
             yield database
+
+
+def template() -> Path:
+    """A migrated SQLite file to copy."""
+    return Path(_template().name) / "golden.db"
 
 
 @cache
