@@ -22,7 +22,7 @@ from costguard.access.tokens import NewToken, TokenOffice
 from costguard.api.app import create_app
 from costguard.db import lease, tables
 from costguard.db.transaction import Database
-from costguard.jobs.agent_events import Hearing, Tokens
+from costguard.jobs.agent_events import AgentEvents, AgentTokens
 from costguard.model.access import Role, Via
 from costguard.model.budget import Budget, Period, Scope
 from costguard.model.money import Money
@@ -30,7 +30,7 @@ from costguard.model.reminder import Team
 
 ADA, ROOT, VIC = "ada@lab.example", "root@lab.example", "vic@lab.example"
 MASTER = "the master's token"
-AGENTS = Tokens(b"k" * 32)
+AGENTS = AgentTokens(b"k" * 32)
 HOUR = timedelta(hours=1)
 REFUSAL = {
     "resource": "n1:core",
@@ -94,7 +94,7 @@ def told(database: Database) -> Story:
         door=door,
         rules=office.rules,
         jobs=office.it,
-        hearing=Hearing(database, plain.clock, AGENTS, lambda: None),
+        hearing=AgentEvents(database, plain.clock, AGENTS, lambda: None),
         is_stopping=lambda: True,
     )
     ids = iter(range(1000))

@@ -20,12 +20,12 @@ from costguard.api.deps import Deps
 from costguard.db.transaction import Database
 from costguard.jobs import attempts, interruptions
 from costguard.jobs import job_rows as jobs
-from costguard.jobs.agent_events import Hearing, Tokens
+from costguard.jobs.agent_events import AgentEvents, AgentTokens
 from costguard.model.attempt import AttemptState, Interruption, Notice, Outcome
 
 NAME = "cg-j7k2m9q4-1"
 PATH = f"/api/v1/attempts/{NAME}/events"
-TOKENS = Tokens(b"k" * 32)
+TOKENS = AgentTokens(b"k" * 32)
 BEARER = {"Authorization": f"Bearer {TOKENS.of(NAME)}"}
 OPERATOR = {"Authorization": "Bearer the operators"}
 
@@ -36,7 +36,7 @@ class Guard:
     def __init__(self, deps: Deps) -> None:
         self.database = deps.database
         self.woken = 0
-        hearing = Hearing(deps.database, Standstill(), TOKENS, self._wake)
+        hearing = AgentEvents(deps.database, Standstill(), TOKENS, self._wake)
         self.client = TestClient(create_app(replace(deps, door=keyed("the operators"), hearing=hearing)))
         with self.database.write() as connection:
             job_rows.added(connection)
@@ -83,8 +83,8 @@ def test_an_attempt_is_heard_once(guard: Guard) -> None:
         attempt = attempts.read(connection, guard.attempt_id)
         resumed = interruptions.of_jobs(connection, ["j7k2m9q4"])["j7k2m9q4"][0].resumed_at
     assert attempt is not None
-    assert (attempt.state, attempt.heard.step, attempt.heard.output) == (AttemptState.RUNNING, 7, "step 7")
-    assert (attempt.heard.machine, resumed, guard.woken) == ({"cpu": 0.5}, NOW - timedelta(seconds=50), 1)
+    assert (attempt.state, attempt.agent.step, attempt.agent.output) == (AttemptState.RUNNING, 7, "step 7")
+    assert (attempt.agent.machine, resumed, guard.woken) == ({"cpu": 0.5}, NOW - timedelta(seconds=50), 1)
 
 
 @pytest.mark.parametrize("why", ["the job", "the attempt", "over"])
@@ -103,7 +103,7 @@ def test_an_agent_learns_that_its_command_is_to_stop(guard: Guard, why: str) -> 
     with guard.database.read() as connection:
         attempt = attempts.read(connection, guard.attempt_id)
     assert attempt is not None
-    assert (attempt.state is AttemptState.OVER, attempt.heard.output) == (why == "over", "late")
+    assert (attempt.state is AttemptState.OVER, attempt.agent.output) == (why == "over", "late")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from tests.jobs.world import BELONGING, RECIPE, FragileDatabase, World
 
 from costguard.db.transaction import Database
 from costguard.jobs import attempts, interruptions, job_rows
-from costguard.jobs.agent_events import Event
+from costguard.jobs.agent_events import AgentEvent
 from costguard.jobs.turn import JobsTurn
 from costguard.ledger.record import record
 from costguard.model.attempt import Attempt, AttemptState
@@ -49,7 +49,7 @@ class Ground:
     now: Callable[[], float]
     wait: Callable[[timedelta], None]
     look: Callable[[], None]
-    say: Callable[[str, Sequence[Event]], None]
+    say: Callable[[str, Sequence[AgentEvent]], None]
     storm: Callable[[], None]  # the region preempted, zones out of stock, calls limited
     made: Callable[[], Sequence[str]]
     limited: Callable[[], int]  # calls that were refused so far
@@ -78,7 +78,7 @@ def storm(ground: Ground, number: int = 1000) -> Storm:
     first = _until(ground, lambda: len(_all(ground.database, AttemptState.BOOTING)) == number)
     launched_s = time.perf_counter() - before - first.waited_s
     for attempt in _all(ground.database, AttemptState.BOOTING):
-        begun = (Event(seq, kind, _at(attempt), {"run": 1}) for seq, kind in ((1, "boot"), (2, "start")))
+        begun = (AgentEvent(seq, kind, _at(attempt), {"run": 1}) for seq, kind in ((1, "boot"), (2, "start")))
         ground.say(attempt.name, list(begun))
     ground.look()
     ground.turn.run()
@@ -88,8 +88,8 @@ def storm(ground: Ground, number: int = 1000) -> Storm:
     began = ground.now()
     ground.storm()
     for attempt in running:
-        preempted = Event(1000, "notice", _at(attempt), {"run": 1, "what": "preemption", "value": "TRUE"})
-        ended = Event(1001, "exit", _at(attempt), {"run": 1, "reason": "exited", "code": 0, "asked": "preemption"})
+        preempted = AgentEvent(1000, "notice", _at(attempt), {"run": 1, "what": "preemption", "value": "TRUE"})
+        ended = AgentEvent(1001, "exit", _at(attempt), {"run": 1, "reason": "exited", "code": 0, "asked": "preemption"})
         ground.say(attempt.name, [preempted, ended])
     before = time.perf_counter()
     replaced = _until(ground, lambda: _has_replacements(ground.database, number))
@@ -161,7 +161,9 @@ def _idle(ground: Ground) -> tuple[float, float]:
         ground.wait(TURN)
         if number % 3 == 0:
             for attempt in _all(ground.database, AttemptState.RUNNING):
-                beat = Event(100 + number, "heartbeat", _at(attempt), {"run": 1, "is_running": True, "step": number})
+                beat = AgentEvent(
+                    100 + number, "heartbeat", _at(attempt), {"run": 1, "is_running": True, "step": number}
+                )
                 ground.say(attempt.name, [beat])
         before = time.process_time()
         ground.turn.run()
@@ -208,7 +210,7 @@ def _at(attempt: Attempt) -> datetime:
     return attempt.intended_at
 
 
-def _heard(world: World, name: str, events: Sequence[Event]) -> None:
+def _heard(world: World, name: str, events: Sequence[AgentEvent]) -> None:
     world.hearing.hear(name, world.tokens.of(name), events)
 
 

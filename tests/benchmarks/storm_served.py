@@ -27,7 +27,7 @@ from costguard.daemon.reconcile import Reconciler
 from costguard.db.migrate import upgrade
 from costguard.db.transaction import Database
 from costguard.gce.client import ComputeCloud
-from costguard.jobs.agent_events import Hearing, Tokens
+from costguard.jobs.agent_events import AgentEvents, AgentTokens
 from costguard.jobs.turn import JobsTurn
 from costguard.jobs.vm_request import VmMaker
 from costguard.ledger import prices
@@ -109,7 +109,7 @@ def served(folder: Path, calls_per_minute: int = CALLS_PER_MINUTE) -> Iterator[G
 def _ground(cloud: Cloud, clock: JumpingClock, client: ComputeCloud, database: Database, per_minute: int) -> Ground:
     with database.write() as connection:
         prices.add(connection, list(price_list()), clock.now())
-    tokens = Tokens(b"key")
+    tokens = AgentTokens(b"key")
     maker = VmMaker("g1", "https://guard.example.com", "", tokens.of, metadata, OWNERS)
     shelf = Shelf(HandClock(clock.now()))
     turn = JobsTurn(
@@ -119,7 +119,7 @@ def _ground(cloud: Cloud, clock: JumpingClock, client: ComputeCloud, database: D
     presets = settings.preset_list()
     rules, belonging = Rules({preset.name: preset for preset in presets}), Belonging(presets, OWNERS)
     passes = Reconciler(database, client, clock, [PROJECT], rules, belonging)
-    hearing = Hearing(database, clock, tokens, lambda: None)
+    hearing = AgentEvents(database, clock, tokens, lambda: None)
 
     def look() -> None:
         assert not passes.run().failed_projects
@@ -149,7 +149,7 @@ def _jump(cloud: Cloud, clock: JumpingClock, by: timedelta) -> None:
     cloud.jump(by)
 
 
-def _heard(hearing: Hearing, tokens: Tokens, name: str, events: Sequence[Any]) -> None:
+def _heard(hearing: AgentEvents, tokens: AgentTokens, name: str, events: Sequence[Any]) -> None:
     hearing.hear(name, tokens.of(name), events)
 
 

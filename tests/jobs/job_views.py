@@ -16,7 +16,7 @@ from costguard.jobs.decide import decide
 from costguard.jobs.view import (
     AskAgain,
     AttemptView,
-    Circumstances,
+    DecisionContext,
     DeleteVm,
     EndAttempt,
     JobAction,
@@ -27,9 +27,9 @@ from costguard.jobs.view import (
     RestAttempt,
     StopVm,
     TellCommandToStop,
-    VmStanding,
+    VmState,
 )
-from costguard.model.attempt import Attempt, AttemptState, Heard, Interruption, Outcome
+from costguard.model.attempt import AgentState, Attempt, AttemptState, Interruption, Outcome
 from costguard.model.instance import Status
 from costguard.model.job import Job, JobKind, JobState
 from costguard.model.lifetime import EndReason
@@ -56,7 +56,7 @@ class Vm:
     runs_begun: int = 0
     dies_at: datetime | None = None
     dies_of: tuple[EndReason, str] = (EndReason.PREEMPTED, "system")
-    seen: VmStanding | None = None
+    seen: VmState | None = None
     has_saved: bool = False  # a command ran on its disk
 
 
@@ -81,7 +81,7 @@ class World:
 
     def turn(self, look: Look) -> None:
         """One decision, checked, and carried out, or not: a guard may be killed before it does."""
-        decision = decide(self.view(), PLACES, Circumstances(TERMS, self.now, LONG_AGO))
+        decision = decide(self.view(), PLACES, DecisionContext(TERMS, self.now, LONG_AGO))
         look(self, decision)
         if not self.job.state.is_over:
             self.job = replace(self.job, state=decision.state, reason=decision.reason, next_at=decision.next_at)
@@ -96,7 +96,7 @@ class World:
         match action:
             case LaunchAttempt():
                 new = attempt(AttemptState.INTENDED, action.number, intended_at=self.now, max_run=action.max_run)
-                self.attempts.append(replace(new, zone=action.zone, rate=action.rate, heard=Heard()))
+                self.attempts.append(replace(new, zone=action.zone, rate=action.rate, agent=AgentState()))
                 self.vms[new.id] = Vm()
             case AskAgain(attempt_id):
                 self.ask(attempt_id)
@@ -198,25 +198,25 @@ class World:
         if vm.dies_at is None and not self.goes_well(0.9):
             vm.dies_at = self.now + timedelta(seconds=30)
             vm.dies_of = self.lot.choice(ENDS)
-            if self.lot.random() < 0.5 and each.heard.exit is None and vm.dies_of[0] is EndReason.PREEMPTED:
-                self.change(each.id, heard=replace(each.heard, at=self.now, noticed_at=self.now))
+            if self.lot.random() < 0.5 and each.agent.exit is None and vm.dies_of[0] is EndReason.PREEMPTED:
+                self.change(each.id, agent=replace(each.agent, at=self.now, noticed_at=self.now))
             return
-        if self.job.spec.kind is JobKind.DEV or (each.heard.exit is not None and each.heard.run == vm.runs_begun):
+        if self.job.spec.kind is JobKind.DEV or (each.agent.exit is not None and each.agent.run == vm.runs_begun):
             return
         if not self.goes_well(0.8):
             return
         run = vm.runs_begun
         vm.has_saved = True
-        if each.heard.run != run:
-            news = Heard(at=self.now, run=run, started_at=self.now)
-            self.change(each.id, state=AttemptState.RUNNING, heard=news)
+        if each.agent.run != run:
+            news = AgentState(at=self.now, run=run, started_at=self.now)
+            self.change(each.id, state=AttemptState.RUNNING, agent=news)
             return
-        said = replace(each.heard, at=self.now)
+        said = replace(each.agent, at=self.now)
         asked = "preemption" if vm.dies_at else "cancel" if each.stop_asked_at else ""
         if asked or self.lot.random() < 0.2:
             code = 0 if self.goes_well(0.6) else 1
             said = replace(said, exit=exited(code, moment=self.now, asked=asked))
-        self.change(each.id, heard=said)
+        self.change(each.id, agent=said)
 
     def observe(self, each: Attempt, vm: Vm) -> None:
         """A pass of the ledger, which may not come."""
@@ -234,7 +234,7 @@ class World:
     @property
     def writers(self) -> list[int]:
         """Attempts whose command may write now: its VM runs, and it has not ended."""
-        return [each.id for each in self.attempts if self.vms[each.id].runs and each.heard.exit is None]
+        return [each.id for each in self.attempts if self.vms[each.id].runs and each.agent.exit is None]
 
     @property
     def is_settled(self) -> bool:

@@ -9,9 +9,9 @@ from typing import Any
 from tests.builders import at
 
 from costguard.jobs.decide import decide
-from costguard.jobs.placement import Place
-from costguard.jobs.view import AttemptView, Circumstances, JobAction, JobDecision, JobView, VmStanding
-from costguard.model.attempt import Attempt, AttemptState, Exit, Heard, Interruption, Notice, Outcome
+from costguard.jobs.placement import LaunchPlace
+from costguard.jobs.view import AttemptView, DecisionContext, JobAction, JobDecision, JobView, VmState
+from costguard.model.attempt import AgentState, Attempt, AttemptState, Exit, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel, Status
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState, SeenCheckpoint, Terms
 from costguard.model.launch import Recipe
@@ -60,7 +60,7 @@ def attempt(state: AttemptState = AttemptState.RUNNING, number: int = 1, **given
     if state not in (AttemptState.INTENDED, AttemptState.ASKED):
         values |= {"asked_at": at("10:00"), "made_at": at("10:01"), "gce_id": str(number)}
     if state is AttemptState.RUNNING:
-        values["heard"] = heard()
+        values["agent"] = agent()
     return Attempt(**{**values, **given})
 
 
@@ -76,21 +76,21 @@ def no_room(number: int, zone: str, ended_at: datetime = NOW, **given: Any) -> A
     return ended(values.pop("outcome", Outcome.STOCKOUT), number, **values)
 
 
-def heard(moment: datetime = NOW, **given: Any) -> Heard:
+def agent(moment: datetime = NOW, **given: Any) -> AgentState:
     """The command runs since 10:05."""
-    return Heard(**{"at": moment, "run": 1, "started_at": at("10:05"), **given})
+    return AgentState(**{"at": moment, "run": 1, "started_at": at("10:05"), **given})
 
 
 def exited(code: int | None = 0, reason: str = "exited", moment: datetime = NOW, **given: Any) -> Exit:
     return Exit(reason, moment, code, **given)
 
 
-def standing(status: Status = Status.RUNNING, end: EndReason | None = None, by: str = "", **given: Any) -> VmStanding:
+def standing(status: Status = Status.RUNNING, end: EndReason | None = None, by: str = "", **given: Any) -> VmState:
     """A VM that ended, did so at 11:59."""
     values: dict[str, Any] = {"started_at": at("10:01"), "end_reason": end, "ended_by": by}
     if end is not None:
         values["ended_at"] = at("11:59")
-    return VmStanding(status, **{**values, **given})
+    return VmState(status, **{**values, **given})
 
 
 GONE: dict[str, Any] = {"gone_at": at("11:59")}
@@ -107,8 +107,8 @@ def saved(moment: datetime, **given: Any) -> SeenCheckpoint:
     )
 
 
-def place(zone: str = A, model: ProvisioningModel = SPOT, rate: str | None = "0.50", **given: Any) -> Place:
-    return Place(zone, model, Money.of(rate) if rate is not None else None, **given)
+def place(zone: str = A, model: ProvisioningModel = SPOT, rate: str | None = "0.50", **given: Any) -> LaunchPlace:
+    return LaunchPlace(zone, model, Money.of(rate) if rate is not None else None, **given)
 
 
 PLACES = (place(A), place(B), place(C))
@@ -122,13 +122,13 @@ def view(*attempts: AttemptView | Attempt, of: Job | None = None, **given: Any) 
 def decided(
     given: JobView,
     now: datetime = NOW,
-    places: tuple[Place, ...] = PLACES,
+    places: tuple[LaunchPlace, ...] = PLACES,
     listening_since: datetime = LONG_AGO,
     all_silent: bool = False,
     terms: Terms = TERMS,
 ) -> JobDecision:
     """Decided twice, to the same result."""
-    about = Circumstances(terms, now, listening_since, all_silent)
+    about = DecisionContext(terms, now, listening_since, all_silent)
     decision = decide(given, places, about)
     kept = replace(given, job=replace(given.job, next_at=decision.next_at))
     again = decide(kept, places, about)

@@ -15,7 +15,7 @@ from tests.fakes import HandClock
 from costguard.access.rules import JobRules, Rules, by_name
 from costguard.db.transaction import Database
 from costguard.errors import CheckpointError, CloudUnavailable, NotFound
-from costguard.jobs.submit import JobOffice, Launching, Overrides, Submission
+from costguard.jobs.submit import JobService, LaunchTargets, Overrides, Submission
 from costguard.model.checkpoint import (
     Checkpoint,
     CheckpointLook,
@@ -137,7 +137,7 @@ class WatchedDatabase(Database):
 
 @dataclass
 class Office:
-    """A JobOffice with everything that it was given."""
+    """A JobService with everything that it was given."""
 
     database: Database
     rules: Rules = RULES
@@ -150,9 +150,9 @@ class Office:
     lacking: frozenset[str] = frozenset()  # zones in which Google offers no machine type that is asked for
 
     @property
-    def it(self) -> JobOffice:
-        launching = Launching(self.projects, self._shape)
-        return JobOffice(
+    def it(self) -> JobService:
+        launching = LaunchTargets(self.projects, self._shape)
+        return JobService(
             self.database, self.clock, self.rules, launching, self.store, lambda: next(self.ids), self._wake
         )
 

@@ -10,7 +10,7 @@ from tests.jobs import job_rows
 from costguard.db.transaction import Database
 from costguard.jobs import attempts, interruptions
 from costguard.jobs.attempts import Changes, JobVm, PlaceOutcome
-from costguard.model.attempt import AttemptState, Exit, Heard, Interruption, Notice, Outcome
+from costguard.model.attempt import AgentState, AttemptState, Exit, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money
 
@@ -35,8 +35,8 @@ def test_a_change_is_made_from_expected_states_alone(database: Database) -> None
     with database.write() as connection:
         job_rows.added(connection)
         attempt = job_rows.attempt(connection)
-        asked: Changes = {"state": AttemptState.ASKED, "operation": "op", "asked_at": NOW, "tries": 2}
-        assert attempts.change(connection, attempt.id, [AttemptState.INTENDED], **asked)
+        changes: Changes = {"state": AttemptState.ASKED, "operation": "op", "asked_at": NOW, "tries": 2}
+        assert attempts.change(connection, attempt.id, [AttemptState.INTENDED], **changes)
         assert not attempts.change(connection, attempt.id, [AttemptState.INTENDED], gce_id="7")
         ended: Changes = {"rate": None, "max_run": timedelta(hours=1), "outcome": Outcome.LOST, "reason": "gone\0"}
         assert attempts.change(connection, attempt.id, list(AttemptState), **ended)
@@ -51,7 +51,7 @@ def test_a_change_is_made_from_expected_states_alone(database: Database) -> None
 
 def test_what_is_heard_is_kept(database: Database) -> None:
     """Long texts are read of one attempt alone, and stay where the agent had nothing new to show."""
-    heard = Heard(
+    agent = AgentState(
         at=NOW,
         run=2,
         booted_at=NOW,
@@ -65,13 +65,13 @@ def test_what_is_heard_is_kept(database: Database) -> None:
     with database.write() as connection:
         job_rows.added(connection)
         attempt = job_rows.attempt(connection, state=AttemptState.BOOTING)
-        attempts.hear(connection, attempt.id, heard, AttemptState.RUNNING)
-        attempts.hear(connection, attempt.id, Heard(at=NOW + MINUTE, accepted_through=10))
+        attempts.hear(connection, attempt.id, agent, AttemptState.RUNNING)
+        attempts.hear(connection, attempt.id, AgentState(at=NOW + MINUTE, accepted_through=10))
         read, (live,) = attempts.read(connection, attempt.id), attempts.live(connection)
     assert read is not None
-    assert (read.state, read.heard.at, read.heard.exit) == (AttemptState.RUNNING, NOW + MINUTE, None)
-    assert (read.heard.output, read.heard.machine) == ("epoch 1\N{REPLACEMENT CHARACTER}", {"cpu": 0.5})
-    assert (live.heard.output, live.heard.machine, live.heard.accepted_through) == ("", {}, 10)
+    assert (read.state, read.agent.at, read.agent.exit) == (AttemptState.RUNNING, NOW + MINUTE, None)
+    assert (read.agent.output, read.agent.machine) == ("epoch 1\N{REPLACEMENT CHARACTER}", {"cpu": 0.5})
+    assert (live.agent.output, live.agent.machine, live.agent.accepted_through) == ("", {}, 10)
 
 
 def test_the_vm_of_an_attempt_is_found_by_id_and_by_name(database: Database) -> None:
@@ -115,7 +115,7 @@ def test_an_interruption_counts_once_and_is_resumed_by_a_later_run(database: Dat
         *_, last = interruptions.of_jobs(connection, ["j7k2m9q4"])["j7k2m9q4"]
         assert (last.requested_at, last.resumed_at) == (NOW + 6 * MINUTE, NOW + 8 * MINUTE)
         assert (last.lost, last.lost_cost, last.from_zero) == (MINUTE, None, True)
-        attempts.hear(connection, one.id, Heard(run=2))
+        attempts.hear(connection, one.id, AgentState(run=2))
         attempts.change(connection, one.id, list(AttemptState), outcome=Outcome.PREEMPTED, ended_at=NOW + 3 * MINUTE)
         recent = attempts.recent(connection, NOW)
     spot = "nvidia-tesla-t4", ProvisioningModel.SPOT, Outcome.PREEMPTED

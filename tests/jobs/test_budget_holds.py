@@ -15,7 +15,7 @@ from costguard.db.transaction import Database
 from costguard.events import facts
 from costguard.jobs import budget_holds
 from costguard.jobs.budget_holds import BudgetHolds
-from costguard.jobs.holds import Held
+from costguard.jobs.holds import BudgetHold
 from costguard.ledger import prices
 from costguard.ledger.accrual import Accrual
 from costguard.ledger.price_book import PriceBook
@@ -41,14 +41,14 @@ def ledger(sqlite_database: Database) -> Database:
     return sqlite_database
 
 
-def look(of: BudgetHolds, database: Database, jobs: Sequence[Job], now: datetime) -> Mapping[str, Held]:
+def look(of: BudgetHolds, database: Database, jobs: Sequence[Job], now: datetime) -> Mapping[str, BudgetHold]:
     with database.read() as connection:
         return of(connection, jobs, now)
 
 
 def told(database: Database) -> list[Fact]:
     with database.read() as connection:
-        return [each.fact for each in facts.read(connection)]
+        return [fact.fact for fact in facts.read(connection)]
 
 
 def held(of: BudgetHolds, database: Database, *jobs: Job, minutes: int = 0) -> dict[str, tuple[str, str]]:

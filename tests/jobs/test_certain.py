@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.builders import at
-from tests.jobs.jobbed import decided, ended, exited, heard, job, view
+from tests.jobs.jobbed import agent, decided, ended, exited, job, view
 
 from costguard.jobs.view import AttemptView, JobDecision
 from costguard.model.attempt import Exit, Outcome
@@ -22,12 +22,12 @@ NO_PROGRAM = "[Errno 2] No such file or directory: 'trian.py'"
 def never_started(repeats: bool, number: int = 1) -> AttemptView:
     end = exited(None, "not_started", at("11:51"), error=NO_PROGRAM, repeats=repeats)
     words = f"the command could not be started: {NO_PROGRAM}"
-    return ended(Outcome.NOT_STARTED, number, heard=heard(started_at=None, exit=end), reason=words)
+    return ended(Outcome.NOT_STARTED, number, agent=agent(started_at=None, exit=end), reason=words)
 
 
 def crashed(end: Exit, **given: Any) -> AttemptView:
-    said = heard(**{"started_at": at("11:50"), "exit": end, "step": None, **given})
-    return ended(Outcome.CRASHED, heard=said, reason=f"the command failed with code {end.code}")
+    said = agent(**{"started_at": at("11:50"), "exit": end, "step": None, **given})
+    return ended(Outcome.CRASHED, agent=said, reason=f"the command failed with code {end.code}")
 
 
 def after(attempt: AttemptView, **given: Any) -> JobDecision:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.builders import at
-from tests.jobs.jobbed import attempt, decided, exited, heard, only, view
+from tests.jobs.jobbed import agent, attempt, decided, exited, only, view
 
 from costguard.jobs.disk import DiskState, disk_of, size
 from costguard.jobs.view import EndAttempt
@@ -60,6 +60,6 @@ def test_sizes_in_words(count: int, text: str) -> None:
 def test_a_command_that_filled_its_disk_says_so_in_its_reason(free: int | None, mount: str, words: str) -> None:
     """Its owner need not guess why a write failed."""
     end = exited(1, moment=at("11:59"), disk_free=free, disk_mount=mount)
-    found = only(decided(view(attempt(AttemptState.RUNNING, heard=heard(exit=end)))))
+    found = only(decided(view(attempt(AttemptState.RUNNING, agent=agent(exit=end)))))
     assert isinstance(found, EndAttempt)
     assert (found.outcome, found.reason) == (Outcome.CRASHED, words)

@@ -16,16 +16,16 @@ from tests.jobs.jobbed import (
     ON_DEMAND,
     ON_DISK,
     TERMS,
+    agent,
     attempt,
     exited,
-    heard,
     interruption,
     job,
     standing,
 )
 
-from costguard.jobs.ending import Ending, all_silent, ending
-from costguard.jobs.view import AttemptView, Circumstances, VmStanding, present_run
+from costguard.jobs.ending import RunEnd, all_silent, ending
+from costguard.jobs.view import AttemptView, DecisionContext, VmState, present_run
 from costguard.model.attempt import AttemptState, Exit, Interruption, Notice, Outcome
 from costguard.model.instance import Status
 from costguard.model.job import Job, JobKind
@@ -35,17 +35,17 @@ ROBOT = "guard@acme.iam.gserviceaccount.com"
 
 
 def end_of(
-    vm: VmStanding | None = None,
+    vm: VmState | None = None,
     of: Job | None = None,
     now: Any = NOW,
     silent: bool = False,
     listening: Any = LONG_AGO,
     before: tuple[Interruption, ...] = (),
     **given: Any,
-) -> Ending | None:
+) -> RunEnd | None:
     """What is concluded by now; None where nothing is yet."""
     run = present_run(AttemptView(attempt(**given), vm), before)
-    found = ending(run, of or job(), Circumstances(TERMS, now, listening, silent))
+    found = ending(run, of or job(), DecisionContext(TERMS, now, listening, silent))
     return found if found is not None and found.due_at <= now else None
 
 
@@ -56,7 +56,7 @@ def outcome(**given: Any) -> Outcome | None:
 
 def told(exit: Exit, **given: Any) -> Outcome | None:
     more = {name: given.pop(name) for name in ("noticed_at",) if name in given}
-    return outcome(heard=heard(exit=exit, **more), **given)
+    return outcome(agent=agent(exit=exit, **more), **given)
 
 
 @pytest.mark.parametrize(
@@ -159,29 +159,29 @@ def test_a_vm_that_could_not_be_read_has_not_ended() -> None:
     """Nor is its agent's silence a loss."""
     hidden = standing(Status.STOPPED, EndReason.PREEMPTED, is_known=False)
     assert outcome(vm=hidden) is None
-    assert outcome(vm=hidden, heard=heard(at("11:00"))) is None
+    assert outcome(vm=hidden, agent=agent(at("11:00"))) is None
 
 
 def test_a_notice_is_the_end_once_the_machine_must_be_dead() -> None:
     """40 seconds after the agent's last word, and only where no exit came; Google's own moment is kept."""
-    noticed = heard(noticed_at=at("11:59:30"))
-    assert outcome(heard=noticed, now=at("12:00:39")) is None
-    found = end_of(heard=noticed, now=at("12:00:40"))
+    noticed = agent(noticed_at=at("11:59:30"))
+    assert outcome(agent=noticed, now=at("12:00:39")) is None
+    found = end_of(agent=noticed, now=at("12:00:40"))
     assert found is not None
     assert (found.outcome, found.noticed_by) == (Outcome.PREEMPTED, Notice.NOTICE)
     assert found.happened_at == at("11:59:30")
-    assert outcome(heard=noticed, vm=standing(Status.STOPPED, EndReason.UNKNOWN)) is Outcome.PREEMPTED
+    assert outcome(agent=noticed, vm=standing(Status.STOPPED, EndReason.UNKNOWN)) is Outcome.PREEMPTED
 
 
 def test_silence_is_a_loss_after_a_while() -> None:
     """Counted from when this guard began to listen, and never where no agent at all is heard."""
-    quiet = heard(at("11:50"))
-    assert outcome(heard=quiet) is Outcome.LOST
-    assert outcome(heard=heard(at("11:50:01"))) is None
-    assert outcome(heard=quiet, listening=at("11:55")) is None
-    assert outcome(heard=quiet, silent=True) is None
-    assert outcome(heard=quiet, vm=standing()) is Outcome.LOST
-    assert outcome(heard=quiet, of=job(checkpoint=ON_DISK)) is Outcome.LOST  # its VM is stopped, and keeps its disk
+    quiet = agent(at("11:50"))
+    assert outcome(agent=quiet) is Outcome.LOST
+    assert outcome(agent=agent(at("11:50:01"))) is None
+    assert outcome(agent=quiet, listening=at("11:55")) is None
+    assert outcome(agent=quiet, silent=True) is None
+    assert outcome(agent=quiet, vm=standing()) is Outcome.LOST
+    assert outcome(agent=quiet, of=job(checkpoint=ON_DISK)) is Outcome.LOST  # its VM is stopped, and keeps its disk
 
 
 def test_a_vm_that_never_reports_did_not_start() -> None:
@@ -190,7 +190,7 @@ def test_a_vm_that_never_reports_did_not_start() -> None:
     assert outcome(**booting, now=at("10:30:59")) is None
     assert outcome(**booting, now=at("10:31")) is Outcome.NOT_STARTED
     assert outcome(**booting, now=at("10:31"), listening=at("10:30")) is None
-    assert outcome(**booting, now=at("10:31"), heard=heard(at("10:30"), started_at=None)) is None
+    assert outcome(**booting, now=at("10:31"), agent=agent(at("10:30"), started_at=None)) is None
 
 
 def test_a_command_that_ignores_its_notice_is_not_waited_for() -> None:
@@ -207,15 +207,15 @@ def test_what_was_told_of_an_earlier_run_is_not_told_of_this_one() -> None:
         "state": AttemptState.BOOTING,
         "restarts": 1,
         "asked_at": NOW,
-        "heard": heard(exit=exited(0, asked="preemption")),
+        "agent": agent(exit=exited(0, asked="preemption")),
         "vm": standing(Status.STOPPED, EndReason.PREEMPTED),
         "before": (interruption(),),
     }
     assert outcome(**old) is None
-    assert outcome(**{**old, "heard": heard(run=2, exit=exited(1))}) is Outcome.CRASHED
+    assert outcome(**{**old, "agent": agent(run=2, exit=exited(1))}) is Outcome.CRASHED
     again = standing(Status.STOPPED, EndReason.PREEMPTED, started_at=NOW, ended_at=NOW)
     assert outcome(**{**old, "vm": again}) is Outcome.PREEMPTED
-    assert outcome(**{**old, "heard": heard(exit=exited(None, "cut_off"))}) is None
+    assert outcome(**{**old, "agent": agent(exit=exited(None, "cut_off"))}) is None
 
 
 def test_a_vm_for_development_ends_only_when_it_is_gone() -> None:
@@ -243,7 +243,7 @@ def test_a_vm_that_was_started_again_has_its_own_time_to_boot() -> None:
         "of": job(checkpoint=ON_DISK),
         "state": AttemptState.BOOTING,
         "restarts": 1,
-        "heard": heard(at("11:00")),
+        "agent": agent(at("11:00")),
         "before": (interruption(happened_at=at("11:00")),),
     }
     assert outcome(**again, now=at("13:00")) is None

@@ -9,7 +9,7 @@ import pytest
 from tests.builders import at
 from tests.jobs.jobbed import HOUR, MINUTE, ON_DEMAND, SPOT, A, B
 
-from costguard.jobs.offers import Chance, Outlook, Rate, outlook
+from costguard.jobs.offers import Chance, Feasibility, HourlyRate, feasibility
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import JobKind, JobSpec
 from costguard.model.money import Money
@@ -18,7 +18,7 @@ NOW = at("12:00")
 FREE = Money.of(0)
 # Ten hours cost $10 or $20 on Spot, $30 or $40 on-demand.
 RATES = {
-    (zone, model): Rate(Money.of(dollars), FREE, FREE)
+    (zone, model): HourlyRate(Money.of(dollars), FREE, FREE)
     for zone, model, dollars in ((A, SPOT, 1), (B, SPOT, 2), (A, ON_DEMAND, 3), (B, ON_DEMAND, 4))
 }
 BOTH = (SPOT, ON_DEMAND)
@@ -26,9 +26,9 @@ BOTH = (SPOT, ON_DEMAND)
 
 def found(
     models: tuple[ProvisioningModel, ...] = BOTH, is_resumed: bool = False, rates: Any = RATES, **given: Any
-) -> Outlook:
+) -> Feasibility:
     spec = JobSpec(JobKind.TRAINING, "t4", "lab", "ana@example.com", **{"expected": 10 * HOUR, **given})
-    return outlook(spec, rates, models, is_resumed, NOW)
+    return feasibility(spec, rates, models, is_resumed, NOW)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_deadline_needs_the_work_and_a_start(
     """Less than the work is certain to miss it; Spot without a fallback needs room for one preemption."""
     of = found(models, deadline=NOW + left)
     assert of.meets_deadline is chance
-    assert [each.where for each in of.refusals] == (["deadline"] if chance is Chance.NO else [])
+    assert [refusal.where for refusal in of.refusals] == (["deadline"] if chance is Chance.NO else [])
     assert len(of.warnings) == (chance is Chance.AT_RISK)
 
 
@@ -79,7 +79,7 @@ def test_a_ceiling_is_held_against_the_cheapest_and_the_dearest_place(
     """Below the cheapest it cannot finish; between the two it depends on where there is room."""
     of = found(models, ceiling=Money.of(ceiling))
     assert of.within_ceiling is chance
-    assert [each.where for each in of.refusals] == (["ceiling"] if chance is Chance.NO else [])
+    assert [refusal.where for refusal in of.refusals] == (["ceiling"] if chance is Chance.NO else [])
     assert len(of.warnings) == (chance is Chance.AT_RISK)
 
 
@@ -109,11 +109,11 @@ def test_without_a_length_nothing_is_certain(given: dict[str, Any]) -> None:
     """Unknown is neither met nor missed."""
     spec = {"deadline": at("12:30"), "ceiling": Money.of("0.01"), "expected": 10 * HOUR, **given}
     kind = spec.pop("kind", JobKind.TRAINING)
-    of = outlook(JobSpec(kind, "t4", "lab", "ana@example.com", **spec), RATES, BOTH, False, NOW)
-    assert of == Outlook()
+    of = feasibility(JobSpec(kind, "t4", "lab", "ana@example.com", **spec), RATES, BOTH, False, NOW)
+    assert of == Feasibility()
 
 
 def test_without_a_price_a_ceiling_is_unknown() -> None:
     """What is not priced is never nothing."""
-    of = found(rates={(A, SPOT): Rate()}, ceiling=Money.of(5))
+    of = found(rates={(A, SPOT): HourlyRate()}, ceiling=Money.of(5))
     assert (of.least, of.most, of.within_ceiling) == (None, None, Chance.UNKNOWN)

@@ -9,25 +9,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costguard.jobs.agent_report import MOST_OUTPUT, Event, Told, listen
-from costguard.model.attempt import AttemptState, Exit, Heard
+from costguard.jobs.agent_report import MOST_OUTPUT, AgentEvent, AgentUpdate, apply_events
+from costguard.model.attempt import AgentState, AttemptState, Exit
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 BOOTING, RUNNING = AttemptState.BOOTING, AttemptState.RUNNING
 
 
-def event(seq: int, kind: str, ago: int = 0, **fields: Any) -> Event:
-    return Event(seq, kind, NOW - ago * SECOND, {"run": 1, **fields})
+def event(seq: int, kind: str, ago: int = 0, **fields: Any) -> AgentEvent:
+    return AgentEvent(seq, kind, NOW - ago * SECOND, {"run": 1, **fields})
 
 
-def heard(
-    *events: Event, before: Heard | None = None, state: AttemptState = BOOTING, late: timedelta | None = None
-) -> Told:
+def agent(
+    *events: AgentEvent, before: AgentState | None = None, state: AttemptState = BOOTING, late: timedelta | None = None
+) -> AgentUpdate:
     """What is made of these; the VM's clock is `late` by so much."""
     late = late or timedelta()
-    told = [Event(each.seq, each.kind, each.at - late, each.fields) for each in events]
-    return listen(before or Heard(), state, told, NOW, NOW - late)
+    told = [AgentEvent(each.seq, each.kind, each.at - late, each.fields) for each in events]
+    return apply_events(before or AgentState(), state, told, NOW, NOW - late)
 
 
 WHOLE = (
@@ -42,8 +42,8 @@ WHOLE = (
 
 def test_a_run_is_heard_from_its_boot_to_its_exit() -> None:
     """In the order of the numbers, however they come; the exit keeps what was told before it."""
-    told = heard(*reversed(WHOLE))
-    assert told.heard == Heard(
+    told = agent(*reversed(WHOLE))
+    assert told.agent == AgentState(
         at=NOW,
         run=1,
         booted_at=NOW - 90 * SECOND,
@@ -61,11 +61,11 @@ def test_a_run_is_heard_from_its_boot_to_its_exit() -> None:
 
 def test_what_was_told_before_is_passed_over() -> None:
     """A repeat changes nothing but when the agent was heard, and wakes nobody; nor does a heartbeat."""
-    first = heard(*WHOLE)
-    again = heard(*WHOLE, before=first.heard)
-    assert (again.heard, again.is_news, again.started_run) == (first.heard, False, False)
-    beat = heard(event(8, "heartbeat", step=7, output=""), before=first.heard)
-    assert (beat.is_news, beat.heard.accepted_through, beat.heard.step_at) == (False, 8, first.heard.step_at)
+    first = agent(*WHOLE)
+    again = agent(*WHOLE, before=first.agent)
+    assert (again.agent, again.is_news, again.started_run) == (first.agent, False, False)
+    beat = agent(event(8, "heartbeat", step=7, output=""), before=first.agent)
+    assert (beat.is_news, beat.agent.accepted_through, beat.agent.step_at) == (False, 8, first.agent.step_at)
 
 
 @pytest.mark.parametrize(
@@ -80,8 +80,8 @@ def test_what_was_told_before_is_passed_over() -> None:
 )
 def test_a_start_makes_it_run(state: AttemptState, expected: AttemptState | None) -> None:
     """Where its VM is known; and not when the run is over by the same word."""
-    assert heard(*WHOLE[:2], state=state).state is expected
-    assert heard(*WHOLE, state=state).state is None
+    assert agent(*WHOLE[:2], state=state).state is expected
+    assert agent(*WHOLE, state=state).state is None
 
 
 def test_the_next_run_begins_anew() -> None:
@@ -89,32 +89,32 @@ def test_the_next_run_begins_anew() -> None:
 
     Late words of that run are nothing.
     """
-    before = heard(*WHOLE).heard
-    told = heard(event(8, "boot", 9, run=2), before=before).heard
+    before = agent(*WHOLE).agent
+    told = agent(event(8, "boot", 9, run=2), before=before).agent
     assert (told.run, told.exit, told.started_at, told.noticed_at, told.step) == (2, None, None, None, 7)
-    late = heard(event(9, "exit", run=1, reason="cut_off"), event(10, "start", 8, run=2), before=told)
-    assert (late.heard.exit, late.heard.started_at, late.state) == (None, NOW - 8 * SECOND, RUNNING)
-    assert late.heard.step is None
+    late = agent(event(9, "exit", run=1, reason="cut_off"), event(10, "start", 8, run=2), before=told)
+    assert (late.agent.exit, late.agent.started_at, late.state) == (None, NOW - 8 * SECOND, RUNNING)
+    assert late.agent.step is None
 
 
 @pytest.mark.parametrize("late", [timedelta(days=-400), timedelta(hours=7)])
 def test_a_wrong_clock_on_the_vm_misleads_nobody(late: timedelta) -> None:
     """Moments are told relative to when the VM sent them; none is to come."""
-    told = heard(event(1, "boot", 90), event(2, "notice", -5, what="preemption"), late=late).heard
+    told = agent(event(1, "boot", 90), event(2, "notice", -5, what="preemption"), late=late).agent
     assert (told.booted_at, told.noticed_at) == (NOW - 90 * SECOND, NOW)
 
 
 def test_first_words_about_a_run_count() -> None:
     """An agent that crashed between telling and noting it tells start and exit twice."""
     twice = (event(8, "start", 1), event(9, "exit", reason="cut_off"), event(10, "boot", 1))
-    assert heard(*WHOLE, *twice).heard.exit == Exit("exited", NOW - 6 * SECOND, code=0, asked="preemption")
-    assert heard(*WHOLE, *twice).heard.started_at == NOW - 61 * SECOND
+    assert agent(*WHOLE, *twice).agent.exit == Exit("exited", NOW - 6 * SECOND, code=0, asked="preemption")
+    assert agent(*WHOLE, *twice).agent.started_at == NOW - 61 * SECOND
 
 
 def test_output_is_told_line_by_line() -> None:
     """It is kept as the text that it was."""
-    assert heard(event(1, "heartbeat", output=["step 1", "", "step 2"])).heard.output == "step 1\n\nstep 2"
-    assert heard(event(1, "heartbeat", output=[])).heard.output == ""
+    assert agent(event(1, "heartbeat", output=["step 1", "", "step 2"])).agent.output == "step 1\n\nstep 2"
+    assert agent(event(1, "heartbeat", output=[])).agent.output == ""
 
 
 def test_what_is_too_much_is_cut() -> None:
@@ -126,7 +126,7 @@ def test_what_is_too_much_is_cut() -> None:
         "gpus": [{"index": 0, "more": [1]}, 7],
         "long": "x" * 20_000,
     }
-    told = heard(event(1, "heartbeat", output="é" * 20_000 + "end", machine=machine, step=2**63)).heard
+    told = agent(event(1, "heartbeat", output="é" * 20_000 + "end", machine=machine, step=2**63)).agent
     assert told.machine == {"cpu": 1, "gpus": [{"index": 0}]}
     assert told.output.endswith("éend")
     assert len(told.output.encode()) <= MOST_OUTPUT
@@ -138,11 +138,11 @@ def test_words_of_later_agents_are_passed_over() -> None:
     news = (
         event(1, "dance", steps=3),
         event(2, "notice", what="lunch"),
-        Event(3, "start", NOW),
+        AgentEvent(3, "start", NOW),
         event(4, "boot", mood=1),
     )
-    told = heard(*news)
-    assert told.heard == Heard(at=NOW, run=1, booted_at=NOW, accepted_through=4)
+    told = agent(*news)
+    assert told.agent == AgentState(at=NOW, run=1, booted_at=NOW, accepted_through=4)
 
 
 _JUNK = st.recursive(
@@ -159,5 +159,7 @@ _FIELDS = ("run", "step", "step_at", "output", "machine", "reason", "code", "err
 )
 def test_whatever_a_vm_says_is_taken(words: list[tuple[str, dict[str, Any]]]) -> None:
     """Nothing of it raises, and all of it is accepted."""
-    events = [Event(number, kind, NOW, {"run": 1, **fields}) for number, (kind, fields) in enumerate(words, start=1)]
-    assert listen(Heard(), BOOTING, events, NOW, NOW).heard.accepted_through == len(words)
+    events = [
+        AgentEvent(number, kind, NOW, {"run": 1, **fields}) for number, (kind, fields) in enumerate(words, start=1)
+    ]
+    assert apply_events(AgentState(), BOOTING, events, NOW, NOW).agent.accepted_through == len(words)

@@ -10,7 +10,7 @@ import pytest
 from tests.api.rows import NOW
 from tests.jobs.job_rows import job
 
-from costguard.jobs.holds import Held, Standing, counts, held, problem, why
+from costguard.jobs.holds import BudgetHold, BudgetUse, counts, held, problem, why
 from costguard.model.budget import AtLimit, Budget, Period, Scope
 from costguard.model.money import Money
 from costguard.model.reminder import Team
@@ -24,8 +24,8 @@ def budget(at_limit: AtLimit = AtLimit.REFUSE, period: Period = Period.DAY, **sc
     return Budget(f"{at_limit.value}-{period.value}", Scope(**scope), Money.of(100), period, at_limit=at_limit)
 
 
-def standing(of: Budget, spent: int | str, **given: Any) -> Standing:
-    return Standing(of, Money.of(spent), *bounds(of.period, NOW), **given)
+def standing(of: Budget, spent: int | str, **given: Any) -> BudgetUse:
+    return BudgetUse(of, Money.of(spent), *bounds(of.period, NOW), **given)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_a_new_job_is_no_job_of_a_scope() -> None:
 
 def test_only_a_spent_budget_holds() -> None:
     """At its limit a budget refuses; below it, or where it only tells, nothing is held."""
-    assert held([standing(budget(), "99.99"), standing(budget(AtLimit.TELL), 200)], NOW) == Held()
+    assert held([standing(budget(), "99.99"), standing(budget(AtLimit.TELL), 200)], NOW) == BudgetHold()
     found = held([standing(budget(), 100)], NOW)
     assert found.hold == ("budget refuse-day is spent: $100.00 of $100.00 today; the next period begins Sat 00:00 UTC")
     assert (found.pause, found.pause_at) == ("", None)

@@ -39,7 +39,7 @@ def test_a_later_attempt_runs_the_digest_of_the_first_pull(sqlite_url: str, pull
         assert (image_of(of, "cg-j1-1"), image_of(of, "cg-j1-2")) == (TAG, second)
         assert f"('image', '{second}')" in of.vm("cg-j1-2").request.metadata["costguard-attempt"]
         pulled(of, "cg-j1-2", MOVED if pull else FIRST)
-        assert [one.heard.image_digest for one in of.attempts()] == [FIRST, MOVED if pull else FIRST]
+        assert [one.agent.image_digest for one in of.attempts()] == [FIRST, MOVED if pull else FIRST]
 
 
 def test_an_image_that_does_not_exist_costs_one_vm(sqlite_url: str) -> None:

@@ -308,7 +308,7 @@ def test_a_vm_that_is_started_for_its_files_trains_nothing(sqlite_url: str) -> N
         _running(w, max_crashes=0)
         _crash(w)
         _until(w, lambda: w.attempts()[0].state is AttemptState.KEPT)
-        before = w.attempts()[0].heard
+        before = w.attempts()[0].agent
         assert w.say("cg-j1-1", ("boot", {"run": 2}), ("exit", {"run": 2, "reason": "not_started", "asked": "cancel"}))
-        after = w.attempts()[0].heard
+        after = w.attempts()[0].agent
         assert (after.run, after.exit, after.step) == (before.run, before.exit, before.step)

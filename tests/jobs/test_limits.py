@@ -13,11 +13,11 @@ from tests.jobs.jobbed import (
     ON_DEMAND,
     ON_DISK,
     A,
+    agent,
     attempt,
     decided,
     ended,
     exited,
-    heard,
     interruption,
     job,
     no_room,
@@ -32,12 +32,12 @@ from costguard.model.attempt import AttemptState, Outcome
 from costguard.model.job import JobKind, JobState, SeenCheckpoint
 from costguard.model.money import Money, Priced
 
-QUICK = heard(started_at=at("11:50"), exit=exited(1, moment=at("11:51")))
-SLOW = heard(started_at=at("09:00"), exit=exited(1, moment=at("11:51")))
+QUICK = agent(started_at=at("11:50"), exit=exited(1, moment=at("11:51")))
+SLOW = agent(started_at=at("09:00"), exit=exited(1, moment=at("11:51")))
 
 
 def crashed(number: int, quick: bool = True) -> AttemptView:
-    return ended(Outcome.CRASHED, number, heard=QUICK if quick else SLOW, reason="the command failed with code 1")
+    return ended(Outcome.CRASHED, number, agent=QUICK if quick else SLOW, reason="the command failed with code 1")
 
 
 def state(*attempts: AttemptView, **given: Any) -> JobState:
@@ -131,7 +131,7 @@ def test_the_command_gets_its_notice_before_the_ceiling_is_reached(spent: str, s
     action = only(decision)
     assert isinstance(action, TellCommandToStop)
     assert action.why == "ceiling"
-    told = attempt(stop_asked_at=NOW, stop_why="ceiling", heard=heard(exit=exited(0, asked="cancel")))
+    told = attempt(stop_asked_at=NOW, stop_why="ceiling", agent=agent(exit=exited(0, asked="cancel")))
     end = only(decided(view(told, **given)))
     assert end == EndAttempt(1, Outcome.TIME_LIMIT, "stopped because its ceiling is reached")
     over = ended(Outcome.TIME_LIMIT, stop_why="ceiling")
@@ -148,7 +148,7 @@ def test_a_cancel_gives_the_command_its_notice_first() -> None:
     assert (told.why, told.reason) == ("cancel", f"cancelled by {ANA}; the command gets its notice first")
     waiting = decided(view(attempt(stop_asked_at=NOW, stop_why="cancel"), of=job(**CANCELLED)))
     assert (waiting.actions, waiting.next_at) == ((), at("12:01:30"))
-    done = attempt(stop_asked_at=NOW, stop_why="cancel", heard=heard(exit=exited(0, asked="cancel")))
+    done = attempt(stop_asked_at=NOW, stop_why="cancel", agent=agent(exit=exited(0, asked="cancel")))
     assert only(decided(view(done, of=job(**CANCELLED)))) == EndAttempt(
         1, Outcome.CANCELLED, "the command ended after its notice"
     )
@@ -161,7 +161,7 @@ def test_where_no_command_runs_a_cancel_ends_the_attempt_at_once() -> None:
     for seen, kind in (
         (attempt(AttemptState.BOOTING), JobKind.TRAINING),
         (attempt(AttemptState.BOOTING), JobKind.DEV),
-        (attempt(heard=heard(exit=exited(None, signal=9))), JobKind.TRAINING),
+        (attempt(agent=agent(exit=exited(None, signal=9))), JobKind.TRAINING),
     ):
         action = only(decided(view(seen, of=job(kind=kind, **CANCELLED)), at("10:20")))
         assert isinstance(action, EndAttempt)
@@ -195,7 +195,7 @@ def test_a_pause_waits_for_a_checkpoint_and_then_for_half_an_hour() -> None:
         action = only(decided(view(attempt(), **{**PAUSE, **given})))
         assert isinstance(action, TellCommandToStop)
         assert action.why == "pause"
-    assert isinstance(only(decided(view(attempt(heard=heard(at("12:14"))), **PAUSE), at("12:15"))), TellCommandToStop)
+    assert isinstance(only(decided(view(attempt(agent=agent(at("12:14"))), **PAUSE), at("12:15"))), TellCommandToStop)
     for spared in (
         view(attempt(provisioning_model=ON_DEMAND), checkpoint=saved(at("11:50")), **PAUSE),
         view(attempt(), of=job(checkpoint=ON_DISK), **PAUSE),
@@ -213,7 +213,7 @@ def test_a_paused_job_goes_on_when_the_budget_lets_it() -> None:
 
 def test_a_vm_that_rests_too_often_is_not_started_again() -> None:
     """Its preemptions count like any other's."""
-    noticed = attempt(heard=heard(noticed_at=at("11:59"), exit=exited(0, asked="preemption")))
+    noticed = attempt(agent=agent(noticed_at=at("11:59"), exit=exited(0, asked="preemption")))
     for allowed, kind in ((1, RestAttempt), (0, EndAttempt)):
         action = only(decided(view(noticed, of=job(checkpoint=ON_DISK, max_preemptions=allowed))))
         assert isinstance(action, kind)

@@ -12,7 +12,7 @@ from costguard.errors import CheckpointLocationUnavailable
 from costguard.jobs import figures, job_rows
 from costguard.jobs.checkpoint_watch import CheckpointWatch
 from costguard.jobs.resume import expanded
-from costguard.model.attempt import Attempt, AttemptState, Heard, Interruption, Notice, Outcome
+from costguard.model.attempt import AgentState, Attempt, AttemptState, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import CheckpointPlan, SeenCheckpoint
 from costguard.model.money import Money
@@ -100,7 +100,7 @@ _RUN = Attempt(
     state=AttemptState.RUNNING,
     intended_at=at("09:55"),
     rate=_RATE,
-    heard=Heard(at=at("12:00"), run=1, started_at=at("10:00")),
+    agent=AgentState(at=at("12:00"), run=1, started_at=at("10:00")),
 )
 
 
@@ -122,16 +122,20 @@ def _interruption(attempt_id: int, when: str, **given: object) -> Interruption:
 def test_work_that_was_lost() -> None:
     """Since the checkpoint that is resumed from; without one all of it, also what earlier runs had saved."""
     first = replace(_RUN, state=AttemptState.OVER, outcome=Outcome.PREEMPTED)
-    second = replace(first, id=2, number=2, heard=Heard(run=1, started_at=at("13:00")))
+    second = replace(first, id=2, number=2, agent=AgentState(run=1, started_at=at("13:00")))
     ended = [_interruption(1, "12:00", lost=timedelta(minutes=30)), _interruption(2, "14:00")]
-    assert figures.lost([first], ended[:1], at("11:00")) == figures.WorkAtRisk(timedelta(hours=1), Money.of("2"))
-    assert figures.lost([first, second], ended, at("11:30")) == figures.WorkAtRisk(timedelta(hours=1), Money.of("2"))
-    older = figures.lost([first, second], ended, at("11:00"))  # the one of 11:30 is torn after all: half an hour more
+    assert figures.lost_work([first], ended[:1], at("11:00")) == figures.WorkAtRisk(timedelta(hours=1), Money.of("2"))
+    assert figures.lost_work([first, second], ended, at("11:30")) == figures.WorkAtRisk(
+        timedelta(hours=1), Money.of("2")
+    )
+    older = figures.lost_work(
+        [first, second], ended, at("11:00")
+    )  # the one of 11:30 is torn after all: half an hour more
     assert older == figures.WorkAtRisk(timedelta(hours=1.5), Money.of("3"))
-    assert figures.lost([first, second], ended, None) == figures.WorkAtRisk(timedelta(hours=2.5), Money.of("5"))
+    assert figures.lost_work([first, second], ended, None) == figures.WorkAtRisk(timedelta(hours=2.5), Money.of("5"))
     zero = [_interruption(1, "12:00", lost=timedelta(hours=2), from_zero=True), ended[1]]
-    assert figures.lost([first, second], zero, None) == figures.WorkAtRisk(timedelta(hours=1), Money.of("2"))
-    assert figures.lost([replace(first, heard=Heard())], [], None) is None
+    assert figures.lost_work([first, second], zero, None) == figures.WorkAtRisk(timedelta(hours=1), Money.of("2"))
+    assert figures.lost_work([replace(first, agent=AgentState())], [], None) is None
 
 
 def test_resume_arguments_are_replaced_after_they_are_split() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from costguard.jobs.figures import Pace, histogram, pace, step_of
-from costguard.model.attempt import Attempt, AttemptState, Heard
+from costguard.jobs.figures import TrainingPace, histogram, pace, step_of
+from costguard.model.attempt import AgentState, Attempt, AttemptState
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money, Priced
 
@@ -21,7 +21,7 @@ PAID = Priced(Money.of(3))
 def attempt(step: int | None, minutes: int = 30, resumed_at: int | None = None, **given: Any) -> Attempt:
     """It ran for so many minutes, and told this step at their end."""
     told = {"started_at": START, "step": step, "step_at": START + minutes * MINUTE if step is not None else None}
-    heard = Heard(START, given.pop("run", 1), **told)  # type: ignore[arg-type]
+    agent = AgentState(START, given.pop("run", 1), **told)  # type: ignore[arg-type]
     values: dict[str, Any] = {
         "id": 1,
         "job_id": "j1",
@@ -36,7 +36,7 @@ def attempt(step: int | None, minutes: int = 30, resumed_at: int | None = None, 
         "intended_at": START,
         "resume_from": "" if resumed_at is None else "checkpoint",
         "resume_step": resumed_at,
-        "heard": heard,
+        "agent": agent,
     }
     return Attempt(**{**values, **given})
 
@@ -44,24 +44,24 @@ def attempt(step: int | None, minutes: int = 30, resumed_at: int | None = None, 
 @pytest.mark.parametrize(
     ("attempts", "cost", "expected"),
     [
-        ([], PAID, Pace()),
-        ([attempt(None)], PAID, Pace()),
-        ([attempt(300)], PAID, Pace(300, Fraction(600), Money.of(10))),
+        ([], PAID, TrainingPace()),
+        ([attempt(None)], PAID, TrainingPace()),
+        ([attempt(300)], PAID, TrainingPace(300, Fraction(600), Money.of(10))),
         # Work from 500 to 600 was done twice, and paid twice: it counts once.
-        ([attempt(600), attempt(900, 60, 500)], PAID, Pace(900, Fraction(400), Money.of("3.333333333"))),
+        ([attempt(600), attempt(900, 60, 500)], PAID, TrainingPace(900, Fraction(400), Money.of("3.333333333"))),
         # It went on where another job had saved.
-        ([attempt(800, 30, 500)], PAID, Pace(300, Fraction(600), Money.of(10))),
+        ([attempt(800, 30, 500)], PAID, TrainingPace(300, Fraction(600), Money.of(10))),
         # A new attempt has not told a step yet: it stands where it resumed.
-        ([attempt(600), attempt(None, resumed_at=500)], PAID, Pace(500, Fraction(1200), Money.of(6))),
-        ([attempt(300)], Priced(Money.of(3), whole=False), Pace(300, Fraction(600), None)),
-        ([attempt(300)], Priced(), Pace(300, Fraction(600), None)),
-        ([attempt(10, 0)], PAID, Pace(10, None, Money.of(300))),
+        ([attempt(600), attempt(None, resumed_at=500)], PAID, TrainingPace(500, Fraction(1200), Money.of(6))),
+        ([attempt(300)], Priced(Money.of(3), whole=False), TrainingPace(300, Fraction(600), None)),
+        ([attempt(300)], Priced(), TrainingPace(300, Fraction(600), None)),
+        ([attempt(10, 0)], PAID, TrainingPace(10, None, Money.of(300))),
         # Nobody knows at which step the checkpoint, or the second run on a disk, began.
-        ([attempt(900, resume_from="last.ckpt")], PAID, Pace()),
-        ([attempt(900, run=2)], PAID, Pace(900, None, Money.of("3.333333333"))),
+        ([attempt(900, resume_from="last.ckpt")], PAID, TrainingPace()),
+        ([attempt(900, run=2)], PAID, TrainingPace(900, None, Money.of("3.333333333"))),
     ],
 )
-def test_only_steps_that_count_are_counted(attempts: list[Attempt], cost: Priced, expected: Pace) -> None:
+def test_only_steps_that_count_are_counted(attempts: list[Attempt], cost: Priced, expected: TrainingPace) -> None:
     """The pace is that of the latest attempt that tells; the price is everything that was paid."""
     assert pace(attempts, cost) == expected
 

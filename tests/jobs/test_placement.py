@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.jobs.jobbed import MINUTE, NOW, ON_DEMAND, RECIPE, SPOT, A, B, C, ended, no_room, view
 
-from costguard.jobs.placement import Place, PlaceEvent, lost_zone, places, scores
+from costguard.jobs.placement import LaunchPlace, PlaceEvent, lost_zone, places, scores
 from costguard.model.attempt import Outcome
 from costguard.model.launch import Quota
 from costguard.model.money import Money
@@ -26,12 +26,12 @@ def event(zone: str, outcome: Outcome = Outcome.STOCKOUT, ago: int = 0) -> Place
     return PlaceEvent(zone, "nvidia-tesla-t4", SPOT, outcome, NOW - ago * MINUTE)
 
 
-def found(*history: PlaceEvent, **given: object) -> list[Place]:
+def found(*history: PlaceEvent, **given: object) -> list[LaunchPlace]:
     values = {"rates": RATES, "quotas": {}, "last_zone": "", "now": NOW, "allow_on_demand": False, **given}
     return places(RECIPE, history=history, **values)  # type: ignore[arg-type]
 
 
-def zones(some: list[Place]) -> list[str]:
+def zones(some: list[LaunchPlace]) -> list[str]:
     return [each.zone for each in some]
 
 

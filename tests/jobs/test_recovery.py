@@ -17,11 +17,11 @@ from tests.jobs.jobbed import (
     SPOT,
     A,
     B,
+    agent,
     attempt,
     decided,
     ended,
     exited,
-    heard,
     interruption,
     job,
     no_room,
@@ -38,7 +38,7 @@ from costguard.jobs.view import (
     LaunchAttempt,
     RestartVm,
     RestAttempt,
-    VmStanding,
+    VmState,
 )
 from costguard.model.attempt import AttemptState, Notice, Outcome
 from costguard.model.instance import Status
@@ -59,7 +59,7 @@ def test_a_queued_job_is_launched_in_the_best_place() -> None:
     """And says where, and at which price."""
     decision = decided(view(of=job(JobState.QUEUED)))
     assert decision.state is JobState.PROVISIONING
-    assert decision.reason == "asks for a VM in us-central1-a (Spot, $0.50 an hour)"
+    assert decision.reason == "asks for a VM in us-central1-a (Spot, $0.500 an hour)"
     action = only(decision)
     assert isinstance(action, LaunchAttempt)
     assert (action.number, action.zone, action.provisioning_model, action.max_run) == (1, A, SPOT, 24 * HOUR)
@@ -93,13 +93,13 @@ def test_a_running_job_is_left_alone() -> None:
 
 def test_the_next_look_is_not_moved_with_every_word_of_the_agent() -> None:
     """An earlier moment that is written down already will do."""
-    kept = view(attempt(heard=heard(at("12:03"))), of=job(next_at=at("12:10")))
+    kept = view(attempt(agent=agent(at("12:03"))), of=job(next_at=at("12:10")))
     assert decided(kept, at("12:03")).next_at == at("12:10")
 
 
 def test_an_end_is_written_down_before_it_is_judged() -> None:
     """So that a crash in between loses nothing: the job's own end follows from the attempt's."""
-    decision = decided(view(attempt(heard=heard(exit=exited(0)))))
+    decision = decided(view(attempt(agent=agent(exit=exited(0)))))
     assert decision.state is JobState.RUNNING
     assert only(decision) == EndAttempt(1, Outcome.SUCCEEDED, "finished with code 0")
     over = decided(view(ended(Outcome.SUCCEEDED, gone=False, reason="finished with code 0")))
@@ -109,7 +109,7 @@ def test_an_end_is_written_down_before_it_is_judged() -> None:
 
 def test_a_preemption_is_an_interruption_with_its_moments() -> None:
     """Google's moment, the guard's, and who told first."""
-    action = only(decided(view(attempt(heard=heard(noticed_at=at("11:59"), exit=exited(0, asked="preemption"))))))
+    action = only(decided(view(attempt(agent=agent(noticed_at=at("11:59"), exit=exited(0, asked="preemption"))))))
     assert isinstance(action, EndAttempt)
     assert action.interruption == interruption(noticed_at=at("11:59"), started_at=at("10:05"))
     seen = AttemptView(attempt(), standing(Status.STOPPING, EndReason.PREEMPTED))
@@ -120,7 +120,7 @@ def test_a_preemption_is_an_interruption_with_its_moments() -> None:
 
 def test_the_next_vm_is_asked_for_while_the_last_one_is_deleted() -> None:
     """Once it can write no more; both in one decision."""
-    told = ended(Outcome.PREEMPTED, gone=False, heard=heard(exit=exited(0, asked="preemption")))
+    told = ended(Outcome.PREEMPTED, gone=False, agent=agent(exit=exited(0, asked="preemption")))
     decision = decided(view(told))
     assert {type(action) for action in decision.actions} == {LaunchAttempt, DeleteVm}
 
@@ -139,13 +139,11 @@ def test_the_next_vm_is_asked_for_while_the_last_one_is_deleted() -> None:
         (Outcome.STOCKOUT, None, True),
     ],
 )
-def test_two_vms_never_write_into_the_same_checkpoints(
-    outcome: Outcome, vm: VmStanding | None, may_follow: bool
-) -> None:
+def test_two_vms_never_write_into_the_same_checkpoints(outcome: Outcome, vm: VmState | None, may_follow: bool) -> None:
     """The next is asked for once the last one is seen at rest or gone, or must be dead."""
-    first = attempt(AttemptState.ENDING, outcome=outcome, ended_at=at("11:50"), heard=heard(at("11:59:59")))
+    first = attempt(AttemptState.ENDING, outcome=outcome, ended_at=at("11:50"), agent=agent(at("11:59:59")))
     assert (launched(AttemptView(first, vm)) is not None) is may_follow
-    over = attempt(AttemptState.OVER, outcome=outcome, ended_at=at("11:50"), heard=heard(at("11:59:59")))
+    over = attempt(AttemptState.OVER, outcome=outcome, ended_at=at("11:50"), agent=agent(at("11:59:59")))
     assert launched(AttemptView(over, vm)) is not None
 
 
@@ -153,7 +151,7 @@ def test_an_old_sight_of_a_vm_that_was_started_again_proves_nothing() -> None:
     """It was at rest then; that it is now, the ledger has not seen."""
     before = interruption(happened_at=at("11:00"))
     again = attempt(
-        AttemptState.ENDING, outcome=Outcome.NOT_STARTED, ended_at=at("11:50"), restarts=3, heard=heard(at("11:00"))
+        AttemptState.ENDING, outcome=Outcome.NOT_STARTED, ended_at=at("11:50"), restarts=3, agent=agent(at("11:00"))
     )
     old = standing(Status.STOPPED, EndReason.PREEMPTED, ended_at=at("11:00"))
     given: dict[str, Any] = {"of": job(checkpoint=ON_DISK), "interruptions": (before,)}
@@ -166,11 +164,11 @@ def test_an_old_sight_of_a_vm_that_was_started_again_proves_nothing() -> None:
 
 def test_a_preempted_vm_is_dead_after_forty_seconds() -> None:
     """From its notice, or the agent's last word if that came later."""
-    last = ended(Outcome.PREEMPTED, gone=False, heard=heard(at("11:59:40")))
+    last = ended(Outcome.PREEMPTED, gone=False, agent=agent(at("11:59:40")))
     waiting = view(last, interruptions=(interruption(happened_at=at("11:59:30")),))
     assert decided(waiting, at("12:00:19")).next_at == at("12:00:19")  # its delete is due all the time
-    assert not any(isinstance(each, LaunchAttempt) for each in decided(waiting, at("12:00:19")).actions)
-    assert any(isinstance(each, LaunchAttempt) for each in decided(waiting, at("12:00:20")).actions)
+    assert not any(isinstance(action, LaunchAttempt) for action in decided(waiting, at("12:00:19")).actions)
+    assert any(isinstance(action, LaunchAttempt) for action in decided(waiting, at("12:00:20")).actions)
 
 
 def test_a_delete_is_repeated_until_the_vm_is_gone() -> None:
@@ -224,7 +222,7 @@ def test_a_vm_with_its_checkpoints_on_its_disk_is_started_again() -> None:
     stopping = standing(Status.STOPPING, EndReason.PREEMPTED)
     rest = decided(view(AttemptView(attempt(), stopping), of=on_disk))
     assert (rest.state, type(only(rest))) == (JobState.RECOVERING, RestAttempt)
-    resting = attempt(AttemptState.RESTING, heard=heard())
+    resting = attempt(AttemptState.RESTING, agent=agent())
     known: dict[str, Any] = {"of": on_disk, "interruptions": (interruption(),)}
     waits = decided(view(AttemptView(resting, stopping), **known))
     assert (waits.state, waits.actions) == (JobState.RECOVERING, ())
@@ -249,7 +247,7 @@ def test_a_start_that_meets_a_stockout_waits_where_it_is() -> None:
         (standing(Status.STOPPED), {"cancel_asked_at": NOW, "cancel_asked_by": BEN}, Outcome.CANCELLED),
     ],
 )
-def test_a_resting_vm_that_is_gone_or_unwanted_ends(seen: VmStanding, given: dict[str, Any], outcome: Outcome) -> None:
+def test_a_resting_vm_that_is_gone_or_unwanted_ends(seen: VmState, given: dict[str, Any], outcome: Outcome) -> None:
     """Then the next begins from the beginning, or there is none."""
     resting = AttemptView(attempt(AttemptState.RESTING), seen)
     action = only(decided(view(resting, of=job(checkpoint=ON_DISK, **given))))

@@ -12,7 +12,7 @@ from tests.jobs.jobbed import ANA, LONG_AGO, ON_DISK, PLACES, PLAN, TERMS, job
 
 from costguard.jobs.decide import decide
 from costguard.jobs.limits import crashes, preemptions
-from costguard.jobs.view import AskAgain, Circumstances, DeleteVm, EndAttempt, JobDecision, LaunchAttempt, StopVm
+from costguard.jobs.view import AskAgain, DecisionContext, DeleteVm, EndAttempt, JobDecision, LaunchAttempt, StopVm
 from costguard.model.attempt import AttemptState, Outcome
 from costguard.model.job import CheckpointPlan, JobKind, JobState
 from costguard.model.money import Money
@@ -24,12 +24,12 @@ ENDLESS = 2_000
 def check(world: World, decision: JobDecision) -> None:
     """The rules of every decision."""
     view = world.view()
-    open_now = [each for each in world.attempts if each.is_open]
+    open_now = [attempt for attempt in world.attempts if attempt.is_open]
     launches = [action for action in decision.actions if isinstance(action, LaunchAttempt)]
     assert len(open_now) <= 1
     assert len(launches) <= 1 - len(open_now)
     if launches:
-        assert not any(each.state in UNKNOWN for each in world.attempts)
+        assert not any(attempt.state in UNKNOWN for attempt in world.attempts)
         assert not world.writers
         assert launches[0].number == len(world.attempts) + 1
     if world.job.state.is_over:
@@ -40,7 +40,7 @@ def check(world: World, decision: JobDecision) -> None:
     assert crashes(view) == world.outcomes.count(Outcome.CRASHED)
     assert preemptions(view) == world.outcomes.count(Outcome.PREEMPTED)
     kept = replace(view, job=replace(view.job, next_at=decision.next_at))
-    again = decide(kept, PLACES, Circumstances(TERMS, world.now, LONG_AGO))
+    again = decide(kept, PLACES, DecisionContext(TERMS, world.now, LONG_AGO))
     same = (decision.state, decision.actions, decision.next_at)
     assert (again.state, again.actions, again.next_at) == same
     if not world.job.state.is_over:
@@ -92,6 +92,6 @@ def test_every_job_comes_to_an_end_with_nothing_running_and_nothing_lost(
             break
     assert world.is_settled, (world.job, world.attempts)
     keeps = {AttemptState.RESTING} if agrees else {AttemptState.RESTING, AttemptState.KEPT}
-    resting = {each.id for each in world.attempts if each.state in keeps}
+    resting = {attempt.id for attempt in world.attempts if attempt.state in keeps}
     assert not any(vm.runs for vm in world.vms.values())
     assert {each for each, vm in world.vms.items() if vm.is_there} <= resting

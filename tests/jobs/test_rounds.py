@@ -20,10 +20,10 @@ from tests.jobs.jobbed import (
     A,
     B,
     C,
+    agent,
     attempt,
     decided,
     ended,
-    heard,
     job,
     no_room,
     place,
@@ -42,7 +42,9 @@ FALLS_BACK = replace(RECIPE, falls_back_to_on_demand=True)
 
 
 def asked(decision: JobDecision) -> tuple[str, Any] | None:
-    found = [(each.zone, each.provisioning_model) for each in decision.actions if isinstance(each, LaunchAttempt)]
+    found = [
+        (action.zone, action.provisioning_model) for action in decision.actions if isinstance(action, LaunchAttempt)
+    ]
     return found[0] if found else None
 
 
@@ -136,7 +138,7 @@ def test_a_recipe_that_stays_on_spot_is_late_rather_than_dear() -> None:
 
 def test_work_that_is_done_counts_for_the_deadline() -> None:
     """Two hours ran before the preemption, and half an hour of it was lost."""
-    ran = ended(Outcome.PREEMPTED, heard=heard(started_at=at("09:59")), ended_at=at("11:59"))
+    ran = ended(Outcome.PREEMPTED, agent=agent(started_at=at("09:59")), ended_at=at("11:59"))
     of = job(recipe=FALLS_BACK, deadline=at("15:10"), expected=4 * HOUR)
     assert asked(decided(view(ran, of=of), places=BOTH)) == (A, SPOT)
     late = job(recipe=FALLS_BACK, deadline=at("14:39"), expected=4 * HOUR)

@@ -14,7 +14,7 @@ from costguard.daemon import restoring
 from costguard.db.transaction import Database
 from costguard.gce.client import ComputeCloud
 from costguard.jobs import attempts, job_rows
-from costguard.jobs.agent_events import Event, Hearing, Tokens
+from costguard.jobs.agent_events import AgentEvent, AgentEvents, AgentTokens
 from costguard.jobs.turn import JobsTurn
 from costguard.jobs.vm_request import VmMaker
 from costguard.ledger import prices
@@ -31,14 +31,14 @@ PROJECT = "demo"
 def test_a_job_in_the_simulated_cloud(sqlite_database: Database) -> None:
     """Two VMs, one after the other; nothing is left that bills, by the cloud's own account."""
     clock = ManualClock(at("08:00"))
-    world, tokens = World(clock), Tokens(b"key")
+    world, tokens = World(clock), AgentTokens(b"key")
     shelf = Shelf(HandClock(at("08:10")))
     with running(world) as url, closing(ComputeCloud(url, clock, wait=Waits())) as cloud:
         maker = VmMaker("g1", "https://guard.example.com", "", tokens.of, metadata, OWNERS)
         turn = JobsTurn(
             sqlite_database, clock, cloud.launcher, maker, shelf, Terms(), lambda *_: T4, lambda *_: {}, restoring.begin
         )
-        hearing = Hearing(sqlite_database, clock, tokens, lambda: None)
+        hearing = AgentEvents(sqlite_database, clock, tokens, lambda: None)
 
         def go_on(minutes: int) -> None:
             for _ in range(minutes * 2):
@@ -48,7 +48,7 @@ def test_a_job_in_the_simulated_cloud(sqlite_database: Database) -> None:
 
         def say(number: int, *kinds: str) -> None:
             name = f"cg-j1-{number}"
-            told = [Event(seq, kind, clock.now(), _FIELDS[kind]) for seq, kind in enumerate(kinds, 1)]
+            told = [AgentEvent(seq, kind, clock.now(), _FIELDS[kind]) for seq, kind in enumerate(kinds, 1)]
             hearing.hear(name, tokens.of(name), told)
 
         plan = CheckpointPlan("gs://runs/train", "--from_checkpoint {checkpoint}")

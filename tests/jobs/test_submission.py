@@ -12,7 +12,7 @@ import pytest
 from costguard.access.rules import Access, Rules
 from costguard.jobs import checks, offers, submission
 from costguard.jobs.checks import ImageReference
-from costguard.jobs.offers import Rate
+from costguard.jobs.offers import HourlyRate
 from costguard.jobs.submission import Overrides
 from costguard.model.checkpoint import Framework, LookFor
 from costguard.model.instance import ProvisioningModel, Shape
@@ -41,7 +41,7 @@ RANDOM = "q8Zt4LxP0vRw7KsN2mYb"
 
 def found(**changed: Any) -> list[tuple[str, str]]:
     refusals = checks.problems(replace(JOB, **changed), GUARD, NOW)
-    return [(each.where, each.message) for each in refusals]
+    return [(refusal.where, refusal.message) for refusal in refusals]
 
 
 def plan(resume: str = "", location: str = "gs://bucket/run", framework: Framework | None = None) -> CheckpointPlan:
@@ -281,7 +281,8 @@ def test_who_may_launch_and_what_they_may_override() -> None:
 
     def of(owner: str, wanted: Overrides, given: Access = access) -> list[str]:
         return [
-            each.where for each in submission.launch_problems("a100", A100, wanted, owner, given, [team], {"zones"})
+            problem.where
+            for problem in submission.launch_problems("a100", A100, wanted, owner, given, [team], {"zones"})
         ]
 
     assert of("eve@lab.example", zones) == ["owner"]  # a viewer
@@ -306,17 +307,17 @@ def test_who_may_cancel() -> None:
 
 SPOT, USUAL = ProvisioningModel.SPOT, ProvisioningModel.STANDARD
 RATES = {
-    ("us-central1-a", SPOT): Rate(Money.of("0.50"), Money.of("0.75"), Money.of("0.01")),
-    ("us-central1-a", USUAL): Rate(Money.of("1"), Money.of("3"), Money.of("0.02")),
-    ("us-central1-b", SPOT): Rate(Money.of("0.10"), None, Money.of("0.01")),
-    ("us-central1-b", USUAL): Rate(),
+    ("us-central1-a", SPOT): HourlyRate(Money.of("0.50"), Money.of("0.75"), Money.of("0.01")),
+    ("us-central1-a", USUAL): HourlyRate(Money.of("1"), Money.of("3"), Money.of("0.02")),
+    ("us-central1-b", SPOT): HourlyRate(Money.of("0.10"), None, Money.of("0.01")),
+    ("us-central1-b", USUAL): HourlyRate(),
 }
 
 
 def test_prices_say_what_is_cheapest_and_what_spot_saves() -> None:
     """What has no price is no bargain."""
     best = offers.cheapest(RATES, (SPOT, USUAL), timedelta(hours=2))
-    assert best == offers.Offer("us-central1-a", SPOT, Money.of("1.26"), Money.of("2.52"))
+    assert best == offers.PlaceOffer("us-central1-a", SPOT, Money.of("1.26"), Money.of("2.52"))
     assert offers.cheapest({}, (SPOT,), timedelta(hours=2)) is None
     assert (offers.saving_percent(RATES, "us-central1-a"), offers.saving_percent(RATES, "us-central1-b")) == (68, None)
     assert RATES["us-central1-b", SPOT].unpriced == "its GPUs"
@@ -325,9 +326,12 @@ def test_prices_say_what_is_cheapest_and_what_spot_saves() -> None:
 def test_zones_without_a_price_and_ceilings_that_pay_for_nothing_are_refused() -> None:
     """A zone of the preset's own may be unpriced: it is tried last. One that the job chose must have a price."""
 
-    def of(rates: offers.Rates, chosen: tuple[str, ...], ceiling: str | None) -> list[tuple[str, bool]]:
+    def of(rates: offers.HourlyRates, chosen: tuple[str, ...], ceiling: str | None) -> list[tuple[str, bool]]:
         limit = None if ceiling is None else Money.of(ceiling)
-        return [(each.where, "$0.21" in each.message) for each in offers.price_problems(rates, (SPOT,), chosen, limit)]
+        return [
+            (problem.where, "$0.21" in problem.message)
+            for problem in offers.price_problems(rates, (SPOT,), chosen, limit)
+        ]
 
     assert of(RATES, (), None) == of(RATES, ("us-central1-a",), "0.21") == []
     assert of(RATES, ("us-central1-b", "mars1-a"), "0.20") == [("overrides.zones", False)] * 2 + [("ceiling", True)]
@@ -352,5 +356,5 @@ def test_long_and_hostile_texts_are_looked_through_in_no_time(piece: str) -> Non
 def test_no_folder_of_the_guards_machine_is_looked_into_for_vms_elsewhere(guard_url: str, is_refused: bool) -> None:
     """VMs of the simulated cloud share it with the guard; Google's do not, and nobody is to list it that way."""
     spec = replace(JOB, checkpoint=plan("--from_checkpoint {checkpoint}", "file:///var/runs"))
-    refusals = [each.where for each in checks.problems(spec, guard_url, NOW)]
+    refusals = [problem.where for problem in checks.problems(spec, guard_url, NOW)]
     assert ("checkpoint.location" in refusals) is is_refused

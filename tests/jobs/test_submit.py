@@ -46,7 +46,7 @@ def office(sqlite_database: Database) -> Office:
 
 def told(office: Office) -> list[Fact]:
     with office.database.read() as connection:
-        return [each.fact for each in facts.read(connection)]
+        return [fact.fact for fact in facts.read(connection)]
 
 
 def stored(office: Office) -> int:
@@ -279,7 +279,7 @@ def test_an_unknown_machine_type_is_refused_as_such(
     office.lacking = frozenset(T4.zones)
     found = dict(refused(office, overrides=overrides))
     assert found[where] == f"Unknown machine type {name} in zone us-central1-a of project lab. Choose another."
-    assert {each.where: each.message for each in office.it.quote(asked(overrides), HOUR).refusals} == found
+    assert {refusal.where: refusal.message for refusal in office.it.quote(asked(overrides), HOUR).refusals} == found
     office.lacking = frozenset({"us-central1-a"})
     assert office.it.submit(asked(overrides), None, "api")[1]
 
@@ -289,7 +289,7 @@ def test_a_quote_says_what_it_costs_where_and_stores_nothing(office: Office) -> 
     office.rules = replace(RULES, budgets=(Budget("lab", Scope(project="lab"), Money.of(10), Period.MONTH),))
     found = office.it.quote(asked(owner="", command=()), 10 * HOUR)
     first = found.places[0]
-    assert [each.zone for each in found.places] == ["us-central1-a", "us-central1-b"]
+    assert [place.zone for place in found.places] == ["us-central1-a", "us-central1-b"]
     assert (first.spot.machine, first.spot.gpu, first.spot.disk) == (
         Money.of("0.055"),
         Money.of("0.11"),
@@ -308,7 +308,7 @@ def test_a_quote_of_what_would_be_refused_says_why(office: Office) -> None:
     """Also where there is nothing to quote."""
     wrong = office.it.quote(asked(preset="h100"), HOUR)
     assert (wrong.recipe, wrong.places, wrong.first, wrong.cheapest) == (None, [], None, None)
-    assert [each.where for each in wrong.refusals] == ["preset"]
+    assert [refusal.where for refusal in wrong.refusals] == ["preset"]
     office.cannot_ask = True
     unpriced = office.it.quote(asked(), HOUR)
     assert (unpriced.shape, unpriced.first and unpriced.first.cost) == (None, None)

@@ -9,7 +9,7 @@ import pytest
 from tests.jobs.jobbed import NOW, TERMS, attempt, exited
 
 from costguard.jobs.suspects import resumed_run, suspects
-from costguard.model.attempt import Attempt, AttemptState, Heard, Outcome
+from costguard.model.attempt import AgentState, Attempt, AttemptState, Outcome
 from costguard.model.checkpoint import Checkpoint, CheckpointLook, CheckpointState, Framework, Listing
 from costguard.model.suspects import suspected_by, trusted
 
@@ -26,9 +26,9 @@ def tried(
     resume_step: int | None = 300,
 ) -> Attempt:
     """An attempt that resumed and ended so long after its start, at this step."""
-    heard = Heard(at=NOW, run=1, started_at=NOW - after, step=step, exit=exited(1, moment=NOW))
+    agent = AgentState(at=NOW, run=1, started_at=NOW - after, step=step, exit=exited(1, moment=NOW))
     return replace(
-        attempt(AttemptState.OVER, number, outcome=outcome, intended_at=NOW - after - MINUTE, heard=heard),
+        attempt(AttemptState.OVER, number, outcome=outcome, intended_at=NOW - after - MINUTE, agent=agent),
         resume_from=resume_from,
         resume_step=resume_step,
     )

@@ -10,7 +10,7 @@ from tests.jobs.cloud import never_twice
 from tests.jobs.world import ANA, ZONES, World, world
 
 from costguard.errors import CheckpointLocationUnavailable
-from costguard.jobs.holds import Held
+from costguard.jobs.holds import BudgetHold
 from costguard.model.attempt import AttemptState, Notice, Outcome
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import CheckpointPlan, JobKind, JobState
@@ -303,7 +303,7 @@ def test_a_spent_budget_lets_no_vm_be_launched(sqlite_url: str) -> None:
     """The job waits with the budget's own words."""
     with world(sqlite_url) as w:
         w.submit()
-        w.held["j1"] = Held(hold="the budget research is spent ($100 of $100) until Mon 00:00 UTC")
+        w.held["j1"] = BudgetHold(hold="the budget research is spent ($100 of $100) until Mon 00:00 UTC")
         w.settle(2)
         assert w.cloud.all == []
         assert "the budget research is spent" in w.job().reason

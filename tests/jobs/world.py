@@ -19,8 +19,8 @@ from costguard.db.transaction import Database
 from costguard.errors import CheckpointError
 from costguard.events import facts
 from costguard.jobs import attempts, interruptions, job_rows
-from costguard.jobs.agent_events import Event, Hearing, Tokens
-from costguard.jobs.holds import Held
+from costguard.jobs.agent_events import AgentEvent, AgentEvents, AgentTokens
+from costguard.jobs.holds import BudgetHold
 from costguard.jobs.turn import JobsTurn, TurnReport
 from costguard.jobs.vm_request import VmMaker
 from costguard.ledger import prices
@@ -198,12 +198,12 @@ class World:
     database: FragileDatabase
     outside: Outside = field(default_factory=Outside)
     terms: Terms = field(default_factory=Terms)
-    held: dict[str, Held] = field(default_factory=dict)
+    held: dict[str, BudgetHold] = field(default_factory=dict)
     has_looks: bool = True
 
     def __post_init__(self) -> None:
         self.clock, self.cloud, self.shelf = self.outside.clock, self.outside.cloud, self.outside.shelf
-        self.tokens = Tokens(b"key")
+        self.tokens = AgentTokens(b"key")
         self.guard()
 
     def begin(self) -> World:
@@ -219,7 +219,7 @@ class World:
         fuse = fuse or Fuse()
         database = self.database.of_process(fuse)
         self.shelf.fuse = fuse
-        self.hearing = Hearing(database, self.clock, self.tokens, lambda: None)
+        self.hearing = AgentEvents(database, self.clock, self.tokens, lambda: None)
         launcher = FragileLauncher(self.cloud, fuse)
         checkpoints: Checkpoints | None = self.shelf if self.has_looks else None
         self.turn = JobsTurn(
@@ -289,7 +289,8 @@ class World:
         """Whether the command is to stop."""
         begin = self.outside.seq.get(name, 0) + 1
         told = [
-            Event(seq, kind, self.clock.now(), {"run": 1, **fields}) for seq, (kind, fields) in enumerate(events, begin)
+            AgentEvent(seq, kind, self.clock.now(), {"run": 1, **fields})
+            for seq, (kind, fields) in enumerate(events, begin)
         ]
         answer = self.hearing.hear(name, self.tokens.of(name), told)
         self.outside.seq[name] = answer.accepted_through

@@ -22,7 +22,7 @@ from costguard.messages.job_update import CardComposer
 from costguard.messages.message_log import MessageFilters
 from costguard.messages.notification import NotificationComposer, NotificationWatch
 from costguard.messages.outbox import Composed, Outbox, Withdrawn
-from costguard.model.attempt import AttemptState, Heard, Interruption, Notice, Outcome
+from costguard.model.attempt import AgentState, AttemptState, Interruption, Notice, Outcome
 from costguard.model.job import JobKind, JobState
 from costguard.model.message import NotificationContent
 from costguard.model.money import Money
@@ -98,7 +98,7 @@ def office(sqlite_database: Database) -> Office:
         job_rows.added(connection, state=JobState.RUNNING, reason="It runs.", ceiling=Money.of(40))
         first = job_rows.attempt(connection, state=AttemptState.OVER, outcome=Outcome.PREEMPTED)
         second = job_rows.attempt(connection, number=2, state=AttemptState.RUNNING)
-        attempts.hear(connection, second.id, Heard(NOW, 1, step=12_000, output="step 11999\nstep 12000\n"))
+        attempts.hear(connection, second.id, AgentState(NOW, 1, step=12_000, output="step 11999\nstep 12000\n"))
         lost = Interruption(
             first.id, JOB, 1, Outcome.PREEMPTED, NOW, NOW, Notice.NOTICE, resumed_at=NOW + timedelta(minutes=4),
             lost=timedelta(minutes=12), lost_cost=Money.of("0.05"),

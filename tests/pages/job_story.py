@@ -13,7 +13,7 @@ from tests.jobs import job_rows
 from costguard.db.transaction import Database
 from costguard.jobs import attempts, interruptions
 from costguard.jobs import job_rows as jobs
-from costguard.model.attempt import AttemptState, Exit, Heard, Interruption, Notice, Outcome
+from costguard.model.attempt import AgentState, AttemptState, Exit, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import JobKind, JobState, SeenCheckpoint
 from costguard.model.money import Money
@@ -66,7 +66,7 @@ def _preempted_twice(connection: Connection) -> None:
             **({} if is_open else over),
         )
         started = asked + boots * MINUTE
-        told = Heard(ended or NOW, 1, asked, started, step=10_200 * number, step_at=ended or NOW, output=OUTPUT)
+        told = AgentState(ended or NOW, 1, asked, started, step=10_200 * number, step_at=ended or NOW, output=OUTPUT)
         attempts.hear(connection, made.id, told)
         vm = rows.instance(
             connection, made.name, gce_id=str(9100 + number), job=job.id, provisioning_model="spot",
@@ -116,7 +116,9 @@ def _failed(connection: Connection) -> None:
         ended_at=NOW - 29 * HOUR, provisioning_model=ProvisioningModel.STANDARD,
     )  # fmt: skip
     gone = Exit("exited", NOW - 29 * HOUR, 1)
-    attempts.hear(connection, made.id, Heard(NOW - 29 * HOUR, 1, started_at=NOW - 29.5 * HOUR, exit=gone, output="no"))
+    attempts.hear(
+        connection, made.id, AgentState(NOW - 29 * HOUR, 1, started_at=NOW - 29.5 * HOUR, exit=gone, output="no")
+    )
 
 
 def _dev(connection: Connection) -> None:

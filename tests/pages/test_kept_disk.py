@@ -17,7 +17,7 @@ from costguard.db.transaction import Database
 from costguard.jobs import attempts, interruptions
 from costguard.jobs import job_rows as jobs
 from costguard.model.access import Role
-from costguard.model.attempt import AttemptState, Exit, Heard, Interruption, Notice, Outcome
+from costguard.model.attempt import AgentState, AttemptState, Exit, Interruption, Notice, Outcome
 from costguard.model.job import CheckpointPlan, Job, JobState, SeenCheckpoint
 
 ADA = signed_in(Role.OPERATOR, "ada@lab.example")
@@ -164,17 +164,17 @@ def test_a_job_names_no_checkpoint_as_if_it_were_there_still(
 @pytest.mark.parametrize(
     ("heard", "ran"),
     [
-        (Heard(NOW - 3 * HOUR, 1, started_at=NOW - 5 * HOUR), "2 h"),
-        (Heard(NOW, 1, started_at=NOW - 5 * HOUR, exit=Exit("exited", NOW - 4 * HOUR, 3)), "1 h"),
+        (AgentState(NOW - 3 * HOUR, 1, started_at=NOW - 5 * HOUR), "2 h"),
+        (AgentState(NOW, 1, started_at=NOW - 5 * HOUR, exit=Exit("exited", NOW - 4 * HOUR, 3)), "1 h"),
     ],
 )
 def test_running_time_ends_with_the_last_word_of_the_agent(
-    database: Database, client_of: Callable[[OpenDoor], TestClient], heard: Heard, ran: str
+    database: Database, client_of: Callable[[OpenDoor], TestClient], agent: AgentState, ran: str
 ) -> None:
     """Its attempt ended just now, and nobody saw the command run after that: what it reported counts, else when."""
     with database.write() as connection:
         (one,) = attempts.of_jobs(connection, ["jkept"])["jkept"]
-        attempts.hear(connection, one.id, heard)
+        attempts.hear(connection, one.id, agent)
     assert f"1. us-central1-a Spot crashed {ran} $0.250 an hour" in shown(client_of(ADA), "/jobs/jkept")[1]
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.api.rows import NOW
 
 from costguard.jobs.figures import histogram as counted
-from costguard.model.attempt import Attempt, AttemptState, Heard, Interruption, Notice, Outcome
+from costguard.model.attempt import AgentState, Attempt, AttemptState, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel
 from costguard.pages import charts
 from costguard.pages.timeline import Phase, Timeline, draw
@@ -31,7 +31,7 @@ WORKED = Attempt(
     intended_at=FIRST,
     outcome=Outcome.PREEMPTED,
     ended_at=FIRST + 3 * HOUR,
-    heard=Heard(started_at=FIRST + 10 * MINUTE, run=1),
+    agent=AgentState(started_at=FIRST + 10 * MINUTE, run=1),
 )
 RUNS = replace(
     WORKED,
@@ -42,7 +42,7 @@ RUNS = replace(
     outcome=None,
     ended_at=None,
     intended_at=FIRST + 3 * HOUR,
-    heard=Heard(started_at=FIRST + 4 * HOUR, run=1),
+    agent=AgentState(started_at=FIRST + 4 * HOUR, run=1),
 )
 CUT = Interruption(
     1, "j1", 1, Outcome.PREEMPTED, FIRST + 3 * HOUR, FIRST + 3 * HOUR, Notice.NOTICE,
@@ -96,7 +96,7 @@ def test_a_vm_that_is_started_again_stays_in_its_lane() -> None:
 
 def test_an_attempt_that_never_worked_only_waited() -> None:
     """A stockout is a moment, and still wide enough to be seen."""
-    none_left = replace(WORKED, outcome=Outcome.STOCKOUT, ended_at=FIRST + MINUTE, heard=Heard())
+    none_left = replace(WORKED, outcome=Outcome.STOCKOUT, ended_at=FIRST + MINUTE, agent=AgentState())
     (stretch,) = drawn([none_left], []).stretches
     assert stretch.phase is Phase.WAITING
     assert stretch.width >= 2.5

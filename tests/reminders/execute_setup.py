@@ -26,16 +26,16 @@ from costguard.model.observation import Sighting
 from costguard.model.reminder import Request, RequestKind, Subject, SubjectKind
 from costguard.reminders import stop_rows
 from costguard.reminders.execute import LiveExecutor
-from costguard.reminders.still_due import Hold
-from costguard.reminders.stop_case import Case
-from costguard.reminders.stop_rows import Stop
+from costguard.reminders.still_due import StopHold
+from costguard.reminders.stop_case import StopCase
+from costguard.reminders.stop_rows import StopRecord
 
 ZONE = "us-central1-a"
 ANA = "ana@example.com"
 BELONGING = Belonging((), OwnerRules(domain="example.com"))
 
 
-def due(_connection: Connection, _case: Case, _sighting: Sighting, _now: datetime) -> Hold | None:
+def due(_connection: Connection, _case: StopCase, _sighting: Sighting, _now: datetime) -> StopHold | None:
     """As due as it was."""
     return None
 
@@ -119,11 +119,11 @@ class Scene:
         more = {"request": request, "reminder": "", "reason": "she is done with it", **given}
         return self.stop_by_rule(subject, number, **more)
 
-    def stops(self, subject: Subject) -> tuple[Stop, ...]:
+    def stops(self, subject: Subject) -> tuple[StopRecord, ...]:
         with self.database.read() as connection:
             return stop_rows.of_subjects(connection, [subject]).get(subject, ())
 
-    def stop(self, subject: Subject) -> Stop:
+    def stop(self, subject: Subject) -> StopRecord:
         (only,) = self.stops(subject)
         return only
 

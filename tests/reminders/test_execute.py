@@ -19,7 +19,7 @@ from costguard.model.action import StopOutcome
 from costguard.model.instance import Shape, Status
 from costguard.reminders import stop_rows
 from costguard.reminders.execute import ShadowExecutor
-from costguard.reminders.still_due import Hold
+from costguard.reminders.still_due import StopHold
 from costguard.reminders.stop_words import uuid_of
 
 CPU = Shape("n2-standard-4", 4, 16384)
@@ -152,7 +152,7 @@ def test_a_rule_asks_once_more_whether_it_is_due(database: Database) -> None:
     scene = Scene(database)
     subject = scene.run()
     action = scene.stop_by_rule(subject)
-    busy = scene.executor(still_due=lambda *_: Hold("it is in use again"))
+    busy = scene.executor(still_due=lambda *_: StopHold("it is in use again"))
     assert [each.result for each in busy.carry_out([action])] == ["not_needed"]
     assert [each.result for each in scene.executor().carry_out([action])] == ["asked"]
     assert [each.outcome for each in scene.stops(subject)] == [StopOutcome.NOT_NEEDED, StopOutcome.ASKED]

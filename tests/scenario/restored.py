@@ -20,7 +20,7 @@ from costguard.errors import AttemptUnknown
 from costguard.events import facts
 from costguard.gce.client import ComputeCloud
 from costguard.jobs import attempts, job_rows
-from costguard.jobs.agent_events import Event, Hearing, Tokens
+from costguard.jobs.agent_events import AgentEvent, AgentEvents, AgentTokens
 from costguard.jobs.turn import JobsTurn
 from costguard.jobs.vm_request import VmMaker
 from costguard.ledger import prices
@@ -51,7 +51,7 @@ class Restorable:
     def __init__(self, url: str, world: World, cloud: ComputeCloud, clock: ManualClock) -> None:
         self.url, self._cloud = url, cloud
         self.world, self.clock = world, clock
-        self.tokens = Tokens(b"key")
+        self.tokens = AgentTokens(b"key")
         self.shelf = Shelf(HandClock(at("08:10")))
         self.speaking: dict[str, int] = {}  # agents that beat at every turn, and how often they spoke
         self.start()
@@ -72,7 +72,7 @@ class Restorable:
             lambda *_: {},
             restoring.begin,
         )
-        self.hearing = Hearing(self.database, self.clock, self.tokens, lambda: None)
+        self.hearing = AgentEvents(self.database, self.clock, self.tokens, lambda: None)
 
     @property
     def path(self) -> Path:
@@ -135,7 +135,7 @@ class Restorable:
     def say(self, name: str, *kinds: str) -> None:
         """An agent's numbers go on, whatever its guard has forgotten; what nobody hears it says again later."""
         begin = self.speaking.get(name, 0) + 1
-        agent_events = [Event(seq, kind, self.clock.now(), FIELDS[kind]) for seq, kind in enumerate(kinds, begin)]
+        agent_events = [AgentEvent(seq, kind, self.clock.now(), FIELDS[kind]) for seq, kind in enumerate(kinds, begin)]
         self.hearing.hear(name, self.tokens.of(name), agent_events)
         self.speaking[name] = begin + len(kinds) - 1
 

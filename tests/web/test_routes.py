@@ -22,7 +22,7 @@ from costguard.access.sessions import Sessions
 from costguard.access.tokens import NewToken, TokenOffice
 from costguard.api.app import create_app
 from costguard.db.transaction import Database
-from costguard.jobs.agent_events import Hearing, Tokens
+from costguard.jobs.agent_events import AgentEvents, AgentTokens
 from costguard.model.access import PERMISSIONS, Credentials, Permission, Principal, Role, Via
 from costguard.model.attempt import AttemptState
 from costguard.pages.app import add_pages
@@ -31,7 +31,7 @@ from costguard.web.door import OPEN_PATHS
 from costguard.web.who import Needs
 
 OWNER = "ana@lab.example"
-AGENTS = Tokens(b"k" * 32)
+AGENTS = AgentTokens(b"k" * 32)
 MASTER = "the master token"
 EVENTS = "/api/v1/attempts/{attempt}/events"
 # Who only reads may ask these, though they are posted: nothing is changed by them.
@@ -72,7 +72,7 @@ class House:
             door=self.gate,
             jobs=self.office.it,
             rules=self.office.rules,
-            hearing=Hearing(database, clock, AGENTS, lambda: None),
+            hearing=AgentEvents(database, clock, AGENTS, lambda: None),
         )
         self.app = create_app(deps)
         add_pages(self.app, deps)

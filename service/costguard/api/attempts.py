@@ -23,7 +23,7 @@ from starlette.requests import ClientDisconnect
 from costguard.api.deps import Given
 from costguard.api.fields import Out
 from costguard.errors import AttemptUnknown
-from costguard.jobs.agent_events import Event, Hearing
+from costguard.jobs.agent_events import AgentEvent, AgentEvents
 from costguard.web.door import bearer
 from costguard.web.problems import RESPONSES, FieldError, ProblemError, problem
 
@@ -83,7 +83,7 @@ def _described() -> dict[str, Any]:
 Name = Annotated[str, Path(max_length=101, description="The attempt's name, which is its VM's too.")]
 
 
-async def _events(request: Request, attempt: Name, deps: Given) -> tuple[list[Event], datetime | None]:
+async def _events(request: Request, attempt: Name, deps: Given) -> tuple[list[AgentEvent], datetime | None]:
     """Nothing is read of what comes without the attempt's own token, and no more than fits of what comes with it."""
     _allowed(deps.hearing, attempt, request)
     announced = request.headers.get("content-length", "")
@@ -107,7 +107,7 @@ def events(
     attempt: Name,
     request: Request,
     deps: Given,
-    told: Annotated[tuple[list[Event], datetime | None], Depends(_events)],
+    told: Annotated[tuple[list[AgentEvent], datetime | None], Depends(_events)],
 ) -> Heard:
     """Keeps what is new, and answers whether the command is to stop. The operator's token does not open this."""
     hearing = _allowed(deps.hearing, attempt, request)
@@ -118,7 +118,7 @@ def events(
     return Heard(cancel=answer.cancel, accepted_through=answer.accepted_through)
 
 
-def _allowed(hearing: Hearing | None, attempt: str, request: Request) -> Hearing:
+def _allowed(hearing: AgentEvents | None, attempt: str, request: Request) -> AgentEvents:
     if hearing is None:
         raise ProblemError(
             HTTPStatus.NOT_FOUND, "No agents are listened to here.", "Set [jobs] guard_url, and restart the server."
@@ -134,7 +134,7 @@ def _refused(unknown: AttemptUnknown) -> ProblemError:
     return ProblemError(HTTPStatus.UNAUTHORIZED, unknown.message, unknown.what_next)
 
 
-def _parsed(body: bytes) -> tuple[list[Event], datetime | None]:
+def _parsed(body: bytes) -> tuple[list[AgentEvent], datetime | None]:
     try:
         told = _TOLD.validate_json(body)
     except ValidationError as error:
@@ -149,7 +149,7 @@ def _parsed(body: bytes) -> tuple[list[Event], datetime | None]:
             "Correct what is named in `errors`; GET /openapi.json describes all of it.",
             wrong,
         ) from None
-    return [Event(each.seq, each.kind, each.at, each.model_extra or {}) for each in told.events], told.sent_at
+    return [AgentEvent(each.seq, each.kind, each.at, each.model_extra or {}) for each in told.events], told.sent_at
 
 
 def _too_large() -> ProblemError:

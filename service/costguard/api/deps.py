@@ -15,8 +15,8 @@ from costguard.access.rules import Rules
 from costguard.daemon.health import ANSWER, VitalSigns
 from costguard.daemon.one_question import OneQuestion
 from costguard.db.transaction import Database
-from costguard.jobs.agent_events import Hearing
-from costguard.jobs.submit import JobOffice
+from costguard.jobs.agent_events import AgentEvents
+from costguard.jobs.submit import JobService
 from costguard.messages.slack_health import OutboxTrouble
 from costguard.model.budget import Budget
 from costguard.model.interaction import InteractionReply
@@ -67,8 +67,8 @@ class Deps:
     slack: SlackDoor | None = None  # None: Slack is not set up, or comes over a socket
     slack_refused: Callable[[], Mapping[str, int]] = dict  # by reason, whichever way it came in
     outbox_trouble: Callable[[], OutboxTrouble | None] = lambda: None  # None: Slack is not set up
-    hearing: Hearing | None = None  # None: no agents are listened to
-    jobs: JobOffice | None = None  # None: no jobs are taken in
+    hearing: AgentEvents | None = None  # None: no agents are listened to
+    jobs: JobService | None = None  # None: no jobs are taken in
     is_https: bool = False  # whether people reach it by https
     limits: Limits | None = None  # None: anybody may ask as often as they like
     wake: Callable[[], None] = lambda: None  # asks the daemon for a pass

@@ -10,8 +10,8 @@ from fractions import Fraction
 from costguard.api import job_schemas as schemas
 from costguard.api.fields import Amount, usd
 from costguard.jobs import listing
-from costguard.jobs.disk import Disk, disk_of
-from costguard.jobs.figures import Pace, WorkAtRisk
+from costguard.jobs.disk import DiskReading, disk_of
+from costguard.jobs.figures import TrainingPace, WorkAtRisk
 from costguard.jobs.kept_disks import KeptDisk, KeptDisks
 from costguard.model import attempt as model
 from costguard.model.job import JobSpec, SeenCheckpoint
@@ -155,7 +155,7 @@ def attempts(of: Iterable[model.Attempt]) -> list[schemas.Attempt]:
 
 
 def _attempt(of: model.Attempt) -> schemas.Attempt:
-    heard = of.heard
+    heard = of.agent
     return schemas.Attempt(
         number=of.number,
         name=of.name,
@@ -195,7 +195,7 @@ def _attempt(of: model.Attempt) -> schemas.Attempt:
     )
 
 
-def _disk(of: Disk | None) -> schemas.Disk | None:
+def _disk(of: DiskReading | None) -> schemas.Disk | None:
     if of is None:
         return None
     return schemas.Disk(state=of.state.value, mount=of.mount, free_bytes=of.free, total_bytes=of.total, text=of.text)
@@ -246,7 +246,7 @@ def _checkpoint(of: SeenCheckpoint, is_deleted: bool) -> schemas.Checkpoint:
     )
 
 
-def _pace(of: Pace) -> schemas.Pace:
+def _pace(of: TrainingPace) -> schemas.Pace:
     return schemas.Pace(
         steps=of.steps,
         per_hour=None if of.per_hour is None else decimal(of.per_hour, 1),

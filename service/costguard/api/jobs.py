@@ -24,7 +24,7 @@ from costguard.jobs import attempts as stored_attempts
 from costguard.jobs import job_rows as stored_jobs
 from costguard.jobs import kept_disks, listing
 from costguard.jobs.job_rows import JobFilters
-from costguard.jobs.submit import JobOffice
+from costguard.jobs.submit import JobService
 from costguard.ledger.accrual import accrual_at
 from costguard.model.access import Permission, Principal
 from costguard.model.attempt import Attempt
@@ -160,9 +160,9 @@ def output(deps: Given, job_id: JobId, query: Annotated[OutputQuery, Parameter()
         as_of=deps.clock.now(),
         job=job_id,
         attempt=None if whole is None else whole.number,
-        heard_at=None if whole is None else whole.heard.at,
-        output="" if whole is None else whole.heard.output,
-        log="" if whole is None or _is_gone(whole) else f"{_LOGS}/{whole.name}.{max(whole.heard.run, 1)}.log",
+        heard_at=None if whole is None else whole.agent.at,
+        output="" if whole is None else whole.agent.output,
+        log="" if whole is None or _is_gone(whole) else f"{_LOGS}/{whole.name}.{max(whole.agent.run, 1)}.log",
     )
 
 
@@ -225,7 +225,7 @@ def owner_of(asker: Principal, body: JobBody) -> Actor:
     return acting(asker, body.owner, "owner")
 
 
-def office(deps: Deps) -> JobOffice:
+def office(deps: Deps) -> JobService:
     return open_office(deps.jobs)
 
 

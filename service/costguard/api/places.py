@@ -154,6 +154,6 @@ def _seconds(span: timedelta | None) -> str | None:
     return None if span is None else f"{Decimal(span // timedelta(milliseconds=1)).scaleb(-3):.3f}"
 
 
-def _recovery(of: engine.Recovery) -> Recovery:
+def _recovery(of: engine.JobRecovery) -> Recovery:
     told = job_mapping.interruption(of.interruption, of.attempt.number)
     return Recovery(**dict(told), job=of.job.id, title=of.job.title, zone=of.attempt.zone)

@@ -145,7 +145,7 @@ def quote(deps: Given, asker: Asker, body: QuoteBody) -> Quote:
     )
 
 
-def _machine(of: engine.Quote) -> Machine | None:
+def _machine(of: engine.JobQuote) -> Machine | None:
     recipe, shape = of.recipe, of.shape
     if recipe is None:
         return None
@@ -162,7 +162,7 @@ def _machine(of: engine.Quote) -> Machine | None:
     )
 
 
-def _rate(of: policy.Rate) -> Rate:
+def _rate(of: policy.HourlyRate) -> Rate:
     money = job_mapping.money
     return Rate(
         machine=money(of.machine),
@@ -173,7 +173,7 @@ def _rate(of: policy.Rate) -> Rate:
     )
 
 
-def _offer(of: policy.Offer | None) -> Offer | None:
+def _offer(of: policy.PlaceOffer | None) -> Offer | None:
     if of is None:
         return None
     return Offer(
@@ -184,8 +184,8 @@ def _offer(of: policy.Offer | None) -> Offer | None:
     )
 
 
-def _outlook(of: engine.Quote) -> Outlook:
-    ahead = of.outlook
+def _outlook(of: engine.JobQuote) -> Outlook:
+    ahead = of.feasibility
     return Outlook(
         ends_at=ahead.ends_at,
         deadline=of.spec.deadline,

@@ -28,7 +28,7 @@ _UP = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class AdoptionCandidate:
     """One such VM, as its labels and the ledger show it. `is_wanted`: an admin says that it is to be adopted."""
 
     key: InstanceKey
@@ -39,7 +39,9 @@ class Candidate:
     is_wanted: bool = False
 
 
-def why_not_adopted(vm: Candidate, mine: Sequence[Candidate], job: Job | None, known: Sequence[Attempt]) -> str:
+def why_not_adopted(
+    vm: AdoptionCandidate, mine: Sequence[AdoptionCandidate], job: Job | None, known: Sequence[Attempt]
+) -> str:
     """Why it is only reported; "" where it becomes the job's next attempt. `mine` are all candidates of its job."""
     if job is None:
         return f"job {vm.job_id or 'of its label'} is not in this database"
@@ -64,7 +66,7 @@ def why_not_adopted(vm: Candidate, mine: Sequence[Candidate], job: Job | None, k
     return ""
 
 
-def number_of(vm: Candidate, known: Sequence[Attempt]) -> int:
+def number_of(vm: AdoptionCandidate, known: Sequence[Attempt]) -> int:
     """Its own, or the next where an admin adopts one whose number is taken."""
     named = AttemptName.parse(vm.name)
     last = max((one.number for one in known), default=0)

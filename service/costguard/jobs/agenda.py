@@ -21,7 +21,7 @@ class _Wait:
     tries: int
 
 
-class PutOff:
+class LaunchBackoff:
     """Kept in memory alone: a guard that starts anew tries at once."""
 
     def __init__(self) -> None:
@@ -89,22 +89,22 @@ class News:
     """
 
     marks: dict[str, tuple[Any, ...]]
-    heard: dict[int, datetime]  # when the agent of each attempt was heard last, where its outcome is not known
+    reported_at: dict[int, datetime]  # when the agent of each attempt was heard last, where its outcome is not known
     unsettled: frozenset[str]  # jobs with an attempt whose VM does not simply run, as the ledger has it
 
 
 def read_news(connection: Connection) -> News:
     marks: dict[str, tuple[Any, ...]] = {row.id: tuple(row) for row in connection.execute(_JOBS)}
-    heard: dict[int, datetime] = {}
+    reported_at: dict[int, datetime] = {}
     unsettled: set[str] = set()
     for row in connection.execute(_ATTEMPTS):
         *mark, heard_at, is_open, status, given_up_at = row
         marks[row.job_id] = (*marks.get(row.job_id, ()), *mark, status, given_up_at)
         if heard_at is not None and is_open:
-            heard[row.attempt_id] = heard_at
+            reported_at[row.attempt_id] = heard_at
         if status not in (None, "running"):
             unsettled.add(row.job_id)
-    return News(marks, heard, frozenset(unsettled))
+    return News(marks, reported_at, frozenset(unsettled))
 
 
 def states(connection: Connection) -> dict[str, str]:

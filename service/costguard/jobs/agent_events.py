@@ -14,7 +14,7 @@ from costguard.db.transaction import Database
 from costguard.errors import AttemptUnknown
 from costguard.events import facts
 from costguard.jobs import attempts, figures, interruptions, job_events, job_rows
-from costguard.jobs.agent_report import Event, Told, listen
+from costguard.jobs.agent_report import AgentEvent, AgentUpdate, apply_events
 from costguard.jobs.disk import DiskState, disk_of
 from costguard.model.attempt import Attempt
 from costguard.model.job import Job, SeenCheckpoint
@@ -22,7 +22,7 @@ from costguard.model.ports import Clock
 from costguard.spend import burning
 
 
-def take_in(connection: Connection, attempt: Attempt, told: Told, now: datetime) -> None:
+def record_disk_look(connection: Connection, attempt: Attempt, told: AgentUpdate, now: datetime) -> None:
     """Nothing where no agent looked, nor of a job whose checkpoints lie elsewhere: the guard judges those itself."""
     if told.look is None:
         return
@@ -40,30 +40,30 @@ def take_in(connection: Connection, attempt: Attempt, told: Told, now: datetime)
 
 
 def _resumed(
-    connection: Connection, job: Job, attempt: Attempt, told: Told, found: SeenCheckpoint, now: datetime
+    connection: Connection, job: Job, attempt: Attempt, told: AgentUpdate, found: SeenCheckpoint, now: datetime
 ) -> None:
     """A later run has begun on the same disk: now it is known what the interruption before cost."""
     attempts.resumed(connection, attempt.id, found.resume_from, found.step, told.resume_why)
     tried = attempts.of_jobs(connection, [job.id]).get(job.id, [])
     ended = interruptions.of_jobs(connection, [job.id]).get(job.id, [])
-    before = [one for one in ended if (one.attempt_id, one.run) < (attempt.id, told.heard.run)]
+    before = [one for one in ended if (one.attempt_id, one.run) < (attempt.id, told.agent.run)]
     # What this run does is not lost.
-    ran = [one if one.id != attempt.id else replace(one, heard=replace(one.heard, started_at=None)) for one in tried]
-    loss = figures.lost(ran, before, found.written_at)
+    ran = [one if one.id != attempt.id else replace(one, agent=replace(one.agent, started_at=None)) for one in tried]
+    loss = figures.lost_work(ran, before, found.written_at)
     if loss is None or not before:
         return
     is_zero = not found.resume_from
     last = before[-1]
     interruptions.set_lost(connection, last.attempt_id, last.run, loss.span, loss.cost, is_zero)
     if is_zero:
-        what = f"from_zero/{told.heard.run}"
+        what = f"from_zero/{told.agent.run}"
         facts.append(connection, [job_events.from_zero(job, attempt, loss, now, what)], now)
 
 
 KEY_NAME = "attempts"  # of the key, among those for signing
 
 
-class Tokens:
+class AgentTokens:
     """The same key gives the same tokens, so that a VM's metadata can be made again after a restart of the guard."""
 
     def __init__(self, key: bytes) -> None:
@@ -77,21 +77,21 @@ class Tokens:
         return hmac.compare_digest(token.encode("utf-8", "replace"), self.of(attempt_name).encode())
 
 
-__all__ = ["Event", "HeardAnswer", "Hearing"]
+__all__ = ["AgentEvent", "AgentEvents", "EventsAnswer"]
 
 
 @dataclass(frozen=True, slots=True)
-class HeardAnswer:
+class EventsAnswer:
     """`cancel`: the command gets its notice. All events up to `accepted_through` are safe."""
 
     cancel: bool
     accepted_through: int
 
 
-class Hearing:
+class AgentEvents:
     """What is told twice is kept once. `wake` is called when there is news that the next step of a job may wait for."""
 
-    def __init__(self, database: Database, clock: Clock, tokens: Tokens, wake: Callable[[], None]) -> None:
+    def __init__(self, database: Database, clock: Clock, tokens: AgentTokens, wake: Callable[[], None]) -> None:
         self._database = database
         self._clock = clock
         self._tokens = tokens
@@ -103,8 +103,8 @@ class Hearing:
             raise AttemptUnknown(attempt_name)
 
     def hear(
-        self, attempt_name: str, token: str, events: Sequence[Event], sent_at: datetime | None = None
-    ) -> HeardAnswer:
+        self, attempt_name: str, token: str, events: Sequence[AgentEvent], sent_at: datetime | None = None
+    ) -> EventsAnswer:
         """One small write. `sent_at` is the VM's time of the request; without it that of the latest event.
 
         Raises AttemptUnknown. An attempt that is over is heard too: its last output explains how it ended.
@@ -117,26 +117,26 @@ class Hearing:
             if found is None:
                 raise AttemptUnknown(attempt_name)
             attempt, is_job_cancelled = found
-            told = listen(attempt.heard, attempt.state, events, now, sent_at, is_over=not attempt.is_open)
+            told = apply_events(attempt.agent, attempt.state, events, now, sent_at, is_over=not attempt.is_open)
             state = told.state if attempt.is_open else None
-            attempts.hear(connection, attempt.id, told.heard, state)
-            if told.started_run and told.heard.started_at is not None:
-                began = told.heard.run, told.heard.started_at
+            attempts.hear(connection, attempt.id, told.agent, state)
+            if told.started_run and told.agent.started_at is not None:
+                began = told.agent.run, told.agent.started_at
                 interruptions.set_resumed(connection, attempt.job_id, attempt.id, *began)
             if attempt.is_open:
                 _warn_of_disk(connection, attempt, told, now)
-            take_in(connection, attempt, told, now)
+            record_disk_look(connection, attempt, told, now)
         stop = is_job_cancelled or attempt.stop_asked_at is not None or not attempt.is_open
         if told.is_news:
             self._wake()
-        return HeardAnswer(stop, told.heard.accepted_through)
+        return EventsAnswer(stop, told.agent.accepted_through)
 
 
-def _warn_of_disk(connection: Connection, attempt: Attempt, told: Told, now: datetime) -> None:
+def _warn_of_disk(connection: Connection, attempt: Attempt, told: AgentUpdate, now: datetime) -> None:
     """Written once for each run, however many heartbeats say it."""
-    disk = disk_of(told.heard.machine)
+    disk = disk_of(told.agent.machine)
     if disk is None or disk.state is DiskState.OK or (job := job_rows.read(connection, attempt.job_id)) is None:
         return
-    warning = job_events.disk_low(job, attempt, told.heard.run, disk, now)
+    warning = job_events.disk_low(job, attempt, told.agent.run, disk, now)
     if not burning.told(connection, [warning.key]):
         facts.append(connection, [warning], now)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from math import isfinite
 
-from costguard.model.attempt import AttemptState, Exit, Heard
+from costguard.model.attempt import AgentState, AttemptState, Exit
 from costguard.model.checkpoint import MOST_PASSED_OVER
 from costguard.model.job import SeenCheckpoint
 
@@ -26,7 +26,7 @@ _AWAITS_START = frozenset({AttemptState.BOOTING, AttemptState.RESTARTING})
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class AgentEvent:
     """One thing that an agent told. What a later agent adds to the fields is passed over."""
 
     seq: int
@@ -36,10 +36,10 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class AgentUpdate:
     """What is known after listening."""
 
-    heard: Heard
+    agent: AgentState
     state: AttemptState | None = None  # where this takes the attempt; None leaves it where it is
     started_run: bool = False  # the present run was told to have begun
     is_news: bool = False
@@ -48,15 +48,15 @@ class Told:
     resume_why: str = ""  # why the present run did not resume from the newest complete checkpoint
 
 
-def listen(
-    before: Heard,
+def apply_events(
+    before: AgentState,
     state: AttemptState,
-    events: Sequence[Event],
+    events: Sequence[AgentEvent],
     now: datetime,
     sent_at: datetime,
     *,
     is_over: bool = False,
-) -> Told:
+) -> AgentUpdate:
     """Take in what was not told before, in its order.
 
     Where the attempt `is_over`, only its last run is heard: somebody may have started its VM to fetch what is on its
@@ -64,23 +64,23 @@ def listen(
     clock that is wrong there misleads nobody here.
     """
     shift = now - sent_at
-    told = Told(replace(before, at=now))
+    told = AgentUpdate(replace(before, at=now))
     for event in sorted(events, key=lambda each: each.seq):
-        if event.seq > told.heard.accepted_through:
-            told = replace(told, heard=replace(told.heard, accepted_through=event.seq))
+        if event.seq > told.agent.accepted_through:
+            told = replace(told, agent=replace(told.agent, accepted_through=event.seq))
             if not (is_over and (_number(event.fields.get("run")) or 0) > max(before.run, 1)):
                 told = _take(told, event, now, shift)
-    runs = told.started_run and told.heard.exit is None
+    runs = told.started_run and told.agent.exit is None
     return replace(told, state=AttemptState.RUNNING if runs and state in _AWAITS_START else None)
 
 
-def _take(told: Told, event: Event, now: datetime, shift: timedelta) -> Told:
+def _take(told: AgentUpdate, event: AgentEvent, now: datetime, shift: timedelta) -> AgentUpdate:
     run = _number(event.fields.get("run"))
-    if run is None or run < told.heard.run:
+    if run is None or run < told.agent.run:
         return told  # of a later protocol, or of a run that is over
-    if run > told.heard.run:
-        last = told.heard  # where it stood is known until the next run says otherwise
-        fresh = Heard(
+    if run > told.agent.run:
+        last = told.agent  # where it stood is known until the next run says otherwise
+        fresh = AgentState(
             last.at,
             run,
             step=last.step,
@@ -88,8 +88,8 @@ def _take(told: Told, event: Event, now: datetime, shift: timedelta) -> Told:
             image_digest=last.image_digest,
             accepted_through=last.accepted_through,
         )
-        told = replace(told, heard=fresh, started_run=False)
-    heard, fields = told.heard, event.fields
+        told = replace(told, agent=fresh, started_run=False)
+    agent, fields = told.agent, event.fields
 
     def moment(of: object) -> datetime:
         """By the guard's clock, and never to come."""
@@ -97,37 +97,37 @@ def _take(told: Told, event: Event, now: datetime, shift: timedelta) -> Told:
 
     match event.kind:
         case "boot":
-            heard = replace(heard, booted_at=heard.booted_at or moment(event.at))
+            agent = replace(agent, booted_at=agent.booted_at or moment(event.at))
         case "start":
-            if heard.started_at is None:
-                heard = replace(heard, step=None, step_at=None)
-            heard = replace(heard, started_at=heard.started_at or moment(fields.get("started_at")))
-        case "heartbeat" if fields.get("is_running") is True and heard.started_at is None:
+            if agent.started_at is None:
+                agent = replace(agent, step=None, step_at=None)
+            agent = replace(agent, started_at=agent.started_at or moment(fields.get("started_at")))
+        case "heartbeat" if fields.get("is_running") is True and agent.started_at is None:
             # Its start was told to a guard whose database was replaced by an older one: it began before this.
-            heard = replace(heard, started_at=moment(event.at))
+            agent = replace(agent, started_at=moment(event.at))
             told = replace(told, started_run=True)
         case "image":
-            heard = replace(heard, image_digest=_digest(fields.get("digest")) or heard.image_digest)
+            agent = replace(agent, image_digest=_digest(fields.get("digest")) or agent.image_digest)
         case "notice" if fields.get("what") == "preemption":
-            heard = replace(heard, noticed_at=heard.noticed_at or moment(event.at))
+            agent = replace(agent, noticed_at=agent.noticed_at or moment(event.at))
         case "notice" if fields.get("what") == "maintenance":
-            heard = replace(heard, maintenance_at=heard.maintenance_at or moment(event.at))
-        case "exit" if heard.exit is None:
-            heard = replace(heard, exit=_exit(fields, moment(fields.get("ended_at"))))
+            agent = replace(agent, maintenance_at=agent.maintenance_at or moment(event.at))
+        case "exit" if agent.exit is None:
+            agent = replace(agent, exit=_exit(fields, moment(fields.get("ended_at"))))
     step = _number(fields.get("step"))
-    if step is not None and step != heard.step:
-        heard = replace(heard, step=step, step_at=moment(fields.get("step_at")))
+    if step is not None and step != agent.step:
+        agent = replace(agent, step=step, step_at=moment(fields.get("step_at")))
     if (output := _printed(fields.get("output"))) is not None:
-        heard = replace(heard, output=_end_of(output))
+        agent = replace(agent, output=_end_of(output))
     if isinstance(machine := fields.get("machine"), Mapping):
-        heard = replace(heard, machine=_machine(machine))
+        agent = replace(agent, machine=_machine(machine))
     if isinstance(seen := fields.get("checkpoint"), Mapping):
         told = replace(told, look=_look(seen, now, moment))
         if event.kind == "start":
             told = replace(told, resumed=told.look, resume_why=_text(seen.get("why"), _MOST_ERROR))
     return replace(
         told,
-        heard=heard,
+        agent=agent,
         started_run=told.started_run or event.kind == "start",
         is_news=told.is_news or event.kind in _NEWS,
     )

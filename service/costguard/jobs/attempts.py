@@ -28,7 +28,7 @@ from costguard.db.remembered import remembers
 from costguard.db.tables import LIVE_ATTEMPT, attempts, interruptions, jobs
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
-from costguard.model.attempt import Attempt, AttemptState, Exit, Heard, Outcome
+from costguard.model.attempt import AgentState, Attempt, AttemptState, Exit, Outcome
 from costguard.model.generation import FIRST
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import JobKind
@@ -84,7 +84,7 @@ def attempt_of(row: Row[*tuple[Any, ...]], *, with_texts: bool = False) -> Attem
         tries=row.tries,
         try_after=row.try_after,
         error=row.error,
-        heard=_heard(row, with_texts),
+        agent=_heard(row, with_texts),
     )
 
 
@@ -106,8 +106,8 @@ def columns_of(changes: Mapping[str, Any]) -> dict[str, Any]:
     return columns
 
 
-def _heard(row: Row[*tuple[Any, ...]], with_texts: bool) -> Heard:
-    return Heard(
+def _heard(row: Row[*tuple[Any, ...]], with_texts: bool) -> AgentState:
+    return AgentState(
         at=row.heard_at,
         run=row.run,
         booted_at=row.booted_at,
@@ -278,7 +278,7 @@ def change(
 def hear(
     connection: Connection,
     attempt_id: int,
-    heard: Heard,
+    agent: AgentState,
     state: AttemptState | None = None,
 ) -> None:
     """Keep what its agent told. `state` is where that takes it; None leaves it where it is.
@@ -287,19 +287,19 @@ def hear(
     """
     values: dict[str, Any] = {
         "attempt_id": attempt_id,
-        "heard_at": heard.at,
-        "run": heard.run,
-        "booted_at": heard.booted_at,
-        "started_at": heard.started_at,
-        "noticed_at": heard.noticed_at,
-        "maintenance_at": heard.maintenance_at,
-        "step": heard.step,
-        "step_at": heard.step_at,
-        "image_digest": heard.image_digest,
-        "accepted_through": heard.accepted_through,
+        "heard_at": agent.at,
+        "run": agent.run,
+        "booted_at": agent.booted_at,
+        "started_at": agent.started_at,
+        "noticed_at": agent.noticed_at,
+        "maintenance_at": agent.maintenance_at,
+        "step": agent.step,
+        "step_at": agent.step_at,
+        "image_digest": agent.image_digest,
+        "accepted_through": agent.accepted_through,
     }
-    exit_ = None if heard.exit is None else EXIT.dump_python(heard.exit, mode="json")
-    given = {"state": state, "output": heard.output, "machine": heard.machine, "exit": exit_}
+    exit_ = None if agent.exit is None else EXIT.dump_python(agent.exit, mode="json")
+    given = {"state": state, "output": agent.output, "machine": agent.machine, "exit": exit_}
     values |= {name: storable(value) for name, value in given.items() if value}
     connection.execute(_HEAR if exit_ else _HEAR_NO_EXIT, values)
 
@@ -314,7 +314,7 @@ def of_instances(
     connection: Connection, project: str, gce_ids: Iterable[str] = (), names: Iterable[str] = ()
 ) -> list[JobVm]:
     """The attempts of a project whose VM is one of these, by its id or by its name; each once."""
-    found: dict[int, JobVm] = {}
+    job_vms: dict[int, JobVm] = {}
     query = select(
         attempts.c.id,
         attempts.c.job_id,
@@ -331,8 +331,8 @@ def of_instances(
     ]
     for condition in wanted:
         for row in connection.execute(query.where(attempts.c.project == project, condition)):
-            found[row.id] = JobVm(*row)
-    return list(found.values())
+            job_vms[row.id] = JobVm(*row)
+    return list(job_vms.values())
 
 
 def at_work(connection: Connection, job_ids: Collection[str] | None = None) -> dict[tuple[str, str], str]:
@@ -344,7 +344,7 @@ def at_work(connection: Connection, job_ids: Collection[str] | None = None) -> d
         .where(jobs.c.kind == JobKind.TRAINING.value)
     )
     queries = [query] if job_ids is None else [query.where(attempts.c.job_id.in_(some)) for some in chunks(job_ids)]
-    return {(row.project, row.name): row.job_id for each in queries for row in connection.execute(each)}
+    return {(row.project, row.name): row.job_id for query in queries for row in connection.execute(query)}
 
 
 @remembers(attempts, interruptions)

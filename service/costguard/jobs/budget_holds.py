@@ -13,7 +13,7 @@ from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.events import facts
 from costguard.jobs import holds as policy
-from costguard.jobs.holds import Held, Standing
+from costguard.jobs.holds import BudgetHold, BudgetUse
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.model.budget import AtLimit, Budget
 from costguard.model.fact import Fact
@@ -42,7 +42,10 @@ def budget_problems(
 ) -> list[str]:
     """Why budgets do not let a new job in, each one sentence or two with what to change."""
     budgets = [each for each in _of_spec(rules, spec) if each.at_limit is not AtLimit.TELL]
-    found = (policy.problem(each, spec, expected_cost, now) for each in _standings(connection, accrual, rules, budgets))
+    found = (
+        policy.problem(standing, spec, expected_cost, now)
+        for standing in _standings(connection, accrual, rules, budgets)
+    )
     return [problem for problem in found if problem is not None]
 
 
@@ -52,13 +55,13 @@ def budgets_left(
     """Each budget that the job would count against, in the order of the settings."""
     return [
         BudgetLeft(
-            budget=each.budget,
-            ends_at=each.ends_at,
-            spent=each.spent,
-            left=each.left,
-            left_after=None if expected_cost is None else each.left - expected_cost,
+            budget=standing.budget,
+            ends_at=standing.ends_at,
+            spent=standing.spent,
+            left=standing.left,
+            left_after=None if expected_cost is None else standing.left - expected_cost,
         )
-        for each in _standings(connection, accrual, rules, _of_spec(rules, spec))
+        for standing in _standings(connection, accrual, rules, _of_spec(rules, spec))
     ]
 
 
@@ -71,32 +74,32 @@ class BudgetHolds:
     def __init__(self, database: Database, rules: Rules, serves: timedelta = SERVES) -> None:
         self._database = database
         self._rules = rules
-        self._budgets = [each for each in rules.budgets if each.at_limit is not AtLimit.TELL]
+        self._budgets = [budget for budget in rules.budgets if budget.at_limit is not AtLimit.TELL]
         self._serves = serves
         self._read_at: datetime | None = None
-        self._standings: list[Standing] = []
+        self._standings: list[BudgetUse] = []
         self._untold: dict[str, Fact] = {}
         self._told: set[str] = set()
 
-    def __call__(self, connection: Connection, jobs: Sequence[Job], now: datetime) -> Mapping[str, Held]:
+    def __call__(self, connection: Connection, jobs: Sequence[Job], now: datetime) -> Mapping[str, BudgetHold]:
         """By job; those that nothing holds up are left out."""
         if not self._budgets or not jobs:
             return {}
         self._refresh(connection, now)
-        spent = [each for each in self._standings if each.is_spent]
-        found: dict[str, Held] = {}
-        alike: dict[tuple[Standing, ...], Held] = {}  # a thousand jobs meet the same few budgets
+        spent = [standing for standing in self._standings if standing.is_spent]
+        budget_holds: dict[str, BudgetHold] = {}
+        alike: dict[tuple[BudgetUse, ...], BudgetHold] = {}  # a thousand jobs meet the same few budgets
         for job in jobs if spent else ():
             mine = tuple(each for each in spent if policy.counts(each.budget, job.spec, job.id, self._rules.teams))
             if mine and mine not in alike:
                 alike[mine] = policy.held(mine, now)
             if not mine or (by := alike[mine].by) is None:
                 continue
-            found[job.id] = alike[mine]
+            budget_holds[job.id] = alike[mine]
             key = _held_key(job, by)
             if job.state in _WAITS and key not in self._told and key not in self._untold:
                 self._untold[key] = _held_fact(job, by, key, now)
-        return found
+        return budget_holds
 
     def tell(self, fence: Lease | None, now: datetime) -> list[Fact]:
         """Write down which budgets were spent and which jobs wait for them, once a period. The facts that are new.
@@ -117,7 +120,7 @@ class BudgetHolds:
 
     def _refresh(self, connection: Connection, now: datetime) -> None:
         is_fresh = self._read_at is not None and timedelta() <= now - self._read_at < self._serves
-        if is_fresh and all(now < each.ends_at for each in self._standings):
+        if is_fresh and all(now < standing.ends_at for standing in self._standings):
             return
         accrual = accrual_at(connection, now)
         found = _standings(connection, accrual, self._rules, self._budgets)
@@ -128,30 +131,30 @@ class BudgetHolds:
                 fact = self._untold.setdefault(key, _reached_fact(each, key, now))
                 since[key] = fact.occurred_at
         self._standings = [
-            Standing(each.budget, each.spent, each.starts_at, each.ends_at, since.get(_key(each))) for each in found
+            BudgetUse(each.budget, each.spent, each.starts_at, each.ends_at, since.get(_key(each))) for each in found
         ]
         self._read_at = now
 
 
 def _of_spec(rules: Rules, spec: JobSpec) -> list[Budget]:
-    return [each for each in rules.budgets if policy.counts(each, spec, "", rules.teams)]
+    return [budget for budget in rules.budgets if policy.counts(budget, spec, "", rules.teams)]
 
 
-def _standings(connection: Connection, accrual: Accrual, rules: Rules, budgets: Sequence[Budget]) -> list[Standing]:
-    found = outlooks(connection, accrual, [(each.scope, each.period) for each in budgets], rules.teams)
+def _standings(connection: Connection, accrual: Accrual, rules: Rules, budgets: Sequence[Budget]) -> list[BudgetUse]:
+    found = outlooks(connection, accrual, [(budget.scope, budget.period) for budget in budgets], rules.teams)
     return [
-        Standing(budget, outlook.spent, outlook.starts_at, outlook.ends_at)
+        BudgetUse(budget, outlook.spent, outlook.starts_at, outlook.ends_at)
         for budget, outlook in zip(budgets, found, strict=True)
     ]
 
 
-def _key(of: Standing) -> str:
+def _key(of: BudgetUse) -> str:
     """A limit that was raised can be reached again."""
     budget = of.budget
     return f"budget/{budget.name}/{budget.period.value}/{of.starts_at:%Y-%m-%d}/reached/{budget.limit.nanos}"
 
 
-def _reached_fact(of: Standing, key: str, now: datetime) -> Fact:
+def _reached_fact(of: BudgetUse, key: str, now: datetime) -> Fact:
     spent = policy.why(of, now)
     does = "no VM is launched for jobs that count against it"
     if of.budget.at_limit is AtLimit.STOP_SPOT:
@@ -166,11 +169,11 @@ def _reached_fact(of: Standing, key: str, now: datetime) -> Fact:
     )
 
 
-def _held_key(job: Job, by: Standing) -> str:
+def _held_key(job: Job, by: BudgetUse) -> str:
     return f"job/{job.id}/held/{by.budget.name}/{by.starts_at:%Y-%m-%d}"
 
 
-def _held_fact(job: Job, by: Standing, key: str, now: datetime) -> Fact:
+def _held_fact(job: Job, by: BudgetUse, key: str, now: datetime) -> Fact:
     return Fact(
         key=key,
         kind="JobHeldByBudget",
@@ -181,7 +184,7 @@ def _held_fact(job: Job, by: Standing, key: str, now: datetime) -> Fact:
     )
 
 
-def _data(of: Standing) -> dict[str, object]:
+def _data(of: BudgetUse) -> dict[str, object]:
     return {
         "budget": of.budget.name,
         "at_limit": of.budget.at_limit.value,

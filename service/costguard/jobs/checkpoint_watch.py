@@ -32,7 +32,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
-class LookReport:
+class CheckpointReport:
     looked: int = 0
     advanced: int = 0
     troubles: dict[str, str] = field(default_factory=dict)  # by job
@@ -57,9 +57,9 @@ class CheckpointWatch:
         self._every = every
         self._workers = workers
 
-    def run(self, fence: Lease | None = None, stop: threading.Event | None = None) -> LookReport:
+    def run(self, fence: Lease | None = None, stop: threading.Event | None = None) -> CheckpointReport:
         """Looks at those whose turn it is; the rest costs a query or two. Raises LeaseLost and StoreError."""
-        report = LookReport()
+        report = CheckpointReport()
         with self._database.read() as connection:
             ids = [job_id for job_id, state in agenda.states(connection).items() if state == JobState.RUNNING]
             running = [job for job in _readable(connection, ids) if _plan(job) is not None]
@@ -104,7 +104,7 @@ class CheckpointWatch:
         some: Collection[Job],
         found: Mapping[str, SeenCheckpoint],
         before: Mapping[str, SeenCheckpoint],
-        report: LookReport,
+        report: CheckpointReport,
     ) -> None:
         now = self._clock.now()
         tried = attempts.of_jobs(connection, [job.id for job in some])
@@ -127,9 +127,9 @@ class CheckpointWatch:
     def _stalled(self, job: Job, tried: list[Attempt], seen: SeenCheckpoint, now: datetime) -> Fact | None:
         """Once for each run and newest checkpoint."""
         last = tried[-1] if tried else None
-        if last is None or last.state is not AttemptState.RUNNING or last.heard.started_at is None:
+        if last is None or last.state is not AttemptState.RUNNING or last.agent.started_at is None:
             return None
-        since = max(last.heard.started_at, seen.written_at) if seen.written_at is not None else last.heard.started_at
+        since = max(last.agent.started_at, seen.written_at) if seen.written_at is not None else last.agent.started_at
         risk = at_risk(last, seen, now)
         if risk is None or now - since < self._terms.stalled:
             return None

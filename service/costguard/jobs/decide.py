@@ -9,19 +9,19 @@ from datetime import datetime, timedelta
 from costguard.jobs.disk import holds_only_copy
 from costguard.jobs.limits import LEAST_RUN, after_failures, max_run, remaining, spot_until, verdict, wait
 from costguard.jobs.live_attempt import live_run
-from costguard.jobs.placement import Place
+from costguard.jobs.placement import LaunchPlace
 from costguard.jobs.view import (
     HOLD_AGAIN,
     NO_ROOM,
     AskAgain,
-    Circumstances,
+    DecisionContext,
     DeleteVm,
     EndAttempt,
     JobAction,
     JobDecision,
     JobView,
     LaunchAttempt,
-    Step,
+    Proposal,
     StopVm,
     earliest,
     is_due,
@@ -44,13 +44,13 @@ Key = tuple[str, ProvisioningModel]
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    place: Place
+    place: LaunchPlace
     max_run: timedelta
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Waits:
+class Waiting:
     until: datetime | None
     reason: str
 
@@ -60,36 +60,36 @@ class Hopeless:
     reason: str
 
 
-def choose(view: JobView, places: Sequence[Place], about: Circumstances) -> Chosen | Waits | Hopeless:
+def choose(view: JobView, places: Sequence[LaunchPlace], context: DecisionContext) -> Chosen | Waiting | Hopeless:
     """The next place, or until when all of them are left in peace."""
     payable = [place for place in places if max_run(view, place.rate) is not None]
     if not payable:
         return _not_payable(view, places)
-    spot_ends = spot_until(view, about.now)
-    is_late = spot_ends is not None and about.now > spot_ends and view.job.recipe.falls_back_to_on_demand
+    spot_ends = spot_until(view, context.now)
+    is_late = spot_ends is not None and context.now > spot_ends and view.job.recipe.falls_back_to_on_demand
     if is_late:  # Spot is still better than nothing
         payable.sort(key=lambda place: place.provisioning_model is ProvisioningModel.SPOT)
     open_to_us = [place for place in payable if not place.passed_over]
     if not open_to_us:
         reasons = list_text(list(dict.fromkeys(place.passed_over for place in payable)))
-        return _until(view, about, about.now + _QUOTA_AGAIN, f"waits: {reasons}")
+        return _until(view, context, context.now + _QUOTA_AGAIN, f"waits: {reasons}")
     rounds = _rounds(view)
     tried = rounds[-1] if rounds else {}
     place = next((each for each in open_to_us if _key(each) not in tried), None)
     if place is None:
         last = list(tried.values())[-1]
-        until = (last.ended_at or about.now) + wait(about.terms, view.job.id, last.number, len(rounds))
-        if until > about.now:
-            return Waits(until, f"{_what_failed(tried)}; asked again at {clock_text(until, about.now)}")
+        until = (last.ended_at or context.now) + wait(context.terms, view.job.id, last.number, len(rounds))
+        if until > context.now:
+            return Waiting(until, f"{_what_failed(tried)}; asked again at {clock_text(until, context.now)}")
         place, tried = open_to_us[0], {}
     longest = max_run(view, place.rate)
     assert longest is not None, "only payable places are left"
-    return Chosen(place, longest, _why(view, place, tried, is_late, about))
+    return Chosen(place, longest, _why(view, place, tried, is_late, context))
 
 
-def _until(view: JobView, about: Circumstances, due: datetime, reason: str) -> Waits:
-    until = wait_stably(view, due, about.now)
-    return Waits(until, f"{reason}; looked at again at {clock_text(until, about.now)}")
+def _until(view: JobView, context: DecisionContext, due: datetime, reason: str) -> Waiting:
+    until = wait_stably(view, due, context.now)
+    return Waiting(until, f"{reason}; looked at again at {clock_text(until, context.now)}")
 
 
 def _rounds(view: JobView) -> list[dict[Key, Attempt]]:
@@ -108,11 +108,11 @@ def _rounds(view: JobView) -> list[dict[Key, Attempt]]:
     return rounds
 
 
-def _key(place: Place) -> Key:
+def _key(place: LaunchPlace) -> Key:
     return place.zone, place.provisioning_model
 
 
-def _not_payable(view: JobView, places: Sequence[Place]) -> Hopeless:
+def _not_payable(view: JobView, places: Sequence[LaunchPlace]) -> Hopeless:
     left = remaining(view)
     rates = [place.rate for place in places if place.rate is not None]
     if not places:
@@ -137,46 +137,50 @@ def _what_failed(tried: dict[Key, Attempt]) -> str:
     return ", ".join(said)
 
 
-def _why(view: JobView, place: Place, tried: dict[Key, Attempt], is_late: bool, about: Circumstances) -> str:
+def _why(view: JobView, place: LaunchPlace, tried: dict[Key, Attempt], is_late: bool, context: DecisionContext) -> str:
     reason = f"{place.zone}, {place.provisioning_model.in_words}: {', '.join(place.reasons)}"
     on_demand = place.provisioning_model is ProvisioningModel.STANDARD
     if is_late and on_demand and view.job.spec.deadline is not None:
-        return f"{reason}; Spot could miss the deadline of {clock_text(view.job.spec.deadline, about.now)}"
+        return f"{reason}; Spot could miss the deadline of {clock_text(view.job.spec.deadline, context.now)}"
     return f"{reason}; {_what_failed(tried)}" if tried else reason
 
 
-def _zones(places: Sequence[Place]) -> str:
+def _zones(places: Sequence[LaunchPlace]) -> str:
     return list_text(list(dict.fromkeys(place.zone for place in places)))
 
 
-def next_vm(view: JobView, places: Sequence[Place], about: Circumstances) -> Step:
+def next_vm(view: JobView, places: Sequence[LaunchPlace], context: DecisionContext) -> Proposal:
     """Launch it as soon as nothing of the one before can write into the same checkpoints."""
     if view.last is not None and holds_only_copy(view, view.last):
-        return Step(without_vm(view), f"{_ended(view)}; its VM is looked at, whose disk holds what it saved")
+        return Proposal(without_vm(view), f"{_ended(view)}; its VM is looked at, whose disk holds what it saved")
     stopped = view.unknown or view.hold or view.pause
     if stopped:
-        until = wait_stably(view, about.now + HOLD_AGAIN, about.now)
-        return Step(without_vm(view), f"waits: {stopped}", next_at=until)
-    writers = [may_write(each, view.interruptions, about) for each in view.attempts]
+        until = wait_stably(view, context.now + HOLD_AGAIN, context.now)
+        return Proposal(without_vm(view), f"waits: {stopped}", next_at=until)
+    writers = [may_write(attempt, view.interruptions, context) for attempt in view.attempts]
     if any(writers):
         known = [until for until in writers if isinstance(until, datetime)]
-        is_known = len(known) == sum(bool(each) for each in writers)
-        return Step(without_vm(view), f"{_ended(view)}; {_WAITS_FOR_WRITER}", next_at=max(known) if is_known else None)
-    after = after_failures(view, about.terms)
-    if after is not None and after > about.now:
-        return Step(without_vm(view), f"{_ended(view)}; tried again at {clock_text(after, about.now)}", next_at=after)
-    chosen = choose(view, places, about)
+        is_known = len(known) == sum(bool(writer) for writer in writers)
+        return Proposal(
+            without_vm(view), f"{_ended(view)}; {_WAITS_FOR_WRITER}", next_at=max(known) if is_known else None
+        )
+    after = after_failures(view, context.terms)
+    if after is not None and after > context.now:
+        return Proposal(
+            without_vm(view), f"{_ended(view)}; tried again at {clock_text(after, context.now)}", next_at=after
+        )
+    chosen = choose(view, places, context)
     if isinstance(chosen, Hopeless):
-        return Step(JobState.FAILED, chosen.reason)
+        return Proposal(JobState.FAILED, chosen.reason)
     if not isinstance(chosen, Chosen):
-        return Step(without_vm(view), chosen.reason, next_at=chosen.until)
+        return Proposal(without_vm(view), chosen.reason, next_at=chosen.until)
     place, number = chosen.place, view.last.attempt.number + 1 if view.last is not None else 1
     launch = LaunchAttempt(
         view.job.id, number, place.zone, place.provisioning_model, chosen.max_run, chosen.reason, place.rate
     )
     asks = f"asks for a VM in {place.zone} ({place.provisioning_model.in_words}, {an_hour(place.rate)})"
     before = _ended(view)
-    return Step(JobState.PROVISIONING, f"{before}; {asks}" if before else asks, (launch,))
+    return Proposal(JobState.PROVISIONING, f"{before}; {asks}" if before else asks, (launch,))
 
 
 def _ended(view: JobView) -> str:
@@ -189,7 +193,7 @@ _WAITS_FOR_WRITER = "the next VM is asked for once nothing on this one can write
 _UNKNOWN = frozenset({AttemptState.INTENDED, AttemptState.ASKED})
 
 
-def decide(view: JobView, places: Sequence[Place], about: Circumstances) -> JobDecision:
+def decide(view: JobView, places: Sequence[LaunchPlace], context: DecisionContext) -> JobDecision:
     """The job's state and reason, and what is done for it now. The same view gives the same decision.
 
     An end is written down first, and judged by the next decision, so that a crash in between loses nothing: right
@@ -198,31 +202,31 @@ def decide(view: JobView, places: Sequence[Place], about: Circumstances) -> JobD
     """
     last = view.last
     if view.job.state.is_over:
-        step = Step(view.job.state, view.job.reason, _loose_end(view, about))
+        step = Proposal(view.job.state, view.job.reason, _loose_end(view, context))
     elif last is not None and last.attempt.is_open:
-        step = live_run(view, last, about)
-    elif (final := verdict(view, about)) is not None:
-        step = Step(*final)
+        step = live_run(view, last, context)
+    elif (final := verdict(view, context)) is not None:
+        step = Proposal(*final)
     else:
-        step = next_vm(view, places, about)
-    deletes, delete_at = _deletes(view, about)
+        step = next_vm(view, places, context)
+    deletes, delete_at = _deletes(view, context)
     actions = (*step.actions, *deletes)
     return JobDecision(
-        view.job.id, step.state, step.reason, actions, about.now if actions else earliest(step.next_at, delete_at)
+        view.job.id, step.state, step.reason, actions, context.now if actions else earliest(step.next_at, delete_at)
     )
 
 
-def _loose_end(view: JobView, about: Circumstances) -> tuple[JobAction, ...]:
+def _loose_end(view: JobView, context: DecisionContext) -> tuple[JobAction, ...]:
     """A job that is over leaves no attempt open: its VM would bill for nobody."""
     if view.last is None or not view.last.attempt.is_open:
         return ()
     attempt = view.last.attempt
     if attempt.state not in _UNKNOWN:
         return (EndAttempt(attempt.id, Outcome.CANCELLED, f"its job is over: {view.job.reason}"),)
-    return (AskAgain(attempt.id, "its job is over"),) if is_due(attempt.try_after, about.now) else ()
+    return (AskAgain(attempt.id, "its job is over"),) if is_due(attempt.try_after, context.now) else ()
 
 
-def _deletes(view: JobView, about: Circumstances) -> tuple[tuple[JobAction, ...], datetime | None]:
+def _deletes(view: JobView, context: DecisionContext) -> tuple[tuple[JobAction, ...], datetime | None]:
     """For every attempt that ended and whose VM may still be there; and when one is tried again.
 
     A VM whose disk holds the only copy of what was saved is stopped and kept instead.
@@ -233,7 +237,7 @@ def _deletes(view: JobView, about: Circumstances) -> tuple[tuple[JobAction, ...]
         attempt, keeps = seen.attempt, holds_only_copy(view, seen)
         if attempt.state is not AttemptState.ENDING and (keeps or attempt.state is not AttemptState.KEPT):
             continue
-        if not is_due(attempt.try_after, about.now):
+        if not is_due(attempt.try_after, context.now):
             later.append(attempt.try_after)
         elif keeps:
             due.append(StopVm(attempt.id, f"its disk in {attempt.zone} holds the only copy of what it saved"))

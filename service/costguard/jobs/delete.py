@@ -14,7 +14,7 @@ from costguard.jobs import attempts, job_events
 from costguard.jobs.attempts import JobVm
 from costguard.jobs.view import DeleteOrphan
 from costguard.jobs.vm_request import GUARD_LABEL
-from costguard.jobs.vm_step import AttemptStep, Means, is_of, put_off_changes, request_uuid
+from costguard.jobs.vm_step import AttemptStep, LaunchContext, is_of, request_uuid, retry_changes
 from costguard.ledger import unknown_vms
 from costguard.ledger.unknown_vms import Verdict
 from costguard.model.attempt import ATTEMPT_LABEL, AttemptState
@@ -59,7 +59,7 @@ class DeleteStep(AttemptStep):
             attempts.change(connection, attempt.id, ending, try_after=now, error="")
             return True
         if error is not None:
-            changes = put_off_changes(attempt, error, now)
+            changes = retry_changes(attempt, error, now)
             if self.gce_id:
                 changes["gce_id"] = self.gce_id
             attempts.change(connection, attempt.id, ending, **changes)
@@ -97,7 +97,7 @@ class DeleteOrphanStep(StepDefaults):
     One whose disk holds the only copy of what a job saved is stopped instead, and bills for its disk alone.
     """
 
-    means: Means
+    means: LaunchContext
     guard_id: str
     action: DeleteOrphan  # of a VM whose giving up the ledger proves
     is_asked: bool = False

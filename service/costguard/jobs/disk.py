@@ -29,7 +29,7 @@ def holds_only_copy(view: JobView, seen: AttemptView) -> bool:
         return False
     if attempt.outcome is Outcome.SUCCEEDED or job.state is JobState.SUCCEEDED or attempt.outcome in NEVER_A_VM:
         return False
-    if attempt.state is AttemptState.OVER or (not attempt.gce_id and attempt.heard.at is None):
+    if attempt.state is AttemptState.OVER or (not attempt.gce_id and attempt.agent.at is None):
         return False
     if seen.vm is not None and seen.vm.is_known and seen.vm.gone_at is not None:
         return False
@@ -38,15 +38,15 @@ def holds_only_copy(view: JobView, seen: AttemptView) -> bool:
 
 def nothing_saved(view: JobView, seen: AttemptView) -> bool:
     """By its agent's word: the folder of its checkpoints is empty, or its command never began."""
-    attempt, heard, look = seen.attempt, seen.attempt.heard, view.checkpoint
-    if heard.exit is not None and look is not None and look.files == 0 and not look.error:
-        return look.looked_at >= heard.exit.at and seen is view.last
-    if of_attempt(attempt, view.interruptions) or attempt.restarts or heard.started_at is not None:
+    attempt, agent, look = seen.attempt, seen.attempt.agent, view.checkpoint
+    if agent.exit is not None and look is not None and look.files == 0 and not look.error:
+        return look.looked_at >= agent.exit.at and seen is view.last
+    if of_attempt(attempt, view.interruptions) or attempt.restarts or agent.started_at is not None:
         return False
-    if heard.exit is not None:
-        return heard.exit.reason == "not_started"
+    if agent.exit is not None:
+        return agent.exit.reason == "not_started"
     ended_at = attempt.ended_at
-    return heard.at is not None and ended_at is not None and ended_at - heard.at <= _MOMENT
+    return agent.at is not None and ended_at is not None and ended_at - agent.at <= _MOMENT
 
 
 def disk_fate(job: Job) -> str:
@@ -71,7 +71,7 @@ class DiskState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Disk:
+class DiskReading:
     """`text` is empty while there is room."""
 
     state: DiskState
@@ -81,7 +81,7 @@ class Disk:
     text: str
 
 
-def disk_of(machine: Mapping[str, object]) -> Disk | None:
+def disk_of(machine: Mapping[str, object]) -> DiskReading | None:
     """By the figures of an agent's heartbeat; None where it does not tell what is free."""
     free, total, mount = (machine.get(f"disk_{name}") for name in ("free_bytes", "total_bytes", "mount"))
     if not isinstance(free, int) or isinstance(free, bool) or free < 0:
@@ -89,11 +89,11 @@ def disk_of(machine: Mapping[str, object]) -> Disk | None:
     whole = total if isinstance(total, int) and total > 0 else None
     where = mount if isinstance(mount, str) and mount else "/"
     if free < FULL_BYTES:
-        return Disk(DiskState.FULL, where, free, whole, full_text(free, where))
+        return DiskReading(DiskState.FULL, where, free, whole, full_text(free, where))
     if whole is not None and free < min(whole * _LOW_SHARE // 100, _LOW_MOST):
         text = f"disk nearly full: {size(free)} of {size(whole)} left on {where}"
-        return Disk(DiskState.LOW, where, free, whole, text)
-    return Disk(DiskState.OK, where, free, whole, "")
+        return DiskReading(DiskState.LOW, where, free, whole, text)
+    return DiskReading(DiskState.OK, where, free, whole, "")
 
 
 def filled(end: Exit) -> str:

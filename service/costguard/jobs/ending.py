@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from costguard.jobs.disk import filled
-from costguard.jobs.view import Circumstances, Run, VmStanding, has_ended
+from costguard.jobs.view import AttemptRun, DecisionContext, VmState, has_ended
 from costguard.jobs.words import place_of
 from costguard.ledger.owner import is_person
 from costguard.model.attempt import Attempt, Exit, Notice, Outcome
@@ -75,7 +75,7 @@ def words_of(answer: OperationAnswer) -> str:
 _VERBS = {EndReason.STOPPED: "stopped", EndReason.SUSPENDED: "suspended", EndReason.DELETED: "deleted"}
 
 
-def vm_end(vm: VmStanding, attempt: Attempt, now: datetime) -> tuple[Outcome, str]:
+def vm_end(vm: VmState, attempt: Attempt, now: datetime) -> tuple[Outcome, str]:
     """The outcome, and a sentence about it.
 
     REMOVED is by a person, who wants it gone. What a service account did, or nobody known, is LOST: work goes on.
@@ -118,7 +118,7 @@ _MACHINE_ENDS = _GOOGLES_ENDS | {Outcome.HOST_ERROR, Outcome.REMOVED}
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class RunEnd:
     """`due_at` is from when on it is concluded, unless something else is learnt before."""
 
     outcome: Outcome
@@ -128,15 +128,15 @@ class Ending:
     due_at: datetime
 
 
-def ending(run: Run, job: Job, about: Circumstances) -> Ending | None:
+def ending(run: AttemptRun, job: Job, context: DecisionContext) -> RunEnd | None:
     """The earliest conclusion about a run; it is none yet where it is due later. None: only news can end it."""
-    seen = _of_vm(run, about)
+    seen = _of_vm(run, context)
     if job.spec.kind is JobKind.DEV:
         return _of_dev(run, seen)
-    told = _told(run, job, seen, about)
+    told = _told(run, job, seen, context)
     if told is not None or seen is not None:
         return told or seen
-    found = (_noticed(run, about), _stop_ignored(run, about), _silent(run, about))
+    found = (_noticed(run, context), _stop_ignored(run, context), _silent(run, context))
     return min((each for each in found if each is not None), key=lambda each: each.due_at, default=None)
 
 
@@ -146,132 +146,132 @@ def all_silent(last_words: Collection[datetime], terms: Terms, now: datetime, li
     `last_words` has one moment for each open attempt whose agent was ever heard. Half the time that counts as silence
     is enough, for the last words of several agents are not of one moment.
     """
-    heard = [max(moment, listening_since) for moment in last_words]
-    return len(heard) > 1 and all(now - moment > terms.silence / 2 for moment in heard)
+    agent = [max(moment, listening_since) for moment in last_words]
+    return len(agent) > 1 and all(now - moment > terms.silence / 2 for moment in agent)
 
 
-def _told(run: Run, job: Job, seen: Ending | None, about: Circumstances) -> Ending | None:
+def _told(run: AttemptRun, job: Job, seen: RunEnd | None, context: DecisionContext) -> RunEnd | None:
     """What the agent's last word means, with what Google says where the machine ended the command."""
-    end = run.heard.exit
+    end = run.agent.exit
     if end is None:
         return None
     if end.is_success:
-        return _now(Outcome.SUCCEEDED, "finished with code 0", end, about)
+        return _now(Outcome.SUCCEEDED, "finished with code 0", end, context)
     place = place_of(run.attempt)
-    noticed = run.heard.noticed_at
+    noticed = run.agent.noticed_at
     if end.asked == "preemption" or (noticed is not None and -_JUST_BEFORE <= end.at - noticed <= _SAME_CAUSE):
         by = Notice.NOTICE if noticed is not None else Notice.EXIT
-        return Ending(Outcome.PREEMPTED, f"preempted in {place}", noticed or end.at, by, about.now)
-    if seen is not None and seen.outcome in _MACHINE_ENDS and seen.happened_at <= end.at + about.terms.dying:
+        return RunEnd(Outcome.PREEMPTED, f"preempted in {place}", noticed or end.at, by, context.now)
+    if seen is not None and seen.outcome in _MACHINE_ENDS and seen.happened_at <= end.at + context.terms.dying:
         return seen
     if end.reason == "not_started":
         return _now(
             Outcome.NOT_STARTED,
             f"the command could not be started: {end.error or 'no reason told'}{_filled(end)}",
             end,
-            about,
+            context,
         )
     if end.asked == "maintenance":
-        return _now(Outcome.HOST_ERROR, f"stopped for maintenance of its host in {place}", end, about)
+        return _now(Outcome.HOST_ERROR, f"stopped for maintenance of its host in {place}", end, context)
     if end.asked == "cancel":
-        return _asked(run, job, end, about)
+        return _asked(run, job, end, context)
     if end.asked == "shutdown" or end.reason == "cut_off" or _may_be_shutdown(run, end):
         is_explained = seen is not None and (seen.outcome is not Outcome.LOST or seen.noticed_by is Notice.OPERATION)
-        return seen if is_explained else _unexplained(run, end, about)
-    return _now(Outcome.CRASHED, f"the command failed with {how(end)}{_filled(end)}", end, about)
+        return seen if is_explained else _unexplained(run, end, context)
+    return _now(Outcome.CRASHED, f"the command failed with {how(end)}{_filled(end)}", end, context)
 
 
-def _asked(run: Run, job: Job, end: Exit, about: Circumstances) -> Ending:
+def _asked(run: AttemptRun, job: Job, end: Exit, context: DecisionContext) -> RunEnd:
     if job.cancel_asked_at is not None or run.attempt.stop_why == "cancel":
-        return _now(Outcome.CANCELLED, "the command ended after its notice", end, about)
+        return _now(Outcome.CANCELLED, "the command ended after its notice", end, context)
     if run.attempt.stop_why:
-        return _now(*_STOPPED_FOR[run.attempt.stop_why], end, about)
-    return _now(Outcome.LOST, "the agent was told to stop, and nobody knows why", end, about)
+        return _now(*_STOPPED_FOR[run.attempt.stop_why], end, context)
+    return _now(Outcome.LOST, "the agent was told to stop, and nobody knows why", end, context)
 
 
-def _may_be_shutdown(run: Run, end: Exit) -> bool:
+def _may_be_shutdown(run: AttemptRun, end: Exit) -> bool:
     """A Spot VM that is shut down without notice may first show as a killed command."""
     is_spot = run.attempt.provisioning_model is ProvisioningModel.SPOT
     return is_spot and (end.signal in {9, 15} or end.code in _KILLED)
 
 
-def _unexplained(run: Run, end: Exit, about: Circumstances) -> Ending:
+def _unexplained(run: AttemptRun, end: Exit, context: DecisionContext) -> RunEnd:
     """What counts once Google has had time to say why the machine ended the command."""
-    due = max(end.at, run.heard.at or end.at) + _FACTS_ARRIVE
+    due = max(end.at, run.agent.at or end.at) + _FACTS_ARRIVE
     place = place_of(run.attempt)
-    if run.began_at is not None and end.at - run.began_at >= run.attempt.max_run - about.terms.dying:
-        return _now(Outcome.TIME_LIMIT, f"its VM reached its limit of {span_text(run.attempt.max_run)}", end, about)
+    if run.began_at is not None and end.at - run.began_at >= run.attempt.max_run - context.terms.dying:
+        return _now(Outcome.TIME_LIMIT, f"its VM reached its limit of {span_text(run.attempt.max_run)}", end, context)
     if end.asked == "shutdown" and run.attempt.provisioning_model is ProvisioningModel.SPOT:
         reason = f"its VM in {place} was shut down, and nothing else says why: taken for a preemption"
-        return Ending(Outcome.PREEMPTED, reason, end.at, Notice.EXIT, due)
+        return RunEnd(Outcome.PREEMPTED, reason, end.at, Notice.EXIT, due)
     if end.asked == "shutdown" or end.reason == "cut_off":
         reason = f"its VM in {place} was shut down or started anew, and nobody knows why"
-        return Ending(Outcome.LOST, reason, end.at, Notice.EXIT, due)
-    return Ending(Outcome.CRASHED, f"the command failed with {how(end)}{_filled(end)}", end.at, Notice.EXIT, due)
+        return RunEnd(Outcome.LOST, reason, end.at, Notice.EXIT, due)
+    return RunEnd(Outcome.CRASHED, f"the command failed with {how(end)}{_filled(end)}", end.at, Notice.EXIT, due)
 
 
-def _of_vm(run: Run, about: Circumstances) -> Ending | None:
+def _of_vm(run: AttemptRun, context: DecisionContext) -> RunEnd | None:
     """What the end of its VM means; a notice explains one that Google does not."""
     if run.vm is None or not has_ended(run.vm):
         return None
-    outcome, reason = vm_end(run.vm, run.attempt, about.now)
-    happened = run.vm.ended_at or run.vm.gone_at or about.now
-    if outcome is Outcome.LOST and run.heard.noticed_at is not None:
-        return Ending(Outcome.PREEMPTED, f"preempted in {place_of(run.attempt)}", happened, Notice.NOTICE, about.now)
+    outcome, reason = vm_end(run.vm, run.attempt, context.now)
+    happened = run.vm.ended_at or run.vm.gone_at or context.now
+    if outcome is Outcome.LOST and run.agent.noticed_at is not None:
+        return RunEnd(Outcome.PREEMPTED, f"preempted in {place_of(run.attempt)}", happened, Notice.NOTICE, context.now)
     if outcome is not Outcome.LOST or run.vm.ended_by or run.vm.end_reason is EndReason.GUEST_SHUTDOWN:
-        return Ending(outcome, reason, happened, Notice.OPERATION, about.now)
-    return Ending(outcome, reason, happened, Notice.STATUS, happened + _FACTS_ARRIVE)
+        return RunEnd(outcome, reason, happened, Notice.OPERATION, context.now)
+    return RunEnd(outcome, reason, happened, Notice.STATUS, happened + _FACTS_ARRIVE)
 
 
-def _of_dev(run: Run, seen: Ending | None) -> Ending | None:
+def _of_dev(run: AttemptRun, seen: RunEnd | None) -> RunEnd | None:
     """A VM for development that was merely stopped is not at its end: its disk holds somebody's work."""
     is_gone = run.vm is not None and run.vm.gone_at is not None
     return seen if seen is not None and (is_gone or seen.outcome in _GOOGLES_ENDS) else None
 
 
-def _noticed(run: Run, about: Circumstances) -> Ending | None:
+def _noticed(run: AttemptRun, context: DecisionContext) -> RunEnd | None:
     """After a notice the agent goes on until the machine dies; from its last word on, by the guard's own clock."""
-    noticed = run.heard.noticed_at
+    noticed = run.agent.noticed_at
     if noticed is None:
         return None
-    due = (run.heard.at or noticed) + about.terms.dying
-    return Ending(Outcome.PREEMPTED, f"preempted in {place_of(run.attempt)}", noticed, Notice.NOTICE, due)
+    due = (run.agent.at or noticed) + context.terms.dying
+    return RunEnd(Outcome.PREEMPTED, f"preempted in {place_of(run.attempt)}", noticed, Notice.NOTICE, due)
 
 
-def _stop_ignored(run: Run, about: Circumstances) -> Ending | None:
+def _stop_ignored(run: AttemptRun, context: DecisionContext) -> RunEnd | None:
     attempt = run.attempt
     if attempt.stop_asked_at is None:
         return None
-    due = attempt.stop_asked_at + about.terms.cancel_grace + _TO_HEAR
+    due = attempt.stop_asked_at + context.terms.cancel_grace + _TO_HEAR
     outcome, reason = _STOPPED_FOR.get(attempt.stop_why, _STOPPED_FOR["cancel"])
-    return Ending(outcome, f"{reason}; nothing was heard of its end", due, Notice.SILENCE, due)
+    return RunEnd(outcome, f"{reason}; nothing was heard of its end", due, Notice.SILENCE, due)
 
 
-def _silent(run: Run, about: Circumstances) -> Ending | None:
+def _silent(run: AttemptRun, context: DecisionContext) -> RunEnd | None:
     """Nothing is concluded where our own door may be shut, or where nobody can say whether the VM runs."""
-    if about.all_silent or (run.vm is not None and not run.vm.is_known) or is_unheard(run, about):
+    if context.all_silent or (run.vm is not None and not run.vm.is_known) or is_unheard(run, context):
         return None
-    place, terms = place_of(run.attempt), about.terms
-    if run.heard.at is not None:
-        due = max(run.heard.at, about.listening_since) + terms.silence
-        reason = f"its agent in {place} was last heard at {clock_text(run.heard.at, about.now)}"
-        return Ending(Outcome.LOST, reason, run.heard.at, Notice.SILENCE, due)
+    place, terms = place_of(run.attempt), context.terms
+    if run.agent.at is not None:
+        due = max(run.agent.at, context.listening_since) + terms.silence
+        reason = f"its agent in {place} was last heard at {clock_text(run.agent.at, context.now)}"
+        return RunEnd(Outcome.LOST, reason, run.agent.at, Notice.SILENCE, due)
     if run.began_at is None:
         return None
-    due = max(run.began_at + terms.boot, about.listening_since + terms.silence)
+    due = max(run.began_at + terms.boot, context.listening_since + terms.silence)
     reason = f"its VM in {place} did not report within {span_text(terms.boot)} of its start"
-    return Ending(Outcome.NOT_STARTED, reason, due, Notice.SILENCE, due)
+    return RunEnd(Outcome.NOT_STARTED, reason, due, Notice.SILENCE, due)
 
 
-def is_unheard(run: Run, about: Circumstances) -> bool:
+def is_unheard(run: AttemptRun, context: DecisionContext) -> bool:
     """Whether nothing was heard of an agent since the database's generation began, before which it was launched.
 
     Then it may speak to another guard, which works with a copy of this database, or with what came after the backup.
     """
-    began_at = about.generation.began_at
-    if began_at is None or run.attempt.generation >= about.generation.number:
+    began_at = context.generation.began_at
+    if began_at is None or run.attempt.generation >= context.generation.number:
         return False
-    return run.heard.at is None or run.heard.at < began_at
+    return run.agent.at is None or run.agent.at < began_at
 
 
 def how(end: Exit) -> str:
@@ -286,8 +286,8 @@ def _filled(end: Exit) -> str:
     return f"; {full}" if full else ""
 
 
-def _now(outcome: Outcome, reason: str, end: Exit, about: Circumstances) -> Ending:
-    return Ending(outcome, reason, end.at, Notice.EXIT, about.now)
+def _now(outcome: Outcome, reason: str, end: Exit, context: DecisionContext) -> RunEnd:
+    return RunEnd(outcome, reason, end.at, Notice.EXIT, context.now)
 
 
 _STOPPED_FOR = {

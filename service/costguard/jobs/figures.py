@@ -68,15 +68,15 @@ class WorkAtRisk:
 
 def at_risk(attempt: Attempt, checkpoint: SeenCheckpoint | None, now: datetime) -> WorkAtRisk | None:
     """What would have to be done again if the VM went away now; None where no command runs."""
-    started_at = attempt.heard.started_at
-    if attempt.state is not AttemptState.RUNNING or started_at is None or attempt.heard.exit is not None:
+    started_at = attempt.agent.started_at
+    if attempt.state is not AttemptState.RUNNING or started_at is None or attempt.agent.exit is not None:
         return None
     saved_at = checkpoint.written_at if checkpoint is not None else None
     since = max(started_at, saved_at) if saved_at is not None else started_at
     return _priced(max(_NONE, now - since), attempt.rate)
 
 
-def lost(
+def lost_work(
     attempts: Sequence[Attempt], interruptions: Sequence[Interruption], written_at: datetime | None
 ) -> WorkAtRisk | None:
     """What all runs had done since the checkpoint that is resumed from, and the next will do again; None: nothing ran.
@@ -102,7 +102,7 @@ def lost(
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _PastRun:
     """One run of a command; `lost` is what of it was counted as lost before."""
 
     begin: datetime
@@ -112,18 +112,18 @@ class _Run:
     from_zero: bool = False
 
 
-def _runs(attempt: Attempt, interruptions: Sequence[Interruption]) -> Iterator[_Run]:
+def _runs(attempt: Attempt, interruptions: Sequence[Interruption]) -> Iterator[_PastRun]:
     """Those in which the command of this attempt ran and does not any more."""
-    heard, mine = attempt.heard, [one for one in interruptions if one.attempt_id == attempt.id]
+    agent, mine = attempt.agent, [one for one in interruptions if one.attempt_id == attempt.id]
     for one in sorted(mine, key=lambda each: each.happened_at):
-        begin = one.started_at or (heard.started_at if one.run == heard.run else None)
+        begin = one.started_at or (agent.started_at if one.run == agent.run else None)
         if begin is not None:
-            yield _Run(begin, max(begin, one.happened_at), attempt.rate, one.lost or _NONE, one.from_zero)
-    if heard.started_at is None or any(one.run == heard.run for one in mine):
+            yield _PastRun(begin, max(begin, one.happened_at), attempt.rate, one.lost or _NONE, one.from_zero)
+    if agent.started_at is None or any(one.run == agent.run for one in mine):
         return
-    end = heard.exit.at if heard.exit is not None else attempt.ended_at
+    end = agent.exit.at if agent.exit is not None else attempt.ended_at
     if end is not None:
-        yield _Run(heard.started_at, max(end, heard.started_at), attempt.rate)
+        yield _PastRun(agent.started_at, max(end, agent.started_at), attempt.rate)
 
 
 def _priced(span: timedelta, rate: Money | None) -> WorkAtRisk:
@@ -135,7 +135,7 @@ _HOUR = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class TrainingPace:
     """`steps` are those that count, from where the first attempt began; work that was done twice counts once.
 
     `per_hour` is that of the latest attempt whose steps are known, `cost_per_1000` all that was paid, by `steps`.
@@ -149,22 +149,22 @@ class Pace:
 def step_of(attempts: Sequence[Attempt]) -> int | None:
     """Where it stands: what was told last, or where the latest attempt resumed."""
     for attempt in reversed(attempts):
-        step = attempt.heard.step if attempt.heard.step is not None else attempt.resume_step
+        step = attempt.agent.step if attempt.agent.step is not None else attempt.resume_step
         if step is not None:
             return step
     return None
 
 
-def pace(attempts: Sequence[Attempt], cost: Priced) -> Pace:
-    begun = next((each for each in attempts if each.heard.step is not None), None)
+def pace(attempts: Sequence[Attempt], cost: Priced) -> TrainingPace:
+    begun = next((attempt for attempt in attempts if attempt.agent.step is not None), None)
     # The first run on a VM's own disk finds nothing there.
-    first = None if begun is None else 0 if begun.heard.run > 1 else _begins_at(begun)
+    first = None if begun is None else 0 if begun.agent.run > 1 else _begins_at(begun)
     step = step_of(attempts)
     steps = step - first if step is not None and first is not None and step > first else None
     rates = (_per_hour(attempt) for attempt in reversed(attempts))
     per_hour = next((rate for rate in rates if rate is not None), None)
     paid = Money(cost.amount.nanos * 1000 // steps) if steps and cost.whole and cost.amount else None
-    return Pace(steps, per_hour, paid)
+    return TrainingPace(steps, per_hour, paid)
 
 
 def _begins_at(attempt: Attempt) -> int | None:
@@ -173,12 +173,12 @@ def _begins_at(attempt: Attempt) -> int | None:
 
 
 def _per_hour(attempt: Attempt) -> Fraction | None:
-    heard, first = attempt.heard, _begins_at(attempt)
-    if heard.run > 1 and attempt.resume_step is None:
+    agent, first = attempt.agent, _begins_at(attempt)
+    if agent.run > 1 and attempt.resume_step is None:
         return None
-    if first is None or heard.step is None or heard.step_at is None or heard.started_at is None:
+    if first is None or agent.step is None or agent.step_at is None or agent.started_at is None:
         return None
-    worked = heard.step_at - heard.started_at
-    if worked < _LONG_ENOUGH or heard.step <= first:
+    worked = agent.step_at - agent.started_at
+    if worked < _LONG_ENOUGH or agent.step <= first:
         return None
-    return (heard.step - first) * Fraction(_HOUR // timedelta(microseconds=1), worked // timedelta(microseconds=1))
+    return (agent.step - first) * Fraction(_HOUR // timedelta(microseconds=1), worked // timedelta(microseconds=1))

@@ -10,9 +10,9 @@ from sqlalchemy import Connection
 
 from costguard.errors import StoreError
 from costguard.jobs import attempts, interruptions, job_rows, job_vms, unknown_vms
-from costguard.jobs.holds import Held
+from costguard.jobs.holds import BudgetHold
 from costguard.jobs.job_vms import SeenVm
-from costguard.jobs.view import AttemptView, JobView, VmStanding
+from costguard.jobs.view import AttemptView, JobView, VmState
 from costguard.ledger import projects
 from costguard.ledger.accrual import Accrual
 from costguard.model.attempt import Attempt, AttemptState
@@ -21,7 +21,7 @@ from costguard.model.job import Job
 from costguard.model.money import Priced
 from costguard.spend import job_costs
 
-Holds = Callable[[Connection, Sequence[Job], datetime], Mapping[str, Held]]
+Holds = Callable[[Connection, Sequence[Job], datetime], Mapping[str, BudgetHold]]
 
 _EVERYTHING = "*"
 
@@ -41,13 +41,13 @@ def views(
             (job_id,) = job_ids
             log.exception("job_not_read", job=job_id)
             return [], [f"Job {job_id} cannot be read ({type(error).__name__}: {error})."]
-    found: list[JobView] = []
+    job_views: list[JobView] = []
     odd: list[str] = []
     for job_id in sorted(job_ids):
         one, wrong = views(connection, accrual, [job_id], holds, now)
-        found += one
+        job_views += one
         odd += wrong
-    return found, odd
+    return job_views, odd
 
 
 def _views(
@@ -78,7 +78,7 @@ def _views(
     ]
 
 
-def _standings(connection: Connection, tried: Sequence[Attempt]) -> dict[int, VmStanding]:
+def _standings(connection: Connection, tried: Sequence[Attempt]) -> dict[int, VmState]:
     """The VMs of live attempts, by attempt; those that the ledger has not seen are left out."""
     keys = {
         one.id: InstanceKey(one.project, one.gce_id)
@@ -96,8 +96,8 @@ def _standings(connection: Connection, tried: Sequence[Attempt]) -> dict[int, Vm
     }
 
 
-def _standing(vm: SeenVm, blind: frozenset[str]) -> VmStanding:
-    return VmStanding(
+def _standing(vm: SeenVm, blind: frozenset[str]) -> VmState:
+    return VmState(
         status=vm.status,
         is_known=vm.zone not in blind and _EVERYTHING not in blind,
         gone_at=vm.gone_at,

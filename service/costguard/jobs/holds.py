@@ -15,7 +15,7 @@ from costguard.model.reminder import Team
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class BudgetUse:
     """How much of a budget is spent in its present period. `reached_at` is when all of it first was."""
 
     budget: Budget
@@ -35,13 +35,13 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class BudgetHold:
     """`hold` is why no VM may be launched for a job, `pause` why its Spot VMs are to be stopped; "" lets them be."""
 
     hold: str = ""
     pause: str = ""
     pause_at: datetime | None = None
-    by: Standing | None = None
+    by: BudgetUse | None = None
 
 
 def counts(budget: Budget, spec: JobSpec, job_id: str, teams: Sequence[Team]) -> bool:
@@ -57,27 +57,27 @@ def counts(budget: Budget, spec: JobSpec, job_id: str, teams: Sequence[Team]) ->
     )
 
 
-def held(standings: Sequence[Standing], now: datetime) -> Held:
+def held(standings: Sequence[BudgetUse], now: datetime) -> BudgetHold:
     """What of the budgets that a job counts against holds it up the longest; nothing where none does."""
-    spent = [each for each in standings if each.is_spent and each.budget.at_limit is not AtLimit.TELL]
+    spent = [standing for standing in standings if standing.is_spent and standing.budget.at_limit is not AtLimit.TELL]
     if not spent:
-        return Held()
+        return BudgetHold()
     longest = max(spent, key=lambda each: each.ends_at)
     stopping = [each for each in spent if each.budget.at_limit is AtLimit.STOP_SPOT]
     if not stopping:
-        return Held(why(longest, now), by=longest)
+        return BudgetHold(why(longest, now), by=longest)
     stops = max(stopping, key=lambda each: each.ends_at)
     since = min((each.reached_at for each in stopping if each.reached_at is not None), default=None)
-    return Held(why(longest, now), why(stops, now), since, longest)
+    return BudgetHold(why(longest, now), why(stops, now), since, longest)
 
 
-def why(of: Standing, now: datetime) -> str:
+def why(of: BudgetUse, now: datetime) -> str:
     """Which budget, with its figures, and when there is money again."""
     again = f"the next period begins {clock_text(of.ends_at, now)}"
     return f"budget {of.budget.name} is spent: {of.spent} of {of.budget.limit} {_this(of.budget.period)}; {again}"
 
 
-def problem(of: Standing, spec: JobSpec, expected: Money | None, now: datetime) -> str | None:
+def problem(of: BudgetUse, spec: JobSpec, expected: Money | None, now: datetime) -> str | None:
     """Why a job may not be taken in, with what to change; None: this budget lets it.
 
     `expected` is what all of it would cost; None: not known. What of that falls into this period must fit.

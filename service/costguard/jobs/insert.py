@@ -14,7 +14,7 @@ from costguard.jobs import agenda, attempts, checks, figures, interruptions, job
 from costguard.jobs.ending import NAME_TAKEN, outcome_of, words_of
 from costguard.jobs.resume import ResumePoint
 from costguard.jobs.view import JobView, LaunchAttempt
-from costguard.jobs.vm_step import AttemptStep, Means, again_after, end, is_of, put_off_changes, request_uuid
+from costguard.jobs.vm_step import AttemptStep, LaunchContext, end, is_of, request_uuid, retry_at, retry_changes
 from costguard.ledger import generation
 from costguard.model.attempt import Attempt, AttemptState, Outcome, attempt_name
 from costguard.model.job import Job, JobKind
@@ -26,7 +26,7 @@ from costguard.model.observation import Sighting
 class InsertStep(StepDefaults):
     """The next attempt of a job, in the place that was decided on."""
 
-    means: Means
+    means: LaunchContext
     view: JobView
     action: LaunchAttempt
     point: ResumePoint
@@ -98,7 +98,7 @@ class InsertStep(StepDefaults):
         if self.point.passed_over:
             facts.append(connection, [job_events.passed_over(job, attempt, self.point.passed_over, now)], now)
         ran = [one.attempt for one in self.view.attempts]
-        loss = figures.lost(ran, self.view.interruptions, self.point.written_at)
+        loss = figures.lost_work(ran, self.view.interruptions, self.point.written_at)
         if loss is None:
             return
         is_zero = not attempt.resume_from
@@ -155,7 +155,7 @@ def asked(connection: Connection, job: Job, attempt: Attempt, operation: str, no
         asked_at=now,
         operation=operation,
         tries=0,
-        try_after=again_after(0, now),
+        try_after=retry_at(0, now),
         error="",
     )
     if changed:
@@ -187,7 +187,7 @@ def troubled(connection: Connection, job: Job, attempt: Attempt, error: CloudErr
     """Refused for what it says: it is over. Everything else is asked again, after a look, under the same request id."""
     if isinstance(error, RequestRefused):
         return end(connection, job, attempt, Outcome.REFUSED, error.message.rstrip("."), now, str(error))
-    attempts.change(connection, attempt.id, [AttemptState.INTENDED], **put_off_changes(attempt, error, now))
+    attempts.change(connection, attempt.id, [AttemptState.INTENDED], **retry_changes(attempt, error, now))
     return False
 
 
@@ -196,7 +196,7 @@ def _launched(connection: Connection, job: Job, attempt: Attempt, now: datetime)
     facts.append(connection, [job_events.launched(job, attempt, now)], now)
 
 
-def _insert(means: Means, job: Job, attempt: Attempt) -> str:
+def _insert(means: LaunchContext, job: Job, attempt: Attempt) -> str:
     request = means.maker.request(job, attempt)
     return means.launcher.insert(attempt.project, attempt.zone, request, attempt.request_uuid)
 
@@ -204,7 +204,7 @@ def _insert(means: Means, job: Job, attempt: Attempt) -> str:
 def _image(view: JobView) -> str:
     """By the digest of its first pull, so that every VM runs the same image; by its tag where the job asks for it."""
     spec = view.job.spec
-    digests = (seen.attempt.heard.image_digest for seen in view.attempts)
+    digests = (seen.attempt.agent.image_digest for seen in view.attempts)
     return spec.image if spec.pull else checks.pinned(spec.image, next(filter(None, digests), ""))
 
 
@@ -268,7 +268,7 @@ class WatchInsertStep(AttemptStep):
     def _outcome(self, answer: OperationAnswer) -> Outcome:
         """A VM whose agent spoke was there, and was taken away while Google still made it."""
         outcome = outcome_of(answer)
-        return Outcome.PREEMPTED if outcome is Outcome.STOCKOUT and self.attempt.heard.at is not None else outcome
+        return Outcome.PREEMPTED if outcome is Outcome.STOCKOUT and self.attempt.agent.at is not None else outcome
 
     def _is_there(self) -> bool:
         return self.seen is not None and is_of(self.seen, self.attempt, self.means.maker)
@@ -276,9 +276,9 @@ class WatchInsertStep(AttemptStep):
     def _later(self, connection: Connection, now: datetime, error: CloudError | None = None) -> bool:
         """It goes on; so long, nothing is to be decided."""
         attempt = self.attempt
-        speaks = attempt.heard.at is not None  # then it cannot take much longer
-        again = again_after(0 if speaks else attempt.tries, now)
+        speaks = attempt.agent.at is not None  # then it cannot take much longer
+        again = retry_at(0 if speaks else attempt.tries, now)
         later: attempts.Changes = {"tries": attempt.tries + 1, "try_after": again}
-        changes = put_off_changes(attempt, error, now) if error is not None else later
+        changes = retry_changes(attempt, error, now) if error is not None else later
         attempts.change(connection, attempt.id, [AttemptState.ASKED], **changes)
         return False

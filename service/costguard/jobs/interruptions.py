@@ -25,7 +25,7 @@ _SHOWN = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Recovery:
+class JobRecovery:
     """One interruption, with its job and the attempt that it was of."""
 
     interruption: Interruption
@@ -34,21 +34,21 @@ class Recovery:
 
 
 @dataclass(frozen=True, slots=True)
-class Recoveries:
+class RecoveryReport:
     """The spans, each from the preemption on, are of preemptions alone; `newest` and all counts are of everything."""
 
     since: datetime
     total: int
     by_outcome: Mapping[Outcome, int]
     noticed_first: Mapping[Notice, int]
-    lost: Lost
+    lost: LostWork
     noticed: Histogram
     requested: Histogram
     resumed: Histogram
-    newest: tuple[Recovery, ...]
+    newest: tuple[JobRecovery, ...]
 
 
-def recoveries(connection: Connection, since: datetime, shown: int = _SHOWN) -> Recoveries:
+def recoveries(connection: Connection, since: datetime, shown: int = _SHOWN) -> RecoveryReport:
     """All interruptions from that hour on; the newest, so many as are shown, come with their jobs."""
     since = since.replace(minute=0, second=0, microsecond=0)  # so that the same is asked for an hour
     all_of_them = _summed_up(connection, since)
@@ -56,21 +56,21 @@ def recoveries(connection: Connection, since: datetime, shown: int = _SHOWN) -> 
     of = job_rows.of_ids(connection, {each.job_id for each in newest})
     tried = attempts.of_ids(connection, {each.attempt_id for each in newest})
     return replace(
-        all_of_them, newest=tuple(Recovery(each, of[each.job_id], tried[each.attempt_id]) for each in newest)
+        all_of_them, newest=tuple(JobRecovery(each, of[each.job_id], tried[each.attempt_id]) for each in newest)
     )
 
 
 @remembers(tables.interruptions)
-def _summed_up(connection: Connection, since: datetime) -> Recoveries:
+def _summed_up(connection: Connection, since: datetime) -> RecoveryReport:
     """Without the newest, which come with jobs."""
-    found = courses(connection, since)
+    found = recovery_spans(connection, since)
     preempted = [each for each in found if each.outcome is Outcome.PREEMPTED]
-    return Recoveries(
+    return RecoveryReport(
         since=since,
         total=len(found),
         by_outcome=dict(Counter(each.outcome for each in found).most_common()),
         noticed_first=dict(Counter(each.noticed_by for each in found).most_common()),
-        lost=lost(found),
+        lost=sum_lost(found),
         noticed=histogram(each.noticed for each in preempted),
         requested=histogram(each.requested for each in preempted if each.requested is not None),
         resumed=histogram(each.resumed for each in preempted if each.resumed is not None),
@@ -142,7 +142,7 @@ def of_jobs(connection: Connection, job_ids: Collection[str]) -> dict[str, list[
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class RecoverySpans:
     """How one interruption went by, without whose it was. The spans are from its beginning on."""
 
     outcome: Outcome
@@ -155,10 +155,10 @@ class Course:
     from_zero: bool
 
 
-def courses(connection: Connection, moment: datetime) -> list[Course]:
+def recovery_spans(connection: Connection, moment: datetime) -> list[RecoverySpans]:
     """Of those that happened from then on, the oldest first."""
     return [
-        Course(
+        RecoverySpans(
             _OUTCOMES[outcome],
             _NOTICES[noticed_by],
             timedelta(microseconds=noticed),
@@ -215,7 +215,7 @@ def _interruption(row: Row[Any]) -> Interruption:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class LostWork:
     """Work that was done in vain, as far as it is known, and how often there was nothing to resume from."""
 
     span: timedelta = timedelta()
@@ -223,8 +223,8 @@ class Lost:
     from_zero: int = 0
 
 
-def lost(ended: Sequence[Interruption | Course]) -> Lost:
-    return Lost(
+def sum_lost(ended: Sequence[Interruption | RecoverySpans]) -> LostWork:
+    return LostWork(
         sum((each.lost for each in ended if each.lost is not None), timedelta()),
         sum((each.lost_cost for each in ended if each.lost_cost is not None), ZERO),
         sum(each.from_zero for each in ended),

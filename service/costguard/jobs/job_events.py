@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from costguard.jobs.disk import Disk
+from costguard.jobs.disk import DiskReading
 from costguard.jobs.figures import WorkAtRisk
 from costguard.model.attempt import Attempt, Outcome
 from costguard.model.duration import span_text
@@ -91,10 +91,10 @@ def stalled(job: Job, attempt: Attempt, seen: SeenCheckpoint, risk: WorkAtRisk, 
     cost = f", about {risk.cost}," if risk.cost is not None else ""
     text = f"Job {job.title} saves nothing new{rate}: {which}; {span_text(risk.span)} of work{cost} would be lost."
     saved = f"{seen.written_at:%Y%m%dT%H%M%S}" if seen.written_at is not None else "none"
-    return of_attempt("CheckpointsStalled", job, attempt, now, text, f"stalled/{attempt.heard.run}/{saved}")
+    return of_attempt("CheckpointsStalled", job, attempt, now, text, f"stalled/{attempt.agent.run}/{saved}")
 
 
-def disk_low(job: Job, attempt: Attempt, run: int, disk: Disk, now: datetime) -> Fact:
+def disk_low(job: Job, attempt: Attempt, run: int, disk: DiskReading, now: datetime) -> Fact:
     """Once for each run."""
     text = f"The VM of job {job.title} in {attempt.zone} runs out of disk: {disk.text}."
     return of_attempt("DiskNearlyFull", job, attempt, now, text, f"disk/{run}", run=run, free_bytes=disk.free)

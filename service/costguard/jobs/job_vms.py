@@ -30,7 +30,7 @@ _PREFIX = "cg-"
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
+class LabelledVm:
     """A VM that bears our labels. `given_up` is the attempt whose intent for it the ledger gave up."""
 
     vm: PresentVm
@@ -38,7 +38,7 @@ class Labelled:
     given_up: JobVm | None
 
 
-def labelled(connection: Connection, guard_id: str) -> list[Labelled]:
+def labelled(connection: Connection, guard_id: str) -> list[LabelledVm]:
     """Those that are there; VMs that another installation made are none of ours."""
     ours = [
         vm
@@ -56,7 +56,7 @@ def labelled(connection: Connection, guard_id: str) -> list[Labelled]:
     return [_labelled(vm, known.get((vm.key.project, vm.name))) for vm in ours]
 
 
-def find_orphans(connection: Connection, ours: list[Labelled], grace: timedelta, now: datetime) -> list[DeleteOrphan]:
+def find_orphans(connection: Connection, ours: list[LabelledVm], grace: timedelta, now: datetime) -> list[DeleteOrphan]:
     """Those that have been nobody's for the grace, and those that an admin wants deleted.
 
     A VM whose disk may hold the only copy of what a job saved is to be stopped, and never deleted by a rule.
@@ -79,13 +79,13 @@ def find_orphans(connection: Connection, ours: list[Labelled], grace: timedelta,
     ]
 
 
-def _labelled(vm: PresentVm, attempt: JobVm | None) -> Labelled:
+def _labelled(vm: PresentVm, attempt: JobVm | None) -> LabelledVm:
     if attempt is None:
-        return Labelled(vm, False, None)
+        return LabelledVm(vm, False, None)
     gce_id, request = vm.key.gce_id, vm.labels.get(REQUEST_LABEL, "")
     is_of_request = not request or request == attempt.request_uuid
     stands = stands_for(attempt, gce_id) and (attempt.gce_id == gce_id or is_of_request)
-    return Labelled(vm, stands, attempt if gave_up(attempt, gce_id, request) else None)
+    return LabelledVm(vm, stands, attempt if gave_up(attempt, gce_id, request) else None)
 
 
 def _orphan(vm: PresentVm, reason: str, keeps_disk: bool) -> DeleteOrphan:
@@ -139,14 +139,14 @@ def of_keys(connection: Connection, keys: Collection[InstanceKey]) -> dict[Insta
     by_project: dict[str, set[str]] = defaultdict(set)
     for key in keys:
         by_project[key.project].add(key.gce_id)
-    found: dict[InstanceKey, SeenVm] = {}
+    seen_vms: dict[InstanceKey, SeenVm] = {}
     for project, gce_ids in by_project.items():
         for some in chunks(gce_ids):
             mine = and_(instances.c.project == project, instances.c.gce_id.in_(some))
             for row in connection.execute(_SEEN.where(mine)):
                 key = InstanceKey(row.project, row.gce_id)
                 reason = None if row.end_reason is None else EndReason(row.end_reason)
-                found[key] = SeenVm(
+                seen_vms[key] = SeenVm(
                     key,
                     row.name,
                     row.zone,
@@ -157,7 +157,7 @@ def of_keys(connection: Connection, keys: Collection[InstanceKey]) -> dict[Insta
                     reason,
                     row.ended_by or "",
                 )
-    return found
+    return seen_vms
 
 
 def present(connection: Connection, prefix: str) -> list[PresentVm]:

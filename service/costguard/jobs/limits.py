@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 
 from costguard.jobs.suspects import is_quick_crash
-from costguard.jobs.view import NEVER_A_VM, NO_ROOM, Circumstances, JobView, of_attempt
+from costguard.jobs.view import NEVER_A_VM, NO_ROOM, DecisionContext, JobView, of_attempt
 from costguard.model.attempt import Attempt, AttemptState, Interruption, Notice, Outcome
 from costguard.model.backoff import Backoff
 from costguard.model.duration import span_text
@@ -19,7 +19,7 @@ from costguard.model.words import count_text
 Verdict = tuple[JobState, str]
 
 
-def verdict(view: JobView, about: Circumstances) -> Verdict | None:
+def verdict(view: JobView, context: DecisionContext) -> Verdict | None:
     """The final state and its reason; None where the job goes on. Only for jobs without an open attempt."""
     job, last = view.job, view.last
     if last is not None and last.attempt.outcome is Outcome.SUCCEEDED:
@@ -36,9 +36,9 @@ def verdict(view: JobView, about: Circumstances) -> Verdict | None:
             return JobState.CANCELLED, f"{attempt.reason}{_after(view)}"
     if job.spec.kind is JobKind.DEV:
         return _dev(attempt)
-    if would_repeat(attempt, about.terms):
+    if would_repeat(attempt, context.terms):
         return JobState.FAILED, f"{attempt.reason}; another VM would end in the same way{_after(view)}"
-    if (why := too_many(view, about.terms)) != "":
+    if (why := too_many(view, context.terms)) != "":
         return JobState.FAILED, f"{why}{_after(view)}"
     if came_to_its_limit_in_vain(view):
         return JobState.FAILED, f"{attempt.reason}, and no newer checkpoint was saved: another VM would do no better"
@@ -67,7 +67,7 @@ def _dev(attempt: Attempt) -> Verdict | None:
 
 def _after(view: JobView) -> str:
     """` after 2 preemptions, 1 crash, on 4 VMs, for $12.30`."""
-    vms = sum(each.attempt.outcome not in NEVER_A_VM for each in view.attempts)
+    vms = sum(attempt.attempt.outcome not in NEVER_A_VM for attempt in view.attempts)
     if not vms:
         return ", before there was a VM"
     parts = [f"on {count_text(vms, 'VM')}"]
@@ -86,13 +86,13 @@ def would_repeat(attempt: Attempt, terms: Terms) -> bool:
 
     A script that misses a program after hours of work has done that work, and counts as a crash.
     """
-    end = attempt.heard.exit
+    end = attempt.agent.exit
     if end is None or end.asked:
         return False
     if attempt.outcome is Outcome.NOT_STARTED:
         return end.repeats
     is_shells = attempt.outcome is Outcome.CRASHED and end.code in _SHELLS_OWN
-    return is_shells and attempt.heard.step is None and is_quick_crash(attempt, terms)
+    return is_shells and attempt.agent.step is None and is_quick_crash(attempt, terms)
 
 
 _WHOLE_SECOND = timedelta(seconds=1)
@@ -139,13 +139,15 @@ def spot_until(view: JobView, now: datetime) -> datetime | None:
 def worked(view: JobView, now: datetime) -> timedelta:
     """How much of its work is done: the time its command ran, without what was lost."""
     done = _NO_TIME
-    for each in view.attempts:
-        heard = each.attempt.heard
-        if heard.started_at is not None:
-            vm_ended = each.vm.ended_at if each.vm is not None else None
-            ended = (heard.exit.at if heard.exit is not None else None) or vm_ended or each.attempt.ended_at or now
-            done += max(ended - heard.started_at, _NO_TIME)
-    lost = sum((each.lost for each in view.interruptions if each.lost is not None), start=_NO_TIME)
+    for attempt in view.attempts:
+        agent = attempt.attempt.agent
+        if agent.started_at is not None:
+            vm_ended = attempt.vm.ended_at if attempt.vm is not None else None
+            ended = (agent.exit.at if agent.exit is not None else None) or vm_ended or attempt.attempt.ended_at or now
+            done += max(ended - agent.started_at, _NO_TIME)
+    lost = sum(
+        (interruption.lost for interruption in view.interruptions if interruption.lost is not None), start=_NO_TIME
+    )
     return max(done - lost, _NO_TIME)
 
 
@@ -263,10 +265,10 @@ def stop_at(view: JobView, attempt: Attempt, notice: timedelta, now: datetime) -
 
 def _runs_of(attempt: Attempt, interruptions: Sequence[Interruption]) -> list[EndedRun]:
     found: list[EndedRun] = []
-    began_at, heard = attempt.intended_at, attempt.heard
+    began_at, agent = attempt.intended_at, attempt.agent
     mine = of_attempt(attempt, interruptions)
     for one in mine:
-        started_at = one.started_at or (heard.started_at if heard.run == one.run else None)
+        started_at = one.started_at or (agent.started_at if agent.run == one.run else None)
         ran = one.happened_at - started_at if started_at is not None else None
         found.append(EndedRun(one.outcome, began_at, one.noticed_at, ran, _could_not_start(one)))
         began_at = one.happened_at
@@ -275,9 +277,9 @@ def _runs_of(attempt: Attempt, interruptions: Sequence[Interruption]) -> list[En
     if attempt.outcome is None or attempt.outcome in NO_ROOM or is_known:
         return found
     ran = None
-    if heard.started_at is not None and heard.exit is not None:
-        ran = heard.exit.at - heard.started_at
-    never_ran = attempt.outcome is Outcome.NOT_STARTED and heard.exit is not None
+    if agent.started_at is not None and agent.exit is not None:
+        ran = agent.exit.at - agent.started_at
+    never_ran = attempt.outcome is Outcome.NOT_STARTED and agent.exit is not None
     return [*found, EndedRun(attempt.outcome, began_at, attempt.ended_at, ran, never_ran)]
 
 

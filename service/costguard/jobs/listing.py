@@ -11,8 +11,8 @@ from sqlalchemy import Connection, func, select, text
 from costguard.db import tables
 from costguard.db.tables import LIVE_ATTEMPT, OPEN_JOB
 from costguard.jobs import attempts, interruptions, job_rows, kept_disks
-from costguard.jobs.figures import Pace, WorkAtRisk, at_risk, pace, step_of
-from costguard.jobs.interruptions import Lost, lost
+from costguard.jobs.figures import TrainingPace, WorkAtRisk, at_risk, pace, step_of
+from costguard.jobs.interruptions import LostWork, sum_lost
 from costguard.jobs.job_rows import JobFilters, KeptCheckpoint, checkpoints_of
 from costguard.jobs.kept_disks import KeptDisk
 from costguard.jobs.limits import crashes, preemptions
@@ -77,7 +77,9 @@ class JobRow:
     @property
     def image_digest(self) -> str:
         """What its image was when it was pulled last; "" before that."""
-        return next((each.heard.image_digest for each in reversed(self.attempts) if each.heard.image_digest), "")
+        return next(
+            (attempt.agent.image_digest for attempt in reversed(self.attempts) if attempt.agent.image_digest), ""
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +95,9 @@ class JobDetail:
     checkpoint: SeenCheckpoint | None
     is_checkpoint_deleted: bool
     seen: tuple[KeptCheckpoint, ...]
-    pace: Pace
+    pace: TrainingPace
     risk: WorkAtRisk | None
-    lost: Lost
+    lost: LostWork
     next: str
     ssh: str
     notebook: str
@@ -131,8 +133,8 @@ def job_detail(connection: Connection, accrual: Accrual, job_id: str) -> JobDeta
     if job is None:
         return None
     tried = attempts.of_jobs(connection, [job_id]).get(job_id, [])
-    heard = heard_last(tried)
-    if heard is not None and (whole := attempts.read(connection, heard.id)) is not None:
+    agent = heard_last(tried)
+    if agent is not None and (whole := attempts.read(connection, agent.id)) is not None:
         tried = [whole if each.id == whole.id else each for each in tried]
     ended = tuple(interruptions.of_jobs(connection, [job_id]).get(job_id, ()))
     row = _row(job, job_costs.costs(connection, accrual, [job_id])[job_id], tried, ended)
@@ -148,7 +150,7 @@ def job_detail(connection: Connection, accrual: Accrual, job_id: str) -> JobDeta
         seen=tuple(reversed(checkpoints_of(connection, job_id))),
         pace=pace(tried, row.cost),
         risk=risk,
-        lost=lost(ended),
+        lost=sum_lost(ended),
         next=_next(row, checkpoint, risk, accrual.now),
         ssh=ssh,
         notebook=f"{ssh} {_NOTEBOOK}" if ssh and job.spec.kind is JobKind.DEV else "",
@@ -157,7 +159,7 @@ def job_detail(connection: Connection, accrual: Accrual, job_id: str) -> JobDeta
 
 def heard_last(tried: Sequence[Attempt]) -> Attempt | None:
     """The latest attempt whose agent said anything."""
-    return next((each for each in reversed(tried) if each.heard.at is not None), None)
+    return next((each for each in reversed(tried) if each.agent.at is not None), None)
 
 
 def _row(job: Job, cost: Priced, tried: Sequence[Attempt], ended: Sequence[Interruption]) -> JobRow:

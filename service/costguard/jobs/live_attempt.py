@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from costguard.jobs.disk import nothing_saved, saves_on_disk
-from costguard.jobs.ending import Ending, ending, is_unheard
+from costguard.jobs.ending import RunEnd, ending, is_unheard
 from costguard.jobs.limits import (
     LEAST_RUN,
     after_failures,
@@ -19,17 +19,17 @@ from costguard.jobs.limits import (
 from costguard.jobs.view import (
     HOLD_AGAIN,
     AskAgain,
+    AttemptRun,
     AttemptView,
-    Circumstances,
+    DecisionContext,
     EndAttempt,
     JobView,
+    Proposal,
     RestartVm,
     RestAttempt,
-    Run,
-    Step,
     StopVm,
     TellCommandToStop,
-    VmStanding,
+    VmState,
     earliest,
     has_ended,
     is_due,
@@ -50,37 +50,37 @@ _INTERRUPTS = frozenset({Outcome.PREEMPTED, Outcome.HOST_ERROR, Outcome.TIME_LIM
 _RESTS = _INTERRUPTS | {Outcome.NOT_STARTED}
 
 
-def running(view: JobView, run: Run, about: Circumstances) -> Step:
-    end = ending(run, view.job, about)
-    if end is not None and end.due_at <= about.now:
-        return _ended(view, run, end, about)
+def running(view: JobView, run: AttemptRun, context: DecisionContext) -> Proposal:
+    end = ending(run, view.job, context)
+    if end is not None and end.due_at <= context.now:
+        return _ended(view, run, end, context)
     is_up = view.job.spec.kind is JobKind.DEV or _works(run)
     state = JobState.RUNNING if is_up else JobState.PROVISIONING
     due = end.due_at if end is not None else None
     if run.attempt.stop_asked_at is not None:
-        at = clock_text(run.attempt.stop_asked_at, about.now)
+        at = clock_text(run.attempt.stop_asked_at, context.now)
         reason = f"the command in {place_of(run.attempt)} was told to stop at {at}"
-        return Step(state, reason, next_at=due)
-    stop = _stop(view, run, about)
+        return Proposal(state, reason, next_at=due)
+    stop = _stop(view, run, context)
     if isinstance(stop, EndAttempt | TellCommandToStop):
-        return Step(state, stop.reason, (stop,))
+        return Proposal(state, stop.reason, (stop,))
     deadline = view.job.spec.deadline
-    to_come = deadline if deadline is not None and deadline > about.now else None
+    to_come = deadline if deadline is not None and deadline > context.now else None
     next_at = earliest(due, stop, to_come)
-    next_at = wait_stably(view, next_at, about.now) if next_at is not None else None
-    return Step(state, _how_it_stands(view, run, about), next_at=next_at)
+    next_at = wait_stably(view, next_at, context.now) if next_at is not None else None
+    return Proposal(state, _how_it_stands(view, run, context), next_at=next_at)
 
 
-def _works(run: Run) -> bool:
-    return run.attempt.state is AttemptState.RUNNING or run.heard.started_at is not None
+def _works(run: AttemptRun) -> bool:
+    return run.attempt.state is AttemptState.RUNNING or run.agent.started_at is not None
 
 
-def _ended(view: JobView, run: Run, end: Ending, about: Circumstances) -> Step:
+def _ended(view: JobView, run: AttemptRun, end: RunEnd, context: DecisionContext) -> Proposal:
     attempt, job = run.attempt, view.job
     is_for_good = end.outcome is Outcome.TIME_LIMIT and attempt.stop_why == "ceiling"
     interruption: Interruption | None = None
     if end.outcome in _RESTS and not is_for_good and job.spec.kind is JobKind.TRAINING:
-        noticed = (run.heard.noticed_at if end.noticed_by is Notice.NOTICE else None) or end.due_at
+        noticed = (run.agent.noticed_at if end.noticed_by is Notice.NOTICE else None) or end.due_at
         interruption = Interruption(
             attempt.id,
             job.id,
@@ -89,57 +89,59 @@ def _ended(view: JobView, run: Run, end: Ending, about: Circumstances) -> Step:
             end.happened_at,
             noticed,
             end.noticed_by,
-            started_at=run.heard.started_at,
+            started_at=run.agent.started_at,
         )
-    if interruption is not None and _rests(view, run, end, interruption, about):
-        return Step(JobState.RECOVERING, end.reason, (RestAttempt(attempt.id, end.reason, interruption),))
+    if interruption is not None and _rests(view, run, end, interruption, context):
+        return Proposal(JobState.RECOVERING, end.reason, (RestAttempt(attempt.id, end.reason, interruption),))
     # Runs of the same VM are told apart by their interruptions alone.
     interruption = interruption if end.outcome in _INTERRUPTS or saves_on_disk(job) else None
     action = EndAttempt(attempt.id, end.outcome, end.reason, interruption)
-    return Step(JobState.RECOVERING if interruption is not None else job.state, end.reason, (action,))
+    return Proposal(JobState.RECOVERING if interruption is not None else job.state, end.reason, (action,))
 
 
-def _rests(view: JobView, run: Run, end: Ending, interruption: Interruption, about: Circumstances) -> bool:
+def _rests(view: JobView, run: AttemptRun, end: RunEnd, interruption: Interruption, context: DecisionContext) -> bool:
     """Whether the same VM is started again, since its disk holds the checkpoints and another run is still allowed."""
     job, seen = view.job, view.last
     if seen is None or not saves_on_disk(job) or job.cancel_asked_at is not None:
         return False
     if run.vm is not None and run.vm.gone_at is not None:
         return False
-    ended = replace(seen.attempt, outcome=end.outcome, reason=end.reason, ended_at=about.now)
+    ended = replace(seen.attempt, outcome=end.outcome, reason=end.reason, ended_at=context.now)
     over = replace(seen, attempt=ended)
     after = replace(view, attempts=(*view.attempts[:-1], over), interruptions=(*view.interruptions, interruption))
     if end.outcome is Outcome.NOT_STARTED and nothing_saved(view, replace(over, attempt=ended)):
         return False  # there is nothing to lose: another VM, perhaps elsewhere, may do better
-    if would_repeat(ended, about.terms) or came_to_its_limit_in_vain(after):
+    if would_repeat(ended, context.terms) or came_to_its_limit_in_vain(after):
         return False
-    return not too_many(after, about.terms)
+    return not too_many(after, context.terms)
 
 
-def _stop(view: JobView, run: Run, about: Circumstances) -> EndAttempt | TellCommandToStop | datetime | None:
+def _stop(view: JobView, run: AttemptRun, context: DecisionContext) -> EndAttempt | TellCommandToStop | datetime | None:
     """The end that somebody or some limit wants, or the moment from when on one does."""
     attempt, job = run.attempt, view.job
     if job.cancel_asked_at is not None:
         reason = f"cancelled by {job.cancel_asked_by or 'somebody'}"
         return _notice_or_end(run, job.spec.kind, "cancel", Outcome.CANCELLED, reason)
-    at = stop_at(view, attempt, about.terms.cancel_grace + _ALLOWANCE, about.now)
-    if at is not None and at <= about.now:
+    at = stop_at(view, attempt, context.terms.cancel_grace + _ALLOWANCE, context.now)
+    if at is not None and at <= context.now:
         reason = f"its ceiling of {job.spec.ceiling} is reached: {view.cost.amount} are spent"
         return _notice_or_end(run, job.spec.kind, "ceiling", Outcome.TIME_LIMIT, reason)
-    pause = _pause_at(view, run, about)
-    if pause is not None and pause <= about.now:
+    pause = _pause_at(view, run, context)
+    if pause is not None and pause <= context.now:
         return _notice_or_end(run, job.spec.kind, "pause", Outcome.PAUSED, f"stopped for now: {view.pause}")
     return earliest(at, pause)
 
 
-def _notice_or_end(run: Run, kind: JobKind, why: str, outcome: Outcome, reason: str) -> EndAttempt | TellCommandToStop:
+def _notice_or_end(
+    run: AttemptRun, kind: JobKind, why: str, outcome: Outcome, reason: str
+) -> EndAttempt | TellCommandToStop:
     """Where no command runs there is nobody to be told."""
-    if kind is JobKind.DEV or run.heard.exit is not None or not _works(run):
+    if kind is JobKind.DEV or run.agent.exit is not None or not _works(run):
         return EndAttempt(run.attempt.id, outcome, reason)
     return TellCommandToStop(run.attempt.id, why, f"{reason}; the command gets its notice first")
 
 
-def _pause_at(view: JobView, run: Run, about: Circumstances) -> datetime | None:
+def _pause_at(view: JobView, run: AttemptRun, context: DecisionContext) -> datetime | None:
     """When a VM may be stopped for a budget: once something newer was saved, or half an hour later.
 
     Never where that would delete what it is worth: checkpoints on its own disk, or somebody's development.
@@ -149,51 +151,50 @@ def _pause_at(view: JobView, run: Run, about: Circumstances) -> datetime | None:
     if not view.pause or not is_spot or view.job.spec.kind is JobKind.DEV or (plan is not None and plan.is_on_disk):
         return None
     if plan is None or view.pause_at is None:
-        return about.now
+        return context.now
     saved = view.checkpoint.written_at if view.checkpoint is not None else None
-    return about.now if saved is not None and saved > view.pause_at else view.pause_at + _PAUSE_WAIT
+    return context.now if saved is not None and saved > view.pause_at else view.pause_at + _PAUSE_WAIT
 
 
-def _how_it_stands(view: JobView, run: Run, about: Circumstances) -> str:
+def _how_it_stands(view: JobView, run: AttemptRun, context: DecisionContext) -> str:
     attempt, place = run.attempt, place_of(run.attempt)
-    heard = run.heard
+    agent = run.agent
     if run.vm is not None and not run.vm.is_known:
         return f"not known: {attempt.zone} could not be read, so nothing is concluded about its VM"
     if view.job.spec.kind is JobKind.DEV:
         if has_ended(run.vm):
             return f"its VM in {place} is stopped, and its disk bills: start it again, or cancel it to delete both"
         return f"its VM in {place} is up"
-    if heard.exit is not None:
+    if agent.exit is not None:
         return f"the command in {place} has ended; Google is asked why its machine did"
-    if heard.noticed_at is not None:
-        return (
-            f"Google takes back its VM in {place}, as announced at {clock_text(heard.noticed_at, about.now)}; it saves"
-        )
-    if about.all_silent and heard.at is not None and about.now - heard.at > about.terms.silence:
-        return f"no agent is heard, this one since {clock_text(heard.at, about.now)}: check that VMs reach the guard"
-    if is_unheard(run, about) and about.generation.began_at is not None:
-        began = clock_text(about.generation.began_at, about.now)
+    if agent.noticed_at is not None:
+        announced_at = clock_text(agent.noticed_at, context.now)
+        return f"Google takes back its VM in {place}, as announced at {announced_at}; it saves"
+    if context.all_silent and agent.at is not None and context.now - agent.at > context.terms.silence:
+        return f"no agent is heard, this one since {clock_text(agent.at, context.now)}: check that VMs reach the guard"
+    if is_unheard(run, context) and context.generation.began_at is not None:
+        began = clock_text(context.generation.began_at, context.now)
         return f"its VM in {place} was not heard since the database was restored at {began}; it is left running"
     if _works(run):
-        since = f" since {clock_text(heard.started_at, about.now)}" if heard.started_at is not None else ""
-        return f"runs in {place}{since}{_resumed(run)}{_late(view, about)}"
-    if heard.at is not None:
+        since = f" since {clock_text(agent.started_at, context.now)}" if agent.started_at is not None else ""
+        return f"runs in {place}{since}{_resumed(run)}{_late(view, context)}"
+    if agent.at is not None:
         return f"its VM in {place} is up, and prepares the command"
     return f"its VM in {place} boots"
 
 
-def _resumed(run: Run) -> str:
+def _resumed(run: AttemptRun) -> str:
     attempt = run.attempt
     if attempt.resume_step is not None:
         return f", resumed from step {attempt.resume_step}"
     return ", resumed from its checkpoint" if attempt.resume_from or attempt.restarts else ""
 
 
-def _late(view: JobView, about: Circumstances) -> str:
+def _late(view: JobView, context: DecisionContext) -> str:
     deadline = view.job.spec.deadline
-    if deadline is None or deadline > about.now:
+    if deadline is None or deadline > context.now:
         return ""
-    return f"; its deadline of {clock_text(deadline, about.now)} has passed"
+    return f"; its deadline of {clock_text(deadline, context.now)} has passed"
 
 
 _DOWN = frozenset({Status.STOPPED, Status.SUSPENDED, Status.STOPPING, Status.SUSPENDING, Status.DEPROVISIONING})
@@ -202,17 +203,17 @@ _GOES_DOWN = timedelta(minutes=3)
 _UNKNOWN = frozenset({AttemptState.INTENDED, AttemptState.ASKED, AttemptState.RESTARTING})
 
 
-def live_run(view: JobView, seen: AttemptView, about: Circumstances) -> Step:
+def live_run(view: JobView, seen: AttemptView, context: DecisionContext) -> Proposal:
     """The unknown is settled before anything else: nobody can delete a VM of which nobody knows whether it is there."""
     attempt = seen.attempt
     if attempt.state in _UNKNOWN:
-        return _ask(view, seen, about)
+        return _ask(view, seen, context)
     if attempt.state is AttemptState.RESTING:
-        return _resting(view, seen, about)
-    return running(view, present_run(seen, view.interruptions), about)
+        return _resting(view, seen, context)
+    return running(view, present_run(seen, view.interruptions), context)
 
 
-def _ask(view: JobView, seen: AttemptView, about: Circumstances) -> Step:
+def _ask(view: JobView, seen: AttemptView, context: DecisionContext) -> Proposal:
     attempt = seen.attempt
     place = place_of(attempt)
     if attempt.state is AttemptState.INTENDED:
@@ -225,13 +226,13 @@ def _ask(view: JobView, seen: AttemptView, about: Circumstances) -> Step:
         reason = f"{reason}; the last answer was: {attempt.error}"
     if view.job.cancel_asked_at is not None:
         reason = f"is cancelled once it is known whether there is a VM: {reason}"
-    if not is_due(attempt.try_after, about.now):
-        return Step(JobState.PROVISIONING, reason, next_at=attempt.try_after)
+    if not is_due(attempt.try_after, context.now):
+        return Proposal(JobState.PROVISIONING, reason, next_at=attempt.try_after)
     only_looks = bool(view.unknown) and attempt.state is AttemptState.INTENDED
-    return Step(JobState.PROVISIONING, reason, (AskAgain(attempt.id, reason, only_looks),))
+    return Proposal(JobState.PROVISIONING, reason, (AskAgain(attempt.id, reason, only_looks),))
 
 
-def _resting(view: JobView, seen: AttemptView, about: Circumstances) -> Step:
+def _resting(view: JobView, seen: AttemptView, context: DecisionContext) -> Proposal:
     """Its disk holds what it saved, so the same VM is started again, where it is, for as long as it takes.
 
     Of a VM that is stopped, Google bills its disk alone: it is stopped first, whatever it waits for then.
@@ -244,34 +245,36 @@ def _resting(view: JobView, seen: AttemptView, about: Circumstances) -> Step:
     left = time_left(view, attempt.rate) if attempt.rate is not None else None
     if left is not None and left < LEAST_RUN:
         return _end(view, attempt, Outcome.TIME_LIMIT, "its ceiling is reached")
-    if _is_up_still(seen, view, about):
+    if _is_up_still(seen, view, context):
         reason = f"its VM in {place} is stopped first, and started again with what it saved on its disk"
-        if not is_due(attempt.try_after, about.now):
-            return Step(JobState.RECOVERING, reason, next_at=attempt.try_after)
-        return Step(JobState.RECOVERING, reason, (StopVm(attempt.id, reason),))
+        if not is_due(attempt.try_after, context.now):
+            return Proposal(JobState.RECOVERING, reason, next_at=attempt.try_after)
+        return Proposal(JobState.RECOVERING, reason, (StopVm(attempt.id, reason),))
     if held := view.unknown or view.hold or view.pause:
-        due = wait_stably(view, about.now + HOLD_AGAIN, about.now)
-        return Step(JobState.RECOVERING, f"waits: {held}", next_at=due)
-    if attempt.error and attempt.try_after is not None and attempt.try_after > about.now:
-        again = f"asked again at {clock_text(attempt.try_after, about.now)}"
+        due = wait_stably(view, context.now + HOLD_AGAIN, context.now)
+        return Proposal(JobState.RECOVERING, f"waits: {held}", next_at=due)
+    if attempt.error and attempt.try_after is not None and attempt.try_after > context.now:
+        again = f"asked again at {clock_text(attempt.try_after, context.now)}"
         reason = f"its VM in {place}, whose disk holds what it saved, could not be started: {attempt.error}; {again}"
-        return Step(JobState.RECOVERING, reason, next_at=attempt.try_after)
-    after = after_failures(view, about.terms)
-    if after is not None and after > about.now:
-        reason = f"its VM in {place} is started again at {clock_text(after, about.now)}, with what it saved on its disk"
-        return Step(JobState.RECOVERING, reason, next_at=after)
+        return Proposal(JobState.RECOVERING, reason, next_at=attempt.try_after)
+    after = after_failures(view, context.terms)
+    if after is not None and after > context.now:
+        reason = (
+            f"its VM in {place} is started again at {clock_text(after, context.now)}, with what it saved on its disk"
+        )
+        return Proposal(JobState.RECOVERING, reason, next_at=after)
     if not _can_start(seen, view):
         looked_at = _goes_down_by(seen, view)
         reason = f"its VM in {place} is started again once it has stopped"
-        return Step(JobState.RECOVERING, reason, next_at=looked_at if looked_at > about.now else None)
+        return Proposal(JobState.RECOVERING, reason, next_at=looked_at if looked_at > context.now else None)
     reason = f"its VM in {place} is started again, with what it saved on its disk"
-    return Step(JobState.RECOVERING, reason, (RestartVm(attempt.id, reason),))
+    return Proposal(JobState.RECOVERING, reason, (RestartVm(attempt.id, reason),))
 
 
-def _is_up_still(seen: AttemptView, view: JobView, about: Circumstances) -> bool:
+def _is_up_still(seen: AttemptView, view: JobView, context: DecisionContext) -> bool:
     """Whether the VM of the run that ended may be up and will not go down by itself, as those that Google ends do."""
     ended = of_attempt(seen.attempt, view.interruptions)
-    if not ended or seen.attempt.rested_at is not None or about.now < _goes_down_by(seen, view):
+    if not ended or seen.attempt.rested_at is not None or context.now < _goes_down_by(seen, view):
         return False
     vm = _of_last_run(seen, view)
     if vm is None:
@@ -299,7 +302,7 @@ def _can_start(seen: AttemptView, view: JobView) -> bool:
     return vm.status is Status.STOPPED or (vm.status is Status.RUNNING and is_new)
 
 
-def _of_last_run(seen: AttemptView, view: JobView) -> VmStanding | None:
+def _of_last_run(seen: AttemptView, view: JobView) -> VmState | None:
     """What the ledger shows of it, unless that is older than the run that ended last."""
     vm, before = seen.vm, of_attempt(seen.attempt, view.interruptions)[-2:-1]
     if vm is None or not before or vm.gone_at is not None:
@@ -307,5 +310,5 @@ def _of_last_run(seen: AttemptView, view: JobView) -> VmStanding | None:
     return vm if vm.started_at is not None and vm.started_at > before[0].happened_at else None
 
 
-def _end(view: JobView, attempt: Attempt, outcome: Outcome, reason: str) -> Step:
-    return Step(view.job.state, reason, (EndAttempt(attempt.id, outcome, reason),))
+def _end(view: JobView, attempt: Attempt, outcome: Outcome, reason: str) -> Proposal:
+    return Proposal(view.job.state, reason, (EndAttempt(attempt.id, outcome, reason),))

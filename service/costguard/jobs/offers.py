@@ -26,7 +26,7 @@ class Chance(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class Feasibility:
     """`ends_at` is when it would end if its VM started within twenty minutes and nothing interrupted it.
 
     `least` and `most` are what that costs in the cheapest and in the dearest place that it may use.
@@ -34,18 +34,18 @@ class Outlook:
 
     ends_at: datetime | None = None
     meets_deadline: Chance = Chance.UNKNOWN
-    least: Offer | None = None
-    most: Offer | None = None
+    least: PlaceOffer | None = None
+    most: PlaceOffer | None = None
     within_ceiling: Chance = Chance.UNKNOWN
     refusals: tuple[Refusal, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
-def outlook(
-    spec: JobSpec, rates: Rates, models: Sequence[ProvisioningModel], is_resumed: bool, now: datetime
-) -> Outlook:
+def feasibility(
+    spec: JobSpec, rates: HourlyRates, models: Sequence[ProvisioningModel], is_resumed: bool, now: datetime
+) -> Feasibility:
     if spec.expected is None or spec.kind is not JobKind.TRAINING or spec.expected.total_seconds() <= 0:
-        return Outlook()
+        return Feasibility()
     least, most = cheapest(rates, models, spec.expected), _dearest(rates, models, spec)
     meets, within = _deadline(spec, models, now), _ceiling(spec.ceiling, least, most)
     certain = [*_late(spec, now)] if meets is Chance.NO else []
@@ -54,7 +54,7 @@ def outlook(
     likely += [*_perhaps_short(spec, most)] if within is Chance.AT_RISK else []
     if is_resumed:
         likely, certain = [*(f"{each.message} Unless it resumes beyond that." for each in certain), *likely], []
-    return Outlook(now + START + spec.expected, meets, least, most, within, tuple(certain), tuple(likely))
+    return Feasibility(now + START + spec.expected, meets, least, most, within, tuple(certain), tuple(likely))
 
 
 def _deadline(spec: JobSpec, models: Sequence[ProvisioningModel], now: datetime) -> Chance:
@@ -66,7 +66,7 @@ def _deadline(spec: JobSpec, models: Sequence[ProvisioningModel], now: datetime)
     return Chance.AT_RISK if now + spec.expected + starts * START > spec.deadline else Chance.YES
 
 
-def _ceiling(ceiling: Money | None, least: Offer | None, most: Offer | None) -> Chance:
+def _ceiling(ceiling: Money | None, least: PlaceOffer | None, most: PlaceOffer | None) -> Chance:
     if ceiling is None or ceiling.nanos <= 0 or least is None or least.cost is None:
         return Chance.UNKNOWN
     if least.cost > ceiling:
@@ -74,13 +74,13 @@ def _ceiling(ceiling: Money | None, least: Offer | None, most: Offer | None) -> 
     return Chance.AT_RISK if most is not None and most.cost is not None and most.cost > ceiling else Chance.YES
 
 
-def _dearest(rates: Rates, models: Sequence[ProvisioningModel], spec: JobSpec) -> Offer | None:
+def _dearest(rates: HourlyRates, models: Sequence[ProvisioningModel], spec: JobSpec) -> PlaceOffer | None:
     priced = [(rate.total, zone, model) for (zone, model), rate in rates.items() if model in models]
     known = [(total, zone, model) for total, zone, model in priced if total is not None]
     if not known or spec.expected is None:
         return None
     total, zone, model = max(known, key=lambda each: each[0])
-    return Offer.at(zone, model, total, spec.expected)
+    return PlaceOffer.at(zone, model, total, spec.expected)
 
 
 def _late(spec: JobSpec, now: datetime) -> Iterator[Refusal]:
@@ -103,24 +103,24 @@ def _perhaps_late(spec: JobSpec, models: Sequence[ProvisioningModel], now: datet
         yield f"{what}: one preemption would miss it, and on-demand is not allowed. Allow the fallback to on-demand."
 
 
-def _short(spec: JobSpec, least: Offer | None) -> Iterator[Refusal]:
+def _short(spec: JobSpec, least: PlaceOffer | None) -> Iterator[Refusal]:
     if least is not None and least.cost is not None and spec.expected is not None:
         message = f"{spec.ceiling} is less than the {least.cost} that {_what(spec, least)} cost"
         yield Refusal("ceiling", f"{message}, the cheapest. Give more than that, or none.")
 
 
-def _perhaps_short(spec: JobSpec, most: Offer | None) -> Iterator[str]:
+def _perhaps_short(spec: JobSpec, most: PlaceOffer | None) -> Iterator[str]:
     if most is not None and spec.expected is not None:
         yield f"Its ceiling of {spec.ceiling} does not pay for {_what(spec, most)}, which cost {most.cost}."
 
 
-def _what(spec: JobSpec, offer: Offer) -> str:
+def _what(spec: JobSpec, offer: PlaceOffer) -> str:
     length = span_text(spec.expected) if spec.expected is not None else ""
     return f"{length} in {offer.zone} ({offer.provisioning_model.in_words}, {an_hour(offer.rate)})"
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
+class HourlyRate:
     """Dollars an hour by part; None where a part has no price. Without GPUs theirs is nothing."""
 
     machine: Money | None = None  # vCPUs, memory, local SSD
@@ -140,11 +140,11 @@ class Rate:
         return ", ".join(name for name, amount in parts if amount is None)
 
 
-Rates = Mapping[tuple[str, ProvisioningModel], Rate]
+HourlyRates = Mapping[tuple[str, ProvisioningModel], HourlyRate]
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class PlaceOffer:
     """One way to run it."""
 
     zone: str
@@ -153,11 +153,11 @@ class Offer:
     cost: Money | None  # of the hours asked about
 
     @classmethod
-    def at(cls, zone: str, model: ProvisioningModel, rate: Money | None, span: timedelta) -> Offer:
+    def at(cls, zone: str, model: ProvisioningModel, rate: Money | None, span: timedelta) -> PlaceOffer:
         return cls(zone, model, rate, None if rate is None else rate.over(span))
 
 
-def cheapest(rates: Rates, models: Iterable[ProvisioningModel], span: timedelta) -> Offer | None:
+def cheapest(rates: HourlyRates, models: Iterable[ProvisioningModel], span: timedelta) -> PlaceOffer | None:
     """Of the models that may be used; of equals the first zone. None where nothing has a price."""
     allowed = set(models)
     priced = [
@@ -168,10 +168,10 @@ def cheapest(rates: Rates, models: Iterable[ProvisioningModel], span: timedelta)
     if not priced:
         return None
     total, zone, model = min(priced, key=itemgetter(0))
-    return Offer.at(zone, model, total, span)
+    return PlaceOffer.at(zone, model, total, span)
 
 
-def saving_percent(rates: Rates, zone: str) -> int | None:
+def saving_percent(rates: HourlyRates, zone: str) -> int | None:
     """How much less Spot costs there than on-demand, in whole percents, cut off; None where that is not known."""
     spot, usual = (
         rate.total if (rate := rates.get((zone, model))) is not None else None
@@ -183,7 +183,7 @@ def saving_percent(rates: Rates, zone: str) -> int | None:
 
 
 def price_problems(
-    rates: Rates, models: Iterable[ProvisioningModel], chosen: Iterable[str], ceiling: Money | None
+    rates: HourlyRates, models: Iterable[ProvisioningModel], chosen: Iterable[str], ceiling: Money | None
 ) -> list[Refusal]:
     """What the prices forbid. `chosen` are the zones that the job itself names: those must have a price.
 

@@ -78,7 +78,7 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LaunchPlace:
     """One zone and provisioning model. `passed_over` is why it is not asked now; "" where it may be."""
 
     zone: str
@@ -113,7 +113,7 @@ def places(
     last_zone: str,
     now: datetime,
     allow_on_demand: bool,
-) -> list[Place]:
+) -> list[LaunchPlace]:
     """All places that the recipe allows, the best first; Spot always before on-demand.
 
     By what an hour costs with its penalty; a zone whose price is not known comes after the others, and the one that
@@ -123,16 +123,20 @@ def places(
     models = [recipe.provisioning_model]
     if allow_on_demand and recipe.provisioning_model is ProvisioningModel.SPOT:
         models.append(ProvisioningModel.STANDARD)
-    found: list[Place] = []
+    launch_places: list[LaunchPlace] = []
     for model in models:
         some = [_place(recipe, zone, model, rates, known, quotas, last_zone) for zone in recipe.zones]
-        found += sorted(some, key=lambda place: _order(place, last_zone))  # the recipe's order where all else is equal
-    return [place for place in found if not place.passed_over] + [place for place in found if place.passed_over]
+        launch_places += sorted(
+            some, key=lambda place: _order(place, last_zone)
+        )  # the recipe's order where all else is equal
+    return [place for place in launch_places if not place.passed_over] + [
+        place for place in launch_places if place.passed_over
+    ]
 
 
 def lost_zone(view: JobView) -> str:
     """The zone in which the last VM of a job that came up was preempted; "" where its last one was not."""
-    had = (each.attempt for each in reversed(view.attempts) if each.attempt.made_at is not None)
+    had = (attempt.attempt for attempt in reversed(view.attempts) if attempt.attempt.made_at is not None)
     last = next(had, None)
     return last.zone if last is not None and last.outcome is Outcome.PREEMPTED else ""
 
@@ -145,17 +149,17 @@ def _place(
     known: Mapping[Where, Score],
     quotas: Mapping[str, Mapping[str, Quota]],
     last_zone: str,
-) -> Place:
+) -> LaunchPlace:
     score = known.get((zone, recipe.gpu_type, model), Score())
     rate = rates.get((zone, model))
     reasons = [an_hour(rate)]
     reasons += [f"{_lately(score.stockouts, 'stockout')}"] if score.stockouts >= _WORTH_TELLING else []
     reasons += [f"{_lately(score.preemptions, 'preemption')}"] if score.preemptions >= _WORTH_TELLING else []
     reasons += ["just lost there"] if zone == last_zone else []
-    return Place(zone, model, rate, score, tuple(reasons), used_up(recipe, zone, model, quotas))
+    return LaunchPlace(zone, model, rate, score, tuple(reasons), used_up(recipe, zone, model, quotas))
 
 
-def _order(place: Place, last_zone: str) -> tuple[bool, bool, Fraction]:
+def _order(place: LaunchPlace, last_zone: str) -> tuple[bool, bool, Fraction]:
     rate = place.rate if place.rate is not None else ZERO
     return place.zone == last_zone, place.rate is None, rate.nanos * (1 + Fraction(place.score.penalty))
 

@@ -15,8 +15,8 @@ from sqlalchemy import Connection
 from costguard.access.rules import Rules
 from costguard.errors import CloudError
 from costguard.jobs import attempts
-from costguard.jobs.offers import Rate
-from costguard.jobs.placement import REMEMBERED, Place, PlaceEvent, Score, Where, lost_zone, places, scores
+from costguard.jobs.offers import HourlyRate
+from costguard.jobs.placement import REMEMBERED, LaunchPlace, PlaceEvent, Score, Where, lost_zone, places, scores
 from costguard.jobs.submission import models_of, shape_of
 from costguard.jobs.view import JobView
 from costguard.ledger.accrual import Accrual, region_of
@@ -73,7 +73,7 @@ Shapes: TypeAlias = Callable[[str, str, str], Shape | None]
 
 def rates(
     recipe: Recipe, machine: Shape | None, zones: Iterable[str], accrual: Accrual
-) -> dict[tuple[str, ProvisioningModel], Rate]:
+) -> dict[tuple[str, ProvisioningModel], HourlyRate]:
     """Spot and on-demand in each zone. `machine` is what the recipe's machine type is made of."""
     return {(zone, model): _rate(recipe, machine, zone, model, accrual) for zone in zones for model in LIST_PRICED}
 
@@ -85,18 +85,18 @@ def hourly(
     return {place: rate.total for place, rate in rates(recipe, machine, zones, accrual).items()}
 
 
-def _rate(recipe: Recipe, machine: Shape | None, zone: str, model: ProvisioningModel, accrual: Accrual) -> Rate:
+def _rate(recipe: Recipe, machine: Shape | None, zone: str, model: ProvisioningModel, accrual: Accrual) -> HourlyRate:
     disk = accrual.storage_rate(f"disk:{recipe.disk_type}", recipe.disk_gib * 1024, zone)
     if machine is None:
-        return Rate(disk=disk)
+        return HourlyRate(disk=disk)
     shape = shape_of(recipe, machine)
     if shape.gpu_type is None:
-        return Rate(accrual.rate(shape, zone, model), Money(), disk)
+        return HourlyRate(accrual.rate(shape, zone, model), Money(), disk)
     whole = accrual.rate(shape, zone, model)
     bare = (
         Money() if is_billed_as_gpus(shape) else accrual.rate(replace(shape, gpu_type=None, gpu_count=0), zone, model)
     )
-    return Rate(bare, whole - bare if whole is not None and bare is not None else None, disk)
+    return HourlyRate(bare, whole - bare if whole is not None and bare is not None else None, disk)
 
 
 _QUOTAS_SERVE = timedelta(seconds=60)
@@ -107,7 +107,7 @@ log = structlog.get_logger(__name__)
 Scores = Mapping[Where, Score]
 
 
-def lately(connection: Connection, now: datetime) -> Scores:
+def recent_scores(connection: Connection, now: datetime) -> Scores:
     """How every place did lately."""
     history = attempts.recent(connection, now - REMEMBERED)
     events = (PlaceEvent(one.zone, one.gpu_type, one.provisioning_model, one.outcome, one.at) for one in history)
@@ -119,7 +119,7 @@ def may_launch(view: JobView) -> bool:
     return not view.job.state.is_over and (view.last is None or not view.last.attempt.is_open)
 
 
-class Surroundings:
+class PlaceFinder:
     """Asks Google for quotas and machine types, and remembers the answers. What is not known holds nothing up."""
 
     def __init__(self, launcher: Launcher, shapes: Shapes, clock: Clock) -> None:
@@ -129,13 +129,13 @@ class Surroundings:
         self._quotas: dict[tuple[str, str], tuple[datetime, Mapping[str, Quota]]] = {}
         self._known: dict[tuple[str, str, str], Shape] = {}
 
-    def places(self, views: Sequence[JobView], accrual: Accrual, known: Scores) -> dict[str, list[Place]]:
+    def places(self, views: Sequence[JobView], accrual: Accrual, known: Scores) -> dict[str, list[LaunchPlace]]:
         """By job, the best first. Asks Google: not within a transaction."""
         self._read_quotas(
             {(view.job.spec.project, region_of(zone)) for view in views for zone in view.job.recipe.zones}
         )
         rates: dict[object, Mapping[tuple[str, ProvisioningModel], Money | None]] = {}
-        found: dict[str, list[Place]] = {}
+        found: dict[str, list[LaunchPlace]] = {}
         for view in views:
             job, recipe = view.job, view.job.recipe
             kind = (job.spec.project, recipe.machine_type, recipe.gpu_type, recipe.gpu_count)

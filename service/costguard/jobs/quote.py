@@ -16,8 +16,8 @@ from costguard.jobs import offers as policy
 from costguard.jobs import places as surroundings
 from costguard.jobs import submission as recipe
 from costguard.jobs import submission as roles
-from costguard.jobs.offers import Offer, Outlook, Rate, Rates, outlook
-from costguard.jobs.placement import Place
+from costguard.jobs.offers import Feasibility, HourlyRate, HourlyRates, PlaceOffer, feasibility
+from costguard.jobs.placement import LaunchPlace
 from costguard.jobs.places import Shapes, rates
 from costguard.jobs.submission import Overrides, Refusal, Submission, models_of, shape_of, shown
 from costguard.ledger.accrual import Accrual, accrual_at
@@ -32,17 +32,17 @@ from costguard.model.preset import Preset
 
 
 @dataclass(frozen=True, slots=True)
-class QuotedPlace:
+class PlaceQuote:
     """`note` is what was seen there lately; "" where nothing was."""
 
     zone: str
-    spot: Rate
-    on_demand: Rate
+    spot: HourlyRate
+    on_demand: HourlyRate
     note: str
 
 
 @dataclass(frozen=True, slots=True)
-class Quote:
+class JobQuote:
     """`places` are in the order in which they would be tried; `first` is where it would start now.
 
     `shape` is None where nobody knows what the machine type is made of, `recipe` where the preset has none.
@@ -53,36 +53,36 @@ class Quote:
     hours: timedelta
     recipe: Recipe | None
     shape: Shape | None
-    places: Sequence[QuotedPlace]
-    first: Offer | None
-    cheapest: Offer | None
+    places: Sequence[PlaceQuote]
+    first: PlaceOffer | None
+    cheapest: PlaceOffer | None
     saving_percent: int | None
     budgets: Sequence[budget_holds.BudgetLeft]
     warnings: Sequence[str]
-    outlook: Outlook
+    feasibility: Feasibility
     refusals: Sequence[Refusal]
 
 
-def quote(database: Database, rules: Rules, case: Case, hours: timedelta, now: datetime) -> Quote:
+def quote(database: Database, rules: Rules, case: Assessment, hours: timedelta, now: datetime) -> JobQuote:
     """Reads prices, what happened lately, and budgets; quotas are Google's to know, and are looked at for a launch."""
     made = case.recipe
     with database.read() as connection:
         accrual = accrual_at(connection, now)
-        lately = surroundings.lately(connection, now)
+        lately = surroundings.recent_scores(connection, now)
         tried = _tried(made, case, lately, now) if made is not None else []
-        first = None if not tried else Offer.at(tried[0].zone, tried[0].provisioning_model, tried[0].rate, hours)
+        first = None if not tried else PlaceOffer.at(tried[0].zone, tried[0].provisioning_model, tried[0].rate, hours)
         cost = first.cost if first is not None else None
         budgets = budget_holds.budgets_left(connection, accrual, rules, case.spec, cost)
     zones = list(dict.fromkeys(place.zone for place in tried))
     shape = case.machine
-    return Quote(
+    return JobQuote(
         as_of=now,
         spec=case.spec,
         hours=hours,
         recipe=made,
         shape=shape_of(made, shape) if made is not None and shape is not None else None,
         places=[
-            QuotedPlace(
+            PlaceQuote(
                 zone,
                 case.rates[zone, ProvisioningModel.SPOT],
                 case.rates[zone, ProvisioningModel.STANDARD],
@@ -95,33 +95,33 @@ def quote(database: Database, rules: Rules, case: Case, hours: timedelta, now: d
         saving_percent=policy.saving_percent(case.rates, first.zone) if first is not None else None,
         budgets=budgets,
         warnings=case.warnings,
-        outlook=case.outlook,
+        feasibility=case.feasibility,
         refusals=_refusals(case),
     )
 
 
-def _tried(made: Recipe, case: Case, lately: surroundings.Scores, now: datetime) -> list[Place]:
+def _tried(made: Recipe, case: Assessment, lately: surroundings.Scores, now: datetime) -> list[LaunchPlace]:
     rates = {where: rate.total for where, rate in case.rates.items()}
     return placement.places(made, rates, lately, {}, "", now, made.falls_back_to_on_demand)
 
 
-def _note(zone: str, tried: Sequence[Place]) -> str:
+def _note(zone: str, tried: Sequence[LaunchPlace]) -> str:
     """What counts against it, beside its price."""
     return "; ".join(dict.fromkeys(reason for place in tried if place.zone == zone for reason in place.reasons[1:]))
 
 
-def _refusals(case: Case) -> list[Refusal]:
+def _refusals(case: Assessment) -> list[Refusal]:
     """A price may be asked for before anybody knows what is to be run, and by whom."""
     unsaid = set()
     if not case.spec.owner:
         unsaid.add("owner")
     if not case.spec.command and not case.spec.image:
         unsaid.add("command")
-    return [each for each in case.refusals if each.where not in unsaid]
+    return [refusal for refusal in case.refusals if refusal.where not in unsaid]
 
 
 @dataclass(frozen=True, slots=True)
-class Launching:
+class LaunchTargets:
     """Where VMs may be launched, and what Google says a machine type is made of."""
 
     projects: tuple[str, ...]
@@ -129,7 +129,7 @@ class Launching:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class Assessment:
     """A submission, looked at from all sides. `recipe` is None where its preset has none that could be launched.
 
     `resume` is the complete checkpoint that lies at its location already. `warnings` speak against it, and refuse
@@ -139,10 +139,10 @@ class Case:
     spec: JobSpec
     recipe: Recipe | None = None
     machine: Shape | None = None
-    rates: Rates = field(default_factory=dict)
+    rates: HourlyRates = field(default_factory=dict)
     resume: Checkpoint | None = None
     warnings: tuple[str, ...] = ()
-    outlook: Outlook = field(default_factory=Outlook)
+    feasibility: Feasibility = field(default_factory=Feasibility)
     refusals: tuple[Refusal, ...] = ()
 
 
@@ -150,7 +150,7 @@ class Assessor:
     """Reads the database, the location of the checkpoints, and what a machine type is. Changes nothing."""
 
     def __init__(
-        self, database: Database, clock: Clock, rules: Rules, launching: Launching, checkpoints: Checkpoints
+        self, database: Database, clock: Clock, rules: Rules, launching: LaunchTargets, checkpoints: Checkpoints
     ) -> None:
         self._database = database
         self._clock = clock
@@ -158,13 +158,13 @@ class Assessor:
         self._launching = launching
         self._checkpoints = checkpoints
 
-    def assess(self, asked: Submission, authority: Authority | None = None) -> Case:
+    def assess(self, asked: Submission, authority: Authority | None = None) -> Assessment:
         """Everything that is wrong with it, at once. `authority` is what it is asked with."""
         spec, refusals = self._named(asked.spec)
         refusals += checks.problems(spec, self._rules.jobs.guard_url, self._clock.now())
         preset = self._rules.presets.get(spec.preset)
         if preset is None or preset.launch is None:
-            return Case(spec, refusals=(self._no_recipe(spec.preset, preset), *refusals))
+            return Assessment(spec, refusals=(self._no_recipe(spec.preset, preset), *refusals))
         base = preset.launch
         if spec.kind is JobKind.DEV and preset.dev_image:
             base = replace(base, image=preset.dev_image)
@@ -192,10 +192,12 @@ class Assessor:
             refusals += self._of_money(connection, accrual, spec, made, found, asked.overrides.zones or ())
         look, unreadable = self._look(spec)
         resume = look.resume if look is not None else None
-        ahead = outlook(spec, found, recipe.models_of(made), resume is not None, self._clock.now())
-        refusals += [each for each in ahead.refusals if each.where not in {known.where for known in refusals}]
+        ahead = feasibility(spec, found, recipe.models_of(made), resume is not None, self._clock.now())
+        refusals += [
+            refusal for refusal in ahead.refusals if refusal.where not in {refusal.where for refusal in refusals}
+        ]
         warnings = (*_warnings(spec, look), *ahead.warnings)
-        return Case(spec, made, machine, found, resume, warnings, ahead, (*refusals, *unreadable))
+        return Assessment(spec, made, machine, found, resume, warnings, ahead, (*refusals, *unreadable))
 
     def _named(self, spec: JobSpec) -> tuple[JobSpec, list[Refusal]]:
         """As it is kept: addresses are compared in lower case, and times in UTC."""
@@ -207,7 +209,9 @@ class Assessor:
             return spec, [Refusal("project", str(wrong))]
 
     def _no_recipe(self, name: str, preset: Preset | None) -> Refusal:
-        known = ", ".join(each.name for each in self._rules.presets.values() if each.launch is not None) or "none yet"
+        known = (
+            ", ".join(preset.name for preset in self._rules.presets.values() if preset.launch is not None) or "none yet"
+        )
         if preset is None:
             return Refusal("preset", f"There is no preset {shown(name)}: choose one that can be launched ({known}).")
         message = f"The preset {name} does not say how it is launched: choose one that does ({known})"
@@ -236,7 +240,7 @@ class Assessor:
         accrual: Accrual,
         spec: JobSpec,
         made: Recipe,
-        found: Rates,
+        found: HourlyRates,
         chosen: Sequence[str],
     ) -> Iterator[Refusal]:
         models = recipe.models_of(made)

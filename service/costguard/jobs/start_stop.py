@@ -13,7 +13,7 @@ from costguard.events import facts
 from costguard.jobs import attempts, interruptions, job_events, kept_disks
 from costguard.jobs.ending import words_of
 from costguard.jobs.view import RestartVm
-from costguard.jobs.vm_step import AttemptStep, again_after, end, is_of, put_off_changes, request_uuid
+from costguard.jobs.vm_step import AttemptStep, end, is_of, request_uuid, retry_at, retry_changes
 from costguard.model.attempt import Attempt, AttemptState, Outcome
 from costguard.model.backoff import Backoff
 from costguard.model.instance import Status
@@ -54,7 +54,7 @@ class StopStep(AttemptStep):
             attempts.change(connection, attempt.id, _STATES, try_after=now)
             return True
         if error is not None:
-            changes = put_off_changes(attempt, error, now)
+            changes = retry_changes(attempt, error, now)
             changes["error"] = ""  # it is no start that failed
             attempts.change(connection, attempt.id, _STATES, **changes)
             return False
@@ -160,7 +160,7 @@ class StartStep(AttemptStep):
             return back_to_rest(connection, self.attempt, str(error), now + _STOPPED_S)
         if error is not None:
             restarting = [AttemptState.RESTARTING]
-            attempts.change(connection, self.attempt.id, restarting, **put_off_changes(self.attempt, error, now))
+            attempts.change(connection, self.attempt.id, restarting, **retry_changes(self.attempt, error, now))
             return False
         if not self.operation:
             return up_again(connection, self.job, self.attempt, now)
@@ -172,7 +172,7 @@ class StartStep(AttemptStep):
             operation=self.operation,
             asked_at=now,
             tries=0,
-            try_after=again_after(0, now),
+            try_after=retry_at(0, now),
             error="",
         )
         return False
@@ -195,14 +195,14 @@ class WatchStartStep(AttemptStep):
     def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:
         attempt, answer = self.attempt, self.answer
         if error is None and answer is not None and answer.error_code:
-            return back_to_rest(connection, attempt, words_of(answer), again_after(attempt.restarts, now))
+            return back_to_rest(connection, attempt, words_of(answer), retry_at(attempt.restarts, now))
         is_up = self.seen is not None and self.seen.status in _UP
         if error is None and ((answer is not None and answer.is_done) or is_up):
             return up_again(connection, self.job, attempt, now)
         if error is None and answer is None and now - (attempt.asked_at or now) > _FORGOTTEN:
             return back_to_rest(connection, attempt, "Google knows nothing of the start any more", now)
-        later: attempts.Changes = {"tries": attempt.tries + 1, "try_after": again_after(attempt.tries, now)}
-        changes = put_off_changes(attempt, error, now) if error is not None else later
+        later: attempts.Changes = {"tries": attempt.tries + 1, "try_after": retry_at(attempt.tries, now)}
+        changes = retry_changes(attempt, error, now) if error is not None else later
         attempts.change(connection, attempt.id, [AttemptState.RESTARTING], **changes)
         return False
 

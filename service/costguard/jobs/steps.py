@@ -27,7 +27,7 @@ from costguard.jobs.view import (
     StopVm,
     TellCommandToStop,
 )
-from costguard.jobs.vm_step import OPEN, Means, end
+from costguard.jobs.vm_step import OPEN, LaunchContext, end
 from costguard.model.attempt import Attempt, AttemptState, Outcome
 from costguard.model.job import Job, JobState
 from costguard.model.money import Priced
@@ -47,7 +47,7 @@ class StartedNote:
         return self.job.id
 
     def write(self, connection: Connection, now: datetime) -> bool:
-        run = self.attempt.heard.run
+        run = self.attempt.agent.run
         told = [job_events.started(self.job, self.attempt, run, self.started_at)]
         if self.interrupted_at is not None:
             after = self.started_at - self.interrupted_at
@@ -89,14 +89,14 @@ class ProgressNotes:
 
     def _of_run(self, view: JobView) -> list[Note]:
         last = view.last.attempt if view.last is not None else None
-        if last is None or last.state is not AttemptState.RUNNING or last.heard.started_at is None:
+        if last is None or last.state is not AttemptState.RUNNING or last.agent.started_at is None:
             return []
-        run = (last.id, last.heard.run)
+        run = (last.id, last.agent.run)
         if self._started.get(view.job.id) == run:
             return []
         self._started[view.job.id] = run
         before = [one for one in view.interruptions if (one.attempt_id, one.run) < run]
-        return [StartedNote(view.job, last, last.heard.started_at, before[-1].happened_at if before else None)]
+        return [StartedNote(view.job, last, last.agent.started_at, before[-1].happened_at if before else None)]
 
     def _of_deadline(self, job: Job, now: datetime) -> list[Note]:
         deadline = job.spec.deadline
@@ -211,7 +211,7 @@ _NO_ROOM = frozenset({Outcome.STOCKOUT, Outcome.QUOTA})
 
 
 def of_decision(
-    view: JobView, decision: JobDecision, points: Mapping[str, ResumePoint], means: Means, now: datetime
+    view: JobView, decision: JobDecision, points: Mapping[str, ResumePoint], means: LaunchContext, now: datetime
 ) -> tuple[list[Note], list[Step]]:
     """How the job stands comes first, so that a failure to do what was decided never hides it."""
     job = view.job
@@ -245,10 +245,10 @@ def of_decision(
 def _speaks_early(attempt: Attempt, now: datetime) -> bool:
     """Its agent was heard while Google is still thought to make its VM: that is looked at now rather than later."""
     is_later = attempt.try_after is not None and attempt.try_after - now > _SOON
-    return attempt.state is AttemptState.ASKED and attempt.heard.at is not None and is_later
+    return attempt.state is AttemptState.ASKED and attempt.agent.at is not None and is_later
 
 
-def _again(means: Means, job: Job, attempt: Attempt, only_looks: bool) -> Step:
+def _again(means: LaunchContext, job: Job, attempt: Attempt, only_looks: bool) -> Step:
     if attempt.state is AttemptState.INTENDED:
         return RepeatInsertStep(means, job, attempt, only_looks)
     if attempt.state is AttemptState.RESTARTING:

@@ -16,7 +16,7 @@ from costguard.errors import DiskNotKept, JobIsOver, JobKeyTaken, JobNotTheirs, 
 from costguard.events import facts
 from costguard.jobs import attempts, job_events, job_rows, kept_disks, submission
 from costguard.jobs.disk import saves_on_disk
-from costguard.jobs.quote import Assessor, Case, Launching, Quote, quote
+from costguard.jobs.quote import Assessment, Assessor, JobQuote, LaunchTargets, quote
 from costguard.jobs.submission import Overrides, Refusal, Submission
 from costguard.model.access import Authority
 from costguard.model.fact import Fact
@@ -24,12 +24,12 @@ from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind, JobState
 from costguard.model.ports import Checkpoints, Clock
 
-__all__ = ["JobOffice", "Launching", "Overrides", "Quote", "Submission"]
+__all__ = ["JobQuote", "JobService", "LaunchTargets", "Overrides", "Submission"]
 
 _QUEUED = "Taken in just now; a place for its VM is looked for within seconds."
 
 
-class JobOffice:
+class JobService:
     """Where jobs are asked for. `new_id` makes ids such as j7k2m9q4; `wake` asks the daemon for a turn."""
 
     def __init__(
@@ -37,7 +37,7 @@ class JobOffice:
         database: Database,
         clock: Clock,
         rules: Rules,
-        launching: Launching,
+        launching: LaunchTargets,
         checkpoints: Checkpoints,
         new_id: Callable[[], str],
         wake: Callable[[], None],
@@ -86,7 +86,7 @@ class JobOffice:
         self._wake()
         return made, True
 
-    def quote(self, asked: Submission, hours: timedelta, authority: Authority | None = None) -> Quote:
+    def quote(self, asked: Submission, hours: timedelta, authority: Authority | None = None) -> JobQuote:
         """What it would cost, where it would start, and why it would be refused. Nothing is stored."""
         case = self._assessor.assess(asked, authority)
         return quote(self._database, self._rules, case, hours, self._clock.now())
@@ -167,17 +167,17 @@ def _digest(asked: Submission) -> str:
 
 
 def _refused(refusals: tuple[Refusal, ...]) -> JobRefused:
-    return JobRefused([each.message for each in refusals], [each.where for each in refusals])
+    return JobRefused([refusal.message for refusal in refusals], [refusal.where for refusal in refusals])
 
 
-def _submitted(job: Job, case: Case) -> Fact:
+def _submitted(job: Job, case: Assessment) -> Fact:
     spec, made = job.spec, job.recipe
     what = "A development VM" if spec.kind is JobKind.DEV else "A job"
     model = "Spot" if made.provisioning_model is ProvisioningModel.SPOT else "on-demand"
     limit = f", for at most {spec.ceiling}" if spec.ceiling is not None else ""
     resume = f"; it resumes from {case.resume.resume_from}, which is there already" if case.resume is not None else ""
     kind = f"{spec.preset} ({model} {made.machine_type})"
-    warnings = "".join(f" {each}" for each in case.warnings)
+    warnings = "".join(f" {warning}" for warning in case.warnings)
     text = f"{what}, {job.title}, was asked for by {spec.owner}: {kind}{limit}{resume}.{warnings}"
     return job_events.of_job("JobSubmitted", job, job.created_at, text, "submitted", actor=spec.owner, via=job.via)
 

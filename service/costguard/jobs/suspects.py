@@ -26,17 +26,17 @@ def resumed_run(attempt: Attempt) -> rule.ResumedRun:
         resume_from=attempt.resume_from,
         resume_step=attempt.resume_step,
         resumed_at=attempt.intended_at,
-        step=attempt.heard.step,
+        step=attempt.agent.step,
         ran=_ran(attempt),
         is_crash=_is_crash(attempt),
     )
 
 
 def _is_crash(attempt: Attempt) -> bool:
-    return attempt.outcome is Outcome.CRASHED and attempt.heard.exit is not None
+    return attempt.outcome is Outcome.CRASHED and attempt.agent.exit is not None
 
 
 def _ran(attempt: Attempt) -> timedelta:
     """Until the end that its agent reported; nothing where the command did not start."""
-    heard = attempt.heard
-    return heard.exit.at - heard.started_at if heard.exit is not None and heard.started_at is not None else timedelta()
+    agent = attempt.agent
+    return agent.exit.at - agent.started_at if agent.exit is not None and agent.started_at is not None else timedelta()

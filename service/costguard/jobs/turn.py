@@ -18,19 +18,19 @@ from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.errors import CheckpointError
 from costguard.jobs import agenda, gather, job_vms, resume, steps, unknown_vms
-from costguard.jobs.agenda import Agenda, News, PutOff
+from costguard.jobs.agenda import Agenda, LaunchBackoff, News
 from costguard.jobs.decide import decide
 from costguard.jobs.delete import DeleteOrphanStep, DeleteStep
 from costguard.jobs.ending import all_silent
 from costguard.jobs.insert import InsertStep
-from costguard.jobs.placement import Place
-from costguard.jobs.places import Shapes, Surroundings, lately, may_launch
+from costguard.jobs.placement import LaunchPlace
+from costguard.jobs.places import PlaceFinder, Shapes, may_launch, recent_scores
 from costguard.jobs.resume import ResumePoint
 from costguard.jobs.steps import ProgressNotes
 from costguard.jobs.suspects import suspects
-from costguard.jobs.view import Circumstances, JobDecision, JobView, LaunchAttempt
+from costguard.jobs.view import DecisionContext, JobDecision, JobView, LaunchAttempt
 from costguard.jobs.vm_request import VmMaker
-from costguard.jobs.vm_step import Means
+from costguard.jobs.vm_step import LaunchContext
 from costguard.ledger import generation, projects
 from costguard.ledger.accrual import accrual_at
 from costguard.model.job import Terms
@@ -79,18 +79,18 @@ class JobsTurn:
         self._database = database
         self._clock = clock
         self._paced = PacedLauncher(launcher, clock)
-        self._means = Means(self._paced, maker)
+        self._means = LaunchContext(self._paced, maker)
         self._checkpoints = checkpoints
         self._terms = terms
         self._holds = holds
         self._begin_generation = begin_generation
         self._workers = workers
-        self._surroundings = Surroundings(self._paced, shapes, clock)
+        self._surroundings = PlaceFinder(self._paced, shapes, clock)
         self._executor = Executor(
             database, clock, self._paced.paused_until, workers, budget_s=_BUDGET_S, monotonic=monotonic
         )
         self._agenda = Agenda()
-        self._put_off = PutOff()
+        self._put_off = LaunchBackoff()
         self._progress = ProgressNotes()
         self._listening_since = clock.now()
         self._looked_for_orphans_at: datetime | None = None
@@ -135,14 +135,14 @@ class JobsTurn:
             life = generation.read(connection)
             unread = self._unread(connection)
             asking = [view for view in views if may_launch(view)]
-            known = lately(connection, now) if asking else {}
+            known = recent_scores(connection, now) if asking else {}
         report.troubles += odd
         views = [self._held_up(_unseen(view, unread), now) for view in views]
         places = self._surroundings.places(asking, accrual, known)
-        silent = all_silent(news.heard.values(), self._terms, now, self._listening_since)
-        about = Circumstances(self._terms, now, self._listening_since, silent, life)
-        decided = [(view, decision) for view in views if (decision := self._decide(view, places, about, report))]
-        decided, points = self._prepared(decided, places, about, report)
+        silent = all_silent(news.reported_at.values(), self._terms, now, self._listening_since)
+        context = DecisionContext(self._terms, now, self._listening_since, silent, life)
+        decided = [(view, decision) for view in views if (decision := self._decide(view, places, context, report))]
+        decided, points = self._prepared(decided, places, context, report)
         notes: list[Note] = []
         todo: list[Step] = list(more)
         for view, decision in decided:
@@ -162,11 +162,11 @@ class JobsTurn:
         return done.changed & news.marks.keys()
 
     def _decide(
-        self, view: JobView, places: dict[str, list[Place]], about: Circumstances, report: TurnReport
+        self, view: JobView, places: dict[str, list[LaunchPlace]], context: DecisionContext, report: TurnReport
     ) -> JobDecision | None:
         try:
             found = places.get(view.job.id, [])
-            return decide(view, found, about)
+            return decide(view, found, context)
         except Exception as error:  # one job's oddity must not keep the others from being decided on
             log.exception("job_not_decided", job=view.job.id)
             report.troubles.append(f"Job {view.job.id} could not be decided on ({type(error).__name__}: {error}).")
@@ -175,8 +175,8 @@ class JobsTurn:
     def _prepared(
         self,
         decided: Sequence[tuple[JobView, JobDecision]],
-        places: dict[str, list[Place]],
-        about: Circumstances,
+        places: dict[str, list[LaunchPlace]],
+        context: DecisionContext,
         report: TurnReport,
     ) -> tuple[list[tuple[JobView, JobDecision]], dict[str, ResumePoint]]:
         """Where each launch resumes from. Those that nobody can tell of are decided on again, as held up."""
@@ -189,7 +189,7 @@ class JobsTurn:
         for view, decision in decided:
             job_id = view.job.id
             if job_id in found and found[job_id] is None:
-                again = self._decide(self._held_up(view, about.now), places, about, report)
+                again = self._decide(self._held_up(view, context.now), places, context, report)
                 ready += [(view, again)] if again is not None else []
                 continue
             ready.append((view, decision))

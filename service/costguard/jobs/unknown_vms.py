@@ -16,8 +16,8 @@ from sqlalchemy import Connection
 from costguard.events import facts
 from costguard.jobs import attempts
 from costguard.jobs import job_rows as jobs
-from costguard.jobs.adoption import Candidate, in_the_way, number_of, why_not_adopted
-from costguard.jobs.job_vms import Labelled, PresentVm
+from costguard.jobs.adoption import AdoptionCandidate, in_the_way, number_of, why_not_adopted
+from costguard.jobs.job_vms import LabelledVm, PresentVm
 from costguard.jobs.vm_request import JOB_LABEL
 from costguard.jobs.vm_step import request_uuid
 from costguard.ledger import generation, operations, unknown_vms
@@ -34,7 +34,7 @@ FOUND, ADOPTED = "UnknownVmFound", "UnknownVmAdopted"  # kinds of facts
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class UnknownVmFindings:
     """What is to be written: `why` a generation begins, "" where none does."""
 
     why: str = ""
@@ -55,12 +55,12 @@ class _Scene:
     before: Mapping[InstanceKey, UnknownVm] = field(default_factory=dict)
 
 
-def find(connection: Connection, ours: Sequence[Labelled], is_first_look: bool, now: datetime) -> Findings:
+def find(connection: Connection, ours: Sequence[LabelledVm], is_first_look: bool, now: datetime) -> UnknownVmFindings:
     """`ours` bear our labels. At the first look of a process what came and went unseen is looked at as well."""
     strange = [one.vm for one in ours if not one.is_stood_for and one.given_up is None]
     before = {vm.key: vm for vm in unknown_vms.there(connection)}
     if not strange and not before and not is_first_look:
-        return Findings()
+        return UnknownVmFindings()
     named = {vm.labels.get(JOB_LABEL, "") for vm in strange} - {""}
     scene = _Scene(jobs.of_ids(connection, named), attempts.of_jobs(connection, named), before)
     candidates = {vm.key: _candidate(vm, scene) for vm in strange}
@@ -69,7 +69,7 @@ def find(connection: Connection, ours: Sequence[Labelled], is_first_look: bool, 
     for vm in strange:
         one = candidates[vm.key]
         job, known = scene.jobs.get(one.job_id), scene.attempts.get(one.job_id, ())
-        mine = [each for each in candidates.values() if each.job_id == one.job_id]
+        mine = [candidate for candidate in candidates.values() if candidate.job_id == one.job_id]
         reason = why_not_adopted(one, mine, job, known)
         if job is not None and not reason and not any(of is job for _, of, _ in adopted):
             adopted.append((vm, job, number_of(one, known)))
@@ -86,7 +86,7 @@ def find(connection: Connection, ours: Sequence[Labelled], is_first_look: bool, 
         if found != known_before:
             reported.append(found)
     gone = [key for key in before if key not in candidates]
-    return Findings(
+    return UnknownVmFindings(
         _why_raised(connection, strange, is_first_look),
         max((generation_of(vm.labels) for vm in strange), default=FIRST),
         reported,
@@ -102,7 +102,7 @@ class BeginGeneration(Protocol):
     def __call__(self, connection: Connection, cause: Cause, now: datetime, *, why: str, seen: int) -> Generation: ...
 
 
-def write(connection: Connection, found: Findings, begin: BeginGeneration, now: datetime) -> None:
+def write(connection: Connection, found: UnknownVmFindings, begin: BeginGeneration, now: datetime) -> None:
     if found.why:
         life = begin(connection, Cause.RECOGNISED, now, why=found.why, seen=found.seen)
         log.warning("generation_began", generation=life.number, cause=Cause.RECOGNISED.value, why=found.why)
@@ -145,10 +145,10 @@ def _why_raised(connection: Connection, strange: Sequence[PresentVm], is_first_l
     return f"{names} and {len(later) - 3} more" if len(later) > 3 else names
 
 
-def _candidate(vm: PresentVm, scene: _Scene) -> Candidate:
+def _candidate(vm: PresentVm, scene: _Scene) -> AdoptionCandidate:
     known = scene.before.get(vm.key)
     is_wanted = known is not None and known.verdict is Verdict.ADOPT
-    return Candidate(vm.key, vm.name, vm.zone, vm.status, vm.labels.get(JOB_LABEL, ""), is_wanted)
+    return AdoptionCandidate(vm.key, vm.name, vm.zone, vm.status, vm.labels.get(JOB_LABEL, ""), is_wanted)
 
 
 def _unknown(vm: PresentVm, job_id: str, reason: str, now: datetime) -> UnknownVm:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from costguard.model.attempt import Attempt, AttemptState, Heard, Interruption, Notice, Outcome
+from costguard.model.attempt import AgentState, Attempt, AttemptState, Interruption, Notice, Outcome
 from costguard.model.generation import Generation
 from costguard.model.instance import ProvisioningModel, Status
 from costguard.model.job import Job, JobState, SeenCheckpoint, Terms
@@ -19,13 +19,13 @@ _AT_REST = frozenset({Status.STOPPED, Status.SUSPENDED})
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class AttemptRun:
     """`number` is the key of its interruption. A VM that is started again has had runs before this one."""
 
     attempt: Attempt
     number: int
-    heard: Heard  # empty before the first word of this run
-    vm: VmStanding | None  # None: not seen in this run
+    agent: AgentState  # empty before the first word of this run
+    vm: VmState | None  # None: not seen in this run
 
     before: datetime | None  # when the run before it ended; None for the first
 
@@ -38,36 +38,36 @@ class Run:
         return max(known, default=self.attempt.intended_at if self.before is None else None)
 
 
-def present_run(seen: AttemptView, interruptions: Sequence[Interruption]) -> Run:
+def present_run(seen: AttemptView, interruptions: Sequence[Interruption]) -> AttemptRun:
     """What was heard and seen of a run that was interrupted stays written down until there is news of the next."""
-    attempt, heard, vm = seen.attempt, seen.attempt.heard, seen.vm
+    attempt, agent, vm = seen.attempt, seen.attempt.agent, seen.vm
     before = of_attempt(attempt, interruptions)
     if before and attempt.outcome is before[-1].outcome:
         before = before[:-1]  # that is how this run ended
     if not before:
-        return Run(attempt, heard.run, heard, vm, None)
+        return AttemptRun(attempt, agent.run, agent, vm, None)
     last = before[-1].happened_at
-    if heard.run in {each.run for each in before}:
-        heard = Heard()
+    if agent.run in {each.run for each in before}:
+        agent = AgentState()
     if vm is not None and vm.gone_at is None and (vm.started_at is None or vm.started_at <= last):
         vm = None
-    return Run(attempt, heard.run or -attempt.restarts, heard, vm, last)
+    return AttemptRun(attempt, agent.run or -attempt.restarts, agent, vm, last)
 
 
 def of_attempt(attempt: Attempt, interruptions: Sequence[Interruption]) -> list[Interruption]:
     """Its own, the oldest first."""
-    mine = (each for each in interruptions if each.attempt_id == attempt.id)
+    mine = (interruption for interruption in interruptions if interruption.attempt_id == attempt.id)
     return sorted(mine, key=lambda each: each.happened_at)
 
 
-def has_ended(vm: VmStanding | None) -> bool:
+def has_ended(vm: VmState | None) -> bool:
     """Whether it was seen to run no more; False where nobody could look."""
     if vm is None or not vm.is_known:
         return False
     return vm.gone_at is not None or vm.ended_at is not None or vm.status in _AT_REST
 
 
-def may_write(seen: AttemptView, interruptions: Sequence[Interruption], about: Circumstances) -> datetime | bool:
+def may_write(seen: AttemptView, interruptions: Sequence[Interruption], context: DecisionContext) -> datetime | bool:
     """Whether something on the VM of an attempt that ended can still write; a moment: until then, at the latest.
 
     A preempted VM is powered off 30 s after its notice. Of any other, nothing but its agent's last word, or the sight
@@ -77,15 +77,15 @@ def may_write(seen: AttemptView, interruptions: Sequence[Interruption], about: C
     if attempt.state is AttemptState.OVER or attempt.outcome in NEVER_A_VM:
         return False
     run = present_run(seen, interruptions)
-    if run.heard.exit is not None:
+    if run.agent.exit is not None:
         return False
     if run.vm is not None and run.vm.is_known and (run.vm.gone_at is not None or run.vm.status in _AT_REST):
         return False
     if attempt.outcome is Outcome.PREEMPTED:
         known = [each.happened_at for each in of_attempt(attempt, interruptions)[-1:]]
-        known += [run.heard.at] if run.heard.at is not None else []
-        until = max(known, default=attempt.ended_at or about.now) + about.terms.dying
-        return until if until > about.now else False
+        known += [run.agent.at] if run.agent.at is not None else []
+        until = max(known, default=attempt.ended_at or context.now) + context.terms.dying
+        return until if until > context.now else False
     return True
 
 
@@ -93,7 +93,7 @@ HOLD_AGAIN = timedelta(minutes=5)  # until budgets are looked at again: a new pe
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Proposal:
     state: JobState
     reason: str
     actions: tuple[JobAction, ...] = ()
@@ -102,7 +102,7 @@ class Step:
 
 def without_vm(view: JobView) -> JobState:
     """Queued until it has had a VM, recovering after that."""
-    had_one = any(each.attempt.made_at is not None for each in view.attempts)
+    had_one = any(attempt.attempt.made_at is not None for attempt in view.attempts)
     return JobState.RECOVERING if had_one else JobState.QUEUED
 
 
@@ -121,7 +121,7 @@ def earliest(*moments: datetime | None) -> datetime | None:
 
 
 @dataclass(frozen=True, slots=True)
-class VmStanding:
+class VmState:
     """An attempt's VM as the ledger shows it. `is_known` is false where its zone could not be read."""
 
     status: Status
@@ -136,7 +136,7 @@ class VmStanding:
 @dataclass(frozen=True, slots=True)
 class AttemptView:
     attempt: Attempt
-    vm: VmStanding | None = None  # None: the ledger has not seen it
+    vm: VmState | None = None  # None: the ledger has not seen it
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ class JobView:
 
 
 @dataclass(frozen=True, slots=True)
-class Circumstances:
+class DecisionContext:
     """What holds for all jobs at one moment.
 
     `listening_since` is when this guard began to hear agents: silence before that was its own. `all_silent`: of
@@ -302,7 +302,7 @@ class JobDecision:
 __all__ = [
     "AskAgain",
     "AttemptView",
-    "Circumstances",
+    "DecisionContext",
     "DeleteOrphan",
     "DeleteVm",
     "EndAttempt",
@@ -315,5 +315,5 @@ __all__ = [
     "RestartVm",
     "StopVm",
     "TellCommandToStop",
-    "VmStanding",
+    "VmState",
 ]

@@ -36,7 +36,7 @@ _BACKOFF = Backoff(timedelta(seconds=4), timedelta(minutes=1))
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class LaunchContext:
     """What every step needs."""
 
     launcher: PacedLauncher
@@ -47,7 +47,7 @@ class Means:
 class AttemptStep(StepDefaults):
     """A step whose intent was committed before it was decided on: with the attempt's state."""
 
-    means: Means
+    means: LaunchContext
     job: Job
     attempt: Attempt
 
@@ -72,17 +72,17 @@ def request_uuid(project: str, name: str, what: str = "insert") -> str:
     return str(uuid.uuid5(_NAMESPACE, f"{project}/{name}/{what}"))
 
 
-def again_after(tries: int, now: datetime) -> datetime:
+def retry_at(tries: int, now: datetime) -> datetime:
     """When what was tried so often, or is under way, is asked about again: later each time."""
     return now + _BACKOFF.after(tries + 1)
 
 
-def put_off_changes(attempt: Attempt, error: CloudError, now: datetime) -> attempts.Changes:
+def retry_changes(attempt: Attempt, error: CloudError, now: datetime) -> attempts.Changes:
     """What is written of an attempt whose call came to nothing that is known. To be told to wait is no try."""
     if isinstance(error, Paused):
         return {"try_after": error.until, "error": str(error)}
     tries = attempt.tries + 1
-    return {"tries": tries, "try_after": again_after(tries, now), "error": str(error)}
+    return {"tries": tries, "try_after": retry_at(tries, now), "error": str(error)}
 
 
 def is_of(sighting: Sighting, attempt: Attempt, maker: VmMaker) -> bool:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from costguard.access import signing
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
-from costguard.jobs.agent_events import KEY_NAME, Hearing, Tokens
-from costguard.jobs.quote import Launching
-from costguard.jobs.submit import JobOffice
+from costguard.jobs.agent_events import KEY_NAME, AgentEvents, AgentTokens
+from costguard.jobs.quote import LaunchTargets
+from costguard.jobs.submit import JobService
 from costguard.main.checkpoints import InScaledTime, checkpoints
 from costguard.model.instance import Shape
 from costguard.model.ports import Checkpoints, Clock
@@ -31,8 +31,8 @@ _ID_LENGTH = 7
 class JobDoors:
     """`office` takes jobs in, `hearing` listens to the agents on their VMs."""
 
-    office: JobOffice
-    hearing: Hearing
+    office: JobService
+    hearing: AgentEvents
 
 
 def doors(
@@ -48,10 +48,10 @@ def doors(
     stored: Checkpoints = checkpoints(settings, os.environ)
     if speed != 1:
         stored = InScaledTime(stored, clock, speed)
-    launching = Launching(settings.watch.projects, _Shapes(settings.compute.endpoint, clock))
-    tokens = Tokens(signing.kept(database, KEY_NAME, clock.now()))
-    office = JobOffice(database, clock, rules, launching, stored, _new_id, wake)
-    return JobDoors(office, Hearing(database, clock, tokens, news))
+    launching = LaunchTargets(settings.watch.projects, _Shapes(settings.compute.endpoint, clock))
+    tokens = AgentTokens(signing.kept(database, KEY_NAME, clock.now()))
+    office = JobService(database, clock, rules, launching, stored, _new_id, wake)
+    return JobDoors(office, AgentEvents(database, clock, tokens, news))
 
 
 class _Shapes:

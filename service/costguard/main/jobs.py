@@ -13,7 +13,7 @@ from costguard.agent.bundle import bundle
 from costguard.daemon import restoring
 from costguard.db.transaction import Database
 from costguard.gce.boot import metadata_items
-from costguard.jobs.agent_events import KEY_NAME, Tokens
+from costguard.jobs.agent_events import KEY_NAME, AgentTokens
 from costguard.jobs.budget_holds import BudgetHolds
 from costguard.jobs.checkpoint_watch import CheckpointWatch
 from costguard.jobs.turn import JobsTurn
@@ -39,7 +39,7 @@ def jobs(
 ) -> Jobs:
     now = clock.now()
     with database.write() as connection:
-        tokens = Tokens(signing.key(connection, KEY_NAME, now))
+        tokens = AgentTokens(signing.key(connection, KEY_NAME, now))
         guard_id = signing.key(connection, "guard-id", now).hex()[:12]
         restoring.settle_in(connection, now)
     maker = VmMaker(

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from costguard.access import teams
 from costguard.access.rules import Rules
 from costguard.jobs import attempts, interruptions, job_rows, kept_disks
-from costguard.jobs.disk import Disk, disk_of
+from costguard.jobs.disk import DiskReading, disk_of
 from costguard.jobs.listing import heard_last
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.ledger.narrate import sentence
@@ -66,7 +66,7 @@ class JobSnapshot:
     interruptions: Sequence[Interruption] = ()
     cost: Priced = field(default_factory=Priced)
     output: str = ""
-    disk: Disk | None = None  # of the VM that was heard last
+    disk: DiskReading | None = None  # of the VM that was heard last
 
 
 def shown(job: Job) -> str:
@@ -85,7 +85,7 @@ def read_scene(connection: Connection, accrual: Accrual, job_id: str) -> JobSnap
     last = attempts.read(connection, said.id) if said is not None else None
     if last is None:
         return JobSnapshot(job, tried, interrupted, cost)
-    return JobSnapshot(job, tried, interrupted, cost, last.heard.output, disk_of(last.heard.machine))
+    return JobSnapshot(job, tried, interrupted, cost, last.agent.output, disk_of(last.agent.machine))
 
 
 def outdated(job: Job, fact: Fact) -> str:
@@ -134,7 +134,7 @@ def _figures(scene: JobSnapshot) -> dict[str, str]:
         last = scene.attempts[-1]
         is_spot = last.provisioning_model is ProvisioningModel.SPOT
         figures["VM"] = f"{last.name} in {last.zone}, {'Spot' if is_spot else 'on-demand'}"
-        steps = [attempt.heard.step for attempt in scene.attempts if attempt.heard.step is not None]
+        steps = [attempt.agent.step for attempt in scene.attempts if attempt.agent.step is not None]
         if steps:
             figures["Step"] = f"{steps[-1]:,}"
         figures["Attempts"] = _attempts(scene)
@@ -142,7 +142,7 @@ def _figures(scene: JobSnapshot) -> dict[str, str]:
     shown = priced_text(cost)
     figures["Cost so far"] = shown if ceiling is None else f"{shown} of {ceiling} at most"
     if scene.disk is not None and scene.disk.text:
-        figures["Disk"] = scene.disk.text.removeprefix("disk ")
+        figures["DiskReading"] = scene.disk.text.removeprefix("disk ")
     if back := _last_recovery(scene.interruptions):
         figures["Last recovery"] = back
     lost = sum(

@@ -14,7 +14,7 @@ from costguard.messages.reminder import told
 from costguard.model.reminder import Claim, Keep, Subject, SubjectKind
 from costguard.reminders import message_rows, stop_rows
 from costguard.reminders.message_rows import StoredMessage
-from costguard.reminders.stop_rows import Stop
+from costguard.reminders.stop_rows import StopRecord
 
 _SUBJECTS = 40  # of so many lifetimes
 
@@ -33,7 +33,7 @@ class ReminderEntry:
 
 @dataclass(frozen=True, slots=True)
 class StopEntry:
-    stop: Stop
+    stop: StopRecord
 
     @property
     def at(self) -> datetime:

@@ -27,7 +27,7 @@ from costguard.model.reminder import Claim, Keep, RequestKind, Subject, SubjectK
 from costguard.reminders import gather, stop_rows
 from costguard.reminders.context import DecisionContext
 from costguard.reminders.message_rows import StoredMessage
-from costguard.reminders.stop_rows import Stop
+from costguard.reminders.stop_rows import StopRecord
 from costguard.reminders.watched import Decision, WatchedVm, subject_of
 
 _ASKING = frozenset({StateKind.OPEN, StateKind.FAILED})
@@ -56,7 +56,7 @@ class _ReminderScene:
         return self.accrual.now
 
     @cached_property
-    def stops(self) -> Sequence[Stop]:
+    def stops(self) -> Sequence[StopRecord]:
         return stop_rows.of_subjects(self.connection, [self.subject]).get(self.subject, ())
 
     @cached_property

@@ -80,7 +80,7 @@ class Exit:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class AgentState:
     """What the agent told last of the present run. All of it is None or empty before its first word."""
 
     at: datetime | None = None  # when the guard heard it last
@@ -135,7 +135,7 @@ class Attempt:
     tries: int = 0  # of the present call to Google
     try_after: datetime | None = None
     error: str = ""  # of the last call
-    heard: Heard = field(default_factory=Heard)
+    agent: AgentState = field(default_factory=AgentState)
 
     @property
     def is_open(self) -> bool:

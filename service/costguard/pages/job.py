@@ -177,7 +177,7 @@ def _page(detail: JobDetail, now: datetime) -> JobPage:
     row = detail.row
     job, end = row.job, row.job.settled_at or now
     is_dev = job.spec.kind is JobKind.DEV
-    heard = heard_last(row.attempts)
+    agent = heard_last(row.attempts)
     recipe, deadline = job.recipe, job.spec.deadline
     seen = [(checkpoint.written_at, checkpoint.step) for checkpoint in detail.seen]
     return JobPage(
@@ -207,8 +207,8 @@ def _page(detail: JobDetail, now: datetime) -> JobPage:
         is_late=deadline is not None and deadline < end,
         timeline=timeline.draw(row.attempts, detail.interruptions, seen, job.created_at, end),
         timeline_text=_timeline_text(detail),
-        heard_at=heard.heard.at if heard is not None else None,
-        output=_last_lines(heard.heard.output) if heard is not None else (),
+        heard_at=agent.agent.at if agent is not None else None,
+        output=_last_lines(agent.agent.output) if agent is not None else (),
         kept_disk=row.kept_disk,
     )
 
@@ -225,12 +225,12 @@ def steps_per_hour(row: JobRow) -> str:
 
 def _disk(last: Attempt | None) -> str:
     """Of the VM that runs now."""
-    disk = disk_of(last.heard.machine) if last is not None and last.is_open else None
+    disk = disk_of(last.agent.machine) if last is not None and last.is_open else None
     return disk.text if disk is not None else ""
 
 
 def _attempt_row(attempt: Attempt, interruptions: Sequence[Interruption], now: datetime) -> AttemptRow:
-    started = attempt.heard.started_at
+    started = attempt.agent.started_at
     ran = None if started is None else max(timedelta(), _ran_until(attempt, now) - started)
     own = [each for each in interruptions if each.attempt_id == attempt.id]
     return AttemptRow(attempt, InstanceKey(attempt.project, attempt.gce_id), ran, own)
@@ -238,11 +238,11 @@ def _attempt_row(attempt: Attempt, interruptions: Sequence[Interruption], now: d
 
 def _ran_until(attempt: Attempt, now: datetime) -> datetime:
     """The end that its agent reported, else the last time it was heard: nothing shows that it ran after that."""
-    heard = attempt.heard
-    if heard.exit is not None:
-        return heard.exit.at
+    agent = attempt.agent
+    if agent.exit is not None:
+        return agent.exit.at
     seen = attempt.ended_at or now
-    return seen if heard.at is None else min(seen, heard.at)
+    return seen if agent.at is None else min(seen, agent.at)
 
 
 def _timeline_text(detail: JobDetail) -> str:

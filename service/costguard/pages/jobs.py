@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse
 
 from costguard.access.rules import Rules
 from costguard.jobs import job_rows, kept_disks, listing
-from costguard.jobs.interruptions import Recoveries, recoveries
+from costguard.jobs.interruptions import RecoveryReport, recoveries
 from costguard.jobs.job_rows import JobFilters
 from costguard.jobs.kept_disks import KeptDisk, KeptDisks
 from costguard.jobs.listing import JobCount, JobRow, jobs_page
@@ -197,7 +197,7 @@ def _with_offers(page: JobsPage, rules: Rules, me: Principal) -> JobsPage:
     return replace(page, lines=lines, can_launch=page.can_launch and me.may(Permission.JOBS))
 
 
-def _recovery_summary(recovered: Recoveries) -> RecoverySummary:
+def _recovery_summary(recovered: RecoveryReport) -> RecoverySummary:
     outcomes = ", ".join(
         f"{count} {outcome.value.replace('_', ' ')}" for outcome, count in recovered.by_outcome.items()
     )

@@ -16,7 +16,7 @@ from costguard.access.roles import Actor
 from costguard.errors import JobKeyTaken, JobRefused
 from costguard.jobs import job_rows
 from costguard.jobs.submission import Refusal
-from costguard.jobs.submit import Quote
+from costguard.jobs.submit import JobQuote
 from costguard.ledger import projects
 from costguard.model.access import Permission, Principal
 from costguard.model.checkpoint import Framework
@@ -60,7 +60,7 @@ class LaunchPage:
     frameworks: list[tuple[str, str]]
     wrong: Mapping[str, Sequence[str]]
     refused: Sequence[str]
-    quote: Quote | None
+    quote: JobQuote | None
     machine: str  # of the quote's VM, in words
     names_others: bool  # whether the viewer may launch in another's name
     notice: str = ""
@@ -161,7 +161,7 @@ def _launched(source: Source, me: Principal, values: Mapping[str, str], new_key:
     return job
 
 
-def _refusals(quote: Quote | None, values: Mapping[str, str]) -> list[Refusal]:
+def _refusals(quote: JobQuote | None, values: Mapping[str, str]) -> list[Refusal]:
     """A quote may be shown before one of several projects is chosen."""
     refusals = quote.refusals if quote is not None else ()
     return [refusal for refusal in refusals if refusal.where != "project" or values.get("project")]
@@ -194,7 +194,7 @@ def _made_of(recipe: Recipe) -> str:
     return f"{recipe.machine_type}{gpus}"
 
 
-def _machine(quote: Quote | None) -> str:
+def _machine(quote: JobQuote | None) -> str:
     if quote is None or quote.recipe is None:
         return ""
     recipe, shape = quote.recipe, quote.shape

@@ -18,7 +18,7 @@ from costguard import errors
 from costguard.access.rules import Rules
 from costguard.daemon import health
 from costguard.errors import CostguardError
-from costguard.jobs.submit import JobOffice
+from costguard.jobs.submit import JobService
 from costguard.model.access import Permission, Principal
 from costguard.pages import show
 from costguard.pages.query import BadAddress
@@ -54,7 +54,7 @@ class Source(health.Guard, Protocol):
     @property
     def version(self) -> str: ...
     @property
-    def jobs(self) -> JobOffice | None: ...
+    def jobs(self) -> JobService | None: ...
     @property
     def wake(self) -> Callable[[], None]: ...
 

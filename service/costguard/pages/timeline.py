@@ -158,7 +158,7 @@ def _numbers(stretches: Sequence[Stretch]) -> list[AttemptNumber]:
 def _phases(attempt: Attempt, own: Sequence[Interruption], now: datetime) -> list[tuple[Phase, datetime, datetime]]:
     """Only the last start of a VM is known: where it was started again, earlier runs count from its launch."""
     phases: list[tuple[Phase, datetime, datetime]] = []
-    since, started = attempt.intended_at, attempt.heard.started_at
+    since, started = attempt.intended_at, attempt.agent.started_at
     end = attempt.ended_at or attempt.gone_at or now
     for each in own:
         began = started if started is not None and since <= started <= each.happened_at else since
@@ -187,7 +187,7 @@ def _interruption_marks(
         attempt = by_id.get(each.attempt_id)
         if attempt is None:
             continue
-        after = next((one for one in attempts if one.number > attempt.number and one.heard.started_at), None)
+        after = next((one for one in attempts if one.number > attempt.number and one.agent.started_at), None)
         to = None
         if each.resumed_at is not None:
             zone = attempt.zone if after is None or each.resumed_at < after.intended_at else after.zone

@@ -26,7 +26,7 @@ from costguard.reminders import stop_rows as stops
 from costguard.reminders.decide import decide
 from costguard.reminders.message_rows import NewMessage
 from costguard.reminders.not_stopped import StopDiagnosis
-from costguard.reminders.stop_rows import Stop
+from costguard.reminders.stop_rows import StopRecord
 from costguard.reminders.watched import FleetPlan, WatchedVm
 from costguard.reminders.watched_rows import WatchedRow
 
@@ -49,7 +49,7 @@ class _Past:
     sent: Mapping[Subject, tuple[Sent, ...]]
     keeps: Mapping[Subject, tuple[Keep, ...]]
     claims: Mapping[int, tuple[Claim, ...]]
-    stops: Mapping[Subject, tuple[Stop, ...]]
+    stops: Mapping[Subject, tuple[StopRecord, ...]]
     began_at: datetime | None = None  # of the database's generation, where it is not the first
 
     def of(self, subject: Subject | None, began: datetime | None) -> _SubjectPast:

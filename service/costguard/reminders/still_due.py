@@ -13,13 +13,13 @@ from costguard.ledger.classify import classify
 from costguard.model.action import RefuseRequest, StopInstance
 from costguard.model.observation import Sighting
 from costguard.reminders import gather
-from costguard.reminders.stop_case import Case
-from costguard.reminders.stop_rows import Stop
+from costguard.reminders.stop_case import StopCase
+from costguard.reminders.stop_rows import StopRecord
 from costguard.reminders.watched import Decision, FleetPlan, WatchedVm, subject_of
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class StopHold:
     """Why a stop is not asked of Google now. Final: it is over; else it is checked again soon."""
 
     reason: str
@@ -27,7 +27,7 @@ class Hold:
 
 
 class StillDue(Protocol):
-    def __call__(self, connection: Connection, case: Case, sighting: Sighting, now: datetime, /) -> Hold | None:
+    def __call__(self, connection: Connection, case: StopCase, sighting: Sighting, now: datetime, /) -> StopHold | None:
         """Why this stop must not be carried out now; None where it must. `sighting` is of this moment."""
         ...
 
@@ -38,45 +38,45 @@ class ByTheRules:
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
 
-    def __call__(self, connection: Connection, case: Case, sighting: Sighting, now: datetime) -> Hold | None:
+    def __call__(self, connection: Connection, case: StopCase, sighting: Sighting, now: datetime) -> StopHold | None:
         stop, rules = case.stop, self._rules
         fleet = gather.gather(connection, rules, now, [stop.subject.instance_id], without_stop=stop.id)
         if not fleet:
-            return Hold("it is gone already")
+            return StopHold("it is gone already")
         presets = tuple(rules.presets.values())
         labels = sighting.labels
         preset = classify(labels, case.vm.record.shape, presets)
         vm = replace(fleet[0], labels=labels, status=sighting.status, preset=preset)
         if subject_of(vm) != stop.subject:
-            return Hold("it does not run any more, or was started again since")
+            return StopHold("it does not run any more, or was started again since")
         if stop.request_id is None:
             return _of_rule(stop, gather.decide_about(connection, [vm], rules, now))
         return self._of_request(connection, vm, stop, now)
 
-    def _of_request(self, connection: Connection, vm: WatchedVm, stop: Stop, now: datetime) -> Hold | None:
+    def _of_request(self, connection: Connection, vm: WatchedVm, stop: StopRecord, now: datetime) -> StopHold | None:
         """Judged alone: what others ask of the VM is settled by passes, in the order in which it came."""
         request = next((each for each in vm.requests if each.id == stop.request_id), None)
         if request is None:
-            return Hold("the request for it was settled meanwhile")
+            return StopHold("the request for it was settled meanwhile")
         plan = gather.decide_about(connection, [replace(vm, requests=(request,))], self._rules, now)
         (decision,) = plan.decisions
         for action in plan.actions:
             if isinstance(action, StopInstance) and action.request == request:
                 return None
             if isinstance(action, RefuseRequest):
-                return Hold(action.reason.rstrip("."))
+                return StopHold(action.reason.rstrip("."))
         # The next pass carries the request out in another way, or knows more.
-        return Hold(_reason(decision), is_final=False)
+        return StopHold(_reason(decision), is_final=False)
 
 
-def _of_rule(stop: Stop, plan: FleetPlan) -> Hold | None:
+def _of_rule(stop: StopRecord, plan: FleetPlan) -> StopHold | None:
     """A stop rests on its rule and on the reminder whose grace passed: on others it is decided again."""
     (decision,) = plan.decisions
     stops = [each for each in plan.actions if isinstance(each, StopInstance) and each.request is None]
     if not stops or decision.stop_at is None:  # in shadow mode no moment is set
-        return Hold(_reason(decision), is_final=decision.is_known)
+        return StopHold(_reason(decision), is_final=decision.is_known)
     if (stops[0].rule, stops[0].reminder) != (stop.rule, stop.reminder):
-        return Hold(f"it was decided on by {stop.rule}, and what that rested on has changed; the next pass decides")
+        return StopHold(f"it was decided on by {stop.rule}, and what that rested on has changed; the next pass decides")
     return None
 
 

@@ -18,7 +18,7 @@ from costguard.model.observation import OperationStatus, SeenOperation, Sighting
 from costguard.model.record import KnownInstance
 from costguard.model.reminder import Request, Subject
 from costguard.reminders import stop_rows
-from costguard.reminders.stop_rows import Stop
+from costguard.reminders.stop_rows import StopRecord
 
 _SAME_START = timedelta(seconds=10)  # Google writes when a VM started as the operation ends, not at the same instant
 _SKEW = timedelta(minutes=1)  # between our clock and Google's
@@ -26,10 +26,10 @@ _REST = frozenset({Status.STOPPED, Status.SUSPENDED})
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class StopCase:
     """`request` is the person's who asked for it; None where a rule did."""
 
-    stop: Stop
+    stop: StopRecord
     vm: KnownInstance
     life: Lifetime | None
     request: Request | None
@@ -47,17 +47,17 @@ class Case:
         return self.vm.record.key.project, self.vm.record.zone
 
 
-def load(connection: Connection, subject: Subject, stop_id: int) -> Case:
+def load(connection: Connection, subject: Subject, stop_id: int) -> StopCase:
     stop = next(each for each in stop_rows.of_subjects(connection, [subject])[subject] if each.id == stop_id)
     vm = lifetimes.known(connection, subject.instance_id)
     assert vm is not None  # instances are never deleted, and the stop's row refers to one
     life = next((each for each in vm.lifetimes if each.id == subject.lifetime_id), None)
     asked = requests.of_subject(connection, subject) if stop.request_id is not None else []
     request = next((each.request for each in asked if each.request.id == stop.request_id), None)
-    return Case(stop, vm, life, request)
+    return StopCase(stop, vm, life, request)
 
 
-def unlike(case: Case, sighting: Sighting | None) -> str:
+def unlike(case: StopCase, sighting: Sighting | None) -> str:
     """How the VM at this address differs from the one that was to be stopped; "" where it does not."""
     if sighting is None:
         return "it is not there any more"
@@ -72,13 +72,13 @@ def unlike(case: Case, sighting: Sighting | None) -> str:
     return ""
 
 
-def is_on_its_way(case: Case, life: Lifetime) -> bool:
+def is_on_its_way(case: StopCase, life: Lifetime) -> bool:
     """It does not run any more, it is not at rest yet, and the operation that says why was not read."""
     record = case.vm.record
     return life.end_reason is EndReason.UNKNOWN and record.status not in _REST and record.gone_at is None
 
 
-def is_our_end(case: Case, life: Lifetime) -> bool:
+def is_our_end(case: StopCase, life: Lifetime) -> bool:
     """An end by a stop since ours was intended; where no operation tells, the VM is at rest."""
     if life.ended_at is None or life.ended_at < case.stop.intended_at - _SKEW:
         return False
@@ -87,7 +87,7 @@ def is_our_end(case: Case, life: Lifetime) -> bool:
     return life.end_reason in (EndReason.STOPPED, EndReason.SUSPENDED)
 
 
-def failed_operation(connection: Connection, case: Case) -> SeenOperation | None:
+def failed_operation(connection: Connection, case: StopCase) -> SeenOperation | None:
     """What Google accepted and then did not do."""
     key = case.vm.record.key
     for each in operations.of_targets(connection, key.project, [key.gce_id]).get(key.gce_id, []):
@@ -103,7 +103,7 @@ def rate_of(connection: Connection, vm: KnownInstance, now: datetime) -> Money |
     return accrual.rate(record.shape, record.zone, record.provisioning_model)
 
 
-def cost_of(connection: Connection, case: Case, now: datetime) -> Priced:
+def cost_of(connection: Connection, case: StopCase, now: datetime) -> Priced:
     """Of the run that was stopped."""
     accrual = accrual_at(connection, now)
     for each in history.lifetimes_of(connection, accrual, case.stop.subject.instance_id):

@@ -11,12 +11,12 @@ from costguard.events import facts
 from costguard.model.action import StopOutcome
 from costguard.reminders import stop_rows, stop_words
 from costguard.reminders.answering import is_open, refuse
-from costguard.reminders.stop_case import Case, cost_of, failed_operation, is_on_its_way, is_our_end
+from costguard.reminders.stop_case import StopCase, cost_of, failed_operation, is_on_its_way, is_our_end
 
 _LONGEST = timedelta(hours=3)  # a graceful one may take an hour
 
 
-def settled(connection: Connection, case: Case, now: datetime) -> tuple[StopOutcome, str] | None:
+def settled(connection: Connection, case: StopCase, now: datetime) -> tuple[StopOutcome, str] | None:
     """Its outcome, where the ledger shows that the run is over."""
     life = case.life
     if life is None or life.ended_at is None or (case.may_have_begun and is_on_its_way(case, life)):
@@ -31,7 +31,7 @@ def settled(connection: Connection, case: Case, now: datetime) -> tuple[StopOutc
     return StopOutcome.DONE, sentence
 
 
-def is_to_be_asked(connection: Connection, case: Case, now: datetime) -> bool:
+def is_to_be_asked(connection: Connection, case: StopCase, now: datetime) -> bool:
     """Whether Google is to be asked (again). What it accepted is waited for, and told where it failed."""
     stop = case.stop
     if stop.outcome is not StopOutcome.ASKED:
@@ -46,7 +46,7 @@ def is_to_be_asked(connection: Connection, case: Case, now: datetime) -> bool:
     return False
 
 
-def leave_alone(connection: Connection, case: Case, why: str, now: datetime) -> tuple[StopOutcome, str]:
+def leave_alone(connection: Connection, case: StopCase, why: str, now: datetime) -> tuple[StopOutcome, str]:
     """Right before acting, it was not what had been decided about."""
     sentence = f"{case.name} is left alone: {why}."
     if case.request is not None and is_open(connection, case.request):
@@ -54,7 +54,7 @@ def leave_alone(connection: Connection, case: Case, why: str, now: datetime) -> 
     return _not_needed(connection, case, sentence, now)
 
 
-def fail(connection: Connection, case: Case, words: str, now: datetime) -> None:
+def fail(connection: Connection, case: StopCase, words: str, now: datetime) -> None:
     """Given up, and never taken for done: whoever asked is told, and it counts as running."""
     operation = case.stop.operation
     stop_rows.advance(connection, case.stop.id, StopOutcome.FAILED, operation, words, settled_at=now)
@@ -64,19 +64,19 @@ def fail(connection: Connection, case: Case, words: str, now: datetime) -> None:
         refuse(connection, case.request, sentence, now)
 
 
-def tell(connection: Connection, case: Case, kind: str, text: str, now: datetime) -> None:
+def tell(connection: Connection, case: StopCase, kind: str, text: str, now: datetime) -> None:
     stop, by = case.stop, case.request.by if case.request is not None else ""
     data = {"subject": str(stop.subject), "rule": stop.rule, "reminder": stop.reminder}
     facts.append(connection, [stop_words.fact(case.vm, f"{kind}:{stop.key}", text, now, data, by)], now)
 
 
-def _not_needed(connection: Connection, case: Case, sentence: str, now: datetime) -> tuple[StopOutcome, str]:
+def _not_needed(connection: Connection, case: StopCase, sentence: str, now: datetime) -> tuple[StopOutcome, str]:
     operation = case.stop.operation
     stop_rows.advance(connection, case.stop.id, StopOutcome.NOT_NEEDED, operation, sentence, settled_at=now)
     tell(connection, case, "InstanceStopNotNeeded", sentence, now)
     return StopOutcome.NOT_NEEDED, sentence
 
 
-def _close_request(connection: Connection, case: Case, sentence: str, now: datetime) -> None:
+def _close_request(connection: Connection, case: StopCase, sentence: str, now: datetime) -> None:
     if case.request is not None:
         requests.settle(connection, case.request.id, "done", sentence, now)

@@ -38,7 +38,7 @@ class NewStop:
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class StopRecord:
     """A stored one. `tries` counts what went wrong so far."""
 
     id: int
@@ -86,7 +86,7 @@ def add(connection: Connection, new: NewStop) -> int | None:
     return int(added[0])
 
 
-def open_stops(connection: Connection) -> list[Stop]:
+def open_stops(connection: Connection) -> list[StopRecord]:
     """Those whose end is not known, the oldest first."""
     words = [outcome.value for outcome in OPEN]
     query = select(stops).where(stops.c.outcome.in_(words), stops.c.settled_at.is_(None)).order_by(stops.c.id)
@@ -116,17 +116,17 @@ def advance(
     connection.execute(update(stops).where(stops.c.id == stop_id).values(values))
 
 
-def of_subjects(connection: Connection, subjects: Collection[Subject]) -> dict[Subject, tuple[Stop, ...]]:
+def of_subjects(connection: Connection, subjects: Collection[Subject]) -> dict[Subject, tuple[StopRecord, ...]]:
     """The oldest first; subjects without any are left out."""
-    found: dict[Subject, list[Stop]] = {}
+    found: dict[Subject, list[StopRecord]] = {}
     for chunk in chunks(among(connection, stops.c.subject, {str(subject) for subject in subjects})):
         for row in connection.execute(select(stops).where(stops.c.subject.in_(chunk)).order_by(stops.c.id)):
             found.setdefault(Subject.parse(row.subject), []).append(_stop(row))
     return {subject: tuple(each) for subject, each in found.items()}
 
 
-def _stop(row: Row[Any]) -> Stop:
-    return Stop(
+def _stop(row: Row[Any]) -> StopRecord:
+    return StopRecord(
         id=row.id,
         key=row.key,
         subject=Subject.parse(row.subject),

@@ -21,9 +21,9 @@ from costguard.model.observation import Sighting
 from costguard.model.ports import Actuator
 from costguard.model.record import KnownInstance
 from costguard.reminders import stop_case, stop_outcomes, stop_rows, stop_words
-from costguard.reminders.still_due import Hold, StillDue
-from costguard.reminders.stop_case import Case
-from costguard.reminders.stop_rows import NewStop, Stop
+from costguard.reminders.still_due import StillDue, StopHold
+from costguard.reminders.stop_case import StopCase
+from costguard.reminders.stop_rows import NewStop, StopRecord
 
 TRIES = 6
 _FRESH_S = 5.0  # so long after its last look, what a stop rests on may be over
@@ -44,7 +44,7 @@ class LookStep(StepDefaults):
     still_due: StillDue
     project: str
     subject: str
-    case: Case | None = None
+    case: StopCase | None = None
     sighting: Sighting | None = None
     result: Result | None = None
     asks: AskStep | None = None
@@ -84,11 +84,11 @@ class LookStep(StepDefaults):
         self.asks = AskStep(self, case)
         return True
 
-    def _hold(self, connection: Connection, case: Case, now: datetime) -> Hold | None:
+    def _hold(self, connection: Connection, case: StopCase, now: datetime) -> StopHold | None:
         changed = stop_case.unlike(case, self.sighting)
         if changed or self.sighting is None:
             # It may be our own doing; then the ledger will tell at the next look.
-            return Hold(changed, is_final=not case.may_have_begun)
+            return StopHold(changed, is_final=not case.may_have_begun)
         return self.still_due(connection, case, self.sighting, now)
 
 
@@ -131,7 +131,7 @@ class OrderStep(LookStep):
 class ResumeStep(LookStep):
     """A stop that is open: closed where the ledger shows that the run is over, and asked again where that is due."""
 
-    stop: Stop = field(kw_only=True)
+    stop: StopRecord = field(kw_only=True)
 
     def intend(self, connection: Connection, now: datetime) -> bool:
         self.case = case = stop_case.load(connection, self.stop.subject, self.stop.id)
@@ -144,7 +144,7 @@ class AskStep(StepDefaults):
     """The request to Google. Its intent is the settled look before it; the look has its result."""
 
     look: LookStep
-    case: Case
+    case: StopCase
     operation: str = ""
     urgency: Urgency = field(default=Urgency.STOP, init=False)
     begins_with: CallKind = field(default=CallKind.WRITE, init=False)
@@ -202,14 +202,14 @@ def new_stop(
     )
 
 
-def _loaded(case: Case | None) -> Case:
+def _loaded(case: StopCase | None) -> StopCase:
     if case is None:
         raise ValueError("a stop was called before it was intended")
     return case
 
 
 def _troubled(
-    connection: Connection, case: Case, error: CloudError, now: datetime, *, may_have_begun: bool
+    connection: Connection, case: StopCase, error: CloudError, now: datetime, *, may_have_begun: bool
 ) -> tuple[StopOutcome, str]:
     """Asked again later and later; given up where that is of no use, or was in vain six times."""
     stop = case.stop
@@ -225,7 +225,7 @@ def _troubled(
     return outcome, words
 
 
-def _held(connection: Connection, case: Case, hold: Hold, now: datetime) -> tuple[StopOutcome, str]:
+def _held(connection: Connection, case: StopCase, hold: StopHold, now: datetime) -> tuple[StopOutcome, str]:
     if hold.is_final:
         return stop_outcomes.leave_alone(connection, case, hold.reason, now)
     # Without an error: to wait is no try.
@@ -234,7 +234,7 @@ def _held(connection: Connection, case: Case, hold: Hold, now: datetime) -> tupl
     return stop.outcome, hold.reason
 
 
-def _key(action: StopInstance, before: Sequence[Stop]) -> str:
+def _key(action: StopInstance, before: Sequence[StopRecord]) -> str:
     """Of what was not needed once, and is due again in the same cycle, the next of its kind."""
     key = stop_words.key_of(action)
     mine = [each for each in before if each.key == key or each.key.startswith(f"{key}/")]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from http import HTTPStatus
 
-from costguard.jobs.submit import JobOffice
+from costguard.jobs.submit import JobService
 from costguard.web.problems import ProblemError
 
 
-def open_office(jobs: JobOffice | None) -> JobOffice:
+def open_office(jobs: JobService | None) -> JobService:
     """Raises a 503 problem where this server takes none."""
     if jobs is None:
         raise ProblemError(
