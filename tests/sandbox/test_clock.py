@@ -20,7 +20,7 @@ def test_a_manual_clock_never_goes_back() -> None:
         clock.move_to(START - timedelta(seconds=1))
 
 
-def test_clocks_refuse_times_without_a_zone_and_speeds_that_stand_still() -> None:
+def test_clocks_refuse_naive_times_and_zero_speed() -> None:
     """A naive time would be wrong by hours."""
     with pytest.raises(ValueError, match="time zone"):
         ManualClock(datetime(2026, 11, 20))  # noqa: DTZ001  the naive time is the point
@@ -28,7 +28,7 @@ def test_clocks_refuse_times_without_a_zone_and_speeds_that_stand_still() -> Non
         ScaledClock(START, 0)
 
 
-def test_only_a_still_clock_is_advanced() -> None:
+def test_only_a_manual_clock_is_advanced() -> None:
     """A running one would be torn out of step with real time."""
     world = World(ScaledClock(START, 1.0))
     with pytest.raises(TypeError, match="runs by itself"):

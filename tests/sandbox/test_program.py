@@ -39,9 +39,9 @@ def started(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     ) as program:
         assert program.stdout is not None
         try:
-            found = re.search(r"http://\S+", program.stdout.readline())
-            assert found is not None
-            yield program, found[0]
+            url = re.search(r"http://\S+", program.stdout.readline())
+            assert url is not None
+            yield program, url[0]
         finally:
             program.kill()
 
@@ -56,20 +56,20 @@ def test_it_serves_the_demo_until_ctrl_c() -> None:
         assert (program.returncode, errors) == (0, "")
 
 
-def test_it_ends_with_its_input_when_asked_to() -> None:
-    """Whoever started it may be killed, and it does not stay behind."""
+def test_it_can_end_with_its_input() -> None:
+    """When its parent process is killed, it ends, too."""
     with started("empty", "--until-input-ends") as (program, _):
         program.communicate(timeout=30)
         assert program.returncode == 0
 
 
-def test_a_wrong_scenario_is_told_without_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_scenario_is_reported_without_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     """Status 2, and what was expected."""
     assert main(["no-such-scenario"]) == 2
     assert "expected a TOML file or one of: demo, empty" in capsys.readouterr().err
 
 
-def test_a_port_that_is_taken_is_told() -> None:
+def test_a_port_in_use_is_reported() -> None:
     """Status 2, and what to try."""
     with started("empty") as (_, url):
         done = subprocess.run(
@@ -127,7 +127,7 @@ within = "365d"
 """
 
 
-def test_people_press_while_nobody_asks(tmp_path: Path) -> None:
+def test_planned_clicks_happen_without_requests(tmp_path: Path) -> None:
     """In the running program time goes on by itself: the event comes, and the message that stands is answered."""
     scenario = tmp_path / "pressing.toml"
     scenario.write_text(_PRESSING)

@@ -43,8 +43,8 @@ def done(world: World, operation: Operation) -> dict[str, Any]:
 
 
 def places(shown: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = shown["instancesBulkInsertOperationMetadata"]["perLocationStatus"]
-    return found
+    status: dict[str, Any] = shown["instancesBulkInsertOperationMetadata"]["perLocationStatus"]
+    return status
 
 
 def where(world: World) -> list[tuple[str, str]]:
@@ -66,7 +66,7 @@ def test_vms_come_in_one_zone_of_the_region(world: World) -> None:
     assert sorted(one.kind for one in group) == ["bulkInsert", "insert", "insert", "insert"]
 
 
-def test_numbers_go_on_after_the_biggest_there_is(world: World) -> None:
+def test_numbering_continues_after_the_highest(world: World) -> None:
     """The API's own example: after inst-0050 comes inst-0051."""
     up(world, "inst-0050")
     done(world, world.bulk_insert(PROJECT, f"zones/{ZONE}", asked(2, namePattern="inst-####")))
@@ -80,7 +80,7 @@ def test_names_may_be_given_one_by_one(world: World) -> None:
     assert [name for name, _ in where(world)] == ["anna", "bert"]
 
 
-def test_zone_without_room_is_passed_over(world: World) -> None:
+def test_zone_without_capacity_is_skipped(world: World) -> None:
     """A stockout in the first zone sends all VMs to the next, and the failed insert is there to be read."""
     world.faults.add("stockout", zone="us-central1-a")
     shown = done(world, world.bulk_insert(PROJECT, REGION, asked()))
@@ -151,7 +151,7 @@ def test_zones_that_do_not_sell_the_gpu_are_left_out(world: World) -> None:
         ({"locationPolicy": {"locations": {"zones/europe-west1-b": {"preference": "DENY"}}}}, "Must be a zone of"),
     ],
 )
-def test_what_cannot_be_is_refused_at_once(world: World, more: Any, words: str) -> None:
+def test_impossible_requests_are_refused_at_once(world: World, more: Any, words: str) -> None:
     """Nothing is made, and no operation begins."""
     with pytest.raises(Refused, match=words):
         world.bulk_insert(

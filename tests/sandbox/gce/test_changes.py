@@ -59,7 +59,7 @@ def stopped(world: World, **more: Any) -> VM:
         ),
     ],
 )
-def test_what_cannot_be_suspended_goes_on_running(world: World, machine: str, more: Any, message: str) -> None:
+def test_a_vm_that_cannot_be_suspended_keeps_running(world: World, machine: str, more: Any, message: str) -> None:
     """Google, "Suspend or resume a Compute Engine instance", "Limitations": the operation fails, the VM still runs."""
     vm = up(world, machine=machine, **more)
     operation = world.suspend(PROJECT, "vm")
@@ -246,7 +246,7 @@ def test_body_that_is_no_object_is_refused_where_one_is_needed(cloud: httpx2.Cli
     )
 
 
-def test_simulated_maintenance_strikes_as_the_policy_says(world: World, cloud: httpx2.Client) -> None:
+def test_simulated_maintenance_follows_the_policy(world: World, cloud: httpx2.Client) -> None:
     """gcloud's simulate-maintenance-event: one VM migrates, one with a GPU is stopped and comes back."""
     moves, stops = up(world, "moves"), up(world, "stops", **T4)
     for name in ("moves", "stops"):

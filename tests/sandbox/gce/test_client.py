@@ -144,12 +144,12 @@ def test_aggregated_pages_and_a_mask(client: Client) -> None:
     request = compute_v1.AggregatedListInstancesRequest(project=PROJECT, max_results=2)
     mask = ("x-goog-fieldmask", "items/*/instances(id,name),nextPageToken,unreachables")
     pages = client.instances.aggregated_list(request=request, metadata=[mask])
-    found = [vm for _, scope in pages for vm in scope.instances]
-    assert sorted(vm.name for vm in found) == [f"vm-{number}" for number in range(5)]
-    assert all(vm.id and not vm.machine_type for vm in found)
+    vms = [vm for _, scope in pages for vm in scope.instances]
+    assert sorted(vm.name for vm in vms) == [f"vm-{number}" for number in range(5)]
+    assert all(vm.id and not vm.machine_type for vm in vms)
 
 
-def test_a_wait_on_a_still_clock_returns_unfinished(client: Client, world: World) -> None:
+def test_a_wait_on_a_manual_clock_returns_unfinished(client: Client, world: World) -> None:
     """`wait` is best effort: unless waiting moves the clock, the operation comes back as it is."""
     world.wait_moves_clock = False
     operation = insert(client, "vm")

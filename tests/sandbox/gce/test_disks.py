@@ -67,7 +67,7 @@ def test_disk_is_created_and_then_ready(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "size", "kind"),
+    ("body", "size", "kind"),
     [
         ({}, "500", "pd-standard"),
         ({"type": f"zones/{ZONE}/diskTypes/pd-ssd"}, "100", "pd-ssd"),
@@ -75,15 +75,15 @@ def test_disk_is_created_and_then_ready(world: World) -> None:
         ({"sizeGb": "42", "type": "pd-balanced"}, "42", "pd-balanced"),
     ],
 )
-def test_disk_size_defaults_to_its_image_or_its_type(world: World, asked: Any, size: str, kind: str) -> None:
+def test_disk_size_defaults_to_its_image_or_its_type(world: World, body: Any, size: str, kind: str) -> None:
     """`disks.insert`: an empty 500 GB data disk where nothing is said; the types' defaults are libcloud's recording."""
-    shown = disk_resource(world.links, made(world, **{"sizeGb": None, "type": None, **asked}))
+    shown = disk_resource(world.links, made(world, **{"sizeGb": None, "type": None, **body}))
     assert shown["sizeGb"] == size
     assert shown["type"].endswith(f"/diskTypes/{kind}")
 
 
 @pytest.mark.parametrize(
-    ("asked", "reason", "message"),
+    ("body", "reason", "message"),
     [
         ({"name": "Data"}, "invalid", "Must be a match of regex"),
         ({"type": "pd-gigantic"}, "invalid", "The referenced diskType resource cannot be found."),
@@ -98,10 +98,10 @@ def test_disk_size_defaults_to_its_image_or_its_type(world: World, asked: Any, s
         ),
     ],
 )
-def test_disk_that_cannot_be_is_refused(world: World, asked: Any, reason: str, message: str) -> None:
+def test_disk_that_cannot_be_is_refused(world: World, body: Any, reason: str, message: str) -> None:
     """At once, with nothing made and no operation."""
     with pytest.raises(Refused) as refused:
-        world.storage.insert(PROJECT, ZONE, {"name": "data", **asked}, ANA)
+        world.storage.insert(PROJECT, ZONE, {"name": "data", **body}, ANA)
     assert message in refused.value.message
     assert (refused.value.code, refused.value.reason) == (400, reason)
     assert (world.disks(PROJECT), list(world.operations.of(PROJECT))) == ([], [])
@@ -260,7 +260,7 @@ def test_disk_is_metered_on_a_vm_for_as_long_as_the_vm_has_it(world: World) -> N
     assert 3590 < seconds < 3620
 
 
-def test_quota_counts_disks_that_no_vm_has(world: World) -> None:
+def test_quota_counts_unattached_disks(world: World) -> None:
     """They count against the region's quota until they are deleted."""
     made(world)
     assert world.usage.of(PROJECT, "us-central1")["SSD_TOTAL_GB"] == 100

@@ -238,10 +238,10 @@ def test_a_body_that_is_not_json_is_a_400(served: Served) -> None:
         ("garbage", {"path": "("}, "regular expression"),
         ("rate_limit", {"limit": True}, "a whole number"),
         ("lost_answer", {"when": "never"}, "one of after, before"),
-        ("lost_answer", {"how": "loudly"}, "one of reset, error, silence"),
+        ("lost_answer", {"how": "sideways"}, "one of reset, error, silence"),
     ],
 )
-def test_a_fault_that_cannot_be_made_says_why(kind: str, values: dict[str, Any], text: str) -> None:
+def test_an_invalid_fault_says_why(kind: str, values: dict[str, Any], text: str) -> None:
     """A misspelt fault would otherwise make a test pass for nothing."""
     with pytest.raises(BadFault, match=text):
         CloudFaults().add(kind, **values)

@@ -56,7 +56,7 @@ def test_a_mask_keeps_what_it_names_and_nothing_else(mask: str, kept: dict[str, 
     assert compile_mask(mask)(PAGE) == kept
 
 
-def test_a_key_named_beside_a_wildcard_gets_what_both_ask() -> None:
+def test_a_key_named_with_a_wildcard_gets_the_union_of_both() -> None:
     """`*/a,x/b` keeps a of every entry, and b of x too."""
     value = {"x": {"a": 1, "b": 2, "c": 3}, "y": {"a": 1, "b": 2}}
     assert compile_mask("*/a,x/b")(value) == {"x": {"a": 1, "b": 2}, "y": {"a": 1}}
@@ -71,7 +71,7 @@ def test_the_masked_answer_is_no_part_of_the_original() -> None:
 
 
 @pytest.mark.parametrize("mask", ["a(", "a)", "a(b", "(a)", "a//b", "a,", ",a", "a b", "a/", "é", "a(b)c"])
-def test_a_mask_that_cannot_be_read_is_refused(mask: str) -> None:
+def test_an_invalid_mask_is_refused(mask: str) -> None:
     """The API answers 400 to such a mask; it never guesses."""
     with pytest.raises(BadMask, match="Invalid field selection"):
         compile_mask(mask)

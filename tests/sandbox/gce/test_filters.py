@@ -101,7 +101,7 @@ def test_gclouds_filter_for_preemptions_selects_them_alone() -> None:
         'a = "b',
     ],
 )
-def test_a_filter_that_cannot_be_read_is_refused(expression: str) -> None:
+def test_an_invalid_filter_is_refused(expression: str) -> None:
     """Half-understood filters must not let everything through."""
     with pytest.raises(BadFilter, match="Invalid list filter expression"):
         compile_filter(expression)

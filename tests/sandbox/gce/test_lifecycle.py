@@ -38,7 +38,7 @@ def test_an_insert_takes_seconds_and_ends_in_running() -> None:
 
 
 @pytest.mark.parametrize("again", ["start", "resume"])
-def test_last_start_is_the_end_of_whichever_operation_started_it(again: str) -> None:
+def test_last_start_is_the_end_of_the_operation_that_started_it(again: str) -> None:
     """lastStartTimestamp equals the endTime of the insert, start or resume, to the millisecond."""
     world = new_world()
     operation = world.insert(PROJECT, ZONE, body())
@@ -251,7 +251,7 @@ def test_one_seed_is_one_history() -> None:
     assert history(1) == history(1) != history(2)
 
 
-def test_it_does_not_matter_how_the_clock_is_moved() -> None:
+def test_clock_steps_do_not_change_the_history() -> None:
     """One long step does all that many short ones do, at the same moments."""
 
     def history(steps: int) -> list[object]:

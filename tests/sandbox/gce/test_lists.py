@@ -79,7 +79,7 @@ def test_a_mask_leaves_only_what_it_names(url: str, as_header: bool) -> None:
     assert set(shown) == {"id", "name"}
 
 
-def test_a_kept_answer_is_never_stale(url: str, world: World) -> None:
+def test_a_cached_answer_is_never_stale(url: str, world: World) -> None:
     """Any change of a VM, by time, by request or by a fault, is in the next answer."""
     path = f"/zones/{ZONE}/instances"
 
@@ -96,7 +96,7 @@ def test_a_kept_answer_is_never_stale(url: str, world: World) -> None:
     assert {"owner": "ana"} in [vm.get("labels") for vm in get(url, path)["items"]]
 
 
-def test_operations_can_be_asked_for_by_type_time_and_target(url: str, world: World) -> None:
+def test_operations_can_be_filtered_by_type_time_and_target(url: str, world: World) -> None:
     """The filters that gcloud and a guard send; newest first where that is asked for."""
     up(world, "spot", **SPOT)
     world.preempt(PROJECT, "spot")
@@ -115,7 +115,7 @@ def test_operations_can_be_asked_for_by_type_time_and_target(url: str, world: Wo
     assert zonal["items"][0]["operationType"] == "compute.instances.preempted"
 
 
-def test_disks_tell_what_they_bill(url: str) -> None:
+def test_disks_show_what_they_bill(url: str) -> None:
     """Type, size, age and user, in the aggregated list, the zone's and by name."""
     listed = get(url, "/aggregated/disks")["items"][f"zones/{ZONE}"]["disks"]
     assert len(listed) == 3
@@ -127,7 +127,7 @@ def test_disks_tell_what_they_bill(url: str) -> None:
     assert disk["users"][0].endswith(f"zones/{ZONE}/instances/vm-0")
 
 
-def test_answers_are_indented_unless_asked_otherwise(url: str) -> None:
+def test_answers_are_indented_by_default(url: str) -> None:
     """As Google's are: a tenth of a listing is spaces."""
     indented = requests.get(f"{url}/zones", timeout=30).text
     compact = requests.get(f"{url}/zones", params={"prettyPrint": "false"}, timeout=30).text

@@ -31,8 +31,8 @@ def cost(nanos: int, quantity: int, used: int, per: int = 3600) -> int:
 
 
 def billed(world: World, vm: VM, resource: str) -> tuple[int, int]:
-    found = bill(vm, world.prices, world.now).resources[resource]
-    return found.seconds, found.nanos
+    billed = bill(vm, world.prices, world.now).resources[resource]
+    return billed.seconds, billed.nanos
 
 
 def test_a_run_is_billed_from_running_to_stopping() -> None:
@@ -48,7 +48,7 @@ def test_a_run_is_billed_from_running_to_stopping() -> None:
     assert billed(world, vm, "n1:ram") == (ran, cost(4_237_000, 15, ran))
 
 
-def test_a_disk_is_billed_from_its_making_to_the_end_of_the_delete() -> None:
+def test_a_disk_is_billed_from_creation_to_the_end_of_the_delete() -> None:
     """While the VM is stopped too; 50 GiB at 0.10 dollars for the whole of November."""
     world = new_world()
     vm = up(world)
@@ -60,7 +60,7 @@ def test_a_disk_is_billed_from_its_making_to_the_end_of_the_delete() -> None:
     assert billed(world, vm, "disk:pd-balanced") == (kept, cost(100_000_000, 50, kept, NOVEMBER))
 
 
-def test_a_bill_is_the_same_whenever_it_is_looked_at() -> None:
+def test_a_bill_does_not_depend_on_when_it_is_read() -> None:
     """A deleted VM costs nothing more, and a charge is never moved between looks."""
     world = new_world()
     vm = up(world)
@@ -185,8 +185,8 @@ def test_each_part_of_a_machine_has_its_own_line(machine: str, more: dict[str, A
     world = new_world()
     vm = up(world, machine=machine, scheduling={"onHostMaintenance": "TERMINATE"}, **more)
     world.advance(HOUR)
-    found = bill(vm, world.prices, world.now)
-    assert (set(found.resources), found.unpriced) == (resources | {"disk:pd-balanced"}, [])
+    billed = bill(vm, world.prices, world.now)
+    assert (set(billed.resources), billed.unpriced) == (resources | {"disk:pd-balanced"}, [])
 
 
 @pytest.mark.parametrize(
@@ -210,11 +210,11 @@ def test_cores_and_memory_bill_as_google_says(
     world = new_world()
     vm = up(world, machine=machine)
     world.advance(HOUR)
-    found = bill(vm, world.prices, world.now).resources
-    assert set(found) == resources | {"disk:pd-balanced"}
+    billed = bill(vm, world.prices, world.now).resources
+    assert set(billed) == resources | {"disk:pd-balanced"}
     for resource, quantity in zip(sorted(resources), quantities, strict=True):
         rate, _ = world.prices.rate(resource, "us-central1", False, world.now)
-        assert found[resource].exact == rate * quantity * found[resource].seconds / Fraction(3600)
+        assert billed[resource].exact == rate * quantity * billed[resource].seconds / Fraction(3600)
 
 
 def test_preemption_after_a_minute_is_billed() -> None:
@@ -259,7 +259,7 @@ def test_repair_ends_one_uptime_and_begins_another() -> None:
     assert billed(world, vm, "n1:core")[0] == seconds(first.began, first.ended) + seconds(second.began, world.now)
 
 
-def test_a_local_ssd_bills_with_the_machine() -> None:
+def test_a_local_ssd_bills_with_the_vm() -> None:
     """While the machine runs, by GiB and month, to the second: the minute is for cores, memory and GPUs alone."""
     world = new_world()
     wanted = body()

@@ -94,14 +94,14 @@ def constants(node: ast.AST) -> list[str]:
 
 def tables(root: Path) -> dict[tuple[str, ...], list[tuple[Path, int]]]:
     """Every literal dictionary, set, tuple and list with a few constants in it, by those constants in order."""
-    found: dict[tuple[str, ...], list[tuple[Path, int]]] = defaultdict(list)
+    literals: dict[tuple[str, ...], list[tuple[Path, int]]] = defaultdict(list)
     for file, tree in sources(root):
         for node in ast.walk(tree):
             if isinstance(node, ast.Dict | ast.Set | ast.Tuple | ast.List):
                 held = constants(node)
                 if len(held) >= SMALLEST_TABLE:
-                    found[tuple(sorted(held))].append((file, node.lineno))
-    return found
+                    literals[tuple(sorted(held))].append((file, node.lineno))
+    return literals
 
 
 @cache
@@ -139,30 +139,30 @@ def test_neither_tree_imports_the_other() -> None:
 
 def test_shared_tables_are_those_listed() -> None:
     """A table that appears in both trees has been copied, or is a fact that belongs on the list."""
-    found = set(shared_tables())
+    in_both = set(shared_tables())
     listed = {shared.constants for shared in SHARED_TABLES}
-    assert found - listed == set()
-    assert listed - found == set(), "no longer shared: take it off the list"
+    assert in_both - listed == set()
+    assert listed - in_both == set(), "no longer shared: take it off the list"
 
 
 def test_each_side_of_a_shared_fact_names_its_own_source() -> None:
-    """Durations apart, which are nobody's facts: the file of each side says where it has it from."""
+    """Except durations, which are no facts of the outside world: the file of each side says where it has it from."""
     durations = SHARED_TABLES[-1].constants
-    places = [place for held, found in shared_tables().items() if held != durations for place in found]
+    places = [place for held, locations in shared_tables().items() if held != durations for place in locations]
     assert [f"{file.name}:{line}" for file, line in places if not names_a_source(file)] == []
     assert len(places) >= 2 * (len(SHARED_TABLES) - 1)
 
 
 def test_every_figure_of_the_meter_is_declared() -> None:
     """Definitions and Google's figures, each said here; a new one has to be said, too."""
-    found = {
+    figures = {
         node.value
         for _, tree in sources(CLOUD / "gce" / "meter")
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool)
     }
-    assert found - FIGURES.keys() == set()
-    assert FIGURES.keys() - found == set(), "no longer in the meter"
+    assert figures - FIGURES.keys() == set()
+    assert FIGURES.keys() - figures == set(), "no longer in the meter"
 
 
 def test_meter_knows_no_average_month() -> None:
@@ -183,7 +183,7 @@ def test_every_module_of_the_meter_names_its_source(file: Path) -> None:
 
 
 def test_meter_reads_nothing_of_the_cloud_but_prices_time_and_vms() -> None:
-    """Of the simulated cloud it knows what each VM was and when, and the price list: nothing that was told a client."""
+    """Of the simulated cloud it knows what each VM was and when, and the price list: nothing from the API's answers."""
     allowed = {
         "costguard_sandbox.gce.catalogue.prices",
         "costguard_sandbox.clock",

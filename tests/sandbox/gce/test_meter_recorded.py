@@ -72,7 +72,10 @@ def test_t4_vm_has_the_recorded_amounts() -> None:
     amounts: dict[datetime, dict[str, Decimal]] = defaultdict(dict)
     for row in machine_rows(vm, prices):
         amounts[row.usage_start][row.resource] = row.amount
-    recorded = {moment(hour): {name: Decimal(n) for name, n in of.items()} for hour, of in sample["amounts"].items()}
+    recorded = {
+        moment(hour): {name: Decimal(n) for name, n in recorded_amounts.items()}
+        for hour, recorded_amounts in sample["amounts"].items()
+    }
     assert amounts == recorded
 
 

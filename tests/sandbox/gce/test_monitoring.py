@@ -98,15 +98,15 @@ def test_a_series_as_google_shows_it(url: str, world: World) -> None:
     assert ends(received)[0] - begun == MINUTE
 
 
-def test_who_has_which_series(url: str) -> None:
+def test_series_belong_to_vms_and_gpus(url: str) -> None:
     """A series for each GPU, none where no Ops Agent tells; everybody has CPU and network."""
-    found = [one["metric"]["labels"]["gpu_number"] for one in listed(url)]
-    assert found == ["0", "1", "0"]
+    numbers = [one["metric"]["labels"]["gpu_number"] for one in listed(url)]
+    assert numbers == ["0", "1", "0"]
     for metric in (CPU, RECEIVED, SENT):
         assert [one["metric"]["labels"]["instance_name"] for one in listed(url, metric)] == [*Load]
 
 
-def test_nothing_is_measured_before_a_run_or_known_at_once(url: str, world: World) -> None:
+def test_measurements_exist_only_during_runs_and_appear_later(url: str, world: World) -> None:
     """The newest value is minutes old, the first is of the run's first whole minute, and a stopped VM has no more."""
     newest, *_, oldest = ends(listed(url)[0])
     assert world.timeline.now - newest >= VISIBLE_AFTER
@@ -132,11 +132,11 @@ def test_periods_end_at_the_end_of_the_interval(url: str) -> None:
     """Each aligned value is of the period before it, whatever the clock's minutes are."""
     end = START + HOUR + 2 * MINUTE + 30 * SECOND
     raw = listed(url, interval__endTime=text(end))[0]
-    of = dict(zip(ends(raw), values(raw), strict=True))
-    found = listed(url, interval__endTime=text(end), **aligned("ALIGN_MAX"))[0]
-    assert ends(found)[:2] == [end, end - 5 * MINUTE]
-    for at, value in zip(ends(found), values(found), strict=True):
-        assert value == max(one for moment, one in of.items() if at - 5 * MINUTE < moment <= at)
+    raw_values = dict(zip(ends(raw), values(raw), strict=True))
+    series = listed(url, interval__endTime=text(end), **aligned("ALIGN_MAX"))[0]
+    assert ends(series)[:2] == [end, end - 5 * MINUTE]
+    for at, value in zip(ends(series), values(series), strict=True):
+        assert value == max(one for moment, one in raw_values.items() if at - 5 * MINUTE < moment <= at)
 
 
 def test_a_rate_is_the_sum_by_the_second(url: str) -> None:
@@ -144,9 +144,9 @@ def test_a_rate_is_the_sum_by_the_second(url: str) -> None:
     end = text(START + HOUR)
     raw = listed(url, SENT, interval__endTime=end)[0]
     answer = ask(url, SENT, interval__endTime=end, **aligned("ALIGN_RATE")).json()
-    found = answer["timeSeries"][0]
-    assert values(found)[0] == pytest.approx(sum(values(raw)[:5]) / 300)
-    assert (found["metricKind"], found["valueType"], answer["unit"]) == ("GAUGE", "DOUBLE", "By/s")
+    series = answer["timeSeries"][0]
+    assert values(series)[0] == pytest.approx(sum(values(raw)[:5]) / 300)
+    assert (series["metricKind"], series["valueType"], answer["unit"]) == ("GAUGE", "DOUBLE", "By/s")
     whole = listed(url, SENT, interval__endTime=end, **aligned("ALIGN_DELTA"))[0]
     assert (whole["metricKind"], whole["valueType"]) == ("DELTA", "INT64")
     assert values(whole)[0] == sum(values(raw)[:5])
@@ -154,8 +154,8 @@ def test_a_rate_is_the_sum_by_the_second(url: str) -> None:
 
 def test_reduced_series_keep_the_labels_they_are_grouped_by(url: str, world: World) -> None:
     """Two GPUs of one VM become one series by VM, the higher value of each minute; other labels are lost."""
-    asked = aligned("ALIGN_MAX", "60s", "REDUCE_MAX", "resource.labels.instance_id")
-    busy = listed(url, **asked)[0]
+    query = aligned("ALIGN_MAX", "60s", "REDUCE_MAX", "resource.labels.instance_id")
+    busy = listed(url, **query)[0]
     assert busy["metric"]["labels"] == {}
     vm = world.instance(PROJECT, "busy")
     assert busy["resource"]["labels"] == {"project_id": PROJECT, "instance_id": str(vm.id)}
@@ -169,8 +169,8 @@ def test_a_filter_chooses_by_labels(url: str, world: World) -> None:
     """As in Google's filters, `resource.label` and `resource.labels` are one."""
     wanted = str(world.instance(PROJECT, "idle").id)
     for word in ("label", "labels"):
-        asked = f'metric.type = "{CPU}" AND resource.{word}.instance_id = "{wanted}"'
-        assert [one["resource"]["labels"]["instance_id"] for one in listed(url, filter=asked)] == [wanted]
+        query = f'metric.type = "{CPU}" AND resource.{word}.instance_id = "{wanted}"'
+        assert [one["resource"]["labels"]["instance_id"] for one in listed(url, filter=query)] == [wanted]
 
 
 def test_pages_hold_every_point_once(url: str) -> None:
@@ -191,14 +191,14 @@ def test_pages_hold_every_point_once(url: str) -> None:
     assert set(sizes[:-1]) == {50}
 
 
-def test_nothing_to_show_is_no_list(url: str) -> None:
+def test_an_empty_result_has_no_list(url: str) -> None:
     """Google leaves an empty list out; a project without VMs has one just so."""
     for answer in (ask(url, project="acme-research"), ask(url, interval__endTime=text(START))):
         assert (answer.status_code, answer.json()) == (200, {"unit": "%"})
 
 
-def test_the_busy_work_and_the_idle_do_not(url: str) -> None:
-    """Loads are told apart by any threshold a person would set, on GPUs, CPU and network alike."""
+def test_busy_and_idle_loads_differ(url: str) -> None:
+    """Any sensible threshold distinguishes the loads, on GPUs, CPU and network alike."""
     for metric, low, high in ((GPU, 5, 50), (CPU, 0.05, 0.25), (RECEIVED, 600_000, 6_000_000)):
         by_vm = {one["resource"]["labels"]["instance_id"]: values(one) for one in listed(url, metric)}
         busy, *others = by_vm.values()
@@ -230,7 +230,7 @@ def test_the_busy_work_and_the_idle_do_not(url: str) -> None:
         (aligned("ALIGN_MAX", "60s", "REDUCE_MAX", "instance_id"), "aggregation.groupByFields"),
     ],
 )
-def test_a_wrong_question_is_refused_in_googles_words(url: str, changed: dict[str, Any], field: str) -> None:
+def test_an_invalid_query_is_refused_in_googles_words(url: str, changed: dict[str, Any], field: str) -> None:
     """400 INVALID_ARGUMENT that names the field, in the newer APIs' shape, which lists no `errors`."""
     answer = ask(url, **changed)
     error = answer.json()["error"]
@@ -239,7 +239,7 @@ def test_a_wrong_question_is_refused_in_googles_words(url: str, changed: dict[st
     assert set(error) == {"code", "message", "status"}
 
 
-def test_an_aligner_that_does_not_fit_is_told_with_the_metrics_kind(url: str) -> None:
+def test_an_aligner_of_another_metric_kind_is_refused(url: str) -> None:
     """As Google says it of bytes, which are counted and not gauged."""
     assert ask(url, SENT, **aligned("ALIGN_MEAN")).json()["error"]["message"] == (
         'Field aggregation.perSeriesAligner had an invalid value of "ALIGN_MEAN": '
@@ -247,7 +247,7 @@ def test_an_aligner_that_does_not_fit_is_told_with_the_metrics_kind(url: str) ->
     )
 
 
-def test_what_is_broken_elsewhere_is_broken_here(url: str, world: World) -> None:
+def test_faults_apply_to_monitoring_too(url: str, world: World) -> None:
     """A project that does not exist, one that may not be read, a server error, and a page that fails."""
     assert ask(url, project="nobodys-project").status_code == 404
     world.faults.add("forbidden", project=PROJECT, path="timeSeries")

@@ -22,17 +22,17 @@ def test_pages_joined_give_every_row_once_and_in_order(rows: list[int], size: in
     assert seen == rows
 
 
-@pytest.mark.parametrize("asked", [0, 500, 501, 10_000])
-def test_a_page_never_holds_more_than_500(asked: int) -> None:
+@pytest.mark.parametrize("size", [0, 500, 501, 10_000])
+def test_a_page_never_holds_more_than_500(size: int) -> None:
     """500 is both the default of maxResults and its ceiling."""
-    page, token = paginate(range(1200), asked, None)
+    page, token = paginate(range(1200), size, None)
     assert len(page) == 500
     assert token is not None
 
 
 @pytest.mark.parametrize("token", ["rubbish", "é", "500", "YWZ0ZXI6LTE", "====", "YWZ0ZXI6eA"])
-def test_a_token_of_somebody_elses_is_refused(token: str) -> None:
-    """A token that was never given out must not start the list anew."""
+def test_an_unknown_page_token_is_refused(token: str) -> None:
+    """An unknown token must not start the list from the beginning."""
     with pytest.raises(BadPageToken, match="pageToken"):
         paginate([1, 2, 3], 2, token)
 

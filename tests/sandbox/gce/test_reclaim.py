@@ -29,8 +29,8 @@ def fleet() -> World:
 
 
 def preempted(world: World) -> set[str]:
-    found = [one for project in world.projects for one in world.operations.of(project)]
-    return {one.target_link.rpartition("/")[2] for one in found if one.kind == "compute.instances.preempted"}
+    operations = [one for project in world.projects for one in world.operations.of(project)]
+    return {one.target_link.rpartition("/")[2] for one in operations if one.kind == "compute.instances.preempted"}
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def preempted(world: World) -> set[str]:
         ({"zone": "us-east1-b"}, set()),
     ],
 )
-def test_one_call_preempts_a_place_or_a_kind(wanted: dict[str, Any], names: set[str]) -> None:
+def test_one_call_preempts_a_region_or_a_filter(wanted: dict[str, Any], names: set[str]) -> None:
     """Spot VMs alone, those that still come up among them; the answer names each with its operation."""
     world = fleet()
     with running(world) as url:
@@ -81,7 +81,7 @@ def test_a_notice_comes_first_where_one_is_given() -> None:
         ({"zone": 7}, "zone"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(wanted: dict[str, Any], text: str) -> None:
+def test_invalid_reclaims_are_refused(wanted: dict[str, Any], text: str) -> None:
     """Or nothing would be preempted, and nobody would know why."""
     world = fleet()
     with running(world) as url:
@@ -113,7 +113,7 @@ within = "1h"
 """
 
 
-def test_a_scenario_reclaims_vms_that_it_does_not_know() -> None:
+def test_a_scenario_reclaims_vms_by_filter() -> None:
     """Within the time that it gives, as soon as one has been up for long enough; then not again."""
     world = build(read(_RECLAIM, Path("test.toml")), ManualClock(START))
     world.advance(15 * MINUTE)
@@ -126,14 +126,14 @@ def test_a_scenario_reclaims_vms_that_it_does_not_know() -> None:
     assert preempted(world) == {"job-1"}
 
 
-def test_a_scenario_with_a_wrong_filter_is_told_so() -> None:
+def test_an_invalid_filter_in_a_scenario_is_refused() -> None:
     """Before it is played."""
     with pytest.raises(ScenarioError, match=r"event\[1\].filter: expected a filter of the Compute API"):
         read(_RECLAIM.replace("labels.job:*", "labels.job ="), Path("test.toml"))
 
 
-def test_a_scenario_says_whether_its_vms_run() -> None:
-    """Off where nothing is said, or `run` is false; spans and the folder are what it says, for whoever turns it on."""
+def test_a_scenario_says_whether_its_vms_run_as_processes() -> None:
+    """Off by default and where `run` is false; the settings are kept for the option that turns it on."""
     text = 'projects = ["acme-training"]\n[local_vms]\nrun = true\nfolder = "/tmp/vms"\npreemption_grace = "5s"\n'
     text += 'docker = "shim"\n'
     scenario = read(text, Path("test.toml"))

@@ -28,7 +28,7 @@ from costguard_sandbox.gce.catalogue.regions import (
 BASE = "http://127.0.0.1:1"
 
 
-def test_the_map_is_googles() -> None:
+def test_regions_and_zones_are_googles() -> None:
     """127 zones in 42 regions, us-central1 with four zones and the two regions that begin at b."""
     assert (len(ZONES), len(REGIONS), len(ZONE_SCOPES)) == (127, 42, 127)
     assert zones_of("us-central1") == ("us-central1-a", "us-central1-b", "us-central1-c", "us-central1-f")
@@ -51,8 +51,8 @@ def test_every_resource_of_a_zone_has_googles_shape(zone: str) -> None:
     assert [problem for resource in shown for problem in problems_of(resource)] == []
 
 
-def test_quotas_show_what_is_used_of_what_is_granted() -> None:
-    """A limit that was set replaces Google's default, and usage stands beside it."""
+def test_quotas_show_usage_and_limit() -> None:
+    """A limit that was set replaces Google's default, and usage is shown with it."""
     region = region_resource(BASE, "p", "us-central1", {"NVIDIA_T4_GPUS": 3}, {"NVIDIA_T4_GPUS": 4})
     quotas = {quota["metric"]: (quota["usage"], quota["limit"]) for quota in region["quotas"]}
     assert quotas["NVIDIA_T4_GPUS"] == (3.0, 4.0)
@@ -143,6 +143,6 @@ def test_an_image_is_found_however_a_create_names_it(source: str) -> None:
 
 
 @pytest.mark.parametrize("source", ["", "debian-12", "projects/debian-cloud/global/images/family/debian-99"])
-def test_an_image_that_nobody_publishes_is_not_found(source: str) -> None:
+def test_an_unpublished_image_is_not_found(source: str) -> None:
     """A create that names it has to be refused."""
     assert disks.image_of(BASE, source) is None

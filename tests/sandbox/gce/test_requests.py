@@ -113,7 +113,7 @@ def test_a_bad_insert_is_a_400_and_makes_nothing(wanted: Any, message: str) -> N
         (ZONE, {"disk": {"sourceImage": f"{_DEEP_LEARNING}/common-cu1"}}, f"{_DEEP_LEARNING}/common-cu1"),
     ],
 )
-def test_what_a_place_does_not_have_is_not_found(zone: str, wanted: dict[str, Any], missing: str) -> None:
+def test_what_a_zone_lacks_is_not_found(zone: str, wanted: dict[str, Any], missing: str) -> None:
     """A kind of GPU in a zone, and a family of images of a publisher who is known."""
     with pytest.raises(Refused, match=missing) as refused:
         new_world().insert(PROJECT, zone, body(zone=zone, **wanted))
@@ -159,7 +159,7 @@ def test_a_stockout_comes_with_the_operation_not_with_the_answer() -> None:
     assert [vm.name for vm in world.instances(PROJECT)] == ["no-gpu"]
 
 
-def test_a_stopped_vm_can_fail_to_start_for_want_of_capacity() -> None:
+def test_a_stopped_vm_can_fail_to_start_without_capacity() -> None:
     """It stays TERMINATED, and no lifetime begins."""
     world = new_world()
     vm = up(world, **SPOT)
@@ -242,7 +242,7 @@ def test_a_protected_vm_is_not_deleted() -> None:
         world.delete(PROJECT, "vm")
 
 
-def test_what_was_asked_for_is_given_back_in_googles_shape() -> None:
+def test_the_requested_configuration_is_returned_in_googles_form() -> None:
     """Full URLs, filled defaults, and the body of the caller left as it was."""
     world = new_world()
     wanted = body(

@@ -26,12 +26,12 @@ def every_sku(price_list: PriceList, at: datetime = NOW, size: int = 0) -> Itera
 
 def priced(price_list: PriceList, description: str, region: str, at: datetime = NOW) -> tuple[int, str]:
     """(nano-dollars, effective time) of the one SKU of that description that covers the region."""
-    (found,) = (
+    (sku,) = (
         one
         for one in every_sku(price_list, at)
         if one["description"] == description and region in one["serviceRegions"]
     )
-    info = found["pricingInfo"][0]
+    info = sku["pricingInfo"][0]
     price = info["pricingExpression"]["tieredRates"][0]["unitPrice"]
     return int(price["units"]) * 10**9 + price["nanos"], info["effectiveTime"]
 
@@ -84,7 +84,7 @@ def test_a_price_changes_from_a_moment_on() -> None:
 
 
 @pytest.mark.parametrize("resource", ["gpu:nvidia-h100-80gb", "a2:core", "z9:core"])
-def test_what_is_not_sold_there_has_no_rate(resource: str) -> None:
+def test_what_is_not_sold_in_a_region_has_no_rate(resource: str) -> None:
     """Regions lack what Google does not have there, hosts of missing GPUs included."""
     with pytest.raises(NoRate, match="europe-north1"):
         PriceList().rate(resource, "europe-north1", False, NOW)
@@ -98,8 +98,8 @@ def test_the_catalogue_pages_without_loss(size: int) -> None:
     assert len(ids) > 2000
 
 
-def test_a_token_of_somebody_elses_is_refused() -> None:
-    """The catalogue does not start anew for a token that it never gave."""
+def test_an_unknown_page_token_is_refused() -> None:
+    """The catalogue does not start from the beginning for an unknown token."""
     with pytest.raises(BadPageToken):
         skus_page(PriceList(), NOW, 10, "rubbish")
 
@@ -155,7 +155,7 @@ def test_a_region_that_leaves_its_groups_price_gets_a_sku_of_its_own() -> None:
     assert priced(prices, "A2 Instance Core running in Americas", "us-central1")[0] == 31_611_000
 
 
-def test_the_catalogue_is_full_of_what_only_looks_like_a_price() -> None:
+def test_the_catalogue_has_look_alikes_of_prices() -> None:
     """Commitments, reservations at nothing, scheduled modes, premiums and regional disks, several of them OnDemand."""
     skus = {one["description"]: one for one in every_sku(PriceList())}
     usage = {name: one["category"]["usageType"] for name, one in skus.items()}

@@ -82,15 +82,15 @@ def test_a_vm_preempted_while_it_is_made_fails_its_insert() -> None:
         ("explode", {}, "expected one of preempt"),
     ],
 )
-def test_what_cannot_happen_to_a_vm_is_refused(event: str, more: dict[str, Any], why: str) -> None:
-    """A test that strikes the wrong VM is told so."""
+def test_impossible_events_are_refused(event: str, more: dict[str, Any], why: str) -> None:
+    """An event for the wrong VM is refused."""
     world = new_world()
     up(world, **more)
     with pytest.raises(Refused, match=why):
         world.trigger(event, PROJECT, "vm")
 
 
-def test_a_host_error_restarts_the_vm_by_itself() -> None:
+def test_a_host_error_restarts_the_vm() -> None:
     """hostError ends the lifetime; automaticRestart, minutes later, begins the next, with its own lastStart."""
     world = new_world()
     vm = up(world, **T4)
@@ -164,7 +164,7 @@ def test_a_stopped_vm_has_no_limit_until_it_starts_again() -> None:
     assert vm.status is Status.TERMINATED
 
 
-def test_operations_are_forgotten_after_the_retention() -> None:
+def test_operations_are_dropped_after_the_retention() -> None:
     """After 14 days the log no longer tells who made the VM, while it runs on."""
     world = new_world()
     up(world)
@@ -215,7 +215,7 @@ def test_a_stop_of_a_vm_that_was_preempted_in_its_start_does_nothing() -> None:
     assert (vm.last_start, vm.last_stop, bill(vm, world.prices, world.now).resources["n1:core"]) == before
 
 
-def test_a_preemption_in_a_start_strikes_once() -> None:
+def test_a_preemption_in_a_start_happens_once() -> None:
     """The start after it comes up, and one that is not Spot cannot be chosen for it."""
     world, vm = _stopped_spot_vm()
     world.trigger_after_notice("preempt-in-start", PROJECT, "vm")
@@ -261,7 +261,7 @@ def test_a_recreated_vm_is_inserted_again() -> None:
     assert again.user.endswith("@cloudservices.gserviceaccount.com")
 
 
-def test_a_recreated_vm_bills_neither_for_its_death_nor_for_its_way_back() -> None:
+def test_a_recreated_vm_is_not_billed_while_it_is_down() -> None:
     """Uptime ends at STOPPING and begins at the new start; id and disk are those it had."""
     world = new_world()
     vm = up(world)

@@ -54,7 +54,7 @@ def test_whole_vm_costs_what_google_published(machine_type: str, spot: bool, pri
 
 @pytest.mark.parametrize(("gpu", "price"), list(PUBLISHED["gpus"].items()))
 def test_attached_gpu_costs_what_google_published(gpu: str, price: str) -> None:
-    """T4, P4, V100 and P100 an hour, beside the N1 that they are attached to."""
+    """T4, P4, V100 and P100 an hour, in addition to the N1 VM."""
     assert PRICES.rate(f"gpu:{gpu}", "us-central1", False, NOW) == (int(Decimal(price).scaleb(9)), "h")
 
 
@@ -67,13 +67,13 @@ def test_custom_vcpus_and_memory_cost_what_google_published(resource: str, price
 @pytest.fixture(scope="module")
 def skus() -> dict[tuple[str, str], dict[str, Any]]:
     """(description, region) -> SKU, for every region that a SKU serves."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    skus: dict[tuple[str, str], dict[str, Any]] = {}
     token: str | None = None
     while token != "":
         page = skus_page(PRICES, NOW, 5000, token)
-        found |= {(one["description"], region): one for one in page["skus"] for region in one["serviceRegions"]}
+        skus |= {(one["description"], region): one for one in page["skus"] for region in one["serviceRegions"]}
         token = str(page["nextPageToken"])
-    return found
+    return skus
 
 
 @pytest.mark.parametrize("entry", A3_SPOT["skus"], ids=lambda one: f"{one['region']}-{one['description'][:24]}")

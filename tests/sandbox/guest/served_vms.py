@@ -85,8 +85,8 @@ def command_lines() -> list[str]:
 
 
 def _states_of(folder: Path) -> list[str]:
-    found = [one for one in _knowing(folder) if "guest.init_process" not in _read(one / "cmdline")]
-    return [_read(one / "stat").rpartition(")")[2].split()[0] for one in found]
+    processes = [one for one in _knowing(folder) if "guest.init_process" not in _read(one / "cmdline")]
+    return [_read(one / "stat").rpartition(")")[2].split()[0] for one in processes]
 
 
 def _knowing(folder: Path) -> list[Path]:

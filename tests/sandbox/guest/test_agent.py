@@ -78,7 +78,7 @@ def test_an_attempt_runs_to_its_end(cloud: ServedVMs, guard: FakeGuard) -> None:
 
 
 def test_a_preempted_attempt_saves_and_the_next_vm_goes_on_from_there(cloud: ServedVMs, guard: FakeGuard) -> None:
-    """The exit is told before the VM is TERMINATED, and nothing is left of it.
+    """The exit is reported before the VM is TERMINATED, and nothing is left of it.
 
     Without a time of notice, the metadata and the SIGTERM race each other to the agent.
     """
@@ -105,7 +105,7 @@ def test_a_preempted_attempt_saves_and_the_next_vm_goes_on_from_there(cloud: Ser
     assert checkpoint.read_text() != "0"
 
 
-def test_a_stop_is_a_shutdown_to_the_attempt(cloud: ServedVMs, guard: FakeGuard) -> None:
+def test_a_stop_shuts_the_attempt_down(cloud: ServedVMs, guard: FakeGuard) -> None:
     """No notice in the metadata: the SIGTERM to the agent tells it, and the command may save."""
     checkpoint = cloud.folder / "checkpoint"
     vm = launch(cloud, guard, sys.executable, "-u", "-c", TRAINS, str(checkpoint), "for-ever")
@@ -117,7 +117,7 @@ def test_a_stop_is_a_shutdown_to_the_attempt(cloud: ServedVMs, guard: FakeGuard)
     cloud.wait_until_gone(vm)
 
 
-def test_an_attempt_in_an_image_on_a_gpu_runs_in_the_stand_ins(cloud: ServedVMs, guard: FakeGuard) -> None:
+def test_an_attempt_in_an_image_on_a_gpu_uses_the_stand_ins(cloud: ServedVMs, guard: FakeGuard) -> None:
     """As far as the agent can see, the VM has its GPU and a Docker; the container has its own environment."""
     launch(
         cloud,
@@ -139,7 +139,7 @@ def test_an_attempt_in_an_image_on_a_gpu_runs_in_the_stand_ins(cloud: ServedVMs,
 
 
 def test_a_preempted_container_saves(cloud: ServedVMs, guard: FakeGuard) -> None:
-    """The notice is told; SIGTERM goes through docker to the command, and its exit code comes back."""
+    """The notice is reported; SIGTERM goes through docker to the command, and its exit code comes back."""
     checkpoint = cloud.folder / "checkpoint"
     vm = launch(cloud, guard, sys.executable, "-u", "-c", TRAINS, str(checkpoint), "for-ever", image="acme/train")
     guard.wait_for("heartbeat", lambda event: (event["step"] or 0) > 3)

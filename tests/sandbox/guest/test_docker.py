@@ -50,11 +50,11 @@ def test_a_container_has_its_own_environment_and_directory(tmp_path: Path) -> No
     code, output, errors = run(tmp_path, "sh", "-c", "env | sort; pwd; touch here", options=options)
     assert (code, errors) == (0, MISSING)
     *lines, place = output.splitlines()
-    found = dict(line.split("=", 1) for line in lines)
-    assert {name for name in found if name not in ("PWD", "OLDPWD", "SHLVL", "_")} == {
+    variables = dict(line.split("=", 1) for line in lines)
+    assert {name for name in variables if name not in ("PWD", "OLDPWD", "SHLVL", "_")} == {
         "PATH", "HOME", "HOSTNAME", "GIVEN", "SAID",
     }  # fmt: skip
-    assert (found["GIVEN"], found["SAID"], found["HOSTNAME"]) == ("by name", "so", "c1")
+    assert (variables["GIVEN"], variables["SAID"], variables["HOSTNAME"]) == ("by name", "so", "c1")
     assert place.endswith("/workspace/code")
     assert Path(place).is_relative_to(tmp_path)
     assert list((tmp_path / "run/containers").iterdir()) == []
@@ -78,14 +78,14 @@ def test_the_exit_code_is_dockers(tmp_path: Path, command: list[str], code: int)
         (["run", "--name"], "needs an argument"),
     ],
 )
-def test_what_cannot_be_run_is_dockers_own_failure(tmp_path: Path, words: list[str], text: str) -> None:
+def test_an_unrunnable_command_is_a_docker_failure(tmp_path: Path, words: list[str], text: str) -> None:
     """125, which no command of a container has; the words say why."""
     code, _, errors = done(tmp_path, *words)
     assert code == 125
     assert text in errors
 
 
-def test_signals_are_passed_on(tmp_path: Path) -> None:
+def test_signals_are_forwarded(tmp_path: Path) -> None:
     """To the first process, which may take its time."""
     script = "trap 'echo told; exit 3' TERM; echo ready; while :; do sleep 0.05; done"
     with docker(tmp_path, "run", "--rm", "image", "sh", "-c", script) as process:
@@ -104,7 +104,7 @@ def test_a_container_ends_with_its_first_process(tmp_path: Path) -> None:
 
 
 def test_a_container_is_killed_by_its_name(tmp_path: Path) -> None:
-    """Also when whoever held it is gone; a second one cannot have the name meanwhile, and afterwards it can."""
+    """Also when the process that ran it is gone; a second one cannot have the name meanwhile, and afterwards it can."""
     script = "trap '' TERM; echo ready; while :; do sleep 0.05; done"
     with docker(tmp_path, "run", "--name", "c1", "image", "sh", "-c", script) as process:
         assert process.stdout is not None
@@ -121,7 +121,7 @@ def test_a_container_is_killed_by_its_name(tmp_path: Path) -> None:
     assert done(tmp_path, "kill", "c1")[0] == 1
 
 
-def test_a_volume_is_where_it_really_is(tmp_path: Path) -> None:
+def test_a_volume_is_at_its_real_path(tmp_path: Path) -> None:
     """Its place in the container is rewritten in words, within them, and in variables; the data outlives it."""
     options = ["--volume", "/mnt/data:/data", "-v", "cache:/root/.cache:ro", "--env", "OUT=/data/out"]
     script = 'mkdir -p "$OUT" && echo x >/data/one && echo y >"$OUT/two" && ls -d $0'
@@ -161,7 +161,7 @@ def test_an_option_without_effect_here_is_taken(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("script", "has"), [("echo 28.2", True), ("exit 1", False), (None, False)])
-def test_a_docker_without_a_daemon_is_none(tmp_path: Path, script: str | None, has: bool) -> None:
+def test_a_docker_client_without_a_daemon_does_not_count(tmp_path: Path, script: str | None, has: bool) -> None:
     """The stand-in takes its place then, as where there is no docker at all."""
     if script is not None:
         (tmp_path / "docker").write_text(f"#!/bin/sh\n{script}\n")
@@ -169,15 +169,15 @@ def test_a_docker_without_a_daemon_is_none(tmp_path: Path, script: str | None, h
     assert has_docker(str(tmp_path)) is has
 
 
-def test_a_vm_brings_what_this_machine_lacks(tmp_path: Path) -> None:
+def test_a_vm_has_the_tools_that_the_host_lacks(tmp_path: Path) -> None:
     """A python3; nvidia-smi where the VM has GPUs; nothing that is there already."""
     world = new_world()
     bare, gpu = up(world, "bare"), up(world, "gpu", **T4)
     put_tools(tmp_path / "bare", bare, tmp_path, str(tmp_path), with_docker=False)
     put_tools(tmp_path / "gpu", gpu, tmp_path, str(tmp_path), with_docker=True)
     put_tools(tmp_path / "rich", gpu, tmp_path, str(tmp_path / "gpu"), with_docker=False)
-    found = {place: {one.name for one in (tmp_path / place).iterdir()} for place in ("bare", "gpu", "rich")}
-    assert found == {"bare": {"python3"}, "gpu": {"python3", "nvidia-smi", "docker"}, "rich": set()}
+    tools = {place: {one.name for one in (tmp_path / place).iterdir()} for place in ("bare", "gpu", "rich")}
+    assert tools == {"bare": {"python3"}, "gpu": {"python3", "nvidia-smi", "docker"}, "rich": set()}
     query = ["--query-gpu=index,name,utilization.gpu,memory.total", "--format=csv,noheader,nounits"]
     shown = subprocess.run([tmp_path / "gpu/nvidia-smi", *query], capture_output=True, text=True, check=True)
     assert shown.stdout == "0, Tesla T4, [N/A], 15360\n"

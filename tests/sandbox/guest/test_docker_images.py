@@ -30,15 +30,15 @@ def registry(disk: Path, **images: str | None) -> None:
 def digests(disk: Path, image: str) -> list[str]:
     code, output, _ = done(disk, "image", "inspect", image)
     assert code == 0
-    found: list[str] = json.loads(output)[0]["RepoDigests"]
-    return found
+    digests: list[str] = json.loads(output)[0]["RepoDigests"]
+    return digests
 
 
 def state(disk: Path, name: str = "c1") -> dict[str, object]:
     code, output, _ = done(disk, "container", "inspect", "--format", "{{json .State}}", name)
     assert code == 0
-    found: dict[str, object] = json.loads(output)
-    return found
+    state: dict[str, object] = json.loads(output)
+    return state
 
 
 def test_a_pull_prints_the_digest_in_dockers_words(disk: Path) -> None:
@@ -99,7 +99,7 @@ def test_a_container_is_kept_until_it_is_removed(disk: Path) -> None:
     assert done(disk, *words)[0] == 127
 
 
-def test_a_command_that_is_not_in_the_image_never_starts(disk: Path) -> None:
+def test_a_command_missing_from_the_image_never_starts(disk: Path) -> None:
     """The state of docker/cli issue 4922: created, 127, an error, and zero for a time."""
     code, _, errors = done(disk, "run", "--name", "c1", "acme/train:1", "no-such-program")
     assert code == 127

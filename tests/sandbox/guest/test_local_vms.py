@@ -30,7 +30,7 @@ while :; do sleep 0.05; done
 
 
 def status(vm: VM) -> Status:
-    """Looked up anew, whatever it was before."""
+    """The VM's present state."""
     return vm.status
 
 
@@ -82,8 +82,8 @@ def test_only_vms_with_a_startup_script_run(patient: ServedVMs) -> None:
     assert status(vm) is Status.TERMINATED
 
 
-def test_no_page_in_a_browser_makes_a_vm_that_runs(patient: ServedVMs) -> None:
-    """Any web site could ask this port for one, and its startup script would be run as whoever started the cloud."""
+def test_web_pages_cannot_create_vms_that_run(patient: ServedVMs) -> None:
+    """Any web site could request one, and its startup script would run as the user who started the cloud."""
     instances = f"{patient.url}/compute/v1/projects/{PROJECT}/zones/{ZONE}/instances"
     page = {"Origin": "https://example.com", "Content-Type": "text/plain"}
     assert requests.post(instances, json=body(), headers=page, timeout=PATIENCE_S).status_code == 403
@@ -91,8 +91,8 @@ def test_no_page_in_a_browser_makes_a_vm_that_runs(patient: ServedVMs) -> None:
     assert requests.post(instances, json=body(), timeout=PATIENCE_S).status_code == 200
 
 
-def test_without_machines_no_startup_script_runs(tmp_path: Path) -> None:
-    """It is off unless somebody asks for it."""
+def test_startup_scripts_do_not_run_by_default(tmp_path: Path) -> None:
+    """It is off by default."""
     world = new_world()
     script = {"items": [{"key": "startup-script", "value": f"touch {tmp_path}/ran"}]}
     world.insert(PROJECT, ZONE, body(metadata=script))
@@ -136,7 +136,7 @@ def test_a_preempted_vm_saves_and_is_terminated(patient: ServedVMs) -> None:
     assert (patient.disk(vm) / "root/checkpoint").read_text() == "saved\n"
 
 
-def test_one_that_ignores_sigterm_is_killed_when_its_time_is_over(hasty: ServedVMs) -> None:
+def test_a_process_that_ignores_sigterm_is_killed_after_the_grace_period(hasty: ServedVMs) -> None:
     """Real seconds count, whatever the simulated clock says: until then the VM is STOPPING, and bills no more."""
     vm = hasty.boot(IGNORES)
     assert hasty.hear() == "ready"
@@ -150,7 +150,7 @@ def test_one_that_ignores_sigterm_is_killed_when_its_time_is_over(hasty: ServedV
     assert hasty.processes(vm) == []
 
 
-def test_nobody_escapes_into_a_session_of_their_own(hasty: ServedVMs) -> None:
+def test_no_process_escapes_into_another_session(hasty: ServedVMs) -> None:
     """Not by setsid, not by two of them, not with an empty environment."""
     vm = hasty.boot("""
 cat >escape <<'END'
@@ -172,12 +172,12 @@ def test_services_end_what_they_started(patient: ServedVMs) -> None:
     """As under systemd: a session inside a service gets its SIGTERM when the service has ended, not at once."""
     vm = patient.boot("""
 cat >child <<'END'
-trap 'echo child was told >$1; exit' TERM
+trap 'echo child got TERM >$1; exit' TERM
 echo ready >$1
 while :; do sleep 0.05; done
 END
 cat >service <<'END'
-trap 'echo service was told >$1; read x <go; exit' TERM
+trap 'echo service got TERM >$1; read x <go; exit' TERM
 setsid sh child $1 &
 while :; do sleep 0.05; done
 END
@@ -187,9 +187,9 @@ setsid nohup sh service $say &
     assert patient.hear() == "ready"
     patient.world.stop(PROJECT, "vm")
     patient.world.advance(timedelta(seconds=1))
-    assert patient.hear() == "service was told"
+    assert patient.hear() == "service got TERM"
     (patient.disk(vm) / "go").write_text("go\n")
-    assert patient.hear() == "child was told"
+    assert patient.hear() == "child got TERM"
     patient.wait_until_gone(vm)
 
 
@@ -203,7 +203,7 @@ def test_a_shutdown_script_runs_while_the_vm_ends(patient: ServedVMs) -> None:
     patient.wait_until_gone(vm)
 
 
-def test_a_stopped_vm_boots_anew_on_its_disk(patient: ServedVMs) -> None:
+def test_a_stopped_vm_boots_again_on_its_disk(patient: ServedVMs) -> None:
     """And hears of no preemption any more."""
     vm = patient.boot('echo "$(cat count 2>/dev/null)x" >count; cat count >$say')
     assert patient.hear() == "x"
@@ -217,7 +217,7 @@ def test_a_stopped_vm_boots_anew_on_its_disk(patient: ServedVMs) -> None:
 
 
 @pytest.mark.parametrize("keeps", [True, False])
-def test_a_deleted_vm_takes_its_directory_along_unless_its_disk_stays(patient: ServedVMs, keeps: bool) -> None:
+def test_a_deleted_vms_directory_is_deleted_unless_its_disk_stays(patient: ServedVMs, keeps: bool) -> None:
     """autoDelete of the boot disk decides."""
     disks = [{"boot": True, "autoDelete": not keeps, "initializeParams": {"diskSizeGb": "10"}}]
     vm = patient.boot(SAVES, disks=disks)
@@ -253,7 +253,7 @@ def test_a_host_error_kills_at_once_and_the_vm_boots_again(patient: ServedVMs) -
 
 
 def test_a_reset_is_a_cold_boot(patient: ServedVMs) -> None:
-    """Nothing is told, and the script runs again on the same disk."""
+    """Without SIGTERM; the script runs again on the same disk."""
     vm = patient.boot(f"touch mark-$(ls | grep -c mark)\n{SAVES}")
     assert patient.hear() == "ready"
     patient.world.request("reset", PROJECT, ZONE, "vm")
@@ -273,7 +273,7 @@ def test_a_new_vm_finds_an_empty_disk(tmp_path: Path) -> None:
         made.said.unlink()
 
 
-def test_a_suspended_vm_stands_still_and_goes_on(patient: ServedVMs) -> None:
+def test_a_suspended_vm_freezes_and_resumes(patient: ServedVMs) -> None:
     """Its processes are stopped, not ended."""
     go = patient.folder / "go"
     os.mkfifo(go)
@@ -304,8 +304,8 @@ def test_a_suspended_vm_can_be_deleted(patient: ServedVMs) -> None:
     assert not patient.disk(vm).exists()
 
 
-def test_a_guest_that_ends_by_itself_leaves_an_idle_vm(patient: ServedVMs) -> None:
-    """It bills until somebody stops it."""
+def test_a_guest_that_exits_leaves_an_idle_vm(patient: ServedVMs) -> None:
+    """It bills until a user stops it."""
     vm = patient.boot("echo done >$say")
     assert patient.hear() == "done"
     patient.world.advance(timedelta(hours=3))
@@ -333,7 +333,7 @@ def test_the_serial_port_shows_what_the_startup_script_printed(patient: ServedVM
     assert requests.get(serial, params={"port": "5"}, timeout=30).status_code == 400
 
 
-def test_the_end_of_the_server_is_the_end_of_all_processes(tmp_path: Path) -> None:
+def test_the_end_of_the_server_ends_all_processes(tmp_path: Path) -> None:
     """However little they wish to."""
     with served_vms(tmp_path) as made:
         made.boot(IGNORES, "one")
@@ -373,7 +373,7 @@ def test_a_clock_that_waiting_moves_waits_for_processes_too(tmp_path: Path) -> N
         assert status(vm) is Status.TERMINATED
 
 
-def test_other_systems_are_told_what_to_do() -> None:
+def test_other_systems_get_an_explanation() -> None:
     """No VM that cannot be ended for certain is ever begun."""
     with pytest.raises(CannotRunGuests, match="on Linux only, and this is darwin"):
         LocalGuests(LocalGuestSettings(), new_world().settled, platform="darwin")

@@ -23,7 +23,7 @@ _FLAVOR = {"Metadata-Flavor": "Google"}
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 
 
-class Asked:
+class MetadataClient:
     def __init__(self, world: World, vm: VM, url: str, session: requests.Session, threads: ThreadPoolExecutor) -> None:
         self.world, self.vm, self.session, self._threads = world, vm, session, threads
         self.base = f"{url}/metadata/{vm.id}/computeMetadata/v1"
@@ -51,7 +51,7 @@ class Asked:
 
 
 @pytest.fixture
-def asked() -> Iterator[Asked]:
+def server() -> Iterator[MetadataClient]:
     world = new_world()
     more: dict[str, Any] = {
         **T4,
@@ -65,14 +65,14 @@ def asked() -> Iterator[Asked]:
     world.insert(PROJECT, ZONE, body(**more))
     world.advance(MINUTE)
     with ThreadPoolExecutor() as threads, running(world) as url, requests.Session() as session:
-        yield Asked(world, world.instance(PROJECT, "vm"), url, session, threads)
+        yield MetadataClient(world, world.instance(PROJECT, "vm"), url, session, threads)
 
 
-def test_values_are_plain_text(asked: Asked) -> None:
+def test_values_are_plain_text(server: MetadataClient) -> None:
     """Each as Compute Engine writes it, with its ETag and the server's own header."""
     project = f"projects/{project_number(PROJECT)}"
     values = {
-        "instance/id": str(asked.vm.id),
+        "instance/id": str(server.vm.id),
         "instance/name": "vm",
         "instance/hostname": f"vm.{ZONE}.c.{PROJECT}.internal",
         "instance/zone": f"{project}/zones/{ZONE}",
@@ -85,30 +85,30 @@ def test_values_are_plain_text(asked: Asked) -> None:
         "instance/scheduling/preemptible": "TRUE",
         "instance/service-accounts/default/email": default_service_account(PROJECT),
         "instance/service-accounts/default/scopes": f"{_SCOPE}\n",
-        "instance/network-interfaces/0/ip": asked.vm.network_ip,
+        "instance/network-interfaces/0/ip": server.vm.network_ip,
         "instance/disks/0/mode": "READ_WRITE",
         "project/project-id": PROJECT,
         "project/numeric-project-id": str(project_number(PROJECT)),
     }
     for path, value in values.items():
-        answer = asked.get(path)
+        answer = server.get(path)
         assert (path, answer.status_code, answer.text) == (path, 200, value)
         assert answer.headers["content-type"].startswith("application/text")
         assert (answer.headers["metadata-flavor"], len(answer.headers["etag"])) == ("Google", 16)
 
 
-def test_directories_are_listed_and_shown_whole(asked: Asked) -> None:
+def test_directories_are_listed_and_shown_whole(server: MetadataClient) -> None:
     """Listed with a slash behind each directory; recursively as JSON, in which names are one word, or as text."""
-    assert asked.get("").text == "instance/\nproject/\n"
-    assert asked.get("instance/attributes/").text == "plain\nstartup-script\n"
-    assert "attributes/\n" in asked.get("instance/").text
-    assert asked.get("instance/disks/").text == "0/\n"
-    moved = asked.get("instance/attributes")
+    assert server.get("").text == "instance/\nproject/\n"
+    assert server.get("instance/attributes/").text == "plain\nstartup-script\n"
+    assert "attributes/\n" in server.get("instance/").text
+    assert server.get("instance/disks/").text == "0/\n"
+    moved = server.get("instance/attributes")
     assert (moved.status_code, moved.headers["location"][-12:]) == (301, "/attributes/")
-    whole = asked.get("instance/", recursive="true")
+    whole = server.get("instance/", recursive="true")
     assert whole.headers["content-type"] == "application/json"
     shown = whole.json()
-    assert (shown["id"], shown["machineType"].rpartition("/")[2]) == (asked.vm.id, "n1-standard-4")
+    assert (shown["id"], shown["machineType"].rpartition("/")[2]) == (server.vm.id, "n1-standard-4")
     assert shown["attributes"] == {"startup-script": "#!/bin/sh\ntrue\n", "plain": "x"}
     assert (shown["maintenanceEvent"], shown["tags"]) == ("NONE", ["gpu"])
     assert shown["serviceAccounts"]["default"] == {
@@ -116,61 +116,61 @@ def test_directories_are_listed_and_shown_whole(asked: Asked) -> None:
         "email": default_service_account(PROJECT),
         "scopes": [_SCOPE],
     }
-    assert asked.get("instance/scheduling/", recursive="true", alt="text").text == (
+    assert server.get("instance/scheduling/", recursive="true", alt="text").text == (
         "automatic-restart FALSE\non-host-maintenance TERMINATE\npreemptible TRUE\n"
     )
-    assert asked.get("instance/name", alt="json").text == '"vm"'
+    assert server.get("instance/name", alt="json").text == '"vm"'
 
 
-def test_the_service_account_has_a_token(asked: Asked) -> None:
+def test_the_service_account_has_a_token(server: MetadataClient) -> None:
     """JSON with the seconds that it lasts; a VM without a service account has none."""
-    answer = asked.get("instance/service-accounts/default/token")
+    answer = server.get("instance/service-accounts/default/token")
     assert answer.headers["content-type"] == "application/json"
     assert answer.json()["token_type"] == "Bearer"
     assert answer.json()["expires_in"] > 3000
-    asked.world.insert(PROJECT, ZONE, body("bare"))
-    bare = asked.world.instance(PROJECT, "bare")
-    url = asked.base.replace(str(asked.vm.id), str(bare.id))
+    server.world.insert(PROJECT, ZONE, body("bare"))
+    bare = server.world.instance(PROJECT, "bare")
+    url = server.base.replace(str(server.vm.id), str(bare.id))
     token = f"{url}/instance/service-accounts/default/token"
     assert requests.get(token, headers=_FLAVOR, timeout=30).status_code == 404
 
 
 @pytest.mark.parametrize("headers", [{}, {"Metadata-Flavor": "Amazon"}, {**_FLAVOR, "X-Forwarded-For": "10.0.0.1"}])
-def test_who_does_not_say_what_it_asks_is_refused(asked: Asked, headers: dict[str, str]) -> None:
-    """So that nobody is tricked into asking."""
-    answer = requests.get(f"{asked.base}/instance/id", headers=headers, timeout=30)
+def test_requests_without_the_header_are_refused(server: MetadataClient, headers: dict[str, str]) -> None:
+    """So that a forged request (SSRF) gets nothing."""
+    answer = requests.get(f"{server.base}/instance/id", headers=headers, timeout=30)
     assert (answer.status_code, answer.headers["metadata-flavor"]) == (403, "Google")
 
 
-def test_what_is_not_there_is_not_found(asked: Asked) -> None:
+def test_missing_resources_are_not_found(server: MetadataClient) -> None:
     """An attribute, a path, a VM; waiting does not help, and a wait without a number is refused."""
-    assert asked.get("instance/attributes/nothing").status_code == 404
-    assert asked.get("instance/name/").status_code == 404
-    assert asked.get("nonsense", wait_for_change="true").status_code == 404
-    assert asked.get("instance/name", wait_for_change="true", timeout_sec="soon").status_code == 400
-    nobody = asked.base.replace(str(asked.vm.id), "1")
+    assert server.get("instance/attributes/nothing").status_code == 404
+    assert server.get("instance/name/").status_code == 404
+    assert server.get("nonsense", wait_for_change="true").status_code == 404
+    assert server.get("instance/name", wait_for_change="true", timeout_sec="soon").status_code == 400
+    nobody = server.base.replace(str(server.vm.id), "1")
     assert requests.get(f"{nobody}/instance/id", headers=_FLAVOR, timeout=30).status_code == 404
 
 
-def test_a_change_answers_whoever_waits_for_it(asked: Asked) -> None:
-    """The preemption is told with another ETag; with that one, the next request waits again."""
-    etag = asked.get("instance/preempted").headers["etag"]
-    held = asked.waiting("instance/preempted", last_etag=etag, timeout_sec="60")
-    unsaid = asked.waiting("instance/preempted")
-    asked.world.preempt(PROJECT, "vm")
+def test_a_metadata_change_answers_the_waiting_request(server: MetadataClient) -> None:
+    """The preemption comes with another ETag; with that one, the next request waits again."""
+    etag = server.get("instance/preempted").headers["etag"]
+    held = server.waiting("instance/preempted", last_etag=etag, timeout_sec="60")
+    unsaid = server.waiting("instance/preempted")
+    server.world.preempt(PROJECT, "vm")
     answer = held.result(30)
     assert (answer.text, unsaid.result(30).text) == ("TRUE", "TRUE")
     assert answer.headers["etag"] != etag
-    late = asked.get("instance/preempted", wait_for_change="true", last_etag=etag, timeout_sec="60")
+    late = server.get("instance/preempted", wait_for_change="true", last_etag=etag, timeout_sec="60")
     assert late.text == "TRUE"
 
 
-def test_a_wait_that_is_over_answers_what_there_is(asked: Asked) -> None:
+def test_a_wait_that_times_out_answers_the_present_value(server: MetadataClient) -> None:
     """After timeout_sec; a change of something else does not end it."""
-    etag = asked.get("instance/preempted").headers["etag"]
-    held = asked.waiting("instance/preempted", last_etag=etag, timeout_sec="1")
-    seen = fingerprint(asked.vm.given["metadata"]["items"])
-    asked.world.change(
+    etag = server.get("instance/preempted").headers["etag"]
+    held = server.waiting("instance/preempted", last_etag=etag, timeout_sec="1")
+    seen = fingerprint(server.vm.given["metadata"]["items"])
+    server.world.change(
         "setMetadata",
         PROJECT,
         ZONE,
@@ -179,59 +179,59 @@ def test_a_wait_that_is_over_answers_what_there_is(asked: Asked) -> None:
     )
     answer = held.result(30)
     assert (answer.text, answer.headers["etag"]) == ("FALSE", etag)
-    assert asked.get("instance/attributes/", recursive="true").json() == {"new": "1"}
+    assert server.get("instance/attributes/", recursive="true").json() == {"new": "1"}
 
 
-def test_a_directory_can_be_waited_for(asked: Asked) -> None:
+def test_a_request_can_wait_for_a_directory(server: MetadataClient) -> None:
     """Any value in it counts."""
-    whole = asked.get("instance/", recursive="true")
-    held = asked.waiting("instance/", recursive="true", last_etag=whole.headers["etag"])
-    asked.world.trigger("host-maintenance", PROJECT, "vm")
+    whole = server.get("instance/", recursive="true")
+    held = server.waiting("instance/", recursive="true", last_etag=whole.headers["etag"])
+    server.world.trigger("host-maintenance", PROJECT, "vm")
     assert held.result(30).json()["maintenanceEvent"] == "TERMINATE_ON_HOST_MAINTENANCE"
 
 
-def test_who_waits_hears_of_the_end_of_the_vm(asked: Asked) -> None:
+def test_a_waiting_request_gets_the_end_of_the_vm(server: MetadataClient) -> None:
     """404, as for any VM that is not there."""
-    held = asked.waiting("instance/preempted")
-    asked.world.delete(PROJECT, "vm")
-    asked.world.advance(5 * MINUTE)
+    held = server.waiting("instance/preempted")
+    server.world.delete(PROJECT, "vm")
+    server.world.advance(5 * MINUTE)
     assert held.result(30).status_code == 404
 
 
-def test_who_waits_does_not_hold_up_the_servers_end() -> None:
+def test_a_waiting_request_does_not_delay_the_servers_end() -> None:
     """The present value is their answer."""
     world = new_world()
     world.insert(PROJECT, ZONE, body())
     with ThreadPoolExecutor() as threads:
         with running(world) as url, requests.Session() as session:
-            asked = Asked(world, world.instance(PROJECT, "vm"), url, session, threads)
-            held = asked.waiting("instance/preempted")
+            server = MetadataClient(world, world.instance(PROJECT, "vm"), url, session, threads)
+            held = server.waiting("instance/preempted")
         assert held.result(30).text == "FALSE"
 
 
-def test_a_notice_is_told_before_anything_else_happens(asked: Asked) -> None:
+def test_a_notice_appears_in_metadata_first(server: MetadataClient) -> None:
     """Metadata say TRUE while the VM is RUNNING; the preemption follows when the notice is over, unless it is gone."""
-    assert asked.world.trigger_after_notice("preempt", PROJECT, "vm", notice=timedelta(seconds=120)) is None
-    assert (asked.get("instance/preempted").text, asked.vm.status) == ("TRUE", "RUNNING")
-    asked.world.advance(timedelta(seconds=119))
-    assert asked.vm.status == "RUNNING"
-    asked.world.advance(timedelta(seconds=1))
-    assert asked.vm.status == "STOPPING"
-    assert [one.kind for one in asked.world.operations.of(PROJECT)] == ["insert", "compute.instances.preempted"]
+    assert server.world.trigger_after_notice("preempt", PROJECT, "vm", notice=timedelta(seconds=120)) is None
+    assert (server.get("instance/preempted").text, server.vm.status) == ("TRUE", "RUNNING")
+    server.world.advance(timedelta(seconds=119))
+    assert server.vm.status == "RUNNING"
+    server.world.advance(timedelta(seconds=1))
+    assert server.vm.status == "STOPPING"
+    assert [one.kind for one in server.world.operations.of(PROJECT)] == ["insert", "compute.instances.preempted"]
 
 
-def test_a_vm_that_is_stopped_during_its_notice_is_not_preempted(asked: Asked) -> None:
+def test_a_vm_that_is_stopped_during_its_notice_is_not_preempted(server: MetadataClient) -> None:
     """The notice was for a run that has ended."""
-    asked.world.trigger_after_notice("preempt", PROJECT, "vm", notice=timedelta(minutes=10))
-    asked.world.stop(PROJECT, "vm")
-    asked.world.advance(5 * MINUTE)
-    asked.world.start(PROJECT, "vm")
-    asked.world.advance(10 * MINUTE)
-    assert asked.vm.status == "RUNNING"
-    assert asked.get("instance/preempted").text == "FALSE"
+    server.world.trigger_after_notice("preempt", PROJECT, "vm", notice=timedelta(minutes=10))
+    server.world.stop(PROJECT, "vm")
+    server.world.advance(5 * MINUTE)
+    server.world.start(PROJECT, "vm")
+    server.world.advance(10 * MINUTE)
+    assert server.vm.status == "RUNNING"
+    assert server.get("instance/preempted").text == "FALSE"
 
 
-def test_a_vm_can_have_a_notice_of_its_own() -> None:
+def test_a_vm_can_set_its_own_preemption_notice() -> None:
     """preemptionNoticeDuration, where the event says nothing of one; an event that says 0 means it."""
     world = new_world()
     scheduling = {**SPOT["scheduling"], "preemptionNoticeDuration": {"seconds": "120"}}
@@ -242,7 +242,7 @@ def test_a_vm_can_have_a_notice_of_its_own() -> None:
     assert world.trigger_after_notice("preempt", PROJECT, "other", notice=timedelta(0)) is not None
 
 
-def test_a_migration_is_told_while_it_is_ahead() -> None:
+def test_a_migration_is_announced_in_metadata() -> None:
     """MIGRATE_ON_HOST_MAINTENANCE until it has happened, NONE afterwards; the VM runs on."""
     world = new_world()
     world.insert(PROJECT, ZONE, body())

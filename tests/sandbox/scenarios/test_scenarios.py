@@ -1,4 +1,4 @@
-"""Scenario files: what they may say, what they make happen, and how a wrong one is told."""
+"""Scenario files: what they contain, what they make happen, and the errors of invalid ones."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_fleet_has_lived_before_the_start() -> None:
     assert bill(vm, world.prices, world.now).resources["gpu:nvidia-tesla-t4"].seconds > 259_000
 
 
-def test_a_vm_can_have_been_stopped_since() -> None:
+def test_a_vm_can_be_stopped_before_the_start() -> None:
     """Its disk bills on."""
     world = play(_FLEET + 'stopped = "1d ago"\n')
     vm = world.instance("acme-training", "t4")
@@ -107,7 +107,7 @@ spot = true
 
 
 def test_an_event_whose_vm_is_gone_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
-    """Whoever watches a scenario may delete a VM before its turn: that is logged, and the rest goes on."""
+    """A user may delete a VM before its event: that is logged, and the rest goes on."""
     world = play(_FLEET + '[[event]]\nat = "1h"\ndo = "stop"\nproject = "acme-training"\nname = "t4"\n')
     world.delete("acme-training", "t4")
     world.advance(2 * HOUR)
@@ -123,7 +123,7 @@ def test_every_shipped_scenario_plays_to_its_end(name: str, caplog: pytest.LogCa
     assert [vm.name for vm in world.every_vm() if bill(vm, world.prices, world.now).unpriced] == []
 
 
-def test_the_demo_tells_the_products_story() -> None:
+def test_the_demo_shows_the_products_story() -> None:
     """A forgotten T4, a busy A100, several GPUs, a VM nobody claims, and a Spot VM that is preempted."""
     world = build(load("demo"), ManualClock(START))
     vms = {vm.name: vm for project in world.projects for vm in world.instances(project)}
@@ -139,7 +139,7 @@ def test_the_demo_tells_the_products_story() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "text"),
     [
         ('zone = "us-central1-a"', 'zone = "mars-1a"', "instance[1].zone: expected a zone of Google's"),
         (
@@ -158,16 +158,16 @@ def test_the_demo_tells_the_products_story() -> None:
         ("[[instance]]", "[[instance", "is not TOML"),
     ],
 )
-def test_a_wrong_key_names_file_key_and_what_was_expected(old: str, new: str, told: str) -> None:
+def test_an_invalid_key_names_file_key_and_expected_value(old: str, new: str, text: str) -> None:
     """Before anything is played."""
     with pytest.raises(ScenarioError) as error:
         play(_FLEET.replace(old, new))
     assert str(error.value).startswith("test.toml: ")
-    assert told in str(error.value)
+    assert text in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("event", "told"),
+    ("event", "text"),
     [
         ('at = "1m"\ndo = "dance"', "event[1].do: expected one of start, stop"),
         ('at = "soon"\ndo = "stop"', "event[1].at: expected a time such as '90s'"),
@@ -186,11 +186,11 @@ def test_a_wrong_key_names_file_key_and_what_was_expected(old: str, new: str, to
         ('at = "1m"\ndo = "click"\nuser = "ana"\nvm = "t4"', "event[1].button: expected a text, but it is missing"),
     ],
 )
-def test_a_wrong_event_is_told_before_it_is_due(event: str, told: str) -> None:
+def test_an_invalid_event_is_refused_at_load(event: str, text: str) -> None:
     """A scenario that would fail in its third hour fails at the start."""
     with pytest.raises(ScenarioError) as error:
         play(f"{_FLEET}[[event]]\n{event}\n")
-    assert told in str(error.value)
+    assert text in str(error.value)
 
 
 def test_a_missing_file_names_the_scenarios_that_ship() -> None:
@@ -211,7 +211,7 @@ def test_a_load_is_set_and_changes() -> None:
         play(f'{_FLEET}load = "lazy"\n')
 
 
-def test_a_person_means_to_press_a_button_from_a_moment_on() -> None:
+def test_a_scenario_plans_a_click_for_a_moment() -> None:
     """The wish comes at its time and stands as long as it is said to; the message may come later."""
     press = '[[event]]\nat = "1h"\ndo = "click"\nuser = "ana"\nbutton = "keep"\nvm = "t4"\nwithin = "30m"\n'
     world = play(_FLEET + press)

@@ -20,7 +20,7 @@ from costguard_sandbox.slack.workspace import Workspace
 from costguard_sandbox.world import World
 
 
-def test_auth_test_tells_who_and_what(client: WebClient) -> None:
+def test_auth_test_names_app_and_workspace(client: WebClient) -> None:
     """auth.test names the workspace and the app, and its header lists the token's scopes."""
     answer = client.auth_test()
     assert (answer["team"], answer["user"]) == ("Example Research", "costguard")
@@ -146,7 +146,7 @@ def test_other_errors_on_demand(client: WebClient, slack: Workspace) -> None:
     assert caught.value.response.headers["Retry-After"] == "17"
 
 
-def test_faults_strike_by_chance_the_same_every_time(world: World, client: WebClient, slack: Workspace) -> None:
+def test_faults_by_chance_are_repeatable(world: World, client: WebClient, slack: Workspace) -> None:
     """A chance of a half strikes some calls and spares some, the same ones in each run of one seed."""
     slack.faults.add("error", chance=0.5)
     first = [slack.faults.met_by("auth.test", "") is not None for _ in range(40)]
@@ -160,7 +160,7 @@ def test_faults_strike_by_chance_the_same_every_time(world: World, client: WebCl
     ("kind", "values"),
     [("storm", {}), ("down", {"color": "red"}), ("slow", {"seconds": "long"}), ("down", {"method": "("})],
 )
-def test_impossible_faults(slack: Workspace, kind: str, values: dict[str, str]) -> None:
+def test_invalid_faults_are_refused(slack: Workspace, kind: str, values: dict[str, str]) -> None:
     """A fault that cannot be made is refused with words, never half made."""
     with pytest.raises(BadFault):
         slack.faults.add(kind, **values)
@@ -196,12 +196,12 @@ def test_people_and_the_record_over_http(url: str, client: WebClient) -> None:
     assert client.users_lookupByEmail(email="kim@example.com")["user"]["tz"] == "Asia/Seoul"
     client.chat_postMessage(channel="alerts", text="one")
     with urllib.request.urlopen(f"{url}/sandbox/slack/messages?channel=alerts", timeout=30) as answer:
-        told = json.load(answer)
-    assert [one["text"] for one in told["written"]] == ["one"]
-    assert told["calls"]["chat.postMessage"] == 1
+        record = json.load(answer)
+    assert [one["text"] for one in record["written"]] == ["one"]
+    assert record["calls"]["chat.postMessage"] == 1
 
 
-def test_app_tokens_open_sockets_alone(url: str, client: WebClient) -> None:
+def test_only_app_tokens_open_sockets(url: str, client: WebClient) -> None:
     """apps.connections.open takes an app-level token and no other, and names a socket on this sandbox."""
     anonymous = WebClient(base_url=f"{url}/slack/api/")
     opened = anonymous.apps_connections_open(app_token=APP_TOKEN)["url"]

@@ -43,19 +43,19 @@ def test_a_message_comes_back_as_stored(client: WebClient, slack: Workspace) -> 
 
 
 @pytest.mark.parametrize("where", ["#gpu-costs", "gpu-costs"])
-def test_a_channel_may_be_named(client: WebClient, slack: Workspace, where: str) -> None:
+def test_a_channel_can_be_given_by_name(client: WebClient, slack: Workspace, where: str) -> None:
     """chat.postMessage takes a channel's name, with or without the sign."""
     assert client.chat_postMessage(channel=where, text="hello")["channel"] == slack.channel("gpu-costs").id
 
 
-def test_a_person_is_written_to_directly(client: WebClient, slack: Workspace) -> None:
+def test_a_user_id_opens_direct_messages(client: WebClient, slack: Workspace) -> None:
     """chat.postMessage to a user's id lands in the direct messages with them."""
     ana = slack.user("ana")
     answer = client.chat_postMessage(channel=ana.id, text="hello")
     assert answer["channel"] == slack.direct("ana").id
 
 
-def test_ts_is_unique_and_grows_while_the_clock_stands(client: WebClient, slack: Workspace) -> None:
+def test_ts_is_unique_and_grows_while_the_clock_stands_still(client: WebClient, slack: Workspace) -> None:
     """Two messages of one channel never share a ts, even at one moment of the world's time."""
     slack.limits.enforced = False
     stamps = [client.chat_postMessage(channel="gpu-costs", text="hello")["ts"] for _ in range(5)]
@@ -144,7 +144,7 @@ def test_ephemeral_messages_are_for_one_person(client: WebClient, slack: Workspa
     assert refused(lambda: client.chat_postEphemeral(channel=channel, user=stranger, text="x")) == "user_not_in_channel"
 
 
-def test_places_where_nothing_can_be_written(client: WebClient, slack: Workspace) -> None:
+def test_channels_that_cannot_be_written_to(client: WebClient, slack: Workspace) -> None:
     """Archived, unknown, private and strange channels are each refused in Slack's word."""
     slack.archive("ml-team")
     slack.add_channel("secret", private=True, with_app=False)

@@ -41,8 +41,8 @@ def post(client: WebClient, channel: str, name: str, *action_ids: str) -> str:
     return str(answer["ts"])
 
 
-def wish(slack: Workspace, user: str = "cleo", button: str = "keep", about: str = "trainer-7") -> None:
-    slack.clicks.plan(PlannedClick(user, button, about, slack.now + 2 * HOUR))
+def wish(slack: Workspace, user: str = "cleo", button: str = "keep", vm: str = "trainer-7") -> None:
+    slack.clicks.plan(PlannedClick(user, button, vm, slack.now + 2 * HOUR))
 
 
 def pressed(app: App) -> list[tuple[str, str, str]]:
@@ -52,7 +52,7 @@ def pressed(app: App) -> list[tuple[str, str, str]]:
     ]
 
 
-def test_a_message_is_read_before_its_button_is_pressed(
+def test_a_message_is_read_before_its_button_is_clicked(
     world: World, slack: Workspace, client: WebClient, app: App
 ) -> None:
     """A wish waits for a message and for the time that reading takes, and is fulfilled once, by a signed callback."""
@@ -68,7 +68,9 @@ def test_a_message_is_read_before_its_button_is_pressed(
     assert (app.refused, slack.clicks.waiting) == (0, ())
 
 
-def test_the_latest_message_about_the_vm_is_meant(world: World, slack: Workspace, client: WebClient, app: App) -> None:
+def test_the_latest_message_about_the_vm_is_clicked(
+    world: World, slack: Workspace, client: WebClient, app: App
+) -> None:
     """Neither another VM's, nor an older one, nor one whose buttons are gone, nor another person's direct message."""
     first = post(client, "#gpu-costs", "trainer-7", "keep:4")
     world.advance(MINUTE)
@@ -90,7 +92,7 @@ def test_the_latest_message_about_the_vm_is_meant(world: World, slack: Workspace
     assert app.received[-1][1]["container"]["message_ts"] == first
 
 
-def test_who_finds_no_message_gives_up(
+def test_a_click_without_a_message_is_dropped(
     world: World, slack: Workspace, client: WebClient, app: App, caplog: pytest.LogCaptureFixture
 ) -> None:
     """In the end the log says what was waited for, and a message that comes later is left alone."""
@@ -105,7 +107,9 @@ def test_who_finds_no_message_gives_up(
     assert pressed(app) == []
 
 
-def test_a_press_that_reached_nobody_is_made_again(world: World, slack: Workspace, client: WebClient, app: App) -> None:
+def test_a_click_that_did_not_reach_the_app_is_repeated(
+    world: World, slack: Workspace, client: WebClient, app: App
+) -> None:
     """The guard may still be starting; once it took a press, it gets no other, whatever it answers."""
     where, slack.interactions.request_url = slack.interactions.request_url, ""
     post(client, "#gpu-costs", "trainer-7", "keep:4")
@@ -119,7 +123,7 @@ def test_a_press_that_reached_nobody_is_made_again(world: World, slack: Workspac
     assert len(pressed(app)) == 1
 
 
-def test_nobody_presses_who_is_not_there(slack: Workspace) -> None:
-    """A person who is not of the workspace is told at once, not when the message stands."""
+def test_an_unknown_person_cannot_click(slack: Workspace) -> None:
+    """An unknown person is refused when the click is planned."""
     with pytest.raises(KeyError, match="no one in the workspace is 'zoe'"):
         wish(slack, user="zoe")

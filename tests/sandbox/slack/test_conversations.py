@@ -42,17 +42,17 @@ def test_history_between_two_moments(client: WebClient, slack: Workspace, channe
     stamps = [message.ts for message in slack.messages(channel)]
 
     def texts(*, inclusive: bool) -> str:
-        found = client.conversations_history(
+        page = client.conversations_history(
             channel=channel, oldest=stamps[2], latest=stamps[4], inclusive=inclusive, limit=10
         )
-        return "".join(message["text"] for message in found["messages"])
+        return "".join(message["text"] for message in page["messages"])
 
     assert texts(inclusive=False) == "3"
     assert texts(inclusive=True) == "432"
 
 
 def test_metadata_only_when_asked_for(client: WebClient, channel: str) -> None:
-    """Without include_all_metadata only the event type is told."""
+    """Without include_all_metadata only the event type is included."""
     short = client.conversations_history(channel=channel, limit=1)["messages"][0]
     full = client.conversations_history(channel=channel, limit=1, include_all_metadata=True)["messages"][0]
     assert short["metadata"] == {"event_type": "reminder"}
@@ -126,7 +126,7 @@ def test_channels_are_listed_by_kind(client: WebClient, slack: Workspace) -> Non
 
 
 def test_people_are_found_by_address(client: WebClient, slack: Workspace) -> None:
-    """users.lookupByEmail finds whoever is still there, with their time zone as of now."""
+    """users.lookupByEmail finds present members, with their time zone as of now."""
     user = client.users_lookupByEmail(email="Emi@example.com")["user"]
     assert (user["name"], user["tz"], user["tz_offset"]) == ("emi", "Asia/Tokyo", 9 * 3600)
     slack.add_user("gone", deleted=True)

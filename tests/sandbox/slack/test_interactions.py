@@ -65,7 +65,7 @@ def message(client: WebClient) -> tuple[str, str]:
     return sent["channel"], sent["ts"]
 
 
-def test_a_press_is_signed_and_complete(slack: Workspace, app: App, message: tuple[str, str]) -> None:
+def test_a_click_is_signed_and_complete(slack: Workspace, app: App, message: tuple[str, str]) -> None:
     """The SDK's verifier accepts the press, and its payload says who pressed what in which message."""
     delivery = slack.interactions.click("ben", *message, "stop")
     assert delivery.ok
@@ -81,7 +81,7 @@ def test_a_press_is_signed_and_complete(slack: Workspace, app: App, message: tup
     assert payload["response_url"].startswith(slack.base_url)
 
 
-def test_a_wrong_secret_is_noticed(slack: Workspace, app: App, message: tuple[str, str]) -> None:
+def test_a_wrong_secret_is_detected(slack: Workspace, app: App, message: tuple[str, str]) -> None:
     """A press signed with another secret, or long ago, is refused by the app and shown as failed."""
     slack.interactions.signing_secret = "another"
     assert slack.interactions.click("ben", *message, "stop").status == 401
@@ -93,13 +93,13 @@ def test_a_wrong_secret_is_noticed(slack: Workspace, app: App, message: tuple[st
     assert slack.interactions.warnings == {message: "dispatch_failed"}
 
 
-def test_a_menu_tells_its_choice(slack: Workspace, app: App, message: tuple[str, str]) -> None:
+def test_a_menu_sends_its_choice(slack: Workspace, app: App, message: tuple[str, str]) -> None:
     """A choice from a menu comes as the whole option."""
     slack.interactions.click("ben", *message, "keep", value="4")
     assert app.received[0][1]["actions"][0]["selected_option"]["value"] == "4"
 
 
-def test_only_what_is_seen_can_be_pressed(client: WebClient, slack: Workspace, message: tuple[str, str]) -> None:
+def test_only_visible_elements_can_be_clicked(client: WebClient, slack: Workspace, message: tuple[str, str]) -> None:
     """Neither a stranger to the channel, nor a button that is gone, nor another's ephemeral message."""
     channel, ts = message
     private = client.chat_postEphemeral(
@@ -128,7 +128,7 @@ def test_a_slow_app_times_out(slack: Workspace, app: App, message: tuple[str, st
 
 
 def test_a_command_is_answered_in_private(slack: Workspace, app: App) -> None:
-    """/gpu goes to `commands` beside the interactions; an answer in its response is for the person alone."""
+    """/gpu goes to `commands` next to the interactions; an answer in its response is for the person alone."""
     app.answer = lambda payload: (200, {"text": f"You said {payload['text']}"})
     assert slack.interactions.command("ben", "gpu-costs", "mine").ok
     ((path, payload),) = app.received
@@ -138,7 +138,7 @@ def test_a_command_is_answered_in_private(slack: Workspace, app: App) -> None:
     assert (answer.text, answer.ephemeral_to) == ("You said mine", slack.user("ben").id)
 
 
-def test_response_urls_answer_later(url: str, slack: Workspace, app: App, message: tuple[str, str]) -> None:
+def test_response_urls_accept_later_answers(url: str, slack: Workspace, app: App, message: tuple[str, str]) -> None:
     """The SDK's webhook client adds a private answer and replaces the message, five times in all."""
     slack.interactions.click("ben", *message, "stop")
     webhook = WebhookClient(app.received[0][1]["response_url"])
@@ -155,7 +155,7 @@ def test_response_urls_answer_later(url: str, slack: Workspace, app: App, messag
     assert (webhook.send(text="sixth").status_code, webhook.send(text="sixth").body) == (404, "used_url")
 
 
-def test_response_urls_grow_old(world: World, slack: Workspace, app: App, message: tuple[str, str]) -> None:
+def test_response_urls_expire(world: World, slack: Workspace, app: App, message: tuple[str, str]) -> None:
     """After half an hour of the world's time an answer comes too late."""
     slack.interactions.click("ben", *message, "stop")
     world.advance(timedelta(minutes=31))

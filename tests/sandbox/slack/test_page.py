@@ -63,7 +63,7 @@ def test_links_open_elsewhere() -> None:
         ("{unknown}", "{unknown}"),
     ],
 )
-def test_dates_are_told_in_the_reader_s_time(form: str, shown: str) -> None:
+def test_dates_are_in_the_readers_time_zone(form: str, shown: str) -> None:
     """`<!date^...>` shows the moment where the reader is."""
     stamp = int(datetime(2026, 9, 23, 12, 30, tzinfo=UTC).timestamp())
     assert f">{shown}</time>" in mrkdwn(f"<!date^{stamp}^{form}|later>", READER)
@@ -114,18 +114,18 @@ def test_attackers_names_and_texts_stay_text(client: WebClient, slack: Workspace
         {"type": "input", "label": text, "hint": text, "element": {"type": "plain_text_input", "action_id": ATTACK,
          "initial_value": ATTACK, "placeholder": text}}]}  # fmt: skip
     client.views_open(trigger_id=slack.views.trigger(user.id), view=view)
-    found = panes(slack, user.id, "gpu-costs", parent)
-    assert ATTACK[:4] not in found.main
+    page_panes = panes(slack, user.id, "gpu-costs", parent)
+    assert ATTACK[:4] not in page_panes.main
     parser = _Tags()
-    for pane in (found.sidebar, found.main, found.thread, found.modal):
+    for pane in (page_panes.sidebar, page_panes.main, page_panes.thread, page_panes.modal):
         assert pane
         parser.feed(pane)
     assert not parser.tags & {"script", "img", "iframe", "style", "link", "b"}
     assert not {name for name in parser.attributes if name.startswith("on") or name in ("style", "src")}
 
 
-def test_people_see_what_is_theirs(client: WebClient, slack: Workspace) -> None:
-    """Ephemeral messages and direct messages are on their own person's page only; deleted ones on nobody's."""
+def test_people_see_only_their_messages(client: WebClient, slack: Workspace) -> None:
+    """Ephemeral messages and direct messages are on their own person's page only; deleted ones on none."""
     channel, ben = slack.channel("gpu-costs").id, slack.user("ben").id
     client.chat_postEphemeral(channel=channel, user=ben, text="for ben alone")
     client.chat_postMessage(channel=ben, text="direct")
@@ -174,26 +174,26 @@ def test_the_page_runs_no_script_but_its_own(url: str) -> None:
             assert "://" not in answer.read().decode()
 
 
-def test_the_page_asks_for_news_only(url: str, slack: Workspace) -> None:
+def test_the_page_polls_for_changes_only(url: str, slack: Workspace) -> None:
     """The state comes whole, then only when something has changed or a minute has passed."""
     first = fetch(f"{url}/slack/state?viewer=ben")
-    asked = urlencode({"viewer": "ben", "version": first["version"]})
+    query = urlencode({"viewer": "ben", "version": first["version"]})
     assert "main" in first
-    assert fetch(f"{url}/slack/state?{asked}") == {"version": first["version"]}
+    assert fetch(f"{url}/slack/state?{query}") == {"version": first["version"]}
     fetch(f"{url}/slack/write", {"user": "ben", "channel": "gpu-costs", "text": "hello <all>"})
-    assert "hello &lt;all&gt;" in fetch(f"{url}/slack/state?{asked}&channel=gpu-costs")["main"]
+    assert "hello &lt;all&gt;" in fetch(f"{url}/slack/state?{query}&channel=gpu-costs")["main"]
     assert slack.messages("gpu-costs")[0].text == "hello &lt;all&gt;"
 
 
 def test_a_person_types_a_command(url: str, slack: Workspace) -> None:
-    """What begins with a slash goes to the app; without one listening the person is told so."""
-    told = fetch(f"{url}/slack/write", {"user": "ben", "channel": "gpu-costs", "text": "/gpu mine"})
-    assert told == {"ok": False, "error": "dispatch_failed"}
+    """What begins with a slash goes to the app; without one listening, the page shows an error."""
+    answer = fetch(f"{url}/slack/write", {"user": "ben", "channel": "gpu-costs", "text": "/gpu mine"})
+    assert answer == {"ok": False, "error": "dispatch_failed"}
     (said,) = slack.messages("gpu-costs", ephemeral=True)
     assert said.text == "`/gpu` failed with the error `dispatch_failed`"
 
 
-def test_nothing_is_written_where_nobody_can(url: str, slack: Workspace) -> None:
+def test_impossible_messages_are_refused(url: str, slack: Workspace) -> None:
     """A message to an archived channel, or by nobody, is refused with words."""
     slack.archive("gpu-costs")
     for body in (
@@ -206,7 +206,7 @@ def test_nothing_is_written_where_nobody_can(url: str, slack: Workspace) -> None
             assert json.load(refused)["error"]
 
 
-def test_the_reader_s_day_divides_messages(world: World, client: WebClient, slack: Workspace) -> None:
+def test_messages_are_divided_by_the_readers_days(world: World, client: WebClient, slack: Workspace) -> None:
     """Messages stand under the reader's own day, which ends in Tokyo before it does in New York."""
     client.chat_postMessage(channel="gpu-costs", text="x")
     assert ">Today<" in panes(slack, "emi", "gpu-costs").main
@@ -216,14 +216,14 @@ def test_the_reader_s_day_divides_messages(world: World, client: WebClient, slac
 
 
 def test_one_message_has_a_page_of_its_own(url: str, client: WebClient, slack: Workspace) -> None:
-    """As the asked person sees it and nothing beside it; nobody sees there what they do not see in Slack."""
+    """The one message as this person sees it; it shows nothing that they cannot see in Slack."""
     ts = client.chat_postMessage(channel="#gpu-costs", text=f"*trainer-7* runs {ATTACK}")["ts"]
     client.chat_postMessage(channel="#ml-team", text="another")
     direct = client.chat_postMessage(channel=slack.direct("ana").id, text="for Ana alone")
 
     def page(viewer: str, channel: str, ts: str) -> str:
-        asked = urlencode({"viewer": viewer, "channel": channel, "ts": ts})
-        with urllib.request.urlopen(f"{url}/slack/message?{asked}", timeout=30) as answer:
+        query = urlencode({"viewer": viewer, "channel": channel, "ts": ts})
+        with urllib.request.urlopen(f"{url}/slack/message?{query}", timeout=30) as answer:
             assert "default-src 'none'" in answer.headers["content-security-policy"]
             shown: str = answer.read().decode()
             return shown
@@ -233,8 +233,8 @@ def test_one_message_has_a_page_of_its_own(url: str, client: WebClient, slack: W
     assert "another" not in shown
     assert "<script" not in shown
     assert "for Ana alone" in page("ana", direct["channel"], direct["ts"])
-    for asked in (("ben", direct["channel"], direct["ts"]), ("zoe", "gpu-costs", ts), ("ben", "gpu-costs", "1.0")):
+    for hidden in (("ben", direct["channel"], direct["ts"]), ("zoe", "gpu-costs", ts), ("ben", "gpu-costs", "1.0")):
         with pytest.raises(HTTPError) as error:
-            page(*asked)
+            page(*hidden)
         with error.value as answer:
             assert answer.code == 404

@@ -54,7 +54,7 @@ def listener(url: str, slack: Workspace) -> Iterator[Listener]:
         client.close()
 
 
-def test_a_press_comes_over_the_socket(client: WebClient, slack: Workspace, listener: Listener) -> None:
+def test_a_click_comes_over_the_socket(client: WebClient, slack: Workspace, listener: Listener) -> None:
     """An open socket gets the press as an interactive envelope, and its acknowledgement ends the wait."""
     sent = client.chat_postMessage(channel="gpu-costs", text="x", blocks=[{"type": "actions", "elements": [BUTTON]}])
     delivery = slack.interactions.click("ben", sent["channel"], sent["ts"], "stop")

@@ -26,8 +26,8 @@ _TYPES: Mapping[str, type | tuple[type, ...]] = {
 @cache
 def schemas(api: str = "compute") -> Mapping[str, Schema]:
     """Every schema of an API, by name."""
-    found: Mapping[str, Schema] = json.loads(get_static_doc(api, "v1"))["schemas"]
-    return found
+    schemas: Mapping[str, Schema] = json.loads(get_static_doc(api, "v1"))["schemas"]
+    return schemas
 
 
 def schema_of(kind: str) -> str | None:
@@ -49,8 +49,8 @@ def problems(value: object, name: str, api: str = "compute") -> list[str]:
     return list(_check(value, {"$ref": name}, name, schemas(api)))
 
 
-def _check(value: object, schema: Schema, path: str, known: Mapping[str, Schema]) -> Iterator[str]:
-    schema = known[schema["$ref"]] if "$ref" in schema else schema
+def _check(value: object, schema: Schema, path: str, schemas: Mapping[str, Schema]) -> Iterator[str]:
+    schema = schemas[schema["$ref"]] if "$ref" in schema else schema
     kind = schema.get("type", "any")
     if kind == "any":
         return
@@ -65,13 +65,13 @@ def _check(value: object, schema: Schema, path: str, known: Mapping[str, Schema]
             yield f"{path}: {value!r} is none of the values there are"
     elif isinstance(value, list):
         for index, element in enumerate(value):
-            yield from _check(element, schema["items"], f"{path}[{index}]", known)
+            yield from _check(element, schema["items"], f"{path}[{index}]", schemas)
     elif isinstance(value, dict):
         fields, others = schema.get("properties", {}), schema.get("additionalProperties")
         for key, member in value.items():
             if key in fields:
-                yield from _check(member, fields[key], f"{path}.{key}", known)
+                yield from _check(member, fields[key], f"{path}.{key}", schemas)
             elif others is not None:
-                yield from _check(member, others, f"{path}[{key}]", known)
+                yield from _check(member, others, f"{path}[{key}]", schemas)
             else:
                 yield f"{path}: there is no field {key!r}"

@@ -48,24 +48,24 @@ def readable_paths(world: World) -> list[str]:
         "publisher": "debian-cloud",
         "family": "debian-12",
     }
-    found = []
+    paths = []
     for route in create_app(world).routes:
         if isinstance(route, Route) and route.path.startswith("/compute/") and "GET" in (route.methods or ()):
             path = re.sub(r"{(\w+)}", lambda match: given.get(match[1], match[0]), route.path)
             above, _, _ = path.partition("/{name}")
             scope, _, collection = above.rpartition("/")
             if collection == "operations":
-                found += [
+                paths += [
                     path.replace("{name}", one.name) for one in every_operation(world) if scope.endswith(one.scope)
                 ]
             else:
-                found += [path.replace("{name}", name) for name in names[collection]] if "{name}" in path else [path]
-    return found
+                paths += [path.replace("{name}", name) for name in names[collection]] if "{name}" in path else [path]
+    return paths
 
 
 def wrong_with(path: str, answer: dict[str, Any]) -> list[str]:
-    found = problems(answer, "ImageFamilyView") if "imageFamilyViews" in path else problems_of(answer)
-    return [f"{path}: {problem}" for problem in found]
+    problems_found = problems(answer, "ImageFamilyView") if "imageFamilyViews" in path else problems_of(answer)
+    return [f"{path}: {problem}" for problem in problems_found]
 
 
 def test_every_readable_resource_conforms(world: World, cloud: httpx2.Client) -> None:
@@ -135,9 +135,7 @@ def test_every_change_and_its_operation_conform(
     ("zone", "machine", "gpu"),
     [("us-central1-b", "g4-standard-48", "nvidia-rtx-pro-6000"), (ZONE, "c4-standard-8", "")],
 )
-def test_types_that_take_hyperdisk_alone_run(
-    world: World, cloud: httpx2.Client, zone: str, machine: str, gpu: str
-) -> None:
+def test_hyperdisk_only_types_run(world: World, cloud: httpx2.Client, zone: str, machine: str, gpu: str) -> None:
     """G4 and C4 are launched with a Hyperdisk, as Google wants them, come up and conform."""
     disk = {"diskType": f"zones/{zone}/diskTypes/hyperdisk-balanced", "diskSizeGb": "50"}
     wanted = {

@@ -88,12 +88,12 @@ def _answer(part: Message) -> tuple[str, int, dict[str, Any]]:
 def test_gclouds_stop_of_two_vms_stops_both(world: World, url: str) -> None:
     """Each part is answered under its own id, in its order, with an operation that conforms."""
     vms = [up(world, name) for name in ("a", "b")]
-    found = answers(send(url, batch(*(("POST", f"{PLACE}/{name}/stop", "") for name in ("a", "b")))))
-    assert [content_id for content_id, _, _ in found] == [
+    parts = answers(send(url, batch(*(("POST", f"{PLACE}/{name}/stop", "") for name in ("a", "b")))))
+    assert [content_id for content_id, _, _ in parts] == [
         "<response-24cf093f-b9dc-4ea1-97fa-1d012e5e6115+0>",
         "<response-24cf093f-b9dc-4ea1-97fa-1d012e5e6115+1>",
     ]
-    assert [(status, problems_of(body), body["targetId"]) for _, status, body in found] == [
+    assert [(status, problems_of(body), body["targetId"]) for _, status, body in parts] == [
         (200, [], str(vm.id)) for vm in vms
     ]
     world.advance(3 * MINUTE)
@@ -105,10 +105,10 @@ def test_part_that_fails_leaves_the_others(world: World, url: str) -> None:
     up(world, "a")
     nothing = f"/compute/v1/projects/{PROJECT}/zones/{ZONE}/nothing"
     calls = ("DELETE", f"{PLACE}/nobody", ""), ("GET", f"{PLACE}/a", ""), ("GET", nothing, "")
-    found = answers(send(url, batch(*calls)))
-    assert [status for _, status, _ in found] == [404, 200, 404]
-    assert found[0][2]["error"]["errors"][0]["reason"] == "notFound"
-    assert found[1][2]["name"] == "a"
+    parts = answers(send(url, batch(*calls)))
+    assert [status for _, status, _ in parts] == [404, 200, 404]
+    assert parts[0][2]["error"]["errors"][0]["reason"] == "notFound"
+    assert parts[1][2]["name"] == "a"
 
 
 def test_bodies_and_the_outer_headers_reach_each_call(world: World, url: str) -> None:
@@ -121,12 +121,12 @@ def test_bodies_and_the_outer_headers_reach_each_call(world: World, url: str) ->
     assert world.instance(PROJECT, "a").given["labels"] == {"owner": "ana"}
 
 
-def test_faults_strike_calls_in_a_batch(world: World, url: str) -> None:
+def test_faults_apply_to_calls_in_a_batch(world: World, url: str) -> None:
     """A rate limit counts each call: n calls in a batch are n requests (Google, "Batching requests")."""
     up(world, "a")
     world.faults.add("rate_limit", limit=2)
-    found = answers(send(url, batch(*[("GET", f"{PLACE}/a", "")] * 4)))
-    assert [status for _, status, _ in found] == [200, 200, 403, 403]
+    parts = answers(send(url, batch(*[("GET", f"{PLACE}/a", "")] * 4)))
+    assert [status for _, status, _ in parts] == [200, 200, 403, 403]
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_faults_strike_calls_in_a_batch(world: World, url: str) -> None:
     ],
     ids=["no multipart", "another path", "another host", "no call", "too many"],
 )
-def test_what_is_no_batch_is_refused_as_a_whole(url: str, kind: str, text: str) -> None:
+def test_an_invalid_batch_is_refused(url: str, kind: str, text: str) -> None:
     """At most 1000 calls, each of this API; nothing of it is done."""
     answer = send(url, text, kind)
     assert answer.status_code == 400
@@ -169,15 +169,15 @@ def test_googles_own_python_client_batches(world: World, url: str) -> None:
     up(world, "a")
     described = json.loads(get_static_doc("compute", "v1"))
     described |= {"rootUrl": f"{url}/", "mtlsRootUrl": f"{url}/", "baseUrl": f"{url}/compute/v1/"}
-    found: dict[str, Any] = {}
+    outcomes: dict[str, Any] = {}
     with _client(described) as compute:
         instances = compute.instances()
-        both = compute.new_batch_http_request(lambda key, answer, error: found.update({key: answer or error}))
+        both = compute.new_batch_http_request(lambda key, answer, error: outcomes.update({key: answer or error}))
         both.add(instances.get(project=PROJECT, zone=ZONE, instance="a"), request_id="there")
         both.add(instances.get(project=PROJECT, zone=ZONE, instance="nobody"), request_id="not there")
         both.execute()
-    assert found["there"]["name"] == "a"
-    assert found["not there"].status_code == 404
+    assert outcomes["there"]["name"] == "a"
+    assert outcomes["not there"].status_code == 404
 
 
 def _client(described: dict[str, Any]) -> Any:

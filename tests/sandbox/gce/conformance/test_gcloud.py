@@ -65,7 +65,7 @@ class Gcloud:
 
 @contextmanager
 def barred_way_out() -> Iterator[tuple[str, socket.socket]]:
-    """A proxy that never answers: whoever tries to leave the machine is found waiting at it."""
+    """A proxy that never answers: a program that tries to reach the internet hangs at it."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
         yield f"http://127.0.0.1:{listener.getsockname()[1]}", listener

@@ -146,12 +146,12 @@ def perform(world: World, cloud: httpx2.Client, step: tuple[str, str, Any, str])
 def _seen(cloud: httpx2.Client, path: str) -> str:
     instance, _, verb = path.partition("?")[0].rpartition("/")
     shown = cloud.get(instance).json()
-    found = {
+    ids = {
         "setLabels": shown["labelFingerprint"],
         "setTags": shown["tags"]["fingerprint"],
         "setMetadata": shown["metadata"]["fingerprint"],
     }
-    return str(found[verb])
+    return str(ids[verb])
 
 
 def test_libclouds_requests_do_what_they_do_at_google(world: World, cloud: httpx2.Client) -> None:
@@ -171,7 +171,7 @@ def test_custodians_requests_do_what_they_do_at_google(world: World, cloud: http
     assert (world.instances(PROJECT), world.disks(PROJECT)) == ([], [])
 
 
-def test_what_both_read_is_there(world: World, cloud: httpx2.Client) -> None:
+def test_every_list_that_the_tools_read_conforms(world: World, cloud: httpx2.Client) -> None:
     """Every list that the two tools read on the way conforms."""
     made(world, "c7")
     for path in READS:

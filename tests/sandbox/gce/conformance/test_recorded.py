@@ -24,12 +24,12 @@ def bodies() -> Iterator[tuple[str, dict[str, Any]]]:
 def test_every_recorded_answer_passes() -> None:
     """What Google answered, from 2013 to 2026, conforms but for the keys known to be foreign."""
     if not RECORDED.is_dir():
-        pytest.skip("../shared/gce-recorded is not beside this checkout")
-    found = {name: problems_of(body) for name, body in bodies()}
-    assert len(found) > 90
+        pytest.skip("../shared/gce-recorded is absent")
+    results = {name: problems_of(body) for name, body in bodies()}
+    assert len(results) > 90
     unexpected = [
         f"{name}: {problem}"
-        for name, wrong in found.items()
+        for name, wrong in results.items()
         for problem in wrong
         if not problem.endswith(tuple(f"no field {key}" for key in FOREIGN))
     ]
@@ -50,7 +50,7 @@ def test_every_recorded_answer_passes() -> None:
         ({"scheduling": {"provisioningMode": "SPOT"}}, "Instance.scheduling: there is no field 'provisioningMode'"),
     ],
 )
-def test_what_does_not_conform_is_named_with_its_place(change: dict[str, Any], complaint: str) -> None:
+def test_a_nonconforming_field_is_named_with_its_path(change: dict[str, Any], complaint: str) -> None:
     """A wrong type, format, enum value or field name is found at any depth; otherwise the proof is worth nothing."""
     instance = {"kind": "compute#instance", "id": "7", "status": "RUNNING"}
     assert problems_of(instance) == []
