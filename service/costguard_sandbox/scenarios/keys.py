@@ -111,10 +111,6 @@ class Keys:
             raise self.wrong(key, f"an amount above 0 in whole nano-dollars, not {text!r}")
         return int(nanos)
 
-    def duration_or(self, key: str, default: timedelta) -> timedelta:
-        duration: timedelta = self.duration(key, default)
-        return duration
-
     def table(self, key: str) -> Keys:
         value = self._get(key, _MISSING, f"a table [{self._prefix}{key}]")
         if not isinstance(value, dict):

@@ -205,10 +205,10 @@ def _read_reclaim(keys: Keys, projects: tuple[str, ...]) -> tuple[str, Act]:
         keys.text("region", ""),
         keys.text("zone", ""),
         keys.text("filter", ""),
-        keys.duration_or("up_for", timedelta(0)),
+        keys.duration("up_for", timedelta(0)),
         keys.duration("notice", None),
     )
-    patience = keys.duration_or("within", timedelta(0))
+    patience = keys.duration("within", timedelta(0))
     try:
         compile_filter(wanted.filter)
     except BadFilter as wrong:

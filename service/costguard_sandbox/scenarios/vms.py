@@ -126,9 +126,9 @@ def read_local_vms(keys: Keys) -> tuple[bool, LocalGuestSettings]:
     settings = replace(
         usual,
         folder=Path(folder).expanduser() if folder else None,
-        boot=keys.duration_or("boot", usual.boot),
-        preemption_grace=keys.duration_or("preemption_grace", usual.preemption_grace),
-        stop_grace=keys.duration_or("stop_grace", usual.stop_grace),
+        boot=keys.duration("boot", usual.boot),
+        preemption_grace=keys.duration("preemption_grace", usual.preemption_grace),
+        stop_grace=keys.duration("stop_grace", usual.stop_grace),
         docker=keys.choice("docker", DOCKERS, usual.docker),
     )
     keys.done()

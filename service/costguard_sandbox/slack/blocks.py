@@ -98,28 +98,27 @@ def _header(block: Mapping[str, Any], at: str) -> Problems:
 
 
 def _context(block: Mapping[str, Any], at: str) -> Problems:
-    elements = block.get("elements")
-    if not isinstance(elements, list) or not elements:
-        yield f"missing required field: elements [json-pointer:{at}]"
-        return
-    if len(elements) > 10:
-        yield f"no more than 10 items allowed [json-pointer:{at}/elements]"
-    for number, one in enumerate(elements):
-        if isinstance(one, dict) and one.get("type") == "image":
-            yield from _image(one, f"{at}/elements/{number}")
-        else:
-            yield from check_text(one, f"{at}/elements/{number}", 2000)
+    yield from _elements(block, at, 10, _context_element)
+
+
+def _context_element(element: Any, at: str) -> Problems:
+    is_image = isinstance(element, dict) and element.get("type") == "image"
+    yield from _image(element, at) if is_image else check_text(element, at, 2000)
 
 
 def _actions(block: Mapping[str, Any], at: str) -> Problems:
+    yield from _elements(block, at, _BUTTONS, check_element)
+
+
+def _elements(block: Mapping[str, Any], at: str, most: int, check: Callable[[Any, str], Problems]) -> Problems:
     elements = block.get("elements")
     if not isinstance(elements, list) or not elements:
         yield f"missing required field: elements [json-pointer:{at}]"
         return
-    if len(elements) > _BUTTONS:
-        yield f"no more than {_BUTTONS} items allowed [json-pointer:{at}/elements]"
-    for number, one in enumerate(elements):
-        yield from check_element(one, f"{at}/elements/{number}")
+    if len(elements) > most:
+        yield f"no more than {most} items allowed [json-pointer:{at}/elements]"
+    for number, element in enumerate(elements):
+        yield from check(element, f"{at}/elements/{number}")
 
 
 def _image(block: Mapping[str, Any], at: str) -> Problems:
