@@ -23,6 +23,7 @@ from costguard.settings.values import (
     endpoint,
     is_this_computer,
     lower_address,
+    matching,
 )
 
 # Anyone can get an address there: the providers offer them to the public.
@@ -38,8 +39,6 @@ _PUBLIC = (
     "mailinator.com guerrillamail.com"
 )
 PUBLIC_DOMAINS = frozenset(_PUBLIC.split())
-_AUDIENCE = re.compile(r"/projects/[0-9]{1,20}/[A-Za-z0-9_./:-]{3,200}")
-_CLIENT = re.compile(r"[!-~]{1,300}")
 _OIDC_NEEDS = {
     "oidc_issuer": "the provider, such as https://accounts.google.com",
     "oidc_client_id": "the provider's id of this server",
@@ -100,22 +99,17 @@ def issuer(value: str) -> str:
     return value
 
 
-def client_id(value: str) -> str:
-    if not _CLIENT.fullmatch(value):
-        raise ValueError("the provider's id of this server, without spaces")
-    return value
-
-
-def iap_audience(value: str) -> str:
-    if not _AUDIENCE.fullmatch(value):
-        raise ValueError(
+ClientId = Annotated[str, AfterValidator(matching(r"[!-~]{1,300}", "the provider's id of this server, without spaces"))]
+IapAudience = Annotated[
+    str,
+    AfterValidator(
+        matching(
+            r"/projects/[0-9]{1,20}/[A-Za-z0-9_./:-]{3,200}",
             "the audience as Identity-Aware Proxy's page shows it (Signed Header JWT Audience), such as "
-            "/projects/123456789/global/backendServices/987654321"
+            "/projects/123456789/global/backendServices/987654321",
         )
-    return value
-
-
-IapAudience = Annotated[str, AfterValidator(iap_audience)]
+    ),
+]
 AddressOrDomain = Annotated[str, AfterValidator(address_or_domain)]
 
 
@@ -136,7 +130,7 @@ class SignInSection(Section):
     session: Annotated[Duration, between(timedelta(minutes=5), timedelta(days=30))] = timedelta(hours=12)
     iap_audience: IapAudience | None = None
     oidc_issuer: Annotated[str, AfterValidator(issuer)] | None = None
-    oidc_client_id: Annotated[str, AfterValidator(client_id)] | None = None
+    oidc_client_id: ClientId | None = None
     oidc_domain: Domain | None = None
     oidc_client_secret: SecretStr = Field(default=SecretStr(""), exclude=True)  # see `check`
 

@@ -11,10 +11,9 @@ from pydantic import AfterValidator, BeforeValidator
 from costguard.model.budget import AtLimit, Budget, Period, Scope
 from costguard.model.money import Money
 from costguard.settings.problems import Raw, SettingProblem, check_known, table, watched_projects
-from costguard.settings.values import LowerAddress, MailAddress, Section, dollars
+from costguard.settings.values import LowerAddress, MailAddress, Section, dollars, matching
 
 _PERCENT = re.compile(r"([0-9]{1,4})%")
-_JOB = re.compile(r"[a-z][a-z0-9]{3,31}")
 
 
 def percents(value: object) -> tuple[int, ...]:
@@ -31,16 +30,11 @@ def percents(value: object) -> tuple[int, ...]:
     return tuple(sorted(numbers))
 
 
-def job_id(value: str) -> str:
-    if not _JOB.fullmatch(value):
-        raise ValueError("a job's id, such as j7k2m9q4")
-    return value
-
-
 def _scope(value: object) -> object:
     return {} if value == "everything" else value
 
 
+JobId = Annotated[str, AfterValidator(matching(r"[a-z][a-z0-9]{3,31}", "a job's id, such as j7k2m9q4"))]
 Percents = Annotated[tuple[int, ...], BeforeValidator(percents)]
 
 
@@ -49,7 +43,7 @@ class BudgetScope(Section):
     preset: str | None = None
     team: str | None = None
     owner: MailAddress | None = None
-    job: Annotated[str, AfterValidator(job_id)] | None = None
+    job: JobId | None = None
 
 
 class BudgetSection(Section):

@@ -28,17 +28,14 @@ from costguard.settings.values import (
     is_loopback,
     label_key,
     mail_address,
+    matching,
 )
 
 OURS = "costguard-"  # Costguard itself sets labels that begin like this
-_ZONE = re.compile(r"[a-z]+(?:-[a-z]+)+[0-9]+-(?:[a-z]|ai[0-9]+[a-z])")
-_WORDS = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+")
+_WORDS = r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+"
 _NAME = r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?"
 _PROJECT = r"(?:projects/[a-z0-9.:-]+/)?"
-_IMAGE = re.compile(rf"{_PROJECT}global/images/(?:family/)?{_NAME}")
 _NETWORK = re.compile(rf"{_PROJECT}global/networks/{_NAME}")
-_SUBNETWORK = re.compile(rf"(?:{_PROJECT}regions/[a-z0-9-]+/subnetworks/)?{_NAME}")
-_SCOPE = re.compile(r"https://www\.googleapis\.com/auth/[a-z0-9._-]+")
 _SECOND, _MINUTE, _HOUR, _DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 _SHORTEST, _LONGEST = 10 * _MINUTE, 120 * _DAY  # the latter is Google's limit
 _WITHOUT_LIMIT = 7 * _DAY
@@ -47,34 +44,10 @@ _TERMS = Terms()
 _RULES = JobRules()
 
 
-def zone(value: str) -> str:
-    if not _ZONE.fullmatch(value):
-        raise ValueError("a zone such as us-central1-a, with the letter at its end")
-    return value
-
-
 def distinct_zones(names: tuple[str, ...]) -> tuple[str, ...]:
     if len(set(names)) < len(names):
         raise ValueError("each zone once, the preferred one first")
     return names
-
-
-def machine_type(value: str) -> str:
-    if not _WORDS.fullmatch(value):
-        raise ValueError("a machine type as Google writes it, such as n1-standard-8 or a2-highgpu-1g")
-    return value
-
-
-def disk_type(value: str) -> str:
-    if not _WORDS.fullmatch(value):
-        raise ValueError("a disk type as Google writes it, such as pd-balanced or pd-ssd")
-    return value
-
-
-def image(value: str) -> str:
-    if not _IMAGE.fullmatch(value):
-        raise ValueError("an image or a family of images, such as projects/PROJECT/global/images/family/FAMILY")
-    return value
 
 
 def network(value: str) -> str:
@@ -83,13 +56,6 @@ def network(value: str) -> str:
     if not _NETWORK.fullmatch(full):
         raise ValueError('a network\'s name, such as "default", or projects/PROJECT/global/networks/NAME')
     return full
-
-
-def subnetwork(value: str) -> str:
-    """A name alone is the subnetwork of that name in the VM's region."""
-    if not _SUBNETWORK.fullmatch(value):
-        raise ValueError("a subnetwork's name, or [projects/PROJECT/]regions/REGION/subnetworks/NAME")
-    return value
 
 
 def region_of(path: str) -> str:
@@ -103,12 +69,6 @@ def service_account(value: str) -> str:
         raise ValueError(
             'a service account\'s address such as trainer@my-project.iam.gserviceaccount.com, or "default"'
         )
-    return value
-
-
-def scope(value: str) -> str:
-    if not _SCOPE.fullmatch(value):
-        raise ValueError("an access scope such as https://www.googleapis.com/auth/cloud-platform")
     return value
 
 
@@ -148,20 +108,51 @@ def certificates(value: str) -> str:
     return value
 
 
-def region(value: str) -> str:
-    if not re.fullmatch(r"[a-z0-9-]{2,40}", value):
-        raise ValueError('a region\'s name, such as "eu-west-1"')
-    return value
-
-
-MachineType = Annotated[str, AfterValidator(machine_type)]
-Zone = Annotated[str, AfterValidator(zone)]
-DiskType = Annotated[str, AfterValidator(disk_type)]
+Zone = Annotated[
+    str,
+    AfterValidator(
+        matching(
+            r"[a-z]+(?:-[a-z]+)+[0-9]+-(?:[a-z]|ai[0-9]+[a-z])",
+            "a zone such as us-central1-a, with the letter at its end",
+        )
+    ),
+]
+Image = Annotated[
+    str,
+    AfterValidator(
+        matching(
+            rf"{_PROJECT}global/images/(?:family/)?{_NAME}",
+            "an image or a family of images, such as projects/PROJECT/global/images/family/FAMILY",
+        )
+    ),
+]
+Subnetwork = Annotated[
+    str,
+    AfterValidator(
+        matching(
+            rf"(?:{_PROJECT}regions/[a-z0-9-]+/subnetworks/)?{_NAME}",
+            "a subnetwork's name, or [projects/PROJECT/]regions/REGION/subnetworks/NAME",
+        )
+    ),
+]
+Scope = Annotated[
+    str,
+    AfterValidator(
+        matching(
+            r"https://www\.googleapis\.com/auth/[a-z0-9._-]+",
+            "an access scope such as https://www.googleapis.com/auth/cloud-platform",
+        )
+    ),
+]
+MachineType = Annotated[
+    str, AfterValidator(matching(_WORDS, "a machine type as Google writes it, such as n1-standard-8 or a2-highgpu-1g"))
+]
+DiskType = Annotated[
+    str, AfterValidator(matching(_WORDS, "a disk type as Google writes it, such as pd-balanced or pd-ssd"))
+]
 ServiceAccount = Annotated[str, AfterValidator(service_account)]
 VmNetwork = Annotated[str, AfterValidator(network)]
-Subnetwork = Annotated[str, AfterValidator(subnetwork)]
 GuardUrl = Annotated[str, AfterValidator(guard_url)]
-Image = Annotated[str, AfterValidator(image)]
 Override = Literal["zones", "spot", "on_demand_fallback", "machine_type", "disk_gib", "max_run_hours", "image"]
 
 
@@ -186,9 +177,7 @@ class LaunchSection(Section):
     disk_gib: Annotated[int, Field(ge=10, le=65536)] = 100
     disk_type: DiskType = "pd-balanced"
     service_account: ServiceAccount | None = None
-    scopes: Annotated[tuple[Annotated[str, AfterValidator(scope)], ...], Listed] = (
-        "https://www.googleapis.com/auth/cloud-platform",
-    )
+    scopes: Annotated[tuple[Scope, ...], Listed] = ("https://www.googleapis.com/auth/cloud-platform",)
     network: VmNetwork = "global/networks/default"
     subnetwork: Subnetwork | None = None
     external_address: bool = True
@@ -277,9 +266,12 @@ class JobsSection(Section):
         return JobRules(self.guard_url or "", ca, self.heartbeat, Terms(**terms))
 
 
+Region = Annotated[str, AfterValidator(matching(r"[a-z0-9-]{2,40}", 'a region\'s name, such as "eu-west-1"'))]
+
+
 class CheckpointsSection(Section):
     """Object stores other than Amazon's and Google's. Keys come from the environment, as for all tools."""
 
     s3_endpoint: Endpoint | None = None  # None: AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, else Amazon's
-    s3_region: Annotated[str, AfterValidator(region)] | None = None  # None: AWS_REGION
+    s3_region: Region | None = None  # None: AWS_REGION
     gcs_endpoint: Endpoint | None = None

@@ -31,11 +31,7 @@ _WORDS = {
     "sec": "s",
 }
 _DURATION = re.compile(r"(?:(\d{1,6})w)?(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?")
-_PROJECT = re.compile(r"(?:[a-z][a-z0-9.-]*[a-z0-9]:)?[a-z][a-z0-9-]{4,28}[a-z0-9]")
 _DOMAIN = re.compile(r"(?=.{4,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63}")
-_GPU_TYPE = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+")
-_LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
-_LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
 _DOLLARS = re.compile(r"\d{1,9}(?:\.\d{1,9})?")
 _CHANNEL = re.compile(r"#[\w-]{1,80}")
@@ -82,6 +78,18 @@ def show_duration(span: timedelta) -> str:
     return shown or "0s"
 
 
+def matching(pattern: str, expected: str) -> Callable[[str], str]:
+    """Takes text that the whole pattern matches."""
+    compiled = re.compile(pattern)
+
+    def check(value: str) -> str:
+        if not compiled.fullmatch(value):
+            raise ValueError(expected)
+        return value
+
+    return check
+
+
 def between(low: timedelta, high: timedelta) -> AfterValidator:
     """Bounds of a span; `never`, where a key takes that, is within them."""
 
@@ -117,10 +125,25 @@ def or_never(read: Callable[[object], T]) -> Callable[[object], T | None]:
     return read_or_never
 
 
-def project_id(value: str) -> str:
-    if not _PROJECT.fullmatch(value):
-        raise ValueError("a Google Cloud project id such as ml-training-prod (the id, not the name or the number)")
-    return value
+project_id = matching(
+    r"(?:[a-z][a-z0-9.-]*[a-z0-9]:)?[a-z][a-z0-9-]{4,28}[a-z0-9]",
+    "a Google Cloud project id such as ml-training-prod (the id, not the name or the number)",
+)
+
+
+gpu_type = matching(
+    r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+", "an accelerator type as Google writes it, such as nvidia-tesla-t4 or nvidia-l4"
+)
+
+
+label_key = matching(
+    r"[a-z][a-z0-9_-]{0,62}", "a label key: small letters, digits, hyphens and underscores, beginning with a letter"
+)
+
+
+label_value = matching(
+    r"[a-z0-9_-]{0,63}", "a label value: small letters, digits, hyphens and underscores (Google allows no others)"
+)
 
 
 def is_name(value: str) -> bool:
@@ -131,24 +154,6 @@ def name(value: str) -> str:
     """A preset's or budget's name, which also fits in a label."""
     if not is_name(value):
         raise ValueError("a name of small letters, digits and hyphens that begins with a letter")
-    return value
-
-
-def gpu_type(value: str) -> str:
-    if not _GPU_TYPE.fullmatch(value):
-        raise ValueError("an accelerator type as Google writes it, such as nvidia-tesla-t4 or nvidia-l4")
-    return value
-
-
-def label_key(value: str) -> str:
-    if not _LABEL_KEY.fullmatch(value):
-        raise ValueError("a label key: small letters, digits, hyphens and underscores, beginning with a letter")
-    return value
-
-
-def label_value(value: str) -> str:
-    if not _LABEL_VALUE.fullmatch(value):
-        raise ValueError("a label value: small letters, digits, hyphens and underscores (Google allows no others)")
     return value
 
 
