@@ -30,9 +30,9 @@ def guard_and_port() -> Iterator[tuple[FakeGuard, Listener]]:
 
 @pytest.fixture
 def guard(guard_and_port: tuple[FakeGuard, Listener]) -> FakeGuard:
-    found, listener = guard_and_port
+    fake, listener = guard_and_port
     listener.listen()
-    return found
+    return fake
 
 
 @pytest.fixture

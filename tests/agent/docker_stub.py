@@ -82,11 +82,13 @@ def put_docker(vm: Vm, digest: str = DIGEST, **answers: Any) -> None:
     """
     repository = IMAGE.rpartition(":")[0]
     pulled = f"1.4: Pulling from ml/train/bert\nDigest: {digest}\nStatus: Downloaded newer image for {IMAGE}\n{IMAGE}"
-    known = json.dumps([{"Id": "sha256:" + "f" * 64, "RepoTags": [IMAGE], "RepoDigests": [f"{repository}@{digest}"]}])
+    inspected = json.dumps(
+        [{"Id": "sha256:" + "f" * 64, "RepoTags": [IMAGE], "RepoDigests": [f"{repository}@{digest}"]}]
+    )
     plan: dict[str, Any] = {
         "pull": (0, pulled),
         "pulls": [],
-        "image": (0, known),
+        "image": (0, inspected),
         "container": (0, json.dumps(RAN)),
         "run": None,
     }

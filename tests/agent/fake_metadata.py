@@ -1,4 +1,4 @@
-"""The metadata server of one VM, with Secret Manager beside it: values that a test changes, and requests that wait."""
+"""The metadata server of one VM, with Secret Manager next to it: values that a test changes, and requests that wait."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ def wait(name):
         time.sleep(0.01)
 """
 
-# Saves when it is told to stop, as a training script should.
+# Saves on SIGTERM, as a training script should.
 SAVES = f"""{WAIT}
 def save(*_):
     print("saving", flush=True)

@@ -26,7 +26,7 @@ def test_nothing_is_lost_while_the_guard_is_away(vm: Vm, guard_and_port: tuple[F
     assert not list(spool.glob("*.json"))
 
 
-def test_what_an_agent_could_not_tell_the_next_one_tells(vm: Vm, guard: FakeGuard) -> None:
+def test_what_an_agent_could_not_send_the_next_one_sends(vm: Vm, guard: FakeGuard) -> None:
     """The spool outlives the agent, and numbers go on where they were."""
     vm.train(COUNTS)
     vm.boot()
@@ -58,7 +58,7 @@ def test_a_lost_answer_means_that_events_come_again_under_their_number(vm: Vm, g
 
 
 def test_a_refused_token_is_tried_again(vm: Vm, guard: FakeGuard) -> None:
-    """Somebody may be mending it; meanwhile nothing is thrown away."""
+    """It may be repaired; until then nothing is thrown away."""
     vm.train("print('hello')")
     guard.token = "another"
     vm.boot()

@@ -82,7 +82,7 @@ def test_a_vm_that_boots_runs_its_attempt(vm: Vm, guard: FakeGuard) -> None:
 def test_the_output_goes_to_cloud_logging_where_the_image_has_it(
     vm: Vm, guard: FakeGuard, folder: str, file: str, before: str, is_ours: bool
 ) -> None:
-    """The agent for logs is told where it lies and is restarted; what somebody configured is left alone."""
+    """The logging agent gets the file's path and is restarted; a configuration of the user's stays."""
     put(vm, metadata_items(bundle(), attempt(vm, guard, "true"), guard.token, with_drivers=False))
     place, restarts = vm.home.parent / "etc" / folder, vm.home.parent / "restarts"
     place.mkdir(parents=True)

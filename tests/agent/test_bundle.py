@@ -56,12 +56,12 @@ def test_python_3_8_subscripts_what_is_subscripted() -> None:
             for field in ("annotation", "returns"):
                 if hasattr(node, field):
                     setattr(node, field, None)
-        found = {
+        subscripted = {
             ast.unparse(node)
             for node in ast.walk(tree)
             if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id in late
         }
-        assert not found, name
+        assert not subscripted, name
 
 
 def test_it_needs_the_standard_library_alone() -> None:

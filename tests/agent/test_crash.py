@@ -1,4 +1,4 @@
-"""An agent that dies, a VM that restarts: the command runs once, and nothing that was told is lost."""
+"""An agent that dies, a VM that restarts: the command runs once, and nothing that was reported is lost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.agent.vm import Vm, parent, wait_until_unlocked
 
 
 def test_an_agent_that_was_killed_finds_its_command_again(vm: Vm, guard: FakeGuard) -> None:
-    """The command does not notice, and its exit code is told by the next agent."""
+    """The command does not notice, and the next agent reports its exit code."""
     vm.train(COUNTS)
     vm.boot()
     guard.wait_for("heartbeat", lambda event: event["step"] == 1)
@@ -27,7 +27,7 @@ def test_an_agent_that_was_killed_finds_its_command_again(vm: Vm, guard: FakeGua
     assert (vm.work / "starts").read_text() == "started\n"
 
 
-def test_an_exit_while_no_agent_lives_is_told_by_the_next_one(vm: Vm, guard: FakeGuard) -> None:
+def test_an_exit_while_no_agent_lives_is_reported_by_the_next_one(vm: Vm, guard: FakeGuard) -> None:
     """The runner wrote it down."""
     vm.train(COUNTS)
     vm.boot()
@@ -51,7 +51,7 @@ def test_an_agent_after_the_exit_starts_nothing(vm: Vm, guard: FakeGuard) -> Non
 
 
 @pytest.mark.parametrize("resume", [False, True])
-def test_a_rebooted_vm_runs_the_command_again_only_if_told_to(vm: Vm, guard: FakeGuard, resume: bool) -> None:
+def test_a_rebooted_vm_runs_the_command_again_only_where_resume_is_set(vm: Vm, guard: FakeGuard, resume: bool) -> None:
     """Otherwise it tells that the command was cut off. A second run has a number and a log of its own."""
     vm.train(COUNTS, resume=resume)
     vm.boot()
@@ -71,7 +71,7 @@ def test_a_rebooted_vm_runs_the_command_again_only_if_told_to(vm: Vm, guard: Fak
     assert (vm.work / "starts").read_text() == "started\n" * (2 if resume else 1)
 
 
-def test_a_runner_that_was_killed_is_told_as_cut_off(vm: Vm, guard: FakeGuard) -> None:
+def test_a_runner_that_was_killed_is_reported_as_cut_off(vm: Vm, guard: FakeGuard) -> None:
     """What is left of its command is ended, since nobody could tell how it went on."""
     vm.train(IGNORES)
     vm.boot()

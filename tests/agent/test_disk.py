@@ -71,7 +71,7 @@ def test_a_checkpoint_that_a_run_failed_with_at_once_is_passed_over(vm: Vm, guar
     assert starts[2]["why"] == f"{newest}, and no other is complete: it is tried once more"
 
 
-def test_a_run_that_was_told_to_stop_makes_no_checkpoint_a_suspect(tmp_path: Path) -> None:
+def test_a_run_that_was_stopped_makes_no_checkpoint_a_suspect(tmp_path: Path) -> None:
     """Nor does one that came further, that Google cut off, or that ran for long; where it is not known, nothing is."""
     checkpoint = {"resume_from": "/ckpt/step-20", "step": 20, "looked_at": "2026-11-20T12:00:00.000+00:00"}
     crash = {"reason": "exited", "code": 1, "started_at": "2026-11-20T12:00:01.000+00:00", "step": None}
@@ -153,7 +153,7 @@ def test_a_running_command_is_looked_at(vm: Vm, guard: FakeGuard) -> None:
 
 
 def test_a_command_that_succeeded_does_not_run_again(vm: Vm, guard: FakeGuard) -> None:
-    """Whoever starts its VM later wants something else of it."""
+    """The VM is started later for another purpose."""
     _train(vm, "step-10", CODE="0")
     vm.boot()
     assert vm.finished() == 0

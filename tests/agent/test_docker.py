@@ -130,8 +130,8 @@ def test_a_registry_that_is_away_is_asked_again(vm: Vm, guard: FakeGuard) -> Non
 
 def test_an_image_of_the_vm_itself_needs_no_registry(vm: Vm, guard: FakeGuard) -> None:
     """A copy that was built into the boot image is used as it is, and has no digest."""
-    known = json.dumps([{"Id": "sha256:" + "f" * 64, "RepoTags": ["busybox:local"], "RepoDigests": []}])
-    put_docker(vm, pull=(1, NO_REPOSITORY), image=(0, known))
+    inspected = json.dumps([{"Id": "sha256:" + "f" * 64, "RepoTags": ["busybox:local"], "RepoDigests": []}])
+    put_docker(vm, pull=(1, NO_REPOSITORY), image=(0, inspected))
     vm.order("true", image="busybox:local")
     vm.boot()
     assert guard.wait_for("exit")["code"] == 0
@@ -196,7 +196,7 @@ def test_a_container_gets_notice_and_is_killed_by_name(vm: Vm, guard: FakeGuard)
     assert not Path(f"/proc/{container}").exists() or "Z" in Path(f"/proc/{container}/stat").read_text().split()[2]
 
 
-def test_an_image_without_docker_is_told_as_not_started(vm: Vm, guard: FakeGuard) -> None:
+def test_an_image_without_docker_is_reported_as_not_started(vm: Vm, guard: FakeGuard) -> None:
     """With what to change."""
     vm.path = str(vm.tools)
     vm.order("python", "train.py", image="busybox:1.36")

@@ -18,11 +18,11 @@ LONGEST_S = 0.05
 
 def by_python(pattern: str, text: str) -> str:
     """What Python's own expressions find, line by line: the group of the last match of the last line with one."""
-    found = ""
+    last = ""
     for line in re.split("[\r\n]", text):
         for match in re.finditer(pattern, line):
-            found = match.group(match.re.groups and 1) or ""
-    return found
+            last = match.group(match.re.groups and 1) or ""
+    return last
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from tests.agent.scripts import WAIT
 from tests.agent.vm import ATTEMPT, Vm
 
 
-def test_a_run_is_told_from_start_to_exit(vm: Vm, guard: FakeGuard) -> None:
+def test_a_run_is_reported_from_start_to_exit(vm: Vm, guard: FakeGuard) -> None:
     """The guard hears of boot, start, heartbeats with step and output, and exit, all under growing numbers."""
     vm.train(f"{WAIT}\nprint('epoch 1, step 41')\nwait('go')\nprint('step 42')\nprint('done')")
     vm.boot()
@@ -43,8 +43,8 @@ def test_the_job_may_say_how_it_prints_steps(vm: Vm, guard: FakeGuard) -> None:
     assert guard.wait_for("exit")["step"] == 77
 
 
-def test_a_crash_tells_code_and_last_words(vm: Vm, guard: FakeGuard) -> None:
-    """A non-zero exit reaches the guard with the traceback; a signal is told apart from a code."""
+def test_a_crash_reports_its_code_and_last_lines(vm: Vm, guard: FakeGuard) -> None:
+    """A non-zero exit reaches the guard with the traceback; a signal is distinguished from a code."""
     vm.train("raise RuntimeError('CUDA out of memory')")
     vm.boot()
     end = guard.wait_for("exit")
@@ -60,7 +60,7 @@ def test_a_command_ended_by_a_signal_says_which(vm: Vm, guard: FakeGuard) -> Non
     assert (end["reason"], end["code"], end["signal"], end["asked"]) == ("exited", None, 9, None)
 
 
-def test_a_command_that_does_not_exist_is_told_as_not_started(vm: Vm, guard: FakeGuard) -> None:
+def test_a_command_that_does_not_exist_is_reported_as_not_started(vm: Vm, guard: FakeGuard) -> None:
     """The operating system's words come along, and that no other VM would have it."""
     vm.order("no-such-program", "--really")
     vm.boot()
@@ -70,7 +70,7 @@ def test_a_command_that_does_not_exist_is_told_as_not_started(vm: Vm, guard: Fak
     assert vm.finished() == 0
 
 
-def test_wrong_settings_are_told_and_nothing_is_started(vm: Vm, guard: FakeGuard) -> None:
+def test_wrong_settings_are_reported_and_nothing_is_started(vm: Vm, guard: FakeGuard) -> None:
     """Each wrong key is named, with what it should be like."""
     vm.order("touch", "started", heartbeat_s="often", environment={"N": 3}, step_pattern="(")
     vm.boot()
@@ -81,7 +81,7 @@ def test_wrong_settings_are_told_and_nothing_is_started(vm: Vm, guard: FakeGuard
 
 
 def test_a_vm_without_an_attempt_has_nothing_to_do(vm: Vm, guard: FakeGuard) -> None:
-    """The agent ends by itself, and whoever started it does not start it again."""
+    """The agent ends by itself, and systemd does not start it again."""
     vm.boot()
     assert vm.finished() == 0
     assert "nothing to do on this VM" in vm.spoken.read_text()
@@ -109,7 +109,7 @@ def test_huge_output_is_kept_in_bounds(vm: Vm, guard: FakeGuard) -> None:
 
 
 def test_a_progress_bar_is_shown_as_a_terminal_would(vm: Vm, guard: FakeGuard) -> None:
-    """Of what overwrites itself the last state is told, and bytes that are no text break nothing."""
+    """Of output that overwrites itself the last state is reported; bytes that are no text break nothing."""
     vm.train(r"import sys; sys.stdout.buffer.write(b'10%\r50%\r100%\nbad \xff byte\n')")
     vm.boot()
     assert guard.wait_for("exit")["output"] == ["100%", "bad � byte"]

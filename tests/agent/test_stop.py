@@ -17,7 +17,7 @@ def start(vm: Vm, guard: FakeGuard, script: str, ready: str, **more: object) -> 
     guard.wait_for("heartbeat", lambda event: event["output"] == [ready])
 
 
-def test_a_preempted_command_saves_and_its_end_is_told(vm: Vm, guard: FakeGuard) -> None:
+def test_a_preempted_command_saves_and_its_end_is_reported(vm: Vm, guard: FakeGuard) -> None:
     """The guard hears of the notice at once; the command gets SIGTERM and its time; the exit says why it was asked."""
     start(vm, guard, SAVES, "step 7")
     vm.metadata.set("instance/preempted", "TRUE")
@@ -38,7 +38,7 @@ def test_a_preempted_command_saves_and_its_end_is_told(vm: Vm, guard: FakeGuard)
 def test_maintenance_stops_the_command_only_where_it_ends_the_vm(
     vm: Vm, guard: FakeGuard, value: str, ends: bool
 ) -> None:
-    """A migration is told and disturbs nothing."""
+    """A migration is reported and disturbs nothing."""
     start(vm, guard, f"{WAIT}\nprint('ready')\nwait('go')", "ready")
     vm.metadata.set("instance/maintenance-event", value)
     assert guard.wait_for("notice")["value"] == value
@@ -78,8 +78,8 @@ def test_a_preemption_shortens_the_grace_of_a_cancel(vm: Vm, guard: FakeGuard) -
     assert (end["asked"], end["was_killed"], end["output"]) == ("cancel", True, ["ready", "not yet"])
 
 
-def test_a_machine_that_goes_down_gives_the_command_its_notice(vm: Vm, guard: FakeGuard) -> None:
-    """systemd's SIGTERM to the agent is passed on, and the exit is told before the agent leaves."""
+def test_a_vm_that_goes_down_gives_the_command_its_notice(vm: Vm, guard: FakeGuard) -> None:
+    """systemd's SIGTERM to the agent is passed on, and the exit is reported before the agent ends."""
     start(vm, guard, SAVES, "step 7")
     vm.agents[-1].send_signal(signal.SIGTERM)
     assert guard.wait_for("stopping")["why"] == "shutdown"
@@ -88,7 +88,7 @@ def test_a_machine_that_goes_down_gives_the_command_its_notice(vm: Vm, guard: Fa
     assert vm.finished() == 0
 
 
-def test_a_shutdown_that_tells_every_process_at_once_is_no_cut_off(vm: Vm, guard: FakeGuard) -> None:
+def test_a_shutdown_that_signals_every_process_at_once_is_no_cut_off(vm: Vm, guard: FakeGuard) -> None:
     """As without systemd: the runner outlives its SIGTERM and sees how the command ends, which has its own."""
     start(vm, guard, SAVES, "step 7")
     command = guard.wait_for("start")["pid"]
@@ -103,7 +103,7 @@ def test_a_shutdown_that_tells_every_process_at_once_is_no_cut_off(vm: Vm, guard
 
 
 def test_a_shell_that_dies_at_once_does_not_take_the_saving_child_along(vm: Vm, guard: FakeGuard) -> None:
-    """The whole group gets the SIGTERM, and whoever still holds the output is waited for."""
+    """The whole group gets the SIGTERM, and processes that still hold the output are waited for."""
     vm.work.mkdir()
     (vm.work / "train.py").write_text(SAVES)
     vm.order("sh", "-c", "/usr/bin/env python3 -u train.py; echo the shell goes on")

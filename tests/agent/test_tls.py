@@ -55,7 +55,7 @@ def test_a_guard_is_trusted_by_the_authority_that_the_attempt_names(vm: Vm, auth
 
 
 def test_a_guard_that_nobody_vouches_for_gets_no_token(vm: Vm, authority: tuple[str, FakeGuard]) -> None:
-    """The command runs all the same, and what is to be told waits on the disk."""
+    """The command runs all the same, and its events wait on the disk."""
     _, guard = authority
     vm.order("true")
     vm.boot()

@@ -45,8 +45,8 @@ class Memory:
 
 def reasons(look: CheckpointLook, name: str) -> str:
     """Why this one is not complete."""
-    (found,) = (one for one in look.checkpoints if one.name == name)
-    return " ".join(found.reasons)
+    (checkpoint,) = (one for one in look.checkpoints if one.name == name)
+    return " ".join(checkpoint.reasons)
 
 
 def below(folder: str, files: Mapping[str, bytes]) -> list[Written]:

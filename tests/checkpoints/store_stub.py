@@ -23,7 +23,7 @@ class StubBucket:
     objects: dict[str, bytes] = field(default_factory=dict)
     page: int = 1000
     refuse: Callable[[str, str], tuple[int, str] | None] = lambda method, key: None
-    asked: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
 
     def listed(self, query: dict[str, list[str]]) -> str:
@@ -59,18 +59,15 @@ def etag(body: bytes) -> str:
     return f'"{hashlib.md5(body).hexdigest()}"'
 
 
-def _span(asked: str, size: int) -> tuple[int, int]:
+def _span(header: str, size: int) -> tuple[int, int]:
     """What a Range header asks for, its end not included."""
-    begin, _, end = asked.removeprefix("bytes=").partition("-")
+    begin, _, end = header.removeprefix("bytes=").partition("-")
     if not begin:
         return max(0, size - int(end)), size
     return int(begin), min(size, int(end) + 1) if end else size
 
 
-@contextmanager
-def store(name: str = "bkt") -> Iterator[StubBucket]:
-    """Serve one bucket of this name on a free port until the block ends; any other is NoSuchBucket."""
-
+def _handler(bucket: StubBucket, name: str) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True
@@ -89,7 +86,7 @@ def store(name: str = "bkt") -> Iterator[StubBucket]:
             parts = urlsplit(self.path)
             where, _, key = unquote(parts.path).lstrip("/").partition("/")
             sent = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            bucket.asked.append(f"{self.command} {self.path}")
+            bucket.requests.append(f"{self.command} {self.path}")
             bucket.headers.append({name.lower(): value for name, value in self.headers.items()})
             refused = bucket.refuse(self.command, key)
             if refused is not None:
@@ -111,10 +108,10 @@ def store(name: str = "bkt") -> Iterator[StubBucket]:
 
         def send_object(self, body: bytes) -> None:
             headers = {"ETag": etag(body), "Last_Modified": "Fri, 20 Nov 2026 12:00:00 GMT"}
-            asked = self.headers.get("Range")
-            if not asked:
+            span = self.headers.get("Range")
+            if not span:
                 return self.answer(200, body, Content_Length=str(len(body)), **headers)
-            begin, end = _span(asked, len(body))
+            begin, end = _span(span, len(body))
             if begin >= len(body):
                 return self.answer(416)
             return self.answer(206, body[begin:end], Content_Range=f"bytes {begin}-{end - 1}/{len(body)}", **headers)
@@ -122,11 +119,18 @@ def store(name: str = "bkt") -> Iterator[StubBucket]:
         do_GET = do_HEAD = do_PUT = do_DELETE = handle_one
 
         def log_message(self, format: str, *args: object) -> None:
-            """The tests read `asked`; nothing is printed."""
+            """The tests read `requests`; nothing is printed."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    return Handler
+
+
+@contextmanager
+def store(name: str = "bkt") -> Iterator[StubBucket]:
+    """Serve one bucket of this name on a free port until the block ends; any other is NoSuchBucket."""
+    bucket = StubBucket("")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(bucket, name))
     server.daemon_threads = True
-    bucket = StubBucket(f"http://127.0.0.1:{server.server_address[1]}")
+    bucket.url = f"http://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:

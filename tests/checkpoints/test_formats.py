@@ -25,8 +25,8 @@ def problem(name: str, body: bytes) -> str:
     return problem_of(place.listing.files[name], place)
 
 
-def header(told: object) -> bytes:
-    text = json.dumps(told).encode()
+def header(content: object) -> bytes:
+    text = json.dumps(content).encode()
     return struct.pack("<Q", len(text)) + text
 
 
@@ -75,9 +75,9 @@ def test_whole_files_have_no_problem(name: str, body: bytes) -> None:
 )
 def test_what_is_wrong_is_named(name: str, body: bytes, why: str) -> None:
     """With the file's name, and the figures where there are any."""
-    told = problem(name, body)
-    assert why in told
-    assert told.startswith(name)
+    sentence = problem(name, body)
+    assert why in sentence
+    assert sentence.startswith(name)
 
 
 @pytest.mark.parametrize(("name", "why"), [("whole", ""), ("killed", "its superblock says 2048: it was never closed")])
@@ -85,13 +85,13 @@ def test_hdf5_that_keras_wrote(name: str, why: str) -> None:
     """Killed before it closed its file, Keras leaves one of full length that HDF5 cannot open."""
     body = gzip.decompress((Path(__file__).parent / "real" / f"{name}.weights.h5.gz").read_bytes())
     assert len(body) == 274376
-    found = problem("latest.weights.h5", body)
-    assert why in found
-    assert bool(found) == bool(why)
+    sentence = problem("latest.weights.h5", body)
+    assert why in sentence
+    assert bool(sentence) == bool(why)
 
 
 def test_hdf5_that_was_never_closed() -> None:
-    """An end that was never written is told as such."""
+    """An end that was never written is reported as such."""
     body = bytearray(hdf5())
     body[28:36] = b"\xff" * 8
     assert problem("a.h5", bytes(body)) == "a.h5 was never closed."
@@ -146,8 +146,8 @@ def test_values_of_a_pickle_in_their_order(protocol: int) -> None:
     """Texts, numbers of every width, repeats, and whatever class stands between them; nothing is loaded."""
     content = [Fraction(1, 3), {"global_step": 7, "a": -5}, "a", 300, 70_000, 1 << 40, "é" * 300, b"bytes", ("a", 1.5)]
     noise = ("fractions", "Fraction", "bytes", "latin1")  # what stands there for the classes, by protocol
-    told = [value for value in values(pickle.dumps(content, protocol)) if value not in noise]
-    assert told == [1, 3, "global_step", 7, "a", -5, "a", 300, 70_000, 1 << 40, "é" * 300, "a"]
+    read = [value for value in values(pickle.dumps(content, protocol)) if value not in noise]
+    assert read == [1, 3, "global_step", 7, "a", -5, "a", 300, 70_000, 1 << 40, "é" * 300, "a"]
 
 
 @given(st.binary(max_size=200))
@@ -161,5 +161,5 @@ def test_no_beginning_of_a_metadata_tells_its_shards() -> None:
     whole, sizes = dcp_metadata({"__0_0.distcp": 40}), {"__0_0.distcp": 40}
     for cut in range(1, len(whole) + 1):
         place = Memory([(".metadata", whole[:cut])])
-        found = shards_of(place.listing.files[".metadata"], place)
-        assert found == (sizes if cut == len(whole) else None)
+        shards = shards_of(place.listing.files[".metadata"], place)
+        assert shards == (sizes if cut == len(whole) else None)

@@ -73,7 +73,7 @@ def test_why_a_trainers_checkpoint_does_not_count(change: dict[str, bytes | None
 
 
 def test_an_index_names_shards_that_must_all_be_there() -> None:
-    """A lost shard, an index cut off, and an index that names none are told."""
+    """A lost shard, an index cut off, and an index that names none are reported."""
     written = dict(writers.hugging_face(7))
     index = "checkpoint-7/model.safetensors.index.json"
     lost = {path: body for path, body in written.items() if "00002-of" not in path}
@@ -155,7 +155,7 @@ def test_megatrons_distributed_format() -> None:
 
 
 def test_dcp_metadata_tells_names_and_sizes() -> None:
-    """A file that it names and is not there, or is shorter, is told; hostile or broken metadata names nothing."""
+    """A file that it names and is not there, or is shorter, is reported; hostile or broken metadata names nothing."""
     files = dict(writers.torch_dcp(9))
     look = Memory([(path, body[:-1] if "__1_0" in path else body) for path, body in files.items()]).look()
     assert "__1_0.distcp is 23 bytes long, and should be 24" in reasons(look, "step-9")
@@ -168,9 +168,9 @@ def test_orbax_is_finished_in_two_ways() -> None:
     """On Google Cloud Storage by a success file or a commit time, elsewhere by the rename."""
     written = [writer for writer in writers.orbax(5) if "success" not in writer[0]]
     assert resumed(written) is None
-    about = ("5/_CHECKPOINT_METADATA", json.dumps({"commit_timestamp_nsecs": 17}).encode())
-    assert resumed([*written, about]) == "5"
-    old_style = [each for each in written if "_CHECKPOINT" not in each[0]]
+    metadata = ("5/_CHECKPOINT_METADATA", json.dumps({"commit_timestamp_nsecs": 17}).encode())
+    assert resumed([*written, metadata]) == "5"
+    old_style = [file for file in written if "_CHECKPOINT" not in file[0]]
     assert resumed(old_style) is None
     assert resumed(old_style, "/mnt/runs") == "5"
     look = Memory(
@@ -185,30 +185,30 @@ def test_what_keras_itself_loads_decides() -> None:
 
     The rule is Keras' own `on_train_begin`, which `make trainers` runs on what killed trainings leave.
     """
-    weights, about = writers.keras(4)
-    assert resumed([about, weights]) == "latest.weights.h5"
+    weights, metadata = writers.keras(4)
+    assert resumed([metadata, weights]) == "latest.weights.h5"
     assert resumed([weights]) == "latest.weights.h5"
-    assert resumed([weights, (about[0], about[1][:5])]) is None
-    assert resumed([(weights[0], hdf5(300)[:250]), about]) is None
-    assert resumed([about], look_for=LookFor(Framework.KERAS)) is None
+    assert resumed([weights, (metadata[0], metadata[1][:5])]) is None
+    assert resumed([(weights[0], hdf5(300)[:250]), metadata]) is None
+    assert resumed([metadata], look_for=LookFor(Framework.KERAS)) is None
 
 
 def test_keras_goes_back_only_from_weights_that_it_cannot_open() -> None:
     """Not from metadata that was cut off, nor where the newest weights are whole or not there at all."""
-    weights, about = writers.keras(4)
+    weights, metadata = writers.keras(4)
     kept = [(f"{path}.bkp", body) for path, body in writers.keras(3)]
     torn = (weights[0], weights[1][:60])
-    assert resumed([*kept, torn, about]) == "latest.weights.h5.bkp"
-    assert resumed([kept[0], torn, about]) == "latest.weights.h5.bkp"
-    assert resumed([*kept, weights, (about[0], b"")]) is None
-    assert resumed([*kept, about]) is None
-    assert resumed([kept[0], (kept[1][0], b"{"), torn, about]) is None
-    look = Memory([*kept, weights, about]).look(examine=2)
+    assert resumed([*kept, torn, metadata]) == "latest.weights.h5.bkp"
+    assert resumed([kept[0], torn, metadata]) == "latest.weights.h5.bkp"
+    assert resumed([*kept, weights, (metadata[0], b"")]) is None
+    assert resumed([*kept, metadata]) is None
+    assert resumed([kept[0], (kept[1][0], b"{"), torn, metadata]) is None
+    look = Memory([*kept, weights, metadata]).look(examine=2)
     assert look.resume is not None
     assert (look.resume.name, look.resume.step) == ("latest.weights.h5", 4)
     assert "goes back to this one only from one that is not" in reasons(look, "latest.weights.h5.bkp")
-    assert Memory([about]).look().checkpoints == ()  # others write such a file too
-    assert len(Memory([about]).look(LookFor(Framework.KERAS)).checkpoints) == 1
+    assert Memory([metadata]).look().checkpoints == ()  # others write such a file too
+    assert len(Memory([metadata]).look(LookFor(Framework.KERAS)).checkpoints) == 1
 
 
 def test_tensorflows_parts_that_were_not_merged() -> None:
@@ -242,11 +242,11 @@ def test_patterns(path: str, pattern: str, step: int | None) -> None:
 
 
 def test_markers_within_and_beside() -> None:
-    """A marker may lie in the folder, or beside the checkpoints with the step in its name."""
+    """A marker may lie in the folder, or next to the checkpoints with the step in its name."""
     within = LookFor(marker="_SUCCESS", pattern="epoch-{step}/")
     written = [("epoch-1/w.npy", b"w"), ("epoch-1/_SUCCESS", b""), ("epoch-2/w.npy", b"w"), ("other3/_SUCCESS", b"")]
     assert resumed(written, look_for=within) == "epoch-1"
-    beside = LookFor(Framework.MARKER, "w{step}.bin", "done-{step}")
-    assert resumed([("w1.bin", torch_zip()), ("w2.bin", torch_zip()), ("done-1", b"")], look_for=beside) == "w1.bin"
+    outside = LookFor(Framework.MARKER, "w{step}.bin", "done-{step}")
+    assert resumed([("w1.bin", torch_zip()), ("w2.bin", torch_zip()), ("done-1", b"")], look_for=outside) == "w1.bin"
     only = Memory([("it1/DONE", b"")]).look(LookFor(marker="DONE"))
     assert "Nothing but the marker" in reasons(only, "it1")

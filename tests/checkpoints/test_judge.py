@@ -14,19 +14,19 @@ from tests.checkpoints.places import Memory, Written, reasons
 from costguard.model.checkpoint import CheckpointState, Framework, LookFor
 
 
-def steps(*of: int) -> list[Written]:
-    return [writer for step in of for writer in writers.hugging_face(step)]
+def steps(*numbers: int) -> list[Written]:
+    return [writer for step in numbers for writer in writers.hugging_face(step)]
 
 
 def test_nothing_there_is_said_plainly() -> None:
     """An empty location, and one with other things, both start work from the beginning, and say so."""
     assert Memory([]).look().notes == ("There is nothing here: work would start from the beginning.",)
-    (told,) = Memory([("notes.txt", b"x")]).look().notes
-    assert told == (
+    (note,) = Memory([("notes.txt", b"x")]).look().notes
+    assert note == (
         "1 file lies at gs://runs/one that no layout recognises (notes.txt): work would start from the beginning."
     )
-    (told,) = Memory([(f"model-{name}", b"x") for name in "abcde"]).look().notes
-    assert told.startswith(
+    (note,) = Memory([(f"model-{name}", b"x") for name in "abcde"]).look().notes
+    assert note.startswith(
         "5 files lie at gs://runs/one that no layout recognises (model-a, model-b, model-c and 2 more)"
     )
 
@@ -44,7 +44,7 @@ def test_the_newest_complete_one_of_many(whole: dict[int, bool], random: Random)
     """Whatever lies between them, and in whatever order they came."""
     order = list(whole)
     random.shuffle(order)
-    look = Memory([each for step in order for each in steps(step)[: None if whole[step] else -1]]).look(examine=9)
+    look = Memory([file for step in order for file in steps(step)[: None if whole[step] else -1]]).look(examine=9)
     assert (look.resume.step if look.resume else None) == max((step for step in whole if whole[step]), default=None)
     assert {one.step: one.is_complete for one in look.checkpoints} == whole
 
@@ -81,7 +81,7 @@ def test_what_goes_while_it_is_read_does_not_count() -> None:
 
 
 def test_older_ones_are_not_read_without_need() -> None:
-    """Only the newest are looked inside, and as many more as it takes; what names show is told of all."""
+    """Only the newest are looked inside, and as many more as it takes; what names show is reported of all."""
     place = Memory([*steps(1, 2), *steps(3)[:-1], *steps(4, 5)])
     place.contents["checkpoint-5/optimizer.pt"] = bytes(len(place.contents["checkpoint-5/optimizer.pt"]))
     look = place.look()
@@ -114,7 +114,7 @@ def test_a_pattern_is_proposed() -> None:
     assert look.notes[-1] == "If ckpt_0100.pkl is one, name its pattern: ckpt_{step}.pkl"
 
 
-def test_two_runs_in_one_place_are_told() -> None:
+def test_two_runs_in_one_place_are_reported() -> None:
     """The highest step wins, and it is said that a lower one was written later."""
     look = Memory(steps(500, 20)).look()
     assert look.resume is not None
@@ -122,7 +122,7 @@ def test_two_runs_in_one_place_are_told() -> None:
     assert "checkpoint-20 was written later than checkpoint-500" in look.notes[0]
 
 
-def test_several_layouts_in_one_place_are_told() -> None:
+def test_several_layouts_in_one_place_are_reported() -> None:
     """They are ordered by step; a framework that is named leaves the others out."""
     place = Memory([*steps(5), *writers.lightning(9)])
     look = place.look()
@@ -134,7 +134,7 @@ def test_several_layouts_in_one_place_are_told() -> None:
     assert named.step == 5
 
 
-def test_folders_that_could_not_be_listed_are_told() -> None:
+def test_folders_that_could_not_be_listed_are_reported() -> None:
     """What lies in them is unknown, not absent."""
     place = Memory(steps(5))
     place.listing = replace(place.listing, unread=("checkpoint-9",))

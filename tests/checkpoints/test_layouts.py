@@ -29,7 +29,7 @@ def test_the_newest_whole_one_wins(framework: Framework) -> None:
     """By its step; a copy that changed the times, and with them the order, changes nothing."""
     layout = LAYOUTS[framework]
     for order in ([OLD, NEW], [NEW, OLD]) if framework is not Framework.MEGATRON else ([OLD, NEW],):
-        look = Memory([each for step in order for each in layout.write(step)]).look(layout.look_for)
+        look = Memory([file for step in order for file in layout.write(step)]).look(layout.look_for)
         assert look.resume is not None
         assert look.resume.step == NEW
         assert [one.step for one in look.checkpoints] == [NEW, OLD]
@@ -79,7 +79,7 @@ def test_no_file_that_counts_can_be_missing_or_short(framework: Framework, data:
     """Lost or cut off later, in whatever place, what was whole is not any more."""
     layout = LAYOUTS[framework]
     written = layout.write(NEW)
-    path, body = data.draw(st.sampled_from([each for each in written if not each[0].endswith(layout.optional or "?")]))
+    path, body = data.draw(st.sampled_from([file for file in written if not file[0].endswith(layout.optional or "?")]))
     cut = data.draw(st.integers(0, 0 if path.endswith(layout.sizeless or "?") else len(body) - 1))
     after = [(name, body[:cut] if name == path else held) for name, held in written if name != path or cut]
     assert Memory(after).look(layout.look_for).resume is None, path
@@ -95,8 +95,8 @@ def test_nothing_that_lies_there_breaks_the_look(
     names: list[str], bodies: list[bytes], framework: Framework | None
 ) -> None:
     """Whatever names and bytes there are, an answer comes."""
-    known = [path for layout in LAYOUTS.values() for path, _ in layout.write(NEW)]
-    mixed = [*names, *known[:: max(1, len(names))]]
+    paths = [path for layout in LAYOUTS.values() for path, _ in layout.write(NEW)]
+    mixed = [*names, *paths[:: max(1, len(names))]]
     look_for = LookFor(framework, "ckpt_{step}*", "DONE") if framework else LookFor()
     look = Memory(list(zip(mixed, bodies * 9, strict=False))).look(look_for, examine=100)
     assert all(one.reasons or one.is_complete for one in look.checkpoints)

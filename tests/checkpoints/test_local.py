@@ -83,7 +83,7 @@ def test_names_that_are_no_text(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_gone_when_it_is_read(tmp_path: Path) -> None:
-    """Is told as changing, not as an error."""
+    """It is reported as changing, not as an error."""
     write(tmp_path, writers.lightning(7))
     place = LocalFolder(parse(str(tmp_path)))
     listing = place.listing()
@@ -99,7 +99,7 @@ def test_more_than_a_run_can_have(tmp_path: Path) -> None:
 
 
 def test_no_folder(tmp_path: Path) -> None:
-    """A path that is not there is told apart from an empty folder."""
+    """A path that does not exist is distinguished from an empty folder."""
     with pytest.raises(CheckpointLocationMissing, match="There is no folder"):
         HERE.look(str(tmp_path / "nowhere"), LookFor())
     assert HERE.look(str(tmp_path), LookFor()).resume is None
@@ -115,8 +115,8 @@ def test_no_folder(tmp_path: Path) -> None:
     ],
 )
 def test_what_the_system_refuses(number: int, kind: type[CheckpointError]) -> None:
-    """Permission and broken mounts are told in words."""
-    told = of_system(OSError(number, os.strerror(number)), Location("file", "", "/mnt/runs"))
-    assert isinstance(told, kind)
-    assert told.message.startswith("/mnt/runs")
-    assert told.what_next
+    """Missing permission and broken mounts are explained."""
+    error = of_system(OSError(number, os.strerror(number)), Location("file", "", "/mnt/runs"))
+    assert isinstance(error, kind)
+    assert error.message.startswith("/mnt/runs")
+    assert error.what_next

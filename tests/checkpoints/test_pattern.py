@@ -30,13 +30,13 @@ LONGEST_NAME = 1024
 def steps_by_definition(pattern: str, path: str) -> set[int]:
     """All steps with which the path is of the pattern: the whole numbers in it, tried one by one."""
     first, rest = pattern.split(STEP, 1)
-    found = set()
+    steps = set()
     for digits in re.finditer("[0-9]+", path):
         step = digits.group()
         fits = is_of(first, path[: digits.start()]) and is_of(rest.replace(STEP, step), path[digits.end() :])
         if fits and len(step) <= 18:
-            found.add((digits.start(), int(step)))
-    return {max(found)[1]} if found else set()
+            steps.add((digits.start(), int(step)))
+    return {max(steps)[1]} if steps else set()
 
 
 def is_of(pattern: str, text: str) -> bool:
@@ -177,9 +177,9 @@ def test_no_layout_takes_long_over_a_name(framework: Framework, name: str) -> No
 )
 def test_a_rank_that_a_name_claims_takes_no_long_count(framework: Framework, names: list[str]) -> None:
     """A name may say rank 999,999: the ranks that lack before it are not counted one by one for each file."""
-    known = [*names, "checkpoint-1/trainer_state.json"]
-    tree = Tree(listing_of(*known), LookFor(framework), NoReader())  # type: ignore[arg-type]
-    assert seconds(lambda: [each.missing for each in LAYOUTS[framework](tree)]) < LONGEST_S
+    paths = [*names, "checkpoint-1/trainer_state.json"]
+    tree = Tree(listing_of(*paths), LookFor(framework), NoReader())  # type: ignore[arg-type]
+    assert seconds(lambda: [candidate.missing for candidate in LAYOUTS[framework](tree)]) < LONGEST_S
 
 
 @pytest.mark.parametrize("pattern", ["*a" * 8, "*a*a*a*a*a*a*a?", "a*" * 8 + "b", "*[!b]" * 8 + "c", "?" * 128])

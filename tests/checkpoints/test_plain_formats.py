@@ -115,15 +115,15 @@ def test_numpy_tells_its_size() -> None:
 
 
 @pytest.mark.parametrize(
-    ("described", "count", "each"),
+    ("described", "count", "width"),
     [("<M8[ns]", 3, 8), ("|b1", 5, 1), ("<U10", 2, 40), ("|S7", 2, 7), (">c16", 1, 16)],
 )
-def test_numpy_types_have_their_widths(described: str, count: int, each: int) -> None:
+def test_numpy_types_have_their_widths(described: str, count: int, width: int) -> None:
     """Letters of unicode take four bytes; the unit of a time is not its width."""
     header = f"{{'descr': '{described}', 'fortran_order': False, 'shape': ({count},), }}\n".encode()
     begin = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
-    assert problem("a.npy", begin + bytes(count * each)) == ""
-    assert f"its header tells {len(begin) + count * each}" in problem("a.npy", begin + bytes(count * each - 1))
+    assert problem("a.npy", begin + bytes(count * width)) == ""
+    assert f"its header tells {len(begin) + count * width}" in problem("a.npy", begin + bytes(count * width - 1))
 
 
 @pytest.mark.parametrize("header", [b"{", b"[1]", b"{'descr': '<f4', 'shape': 'x'}", b"{'descr': '<f4'}"])

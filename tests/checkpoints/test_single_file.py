@@ -50,9 +50,9 @@ def test_one_that_changes_between_two_looks_does_not_count(tmp_path: Path) -> No
 
     class Overwritten(Folder):
         def read(self, file: StoredFile, start: int, length: int) -> bytes:
-            found = super().read(file, start, length)
+            data = super().read(file, start, length)
             os.utime(path, ns=(1, path.stat().st_mtime_ns + 1))
-            return found
+            return data
 
     folder = Overwritten(str(path))
     first = folder.listing()
@@ -61,7 +61,7 @@ def test_one_that_changes_between_two_looks_does_not_count(tmp_path: Path) -> No
     assert [one.state for one in again.checkpoints] == [CheckpointState.CHANGING]
 
 
-def test_a_file_that_is_still_to_come_is_told_from_a_mistake(tmp_path: Path) -> None:
+def test_a_file_that_is_still_to_come_is_distinguished_from_a_mistake(tmp_path: Path) -> None:
     """Its folder must be there, and its name a file's; a folder of that name is a folder, as Lightning makes them."""
     assert HERE.look(str(tmp_path / "checkpoint.pt"), LookFor()).listing.is_file
     with pytest.raises(CheckpointLocationMissing, match="There is no folder"):

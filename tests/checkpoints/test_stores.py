@@ -56,7 +56,7 @@ def listed(bucket: StubBucket, location: str) -> list[str]:
 
 
 def test_the_newest_complete_one_in_a_bucket(bucket: StubBucket, scheme: str) -> None:
-    """Found by the real client; torn ones are told, others' folders beside it are not seen."""
+    """Found by the real client; torn ones are reported, others' folders next to it are not seen."""
     written = [*writers.hugging_face(100), *writers.hugging_face(200), *writers.hugging_face(300)[:-1]]
     bucket.objects = {f"team/run/{path}": body for path, body in written}
     bucket.objects |= {f"team/run2/{path}": body for path, body in writers.hugging_face(900)}
@@ -86,15 +86,15 @@ def test_ten_thousand_names_come_in_pages(bucket: StubBucket, scheme: str) -> No
     """All are seen, each once, in ten requests."""
     bucket.objects = {f"run/checkpoint-{number // 10}/part-{number % 10}": b"x" for number in range(10_000)}
     assert listed(bucket, f"{scheme}://bkt/run") == sorted(name.removeprefix("run/") for name in bucket.objects)
-    assert len(bucket.asked) == 10
+    assert len(bucket.requests) == 10
 
 
 def test_odd_names(bucket: StubBucket, scheme: str) -> None:
     """Spaces, signs, other scripts and folders' marks are read as they are."""
     names = ["run/checkpoint-1/", "run/", "run/checkpoint-1/a b%2F+c?#é\u202e<&>", "run/checkpoint-1/'\"\\", "run/x"]
     bucket.objects = dict.fromkeys(names, b"12") | {"run/": b"", "run/checkpoint-1/": b""}
-    found = listed(bucket, f"{scheme}://bkt/run")
-    assert sorted(found) == sorted(["checkpoint-1/a b%2F+c?#é\u202e<&>", "checkpoint-1/'\"\\", "x"])
+    paths = listed(bucket, f"{scheme}://bkt/run")
+    assert sorted(paths) == sorted(["checkpoint-1/a b%2F+c?#é\u202e<&>", "checkpoint-1/'\"\\", "x"])
     where = parse(f"{scheme}://bkt/run")
     place = StoredBucket(where, open_store(where, access(bucket)))
     assert {place.read(file, 1, 1) for file in place.listing().files.values()} == {b"2"}
@@ -102,7 +102,7 @@ def test_odd_names(bucket: StubBucket, scheme: str) -> None:
 
 @pytest.mark.parametrize("odd", ["run/checkpoint-9//x", "run/checkpoint-9/../x", "run/checkpoint-9/a\tb"])
 def test_names_that_obstore_refuses_cost_their_folder_alone(bucket: StubBucket, scheme: str, odd: str) -> None:
-    """The folder is told as not known; what lies beside it is judged as always."""
+    """The folder is reported as not known; what is next to it is judged as always."""
     bucket.objects = {f"run/{path}": body for path, body in writers.hugging_face(100)} | {odd: b"x"}
     look = reach(bucket).look(f"{scheme}://bkt/run", LookFor())
     assert look.resume is not None
@@ -127,11 +127,11 @@ def test_more_than_a_run_can_have(bucket: StubBucket, scheme: str, odd: dict[str
     where = parse(f"{scheme}://bkt/run")
     with pytest.raises(CheckpointLocationWrong, match="holds more than 500 files"):
         StoredBucket(where, open_store(where, access(bucket)), most=500).listing()
-    assert len(bucket.asked) <= 6
+    assert len(bucket.requests) <= 6
 
 
 def test_what_vanished_after_the_listing(bucket: StubBucket, scheme: str) -> None:
-    """Gone or shortened while it is read: it may be written anew, and does not count."""
+    """Gone or shortened while it is read: it may be being rewritten, and does not count."""
     bucket.objects = dict(writers.lightning(7))
     (path,) = bucket.objects
     for later in ({}, {path: b""}, {path: b"PK"}):
@@ -145,7 +145,7 @@ def test_what_vanished_after_the_listing(bucket: StubBucket, scheme: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "kind", "told", "tries"),
+    ("status", "body", "kind", "sentence", "tries"),
     [
         (401, "", CheckpointLocationRefused, "no credentials", 1),
         (
@@ -170,7 +170,7 @@ def test_what_vanished_after_the_listing(bucket: StubBucket, scheme: str) -> Non
     ],
 )
 def test_refusals_and_failures_in_words(
-    bucket: StubBucket, scheme: str, status: int, body: str, kind: type[Exception], told: str, tries: int
+    bucket: StubBucket, scheme: str, status: int, body: str, kind: type[Exception], sentence: str, tries: int
 ) -> None:
     """Each says what happened, where, and what to do next; only what may pass is tried again, and seldom."""
     bucket.refuse = lambda method, key: (status, body)
@@ -178,10 +178,10 @@ def test_refusals_and_failures_in_words(
         reach(bucket).look(f"{scheme}://bkt/run", LookFor())
     message = str(getattr(refused.value, "message", ""))
     assert message.startswith(f"{scheme}://bkt/run")
-    assert told in message
+    assert sentence in message
     assert "Debug source" not in message
     assert getattr(refused.value, "what_next", "")
-    assert len(bucket.asked) == tries
+    assert len(bucket.requests) == tries
 
 
 def test_throttling_that_passes_is_not_noticed(bucket: StubBucket, scheme: str) -> None:
@@ -193,7 +193,7 @@ def test_throttling_that_passes_is_not_noticed(bucket: StubBucket, scheme: str) 
 
 
 def test_a_bucket_that_is_not_there(bucket: StubBucket, scheme: str) -> None:
-    """Is told as such, not as an empty one."""
+    """It is reported as such, not as an empty one."""
     with pytest.raises(CheckpointLocationMissing, match="There is no bucket nobody"):
         reach(bucket).look(f"{scheme}://nobody/run", LookFor())
 
@@ -261,7 +261,7 @@ def test_googles_credentials_are_sent(bucket: StubBucket) -> None:
 
 
 def test_google_gives_no_token(bucket: StubBucket) -> None:
-    """Revoked credentials are told apart from a network that does not reach Google."""
+    """Revoked credentials are distinguished from a network that does not reach Google."""
     with pytest.raises(CheckpointLocationRefused, match=r"accepts \(RefreshError: invalid_grant: revoked\)\."):
         listed_with(bucket, Credentials(RefreshError("invalid_grant: revoked")))  # type: ignore[no-untyped-call]
     with pytest.raises(CheckpointLocationUnavailable, match="tokens cannot be fetched"):

@@ -28,11 +28,11 @@ def torch_zip(content: object = None, name: str = "archive") -> bytes:
 
 
 def safetensors(weights: int = 64) -> bytes:
-    told = {
+    tensors = {
         "__metadata__": {"format": "pt"},
         "w": {"dtype": "F32", "shape": [weights // 4], "data_offsets": [0, weights]},
     }
-    header = json.dumps(told).encode()
+    header = json.dumps(tensors).encode()
     return struct.pack("<Q", len(header)) + header + bytes(weights)
 
 
@@ -139,8 +139,8 @@ def megatron(step: int) -> list[Written]:
 
 
 def keras(step: int) -> list[Written]:
-    about = json.dumps({"epoch": step, "batch": 0}).encode()
-    return [("latest.weights.h5", hdf5()), ("training_metadata.json", about)]
+    metadata = json.dumps({"epoch": step, "batch": 0}).encode()
+    return [("latest.weights.h5", hdf5()), ("training_metadata.json", metadata)]
 
 
 def tensorflow(step: int) -> list[Written]:

@@ -42,7 +42,7 @@ def here(tmp_path: Path, sqlite_url: str) -> Path:
 
 @pytest.fixture
 def run(here: Path, typist: Typist) -> Run:
-    """`costguard ARGUMENTS` in a folder, by default the server's, by somebody whose home is below it."""
+    """`costguard ARGUMENTS` in a folder, by default the server's, by someone whose home is below it."""
 
     def costguard(*arguments: str, folder: Path = here, **environ: str) -> subprocess.CompletedProcess[str]:
         return typist.type(arguments, {"HOME": str(here / "home"), "PATH": "/usr/bin", **environ}, folder)
@@ -69,9 +69,9 @@ def test_a_link_to_sign_in_by(run: Run, here: Path, sqlite_database: Database) -
     head, _, code = done.stdout.strip().rpartition("/")
     assert head == "http://127.0.0.1:8765/sign-in/link"
     assert redeem(sqlite_database, code, SystemClock().now()) == ("vic@lab.example", Role.VIEWER)
-    told = json.loads(run("sign-in", "--url", "https://cg.example/", "--json").stdout)
-    assert told["url"].startswith("https://cg.example/sign-in/link/")
-    assert (told["address"], told["role"], told["expires_at"][-1]) == ("lead@lab.example", "admin", "Z")
+    link = json.loads(run("sign-in", "--url", "https://cg.example/", "--json").stdout)
+    assert link["url"].startswith("https://cg.example/sign-in/link/")
+    assert (link["address"], link["role"], link["expires_at"][-1]) == ("lead@lab.example", "admin", "Z")
     file = here / "costguard.toml"
     file.write_text(file.read_text() + '[server]\nlisten = "127.0.0.1:0"\n')
     assert "Give its address with --url" in run("sign-in").stderr
@@ -91,8 +91,8 @@ def test_a_token_made_where_the_server_runs(run: Run, here: Path, url: str) -> N
     assert kept.stat().st_mode & 0o777 == 0o600
     assert kept.parent.stat().st_mode & 0o777 == 0o700
     elsewhere = here / "home"
-    asked = run("token", "list", "--url", url, folder=elsewhere)
-    assert (asked.returncode, "COSTGUARD_TOKEN" in asked.stderr) == (1, True)
+    refused = run("token", "list", "--url", url, folder=elsewhere)
+    assert (refused.returncode, "COSTGUARD_TOKEN" in refused.stderr) == (1, True)
     kept.write_text(kept.read_text().replace("http://127.0.0.1:8765", url))
     listed = run("token", "list", folder=elsewhere)
     assert (listed.returncode, "laptop" in listed.stdout, "lead@lab.example" in listed.stdout) == (0, True, True)
@@ -108,14 +108,14 @@ def test_here_and_there_answer_alike(run: Run, here: Path, url: str) -> None:
     (here / "home").mkdir(exist_ok=True)
     arguments = ("token", "create", "second", "--permission", "read", "--days", "0", "--json")
     local, remote = (json.loads(run(*arguments, **more).stdout) for more in ({}, there))
-    assert [each["secret"][:4] for each in (local, remote)] == ["cgt_", "cgt_"]
+    assert [row["secret"][:4] for row in (local, remote)] == ["cgt_", "cgt_"]
     assert (local["token"]["expires_at"], local["token"]["permissions"]) == (None, ["read"])
     varying = {"id", "made_at", "made_by", "expires_at"}  # a token that makes another ends it with itself
     assert {k: v for k, v in local["token"].items() if k not in varying} == {
         k: v for k, v in remote["token"].items() if k not in varying
     }
     lists = [json.loads(run("token", "list", "--json", **more).stdout) for more in ({}, there)]
-    assert [{**each, "as_of": "", "tokens": len(each["tokens"])} for each in lists] == [
+    assert [{**row, "as_of": "", "tokens": len(row["tokens"])} for row in lists] == [
         {"as_of": "", "tokens": 3, "next_cursor": None}
     ] * 2
     for made, more in ((local, {}), (remote, there)):
@@ -140,8 +140,8 @@ def test_a_token_of_a_links_session_is_confirmed(run: Run, here: Path, url: str,
     secret = run("token", "create", "laptop").stdout.strip()
     (here / "home").mkdir(exist_ok=True)
     there = {"folder": here / "home", "COSTGUARD_TOKEN": secret, "COSTGUARD_URL": url}
-    told = json.loads(run("token", "confirm", two.id, "--json", **there).stdout)["token"]
-    assert (told["is_provisional"], told["is_usable"], told["confirmed_by"]) == (False, True, "lead@lab.example")
+    token = json.loads(run("token", "confirm", two.id, "--json", **there).stdout)["token"]
+    assert (token["is_provisional"], token["is_usable"], token["confirmed_by"]) == (False, True, "lead@lab.example")
     assert "no token" in run("token", "confirm", "nothing").stderr
 
 
@@ -184,8 +184,8 @@ def test_who_is_signed_in(run: Run, here: Path, url: str, sqlite_database: Datab
     ended = run("session", "end", one.id, **there)
     assert (ended.returncode, f"Ended the session {one.id} of vic@lab.example" in ended.stdout) == (0, True)
     assert run("session", "end", **there).returncode == run("session", "end", one.id, "--all", **there).returncode == 2
-    told = json.loads(run("session", "end", "--all", "--address", "vic@lab.example", "--json", **there).stdout)
-    assert len(told["sessions"]) == 1
+    ended_all = json.loads(run("session", "end", "--all", "--address", "vic@lab.example", "--json", **there).stdout)
+    assert len(ended_all["sessions"]) == 1
     assert "Nobody is signed in" in run("session", "list", **there).stdout
     assert "There was none." in run("session", "end", "--all", **there).stdout
 
@@ -209,7 +209,7 @@ def test_where_commands_find_their_server(tmp_path: Path) -> None:
     ):
         assert profile.address_and_token(url, {**home, **environ}, "http://here") == expected
     profile.save(Profile("https://other.example", "t2"), home)
-    assert [each.name for each in where.parent.iterdir()] == ["profile.toml"]
+    assert [file_in_folder.name for file_in_folder in where.parent.iterdir()] == ["profile.toml"]
     for text in ("url = 1", "nonsense", 'url = "x"'):
         where.write_text(text)
         with pytest.raises(CostguardError, match="does not hold url"):

@@ -106,7 +106,7 @@ def test_the_version_is_printed_without_loading_commands(flag: str) -> None:
 def test_names_are_completed_from_the_server(
     fleet: Database, run: Run, words: str, suggested: set[str], left_out: set[str]
 ) -> None:
-    """What bash asks for as somebody presses Tab."""
+    """What bash requests when the user presses Tab."""
     count = len(words.split(" ")) - 1
     done = run(_COSTGUARD_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=str(count))
     names = set(done.stdout.split())
@@ -115,7 +115,7 @@ def test_names_are_completed_from_the_server(
 
 
 def test_completion_without_a_server_says_nothing(run: Run) -> None:
-    """The line that somebody types is no place for an error."""
+    """An error would end up in the line that the user types."""
     environ = {"COSTGUARD_URL": "http://127.0.0.1:9", "COMP_WORDS": "costguard stop ", "COMP_CWORD": "2"}
     done = run(_COSTGUARD_COMPLETE="complete_bash", **environ)
     assert (done.stdout.strip(), done.stderr) == ("", "")
@@ -159,8 +159,8 @@ def test_events_are_searched_as_on_the_page(fleet: Database, run: Run) -> None:
         (["--last", "2d", "--who", "ben"], ["trainer-3 was made."]),
         (["--words", "no such words"], []),
     ):
-        found = json.loads(run("events", *options, "--json").stdout)["events"]
-        assert [fact["text"] for fact in found] == expected, options
+        events = json.loads(run("events", *options, "--json").stdout)["events"]
+        assert [fact["text"] for fact in events] == expected, options
 
 
 def test_a_profile_on_windows(tmp_path: Path) -> None:
@@ -196,5 +196,5 @@ def test_config_check_warns_of_what_serve_would_refuse(run: Run, tmp_path: Path)
     file.chmod(0o644)
     warned = run("config", "check", "--config", str(settings))
     assert (warned.returncode, f"chmod 600 {file}" in warned.stderr) == (0, True)
-    told = json.loads(run("config", "check", "--config", str(settings), "--json").stdout)
-    assert (told["ok"], len(told["warnings"])) == (True, 1)
+    checked = json.loads(run("config", "check", "--config", str(settings), "--json").stdout)
+    assert (checked["ok"], len(checked["warnings"])) == (True, 1)

@@ -75,9 +75,9 @@ def test_a_ledger_that_is_not_sound_exits_1(run: Run, tmp_path: Path) -> None:
             "INSERT INTO daily_totals (day, project, preset, provisioning_model, machine_nanos, gpu_nanos, "
             "storage_nanos, seconds) VALUES ('2026-11-20', 'p', 't4', 'spot', 1, 0, 0, 0)"
         )
-    found = run("verify")
-    assert found.returncode == 1
-    assert "WRONG  charges of each day are its running total" in found.stdout
+    verified = run("verify")
+    assert verified.returncode == 1
+    assert "WRONG  charges of each day are its running total" in verified.stdout
 
 
 def test_unknown_vms_are_listed_and_decided_on(run: Run, tmp_path: Path) -> None:

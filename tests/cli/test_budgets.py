@@ -48,7 +48,7 @@ def test_budgets_shows_spent_forecast_and_what_was_crossed(sqlite_database: Data
     assert "lab: spent past 50% ($30.00) since 2026-11-19 12:00 UTC" in lines
     assert "lab: forecast past 100% ($60.00) now" in lines
     assert "Forecast: Spent so far" in lines[-1]
-    assert [each["name"] for each in json.loads(as_json.stdout)["budgets"]] == ["lab", "ada", "vision"]
+    assert [budget["name"] for budget in json.loads(as_json.stdout)["budgets"]] == ["lab", "ada", "vision"]
 
 
 def test_without_a_budget_it_says_how_to_set_one(run: Run) -> None:

@@ -49,10 +49,10 @@ def test_endpoints_from_the_settings_file(tmp_path: Path, run: Run) -> None:
         (tmp_path / "costguard.toml").write_text(settings)
         done = run("gs://bkt", "--json", folder=tmp_path)
         assert done.returncode == 0, done.stderr
-        found = json.loads(done.stdout)
-    assert (found["resume_from"], found["step"], found["framework"]) == ("gs://bkt/step-7", 7, "torch-dcp")
-    assert found["checkpoints"][0]["state"] == "complete"
-    assert found["checkpoints"][0]["written_at"] == "2026-11-20T12:00:00+00:00"
+        answer = json.loads(done.stdout)
+    assert (answer["resume_from"], answer["step"], answer["framework"]) == ("gs://bkt/step-7", 7, "torch-dcp")
+    assert answer["checkpoints"][0]["state"] == "complete"
+    assert answer["checkpoints"][0]["written_at"] == "2026-11-20T12:00:00+00:00"
 
 
 def test_patterns_and_markers(tmp_path: Path, run: Run) -> None:
@@ -74,7 +74,7 @@ def test_nothing_to_resume_from(tmp_path: Path, run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "code", "message"),
     [
         (["ftp://x"], 2, "cannot be read from ftp://"),
         (["gs://bkt", "--pattern", "x"], 2, "does not say where the step stands"),
@@ -82,11 +82,11 @@ def test_nothing_to_resume_from(tmp_path: Path, run: Run) -> None:
         (["/nowhere/at/all"], 1, "There is no folder /nowhere/at/all."),
     ],
 )
-def test_mistakes_are_told(arguments: list[str], code: int, told: str, run: Run) -> None:
+def test_mistakes_are_reported(arguments: list[str], code: int, message: str, run: Run) -> None:
     """Wrong usage exits 2, what cannot be read 1; never a traceback."""
     done = run(*arguments)
     assert done.returncode == code
-    assert told in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -34,8 +34,8 @@ def fleet(sqlite_database: Database) -> Database:
     return sqlite_database
 
 
-def test_ps_shows_who_burns_what(fleet: Database, run: Run) -> None:
-    """Ages, owners and how they are known, limits, rates and dollars; the unpriced and the unread loudly."""
+def test_ps_shows_owners_limits_rates_and_costs(fleet: Database, run: Run) -> None:
+    """Ages, owners and how they are known, limits, rates and dollars; the unpriced and the unread in capitals."""
     shown = run("ps")
     assert shown.returncode == 0, shown.stderr
     header, dear, forgotten, *rest = shown.stdout.splitlines()
@@ -55,7 +55,7 @@ def test_in_a_pipe_nothing_is_coloured_cut_or_wrapped(sqlite_database: Database,
     """A VM is one line, however long its parts, without control sequences, whatever COLUMNS says."""
     name = "a-very-long-name-" * 3
     with sqlite_database.write() as connection:
-        rows.instance(connection, name, owner="somebody.with.a.long.name@a-department.of.a.company.example")
+        rows.instance(connection, name, owner="someone.with.a.long.name@a-department.of.a.company.example")
     shown = run("ps", COLUMNS="40").stdout
     assert "\x1b" not in shown
     assert [line for line in shown.splitlines() if name in line and "company.example (label)" in line]

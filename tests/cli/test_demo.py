@@ -51,7 +51,7 @@ def settings(*projects: str, listen: str = "127.0.0.1:8765", **environ: str) -> 
 
 
 def test_the_demo_tells_a_whole_story_in_its_settings() -> None:
-    """Nobody's night keeps reminders back, the forgotten T4 is stopped in earnest, others are only asked about."""
+    """No quiet hours, the forgotten T4 is really stopped, and about others reminders are sent."""
     given = settings("acme-training", "acme-research")
     presets = {preset.name: preset.reminders for preset in given.preset_list()}
     assert presets["t4"].enforcement is Enforcement.STOP
@@ -70,14 +70,14 @@ def test_the_demo_takes_any_scenario() -> None:
     assert settings("acme-training").budget_list()[0].name == "training-today"
 
 
-def test_what_is_wrong_is_told_of_the_option() -> None:
+def test_what_is_wrong_is_reported_for_the_option() -> None:
     """There is no settings file to mend."""
     with pytest.raises(SettingsError, match="--listen: others could reach"):
         settings("acme-training", listen="0.0.0.0:8765")
 
 
 def test_the_demo_joins_the_simulated_workspace(cloud: str, world: World) -> None:
-    """Its secrets open it, presses come to the guard, and whoever owns a VM of the scenario is somebody there."""
+    """Its secrets open it, clicks reach the server, and each owner of a VM in the scenario is a user there."""
     secrets = demo_cloud.slack_secrets(cloud)
     demo_cloud.send_clicks(cloud, "http://127.0.0.1:8765")
     assert world.slack.interactions.request_url == "http://127.0.0.1:8765/slack/interactions"
@@ -95,7 +95,7 @@ def owners(scenario: dict[str, Any]) -> set[str]:
 
 
 def test_the_demos_job_loses_its_vm_and_comes_to_the_same_result(tmp_path: Path) -> None:
-    """Its VMs really run; what it prints, its steps and its end are told, and SIGTERM leaves nothing running.
+    """Its VMs really run; its output, its steps and its end are reported, and SIGTERM leaves nothing running.
 
     One preemption, four seconds after the start; the training takes fifteen, so that a busy machine is in time for it.
     """

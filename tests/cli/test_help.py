@@ -61,7 +61,7 @@ def test_every_command_has_json_and_says_what_for() -> None:
             command = command.commands[name]
         if isinstance(command, TyperGroup) and not command.invoke_without_command:
             continue
-        options = [option for each in getattr(command, "params", ()) for option in each.opts]
+        options = [option for parameter in getattr(command, "params", ()) for option in parameter.opts]
         assert "--json" in options, path
         assert (getattr(command, "help", "") or "").strip(), path
         assert "xample" in (getattr(command, "epilog", "") or ""), path

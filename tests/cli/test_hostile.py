@@ -53,9 +53,9 @@ def test_no_control_reaches_a_terminal(spoiled: told.Told, typist: Typist) -> No
         for command in COMMANDS:
             for more in ((), ("--json",)) if command in _AS_JSON else ((),):
                 done = run(*command.split(), *more)
-                found = HARMFUL.search(done.stdout + done.stderr)
-                if done.returncode or found:
-                    wrong.append(f"{command} {more}: {done.returncode} {found!r} {done.stderr[:200]}")
+                harmful = HARMFUL.search(done.stdout + done.stderr)
+                if done.returncode or harmful:
+                    wrong.append(f"{command} {more}: {done.returncode} {harmful!r} {done.stderr[:200]}")
                 assert not more or json.loads(done.stdout)
     assert not wrong, "\n".join(wrong)
 

@@ -14,9 +14,9 @@ from costguard.cli.jobs import about_output, show_jobs
 from costguard.cli.places import show_places, show_recoveries
 
 
-def shown(show: Callable[..., None], *of: Any, width: int = 200) -> str:
+def shown(show: Callable[..., None], *arguments: Any, width: int = 200) -> str:
     out = io.StringIO()
-    show(Console(file=out, width=width), *of)
+    show(Console(file=out, width=width), *arguments)
     return out.getvalue()
 
 
@@ -171,7 +171,7 @@ def test_zones_come_with_what_their_scores_rest_on() -> None:
 
 
 def test_recoveries_are_a_histogram() -> None:
-    """Fractions of a second are told where they matter; a span that nobody measured is named."""
+    """Fractions of a second are shown where they matter; a span that was not measured is named."""
     spans = [
         {
             "what": "noticed",

@@ -24,12 +24,12 @@ def launching(sqlite_database: Database, typist: Typist) -> Iterator[Run]:
 
 
 def test_a_job_is_launched_once_looked_at_and_cancelled(launching: Run) -> None:
-    """From a terminal, with its own key; whoever cancels is told what comes."""
-    asked = ("launch", "t4", "--name", "bert", "--key", "k1", "--ceiling", "5", "--", "python", "train.py")
-    made = launching(*asked, **ADA)
+    """From a terminal, with its own key; the answer to a cancel says what comes."""
+    command = ("launch", "t4", "--name", "bert", "--key", "k1", "--ceiling", "5", "--", "python", "train.py")
+    made = launching(*command, **ADA)
     assert made.returncode == 0, made.stderr
     assert "bert  j1  queued" in made.stdout
-    again = launching("launch", "t4", "--json", *asked[2:], **ADA)
+    again = launching("launch", "t4", "--json", *command[2:], **ADA)
     assert json.loads(again.stdout)["job"]["id"] == "j1"
     assert "python train.py" in launching("job", "j1").stdout
     cancelled = launching("cancel", "j1", "--reason", "wrong data", **ADA)

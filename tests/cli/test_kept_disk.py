@@ -44,9 +44,9 @@ def run(database: Database, typist: Typist) -> Iterator[Run]:
 
 def stored(database: Database, job_id: str) -> Job:
     with database.read() as connection:
-        found = jobs.read(connection, job_id)
-    assert found is not None
-    return found
+        job = jobs.read(connection, job_id)
+    assert job is not None
+    return job
 
 
 def test_a_kept_disk_stands_in_the_default_list(run: Run) -> None:
@@ -65,9 +65,9 @@ def test_a_kept_disk_stands_in_the_default_list(run: Run) -> None:
 
 def test_a_disk_is_deleted_once_that_was_confirmed(run: Run, database: Database) -> None:
     """Without an answer nothing is deleted, and the question says what would be lost; --yes agrees."""
-    asked = run("delete-disk", "jkept", **ADA)
-    assert asked.returncode == 1
-    assert "everything that it saved, up to the checkpoint of step 40 in /ckpt/step-40" in asked.stderr
+    unconfirmed = run("delete-disk", "jkept", **ADA)
+    assert unconfirmed.returncode == 1
+    assert "everything that it saved, up to the checkpoint of step 40 in /ckpt/step-40" in unconfirmed.stderr
     assert stored(database, "jkept").disk_given_up_at is None
     done = run("delete-disk", "jkept", "--yes", **ADA)
     assert done.returncode == 0, done.stderr

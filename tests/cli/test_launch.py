@@ -33,7 +33,7 @@ PROBLEM = {
 
 
 class Script:
-    """A server that answers what it is told, in turn; None drops the connection. It keeps what it was asked."""
+    """A server that gives these answers in turn; None drops the connection. It keeps the requests."""
 
     def __init__(self) -> None:
         self.answers: list[tuple[int, dict[str, Any]] | None] = []
@@ -85,12 +85,14 @@ def run(script: Script, *arguments: str, owner: str = "ada@lab.example") -> Resu
 def test_everything_that_was_asked_for_is_sent(script: Script) -> None:
     """The command keeps its own options after `--`; what was left out is left to the server."""
     script.answers = [(201, DETAIL)]
-    asked = (
+    options = (
         "launch a100 --image lab/train:7 --checkpoint gs://lab/run --framework hugging-face --env EPOCHS=3 --env X=a=b"
         " --secret KEY=projects/lab/secrets/key --zone us-central1-a --zone us-central1-b --on-demand --ceiling 12.50"
         " --deadline 2026-11-22T08:00 --hours 30 --max-crashes 0 --max-run 12 --disk 200"
     )
-    done = run(script, *asked.split(), "--resume", "--from {checkpoint}", "--", "python", "train.py", "--zone", "moon")
+    done = run(
+        script, *options.split(), "--resume", "--from {checkpoint}", "--", "python", "train.py", "--zone", "moon"
+    )
     assert done.exit_code == 0, done.output
     assert "llama  j7k2m9q4  running" in done.output
     assert "costguard cancel j7k2m9q4" in done.output
@@ -186,16 +188,16 @@ def test_how_to_resume_needs_a_place_to_resume_from(script: Script) -> None:
 
 
 def test_a_job_is_waited_for_until_it_is_over(script: Script) -> None:
-    """Each change is told once, and a server that is away for a while is waited for."""
+    """Each change is printed once, and a server that restarts is waited for."""
     recovers = {**DETAIL, "job": {**JOB, "state": "recovering", "reason": "It was preempted."}}
     failed = {**DETAIL, "job": {**JOB, "state": "failed", "reason": "It crashed."}}
     script.answers = [(200, DETAIL), (200, recovers), None, None, (200, recovers), (200, failed)]
-    told: list[str] = []
-    made = follow(ApiClient(script.url, {}), DETAIL, told.append, lambda: None)
+    lines: list[str] = []
+    made = follow(ApiClient(script.url, {}), DETAIL, lines.append, lambda: None)
     assert made["job"]["state"] == "failed"
-    assert told[:2] == ["llama: running. Attempt 2 runs in us-central1-b.", "llama: recovering. It was preempted."]
-    assert "The job goes on" in told[2]
-    assert told[3:] == ["llama: failed. It crashed."]
+    assert lines[:2] == ["llama: running. Attempt 2 runs in us-central1-b.", "llama: recovering. It was preempted."]
+    assert "The job goes on" in lines[2]
+    assert lines[3:] == ["llama: failed. It crashed."]
 
 
 @pytest.mark.parametrize(("state", "code"), [("failed", 1), ("cancelled", 1), ("succeeded", 0)])
@@ -207,8 +209,8 @@ def test_the_exit_code_of_a_wait_is_the_jobs(script: Script, state: str, code: i
 
 def test_a_dev_vm_comes_with_how_to_reach_it(script: Script) -> None:
     """A shell and a notebook, once it is up; before, how to ask."""
-    asked = {**DEV, "job": {**DEV["job"], "state": "provisioning"}, "ssh_command": None}
-    script.answers = [(201, DEV), (201, asked)]
+    provisioning = {**DEV, "job": {**DEV["job"], "state": "provisioning"}, "ssh_command": None}
+    script.answers = [(201, DEV), (201, provisioning)]
     shown = run(script, "launch", "t4", "--dev", "--wait").output
     assert SSH in shown
     assert f"{SSH} -- -L 8888:localhost:8888, then http://localhost:8888" in shown
@@ -216,7 +218,7 @@ def test_a_dev_vm_comes_with_how_to_reach_it(script: Script) -> None:
     assert "once it is up: costguard job d7k2m9q4" in run(script, "launch", "t4", "--dev").output
 
 
-def test_a_refusal_that_is_no_usage_is_told_in_the_servers_words(script: Script) -> None:
+def test_a_refusal_that_is_no_usage_is_shown_in_the_servers_words(script: Script) -> None:
     """With what to do next."""
     script.answers = [(409, {"detail": "It succeeded already.", "next": "Nothing is left to cancel."})]
     done = run(script, "cancel", "j7k2m9q4", "--reason", "wrong data")

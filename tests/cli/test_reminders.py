@@ -64,8 +64,8 @@ def test_reminders_are_listed_with_what_became_of_them(sqlite_database: Database
     """To whom, accepted or not and why; what comes from outside cannot steer the terminal."""
     with sqlite_database.write() as connection:
         vm = rows.instance(connection, "one\x1b[2J", gce_id="77")
-        about = {"subject": f"run:{vm}:1", "instance_id": vm}
-        reminder_rows.message(connection, "reminder/a/0/0/owner", **about, accepted_at=NOW)
+        subject = {"subject": f"run:{vm}:1", "instance_id": vm}
+        reminder_rows.message(connection, "reminder/a/0/0/owner", **subject, accepted_at=NOW)
         reminder_rows.message(
             connection, "digest/x", kind="digest", address="#gpus", status="intended", attempts=2, error="Slack is away"
         )
@@ -76,11 +76,11 @@ def test_reminders_are_listed_with_what_became_of_them(sqlite_database: Database
     assert "tried 2 times, again at 2026-11-20 12:00:00: Slack is away" in shown.stdout
     assert "one\\x1b[2J" in shown.stdout
     only = json.loads(run("reminders", "--id", "77", "--json").stdout)
-    assert [each["key"] for each in only["reminders"]] == ["reminder/a/0/0/owner"]
+    assert [message["key"] for message in only["reminders"]] == ["reminder/a/0/0/owner"]
     assert "No message fits." in run("reminders", "--status", "failed").stdout
 
 
-def test_a_preview_says_what_slack_would_be_told_and_why_nothing_is(sqlite_database: Database, run: Run) -> None:
+def test_a_preview_says_what_would_be_sent_and_why_nothing_is(sqlite_database: Database, run: Run) -> None:
     """Without Slack it says so, and still why each VM is left alone."""
     with sqlite_database.write() as connection:
         rows.prices(connection)

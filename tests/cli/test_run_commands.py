@@ -97,9 +97,9 @@ def started(*command: str, folder: Path) -> Iterator[tuple[subprocess.Popen[str]
 
 
 def address(line: str) -> str:
-    found = re.search(r"http://[0-9.]+:\d+", line)
-    assert found, line
-    return found[0]
+    match = re.search(r"http://[0-9.]+:\d+", line)
+    assert match, line
+    return match[0]
 
 
 def test_a_pass_tells_what_it_saw_recorded_decided_and_did(run: Run, config: Path) -> None:
@@ -130,8 +130,8 @@ started = "5h ago"
     with running(build(read(text, Path("one.toml")), ScaledClock())) as url:
         config = settings(tmp_path, url)
         assert run("pass", config=config).returncode == 0
-        told = run("pass", config=config).stdout
-    assert ", idle for " in told
+        output = run("pass", config=config).stdout
+    assert ", idle for " in output
 
 
 def test_a_project_that_does_not_exist(run: Run, cloud: str, tmp_path: Path) -> None:
@@ -253,7 +253,7 @@ def test_a_demo_under_make_shows_and_ends_with_ctrl_c(tmp_path: Path) -> None:
 
 
 def test_the_sandbox_alone(run: Run, tmp_path: Path) -> None:
-    """A scenario of one's own, at a port of one's own, whose VMs may run; a wrong one is told and nothing starts."""
+    """With a file, at a port, and with VMs that run; a wrong scenario is reported and nothing starts."""
     disks = tmp_path / "disks"
     with (
         started("sandbox", "empty", "--port", "0", "--vms-folder", str(disks), folder=tmp_path) as (_, line),

@@ -78,7 +78,7 @@ def test_what_is_missing(settings: Path, world: World, slack_test: Run) -> None:
     world.slack.archive("gpu-costs")
     done = slack_test(settings, "--json")
     assert done.returncode == 1
-    wrong = [each for each in json.loads(done.stdout)["findings"] if not each["ok"]]
+    wrong = [finding for finding in json.loads(done.stdout)["findings"] if not finding["ok"]]
     assert len(wrong) == 1
     assert "#gpu-costs" in wrong[0]["finding"]
     assert wrong[0]["next"]

@@ -30,17 +30,17 @@ def fleet(sqlite_database: Database) -> Database:
 
 def test_a_vm_is_asked_about_as_it_was_seen(fleet: Database, run: Run) -> None:
     """Stop, keep and disown are stored, for the run that was looked at; a name of several VMs is not guessed."""
-    asked = {
+    commands = {
         ("stop", "trainer-3", "--reason", "done"): "Requested: stop trainer-3",
         ("keep", "trainer-3", "--hours", "6"): "Requested: keep trainer-3",
         ("disown", "trainer-3"): "Requested: disown trainer-3",
     }
-    for command, said in asked.items():
+    for command, said in commands.items():
         done = run(*command, **ANA)
         assert (done.returncode, said in done.stdout) == (0, True), done.stderr
     with fleet.read() as connection:
         stored = [request for _, request in requests.open_requests(connection)]
-    assert [(each.kind.value, each.via, each.by) for each in stored] == [
+    assert [(one.kind.value, one.via, one.by) for one in stored] == [
         (verb, "cli", "ana@lab.example") for verb in ("stop", "keep", "disown")
     ]
     assert stored[1].hours == 6
@@ -72,7 +72,7 @@ def told(status: str) -> dict[str, Any]:
     return {"request": {"id": 7, "asked": "stop", "name": "trainer-3", "status": status, "outcome": "it was"}}
 
 
-def test_who_waits_hears_what_became_of_it() -> None:
+def test_waiting_ends_when_the_request_is_settled() -> None:
     """A server that is away for a while is waited for; when no pass comes, that is said."""
     said: list[str] = []
     pauses: list[None] = []

@@ -44,14 +44,14 @@ class Typist:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with tempfile.NamedTemporaryFile() as out, tempfile.NamedTemporaryFile() as err:
-            asked = {
+            request = {
                 "arguments": list(arguments),
                 "environ": dict(environ),
                 "folder": str(folder or Path.cwd()),
                 "out": out.name,
                 "err": err.name,
             }
-            print(json.dumps(asked), file=self._process.stdin, flush=True)
+            print(json.dumps(request), file=self._process.stdin, flush=True)
             code = int(self._process.stdout.readline())
             return subprocess.CompletedProcess(["costguard", *arguments], code, _text(out.name), _text(err.name))
 
@@ -76,16 +76,16 @@ def _serve() -> None:
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 
 
-def _become(asked: Mapping[str, Any], main: Any) -> NoReturn:
+def _become(request: Mapping[str, Any], main: Any) -> NoReturn:
     signal.alarm(LONGEST_S)
     os.environ.clear()
-    os.environ.update(asked["environ"])
+    os.environ.update(request["environ"])
     time.tzset()
-    os.chdir(asked["folder"])
+    os.chdir(request["folder"])
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     for number, name in ((1, "out"), (2, "err")):
-        os.dup2(os.open(asked[name], os.O_WRONLY), number)
-    sys.argv = ["costguard", *asked["arguments"]]
+        os.dup2(os.open(request[name], os.O_WRONLY), number)
+    sys.argv = ["costguard", *request["arguments"]]
     code = 0
     try:
         main()

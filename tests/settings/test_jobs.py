@@ -34,9 +34,9 @@ def presets(tmp_path: Path, text: str) -> dict[str, Preset]:
 
 
 def recipe_of(tmp_path: Path, name: str, text: str = GOOD) -> Recipe:
-    found = presets(tmp_path, text)[name].launch
-    assert found is not None
-    return found
+    section = presets(tmp_path, text)[name].launch
+    assert section is not None
+    return section
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -59,14 +59,14 @@ def test_shipped_recipes_can_be_had(tmp_path: Path, name: str) -> None:
 
 def test_shipped_recipes(tmp_path: Path) -> None:
     """They ask for Spot, run no longer than their preset's limit, and can be had otherwise by operators."""
-    found = presets(tmp_path, GOOD)
-    assert found["other"].launch is None
+    sections = presets(tmp_path, GOOD)
+    assert sections["other"].launch is None
     for name in SHIPPED:
-        recipe = found[name].launch
+        recipe = sections[name].launch
         assert recipe is not None
         assert recipe.provisioning_model is ProvisioningModel.SPOT
-        assert recipe.max_run == found[name].limit
-        assert set(found[name].may_override) == {*OVERRIDES} - {"machine_type"}
+        assert recipe.max_run == sections[name].limit
+        assert set(sections[name].may_override) == {*OVERRIDES} - {"machine_type"}
     assert set(get_args(Override)) == set(OVERRIDES)
 
 
@@ -112,14 +112,14 @@ def test_terms(tmp_path: Path) -> None:
 
 def test_budgets_at_their_limit(tmp_path: Path) -> None:
     """A budget tells, refuses or stops, and may be of one job."""
-    (told,) = read(tmp_path, BUDGET).budget_list()
-    assert told.at_limit is AtLimit.TELL
+    (budget,) = read(tmp_path, BUDGET).budget_list()
+    assert budget.at_limit is AtLimit.TELL
     (stops,) = read(tmp_path, BUDGET + "at_limit = 'stop-spot'\nscope = { job = 'j7k2m9q4' }\n").budget_list()
     assert (stops.at_limit, stops.scope) == (AtLimit.STOP_SPOT, Scope(job="j7k2m9q4"))
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "sentence"),
     [
         (OWN, "presets.own.launch.zones: missing; expected zones, the preferred one first"),
         (
@@ -166,9 +166,9 @@ def test_budgets_at_their_limit(tmp_path: Path) -> None:
         (BUDGET + "scope = { job = 'J 1' }\n", "expected a job's id, such as j7k2m9q4"),
     ],
 )
-def test_what_cannot_be(tmp_path: Path, text: str, told: str) -> None:
-    """A wrong zone, image, label, address or reference is told in words that say what to write."""
-    assert told in refused(tmp_path, text).message
+def test_what_cannot_be(tmp_path: Path, text: str, sentence: str) -> None:
+    """A wrong zone, image, label, address or reference is reported with what to write instead."""
+    assert sentence in refused(tmp_path, text).message
 
 
 def test_a_key_is_no_certificate(tmp_path: Path) -> None:

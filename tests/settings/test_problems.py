@@ -25,7 +25,7 @@ def lines(error: SettingsError) -> list[str]:
 
 
 def test_all_problems_at_once(tmp_path: Path) -> None:
-    """Every problem is told, in the order of the file, each with file, line, key, what was given and expected."""
+    """Every problem is reported, in the order of the file, each with file, line, key, what was given and expected."""
     error = refused(
         tmp_path,
         '[watch]\nprojects = ["ml-training", "ML"]\nevry = "1m"\nparallel = true\n'
@@ -50,7 +50,7 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "sentence"),
     [
         ('[log]\nlevel = "INFO"\n', 'costguard.toml:2: log.level: given "INFO", expected "debug", "info", "warning"'),
         ("[watch]\nprojects = []\n", "costguard.toml:2: watch.projects: given an empty list, expected at least one"),
@@ -96,9 +96,9 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_each_kind_of_problem(tmp_path: Path, text: str, told: str) -> None:
-    """A wrong key, unit, type, range or reference is told in words that say what to write."""
-    assert told in refused(tmp_path, text).message
+def test_each_kind_of_problem(tmp_path: Path, text: str, sentence: str) -> None:
+    """A wrong key, unit, type, range or reference is reported with what to write instead."""
+    assert sentence in refused(tmp_path, text).message
 
 
 def test_secrets_are_never_repeated(tmp_path: Path) -> None:
@@ -182,12 +182,12 @@ def test_lines_of_keys() -> None:
             "z = 4",
         ]
     )
-    found = key_lines(text)
-    assert found[("a", "b c", "x", "y")] == 3
-    assert found[("list", "z")] == 10
-    assert ("no",) not in found
-    assert line_of(("list", "inline", "k"), found) == 9
-    assert line_of(("absent",), found) is None
+    lines = key_lines(text)
+    assert lines[("a", "b c", "x", "y")] == 3
+    assert lines[("list", "z")] == 10
+    assert ("no",) not in lines
+    assert line_of(("list", "inline", "k"), lines) == 9
+    assert line_of(("absent",), lines) is None
 
 
 def test_keys_and_patterns() -> None:

@@ -14,7 +14,7 @@ BOT = {"COSTGUARD_SLACK_TOKEN": "xoxb-1-2-three"}
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "sentence"),
     [
         (GOOD + "[slack]\n", "costguard.toml:3: slack.channel: missing; expected the channel for VMs of no team"),
         (GOOD + '[slack]\nchannel = "Costs"\n', 'given "Costs", expected a Slack channel such as "#gpu-costs", or its'),
@@ -93,19 +93,19 @@ BOT = {"COSTGUARD_SLACK_TOKEN": "xoxb-1-2-three"}
         ("presets.t4.remind_every = 'never'\n" + SLACK, 'presets.t4.remind_every: given "never", expected a time with'),
     ],
 )
-def test_each_kind_of_problem_with_people(tmp_path: Path, text: str, told: str) -> None:
+def test_each_kind_of_problem_with_people(tmp_path: Path, text: str, sentence: str) -> None:
     """What is said of channels, times, zones, teams and warnings says what to write; a default is no second problem."""
     error = refused(tmp_path, text, **BOT)
-    assert told in error.message
+    assert sentence in error.message
     assert error.message.startswith("There is 1 problem")
 
 
 def test_slack_needs_its_token(tmp_path: Path) -> None:
-    """The section alone sends nothing: it is told where the token is found and which variable holds it."""
+    """The section alone sends nothing: the error says where the token is shown and which variable holds it."""
     assert "costguard.toml:3: slack: needs the bot token (xoxb-...)" in refused(tmp_path, SLACK).message
 
 
-def test_slacks_secrets_are_told_apart(tmp_path: Path) -> None:
+def test_slacks_secrets_are_distinguished(tmp_path: Path) -> None:
     """A token of another kind is refused by the name of its variable, and none stands in the file or in a message."""
     text = SLACK + 'token = "xoxb-hunter2"\n'
     given = {"TOKEN": "xoxp-hunter2", "SIGNING_SECRET": "hunter2", "APP_TOKEN": "xoxb-hunter2"}
@@ -119,7 +119,7 @@ def test_slacks_secrets_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_files_of_secrets(tmp_path: Path) -> None:
-    """A file that is absent, empty or no text, and a variable beside it, are told by the variable's name."""
+    """A file that is absent, empty or no text, and a variable next to it, are reported by the variable's name."""
     (tmp_path / "empty").write_text("\n")
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
     error = refused(

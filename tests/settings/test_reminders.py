@@ -1,4 +1,4 @@
-"""What the settings say about people: where they are told, when, and what follows when nobody answers."""
+"""Settings about people: where and when they are notified, and what follows when nobody answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOKEN = {"COSTGUARD_SLACK_TOKEN": "xoxb-1-2-three"}
 
 
 def test_rules_of_a_file_with_its_projects_alone(tmp_path: Path) -> None:
-    """Nobody can be told, nothing is stopped, and evenings and weekends are quiet in UTC."""
+    """Nobody can be notified, nothing is stopped, and evenings and weekends are quiet in UTC."""
     rules = read(tmp_path, SMALLEST).rules()
     assert list(rules.presets) == ["t4", "a100", "multi-gpu", "other"]
     assert (rules.channel, rules.contact, rules.time_zone, rules.is_shadow) == ("", "", "UTC", True)
@@ -52,7 +52,7 @@ def test_what_follows_a_presets_limit(tmp_path: Path) -> None:
     )
 
 
-def test_when_people_are_told(tmp_path: Path) -> None:
+def test_when_people_are_notified(tmp_path: Path) -> None:
     """Hours and days in a zone; `never` takes the place of each."""
     text = SMALLEST + (
         '[reminders]\ntime_zone = "Europe/Vienna"\nquiet_hours = "12:30-13:15"\nquiet_days = ["mon"]\n'
@@ -97,7 +97,7 @@ def test_who_may_do_what_and_what_is_spared(tmp_path: Path) -> None:
 
 
 def test_slack(tmp_path: Path) -> None:
-    """A channel and a token are enough to send; budgets are told there too, and buttons need another secret."""
+    """A channel and a token are enough to send; budgets are reported there too, and buttons need another secret."""
     assert read(tmp_path, SMALLEST).slack is None
     settings = read(tmp_path, SLACK, **TOKEN)
     slack = settings.slack
@@ -143,10 +143,10 @@ def test_secrets_in_files(tmp_path: Path) -> None:
     settings = read(tmp_path, SLACK, **environ)
     slack = settings.slack
     assert slack is not None
-    found = (settings.token, settings.database.url, slack.token, slack.signing_secret, slack.app_token)
-    assert [secret.get_secret_value() if secret else None for secret in found] == list(given.values())
+    secrets = (settings.token, settings.database.url, slack.token, slack.signing_secret, slack.app_token)
+    assert [secret.get_secret_value() if secret else None for secret in secrets] == list(given.values())
 
 
 def test_slacks_secrets_without_the_section(tmp_path: Path) -> None:
-    """What another program's environment holds for Slack is nobody's mistake."""
+    """Variables of another program for Slack are no mistake."""
     assert read(tmp_path, SMALLEST, COSTGUARD_SLACK_TOKEN="?", COSTGUARD_SLACK_APP_TOKEN_FILE="/absent").slack is None

@@ -33,10 +33,10 @@ def test_what_can_be_set(tmp_path: Path) -> None:
     assert read(tmp_path, OIDC.replace("https://accounts.google.com", "http://127.0.0.1:1"), **{SECRET: "s"})
 
 
-def test_what_is_wrong_is_told(tmp_path: Path) -> None:
-    """Each wrong value, and each way in that lacks a part, is told with what to write."""
+def test_what_is_wrong_is_reported(tmp_path: Path) -> None:
+    """Each wrong value, and each way in that lacks a part, is reported with what to write."""
     secret = {SECRET: "hunter2"}
-    for text, told in (
+    for text, sentence in (
         ('url = "cg.example.com"', "expected the server's address as people reach it"),
         ('url = "https://cg.example.com/costguard"', "with no path"),
         ('session = "1m"', "a time from 5m to 30d"),
@@ -58,7 +58,7 @@ def test_what_is_wrong_is_told(tmp_path: Path) -> None:
         ('ipa_audience = "/projects/1/x/2"', "did you mean iap_audience?"),
     ):
         error = refused(tmp_path, f"{SIGN_IN}{text}\n", **secret)
-        assert told in error.message, text
+        assert sentence in error.message, text
         assert "hunter2" not in str(error), text
     assert f"needs the client's secret, which the provider shows, in {SECRET}" in refused(tmp_path, OIDC).message
 
@@ -67,9 +67,9 @@ def test_who_may_listen_to_others(tmp_path: Path) -> None:
     """A server that others can reach needs a token or a way to sign in; without either the message names all three."""
     listening = '[server]\nlisten = "0.0.0.0:8765"\n'
     audience = 'iap_audience = "/projects/1/global/backendServices/2"\n'
-    told = refused(tmp_path, GOOD + listening).message
+    message = refused(tmp_path, GOOD + listening).message
     for word in ("others could reach 0.0.0.0:8765", "COSTGUARD_TOKEN", "iap_audience", "oidc_issuer", "127.0.0.1"):
-        assert word in told
+        assert word in message
     assert "others could reach" in refused(tmp_path, f'{SIGN_IN}session = "1h"\n{listening}').message
     assert read(tmp_path, SIGN_IN + audience + listening)
     assert read(tmp_path, OIDC + listening, **{SECRET: "s"})

@@ -113,7 +113,7 @@ def test_endpoints_have_a_scheme_and_a_host(text: str) -> None:
 
 
 def test_endpoint_without_the_api_path() -> None:
-    """The path that clients add themselves is told apart, and the right address is shown."""
+    """The path that clients add themselves is recognised, and the right address is shown."""
     with pytest.raises(ValueError, match=r"did you mean http://127\.0\.0\.1:9000\?"):
         values.endpoint("http://127.0.0.1:9000/compute/v1/")
 

@@ -30,15 +30,16 @@ def test_secrets_that_others_can_read_are_named_with_the_command(tmp_path: Path)
     file = tmp_path / "token"
     file.write_text("a-token-of-many-letters")
     file.chmod(0o640)
-    (told,) = warned(tmp_path, COSTGUARD_TOKEN_FILE=str(file))
+    (warning,) = warned(tmp_path, COSTGUARD_TOKEN_FILE=str(file))
     assert (
-        told == f"COSTGUARD_TOKEN_FILE: other users can read the secret in {file} (mode 0640): run `chmod 600 {file}`."
+        warning
+        == f"COSTGUARD_TOKEN_FILE: other users can read the secret in {file} (mode 0640): run `chmod 600 {file}`."
     )
     url = tmp_path / "url"
     url.write_text("postgresql://costguard:hidden@db/costguard")
     url.chmod(0o604)
-    (told,) = warned(tmp_path, COSTGUARD_DATABASE_URL_FILE=str(url))
-    assert "hidden" not in told
+    (warning,) = warned(tmp_path, COSTGUARD_DATABASE_URL_FILE=str(url))
+    assert "hidden" not in warning
     url.chmod(0o600)
     assert warned(tmp_path, COSTGUARD_DATABASE_URL_FILE=str(url)) == []
 
@@ -51,18 +52,18 @@ def test_settings_that_anybody_may_change_make_anybody_an_admin(tmp_path: Path) 
     file.chmod(0o644)
     assert warnings(settings, file, {}) == []
     file.chmod(0o646)
-    (told,) = warnings(settings, file, {})
-    assert f"chmod o-w {file}" in told
+    (warning,) = warnings(settings, file, {})
+    assert f"chmod o-w {file}" in warning
 
 
 def test_people_in_several_lists_are_named(tmp_path: Path) -> None:
     """The highest list counts, whatever the other one was meant to say; cases do not differ."""
-    told = warned(
+    texts = warned(
         tmp_path,
         '[access]\nviewers = ["ana@example.com", "Ana@example.com"]\noperators = ["ben@example.com"]\n'
         'admins = ["ANA@example.com", "ben@example.com"]\n',
     )
-    assert told == [
+    assert texts == [
         "access.viewers: ana@example.com is listed more than once.",
         "access.viewers: ana@example.com is also listed in access.admins, which counts: list it once.",
         "access.operators: ben@example.com is also listed in access.admins, which counts: list it once.",

@@ -47,8 +47,8 @@ def test_what_is_set_reaches_the_webhook(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_is_said(tmp_path: Path, text: str, secret: str, expected: str) -> None:
-    """Each mistake is told with its place and what to write instead, and never with the secret."""
-    told = str(refused(tmp_path, GOOD + text, **{VARIABLE: secret}))
-    assert expected in told
-    assert "There is 1 problem" in told
-    assert not secret or secret not in told
+    """Each mistake is reported with its place and what to write instead, and never with the secret."""
+    message = str(refused(tmp_path, GOOD + text, **{VARIABLE: secret}))
+    assert expected in message
+    assert "There is 1 problem" in message
+    assert not secret or secret not in message

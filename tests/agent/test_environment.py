@@ -60,7 +60,7 @@ def test_secrets_reach_the_command_and_nothing_else(vm: Vm, guard: FakeGuard) ->
     assert not [path for path in vm.folder.rglob("*") if path.is_file() and b"wandb-0123" in path.read_bytes()]
 
 
-def test_a_secret_that_may_not_be_read_is_told(vm: Vm, guard: FakeGuard) -> None:
+def test_a_secret_that_may_not_be_read_is_reported(vm: Vm, guard: FakeGuard) -> None:
     """Waiting would not help, so nothing is started."""
     vm.order("touch", "started", secrets={"WANDB": "projects/ml/secrets/wandb"})
     vm.boot()
