@@ -176,7 +176,7 @@ class Executor:
             if stop is not None and stop.is_set():
                 break
             written = self._commit(some, lambda c, note: note.write(c, self._clock.now()), fence, done)
-            done.changed |= {each.item.subject for each in written if each.accepted}
+            done.changed |= {result.item.subject for result in written if result.accepted}
         begun = self._monotonic()
         waiting = sorted(steps, key=lambda step: step.urgency)
         with ThreadPoolExecutor(self._workers, thread_name_prefix="actions") as pool:
@@ -190,18 +190,18 @@ class Executor:
     def _take(self, steps: Sequence[Step], pool: ThreadPoolExecutor, fence: Lease | None, done: Done) -> None:
         steps = [step for step in steps if not self._is_paused(step, done)]
         intended = self._commit(steps, lambda c, step: step.intend(c, self._clock.now()), fence, done)
-        ready = [(each.item, each.began_s) for each in intended if each.accepted]
+        ready = [(result.item, result.began_s) for result in intended if result.accepted]
         while ready:
             errors = list(pool.map(lambda item: self._call(item[0], item[1], fence), ready))
             outcomes = {id(step): error for (step, _), error in zip(ready, errors, strict=True)}
             called = [step for step, _ in ready if not isinstance(outcomes[id(step)], _StoodStill)]
             settled = self._settle(called, outcomes, fence, done)
             done.calls += len(called)
-            done.changed |= {each.item.subject for each in settled if each.accepted}
+            done.changed |= {result.item.subject for result in settled if result.accepted}
             done.troubles += [
                 str(error) for error in errors if error is not None and not isinstance(error, RateLimited)
             ]
-            ready = [(step, each.began_s) for each in settled if (step := each.item.following) is not None]
+            ready = [(step, result.began_s) for result in settled if (step := result.item.following) is not None]
 
     def _settle(
         self, called: Sequence[Step], outcomes: dict[int, CloudError | None], fence: Lease | None, done: Done
@@ -252,7 +252,7 @@ class Executor:
             raise
         except Exception as error:
             if len(items) > 1:
-                return [each for item in items for each in self._commit([item], write, fence, done)]
+                return [result for item in items for result in self._commit([item], write, fence, done)]
             log.exception("step_not_recorded", subject=items[0].subject, step=type(items[0]).__name__)
             done.failed[id(items[0])] = error
             done.troubles.append(f"{items[0].subject}: {type(error).__name__}: {error}.")

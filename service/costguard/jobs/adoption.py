@@ -40,7 +40,7 @@ class AdoptionCandidate:
 
 
 def why_not_adopted(
-    vm: AdoptionCandidate, mine: Sequence[AdoptionCandidate], job: Job | None, known: Sequence[Attempt]
+    vm: AdoptionCandidate, mine: Sequence[AdoptionCandidate], job: Job | None, attempts: Sequence[Attempt]
 ) -> str:
     """Why it is only reported; "" where it becomes the job's next attempt. `mine` are all candidates of its job."""
     if job is None:
@@ -50,9 +50,9 @@ def why_not_adopted(
         return f"its labels and its name do not agree about job {job.id}"
     if job.state.is_over:
         return f"job {job.id} is {job.state.value} in this database"
-    if any(one.name == vm.name and one.project == vm.key.project for one in known):
+    if any(one.name == vm.name and one.project == vm.key.project for one in attempts):
         return f"job {job.id} has an attempt of this name with another VM"
-    if (last := next((one for one in known if one.is_open), None)) is not None:
+    if (last := next((one for one in attempts if one.is_open), None)) is not None:
         return f"attempt {last.number} of job {job.id} is not known to have ended"
     if vm.status not in _UP:
         return f"it is {vm.status.value.replace('_', ' ')}"
@@ -61,15 +61,15 @@ def why_not_adopted(
     others = [one.name for one in mine if one.key != vm.key and one.status not in AT_REST]
     if others:
         return f"{list_text(others)} is of job {job.id} as well, and nothing tells which of them works"
-    if any(one.number >= named.number for one in known):
-        return f"job {job.id} has had attempt {max(one.number for one in known)} since"
+    if any(one.number >= named.number for one in attempts):
+        return f"job {job.id} has had attempt {max(one.number for one in attempts)} since"
     return ""
 
 
-def number_of(vm: AdoptionCandidate, known: Sequence[Attempt]) -> int:
+def number_of(vm: AdoptionCandidate, attempts: Sequence[Attempt]) -> int:
     """Its own, or the next where an admin adopts one whose number is taken."""
     named = AttemptName.parse(vm.name)
-    last = max((one.number for one in known), default=0)
+    last = max((one.number for one in attempts), default=0)
     return max(named.number if named is not None else 1, last + 1)
 
 
@@ -78,9 +78,9 @@ def in_the_way(job: Job, mine: Sequence[tuple[str, str, Status]]) -> str:
 
     `mine` are names, zones and statuses. One that is at rest writes nothing, but its disk may be what is resumed from.
     """
-    found = [f"{name} in {zone}" for name, zone, status in mine if status not in AT_REST or saves_on_disk(job)]
-    if not found:
+    vms = [f"{name} in {zone}" for name, zone, status in mine if status not in AT_REST or saves_on_disk(job)]
+    if not vms:
         return ""
-    is_one = len(found) == 1
+    is_one = len(vms) == 1
     what = "a VM of it that this database does not know" if is_one else "VMs of it that this database does not know"
-    return f"{list_text(found)}, {what}, may be at work: see `costguard db unknown`"
+    return f"{list_text(vms)}, {what}, may be at work: see `costguard db unknown`"

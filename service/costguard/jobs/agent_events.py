@@ -22,41 +22,41 @@ from costguard.model.ports import Clock
 from costguard.spend import burning
 
 
-def record_disk_look(connection: Connection, attempt: Attempt, told: AgentUpdate, now: datetime) -> None:
+def record_disk_look(connection: Connection, attempt: Attempt, update: AgentUpdate, now: datetime) -> None:
     """Nothing where no agent looked, nor of a job whose checkpoints lie elsewhere: the guard judges those itself."""
-    if told.look is None:
+    if update.look is None:
         return
     job = job_rows.read(connection, attempt.job_id)
     if job is None or job.spec.checkpoint is None or not job.spec.checkpoint.is_on_disk:
         return
     before = job_rows.checkpoint(connection, [job.id]).get(job.id)
-    job_rows.save_look(connection, job.id, told.look)
+    job_rows.save_look(connection, job.id, update.look)
     # One that was being written looks torn as well: it counts when it still does at the next look.
-    still = set(before.torn if before is not None else ()) & set(told.look.torn)
-    certain = set(told.resumed.torn) if told.resumed is not None else still
+    still = set(before.torn if before is not None else ()) & set(update.look.torn)
+    certain = set(update.resumed.torn) if update.resumed is not None else still
     facts.append(connection, [job_events.torn(job, one, now) for one in sorted(certain)], now)
-    if told.resumed is not None and told.started_run:
-        _resumed(connection, job, attempt, told, told.resumed, now)
+    if update.resumed is not None and update.started_run:
+        _resumed(connection, job, attempt, update, update.resumed, now)
 
 
 def _resumed(
-    connection: Connection, job: Job, attempt: Attempt, told: AgentUpdate, found: SeenCheckpoint, now: datetime
+    connection: Connection, job: Job, attempt: Attempt, update: AgentUpdate, seen: SeenCheckpoint, now: datetime
 ) -> None:
     """A later run has begun on the same disk: now it is known what the interruption before cost."""
-    attempts.resumed(connection, attempt.id, found.resume_from, found.step, told.resume_why)
+    attempts.resumed(connection, attempt.id, seen.resume_from, seen.step, update.resume_why)
     tried = attempts.of_jobs(connection, [job.id]).get(job.id, [])
     ended = interruptions.of_jobs(connection, [job.id]).get(job.id, [])
-    before = [one for one in ended if (one.attempt_id, one.run) < (attempt.id, told.agent.run)]
+    before = [one for one in ended if (one.attempt_id, one.run) < (attempt.id, update.agent.run)]
     # What this run does is not lost.
     ran = [one if one.id != attempt.id else replace(one, agent=replace(one.agent, started_at=None)) for one in tried]
-    loss = figures.lost_work(ran, before, found.written_at)
+    loss = figures.lost_work(ran, before, seen.written_at)
     if loss is None or not before:
         return
-    is_zero = not found.resume_from
+    is_zero = not seen.resume_from
     last = before[-1]
     interruptions.set_lost(connection, last.attempt_id, last.run, loss.span, loss.cost, is_zero)
     if is_zero:
-        what = f"from_zero/{told.agent.run}"
+        what = f"from_zero/{update.agent.run}"
         facts.append(connection, [job_events.from_zero(job, attempt, loss, now, what)], now)
 
 
@@ -113,30 +113,30 @@ class AgentEvents:
         now = self._clock.now()
         sent_at = sent_at or max((event.at for event in events), default=now)
         with self._database.write() as connection:
-            found = attempts.called(connection, attempt_name)
-            if found is None:
+            row = attempts.called(connection, attempt_name)
+            if row is None:
                 raise AttemptUnknown(attempt_name)
-            attempt, is_job_cancelled = found
-            told = apply_events(attempt.agent, attempt.state, events, now, sent_at, is_over=not attempt.is_open)
-            state = told.state if attempt.is_open else None
-            attempts.hear(connection, attempt.id, told.agent, state)
-            if told.started_run and told.agent.started_at is not None:
-                began = told.agent.run, told.agent.started_at
+            attempt, is_job_cancelled = row
+            update = apply_events(attempt.agent, attempt.state, events, now, sent_at, is_over=not attempt.is_open)
+            state = update.state if attempt.is_open else None
+            attempts.hear(connection, attempt.id, update.agent, state)
+            if update.started_run and update.agent.started_at is not None:
+                began = update.agent.run, update.agent.started_at
                 interruptions.set_resumed(connection, attempt.job_id, attempt.id, *began)
             if attempt.is_open:
-                _warn_of_disk(connection, attempt, told, now)
-            record_disk_look(connection, attempt, told, now)
+                _warn_of_disk(connection, attempt, update, now)
+            record_disk_look(connection, attempt, update, now)
         stop = is_job_cancelled or attempt.stop_asked_at is not None or not attempt.is_open
-        if told.is_news:
+        if update.is_news:
             self._wake()
-        return EventsAnswer(stop, told.agent.accepted_through)
+        return EventsAnswer(stop, update.agent.accepted_through)
 
 
-def _warn_of_disk(connection: Connection, attempt: Attempt, told: AgentUpdate, now: datetime) -> None:
+def _warn_of_disk(connection: Connection, attempt: Attempt, update: AgentUpdate, now: datetime) -> None:
     """Written once for each run, however many heartbeats say it."""
-    disk = disk_of(told.agent.machine)
+    disk = disk_of(update.agent.machine)
     if disk is None or disk.state is DiskState.OK or (job := job_rows.read(connection, attempt.job_id)) is None:
         return
-    warning = job_events.disk_low(job, attempt, told.agent.run, disk, now)
+    warning = job_events.disk_low(job, attempt, update.agent.run, disk, now)
     if not burning.told(connection, [warning.key]):
         facts.append(connection, [warning], now)

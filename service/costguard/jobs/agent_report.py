@@ -64,22 +64,22 @@ def apply_events(
     clock that is wrong there misleads nobody here.
     """
     shift = now - sent_at
-    told = AgentUpdate(replace(before, at=now))
-    for event in sorted(events, key=lambda each: each.seq):
-        if event.seq > told.agent.accepted_through:
-            told = replace(told, agent=replace(told.agent, accepted_through=event.seq))
+    update = AgentUpdate(replace(before, at=now))
+    for event in sorted(events, key=lambda event: event.seq):
+        if event.seq > update.agent.accepted_through:
+            update = replace(update, agent=replace(update.agent, accepted_through=event.seq))
             if not (is_over and (_number(event.fields.get("run")) or 0) > max(before.run, 1)):
-                told = _take(told, event, now, shift)
-    runs = told.started_run and told.agent.exit is None
-    return replace(told, state=AttemptState.RUNNING if runs and state in _AWAITS_START else None)
+                update = _take(update, event, now, shift)
+    runs = update.started_run and update.agent.exit is None
+    return replace(update, state=AttemptState.RUNNING if runs and state in _AWAITS_START else None)
 
 
-def _take(told: AgentUpdate, event: AgentEvent, now: datetime, shift: timedelta) -> AgentUpdate:
+def _take(update: AgentUpdate, event: AgentEvent, now: datetime, shift: timedelta) -> AgentUpdate:
     run = _number(event.fields.get("run"))
-    if run is None or run < told.agent.run:
-        return told  # of a later protocol, or of a run that is over
-    if run > told.agent.run:
-        last = told.agent  # where it stood is known until the next run says otherwise
+    if run is None or run < update.agent.run:
+        return update  # of a later protocol, or of a run that is over
+    if run > update.agent.run:
+        last = update.agent  # where it stood is known until the next run says otherwise
         fresh = AgentState(
             last.at,
             run,
@@ -88,12 +88,12 @@ def _take(told: AgentUpdate, event: AgentEvent, now: datetime, shift: timedelta)
             image_digest=last.image_digest,
             accepted_through=last.accepted_through,
         )
-        told = replace(told, agent=fresh, started_run=False)
-    agent, fields = told.agent, event.fields
+        update = replace(update, agent=fresh, started_run=False)
+    agent, fields = update.agent, event.fields
 
-    def moment(of: object) -> datetime:
+    def moment(value: object) -> datetime:
         """By the guard's clock, and never to come."""
-        return min(now, (_moment(of) or event.at) + shift)
+        return min(now, (_moment(value) or event.at) + shift)
 
     match event.kind:
         case "boot":
@@ -105,7 +105,7 @@ def _take(told: AgentUpdate, event: AgentEvent, now: datetime, shift: timedelta)
         case "heartbeat" if fields.get("is_running") is True and agent.started_at is None:
             # Its start was told to a guard whose database was replaced by an older one: it began before this.
             agent = replace(agent, started_at=moment(event.at))
-            told = replace(told, started_run=True)
+            update = replace(update, started_run=True)
         case "image":
             agent = replace(agent, image_digest=_digest(fields.get("digest")) or agent.image_digest)
         case "notice" if fields.get("what") == "preemption":
@@ -122,20 +122,20 @@ def _take(told: AgentUpdate, event: AgentEvent, now: datetime, shift: timedelta)
     if isinstance(machine := fields.get("machine"), Mapping):
         agent = replace(agent, machine=_machine(machine))
     if isinstance(seen := fields.get("checkpoint"), Mapping):
-        told = replace(told, look=_look(seen, now, moment))
+        update = replace(update, look=_look(seen, now, moment))
         if event.kind == "start":
-            told = replace(told, resumed=told.look, resume_why=_text(seen.get("why"), _MOST_ERROR))
+            update = replace(update, resumed=update.look, resume_why=_text(seen.get("why"), _MOST_ERROR))
     return replace(
-        told,
+        update,
         agent=agent,
-        started_run=told.started_run or event.kind == "start",
-        is_news=told.is_news or event.kind in _NEWS,
+        started_run=update.started_run or event.kind == "start",
+        is_news=update.is_news or event.kind in _NEWS,
     )
 
 
 def _exit(fields: Mapping[str, object], at: datetime) -> Exit:
-    told = fields.get("machine")
-    machine: Mapping[str, object] = told if isinstance(told, Mapping) else {}
+    figures = fields.get("machine")
+    machine: Mapping[str, object] = figures if isinstance(figures, Mapping) else {}
     return Exit(
         reason=_text(fields.get("reason"), _SHORT) or "cut_off",
         at=at,
@@ -181,12 +181,12 @@ def _moment(value: object) -> datetime | None:
     if isinstance(value, datetime):
         return value
     try:
-        found = datetime.fromisoformat(value) if isinstance(value, str) else None
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:
         return None
-    if found is None or found.tzinfo is None or not 1970 <= found.year <= 2999:
+    if moment is None or moment.tzinfo is None or not 1970 <= moment.year <= 2999:
         return None
-    return found.astimezone(UTC)
+    return moment.astimezone(UTC)
 
 
 def _printed(output: object) -> str | None:
@@ -202,20 +202,20 @@ def _end_of(output: str) -> str:
     return encoded[-MOST_OUTPUT:].decode("utf-8", "ignore")
 
 
-def _machine(told: Mapping[str, object]) -> dict[str, object]:
+def _machine(figures: Mapping[str, object]) -> dict[str, object]:
     """Figures, and lists of things with figures, as for GPUs. What is nested deeper, or too much, is left out."""
     kept: dict[str, object] = {}
     size = 0
-    for name, value in told.items():
-        plain = [_flat(each) for each in value if isinstance(each, Mapping)] if isinstance(value, list) else value
+    for name, value in figures.items():
+        plain = [_flat(part) for part in value if isinstance(part, Mapping)] if isinstance(value, list) else value
         size += len(name) + len(repr(plain))
         if size <= MOST_MACHINE and (isinstance(plain, list) or _is_plain(plain)):
             kept[name] = plain
     return kept
 
 
-def _flat(told: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in told.items() if _is_plain(value)}
+def _flat(figures: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in figures.items() if _is_plain(value)}
 
 
 def _is_plain(value: object) -> bool:

@@ -231,12 +231,12 @@ def live(connection: Connection) -> list[Attempt]:
 
 def of_jobs(connection: Connection, job_ids: Collection[str]) -> dict[str, list[Attempt]]:
     """The first of each first; jobs without any are left out, and of each attempt what `live` leaves out."""
-    found: dict[str, list[Attempt]] = {}
+    by_job: dict[str, list[Attempt]] = {}
     ordered = select(*WITHOUT_TEXTS).order_by(attempts.c.job_id, attempts.c.number)
     for some in chunks(set(job_ids)):
         for row in connection.execute(ordered.where(attempts.c.job_id.in_(some))):
-            found.setdefault(row.job_id, []).append(attempt_of(row))
-    return found
+            by_job.setdefault(row.job_id, []).append(attempt_of(row))
+    return by_job
 
 
 def of_ids(connection: Connection, ids: Collection[int]) -> dict[int, Attempt]:

@@ -41,12 +41,12 @@ def budget_problems(
     connection: Connection, accrual: Accrual, rules: Rules, spec: JobSpec, expected_cost: Money | None, now: datetime
 ) -> list[str]:
     """Why budgets do not let a new job in, each one sentence or two with what to change."""
-    budgets = [each for each in _of_spec(rules, spec) if each.at_limit is not AtLimit.TELL]
-    found = (
+    budgets = [budget for budget in _of_spec(rules, spec) if budget.at_limit is not AtLimit.TELL]
+    messages = (
         policy.problem(standing, spec, expected_cost, now)
         for standing in _standings(connection, accrual, rules, budgets)
     )
-    return [problem for problem in found if problem is not None]
+    return [problem for problem in messages if problem is not None]
 
 
 def budgets_left(
@@ -90,7 +90,7 @@ class BudgetHolds:
         budget_holds: dict[str, BudgetHold] = {}
         alike: dict[tuple[BudgetUse, ...], BudgetHold] = {}  # a thousand jobs meet the same few budgets
         for job in jobs if spent else ():
-            mine = tuple(each for each in spent if policy.counts(each.budget, job.spec, job.id, self._rules.teams))
+            mine = tuple(use for use in spent if policy.counts(use.budget, job.spec, job.id, self._rules.teams))
             if mine and mine not in alike:
                 alike[mine] = policy.held(mine, now)
             if not mine or (by := alike[mine].by) is None:
@@ -109,8 +109,8 @@ class BudgetHolds:
         if not self._untold:
             return []
         with self._database.read() as connection:
-            known = burning.told(connection, list(self._untold))
-        new = [fact for key, fact in self._untold.items() if key not in known]
+            recorded = burning.told(connection, list(self._untold))
+        new = [fact for key, fact in self._untold.items() if key not in recorded]
         if new:
             with self._database.write(fence) as connection:
                 facts.append(connection, new, now)
@@ -123,15 +123,15 @@ class BudgetHolds:
         if is_fresh and all(now < standing.ends_at for standing in self._standings):
             return
         accrual = accrual_at(connection, now)
-        found = _standings(connection, accrual, self._rules, self._budgets)
-        keys = {_key(each): each for each in found if each.is_spent}
+        uses = _standings(connection, accrual, self._rules, self._budgets)
+        keys = {_key(use): use for use in uses if use.is_spent}
         since = burning.told(connection, list(keys)) if keys else {}
-        for key, each in keys.items():
+        for key, use in keys.items():
             if key not in since:
-                fact = self._untold.setdefault(key, _reached_fact(each, key, now))
+                fact = self._untold.setdefault(key, _reached_fact(use, key, now))
                 since[key] = fact.occurred_at
         self._standings = [
-            BudgetUse(each.budget, each.spent, each.starts_at, each.ends_at, since.get(_key(each))) for each in found
+            BudgetUse(use.budget, use.spent, use.starts_at, use.ends_at, since.get(_key(use))) for use in uses
         ]
         self._read_at = now
 
@@ -141,31 +141,31 @@ def _of_spec(rules: Rules, spec: JobSpec) -> list[Budget]:
 
 
 def _standings(connection: Connection, accrual: Accrual, rules: Rules, budgets: Sequence[Budget]) -> list[BudgetUse]:
-    found = outlooks(connection, accrual, [(budget.scope, budget.period) for budget in budgets], rules.teams)
+    totals = outlooks(connection, accrual, [(budget.scope, budget.period) for budget in budgets], rules.teams)
     return [
         BudgetUse(budget, outlook.spent, outlook.starts_at, outlook.ends_at)
-        for budget, outlook in zip(budgets, found, strict=True)
+        for budget, outlook in zip(budgets, totals, strict=True)
     ]
 
 
-def _key(of: BudgetUse) -> str:
+def _key(use: BudgetUse) -> str:
     """A limit that was raised can be reached again."""
-    budget = of.budget
-    return f"budget/{budget.name}/{budget.period.value}/{of.starts_at:%Y-%m-%d}/reached/{budget.limit.nanos}"
+    budget = use.budget
+    return f"budget/{budget.name}/{budget.period.value}/{use.starts_at:%Y-%m-%d}/reached/{budget.limit.nanos}"
 
 
-def _reached_fact(of: BudgetUse, key: str, now: datetime) -> Fact:
-    spent = policy.why(of, now)
+def _reached_fact(use: BudgetUse, key: str, now: datetime) -> Fact:
+    spent = policy.why(use, now)
     does = "no VM is launched for jobs that count against it"
-    if of.budget.at_limit is AtLimit.STOP_SPOT:
+    if use.budget.at_limit is AtLimit.STOP_SPOT:
         does += ", and their Spot VMs are stopped once they have saved"
     return Fact(
         key=key,
         kind="BudgetReached",
         occurred_at=now,
         text=f"{spent[:1].upper()}{spent[1:]}; until then {does}.",
-        project=of.budget.scope.project or "",
-        data=_data(of),
+        project=use.budget.scope.project or "",
+        data=_data(use),
     )
 
 
@@ -184,13 +184,13 @@ def _held_fact(job: Job, by: BudgetUse, key: str, now: datetime) -> Fact:
     )
 
 
-def _data(of: BudgetUse) -> dict[str, object]:
+def _data(use: BudgetUse) -> dict[str, object]:
     return {
-        "budget": of.budget.name,
-        "at_limit": of.budget.at_limit.value,
-        "limit_nanos": of.budget.limit.nanos,
-        "spent_nanos": of.spent.nanos,
-        "period": of.budget.period.value,
-        "period_starts_at": of.starts_at,
-        "period_ends_at": of.ends_at,
+        "budget": use.budget.name,
+        "at_limit": use.budget.at_limit.value,
+        "limit_nanos": use.budget.limit.nanos,
+        "spent_nanos": use.spent.nanos,
+        "period": use.budget.period.value,
+        "period_starts_at": use.starts_at,
+        "period_ends_at": use.ends_at,
     }

@@ -77,9 +77,9 @@ class CheckpointWatch:
                 some = due[begin : begin + _AT_ONCE]
                 if stop is not None and stop.is_set():
                     break
-                found = dict(zip((job.id for job in some), pool.map(look, some), strict=True))
+                looks = dict(zip((job.id for job in some), pool.map(look, some), strict=True))
                 with self._database.write(fence) as connection:
-                    self._write(connection, some, found, before, report)
+                    self._write(connection, some, looks, before, report)
         return report
 
     def _is_due(self, seen: SeenCheckpoint | None) -> bool:
@@ -90,8 +90,8 @@ class CheckpointWatch:
         if plan is None:
             raise ValueError(f"job {job.id} has no location that can be looked at")
         try:
-            found, _, _ = trusted(self._checkpoints, plan, suspects(tried, self._terms))
-            return seen_in(found, now)
+            look, _, _ = trusted(self._checkpoints, plan, suspects(tried, self._terms))
+            return seen_in(look, now)
         except CheckpointError as error:
             return SeenCheckpoint(now, error=str(error))
         except Exception as error:  # one job's oddity must not keep the others from being looked at
@@ -102,27 +102,27 @@ class CheckpointWatch:
         self,
         connection: Connection,
         some: Collection[Job],
-        found: Mapping[str, SeenCheckpoint],
+        looks: Mapping[str, SeenCheckpoint],
         before: Mapping[str, SeenCheckpoint],
         report: CheckpointReport,
     ) -> None:
         now = self._clock.now()
         tried = attempts.of_jobs(connection, [job.id for job in some])
-        told: list[Fact] = []
+        events: list[Fact] = []
         for job in some:
             earlier = before.get(job.id)
-            seen = job_rows.save_look(connection, job.id, found[job.id])
+            seen = job_rows.save_look(connection, job.id, looks[job.id])
             report.looked += 1
             report.advanced += seen.advanced_at is not None and seen.advanced_at == seen.looked_at
-            if found[job.id].error:
-                report.troubles[job.id] = found[job.id].error
+            if looks[job.id].error:
+                report.troubles[job.id] = looks[job.id].error
                 continue
             # One that was being written looks torn as well: it is told when it still does at the next look.
             still = set(earlier.torn if earlier is not None else ()) & set(seen.torn)
-            told += [job_events.torn(job, each, now) for each in sorted(still)]
+            events += [job_events.torn(job, checkpoint, now) for checkpoint in sorted(still)]
             stalled = self._stalled(job, tried.get(job.id, []), seen, now)
-            told += [stalled] if stalled is not None else []
-        facts.append(connection, told, now)
+            events += [stalled] if stalled is not None else []
+        facts.append(connection, events, now)
 
     def _stalled(self, job: Job, tried: list[Attempt], seen: SeenCheckpoint, now: datetime) -> Fact | None:
         """Once for each run and newest checkpoint."""

@@ -214,10 +214,10 @@ def watched(project: str, projects: Collection[str]) -> str:
     """The project that is meant. Raises ValueError with what to change."""
     if project in projects or (not project and len(projects) == 1):
         return project or next(iter(projects))
-    known = ", ".join(sorted(projects))
+    names = ", ".join(sorted(projects))
     if not project:
-        raise ValueError(f"Several projects are watched: name one of {known}.")
-    raise ValueError(f"The project {shown(project)} is not watched: name one of {known}, or add it under [watch].")
+        raise ValueError(f"Several projects are watched: name one of {names}.")
+    raise ValueError(f"The project {shown(project)} is not watched: name one of {names}, or add it under [watch].")
 
 
 def is_out_of_reach(location: str, guard_url: str) -> bool:
@@ -297,10 +297,10 @@ def _of_variables(spec: JobSpec) -> Iterator[Refusal]:
 
 
 def _of_credentials(spec: JobSpec) -> Iterator[Refusal]:
-    if found := credentials.in_command(spec.command):
-        yield Refusal("command", f"It holds what looks like {found}, and many can read it: {_USE_SECRETS}.")
-    for name, found in credentials.in_environment(spec.environment):
-        message = f"This looks like {found}, and many can read it: {_USE_SECRETS}."
+    if kind := credentials.in_command(spec.command):
+        yield Refusal("command", f"It holds what looks like {kind}, and many can read it: {_USE_SECRETS}.")
+    for name, kind in credentials.in_environment(spec.environment):
+        message = f"This looks like {kind}, and many can read it: {_USE_SECRETS}."
         yield Refusal(_named("environment", name), message)
     texts = {
         "name": spec.name,
@@ -312,8 +312,8 @@ def _of_credentials(spec: JobSpec) -> Iterator[Refusal]:
         "step_pattern": spec.step_pattern,
     }
     for where, text in texts.items():
-        if found := credentials.in_text(text):
-            yield Refusal(where, f"It holds what looks like {found}, and many can read it: take it out.")
+        if kind := credentials.in_text(text):
+            yield Refusal(where, f"It holds what looks like {kind}, and many can read it: take it out.")
 
 
 def _of_limits(spec: JobSpec, now: datetime) -> Iterator[Refusal]:
@@ -334,7 +334,7 @@ def _named(where: str, name: str) -> str:
 def _size(spec: JobSpec) -> int:
     """As JSON, as which it goes into the metadata."""
     plan = spec.checkpoint
-    told = [
+    texts = [
         list(spec.command),
         dict(spec.environment),
         dict(spec.secrets),
@@ -345,4 +345,4 @@ def _size(spec: JobSpec) -> int:
         # A run that follows on the same disk has its own command beside the first.
         [*spec.command, plan.resume, plan.location] if plan is not None else [],
     ]
-    return len(json.dumps(told))
+    return len(json.dumps(texts))

@@ -41,19 +41,19 @@ _SHORTEST_KEY = 16
 def in_command(words: Sequence[str]) -> str | None:
     """What kind of credential the command holds, without any of it; None: none was recognised."""
     for word in words:
-        if found := in_text(word):
-            return found
+        if kind := in_text(word):
+            return kind
     for name, value in pairwise(words):
-        if name.startswith("--") and "=" not in name and (found := _of_pair(name, value)):
-            return found
+        if name.startswith("--") and "=" not in name and (kind := _of_pair(name, value)):
+            return kind
     return None
 
 
 def in_environment(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Names of variables that hold a credential, each with its kind."""
     for name, value in variables.items():
-        if found := in_text(value) or _of_pair(name, value):
-            yield name, found
+        if kind := in_text(value) or _of_pair(name, value):
+            yield name, kind
 
 
 def in_text(text: str) -> str | None:
@@ -62,8 +62,8 @@ def in_text(text: str) -> str | None:
             return kind
     for pairs in (_ASSIGNED, _OPTION):
         for name, value in pairs.findall(text):
-            if found := _of_pair(name, value):
-                return found
+            if secret := _of_pair(name, value):
+                return secret
     return None
 
 

@@ -75,7 +75,7 @@ def choose(view: JobView, places: Sequence[LaunchPlace], context: DecisionContex
         return _until(view, context, context.now + _QUOTA_AGAIN, f"waits: {reasons}")
     rounds = _rounds(view)
     tried = rounds[-1] if rounds else {}
-    place = next((each for each in open_to_us if _key(each) not in tried), None)
+    place = next((place for place in open_to_us if _key(place) not in tried), None)
     if place is None:
         last = list(tried.values())[-1]
         until = (last.ended_at or context.now) + wait(context.terms, view.job.id, last.number, len(rounds))
@@ -95,10 +95,10 @@ def _until(view: JobView, context: DecisionContext, due: datetime, reason: str) 
 def _rounds(view: JobView) -> list[dict[Key, Attempt]]:
     """The attempts at the end that found no room; a place that comes again begins another round."""
     tail: list[Attempt] = []
-    for each in reversed(view.attempts):
-        if each.attempt.outcome not in NO_ROOM:
+    for seen in reversed(view.attempts):
+        if seen.attempt.outcome not in NO_ROOM:
             break
-        tail.append(each.attempt)
+        tail.append(seen.attempt)
     rounds: list[dict[Key, Attempt]] = []
     for attempt in reversed(tail):
         key = (attempt.zone, attempt.provisioning_model)
@@ -131,7 +131,7 @@ def _what_failed(tried: dict[Key, Attempt]) -> str:
     """`out of stock in 3 zones (a, b and c)`, told apart from quotas."""
     said: list[str] = []
     for outcome, words in ((Outcome.STOCKOUT, "out of stock"), (Outcome.QUOTA, "no quota left")):
-        zones = list(dict.fromkeys(zone for (zone, _), each in tried.items() if each.outcome is outcome))
+        zones = list(dict.fromkeys(zone for (zone, _), attempt in tried.items() if attempt.outcome is outcome))
         if zones:
             said.append(f"{words} in {count_text(len(zones), 'zone')} ({list_text(zones)})")
     return ", ".join(said)
@@ -159,10 +159,10 @@ def next_vm(view: JobView, places: Sequence[LaunchPlace], context: DecisionConte
         return Proposal(without_vm(view), f"waits: {stopped}", next_at=until)
     writers = [may_write(attempt, view.interruptions, context) for attempt in view.attempts]
     if any(writers):
-        known = [until for until in writers if isinstance(until, datetime)]
-        is_known = len(known) == sum(bool(writer) for writer in writers)
+        moments = [until for until in writers if isinstance(until, datetime)]
+        is_known = len(moments) == sum(bool(writer) for writer in writers)
         return Proposal(
-            without_vm(view), f"{_ended(view)}; {_WAITS_FOR_WRITER}", next_at=max(known) if is_known else None
+            without_vm(view), f"{_ended(view)}; {_WAITS_FOR_WRITER}", next_at=max(moments) if is_known else None
         )
     after = after_failures(view, context.terms)
     if after is not None and after > context.now:

@@ -115,9 +115,9 @@ class DeleteOrphanStep(StepDefaults):
         self.asked_in = f"{now:%Y%m%d%H%M}"  # what failed once is asked under another request id a minute later
         action = self.action
         named = attempts.of_instances(connection, action.project, names=[action.name])
-        if any(stands_for(known, action.gce_id) for known in named):
+        if any(stands_for(attempt, action.gce_id) for attempt in named):
             return False
-        if any(gave_up(known, action.gce_id, action.request_uuid) for known in named):
+        if any(gave_up(attempt, action.gce_id, action.request_uuid) for attempt in named):
             return True
         return unknown_vms.verdict_on(connection, InstanceKey(action.project, action.gce_id)) is Verdict.DELETE
 
@@ -143,20 +143,20 @@ class DeleteOrphanStep(StepDefaults):
     def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:
         if error is None and self.is_asked:
             named = (self.action.project, self.action.zone, self.action.name, self.action.gce_id)
-            told = job_events.orphan_kept if self.action.keeps_disk else job_events.orphan_deleted
-            facts.append(connection, [told(*named, self.action.reason, now)], now)
+            event = job_events.orphan_kept if self.action.keeps_disk else job_events.orphan_deleted
+            facts.append(connection, [event(*named, self.action.reason, now)], now)
         return False
 
 
-def stands_for(known: JobVm, gce_id: str) -> bool:
+def stands_for(row: JobVm, gce_id: str) -> bool:
     """Whether this attempt answers for that VM: deleting it is its own affair."""
-    return known.is_live and known.gce_id in ("", gce_id)
+    return row.is_live and row.gce_id in ("", gce_id)
 
 
-def gave_up(known: JobVm, gce_id: str, request_uuid: str) -> bool:
+def gave_up(row: JobVm, gce_id: str, request_uuid: str) -> bool:
     """Whether this row proves that the ledger made the intent to launch that VM, and gave it up.
 
     Its name alone proves nothing: an older database that was restored gives it out again. `request_uuid` is what its
     label says; without one it was launched before there was that label, and only its id is proof.
     """
-    return not known.is_live and (known.gce_id == gce_id or (bool(request_uuid) and known.request_uuid == request_uuid))
+    return not row.is_live and (row.gce_id == gce_id or (bool(request_uuid) and row.request_uuid == request_uuid))

@@ -133,11 +133,11 @@ def ending(run: AttemptRun, job: Job, context: DecisionContext) -> RunEnd | None
     seen = _of_vm(run, context)
     if job.spec.kind is JobKind.DEV:
         return _of_dev(run, seen)
-    told = _told(run, job, seen, context)
-    if told is not None or seen is not None:
-        return told or seen
-    found = (_noticed(run, context), _stop_ignored(run, context), _silent(run, context))
-    return min((each for each in found if each is not None), key=lambda each: each.due_at, default=None)
+    last_word = _told(run, job, seen, context)
+    if last_word is not None or seen is not None:
+        return last_word or seen
+    ends = (_noticed(run, context), _stop_ignored(run, context), _silent(run, context))
+    return min((end for end in ends if end is not None), key=lambda end: end.due_at, default=None)
 
 
 def all_silent(last_words: Collection[datetime], terms: Terms, now: datetime, listening_since: datetime) -> bool:

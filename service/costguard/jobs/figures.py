@@ -115,7 +115,7 @@ class _PastRun:
 def _runs(attempt: Attempt, interruptions: Sequence[Interruption]) -> Iterator[_PastRun]:
     """Those in which the command of this attempt ran and does not any more."""
     agent, mine = attempt.agent, [one for one in interruptions if one.attempt_id == attempt.id]
-    for one in sorted(mine, key=lambda each: each.happened_at):
+    for one in sorted(mine, key=lambda interruption: interruption.happened_at):
         begin = one.started_at or (agent.started_at if one.run == agent.run else None)
         if begin is not None:
             yield _PastRun(begin, max(begin, one.happened_at), attempt.rate, one.lost or _NONE, one.from_zero)

@@ -53,14 +53,14 @@ def views(
 def _views(
     connection: Connection, accrual: Accrual, job_ids: Collection[str], holds: Holds, now: datetime
 ) -> list[JobView]:
-    found = sorted(job_rows.of_ids(connection, job_ids).values(), key=lambda job: (job.created_at, job.id))
-    ids = [job.id for job in found]
+    jobs = sorted(job_rows.of_ids(connection, job_ids).values(), key=lambda job: (job.created_at, job.id))
+    ids = [job.id for job in jobs]
     tried = attempts.of_jobs(connection, ids)
     interrupted = interruptions.of_jobs(connection, ids)
     costs = job_costs.costs(connection, accrual, ids)
     looks = job_rows.checkpoint(connection, ids)
-    held = holds(connection, [job for job in found if not job.state.is_over], now)
-    strange = unknown_vms.holds(connection, found)
+    held = holds(connection, [job for job in jobs if not job.state.is_over], now)
+    strange = unknown_vms.holds(connection, jobs)
     standings = _standings(connection, [one for some in tried.values() for one in some])
     return [
         JobView(
@@ -74,7 +74,7 @@ def _views(
             pause_at=held[job.id].pause_at if job.id in held else None,
             unknown=strange.get(job.id, ""),
         )
-        for job in found
+        for job in jobs
     ]
 
 

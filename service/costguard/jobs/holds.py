@@ -62,47 +62,48 @@ def held(standings: Sequence[BudgetUse], now: datetime) -> BudgetHold:
     spent = [standing for standing in standings if standing.is_spent and standing.budget.at_limit is not AtLimit.TELL]
     if not spent:
         return BudgetHold()
-    longest = max(spent, key=lambda each: each.ends_at)
-    stopping = [each for each in spent if each.budget.at_limit is AtLimit.STOP_SPOT]
+    longest = max(spent, key=lambda use: use.ends_at)
+    stopping = [use for use in spent if use.budget.at_limit is AtLimit.STOP_SPOT]
     if not stopping:
         return BudgetHold(why(longest, now), by=longest)
-    stops = max(stopping, key=lambda each: each.ends_at)
-    since = min((each.reached_at for each in stopping if each.reached_at is not None), default=None)
+    stops = max(stopping, key=lambda use: use.ends_at)
+    since = min((use.reached_at for use in stopping if use.reached_at is not None), default=None)
     return BudgetHold(why(longest, now), why(stops, now), since, longest)
 
 
-def why(of: BudgetUse, now: datetime) -> str:
+def why(use: BudgetUse, now: datetime) -> str:
     """Which budget, with its figures, and when there is money again."""
-    again = f"the next period begins {clock_text(of.ends_at, now)}"
-    return f"budget {of.budget.name} is spent: {of.spent} of {of.budget.limit} {_this(of.budget.period)}; {again}"
+    again = f"the next period begins {clock_text(use.ends_at, now)}"
+    return f"budget {use.budget.name} is spent: {use.spent} of {use.budget.limit} {_this(use.budget.period)}; {again}"
 
 
-def problem(of: BudgetUse, spec: JobSpec, expected: Money | None, now: datetime) -> str | None:
+def problem(use: BudgetUse, spec: JobSpec, expected: Money | None, now: datetime) -> str | None:
     """Why a job may not be taken in, with what to change; None: this budget lets it.
 
     `expected` is what all of it would cost; None: not known. What of that falls into this period must fit.
     """
-    if of.budget.at_limit is AtLimit.TELL:
+    if use.budget.at_limit is AtLimit.TELL:
         return None
-    if of.is_spent:
-        return f"The {why(of, now)}. Launch it then, or have the budget's limit raised."
+    if use.is_spent:
+        return f"The {why(use, now)}. Launch it then, or have the budget's limit raised."
     if expected is None:
         return None
-    until = of.ends_at - now
+    until = use.ends_at - now
     share = expected if spec.expected is None or spec.expected <= until else _part(expected, until, spec.expected)
     if spec.ceiling is not None:
         share = min(share, spec.ceiling)
-    if share <= of.left:
+    if share <= use.left:
         return None
     return (
-        f"It would cost about {share} until {clock_text(of.ends_at, now)}, and budget {of.budget.name} has {of.left} "
-        f"of {of.budget.limit} left until then. Give it a ceiling within that, or have the budget's limit raised."
+        f"It would cost about {share} until {clock_text(use.ends_at, now)}, and budget {use.budget.name} has "
+        f"{use.left} of {use.budget.limit} left until then. Give it a ceiling within that, or have the budget's "
+        "limit raised."
     )
 
 
-def _part(whole: Money, part: timedelta, of: timedelta) -> Money:
+def _part(whole: Money, part: timedelta, whole_time: timedelta) -> Money:
     second = timedelta(seconds=1)
-    return Money(whole.nanos * (part // second) // max(of // second, 1))
+    return Money(whole.nanos * (part // second) // max(whole_time // second, 1))
 
 
 def _this(period: Period) -> str:

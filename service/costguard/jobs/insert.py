@@ -87,14 +87,16 @@ class InsertStep(StepDefaults):
         attempt = _given(self.attempt)
         if error is not None:
             return troubled(connection, self.view.job, attempt, error, now)
-        return asked(connection, self.view.job, attempt, self.operation, now)
+        return accepted(connection, self.view.job, attempt, self.operation, now)
 
     def _reckon(self, connection: Connection, job: Job, attempt: Attempt, now: datetime) -> None:
         """What the interruption before cost, now that it is known what is resumed from."""
         if self.point.seen is not None:
             job_rows.save_look(connection, job.id, self.point.seen)
             # Nothing can write there any more, so what looks torn is.
-            facts.append(connection, [job_events.torn(job, each, now) for each in self.point.seen.torn], now)
+            facts.append(
+                connection, [job_events.torn(job, checkpoint, now) for checkpoint in self.point.seen.torn], now
+            )
         if self.point.passed_over:
             facts.append(connection, [job_events.passed_over(job, attempt, self.point.passed_over, now)], now)
         ran = [one.attempt for one in self.view.attempts]
@@ -135,7 +137,7 @@ class RepeatInsertStep(AttemptStep):
         if error is not None:
             return troubled(connection, job, attempt, error, now)
         if self.operation:
-            return asked(connection, job, attempt, self.operation, now)
+            return accepted(connection, job, attempt, self.operation, now)
         if self.seen is None and self.only_looks and job.cancel_asked_at is None and not job.state.is_over:
             return end(connection, job, attempt, Outcome.LOST, _OVERTAKEN, now)
         if self.seen is None:
@@ -145,7 +147,7 @@ class RepeatInsertStep(AttemptStep):
         return end(connection, job, attempt, Outcome.REFUSED, _taken(attempt), now)
 
 
-def asked(connection: Connection, job: Job, attempt: Attempt, operation: str, now: datetime) -> bool:
+def accepted(connection: Connection, job: Job, attempt: Attempt, operation: str, now: datetime) -> bool:
     """Google accepted the insert. Nothing is to be decided until it is done, or the agent speaks."""
     changed = attempts.change(
         connection,
@@ -235,9 +237,9 @@ class WatchInsertStep(AttemptStep):
     def call(self) -> None:
         where, attempt = (self.attempt.project, self.attempt.zone), self.attempt
         self.answer = self.means.launcher.operation(*where, attempt.operation)
-        known = self.answer is not None and self.answer.is_done and self.answer.target_id
+        is_known = self.answer is not None and self.answer.is_done and self.answer.target_id
         is_failed = self.answer is not None and self.answer.error_code not in ("", NAME_TAKEN)
-        if (self.answer is None or self.answer.is_done) and not (known or is_failed):
+        if (self.answer is None or self.answer.is_done) and not (is_known or is_failed):
             self.seen = self.means.launcher.look(*where, attempt.name)
 
     def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:

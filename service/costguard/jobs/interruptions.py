@@ -53,27 +53,27 @@ def recoveries(connection: Connection, since: datetime, shown: int = _SHOWN) -> 
     since = since.replace(minute=0, second=0, microsecond=0)  # so that the same is asked for an hour
     all_of_them = _summed_up(connection, since)
     newest = newest_interruptions(connection, since, shown) if shown else []
-    of = job_rows.of_ids(connection, {each.job_id for each in newest})
-    tried = attempts.of_ids(connection, {each.attempt_id for each in newest})
+    jobs_by_id = job_rows.of_ids(connection, {one.job_id for one in newest})
+    tried = attempts.of_ids(connection, {one.attempt_id for one in newest})
     return replace(
-        all_of_them, newest=tuple(JobRecovery(each, of[each.job_id], tried[each.attempt_id]) for each in newest)
+        all_of_them, newest=tuple(JobRecovery(one, jobs_by_id[one.job_id], tried[one.attempt_id]) for one in newest)
     )
 
 
 @remembers(tables.interruptions)
 def _summed_up(connection: Connection, since: datetime) -> RecoveryReport:
     """Without the newest, which come with jobs."""
-    found = recovery_spans(connection, since)
-    preempted = [each for each in found if each.outcome is Outcome.PREEMPTED]
+    spans = recovery_spans(connection, since)
+    preempted = [span for span in spans if span.outcome is Outcome.PREEMPTED]
     return RecoveryReport(
         since=since,
-        total=len(found),
-        by_outcome=dict(Counter(each.outcome for each in found).most_common()),
-        noticed_first=dict(Counter(each.noticed_by for each in found).most_common()),
-        lost=sum_lost(found),
-        noticed=histogram(each.noticed for each in preempted),
-        requested=histogram(each.requested for each in preempted if each.requested is not None),
-        resumed=histogram(each.resumed for each in preempted if each.resumed is not None),
+        total=len(spans),
+        by_outcome=dict(Counter(span.outcome for span in spans).most_common()),
+        noticed_first=dict(Counter(span.noticed_by for span in spans).most_common()),
+        lost=sum_lost(spans),
+        noticed=histogram(span.noticed for span in preempted),
+        requested=histogram(span.requested for span in preempted if span.requested is not None),
+        resumed=histogram(span.resumed for span in preempted if span.resumed is not None),
         newest=(),
     )
 
@@ -131,14 +131,14 @@ def set_lost(
 
 def of_jobs(connection: Connection, job_ids: Collection[str]) -> dict[str, list[Interruption]]:
     """The oldest first; jobs without any are left out."""
-    found: dict[str, list[Interruption]] = {}
+    by_job: dict[str, list[Interruption]] = {}
     ordered = select(tables.interruptions).order_by(
         tables.interruptions.c.attempt_id, tables.interruptions.c.happened_at, tables.interruptions.c.run
     )
     for some in chunks(set(job_ids)):
         for row in connection.execute(ordered.where(tables.interruptions.c.job_id.in_(some))):
-            found.setdefault(row.job_id, []).append(_interruption(row))
-    return found
+            by_job.setdefault(row.job_id, []).append(_interruption(row))
+    return by_job
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +225,7 @@ class LostWork:
 
 def sum_lost(ended: Sequence[Interruption | RecoverySpans]) -> LostWork:
     return LostWork(
-        sum((each.lost for each in ended if each.lost is not None), timedelta()),
-        sum((each.lost_cost for each in ended if each.lost_cost is not None), ZERO),
-        sum(each.from_zero for each in ended),
+        sum((one.lost for one in ended if one.lost is not None), timedelta()),
+        sum((one.lost_cost for one in ended if one.lost_cost is not None), ZERO),
+        sum(one.from_zero for one in ended),
     )

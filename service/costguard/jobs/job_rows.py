@@ -45,9 +45,11 @@ def add_checkpoint(
 
 def checkpoints_of(connection: Connection, job_id: str, limit: int = 1000) -> list[KeptCheckpoint]:
     """The newest first."""
-    of = seen_checkpoints.c
-    query = select(of.resume_from, of.written_at, of.step, of.first_seen_at).where(of.job_id == job_id)
-    rows = connection.execute(query.order_by(of.written_at.desc(), of.resume_from).limit(limit))
+    columns = seen_checkpoints.c
+    query = select(columns.resume_from, columns.written_at, columns.step, columns.first_seen_at).where(
+        columns.job_id == job_id
+    )
+    rows = connection.execute(query.order_by(columns.written_at.desc(), columns.resume_from).limit(limit))
     return [KeptCheckpoint(*row) for row in rows]
 
 
@@ -74,9 +76,9 @@ class JobFilters:
 def add(connection: Connection, job: Job, idempotency_key: str | None, digest: str) -> tuple[Job, bool]:
     """The job, and whether it is new: of a key that is known already, the job that came with it."""
     if idempotency_key is not None:
-        known = of_key(connection, idempotency_key)
-        if known is not None:
-            return known, False
+        known_job = of_key(connection, idempotency_key)
+        if known_job is not None:
+            return known_job, False
     spec = job.spec
     row = {
         "id": job.id,

@@ -48,12 +48,12 @@ def labelled(connection: Connection, guard_id: str) -> list[LabelledVm]:
     names: dict[str, set[str]] = defaultdict(set)
     for vm in ours:
         names[vm.key.project].add(vm.name)
-    known = {
+    by_name = {
         (project, one.name): one
         for project, some in names.items()
         for one in attempts.of_instances(connection, project, names=some)
     }
-    return [_labelled(vm, known.get((vm.key.project, vm.name))) for vm in ours]
+    return [_labelled(vm, by_name.get((vm.key.project, vm.name))) for vm in ours]
 
 
 def find_orphans(connection: Connection, ours: list[LabelledVm], grace: timedelta, now: datetime) -> list[DeleteOrphan]:
@@ -65,14 +65,14 @@ def find_orphans(connection: Connection, ours: list[LabelledVm], grace: timedelt
     # What an attempt had is no orphan for as long as the ledger may not have seen it go.
     left = gone_at(connection, [attempt.attempt_id for _, attempt in alone])
     jobs_of = job_rows.of_ids(connection, {attempt.job_id for _, attempt in alone})
-    found = [
+    orphans = [
         _orphan(vm, f"job {attempt.job_id} is done with the attempt that it was made for", keeps)
         for vm, attempt in alone
         if not ((keeps := _keeps(vm, jobs_of.get(attempt.job_id))) and vm.is_at_rest)
         and now - max(vm.first_seen_at, left.get(attempt.attempt_id, vm.first_seen_at)) >= grace
     ]
     unwanted = {one.key: one for one in unknown_vms.there(connection) if one.verdict is Verdict.DELETE}
-    return found + [
+    return orphans + [
         _orphan(one.vm, f"{unwanted[one.vm.key].verdict_by} wants it deleted", False)
         for one in ours
         if one.vm.key in unwanted and not one.is_stood_for and one.given_up is None
@@ -162,11 +162,19 @@ def of_keys(connection: Connection, keys: Collection[InstanceKey]) -> dict[Insta
 
 def present(connection: Connection, prefix: str) -> list[PresentVm]:
     """Every VM that is not gone and whose name begins so."""
-    of = instances.c
-    named = of.name.startswith(prefix, autoescape=True)
-    what = (of.project, of.gce_id, of.name, of.zone, of.labels, of.first_seen_at, of.status)
-    query = select(*what, of.created_at, of.provisioning_model, of.gpu_type)
-    rows = connection.execute(query.where(of.gone_at.is_(None), named).order_by(of.project, of.gce_id))
+    columns = instances.c
+    named = columns.name.startswith(prefix, autoescape=True)
+    what = (
+        columns.project,
+        columns.gce_id,
+        columns.name,
+        columns.zone,
+        columns.labels,
+        columns.first_seen_at,
+        columns.status,
+    )
+    query = select(*what, columns.created_at, columns.provisioning_model, columns.gpu_type)
+    rows = connection.execute(query.where(columns.gone_at.is_(None), named).order_by(columns.project, columns.gce_id))
     return [
         PresentVm(
             InstanceKey(row.project, row.gce_id),
@@ -185,9 +193,9 @@ def present(connection: Connection, prefix: str) -> list[PresentVm]:
 
 def gone_at(connection: Connection, attempt_ids: Collection[int]) -> dict[int, datetime]:
     """When the VM of each of these attempts was seen to be gone, of those that are over."""
-    of = tables.attempts.c
-    query = select(of.id, of.gone_at).where(of.gone_at.is_not(None))
-    rows = (row for some in chunks(set(attempt_ids)) for row in connection.execute(query.where(of.id.in_(some))))
+    columns = tables.attempts.c
+    query = select(columns.id, columns.gone_at).where(columns.gone_at.is_not(None))
+    rows = (row for some in chunks(set(attempt_ids)) for row in connection.execute(query.where(columns.id.in_(some))))
     return {row.id: row.gone_at for row in rows}
 
 

@@ -55,9 +55,9 @@ def in_all(connection: Connection, accrual: Accrual) -> KeptDisks:
     """Whatever else is looked for among the jobs, so that none of them is forgotten."""
     kept = job_rows.disk_kept(connection)
     tried = attempts.of_jobs(connection, [job.id for job in kept])
-    found = [disk for job in kept if (disk := of_job(job, tried.get(job.id, ()), None, accrual)) is not None]
-    monthly = sum((disk.monthly for disk in found if disk.monthly is not None), ZERO)
-    return KeptDisks(len(found), Priced(monthly, all(disk.monthly is not None for disk in found)))
+    disks = [disk for job in kept if (disk := of_job(job, tried.get(job.id, ()), None, accrual)) is not None]
+    monthly = sum((disk.monthly for disk in disks if disk.monthly is not None), ZERO)
+    return KeptDisks(len(disks), Priced(monthly, all(disk.monthly is not None for disk in disks)))
 
 
 def attempt_of(job: Job, tried: Sequence[Attempt]) -> Attempt | None:

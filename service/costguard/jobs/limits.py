@@ -264,23 +264,23 @@ def stop_at(view: JobView, attempt: Attempt, notice: timedelta, now: datetime) -
 
 
 def _runs_of(attempt: Attempt, interruptions: Sequence[Interruption]) -> list[EndedRun]:
-    found: list[EndedRun] = []
+    runs: list[EndedRun] = []
     began_at, agent = attempt.intended_at, attempt.agent
     mine = of_attempt(attempt, interruptions)
     for one in mine:
         started_at = one.started_at or (agent.started_at if agent.run == one.run else None)
         ran = one.happened_at - started_at if started_at is not None else None
-        found.append(EndedRun(one.outcome, began_at, one.noticed_at, ran, _could_not_start(one)))
+        runs.append(EndedRun(one.outcome, began_at, one.noticed_at, ran, _could_not_start(one)))
         began_at = one.happened_at
     # The interruption of its last run and its own outcome are one end.
     is_known = any(one.outcome is attempt.outcome and one.happened_at == mine[-1].happened_at for one in mine)
     if attempt.outcome is None or attempt.outcome in NO_ROOM or is_known:
-        return found
+        return runs
     ran = None
     if agent.started_at is not None and agent.exit is not None:
         ran = agent.exit.at - agent.started_at
     never_ran = attempt.outcome is Outcome.NOT_STARTED and agent.exit is not None
-    return [*found, EndedRun(attempt.outcome, began_at, attempt.ended_at, ran, never_ran)]
+    return [*runs, EndedRun(attempt.outcome, began_at, attempt.ended_at, ran, never_ran)]
 
 
 def _could_not_start(one: Interruption) -> bool:

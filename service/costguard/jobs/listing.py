@@ -37,17 +37,17 @@ class JobCount:
 
 
 def open_job_counts(connection: Connection) -> list[JobCount]:
-    of = tables.jobs.c
-    query = select(of.state, of.owner, of.preset, func.count()).where(text(OPEN_JOB))
-    rows = connection.execute(query.group_by(of.state, of.owner, of.preset))
+    columns = tables.jobs.c
+    query = select(columns.state, columns.owner, columns.preset, func.count()).where(text(OPEN_JOB))
+    rows = connection.execute(query.group_by(columns.state, columns.owner, columns.preset))
     return [JobCount(JobState(state), owner, preset, count) for state, owner, preset, count in rows]
 
 
 def hourly_rate(connection: Connection, states: Collection[AttemptState]) -> Priced:
     """What an hour of all live attempts in these states costs; not whole where the rate of one is not known."""
-    of = tables.attempts.c
-    query = select(func.sum(of.rate_nanos), func.count(), func.count(of.rate_nanos))
-    wanted = query.where(text(LIVE_ATTEMPT), of.state.in_([state.value for state in states]))
+    columns = tables.attempts.c
+    query = select(func.sum(columns.rate_nanos), func.count(), func.count(columns.rate_nanos))
+    wanted = query.where(text(LIVE_ATTEMPT), columns.state.in_([state.value for state in states]))
     nanos, every, priced = connection.execute(wanted).one()
     return Priced(Money(int(nanos or 0)), every == priced)
 
@@ -113,15 +113,15 @@ def jobs_page(
     oldest_first: bool = False,
 ) -> list[JobRow]:
     """The newest first, or the oldest; `after` is the creation and the id of the last one that was shown."""
-    found = job_rows.page(connection, filters, after, limit, oldest_first=oldest_first)
-    ids = [job.id for job in found]
+    jobs = job_rows.page(connection, filters, after, limit, oldest_first=oldest_first)
+    ids = [job.id for job in jobs]
     tried = attempts.of_jobs(connection, ids)
     interrupted = interruptions.of_jobs(connection, ids)
     costs = job_costs.costs(connection, accrual, ids)
     seen = job_rows.checkpoint(
-        connection, [job.id for job in found if kept_disks.attempt_of(job, tried.get(job.id, ()))]
+        connection, [job.id for job in jobs if kept_disks.attempt_of(job, tried.get(job.id, ()))]
     )
-    rows = [_row(job, costs[job.id], tried.get(job.id, ()), interrupted.get(job.id, ())) for job in found]
+    rows = [_row(job, costs[job.id], tried.get(job.id, ()), interrupted.get(job.id, ())) for job in jobs]
     return [
         replace(row, kept_disk=kept_disks.of_job(row.job, row.attempts, seen.get(row.job.id), accrual)) for row in rows
     ]
@@ -135,7 +135,7 @@ def job_detail(connection: Connection, accrual: Accrual, job_id: str) -> JobDeta
     tried = attempts.of_jobs(connection, [job_id]).get(job_id, [])
     agent = heard_last(tried)
     if agent is not None and (whole := attempts.read(connection, agent.id)) is not None:
-        tried = [whole if each.id == whole.id else each for each in tried]
+        tried = [whole if attempt.id == whole.id else attempt for attempt in tried]
     ended = tuple(interruptions.of_jobs(connection, [job_id]).get(job_id, ()))
     row = _row(job, job_costs.costs(connection, accrual, [job_id])[job_id], tried, ended)
     checkpoint = job_rows.checkpoint(connection, [job_id]).get(job_id)
@@ -159,11 +159,11 @@ def job_detail(connection: Connection, accrual: Accrual, job_id: str) -> JobDeta
 
 def heard_last(tried: Sequence[Attempt]) -> Attempt | None:
     """The latest attempt whose agent said anything."""
-    return next((each for each in reversed(tried) if each.agent.at is not None), None)
+    return next((attempt for attempt in reversed(tried) if attempt.agent.at is not None), None)
 
 
 def _row(job: Job, cost: Priced, tried: Sequence[Attempt], ended: Sequence[Interruption]) -> JobRow:
-    view = JobView(job, tuple(AttemptView(each) for each in tried), tuple(ended), cost)
+    view = JobView(job, tuple(AttemptView(attempt) for attempt in tried), tuple(ended), cost)
     return JobRow(job, cost, tuple(tried), preemptions(view), crashes(view), step_of(tried))
 
 

@@ -53,7 +53,7 @@ def feasibility(
     likely = [*_perhaps_late(spec, models, now)] if meets is Chance.AT_RISK else []
     likely += [*_perhaps_short(spec, most)] if within is Chance.AT_RISK else []
     if is_resumed:
-        likely, certain = [*(f"{each.message} Unless it resumes beyond that." for each in certain), *likely], []
+        likely, certain = [*(f"{refusal.message} Unless it resumes beyond that." for refusal in certain), *likely], []
     return Feasibility(now + START + spec.expected, meets, least, most, within, tuple(certain), tuple(likely))
 
 
@@ -76,10 +76,10 @@ def _ceiling(ceiling: Money | None, least: PlaceOffer | None, most: PlaceOffer |
 
 def _dearest(rates: HourlyRates, models: Sequence[ProvisioningModel], spec: JobSpec) -> PlaceOffer | None:
     priced = [(rate.total, zone, model) for (zone, model), rate in rates.items() if model in models]
-    known = [(total, zone, model) for total, zone, model in priced if total is not None]
-    if not known or spec.expected is None:
+    with_price = [(total, zone, model) for total, zone, model in priced if total is not None]
+    if not with_price or spec.expected is None:
         return None
-    total, zone, model = max(known, key=lambda each: each[0])
+    total, zone, model = max(with_price, key=lambda offer: offer[0])
     return PlaceOffer.at(zone, model, total, spec.expected)
 
 
@@ -190,18 +190,18 @@ def price_problems(
     A ceiling cannot be kept where nothing has a price, nor where it pays for less than the shortest run.
     """
     models = tuple(models)
-    found = [
+    problems = [
         Refusal("overrides.zones", f"No price is known for this machine in {zone}: name a zone that has it.")
         for zone in chosen
         if all((rate := rates.get((zone, model))) is None or rate.total is None for model in models)
     ]
     if ceiling is None or ceiling.nanos <= 0:
-        return found
+        return problems
     best = cheapest(rates, models, SHORTEST_RUN)
     if best is None or best.cost is None:
         message = "It could not be kept, since no price is known for this machine: leave it out, or choose another one."
-        return [*found, Refusal("ceiling", message)]
+        return [*problems, Refusal("ceiling", message)]
     if best.cost > ceiling:
         message = f"{ceiling} is less than 10 minutes cost in {best.zone}, the cheapest at {best.rate} an hour"
-        return [*found, Refusal("ceiling", f"{message}: give more than {best.cost}.")]
-    return found
+        return [*problems, Refusal("ceiling", f"{message}: give more than {best.cost}.")]
+    return problems

@@ -91,18 +91,18 @@ class LaunchPlace:
 
 def scores(history: Iterable[PlaceEvent], now: datetime) -> Mapping[Where, Score]:
     """Of every place in which something happened that is not forgotten yet."""
-    found: dict[Where, Score] = {}
+    by_place: dict[Where, Score] = {}
     for event in history:
         where = (event.zone, event.gpu_type, event.provisioning_model)
         age = max(now - event.at, timedelta(0))
         if age > REMEMBERED or event.outcome not in _COUNTED:
             continue
-        before = found.get(where, Score())
+        before = by_place.get(where, Score())
         if event.outcome is Outcome.STOCKOUT:
-            found[where] = Score(before.stockouts + _faded(age, STOCKOUT_HALF_LIFE), before.preemptions)
+            by_place[where] = Score(before.stockouts + _faded(age, STOCKOUT_HALF_LIFE), before.preemptions)
         else:
-            found[where] = Score(before.stockouts, before.preemptions + _faded(age, PREEMPTION_HALF_LIFE))
-    return found
+            by_place[where] = Score(before.stockouts, before.preemptions + _faded(age, PREEMPTION_HALF_LIFE))
+    return by_place
 
 
 def places(
@@ -119,13 +119,13 @@ def places(
     By what an hour costs with its penalty; a zone whose price is not known comes after the others, and the one that
     was just lost last. `quotas` are by region and metric. Those without room are passed over, and stand at the end.
     """
-    known = history if isinstance(history, Mapping) else scores(history, now)
+    place_scores = history if isinstance(history, Mapping) else scores(history, now)
     models = [recipe.provisioning_model]
     if allow_on_demand and recipe.provisioning_model is ProvisioningModel.SPOT:
         models.append(ProvisioningModel.STANDARD)
     launch_places: list[LaunchPlace] = []
     for model in models:
-        some = [_place(recipe, zone, model, rates, known, quotas, last_zone) for zone in recipe.zones]
+        some = [_place(recipe, zone, model, rates, place_scores, quotas, last_zone) for zone in recipe.zones]
         launch_places += sorted(
             some, key=lambda place: _order(place, last_zone)
         )  # the recipe's order where all else is equal
@@ -146,11 +146,11 @@ def _place(
     zone: str,
     model: ProvisioningModel,
     rates: Mapping[tuple[str, ProvisioningModel], Money | None],
-    known: Mapping[Where, Score],
+    place_scores: Mapping[Where, Score],
     quotas: Mapping[str, Mapping[str, Quota]],
     last_zone: str,
 ) -> LaunchPlace:
-    score = known.get((zone, recipe.gpu_type, model), Score())
+    score = place_scores.get((zone, recipe.gpu_type, model), Score())
     rate = rates.get((zone, model))
     reasons = [an_hour(rate)]
     reasons += [f"{_lately(score.stockouts, 'stockout')}"] if score.stockouts >= _WORTH_TELLING else []

@@ -49,7 +49,7 @@ def place_scores(connection: Connection, rules: Rules, now: datetime) -> list[Pl
         for one in attempts.recent(connection, hour - REMEMBERED)
         if one.outcome in _COUNTED and one.at >= now - REMEMBERED
     ]
-    found = scores(history, now)
+    by_place = scores(history, now)
     events: dict[Where, list[PlaceEvent]] = defaultdict(list)
     for event in reversed(history):
         events[event.zone, event.gpu_type, event.provisioning_model].append(event)
@@ -61,9 +61,9 @@ def place_scores(connection: Connection, rules: Rules, now: datetime) -> list[Pl
                     presets[zone, preset.launch.gpu_type, model].append(preset.name)
     return [
         PlaceScore(
-            where, found.get(where, Score()), tuple(presets.get(where, ())), tuple(events.get(where, ())[:_SHOWN])
+            where, by_place.get(where, Score()), tuple(presets.get(where, ())), tuple(events.get(where, ())[:_SHOWN])
         )
-        for where in sorted({*presets, *found}, key=lambda where: (where[1], where[0], where[2]))
+        for where in sorted({*presets, *by_place}, key=lambda where: (where[1], where[0], where[2]))
     ]
 
 
@@ -129,13 +129,13 @@ class PlaceFinder:
         self._quotas: dict[tuple[str, str], tuple[datetime, Mapping[str, Quota]]] = {}
         self._known: dict[tuple[str, str, str], Shape] = {}
 
-    def places(self, views: Sequence[JobView], accrual: Accrual, known: Scores) -> dict[str, list[LaunchPlace]]:
+    def places(self, views: Sequence[JobView], accrual: Accrual, place_scores: Scores) -> dict[str, list[LaunchPlace]]:
         """By job, the best first. Asks Google: not within a transaction."""
         self._read_quotas(
             {(view.job.spec.project, region_of(zone)) for view in views for zone in view.job.recipe.zones}
         )
         rates: dict[object, Mapping[tuple[str, ProvisioningModel], Money | None]] = {}
-        found: dict[str, list[LaunchPlace]] = {}
+        by_job: dict[str, list[LaunchPlace]] = {}
         for view in views:
             job, recipe = view.job, view.job.recipe
             kind = (job.spec.project, recipe.machine_type, recipe.gpu_type, recipe.gpu_count)
@@ -144,10 +144,10 @@ class PlaceFinder:
                 rates[key] = hourly(recipe, self._shape(job.spec.project, recipe), recipe.zones, accrual)
             regions = {region_of(zone) for zone in recipe.zones}
             quotas = {region: self._quotas[job.spec.project, region][1] for region in regions}
-            found[job.id] = places(
-                recipe, rates[key], known, quotas, lost_zone(view), accrual.now, recipe.falls_back_to_on_demand
+            by_job[job.id] = places(
+                recipe, rates[key], place_scores, quotas, lost_zone(view), accrual.now, recipe.falls_back_to_on_demand
             )
-        return found
+        return by_job
 
     def _shape(self, project: str, recipe: Recipe) -> Shape | None:
         """The same in all zones that have it; None while nobody can say."""

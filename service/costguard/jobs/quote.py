@@ -158,9 +158,9 @@ class Assessor:
         self._launching = launching
         self._checkpoints = checkpoints
 
-    def assess(self, asked: Submission, authority: Authority | None = None) -> Assessment:
+    def assess(self, submission: Submission, authority: Authority | None = None) -> Assessment:
         """Everything that is wrong with it, at once. `authority` is what it is asked with."""
-        spec, refusals = self._named(asked.spec)
+        spec, refusals = self._named(submission.spec)
         refusals += checks.problems(spec, self._rules.jobs.guard_url, self._clock.now())
         preset = self._rules.presets.get(spec.preset)
         if preset is None or preset.launch is None:
@@ -168,8 +168,8 @@ class Assessor:
         base = preset.launch
         if spec.kind is JobKind.DEV and preset.dev_image:
             base = replace(base, image=preset.dev_image)
-        machine, unknown = self._machine(spec.project, base, asked.overrides)
-        checkable = asked.overrides
+        machine, unknown = self._machine(spec.project, base, submission.overrides)
+        checkable = submission.overrides
         if unknown is not None:
             refusals.append(unknown)
             checkable = replace(checkable, machine_type=None)
@@ -182,22 +182,22 @@ class Assessor:
         if spec.owner:
             access, teams = self._rules.access, self._rules.teams
             refusals += roles.launch_problems(
-                preset.name, base, asked.overrides, spec.owner, access, teams, preset.may_override, authority
+                preset.name, base, submission.overrides, spec.owner, access, teams, preset.may_override, authority
             )
-        made = recipe.with_overrides(base, asked.overrides, machine)
-        refusals += recipe.unsold(made, asked.overrides)
+        made = recipe.with_overrides(base, submission.overrides, machine)
+        refusals += recipe.unsold(made, submission.overrides)
         with self._database.read() as connection:
             accrual = accrual_at(connection, self._clock.now())
-            found = rates(made, machine, made.zones, accrual)
-            refusals += self._of_money(connection, accrual, spec, made, found, asked.overrides.zones or ())
+            hourly_rates = rates(made, machine, made.zones, accrual)
+            refusals += self._of_money(connection, accrual, spec, made, hourly_rates, submission.overrides.zones or ())
         look, unreadable = self._look(spec)
         resume = look.resume if look is not None else None
-        ahead = feasibility(spec, found, recipe.models_of(made), resume is not None, self._clock.now())
+        ahead = feasibility(spec, hourly_rates, recipe.models_of(made), resume is not None, self._clock.now())
         refusals += [
             refusal for refusal in ahead.refusals if refusal.where not in {refusal.where for refusal in refusals}
         ]
         warnings = (*_warnings(spec, look), *ahead.warnings)
-        return Assessment(spec, made, machine, found, resume, warnings, ahead, (*refusals, *unreadable))
+        return Assessment(spec, made, machine, hourly_rates, resume, warnings, ahead, (*refusals, *unreadable))
 
     def _named(self, spec: JobSpec) -> tuple[JobSpec, list[Refusal]]:
         """As it is kept: addresses are compared in lower case, and times in UTC."""
@@ -209,12 +209,12 @@ class Assessor:
             return spec, [Refusal("project", str(wrong))]
 
     def _no_recipe(self, name: str, preset: Preset | None) -> Refusal:
-        known = (
+        names = (
             ", ".join(preset.name for preset in self._rules.presets.values() if preset.launch is not None) or "none yet"
         )
         if preset is None:
-            return Refusal("preset", f"There is no preset {shown(name)}: choose one that can be launched ({known}).")
-        message = f"The preset {name} does not say how it is launched: choose one that does ({known})"
+            return Refusal("preset", f"There is no preset {shown(name)}: choose one that can be launched ({names}).")
+        message = f"The preset {name} does not say how it is launched: choose one that does ({names})"
         return Refusal("preset", f"{message}, or add a section [presets.{name}.launch] to the settings.")
 
     def _machine(self, project: str, base: Recipe, wanted: Overrides) -> tuple[Shape | None, Refusal | None]:
@@ -240,12 +240,12 @@ class Assessor:
         accrual: Accrual,
         spec: JobSpec,
         made: Recipe,
-        found: HourlyRates,
+        hourly_rates: HourlyRates,
         chosen: Sequence[str],
     ) -> Iterator[Refusal]:
         models = recipe.models_of(made)
-        yield from offers.price_problems(found, models, chosen, spec.ceiling)
-        best = offers.cheapest(found, models, spec.expected) if spec.expected is not None else None
+        yield from offers.price_problems(hourly_rates, models, chosen, spec.ceiling)
+        best = offers.cheapest(hourly_rates, models, spec.expected) if spec.expected is not None else None
         expected: Money | None = best.cost if best is not None else None
         for message in budget_holds.budget_problems(connection, accrual, self._rules, spec, expected, accrual.now):
             yield Refusal("budget", message)

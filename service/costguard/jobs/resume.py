@@ -47,9 +47,9 @@ def find(checkpoints: Checkpoints | None, job: Job, now: datetime, failed: Seque
             f"{plan.location} changed while it was read, though no VM of this job writes there.",
             "It is looked at again; give each run a location of its own.",
         )
-    found = seen_in(look, now)
-    passed = newest.resume_from if newest is not None and newest.resume_from != found.resume_from else ""
-    return ResumePoint(found.resume_from, found.step, found.written_at, found, passed, why)
+    seen = seen_in(look, now)
+    passed = newest.resume_from if newest is not None and newest.resume_from != seen.resume_from else ""
+    return ResumePoint(seen.resume_from, seen.step, seen.written_at, seen, passed, why)
 
 
 def trusted(

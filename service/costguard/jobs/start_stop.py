@@ -37,14 +37,14 @@ class StopStep(AttemptStep):
 
     def call(self) -> None:
         attempt = self.attempt
-        found = self.means.launcher.look(attempt.project, attempt.zone, attempt.name)
-        if found is None or not is_of(found, attempt, self.means.maker):
+        seen = self.means.launcher.look(attempt.project, attempt.zone, attempt.name)
+        if seen is None or not is_of(seen, attempt, self.means.maker):
             return
-        self.seen = found
-        if found.status in _AT_REST | _ON_ITS_WAY:
+        self.seen = seen
+        if seen.status in _AT_REST | _ON_ITS_WAY:
             return
-        uuid = request_uuid(attempt.project, attempt.name, f"stop/{found.gce_id}/{attempt.restarts}/{attempt.tries}")
-        self.means.launcher.stop(attempt.project, attempt.zone, found.gce_id, uuid)
+        uuid = request_uuid(attempt.project, attempt.name, f"stop/{seen.gce_id}/{attempt.restarts}/{attempt.tries}")
+        self.means.launcher.stop(attempt.project, attempt.zone, seen.gce_id, uuid)
         self.is_asked = True
 
     def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:

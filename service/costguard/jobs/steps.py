@@ -48,11 +48,11 @@ class StartedNote:
 
     def write(self, connection: Connection, now: datetime) -> bool:
         run = self.attempt.agent.run
-        told = [job_events.started(self.job, self.attempt, run, self.started_at)]
+        events = [job_events.started(self.job, self.attempt, run, self.started_at)]
         if self.interrupted_at is not None:
             after = self.started_at - self.interrupted_at
-            told.append(job_events.resumed(self.job, self.attempt, run, after, self.started_at))
-        facts.append(connection, told, now)
+            events.append(job_events.resumed(self.job, self.attempt, run, after, self.started_at))
+        facts.append(connection, events, now)
         return False
 
 
@@ -152,8 +152,8 @@ class RestAttemptNote:
         if changed:
             interruption = self.action.interruption
             interruptions.add(connection, interruption)
-            told = job_events.rested(self.job, self.attempt, interruption.run, self.action.reason, now)
-            facts.append(connection, [told], now)
+            events = job_events.rested(self.job, self.attempt, interruption.run, self.action.reason, now)
+            facts.append(connection, [events], now)
         return changed
 
 
@@ -196,13 +196,13 @@ class JobStateNote:
     def write(self, connection: Connection, now: datetime) -> bool:
         if not job_rows.set_state(connection, self.job.id, self.state, self.reason, self.next_at, now):
             return False
-        told = []
+        events = []
         if self.state.is_over:
             cost = f"{self.cost.amount}" if self.cost.whole else f"{self.cost.amount} or more"
-            told.append(job_events.over(self.job, self.state, self.reason, cost, now))
+            events.append(job_events.over(self.job, self.state, self.reason, cost, now))
         elif self.waits_in is not None:
-            told.append(job_events.waits(self.job, self.waits_in, self.reason, now))
-        facts.append(connection, told, now)
+            events.append(job_events.waits(self.job, self.waits_in, self.reason, now))
+        facts.append(connection, events, now)
         return self.state is not self.job.state
 
 
@@ -217,28 +217,30 @@ def of_decision(
     job = view.job
     notes: list[Note] = [standing] if (standing := _standing(view, decision)) is not None else []
     steps: list[Step] = []
-    known = {seen.attempt.id: seen.attempt for seen in view.attempts}
+    attempts_by_id = {seen.attempt.id: seen.attempt for seen in view.attempts}
     for action in decision.actions:
         match action:
             case LaunchAttempt():
                 steps.append(InsertStep(means, view, action, points.get(job.id, FROM_THE_BEGINNING)))
             case AskAgain():
-                steps.append(_again(means, job, known[action.attempt_id], action.only_looks))
+                steps.append(_again(means, job, attempts_by_id[action.attempt_id], action.only_looks))
             case RestartVm():
-                steps.append(StartStep(means, job, known[action.attempt_id], action))
+                steps.append(StartStep(means, job, attempts_by_id[action.attempt_id], action))
             case StopVm():
-                steps.append(StopStep(means, job, known[action.attempt_id]))
+                steps.append(StopStep(means, job, attempts_by_id[action.attempt_id]))
             case DeleteVm():
-                steps.append(DeleteStep(means, job, known[action.attempt_id]))
+                steps.append(DeleteStep(means, job, attempts_by_id[action.attempt_id]))
             case EndAttempt():
-                notes.append(EndAttemptNote(job, known[action.attempt_id], action))
+                notes.append(EndAttemptNote(job, attempts_by_id[action.attempt_id], action))
             case RestAttempt():
-                notes.append(RestAttemptNote(job, known[action.attempt_id], action))
+                notes.append(RestAttemptNote(job, attempts_by_id[action.attempt_id], action))
             case TellCommandToStop():
-                notes.append(StopCommandNote(job, known[action.attempt_id], action))
+                notes.append(StopCommandNote(job, attempts_by_id[action.attempt_id], action))
             case _:
                 raise TypeError(f"{type(action).__name__} is not decided about a job")
-    steps += [WatchInsertStep(means, job, attempt) for attempt in known.values() if _speaks_early(attempt, now)]
+    steps += [
+        WatchInsertStep(means, job, attempt) for attempt in attempts_by_id.values() if _speaks_early(attempt, now)
+    ]
     return notes, steps
 
 

@@ -226,8 +226,8 @@ def _of_machine(recipe: Recipe, name: str, machine: Shape | None) -> Iterator[Re
 
 def _region_of(subnetwork: str) -> str:
     """That of a subnetwork which names one: VMs of other regions cannot be in it."""
-    found = re.search(r"regions/([^/]+)/", subnetwork)
-    return found[1] if found else ""
+    match = re.search(r"regions/([^/]+)/", subnetwork)
+    return match[1] if match else ""
 
 
 def used(recipe: Recipe, wanted: Overrides) -> Iterator[str]:

@@ -50,20 +50,20 @@ class JobService:
         self._wake = wake
 
     def submit(
-        self, asked: Submission, idempotency_key: str | None, via: str, authority: Authority | None = None
+        self, submission: Submission, idempotency_key: str | None, via: str, authority: Authority | None = None
     ) -> tuple[Job, bool]:
         """The job, and whether it is new. Raises JobRefused, or JobKeyTaken where the key came with something else.
 
         `authority` is what it is asked with; None: the settings' lists say what its owner may. A repeat
         under its key is answered with the job, even where it would be refused by now.
         """
-        digest = _digest(asked)
+        digest = _digest(submission)
         if idempotency_key is not None:
             with self._database.read() as connection:
-                known = _of_key(connection, idempotency_key, digest)
-            if known is not None:
-                return known, False
-        case = self._assessor.assess(asked, authority)
+                earlier = _of_key(connection, idempotency_key, digest)
+            if earlier is not None:
+                return earlier, False
+        case = self._assessor.assess(submission, authority)
         if case.refusals or case.recipe is None:
             raise _refused(case.refusals)
         now = self._clock.now()
@@ -78,17 +78,17 @@ class JobService:
         )
         with self._database.write() as connection:
             # Another request with this key may have come in meanwhile.
-            known = _of_key(connection, idempotency_key, digest) if idempotency_key is not None else None
-            if known is not None:
-                return known, False
+            earlier = _of_key(connection, idempotency_key, digest) if idempotency_key is not None else None
+            if earlier is not None:
+                return earlier, False
             made, _ = job_rows.add(connection, job, idempotency_key, digest)
             facts.append(connection, [_submitted(made, case)], now)
         self._wake()
         return made, True
 
-    def quote(self, asked: Submission, hours: timedelta, authority: Authority | None = None) -> JobQuote:
+    def quote(self, submission: Submission, hours: timedelta, authority: Authority | None = None) -> JobQuote:
         """What it would cost, where it would start, and why it would be refused. Nothing is stored."""
-        case = self._assessor.assess(asked, authority)
+        case = self._assessor.assess(submission, authority)
         return quote(self._database, self._rules, case, hours, self._clock.now())
 
     def cancel(
@@ -151,10 +151,10 @@ class JobService:
 
 def _of_key(connection: Connection, key: str, digest: str) -> Job | None:
     """The job that came with this key; None where the key is new. Raises JobKeyTaken."""
-    known = job_rows.digest_of(connection, key)
-    if known is None:
+    stored_digest = job_rows.digest_of(connection, key)
+    if stored_digest is None:
         return None
-    if known != digest:
+    if stored_digest != digest:
         raise JobKeyTaken(
             "This Idempotency-Key came with another request before.",
             "Use a new key for a new job, and a key again only to repeat the very same request.",
@@ -162,8 +162,8 @@ def _of_key(connection: Connection, key: str, digest: str) -> Job | None:
     return job_rows.of_key(connection, key)
 
 
-def _digest(asked: Submission) -> str:
-    return hashlib.sha256(json.dumps(asdict(asked), sort_keys=True, default=str).encode()).hexdigest()
+def _digest(submission: Submission) -> str:
+    return hashlib.sha256(json.dumps(asdict(submission), sort_keys=True, default=str).encode()).hexdigest()
 
 
 def _refused(refusals: tuple[Refusal, ...]) -> JobRefused:

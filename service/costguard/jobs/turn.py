@@ -135,10 +135,10 @@ class JobsTurn:
             life = generation.read(connection)
             unread = self._unread(connection)
             asking = [view for view in views if may_launch(view)]
-            known = recent_scores(connection, now) if asking else {}
+            place_scores = recent_scores(connection, now) if asking else {}
         report.troubles += odd
         views = [self._held_up(_unseen(view, unread), now) for view in views]
-        places = self._surroundings.places(asking, accrual, known)
+        places = self._surroundings.places(asking, accrual, place_scores)
         silent = all_silent(news.reported_at.values(), self._terms, now, self._listening_since)
         context = DecisionContext(self._terms, now, self._listening_since, silent, life)
         decided = [(view, decision) for view in views if (decision := self._decide(view, places, context, report))]
@@ -146,9 +146,9 @@ class JobsTurn:
         notes: list[Note] = []
         todo: list[Step] = list(more)
         for view, decision in decided:
-            written, asked = steps.of_decision(view, decision, points, self._means, now)
+            written, more_steps = steps.of_decision(view, decision, points, self._means, now)
             notes += [*written, *self._progress.news(view, now)]
-            todo += asked
+            todo += more_steps
             self._agenda.decided(view.job.id, news, self._next(view, decision, now), now)
         done = self._executor.carry_out(notes, todo, fence, stop)
         for job_id, until in done.paused.items():
@@ -165,8 +165,8 @@ class JobsTurn:
         self, view: JobView, places: dict[str, list[LaunchPlace]], context: DecisionContext, report: TurnReport
     ) -> JobDecision | None:
         try:
-            found = places.get(view.job.id, [])
-            return decide(view, found, context)
+            job_places = places.get(view.job.id, [])
+            return decide(view, job_places, context)
         except Exception as error:  # one job's oddity must not keep the others from being decided on
             log.exception("job_not_decided", job=view.job.id)
             report.troubles.append(f"Job {view.job.id} could not be decided on ({type(error).__name__}: {error}).")
@@ -184,16 +184,16 @@ class JobsTurn:
         if not launches:
             return list(decided), {}
         with ThreadPoolExecutor(self._workers, thread_name_prefix="looks") as pool:
-            found = dict(zip((view.job.id for view in launches), pool.map(self._point, launches), strict=True))
+            points = dict(zip((view.job.id for view in launches), pool.map(self._point, launches), strict=True))
         ready: list[tuple[JobView, JobDecision]] = []
         for view, decision in decided:
             job_id = view.job.id
-            if job_id in found and found[job_id] is None:
+            if job_id in points and points[job_id] is None:
                 again = self._decide(self._held_up(view, context.now), places, context, report)
                 ready += [(view, again)] if again is not None else []
                 continue
             ready.append((view, decision))
-        return ready, {job_id: point for job_id, point in found.items() if point is not None}
+        return ready, {job_id: point for job_id, point in points.items() if point is not None}
 
     def _point(self, view: JobView) -> ResumePoint | None:
         job, now = view.job, self._clock.now()
@@ -236,18 +236,18 @@ class JobsTurn:
             if looks == self._looks:
                 return
             ours = job_vms.labelled(connection, self._means.maker.guard_id)
-            found = unknown_vms.find(connection, ours, self._looks is None, now)
-        if found:
+            findings = unknown_vms.find(connection, ours, self._looks is None, now)
+        if findings:
             with self._database.write(fence) as connection:
-                unknown_vms.write(connection, found, self._begin_generation, now)
+                unknown_vms.write(connection, findings, self._begin_generation, now)
         self._looks = looks
 
     def _unread(self, connection: Connection) -> dict[str, frozenset[str]]:
         """The zones, by project, that this process has never read. What it has read once is in the ledger."""
         looks = projects.read_all(connection)
-        found = projects.unread([look for look in looks if look.project not in self._whole])
-        self._whole |= {project for project, zones in found.items() if not zones}
-        return {project: zones for project, zones in found.items() if zones}
+        unread = projects.unread([look for look in looks if look.project not in self._whole])
+        self._whole |= {project for project, zones in unread.items() if not zones}
+        return {project: zones for project, zones in unread.items() if zones}
 
     def _orphans(self, now: datetime) -> list[Step]:
         last = self._looked_for_orphans_at
@@ -256,10 +256,10 @@ class JobsTurn:
         self._looked_for_orphans_at = now
         guard_id = self._means.maker.guard_id
         with self._database.read() as connection:
-            found = job_vms.find_orphans(
+            actions = job_vms.find_orphans(
                 connection, job_vms.labelled(connection, guard_id), self._terms.orphan_grace, now
             )
-        return [DeleteOrphanStep(self._means, guard_id, action) for action in found]
+        return [DeleteOrphanStep(self._means, guard_id, action) for action in actions]
 
 
 def _unseen(view: JobView, unread: Mapping[str, frozenset[str]]) -> JobView:

@@ -68,23 +68,23 @@ def find(connection: Connection, ours: Sequence[LabelledVm], is_first_look: bool
     adopted: list[tuple[PresentVm, Job, int]] = []
     for vm in strange:
         one = candidates[vm.key]
-        job, known = scene.jobs.get(one.job_id), scene.attempts.get(one.job_id, ())
+        job, attempts_of_job = scene.jobs.get(one.job_id), scene.attempts.get(one.job_id, ())
         mine = [candidate for candidate in candidates.values() if candidate.job_id == one.job_id]
-        reason = why_not_adopted(one, mine, job, known)
-        if job is not None and not reason and not any(of is job for _, of, _ in adopted):
-            adopted.append((vm, job, number_of(one, known)))
+        reason = why_not_adopted(one, mine, job, attempts_of_job)
+        if job is not None and not reason and not any(other is job for _, other, _ in adopted):
+            adopted.append((vm, job, number_of(one, attempts_of_job)))
             continue
-        found = _unknown(vm, one.job_id, reason or f"another VM of job {one.job_id} was adopted", now)
+        report = _unknown(vm, one.job_id, reason or f"another VM of job {one.job_id} was adopted", now)
         known_before = before.get(vm.key)
         if known_before is not None:
-            found = replace(
-                found,
+            report = replace(
+                report,
                 found_at=known_before.found_at,
                 verdict=known_before.verdict,
                 verdict_by=known_before.verdict_by,
             )
-        if found != known_before:
-            reported.append(found)
+        if report != known_before:
+            reported.append(report)
     gone = [key for key in before if key not in candidates]
     return UnknownVmFindings(
         _why_raised(connection, strange, is_first_look),
@@ -102,26 +102,26 @@ class BeginGeneration(Protocol):
     def __call__(self, connection: Connection, cause: Cause, now: datetime, *, why: str, seen: int) -> Generation: ...
 
 
-def write(connection: Connection, found: UnknownVmFindings, begin: BeginGeneration, now: datetime) -> None:
-    if found.why:
-        life = begin(connection, Cause.RECOGNISED, now, why=found.why, seen=found.seen)
-        log.warning("generation_began", generation=life.number, cause=Cause.RECOGNISED.value, why=found.why)
-    unknown_vms.save(connection, found.reported)
-    unknown_vms.clear(connection, found.cleared, now)
-    facts.append(connection, [_found(vm) for vm in found.reported if vm.key in found.new], now)
-    for vm, job, number in found.adopted:
+def write(connection: Connection, findings: UnknownVmFindings, begin: BeginGeneration, now: datetime) -> None:
+    if findings.why:
+        life = begin(connection, Cause.RECOGNISED, now, why=findings.why, seen=findings.seen)
+        log.warning("generation_began", generation=life.number, cause=Cause.RECOGNISED.value, why=findings.why)
+    unknown_vms.save(connection, findings.reported)
+    unknown_vms.clear(connection, findings.cleared, now)
+    facts.append(connection, [_found(vm) for vm in findings.reported if vm.key in findings.new], now)
+    for vm, job, number in findings.adopted:
         _adopt(connection, vm, job, number, now)
 
 
 def holds(connection: Connection, some: Sequence[Job]) -> dict[str, str]:
     """Why nothing may be launched for a job, by job: a VM that is not known may be at work on it."""
-    found = unknown_vms.of_jobs(connection, [job.id for job in some if not job.state.is_over])
-    if not found:
+    by_job = unknown_vms.of_jobs(connection, [job.id for job in some if not job.state.is_over])
+    if not by_job:
         return {}
     why = {
-        job.id: in_the_way(job, [(vm.name, vm.zone, vm.status) for vm in found[job.id]])
+        job.id: in_the_way(job, [(vm.name, vm.zone, vm.status) for vm in by_job[job.id]])
         for job in some
-        if job.id in found
+        if job.id in by_job
     }
     return {job_id: words for job_id, words in why.items() if words}
 
@@ -133,11 +133,11 @@ def _why_raised(connection: Connection, strange: Sequence[PresentVm], is_first_l
     if not later and is_first_look:
         unseen = operations.inserted_without_attempt(connection)
         parsed = {name: AttemptName.parse(name) for name in unseen}
-        known = jobs.of_ids(connection, {one.job_id for one in parsed.values() if one is not None})
+        jobs_by_id = jobs.of_ids(connection, {one.job_id for one in parsed.values() if one is not None})
         later = [
             name
             for name, one in parsed.items()
-            if one is not None and one.job_id in known and one.generation >= present
+            if one is not None and one.job_id in jobs_by_id and one.generation >= present
         ]
     if not later:
         return ""
@@ -146,8 +146,8 @@ def _why_raised(connection: Connection, strange: Sequence[PresentVm], is_first_l
 
 
 def _candidate(vm: PresentVm, scene: _Scene) -> AdoptionCandidate:
-    known = scene.before.get(vm.key)
-    is_wanted = known is not None and known.verdict is Verdict.ADOPT
+    before = scene.before.get(vm.key)
+    is_wanted = before is not None and before.verdict is Verdict.ADOPT
     return AdoptionCandidate(vm.key, vm.name, vm.zone, vm.status, vm.labels.get(JOB_LABEL, ""), is_wanted)
 
 
@@ -206,5 +206,5 @@ def _adopt(connection: Connection, vm: PresentVm, job: Job, number: int, now: da
     )
     key = f"unknown/{vm.key.project}/{vm.key.gce_id}/adopted"
     data = {"job": job.id, "attempt": vm.name, "number": number}
-    told = Fact(key, ADOPTED, now, text, vm.key.project, vm.key.gce_id, vm.name, data=data)
-    facts.append(connection, [told], now)
+    event = Fact(key, ADOPTED, now, text, vm.key.project, vm.key.gce_id, vm.name, data=data)
+    facts.append(connection, [event], now)

@@ -33,9 +33,9 @@ class AttemptRun:
     def began_at(self) -> datetime | None:
         """When its VM came up; None where that was not seen yet of a VM that was started again."""
         started = self.vm.started_at if self.vm is not None else None
-        known = [each for each in (self.attempt.made_at, self.attempt.asked_at, started) if each is not None]
-        known = [each for each in known if self.before is None or each > self.before]
-        return max(known, default=self.attempt.intended_at if self.before is None else None)
+        moments = [moment for moment in (self.attempt.made_at, self.attempt.asked_at, started) if moment is not None]
+        moments = [moment for moment in moments if self.before is None or moment > self.before]
+        return max(moments, default=self.attempt.intended_at if self.before is None else None)
 
 
 def present_run(seen: AttemptView, interruptions: Sequence[Interruption]) -> AttemptRun:
@@ -47,7 +47,7 @@ def present_run(seen: AttemptView, interruptions: Sequence[Interruption]) -> Att
     if not before:
         return AttemptRun(attempt, agent.run, agent, vm, None)
     last = before[-1].happened_at
-    if agent.run in {each.run for each in before}:
+    if agent.run in {one.run for one in before}:
         agent = AgentState()
     if vm is not None and vm.gone_at is None and (vm.started_at is None or vm.started_at <= last):
         vm = None
@@ -57,7 +57,7 @@ def present_run(seen: AttemptView, interruptions: Sequence[Interruption]) -> Att
 def of_attempt(attempt: Attempt, interruptions: Sequence[Interruption]) -> list[Interruption]:
     """Its own, the oldest first."""
     mine = (interruption for interruption in interruptions if interruption.attempt_id == attempt.id)
-    return sorted(mine, key=lambda each: each.happened_at)
+    return sorted(mine, key=lambda one: one.happened_at)
 
 
 def has_ended(vm: VmState | None) -> bool:
@@ -82,9 +82,9 @@ def may_write(seen: AttemptView, interruptions: Sequence[Interruption], context:
     if run.vm is not None and run.vm.is_known and (run.vm.gone_at is not None or run.vm.status in _AT_REST):
         return False
     if attempt.outcome is Outcome.PREEMPTED:
-        known = [each.happened_at for each in of_attempt(attempt, interruptions)[-1:]]
-        known += [run.agent.at] if run.agent.at is not None else []
-        until = max(known, default=attempt.ended_at or context.now) + context.terms.dying
+        moments = [one.happened_at for one in of_attempt(attempt, interruptions)[-1:]]
+        moments += [run.agent.at] if run.agent.at is not None else []
+        until = max(moments, default=attempt.ended_at or context.now) + context.terms.dying
         return until if until > context.now else False
     return True
 
@@ -112,8 +112,8 @@ def is_due(try_after: datetime | None, now: datetime) -> bool:
 
 def wait_stably(view: JobView, due: datetime, now: datetime) -> datetime:
     """The moment that is written down already, where it is still to come and not later: it need not be moved."""
-    known = view.job.next_at
-    return known if known is not None and now < known <= due else due
+    planned = view.job.next_at
+    return planned if planned is not None and now < planned <= due else due
 
 
 def earliest(*moments: datetime | None) -> datetime | None:

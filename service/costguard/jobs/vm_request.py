@@ -132,13 +132,13 @@ def settings_for(
         settings["resume"] = True
         settings["quick_crash_s"] = quick_crash / timedelta(seconds=1)
         look_for = plan.look_for
-        found = {
+        look = {
             "location": plan.location,
             "framework": look_for.framework or "",
             "pattern": look_for.pattern,
             "marker": look_for.marker,
         }
-        settings["checkpoint"] = {name: str(value) for name, value in found.items() if value}
+        settings["checkpoint"] = {name: str(value) for name, value in look.items() if value}
         settings["resume_arguments"] = words_of(plan.resume)
     return {name: value for name, value in settings.items() if value not in ("", [], {}, 0)}
 

@@ -58,10 +58,10 @@ def _cancel(connection: Connection, vm: KnownInstance, action: CancelJob, now: d
     text = f"{request.by} stops {name}, so its job {job.title} is cancelled; its command gets its notice first{why}."
     text = f"{text}{disk_fate(job)}"
     if job_rows.ask_cancel(connection, job.id, request.by, text, now):
-        told = job_events.of_job(
+        event = job_events.of_job(
             "CancelAsked", job, now, text, "cancel_asked", actor=request.by, reason=request.reason, via=request.via
         )
-        facts.append(connection, [told], now)
+        facts.append(connection, [event], now)
     else:
         text = f"Job {job.title} is being cancelled already, as {job.cancel_asked_by} asked."
     requests.settle(connection, request.id, "done", text, now)
@@ -69,7 +69,7 @@ def _cancel(connection: Connection, vm: KnownInstance, action: CancelJob, now: d
 
 
 def is_open(connection: Connection, request: Request) -> bool:
-    return any(each.id == request.id for _, each in requests.open_requests(connection))
+    return any(one.id == request.id for _, one in requests.open_requests(connection))
 
 
 def refuse(connection: Connection, request: Request, reason: str, now: datetime) -> None:

@@ -83,7 +83,9 @@ class LiveExecutor:
     def settle(self, fence: Lease | None = None, stop: threading.Event | None = None) -> None:
         with self._database.read() as connection:
             waiting = stop_rows.open_stops(connection)
-        steps = [ResumeStep(self._actuator, self._still_due, "", str(each.subject), stop=each) for each in waiting]
+        steps = [
+            ResumeStep(self._actuator, self._still_due, "", str(record.subject), stop=record) for record in waiting
+        ]
         self._executor.carry_out((), steps, fence, stop)
 
     def _order(self, action: StopInstance) -> OrderStep:

@@ -55,7 +55,7 @@ class ByTheRules:
 
     def _of_request(self, connection: Connection, vm: WatchedVm, stop: StopRecord, now: datetime) -> StopHold | None:
         """Judged alone: what others ask of the VM is settled by passes, in the order in which it came."""
-        request = next((each for each in vm.requests if each.id == stop.request_id), None)
+        request = next((request for request in vm.requests if request.id == stop.request_id), None)
         if request is None:
             return StopHold("the request for it was settled meanwhile")
         plan = gather.decide_about(connection, [replace(vm, requests=(request,))], self._rules, now)
@@ -72,7 +72,7 @@ class ByTheRules:
 def _of_rule(stop: StopRecord, plan: FleetPlan) -> StopHold | None:
     """A stop rests on its rule and on the reminder whose grace passed: on others it is decided again."""
     (decision,) = plan.decisions
-    stops = [each for each in plan.actions if isinstance(each, StopInstance) and each.request is None]
+    stops = [action for action in plan.actions if isinstance(action, StopInstance) and action.request is None]
     if not stops or decision.stop_at is None:  # in shadow mode no moment is set
         return StopHold(_reason(decision), is_final=decision.is_known)
     if (stops[0].rule, stops[0].reminder) != (stop.rule, stop.reminder):

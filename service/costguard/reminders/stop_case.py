@@ -48,12 +48,12 @@ class StopCase:
 
 
 def load(connection: Connection, subject: Subject, stop_id: int) -> StopCase:
-    stop = next(each for each in stop_rows.of_subjects(connection, [subject])[subject] if each.id == stop_id)
+    stop = next(record for record in stop_rows.of_subjects(connection, [subject])[subject] if record.id == stop_id)
     vm = lifetimes.known(connection, subject.instance_id)
     assert vm is not None  # instances are never deleted, and the stop's row refers to one
-    life = next((each for each in vm.lifetimes if each.id == subject.lifetime_id), None)
-    asked = requests.of_subject(connection, subject) if stop.request_id is not None else []
-    request = next((each.request for each in asked if each.request.id == stop.request_id), None)
+    life = next((lifetime for lifetime in vm.lifetimes if lifetime.id == subject.lifetime_id), None)
+    stored = requests.of_subject(connection, subject) if stop.request_id is not None else []
+    request = next((one.request for one in stored if one.request.id == stop.request_id), None)
     return StopCase(stop, vm, life, request)
 
 
@@ -66,8 +66,10 @@ def unlike(case: StopCase, sighting: Sighting | None) -> str:
     if sighting.status is not Status.RUNNING:
         return f"it is {sighting.status.value.replace('_', ' ')} already"
     starts = [case.life.started_at if case.life is not None else None, case.vm.record.last_started_at]
-    known = max((start for start in starts if start is not None), default=None)
-    if known is None or (sighting.last_started_at is not None and sighting.last_started_at > known + _SAME_START):
+    last_start = max((start for start in starts if start is not None), default=None)
+    if last_start is None or (
+        sighting.last_started_at is not None and sighting.last_started_at > last_start + _SAME_START
+    ):
         return "it was started again since"
     return ""
 
@@ -90,9 +92,13 @@ def is_our_end(case: StopCase, life: Lifetime) -> bool:
 def failed_operation(connection: Connection, case: StopCase) -> SeenOperation | None:
     """What Google accepted and then did not do."""
     key = case.vm.record.key
-    for each in operations.of_targets(connection, key.project, [key.gce_id]).get(key.gce_id, []):
-        if each.operation_id == case.stop.operation and each.status is OperationStatus.DONE and each.error_code:
-            return each
+    for operation in operations.of_targets(connection, key.project, [key.gce_id]).get(key.gce_id, []):
+        if (
+            operation.operation_id == case.stop.operation
+            and operation.status is OperationStatus.DONE
+            and operation.error_code
+        ):
+            return operation
     return None
 
 
@@ -106,7 +112,7 @@ def rate_of(connection: Connection, vm: KnownInstance, now: datetime) -> Money |
 def cost_of(connection: Connection, case: StopCase, now: datetime) -> Priced:
     """Of the run that was stopped."""
     accrual = accrual_at(connection, now)
-    for each in history.lifetimes_of(connection, accrual, case.stop.subject.instance_id):
-        if each.stored.id == case.stop.subject.lifetime_id:
-            return each.cost
+    for lifetime in history.lifetimes_of(connection, accrual, case.stop.subject.instance_id):
+        if lifetime.stored.id == case.stop.subject.lifetime_id:
+            return lifetime.cost
     return Priced(whole=False)

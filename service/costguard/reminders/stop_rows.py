@@ -62,8 +62,8 @@ class StopRecord:
 
 def add(connection: Connection, new: NewStop) -> int | None:
     """Its id. None: there is a stop with this key already."""
-    known = connection.scalar(select(stops.c.id).where(stops.c.key == new.key))
-    if known is not None:
+    stored = connection.scalar(select(stops.c.id).where(stops.c.key == new.key))
+    if stored is not None:
         return None
     row = {
         "key": storable(new.key),
@@ -118,11 +118,11 @@ def advance(
 
 def of_subjects(connection: Connection, subjects: Collection[Subject]) -> dict[Subject, tuple[StopRecord, ...]]:
     """The oldest first; subjects without any are left out."""
-    found: dict[Subject, list[StopRecord]] = {}
+    by_subject: dict[Subject, list[StopRecord]] = {}
     for chunk in chunks(among(connection, stops.c.subject, {str(subject) for subject in subjects})):
         for row in connection.execute(select(stops).where(stops.c.subject.in_(chunk)).order_by(stops.c.id)):
-            found.setdefault(Subject.parse(row.subject), []).append(_stop(row))
-    return {subject: tuple(each) for subject, each in found.items()}
+            by_subject.setdefault(Subject.parse(row.subject), []).append(_stop(row))
+    return {subject: tuple(records) for subject, records in by_subject.items()}
 
 
 def _stop(row: Row[Any]) -> StopRecord:

@@ -34,12 +34,12 @@ def uuid_of(key: str, action: StopInstance, now: datetime) -> str:
 def ordered(vm: KnownInstance, key: str, action: StopInstance, now: datetime) -> Fact:
     by = action.request.by if action.request is not None else ""
     text = f"{vm.record.name} is to be stopped ({action.rule}): {action.reason.rstrip('.')}."
-    return fact(vm, f"InstanceStopOrdered:{key}", text, now, told(action), by)
+    return fact(vm, f"InstanceStopOrdered:{key}", text, now, evidence_of(action), by)
 
 
 def shadowed(vm: KnownInstance, key: str, action: StopInstance, now: datetime) -> Fact:
     text = f"{vm.record.name} would be stopped ({action.rule}): {action.reason.rstrip('.')}."
-    return fact(vm, f"InstanceWouldBeStopped:{key}", text, now, told(action))
+    return fact(vm, f"InstanceWouldBeStopped:{key}", text, now, evidence_of(action))
 
 
 def fact(vm: KnownInstance, key: str, text: str, now: datetime, data: Mapping[str, object], actor: str = "") -> Fact:
@@ -57,7 +57,7 @@ def fact(vm: KnownInstance, key: str, text: str, now: datetime, data: Mapping[st
     )
 
 
-def told(action: StopInstance) -> dict[str, object]:
+def evidence_of(action: StopInstance) -> dict[str, object]:
     """All that the decision rested on."""
     return {
         "subject": str(action.subject),

@@ -114,7 +114,7 @@ class OrderStep(LookStep):
             self.result = None, "the VM is not in the ledger"
             return False
         before = stop_rows.of_subjects(connection, [subject]).get(subject, ())
-        if any(each.outcome in stop_rows.OPEN for each in before):
+        if any(record.outcome in stop_rows.OPEN for record in before):
             self.result = None, "it is being stopped already"
             return False
         key = _key(action, before)
@@ -237,7 +237,7 @@ def _held(connection: Connection, case: StopCase, hold: StopHold, now: datetime)
 def _key(action: StopInstance, before: Sequence[StopRecord]) -> str:
     """Of what was not needed once, and is due again in the same cycle, the next of its kind."""
     key = stop_words.key_of(action)
-    mine = [each for each in before if each.key == key or each.key.startswith(f"{key}/")]
-    if action.request is None and mine and all(each.outcome is StopOutcome.NOT_NEEDED for each in mine):
+    mine = [record for record in before if record.key == key or record.key.startswith(f"{key}/")]
+    if action.request is None and mine and all(record.outcome is StopOutcome.NOT_NEEDED for record in mine):
         return f"{key}/{len(mine) + 1}"
     return key
