@@ -6,7 +6,7 @@ import pytest
 
 from costguard.access.roles import Actor, actor, refusal, role_for, role_of
 from costguard.access.rules import Access
-from costguard.errors import NobodyNamed, NotTheirName
+from costguard.errors import Forbidden, Invalid
 from costguard.model.access import PERMISSIONS, Authority, Permission, Principal, Role, Via
 from costguard.model.reminder import RequestKind, Team
 
@@ -101,9 +101,9 @@ def test_in_whose_name_somebody_acts() -> None:
         assert actor(me) == actor(me, " Ana@Example.com ") == Actor(ANA, me.authority)
     for other in (who(ROOT, Role.ADMIN, is_granted=True), master):
         assert actor(other, ANA) == Actor(ANA, other.authority)
-    with pytest.raises(NotTheirName):
+    with pytest.raises(Forbidden):
         actor(who(OP, Role.OPERATOR), ANA)
-    with pytest.raises(NobodyNamed):
+    with pytest.raises(Invalid):
         actor(master)
 
 

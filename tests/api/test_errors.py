@@ -13,7 +13,7 @@ from tests.api.conftest import Standstill
 from tests.doors import keyed
 
 from costguard.db.transaction import Database
-from costguard.errors import DatabaseLocked
+from costguard.errors import StoreError
 
 READS = ("instances", "lifetimes", "events", "prices", "spend", "presets", "budgets", "forecast", "projects")
 
@@ -27,7 +27,7 @@ class LockedDatabase:
     """A database that is locked whenever it is read."""
 
     def read(self) -> AbstractContextManager[Connection]:
-        raise DatabaseLocked("The database x is locked.", "Stop the other process.")
+        raise StoreError("The database x is locked.", "Stop the other process.")
 
 
 WRONG = (

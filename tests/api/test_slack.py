@@ -16,7 +16,7 @@ from tests.doors import keyed
 from costguard.api.app import create_app
 from costguard.api.deps import Deps
 from costguard.db.transaction import Database
-from costguard.errors import DatabaseLocked
+from costguard.errors import StoreError
 from costguard.model.interaction import InteractionReply
 
 PATHS = ("/slack/interactions", "/slack/commands")
@@ -131,7 +131,7 @@ def test_no_other_address_of_slacks_is_open(knocking: TestClient) -> None:
 
 def test_what_the_database_says_is_a_503(knocking: TestClient, door: Door) -> None:
     """Slack then shows the person that it failed."""
-    door.trouble = DatabaseLocked("The database is locked.", "Try again.")
+    door.trouble = StoreError("The database is locked.", "Try again.")
     assert knocking.post("/slack/interactions", content=b"x").status_code == 503
 
 

@@ -24,7 +24,7 @@ from tests.scenario.replicas import Replica, add_vm, replica, small_world, vms_k
 from tests.silent_proxy import silent_proxy
 
 from costguard.db.transaction import Database
-from costguard.errors import DatabaseLocked
+from costguard.errors import StoreError
 from costguard_sandbox.server import running
 
 _TRIALS = 10
@@ -93,7 +93,7 @@ def _frozen(guard: Replica, url: str) -> float:
                     with database.write():
                         pass
                 return began
-            except DatabaseLocked:
+            except StoreError:
                 guard.process.send_signal(signal.SIGCONT)
                 print("SQLite: frozen in the midst of a write; not counted", flush=True)
                 threading.Event().wait(_RENEWAL_S)

@@ -21,7 +21,7 @@ from costguard.daemon.lease_keeper import LEASE
 from costguard.db import lease, migrate
 from costguard.db.tables import metadata
 from costguard.db.transaction import Database
-from costguard.errors import BackupExists, BackupUnusable, DaemonActs, DatabaseLocked, DatabaseNewer, DatabaseNotEmpty
+from costguard.errors import Conflict, Invalid, StoreError
 from costguard.ledger import generation
 from costguard.main import backups
 
@@ -94,7 +94,7 @@ def test_a_backup_is_for_its_owner_alone_and_replaces_nothing(url: str, tmp_path
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert [each.name for each in file.parent.iterdir()] == ["backup.zip"]
     before = file.read_bytes()
-    with pytest.raises(BackupExists, match="nothing was written"):
+    with pytest.raises(Conflict, match="nothing was written"):
         backups.backup(url, file, NOW)
     assert file.read_bytes() == before
 
@@ -106,7 +106,7 @@ def test_a_restore_is_refused_while_a_guard_acts(url: str, tmp_path: Path) -> No
     with closing(Database.open(url)) as database:
         held = lease.acquire(database, LEASE, "host:1", timedelta(minutes=5))
         assert held is not None
-        with pytest.raises(DaemonActs, match="host:1"):
+        with pytest.raises(Conflict, match="host:1"):
             backups.restore(url, file, NOW, replace=True)
         lease.release(database, held)
     assert backups.restore(url, file, NOW, replace=True).generation.number == 2
@@ -124,7 +124,7 @@ def test_a_later_schema_is_refused_and_an_earlier_one_is_migrated(empty_database
     with closing(Database.open(url)) as database, database.read() as connection:
         assert connection.execute(text("SELECT name FROM signing_keys")).scalar_one() == "guard-id"
     newer = _changed(file, tmp_path / "newer.zip", revision="9999")
-    with pytest.raises(DatabaseNewer, match="later version"):
+    with pytest.raises(StoreError, match="later version"):
         backups.restore(url, newer, NOW, replace=True)
 
 
@@ -139,9 +139,9 @@ def test_a_damaged_backup_is_refused_and_changes_nothing(url: str, tmp_path: Pat
     text_file.write_text("nothing of ours")
     swapped = _changed(file, tmp_path / "swapped.zip", flip=True)
     for wrong in (half, text_file, swapped, tmp_path / "absent.zip"):
-        with pytest.raises(BackupUnusable):
+        with pytest.raises(Invalid):
             backups.restore(url, wrong, NOW, replace=True)
-        with pytest.raises(BackupUnusable):
+        with pytest.raises(Invalid):
             backups.verify_backup(wrong)
     assert _everything(url) == before
 
@@ -191,10 +191,10 @@ def test_postgresql_is_restored_over_something_only_where_that_was_said(postgres
         _fill(database)
     backups.backup(postgres_url, file, NOW)
     before = _everything(postgres_url)
-    with pytest.raises(DatabaseNotEmpty, match="--replace"):
+    with pytest.raises(Conflict, match="--replace"):
         backups.restore(postgres_url, file, NOW)
     swapped = _changed(file, tmp_path / "swapped.zip", flip=True)
-    with pytest.raises(BackupUnusable):
+    with pytest.raises(Invalid):
         backups.restore(postgres_url, swapped, NOW, replace=True)
     assert _everything(postgres_url) == before
 
@@ -223,7 +223,7 @@ def test_sqlite_is_not_replaced_under_a_process_that_has_it_open(sqlite_url: str
     backups.backup(sqlite_url, file, NOW)
     with closing(Database.open(sqlite_url)) as database, database.read() as connection:
         connection.execute(text("SELECT count(*) FROM facts")).scalar_one()
-        with pytest.raises(DatabaseLocked, match="open in another process"):
+        with pytest.raises(StoreError, match="open in another process"):
             backups.restore(sqlite_url, file, NOW)
 
 
@@ -241,7 +241,7 @@ def test_a_backup_of_another_kind_of_database_is_refused(sqlite_url: str, postgr
     """It says where it belongs."""
     file = tmp_path / "backup.zip"
     backups.backup(sqlite_url, file, NOW)
-    with pytest.raises(BackupUnusable, match="backup of SQLite"):
+    with pytest.raises(Invalid, match="backup of SQLite"):
         backups.restore(postgres_url, file, NOW, replace=True)
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from costguard.db import connect, database_file, migrate
 from costguard.db.transaction import Database
-from costguard.errors import DatabaseNotPrivate, DatabaseUnreachable
+from costguard.errors import DatabaseUnreachable, StoreError
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="Windows has no modes: a file has its folder's rights")
 
@@ -71,10 +71,10 @@ def test_a_database_that_others_can_read_is_refused(wide: int, sqlite_url: str, 
     """The refusal names the mode and a command; the very command, run by a shell, mends it."""
     file = tmp_path / "costguard.db"
     file.chmod(wide)
-    with pytest.raises(DatabaseNotPrivate) as refused:
+    with pytest.raises(StoreError) as refused:
         read(sqlite_url)
     assert f"mode is {wide:04o}" in refused.value.message
-    with pytest.raises(DatabaseNotPrivate):
+    with pytest.raises(StoreError):
         migrate.upgrade(sqlite_url)
     assert mode(file) == wide  # nothing was changed behind its owner's back
     command = refused.value.what_next.split("`")[1]
@@ -88,7 +88,7 @@ def test_what_a_crash_left_behind_is_looked_at_too(sqlite_url: str, tmp_path: Pa
     left = tmp_path / "costguard.db-wal"
     left.touch()
     left.chmod(0o644)
-    with pytest.raises(DatabaseNotPrivate) as refused:
+    with pytest.raises(StoreError) as refused:
         read(sqlite_url)
     assert f"chmod 600 {left}`" in refused.value.what_next
 
@@ -98,7 +98,7 @@ def test_a_name_with_spaces_is_quoted_in_the_command(sqlite_url: str, tmp_path: 
     file = tmp_path / "our ledger.db"
     (tmp_path / "costguard.db").rename(file)
     file.chmod(0o644)
-    with pytest.raises(DatabaseNotPrivate) as refused:
+    with pytest.raises(StoreError) as refused:
         database_file.check(file)
     assert shlex.split(refused.value.what_next.split("`")[1]) == ["chmod", "600", str(file)]
 
@@ -108,7 +108,7 @@ def test_a_link_is_judged_by_the_file_that_it_leads_to(sqlite_url: str, tmp_path
     link = tmp_path / "link.db"
     link.symlink_to(tmp_path / "costguard.db")
     (tmp_path / "costguard.db").chmod(0o644)
-    with pytest.raises(DatabaseNotPrivate, match=r"costguard\.db"):
+    with pytest.raises(StoreError, match=r"costguard\.db"):
         database_file.check(link)
     dangling, target = tmp_path / "dangling.db", tmp_path / "target.db"
     dangling.symlink_to(target)
@@ -130,7 +130,7 @@ def test_a_file_of_another_user_is_refused(tmp_path: Path) -> None:
     database_file.check(file, euid=owner)
     database_file.check(file, euid=0)
     stranger = owner + 1
-    with pytest.raises(DatabaseNotPrivate, match="belongs to another user"):
+    with pytest.raises(StoreError, match="belongs to another user"):
         database_file.check(file, euid=stranger)
 
 
@@ -141,7 +141,7 @@ def test_a_volume_that_sets_modes_itself_is_named_in_the_url(sqlite_url: str, tm
     read(f"{sqlite_url}?widest_mode=0660")
     migrate.upgrade(f"{sqlite_url}?widest_mode=0660")
     file.chmod(0o664)
-    with pytest.raises(DatabaseNotPrivate):
+    with pytest.raises(StoreError):
         read(f"{sqlite_url}?widest_mode=0660")
     for wrong in ("rw", "660x", "0o660", "99"):
         with pytest.raises(DatabaseUnreachable, match="widest_mode"):

@@ -35,7 +35,7 @@ from costguard.db.tables import (
     storage_spans,
 )
 from costguard.db.transaction import Database
-from costguard.errors import DatabaseNewer, DatabaseOutdated, DatabaseUnreachable
+from costguard.errors import DatabaseUnreachable, StoreError
 from costguard.model.reminder import RequestKind
 from costguard.reminders import stop_rows
 
@@ -206,9 +206,9 @@ def test_a_newer_database_is_refused_and_left_alone(database_url: str, database:
     """A revision that this version does not know: neither used nor upgraded, and the error says what to install."""
     with database.write() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
-    with pytest.raises(DatabaseNewer, match=r"later version .*9999.* Install that version"):
+    with pytest.raises(StoreError, match=r"later version .*9999.* Install that version"):
         migrate.check(database)
-    with pytest.raises(DatabaseNewer):
+    with pytest.raises(StoreError):
         migrate.upgrade(database_url)
 
 
@@ -217,9 +217,9 @@ def test_an_older_database_names_the_command(empty_database_url: str) -> None:
     migrate.upgrade(empty_database_url)
     migrate.downgrade(empty_database_url, "base")
     with closing(Database.open(empty_database_url)) as database:
-        with pytest.raises(DatabaseOutdated, match="costguard db upgrade"):
+        with pytest.raises(StoreError, match="costguard db upgrade"):
             migrate.check(database)
-        with pytest.raises(DatabaseOutdated, match="costguard db upgrade"), database.read() as connection:
+        with pytest.raises(StoreError, match="costguard db upgrade"), database.read() as connection:
             connection.execute(text("SELECT * FROM facts"))
 
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from costguard.db.transaction import Database
-from costguard.errors import DatabaseLocked
+from costguard.errors import StoreError
 from costguard.events import facts, stream
 from costguard.model.fact import Fact
 
@@ -49,7 +49,7 @@ def test_no_later_fact_is_seen_before_an_earlier_one(database: Database, databas
     with closing(Database.open(database_url, lock_timeout=timedelta(milliseconds=50))) as other:
         with database.write() as connection:
             facts.append(connection, [replace(STARTED, key="slow")], T0)
-            with pytest.raises(DatabaseLocked):
+            with pytest.raises(StoreError):
                 recorded(other, replace(STARTED, key="quick"))
             assert keys_after(other, 0) == []
         recorded(other, replace(STARTED, key="quick"))

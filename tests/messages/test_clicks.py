@@ -17,7 +17,7 @@ from costguard.access import people, requests
 from costguard.db.lease import Lease
 from costguard.db.tables import lifetimes
 from costguard.db.transaction import Database
-from costguard.errors import DatabaseLocked, SlackUnavailable
+from costguard.errors import SlackUnavailable, StoreError
 from costguard.model.message import EphemeralContent
 from costguard.model.person import Membership, Person
 from costguard.model.reminder import Request, RequestKind, Subject, SubjectKind
@@ -277,7 +277,7 @@ def test_a_press_that_is_lost_is_told(office: Office) -> None:
     """At once as an error while Slack waits; afterwards by an ephemeral message that needs no database."""
     subject = office.running()
     office.know("ada")
-    locked = Unwilling(office.database, DatabaseLocked("It is locked."))
+    locked = Unwilling(office.database, StoreError("It is locked."))
     handler = office.made(locked, timedelta(seconds=0.05))  # type: ignore[arg-type]
     handler.click(press(subject))
     locked.free.set()
@@ -287,7 +287,7 @@ def test_a_press_that_is_lost_is_told(office: Office) -> None:
     assert isinstance(content, EphemeralContent)
     assert "could not be saved" in content.text
     handler = office.made(locked)  # type: ignore[arg-type]
-    with pytest.raises(DatabaseLocked):
+    with pytest.raises(StoreError):
         handler.click(press(subject))
     handler.close()
     assert len(office.slack.ephemerals) == 1

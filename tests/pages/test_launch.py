@@ -162,7 +162,7 @@ def test_an_admin_may_name_another_and_the_master_token_must(
     admin.post("/launch", data={**FORM, "key": "k2"})
     assert [job.spec.owner for job in stored(office)] == ["root@lab.example", "bob@lab.example"]
     assert client_of(EVERYBODY).get("/launch").status_code == 200
-    assert client_of(EVERYBODY).post("/launch", data=FORM).status_code == 403
+    assert client_of(EVERYBODY).post("/launch", data=FORM).status_code == 422
     viewer = client_of(signed_in(Role.VIEWER, "vic@lab.example"))
     for answer in (viewer.get("/launch"), viewer.post("/launch", data=FORM), viewer.post("/launch/quote", data=FORM)):
         assert answer.status_code == 403

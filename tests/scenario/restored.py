@@ -16,7 +16,7 @@ from tests.jobs.world import BELONGING, OWNERS, RECIPE, T4, Shelf, metadata, pri
 
 from costguard.daemon import restoring
 from costguard.db.transaction import Database
-from costguard.errors import AttemptUnknown
+from costguard.errors import Forbidden
 from costguard.events import facts
 from costguard.gce.client import ComputeCloud
 from costguard.jobs import attempts, job_rows
@@ -142,7 +142,7 @@ class Restorable:
     def beat(self, name: str) -> None:
         try:
             self.say(name, "heartbeat")
-        except AttemptUnknown:
+        except Forbidden:
             self.speaking[name] += 1  # the heartbeat is dropped
 
     def works(self, name: str) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.fakes import HandClock
 from tests.slack.deliveries import NOW, SECRET, command_form, form, press, signed
 
-from costguard.errors import DatabaseLocked
+from costguard.errors import StoreError
 from costguard.model.interaction import ButtonClick, InteractionReply, SlashCommand
 from costguard.model.message import EphemeralContent, ListContent
 from costguard.slack.incoming import BODY_LIMIT, InteractionDispatcher, SignedRequests
@@ -201,8 +201,8 @@ def test_another_app_or_workspace_is_told_apart_by_its_secret(entrance: Entrance
 
 def test_what_the_store_says_is_not_swallowed(entrance: Entrance) -> None:
     """A press that could not be stored is an error; to a command the reason is the answer."""
-    entrance.handlers.trouble = DatabaseLocked("The database is locked.", "Try again.")
-    with pytest.raises(DatabaseLocked):
+    entrance.handlers.trouble = StoreError("The database is locked.", "Try again.")
+    with pytest.raises(StoreError):
         entrance.door.interaction(GOOD, BODY)
     body = command_form()
     answer = entrance.door.command(signed(body), body)

@@ -12,7 +12,7 @@ from slack_sdk.web import SlackResponse
 from tests.slack.deliveries import SUBJECT, VALUE
 from tests.waiting import until
 
-from costguard.errors import DatabaseLocked
+from costguard.errors import StoreError
 from costguard.model.interaction import ButtonClick, SlashCommand
 from costguard.model.message import EphemeralContent
 from costguard.slack.incoming import InteractionDispatcher
@@ -96,7 +96,7 @@ def test_what_could_not_be_stored_is_not_acknowledged(
     """Slack then tells the person that it failed, and the next press is taken again."""
     slack.interactions.answer_seconds = 0.5
     sent = posted(endpoint)
-    handlers.trouble = DatabaseLocked("The database is locked.")
+    handlers.trouble = StoreError("The database is locked.")
     assert slack.interactions.click("ana", sent["channel"], sent["ts"], "keep").error == "operation_timeout"
     slack.interactions.answer_seconds = 30
     handlers.trouble = None

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from costguard.errors import WebhookUnreachable
+from costguard.errors import WebhookError
 from costguard.webhooks.client import HttpPoster
 
 HEAD = b"HTTP/1.1 500 Odd\r\nContent-Type: text/html\r\n"
@@ -86,7 +86,7 @@ def test_no_answer_is_told_without_the_secret_path(answer: bytes, expected: str)
     """Silence and nonsense are troubles of the receiver's, and its path may be a secret."""
     with raw_server(answer) as port:
         poster = HttpPoster("1", timeout_s=1)
-        with pytest.raises(WebhookUnreachable, match=expected) as caught:
+        with pytest.raises(WebhookError, match=expected) as caught:
             poster.post(f"http://127.0.0.1:{port}/s3cret?x=s3cret", b"{}", {})
         poster.close()
     assert f"http://127.0.0.1:{port} " in str(caught.value)
@@ -97,7 +97,7 @@ def test_nobody_who_cannot_prove_it_is_the_receiver(tmp_path: Path) -> None:
     """A certificate that no authority vouches for is refused before anything is sent."""
     with raw_server(HEAD, _own_certificate(tmp_path)) as port:
         poster = HttpPoster("1", timeout_s=30)
-        with pytest.raises(WebhookUnreachable, match=r"(?i)certificate.verify.failed"):
+        with pytest.raises(WebhookError, match=r"(?i)certificate.verify.failed"):
             poster.post(f"https://127.0.0.1:{port}/", b"{}", {})
         poster.close()
 

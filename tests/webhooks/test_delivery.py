@@ -13,7 +13,7 @@ from tests.webhooks.office import T0, FakePoster, Office, ended, webhook
 from tests.webhooks.receiver import Receiver
 
 from costguard.db.transaction import Database
-from costguard.errors import LeaseLost, WebhookUnknown, WebhookUnreachable
+from costguard.errors import LeaseLost, Missing, WebhookError
 from costguard.webhooks.client import HttpPoster
 
 
@@ -78,7 +78,7 @@ def test_what_waits_is_counted_from_the_first_that_was_refused(sqlite_database: 
     office.record("a", "b", "c")
     office.record("x", "y", kind="JobFailed")
     office.record("d")
-    poster.trouble = WebhookUnreachable("No connection.")
+    poster.trouble = WebhookError("No connection.")
     office.delivery().run()
     assert (office.stored().fact_id, office.stored().tries) == (3, 1)
     [state] = office.troubled()
@@ -223,7 +223,7 @@ def test_what_no_adapter_foresaw_waits_like_any_refusal(sqlite_database: Databas
     office = Office(sqlite_database, poster)
     hooks, lease = office.webhooks(lambda name, outcome: outcomes.append(f"{name} {outcome}")), office.lease()
     office.record("a")
-    for trouble in (KeyError("odd"), WebhookUnreachable("No connection.", "It is tried again."), None):
+    for trouble in (KeyError("odd"), WebhookError("No connection.", "It is tried again."), None):
         poster.trouble = trouble
         hooks.deliver(lease)
         assert [each.error for each in office.troubled()] == ([str(trouble)] if trouble else [])
@@ -238,5 +238,5 @@ def test_a_webhook_can_be_tried_out(office: Office, receiver: Receiver) -> None:
     assert [hooks.send_test("pager").status, hooks.send_test("pager").status] == [500, 204]
     assert [got.fact["kind"] for got in receiver.got] == ["WebhookTest", "WebhookTest"]
     assert office.stored().fact_id == 0
-    with pytest.raises(WebhookUnknown, match=r"There is no webhook page in the settings \(known: pager\)"):
+    with pytest.raises(Missing, match=r"There is no webhook page in the settings \(known: pager\)"):
         hooks.send_test("page")

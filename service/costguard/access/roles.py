@@ -6,7 +6,7 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 from costguard.access.rules import Access
-from costguard.errors import NobodyNamed, NotTheirName
+from costguard.errors import Forbidden, Invalid
 from costguard.model.access import PERMISSIONS, Authority, Permission, Principal, Role
 from costguard.model.reminder import RequestKind, Team
 
@@ -31,17 +31,22 @@ class Actor:
 def actor(principal: Principal, named: str = "") -> Actor:
     """Somebody acts as themselves. An admin may name another, and is held to what that person may do.
 
-    Raises NotTheirName, or NobodyNamed where the master token, which speaks for nobody, names nobody.
+    Raises Forbidden, or Invalid where the master token, which speaks for nobody, names nobody.
     """
     wanted = named.strip().lower()
     if wanted in ("", principal.address) and principal.address:
         return Actor(principal.address, principal.authority)
     if not wanted:
-        raise NobodyNamed("This token speaks for nobody.", "Name who asks by an address, such as ana@example.com.")
+        raise Invalid(
+            "This token speaks for nobody.",
+            "Name who asks by an address, such as ana@example.com.",
+            kind="name-refused",
+        )
     if not principal.may(Permission.ADMIN):
-        raise NotTheirName(
+        raise Forbidden(
             f"You are {principal.address}, and only admins act in another's name.",
             "Leave the name out to act as yourself, or ask an admin.",
+            kind="name-refused",
         )
     return Actor(wanted, principal.authority)
 

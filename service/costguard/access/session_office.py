@@ -13,7 +13,7 @@ from costguard.access.rules import Access
 from costguard.access.session_rows import Session
 from costguard.access.tokens import digest_of, end_with_sessions
 from costguard.db.transaction import Database
-from costguard.errors import NobodyNamed, NotTheirName, SessionUnknown
+from costguard.errors import Forbidden, Invalid, Missing
 from costguard.events import facts
 from costguard.model.access import Permission, Principal, Role
 from costguard.model.fact import Fact
@@ -36,25 +36,31 @@ class SessionOffice:
             return session_rows.page(connection, address, self._clock.now(), before, limit)
 
     def find(self, session_id: str, by: Principal) -> Session:
-        """Raises SessionUnknown, for those of others too."""
+        """Raises Missing, for those of others too."""
         with self._database.read() as connection:
             return self._found(connection, session_id, by)
 
     def end(self, session_id: str, by: Principal) -> Session:
-        """Its cookie opens nothing from now on, nor do unconfirmed tokens made in it. Raises SessionUnknown."""
+        """Its cookie opens nothing from now on, nor do unconfirmed tokens made in it. Raises Missing."""
         with self._database.write() as connection:
             session = self._found(connection, session_id, by)
             self._end(connection, [session], by)
         return session
 
     def end_all(self, address: str, by: Principal) -> Sequence[Session]:
-        """All of this person's; "" is who asks. Raises NobodyNamed, or NotTheirName: only admins name another."""
+        """All of this person's; "" is who asks. Raises Invalid, or Forbidden: only admins name another."""
         whose = address.strip().lower() or by.address
         if not whose:
-            raise NobodyNamed("This token speaks for nobody, and has no sessions.", "Say by address whose to end.")
+            raise Invalid(
+                "This token speaks for nobody, and has no sessions.",
+                "Say by address whose to end.",
+                kind="name-refused",
+            )
         if whose != by.address and not by.may(Permission.ADMIN):
-            raise NotTheirName(
-                f"You are {by.address}, and only admins end the sessions of others.", "Leave the address out: yours."
+            raise Forbidden(
+                f"You are {by.address}, and only admins end the sessions of others.",
+                "Leave the address out: yours.",
+                kind="name-refused",
             )
         with self._database.write() as connection:
             found = session_rows.page(connection, whose, self._clock.now(), None, _MOST)
@@ -68,7 +74,7 @@ class SessionOffice:
     def _found(self, connection: Connection, session_id: str, by: Principal) -> Session:
         found = session_rows.read(connection, session_id, self._clock.now())
         if found is None or not (by.may(Permission.ADMIN) or found.address == by.address):
-            raise SessionUnknown(
+            raise Missing(
                 f"There is no session {session_id[:40]!r} of yours: it may be over.",
                 "`costguard session list` shows them.",
             )

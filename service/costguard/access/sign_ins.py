@@ -22,7 +22,7 @@ from costguard.access.sessions import Sessions
 from costguard.access.tokens import digest_of
 from costguard.db.transaction import Database
 from costguard.db.types import EPOCH
-from costguard.errors import SessionUnknown, SignInRefused
+from costguard.errors import Missing, SignInRefused
 from costguard.events import facts
 from costguard.model.access import Principal, Role, Via
 from costguard.model.fact import Fact
@@ -136,7 +136,7 @@ class SignIns:
 
     def leave(self, who: Principal) -> None:
         """It is no matter if the session was ended meanwhile."""
-        with contextlib.suppress(SessionUnknown):
+        with contextlib.suppress(Missing):
             SessionOffice(self._database, self._clock, self._access).end(who.session, who)
 
     def refused(self, via: Via, client: str, why: SignInRefused) -> SignInRefused:

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from costguard.access import requests, token_rows
 from costguard.access.token_rows import ApiToken
 from costguard.db.transaction import Database
-from costguard.errors import TokenKeyTaken, TokenRefused, TokenUnknown
+from costguard.errors import Conflict, Invalid, Missing
 from costguard.events import facts
 from costguard.model.access import PERMISSIONS, Permission, Principal, Role
 from costguard.model.fact import Fact
@@ -56,7 +56,7 @@ class TokenOffice:
     def make(self, asked: NewToken, by: Principal, idempotency_key: str | None = None) -> tuple[ApiToken, str | None]:
         """The token and its secret; the secret is None for a repeat under its key.
 
-        Raises TokenRefused, or TokenKeyTaken where the key came with another before.
+        Raises Invalid, or Conflict where the key came with another before.
         """
         token, now = self._drawn(asked, by), self._clock.now()
         secret = f"{PREFIX}{token.id}_{self._new_secret()}"
@@ -65,8 +65,10 @@ class TokenOffice:
             known = None if key is None else token_rows.of_key(connection, key)
             if known is not None:
                 if (known.name, known.owner, known.permissions) != (token.name, token.owner, token.permissions):
-                    raise TokenKeyTaken(
-                        "This Idempotency-Key came with another token before.", "Use a new key for a new token."
+                    raise Conflict(
+                        "This Idempotency-Key came with another token before.",
+                        "Use a new key for a new token.",
+                        kind="key-taken",
                     )
                 return known, None
             token_rows.add(connection, token, digest_of(secret), key)
@@ -74,25 +76,25 @@ class TokenOffice:
         return token, secret
 
     def revoke(self, token_id: str, by: Principal) -> ApiToken:
-        """Anybody revokes their own, an admin everybody's; once more changes nothing. Raises TokenUnknown."""
+        """Anybody revokes their own, an admin everybody's; once more changes nothing. Raises Missing."""
         now = self._clock.now()
         with self._database.write() as connection:
             token = token_rows.read(connection, token_id)
             if token is None or not _is_seen(token, by):
-                raise TokenUnknown(f"There is no token {token_id!r} of yours.", "`costguard token list` shows them.")
+                raise Missing(f"There is no token {token_id!r} of yours.", "`costguard token list` shows them.")
             _revoke(connection, token, _name(by), now)
             return token_rows.read(connection, token_id) or token
 
     def confirm(self, token_id: str, by: Principal) -> ApiToken:
         """It outlives the link's session that it was made in; once more changes nothing.
 
-        Who came by a link themselves confirms none. Raises TokenUnknown, or TokenRefused.
+        Who came by a link themselves confirms none. Raises Missing, or Invalid.
         """
         now = self._clock.now()
         with self._database.write() as connection:
             token = token_rows.read(connection, token_id)
             if token is None or not _is_seen(token, by):
-                raise TokenUnknown(f"There is no token {token_id!r} of yours.", "`costguard token list` shows them.")
+                raise Missing(f"There is no token {token_id!r} of yours.", "`costguard token list` shows them.")
             if token.confirmed_at is not None or (token.provisional_until is None and not token.is_over(now)):
                 return token
             _check_confirms(token, by, now)
@@ -111,25 +113,42 @@ class TokenOffice:
     def _drawn(self, asked: NewToken, by: Principal) -> ApiToken:
         name = asked.name.strip()
         if not 1 <= len(name) <= LONGEST_NAME:
-            raise TokenRefused(f"A token's name has 1 to {LONGEST_NAME} characters.", "Name it after what will use it.")
+            raise Invalid(
+                f"A token's name has 1 to {LONGEST_NAME} characters.",
+                "Name it after what will use it.",
+                kind="token-refused",
+            )
         owner = asked.owner.strip().lower() or by.address
         if "@" not in owner:
-            raise TokenRefused("It is not said whom the token speaks for.", "Name an owner, by e-mail address.")
+            raise Invalid(
+                "It is not said whom the token speaks for.", "Name an owner, by e-mail address.", kind="token-refused"
+            )
         if owner != by.address and not by.may(Permission.ADMIN):
-            raise TokenRefused("Only an admin makes tokens for others.", "Leave the owner out: then it speaks for you.")
+            raise Invalid(
+                "Only an admin makes tokens for others.",
+                "Leave the owner out: then it speaks for you.",
+                kind="token-refused",
+            )
         role = asked.role or by.role
         if role.rank > by.role.rank or role is Role.NOBODY:
-            raise TokenRefused(f"Nobody who is {by.role.value} makes a token for an {role.value}.", "Ask an admin.")
+            raise Invalid(
+                f"Nobody who is {by.role.value} makes a token for an {role.value}.",
+                "Ask an admin.",
+                kind="token-refused",
+            )
         permissions = asked.permissions if asked.permissions is not None else by.permissions & PERMISSIONS[role]
         more = permissions - (by.permissions & PERMISSIONS[role])
         if more or not permissions:
             named = ", ".join(sorted(each.value for each in more)) or "no permission at all"
-            raise TokenRefused(
+            raise Invalid(
                 f"A token of a {role.value} made by you cannot have: {named}.",
                 f"Choose from {', '.join(sorted(each.value for each in by.permissions & PERMISSIONS[role]))}.",
+                kind="token-refused",
             )
         if asked.lasts is not None and asked.lasts <= timedelta():
-            raise TokenRefused("The token would be over before it began.", "Give the days that it is to last.")
+            raise Invalid(
+                "The token would be over before it began.", "Give the days that it is to last.", kind="token-refused"
+            )
         now = self._clock.now()
         # A token that makes others would else never be over.
         ends = [end for end in (now + asked.lasts if asked.lasts is not None else None, by.until) if end is not None]
@@ -167,13 +186,19 @@ def _revoke(connection: Connection, token: ApiToken, by: str, now: datetime, why
 def _check_confirms(token: ApiToken, by: Principal, now: datetime) -> None:
     on_server = f"Run `costguard token confirm {token.id}` where the server runs."
     if token.is_over(now):
-        raise TokenRefused(f"The token {token.id} ({token.name}) is over.", "Make another.")
+        raise Conflict(f"The token {token.id} ({token.name}) is over.", "Make another.", kind="token-refused")
     if by.link_session:
         text = "Who came by a one-time link confirms no token: the link may not have been theirs."
-        raise TokenRefused(text, f"Sign in another way, as an admin of the settings' lists. {on_server}")
+        raise Conflict(
+            text, f"Sign in another way, as an admin of the settings' lists. {on_server}", kind="token-refused"
+        )
     more = token.permissions - by.permissions
     if not by.may(Permission.ADMIN) or token.role.rank > by.role.rank or more:
-        raise TokenRefused(f"Only an admin confirms the token {token.id} ({token.name}).", f"Ask one. {on_server}")
+        raise Conflict(
+            f"Only an admin confirms the token {token.id} ({token.name}).",
+            f"Ask one. {on_server}",
+            kind="token-refused",
+        )
 
 
 def _is_seen(token: ApiToken, by: Principal) -> bool:

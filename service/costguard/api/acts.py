@@ -18,7 +18,6 @@ from costguard.api.deps import Deps, Given
 from costguard.api.fields import Address, Body, Moment, Out, Query, Text, Told, one_of
 from costguard.api.route import routes
 from costguard.api.writing import CHECKED, WRITTEN, Client, Key, acting, via_of
-from costguard.errors import AskError, AskKeyTaken, AskWrong, VmNotAsSeen, VmNotTheirs, VmUnknown
 from costguard.ledger import fleet_rows
 from costguard.model.access import Permission, Principal
 from costguard.model.instance import InstanceKey
@@ -191,38 +190,25 @@ def _ask(
     response: Response,
 ) -> RequestAnswer:
     acting(asker, body.by, "by")
-    try:
-        outcome = ask(
-            deps.database,
-            deps.clock,
-            deps.rules,
-            asker,
-            vm,
-            asked,
-            hours=hours,
-            reason=body.reason,
-            idempotency_key=key,
-            via=via_of(client),
-            wake=deps.wake,
-            by=body.by or "",
-            started_at=body.started_at,
-            due_at=body.due_at,
-        )
-    except AskError as error:
-        status, kind = _PROBLEMS[type(error)]
-        raise ProblemError(status, error.message, error.what_next, kind=kind) from None
+    outcome = ask(
+        deps.database,
+        deps.clock,
+        deps.rules,
+        asker,
+        vm,
+        asked,
+        hours=hours,
+        reason=body.reason,
+        idempotency_key=key,
+        via=via_of(client),
+        wake=deps.wake,
+        by=body.by or "",
+        started_at=body.started_at,
+        due_at=body.due_at,
+    )
     if not outcome.is_new:
         response.status_code = HTTPStatus.OK
     return _answer(deps, outcome, response)
-
-
-_PROBLEMS = {
-    VmUnknown: (HTTPStatus.NOT_FOUND, ""),
-    VmNotTheirs: (HTTPStatus.FORBIDDEN, "not-yours"),
-    VmNotAsSeen: (HTTPStatus.CONFLICT, "vm-not-as-seen"),
-    AskKeyTaken: (HTTPStatus.CONFLICT, "key-taken"),
-    AskWrong: (HTTPStatus.UNPROCESSABLE_ENTITY, ""),
-}
 
 
 def _answer(deps: Deps, outcome: RequestReceipt, response: Response) -> RequestAnswer:

@@ -22,7 +22,7 @@ from starlette.requests import ClientDisconnect
 
 from costguard.api.deps import Given
 from costguard.api.fields import Out
-from costguard.errors import AttemptUnknown
+from costguard.errors import Forbidden
 from costguard.jobs.agent_events import AgentEvent, AgentEvents
 from costguard.web.door import bearer
 from costguard.web.problems import RESPONSES, FieldError, ProblemError, problem
@@ -113,7 +113,7 @@ def events(
     hearing = _allowed(deps.hearing, attempt, request)
     try:
         answer = hearing.hear(attempt, bearer(request.headers), *told)
-    except AttemptUnknown as unknown:
+    except Forbidden as unknown:
         raise _refused(unknown) from None
     return Heard(cancel=answer.cancel, accepted_through=answer.accepted_through)
 
@@ -125,12 +125,12 @@ def _allowed(hearing: AgentEvents | None, attempt: str, request: Request) -> Age
         )
     try:
         hearing.check(attempt, bearer(request.headers))
-    except AttemptUnknown as unknown:
+    except Forbidden as unknown:
         raise _refused(unknown) from None
     return hearing
 
 
-def _refused(unknown: AttemptUnknown) -> ProblemError:
+def _refused(unknown: Forbidden) -> ProblemError:
     return ProblemError(HTTPStatus.UNAUTHORIZED, unknown.message, unknown.what_next)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Annotated, Literal
 
@@ -19,7 +17,7 @@ from costguard.api.fields import Query, Text
 from costguard.api.job_fields import CancelBody, DeleteDiskBody, JobBody
 from costguard.api.route import routes
 from costguard.api.writing import CHECKED, WRITTEN, Client, Key, acting, via_of
-from costguard.errors import DiskNotKept, JobError, JobIsOver, JobKeyTaken, JobNotTheirs, JobRefused, JobUnknown
+from costguard.errors import Missing
 from costguard.jobs import attempts as stored_attempts
 from costguard.jobs import job_rows as stored_jobs
 from costguard.jobs import kept_disks, listing
@@ -30,7 +28,7 @@ from costguard.model.access import Permission, Principal
 from costguard.model.attempt import Attempt
 from costguard.model.job import JobKind, JobState
 from costguard.web.office import open_office
-from costguard.web.problems import NOT_FOUND, FieldError, ProblemError, problem
+from costguard.web.problems import NOT_FOUND, ProblemError, problem
 from costguard.web.who import Asker
 
 router = routes("jobs")
@@ -81,8 +79,7 @@ def submit(
 ) -> schemas.JobDetail:
     """Takes it in, or says all that is wrong with it at once. Its VM is launched by the daemon, within seconds."""
     owner = owner_of(asker, body)
-    with explained():
-        made, is_new = office(deps).submit(body.submission(owner.address), key, via_of(client), owner.authority)
+    made, is_new = office(deps).submit(body.submission(owner.address), key, via_of(client), owner.authority)
     if not is_new:
         response.status_code = HTTPStatus.OK
     response.headers["Location"] = f"/api/v1/jobs/{made.id}"
@@ -186,8 +183,7 @@ def cancel(deps: Given, asker: Asker, job_id: JobId, body: CancelBody, response:
     `delete_disk` agrees that all that was saved there is lost.
     """
     by = acting(asker, body.by, "by")
-    with explained():
-        _, is_new = office(deps).cancel(job_id, by.address, body.reason, by.authority, delete_disk=body.delete_disk)
+    _, is_new = office(deps).cancel(job_id, by.address, body.reason, by.authority, delete_disk=body.delete_disk)
     if not is_new:
         response.status_code = HTTPStatus.OK
     return _detail(deps, job_id)
@@ -211,8 +207,7 @@ def delete_disk(
 ) -> schemas.JobDetail:
     """Agrees that everything is lost that the job saved on its VM's own disk. The daemon deletes the VM with it."""
     by = acting(asker, body.by, "by")
-    with explained():
-        _, is_new = office(deps).delete_disk(job_id, by.address, by.authority)
+    _, is_new = office(deps).delete_disk(job_id, by.address, by.authority)
     if not is_new:
         response.status_code = HTTPStatus.OK
     return _detail(deps, job_id)
@@ -229,32 +224,6 @@ def office(deps: Deps) -> JobService:
     return open_office(deps.jobs)
 
 
-@contextmanager
-def explained() -> Iterator[None]:
-    """What cannot be done, as problems."""
-    try:
-        yield
-    except JobRefused as refused:
-        errors = [
-            FieldError(where=f"body.{part}", message=message)
-            for part, message in zip(refused.parts, refused.problems, strict=True)
-        ]
-        detail = f"The job is refused: {refused.message}"
-        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, detail, refused.what_next, errors, "job-refused") from None
-    except JobError as error:
-        status, kind = _PROBLEMS[type(error)]
-        raise ProblemError(status, error.message, error.what_next, kind=kind) from None
-
-
-_PROBLEMS = {
-    JobKeyTaken: (HTTPStatus.CONFLICT, "key-taken"),
-    JobIsOver: (HTTPStatus.CONFLICT, "job-over"),
-    DiskNotKept: (HTTPStatus.CONFLICT, "no-disk"),
-    JobUnknown: (HTTPStatus.NOT_FOUND, ""),
-    JobNotTheirs: (HTTPStatus.FORBIDDEN, "not-yours"),
-}
-
-
 def _detail(deps: Deps, job_id: str) -> schemas.JobDetail:
     with deps.database.read() as connection:
         accrual = accrual_at(connection, deps.clock.now())
@@ -269,5 +238,5 @@ def _is_gone(attempt: Attempt) -> bool:
     return attempt.gone_at is not None or attempt.delete_asked_at is not None
 
 
-def _unknown(job_id: str) -> ProblemError:
-    return ProblemError(HTTPStatus.NOT_FOUND, f"There is no job {job_id!r}.", "GET /api/v1/jobs lists all of them.")
+def _unknown(job_id: str) -> Missing:
+    return Missing(f"There is no job {job_id!r}.", "GET /api/v1/jobs lists all of them.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import Path
@@ -15,9 +14,8 @@ from costguard.api import cursors
 from costguard.api.deps import Deps, Given
 from costguard.api.fields import Address, Moment, Out, Query, Text, one_of
 from costguard.api.route import routes
-from costguard.errors import ActorError, NotTheirName, SessionUnknown
 from costguard.model.access import Permission, Principal, Role, Via
-from costguard.web.problems import NOT_FOUND, ProblemError
+from costguard.web.problems import NOT_FOUND
 from costguard.web.who import Asker
 
 router = routes("sessions", Permission.TOKENS)
@@ -79,21 +77,14 @@ def listed(deps: Given, asker: Asker, query: Annotated[SessionQuery, Parameter()
 @router.delete("/sessions/{session_id}", summary="End a session", operation_id="endSession", responses=NOT_FOUND)
 def end(deps: Given, asker: Asker, session_id: Annotated[Text, Path()]) -> SessionAnswer:
     """Its browser is signed out from now on. One that is over is not known any more."""
-    try:
-        ended = _office(deps).end(session_id, asker)
-    except SessionUnknown as unknown:
-        raise ProblemError(HTTPStatus.NOT_FOUND, unknown.message, "GET /api/v1/sessions lists them.") from None
+    ended = _office(deps).end(session_id, asker)
     return SessionAnswer(as_of=deps.clock.now(), session=_session(deps, asker, ended))
 
 
 @router.delete("/sessions", summary="Sign somebody out everywhere", operation_id="endSessions")
 def end_all(deps: Given, asker: Asker, query: Annotated[EndQuery, Parameter()]) -> SessionsEnded:
     """All sessions of one person. Their tokens stay: revoke those, too, where somebody leaves."""
-    try:
-        ended = _office(deps).end_all(query.address or "", asker)
-    except ActorError as error:
-        status = HTTPStatus.FORBIDDEN if isinstance(error, NotTheirName) else HTTPStatus.UNPROCESSABLE_ENTITY
-        raise ProblemError(status, error.message, error.what_next) from None
+    ended = _office(deps).end_all(query.address or "", asker)
     return SessionsEnded(as_of=deps.clock.now(), sessions=[_session(deps, asker, each) for each in ended])
 
 

@@ -17,9 +17,8 @@ from costguard.api.deps import Given
 from costguard.api.fields import Address, Body, Moment, Out, Query, Text, one_of
 from costguard.api.route import routes
 from costguard.api.writing import CHECKED, WRITTEN, Key
-from costguard.errors import TokenKeyTaken, TokenRefused, TokenUnknown
 from costguard.model.access import Permission, Role, Via
-from costguard.web.problems import NOT_FOUND, ProblemError, problem
+from costguard.web.problems import NOT_FOUND, problem
 from costguard.web.who import Asker
 
 router = routes("tokens", Permission.TOKENS)
@@ -133,13 +132,7 @@ def make(deps: Given, asker: Asker, body: TokenBody, response: Response, key: Ke
         owner=body.owner or "",
         role=body.role,
     )
-    try:
-        made, secret = TokenOffice(deps.database, deps.clock).make(wanted, asker, key)
-    except TokenRefused as refused:
-        status = HTTPStatus.UNPROCESSABLE_ENTITY
-        raise ProblemError(status, refused.message, refused.what_next, kind="token-refused") from None
-    except TokenKeyTaken as taken:
-        raise ProblemError(HTTPStatus.CONFLICT, taken.message, taken.what_next, kind="key-taken") from None
+    made, secret = TokenOffice(deps.database, deps.clock).make(wanted, asker, key)
     if secret is None:
         response.status_code = HTTPStatus.OK
     now = deps.clock.now()
@@ -163,10 +156,7 @@ def listed(deps: Given, asker: Asker, query: Annotated[TokenQuery, Parameter()])
 @router.delete("/tokens/{token_id}", summary="Revoke a token", operation_id="revokeToken", responses=NOT_FOUND)
 def revoke(deps: Given, asker: Asker, token_id: Annotated[Text, Path()]) -> TokenAnswer:
     """It opens nothing from now on. Once more changes nothing."""
-    try:
-        revoked = TokenOffice(deps.database, deps.clock).revoke(token_id, asker)
-    except TokenUnknown as unknown:
-        raise ProblemError(HTTPStatus.NOT_FOUND, unknown.message, "GET /api/v1/tokens lists them.") from None
+    revoked = TokenOffice(deps.database, deps.clock).revoke(token_id, asker)
     now = deps.clock.now()
     return TokenAnswer(as_of=now, token=_token(revoked, now))
 
@@ -180,12 +170,7 @@ def revoke(deps: Given, asker: Asker, token_id: Annotated[Text, Path()]) -> Toke
 )
 def confirm(deps: Given, asker: Asker, token_id: Annotated[Text, Path()]) -> TokenAnswer:
     """It lasts as long as was asked for when it was made. Who came by a link themselves confirms none."""
-    try:
-        confirmed = TokenOffice(deps.database, deps.clock).confirm(token_id, asker)
-    except TokenUnknown as unknown:
-        raise ProblemError(HTTPStatus.NOT_FOUND, unknown.message, "GET /api/v1/tokens lists them.") from None
-    except TokenRefused as refused:
-        raise ProblemError(HTTPStatus.CONFLICT, refused.message, refused.what_next, kind="token-refused") from None
+    confirmed = TokenOffice(deps.database, deps.clock).confirm(token_id, asker)
     now = deps.clock.now()
     return TokenAnswer(as_of=now, token=_token(confirmed, now))
 

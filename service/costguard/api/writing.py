@@ -8,9 +8,9 @@ from typing import Annotated, Any
 from fastapi import Depends, Header, Request
 
 from costguard.access.roles import Actor, actor
-from costguard.errors import ActorError, NotTheirName
+from costguard.errors import Forbidden, Invalid
 from costguard.model.access import Principal
-from costguard.web.problems import FieldError, ProblemError, problem
+from costguard.web.problems import ProblemError, problem
 
 
 def _checked(request: Request) -> None:
@@ -49,10 +49,9 @@ def via_of(client: str) -> str:
 
 
 def acting(principal: Principal, named: str | None, part: str) -> Actor:
-    """In whose name something is done; `part` of the body named them. Raises a 403 or 422 problem."""
+    """In whose name something is done; `part` of the body named them. Raises Forbidden and Invalid."""
     try:
         return actor(principal, named or "")
-    except ActorError as error:
-        status = HTTPStatus.FORBIDDEN if isinstance(error, NotTheirName) else HTTPStatus.UNPROCESSABLE_ENTITY
-        wrong = [FieldError(where=f"body.{part}", message=error.message)]
-        raise ProblemError(status, error.message, error.what_next, wrong, "name-refused") from None
+    except (Forbidden, Invalid) as error:
+        error.fields = ((part, error.message),)
+        raise

@@ -7,7 +7,7 @@ import shlex
 import stat
 from pathlib import Path
 
-from costguard.errors import DatabaseNotPrivate
+from costguard.errors import StoreError
 
 PRIVATE = 0o600
 # SQLite gives its own files the mode of the database when it makes them (os_unix.c, findCreateFileMode), and leaves
@@ -34,7 +34,7 @@ def make(path: Path) -> None:
 
 
 def check(path: Path, widest: int = PRIVATE, euid: int | None = None) -> None:
-    """Raises DatabaseNotPrivate where others can read or write the database, or what belongs to it.
+    """Raises StoreError where others can read or write the database, or what belongs to it.
 
     `widest` is the mode that the volume sets by itself, where it does. Windows has no modes: there a file has the
     rights of its folder.
@@ -52,7 +52,7 @@ def check(path: Path, widest: int = PRIVATE, euid: int | None = None) -> None:
         if info.st_mode & _OTHERS & ~widest:
             wide.append((file, stat.S_IMODE(info.st_mode)))
         elif widest == PRIVATE and info.st_uid not in (who := os.geteuid() if euid is None else euid, 0) and who != 0:
-            raise DatabaseNotPrivate(
+            raise StoreError(
                 f"The SQLite database {file} belongs to another user (number {info.st_uid}), who could read and change "
                 f"it, and this runs as number {who}.",
                 f"Run it as that user, or `chown {who} {shlex.quote(str(file))}`.",
@@ -83,10 +83,10 @@ def _is_something_else(file: Path) -> bool:
     return begins not in (b"", _HEADER)
 
 
-def _not_private(wide: list[tuple[Path, int]]) -> DatabaseNotPrivate:
+def _not_private(wide: list[tuple[Path, int]]) -> StoreError:
     file, mode = wide[0]
     names = " ".join(shlex.quote(str(each)) for each, _ in wide)
-    return DatabaseNotPrivate(
+    return StoreError(
         f"The SQLite database {file} is open to other users of this machine: its mode is {mode:04o}. It holds keys and "
         "digests of tokens, so it is not used.",
         f"Run `chmod 600 {names}`. Where the volume sets modes by itself, allow them: end the database's URL in "

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from sqlalchemy.exc import DBAPIError, OperationalError, TimeoutError
 
-from costguard.errors import DatabaseLocked, DatabaseOutdated, DatabaseSilent, DatabaseUnreachable, DiskFull, StoreError
+from costguard.errors import DatabaseSilent, DatabaseUnreachable, StoreError
 
 UPGRADE = "Run `costguard db upgrade`."
 _SHOW_SCHEMA = {"42P01", "42703"}  # no such table, no such column
@@ -46,13 +46,13 @@ def _sqlite(name: str, error: sqlite3.Error, writing: bool) -> StoreError | None
     # The low byte is the primary code; the rest says more than we need.
     match getattr(error, "sqlite_errorcode", 0) & 0xFF:
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-            return DatabaseLocked(
+            return StoreError(
                 f"{name} is locked by another process.",
                 "Nothing was written. Find who holds it (`fuser` names the processes that have the file open), "
                 "let only one `costguard serve` use it, and try again.",
             )
         case sqlite3.SQLITE_FULL:
-            return DiskFull(f"{name} could not grow.", "Nothing was written. Free space on its disk and try again.")
+            return StoreError(f"{name} could not grow.", "Nothing was written. Free space on its disk and try again.")
         case sqlite3.SQLITE_CANTOPEN:
             return DatabaseUnreachable(
                 f"{name} cannot be opened.",
@@ -73,7 +73,7 @@ def _sqlite(name: str, error: sqlite3.Error, writing: bool) -> StoreError | None
                 "Check the path in the settings; if it is right, put back the last backup.",
             )
         case _ if str(error).startswith(("no such table", "no such column")) or "has no column named" in str(error):
-            return DatabaseOutdated(f"{name} lacks what this version needs: {error}.", UPGRADE)
+            return StoreError(f"{name} lacks what this version needs: {error}.", UPGRADE)
         case _:
             return None
 
@@ -89,7 +89,7 @@ def _postgresql(name: str, error: DBAPIError, writing: bool) -> StoreError | Non
     state = getattr(error.orig, "sqlstate", None) or ""
     words = str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else "no reason was given"
     if state in _WAITED:
-        return DatabaseLocked(
+        return StoreError(
             f"{name} kept us waiting for another writer: {words}.", "Nothing was written. Try again in a moment."
         )
     if state == _TOO_LONG:
@@ -98,11 +98,11 @@ def _postgresql(name: str, error: DBAPIError, writing: bool) -> StoreError | Non
             "Nothing was changed. Look at what keeps the server busy, and try again.",
         )
     if state == "53100":
-        return DiskFull(
+        return StoreError(
             f"{name} could not grow: {words}.", "Nothing was written. Free space on the server's disk and try again."
         )
     if state in _SHOW_SCHEMA:
-        return DatabaseOutdated(f"{name} lacks what this version needs: {words}.", UPGRADE)
+        return StoreError(f"{name} lacks what this version needs: {words}.", UPGRADE)
     if state == "42501":
         return DatabaseUnreachable(f"{name} refuses: {words}.", "Grant the user in the database URL this right.")
     if state == _READ_ONLY and writing:

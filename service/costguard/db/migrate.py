@@ -15,7 +15,7 @@ import costguard
 from costguard.db import connect
 from costguard.db.errors import UPGRADE
 from costguard.db.transaction import Database
-from costguard.errors import DatabaseNewer, DatabaseOutdated, DatabaseUnreachable
+from costguard.errors import DatabaseUnreachable, StoreError
 
 _LOCK_TIMEOUT = timedelta(minutes=1)
 
@@ -53,12 +53,12 @@ def head() -> str:
 
 
 def check_known(revision: str, name: str) -> None:
-    """Raises DatabaseNewer for a revision that only a later version has."""
+    """Raises StoreError for a revision that only a later version has."""
     _refuse_newer(ScriptDirectory.from_config(_config()), revision, name)
 
 
 def check(database: Database) -> None:
-    """Raises DatabaseOutdated or DatabaseNewer unless the database is exactly at this version."""
+    """Raises StoreError or StoreError unless the database is exactly at this version."""
     with database.read() as connection:
         current = _revision(connection)
     script = ScriptDirectory.from_config(_config())
@@ -66,7 +66,7 @@ def check(database: Database) -> None:
         return
     _refuse_newer(script, current, database.name)
     state = "has no tables yet" if current is None else "was made by an earlier version of Costguard"
-    raise DatabaseOutdated(f"{database.name} {state}.", UPGRADE)
+    raise StoreError(f"{database.name} {state}.", UPGRADE)
 
 
 def _migrate(url: str, target: str) -> str:
@@ -101,7 +101,7 @@ def _revision(connection: Connection) -> str | None:
 def _refuse_newer(script: ScriptDirectory, current: str | None, name: str) -> None:
     known = {revision.revision for revision in script.walk_revisions()}
     if current is not None and current not in known:
-        raise DatabaseNewer(
+        raise StoreError(
             f"{name} was made by a later version of Costguard (revision {current}).",
             "Install that version, or put back the backup that was made before its upgrade.",
         )

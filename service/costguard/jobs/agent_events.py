@@ -11,7 +11,7 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from costguard.db.transaction import Database
-from costguard.errors import AttemptUnknown
+from costguard.errors import Forbidden
 from costguard.events import facts
 from costguard.jobs import attempts, figures, interruptions, job_events, job_rows
 from costguard.jobs.agent_report import AgentEvent, AgentUpdate, apply_events
@@ -98,16 +98,16 @@ class AgentEvents:
         self._wake = wake
 
     def check(self, attempt_name: str, token: str) -> None:
-        """Raises AttemptUnknown for any token but this attempt's own."""
+        """Raises Forbidden for any token but this attempt's own."""
         if not self._tokens.speaks_for(token, attempt_name):
-            raise AttemptUnknown(attempt_name)
+            raise _unknown(attempt_name)
 
     def hear(
         self, attempt_name: str, token: str, events: Sequence[AgentEvent], sent_at: datetime | None = None
     ) -> EventsAnswer:
         """One small write. `sent_at` is the VM's time of the request; without it that of the latest event.
 
-        Raises AttemptUnknown. An attempt that is over is heard too: its last output explains how it ended.
+        Raises Forbidden. An attempt that is over is heard too: its last output explains how it ended.
         """
         self.check(attempt_name, token)
         now = self._clock.now()
@@ -115,7 +115,7 @@ class AgentEvents:
         with self._database.write() as connection:
             row = attempts.called(connection, attempt_name)
             if row is None:
-                raise AttemptUnknown(attempt_name)
+                raise _unknown(attempt_name)
             attempt, is_job_cancelled = row
             update = apply_events(attempt.agent, attempt.state, events, now, sent_at, is_over=not attempt.is_open)
             state = update.state if attempt.is_open else None
@@ -140,3 +140,10 @@ def _warn_of_disk(connection: Connection, attempt: Attempt, update: AgentUpdate,
     warning = job_events.disk_low(job, attempt, update.agent.run, disk, now)
     if not burning.told(connection, [warning.key]):
         facts.append(connection, [warning], now)
+
+
+def _unknown(attempt_name: str) -> Forbidden:
+    return Forbidden(
+        f"The token does not speak for an attempt {attempt_name[:101]}.",
+        "An agent sends the token from its VM's metadata; no other token speaks for an attempt.",
+    )

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
-from costguard.errors import DiskNotKept, JobIsOver, JobKeyTaken, JobNotTheirs, JobRefused, JobUnknown
+from costguard.errors import Conflict, Forbidden, Invalid, Missing
 from costguard.events import facts
 from costguard.jobs import attempts, job_events, job_rows, kept_disks, submission
 from costguard.jobs.disk import saves_on_disk
@@ -52,7 +52,7 @@ class JobService:
     def submit(
         self, submission: Submission, idempotency_key: str | None, via: str, authority: Authority | None = None
     ) -> tuple[Job, bool]:
-        """The job, and whether it is new. Raises JobRefused, or JobKeyTaken where the key came with something else.
+        """The job, and whether it is new. Raises Invalid, or Conflict where the key came with something else.
 
         `authority` is what it is asked with; None: the settings' lists say what its owner may. A repeat
         under its key is answered with the job, even where it would be refused by now.
@@ -94,7 +94,7 @@ class JobService:
     def cancel(
         self, job_id: str, by: str, reason: str, authority: Authority | None = None, *, delete_disk: bool = False
     ) -> tuple[Job, bool]:
-        """The job, and whether that was asked for only now. Raises JobUnknown, JobNotTheirs, or JobIsOver.
+        """The job, and whether that was asked for only now. Raises Missing, Forbidden, or Conflict.
 
         Its command is given its notice first; a cancelled job is cancelled, whoever asks again. `delete_disk` agrees
         that a disk which holds the only copy of what it saved is deleted; without it such a disk is kept.
@@ -103,7 +103,9 @@ class JobService:
         with self._database.write() as connection:
             job = self._theirs(connection, job_id, by, authority)
             if job.state in (JobState.SUCCEEDED, JobState.FAILED):
-                raise JobIsOver(f"Job {job.title} is over: it {job.state.value}.", "There is nothing to cancel.")
+                raise Conflict(
+                    f"Job {job.title} is over: it {job.state.value}.", "There is nothing to cancel.", kind="job-over"
+                )
             is_new = job_rows.ask_cancel(connection, job_id, by, _cancelling(job, by, reason, delete_disk), now)
             if is_new:
                 facts.append(connection, [_cancel_asked(job, by, reason, now)], now)
@@ -117,19 +119,21 @@ class JobService:
     def delete_disk(self, job_id: str, by: str, authority: Authority | None = None) -> tuple[Job, bool]:
         """Agrees that the disk that is kept of a job that is over goes. The job, and whether that is new.
 
-        Raises JobUnknown, JobNotTheirs, or DiskNotKept.
+        Raises Missing, Forbidden, or Conflict.
         """
         now = self._clock.now()
         with self._database.write() as connection:
             job = self._theirs(connection, job_id, by, authority)
             if not job.state.is_over:
                 what_next = "Cancel it, with delete_disk if its disk is to go too."
-                raise DiskNotKept(f"Job {job.title} is {job.state.value}: its disk is in use.", what_next)
+                raise Conflict(f"Job {job.title} is {job.state.value}: its disk is in use.", what_next, kind="no-disk")
             is_new = job.disk_given_up_at is None
             if is_new:
                 tried = attempts.of_jobs(connection, [job_id]).get(job_id, [])
                 if kept_disks.attempt_of(job, tried) is None:
-                    raise DiskNotKept(f"No disk of job {job.title} is kept.", "There is nothing to delete.")
+                    raise Conflict(
+                        f"No disk of job {job.title} is kept.", "There is nothing to delete.", kind="no-disk"
+                    )
                 self._give_up(connection, job, by, now)
             job = job_rows.read(connection, job_id) or job
         self._wake()
@@ -138,9 +142,9 @@ class JobService:
     def _theirs(self, connection: Connection, job_id: str, by: str, authority: Authority | None) -> Job:
         job = job_rows.read(connection, job_id)
         if job is None:
-            raise JobUnknown(f"There is no job {job_id!r}.", "GET /api/v1/jobs lists all of them.")
+            raise Missing(f"There is no job {job_id!r}.", "GET /api/v1/jobs lists all of them.")
         if refusal := submission.cancel_refusal(by, job.spec.owner, job.spec.project, self._rules, authority):
-            raise JobNotTheirs(refusal, "Ask one of them.")
+            raise Forbidden(refusal, "Ask one of them.", kind="not-yours")
         return job
 
     def _give_up(self, connection: Connection, job: Job, by: str, now: datetime) -> None:
@@ -150,14 +154,15 @@ class JobService:
 
 
 def _of_key(connection: Connection, key: str, digest: str) -> Job | None:
-    """The job that came with this key; None where the key is new. Raises JobKeyTaken."""
+    """The job that came with this key; None where the key is new. Raises Conflict."""
     stored_digest = job_rows.digest_of(connection, key)
     if stored_digest is None:
         return None
     if stored_digest != digest:
-        raise JobKeyTaken(
+        raise Conflict(
             "This Idempotency-Key came with another request before.",
             "Use a new key for a new job, and a key again only to repeat the very same request.",
+            kind="key-taken",
         )
     return job_rows.of_key(connection, key)
 
@@ -166,8 +171,11 @@ def _digest(submission: Submission) -> str:
     return hashlib.sha256(json.dumps(asdict(submission), sort_keys=True, default=str).encode()).hexdigest()
 
 
-def _refused(refusals: tuple[Refusal, ...]) -> JobRefused:
-    return JobRefused([refusal.message for refusal in refusals], [refusal.where for refusal in refusals])
+def _refused(refusals: tuple[Refusal, ...]) -> Invalid:
+    """Nothing was stored or launched. Each refusal is one sentence with what to change."""
+    message = f"The job is refused: {' '.join(refusal.message for refusal in refusals)}"
+    fields = [(refusal.where, refusal.message) for refusal in refusals]
+    return Invalid(message, "Nothing was launched.", kind="job-refused", fields=fields)
 
 
 def _submitted(job: Job, case: Assessment) -> Fact:

@@ -20,7 +20,7 @@ from costguard.db.backup.archive import FORMAT, Manifest, Reader, Rows
 from costguard.db.backup.verify import Check
 from costguard.db.limits import MIGRATING
 from costguard.db.transaction import Database
-from costguard.errors import BackupUnusable, DaemonActs
+from costguard.errors import Conflict, Invalid
 from costguard.ledger import generation
 from costguard.model.generation import FIRST, Cause, Generation
 
@@ -52,7 +52,7 @@ class Verified:
 
 
 def backup(url: str, to: Path, now: datetime) -> Manifest:
-    """Write the archive, and read it once more before it is called made. Raises BackupExists and StoreError."""
+    """Write the archive, and read it once more before it is called made. Raises Conflict and StoreError."""
     parsed = connect.parse(url)
     kind = parsed.get_backend_name()
     with archive.writing(to) as writer:
@@ -70,13 +70,13 @@ def backup(url: str, to: Path, now: datetime) -> Manifest:
 def restore(url: str, source: Path, now: datetime, *, replace: bool = False) -> Restored:
     """Put a backup in the place of the database, at this version and in a new generation.
 
-    Raises DaemonActs while a guard acts, DatabaseNewer, DatabaseNotEmpty, BackupUnusable; then nothing was changed.
+    Raises Conflict while a guard acts, StoreError, Conflict, Invalid; then nothing was changed.
     """
     parsed = connect.parse(url)
     with archive.reading(source) as reader:
         kind = reader.manifest.kind
         if kind != parsed.get_backend_name():
-            raise BackupUnusable(
+            raise Invalid(
                 f"{source} is a backup of {_WHO_IS_IT.get(kind, kind)}, and the settings name another database.",
                 "Restore it where it came from, or change database.url.",
             )
@@ -150,7 +150,7 @@ def _refuse_while_acting(url: str) -> int:
         try:
             with database.read() as connection:
                 return _refuse_holder(connection)
-        except DaemonActs:
+        except Conflict:
             raise
         except Exception:  # broken, of an older version, or not Costguard's: nobody can act on it
             return FIRST
@@ -160,7 +160,7 @@ def _refuse_holder(connection: Connection) -> int:
     """The generation, unless somebody acts."""
     for holder in health_rows.holders_if_any(connection):
         if holder.is_held and holder.lease.name == LEASE:
-            raise DaemonActs(
+            raise Conflict(
                 f"A Costguard daemon ({holder.lease.holder}) acts on this database, and nothing was changed.",
                 "Stop it. If it was killed, its lease runs out within half a minute: then try again.",
             )

@@ -15,7 +15,7 @@ from costguard.access.tokens import NewToken, TokenOffice
 from costguard.clock import SystemClock
 from costguard.db.transaction import Database
 from costguard.db.version import bring_up_to_date
-from costguard.errors import SettingsError, TokenRefused
+from costguard.errors import Invalid, SettingsError
 from costguard.model.access import PERMISSIONS, Principal, Role, Via
 from costguard.settings import Settings
 
@@ -51,7 +51,7 @@ def first_link(guard: Guard, url: str, address: str = "", good_for: timedelta = 
 
 
 class TokensHere:
-    """Answers as the API does, without a server or the weight of one. Raises TokenRefused and TokenUnknown."""
+    """Answers as the API does, without a server or the weight of one. Raises Invalid and Missing."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings, self._clock = settings, SystemClock()
@@ -65,8 +65,10 @@ class TokensHere:
         owner = asked.owner.strip().lower() or in_charge(self._settings)
         listed = role_of(owner, self._settings.access.access)
         if asked.owner and asked.role is None and listed is Role.NOBODY:
-            raise TokenRefused(
-                f"No list under access in the settings names {owner}.", "Give --role, or add them there."
+            raise Invalid(
+                f"No list under access in the settings names {owner}.",
+                "Give --role, or add them there.",
+                kind="token-refused",
             )
         role = asked.role or (Role.ADMIN if listed is Role.NOBODY else listed)
         by = replace(_THEY, is_granted=asked.role is not None or listed is Role.NOBODY)

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from costguard.db import migrate
 from costguard.db.transaction import Database
-from costguard.errors import UnknownVmMissing
+from costguard.errors import Missing
 from costguard.ledger import unknown_vms
 from costguard.ledger.unknown_vms import UnknownVm, Verdict
 
@@ -20,7 +20,7 @@ def listed(url: str) -> list[UnknownVm]:
 
 
 def decide(url: str, name: str, verdict: str, by: str, now: datetime) -> UnknownVm:
-    """Raises UnknownVmMissing unless `PROJECT/NAME` is one of them, and the only one."""
+    """Raises Missing unless `PROJECT/NAME` is one of them, and the only one."""
     with closing(Database.open(url)) as database:
         migrate.check(database)
         with database.write() as connection:
@@ -28,6 +28,6 @@ def decide(url: str, name: str, verdict: str, by: str, now: datetime) -> Unknown
             found = found or [vm for vm in unknown_vms.there(connection) if f"{vm.key.project}/{vm.key.gce_id}" == name]
             if len(found) != 1:
                 what = "are several unknown VMs" if found else "is no unknown VM"
-                raise UnknownVmMissing(f"There {what} {name}.", "Name one that `costguard db unknown` lists.")
+                raise Missing(f"There {what} {name}.", "Name one that `costguard db unknown` lists.")
             unknown_vms.decide(connection, found[0].key, Verdict(verdict), by, now)
             return found[0]

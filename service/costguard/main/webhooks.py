@@ -15,7 +15,7 @@ from costguard.webhooks.delivery import Webhooks
 
 
 def try_out(settings: Settings, clock: Clock, name: str) -> WebhookResponse:
-    """What this receiver answers to a test. Raises WebhookUnknown and WebhookUnreachable."""
+    """What this receiver answers to a test. Raises Missing and WebhookError."""
     with (
         closing(Database.open(settings.database.url.get_secret_value())) as database,
         webhooks(settings, database, clock) as hooks,

@@ -15,7 +15,7 @@ from costguard.access.session_office import SessionOffice
 from costguard.access.session_rows import Session
 from costguard.access.token_rows import ApiToken
 from costguard.access.tokens import NewToken, TokenOffice
-from costguard.errors import TokenUnknown
+from costguard.errors import Missing
 from costguard.model.access import PERMISSIONS, Permission, Principal, Role
 from costguard.pages.page import Fields, Form, Given, Pages, Source, is_in_place, page_router, redirect
 from costguard.pages.query import BadAddress, place_before
@@ -170,7 +170,7 @@ def _token_list(source: Source, me: Principal, before: str, form: str, made: Mad
 
 
 def _made_token(source: Source, me: Principal, form: Sequence[tuple[str, str]]) -> MadeToken:
-    """Raises BadAddress for a form that none of our pages sends, and TokenRefused."""
+    """Raises BadAddress for a form that none of our pages sends, and Invalid."""
     fields = dict(form)
     lifetime = fields.get("lifetime", "")
     if lifetime not in _LIFETIMES:
@@ -189,11 +189,11 @@ def _made_token(source: Source, me: Principal, form: Sequence[tuple[str, str]]) 
 
 
 def _token_of(source: Source, me: Principal, token_id: str) -> ApiToken:
-    """Raises TokenUnknown for other people's tokens too."""
+    """Raises Missing for other people's tokens too."""
     with source.database.read() as connection:
         token = tokens.read(connection, token_id)
     if token is None or (token.owner != me.address and not me.may(Permission.ADMIN)):
-        raise TokenUnknown(f"You have no token {token_id[:40]!r}.", "The page Access lists your tokens.")
+        raise Missing(f"You have no token {token_id[:40]!r}.", "The page Access lists your tokens.")
     return token
 
 
@@ -209,7 +209,7 @@ def _session_list(source: Source, me: Principal, before: str) -> SessionList:
 
 
 def _question(source: Source, me: Principal, session_id: str) -> EndSessionQuestion:
-    """Raises SessionUnknown."""
+    """Raises Missing."""
     office = _sessions(source)
     session = office.find(session_id, me)
     theirs = [each for each in office.listing(me, limit=_PAGE_SIZE) if each.address == session.address]

@@ -286,7 +286,7 @@ def what_happens(job: Job) -> list[str]:
 
 
 def _actor(me: Principal, form: Mapping[str, str]) -> Actor:
-    """The viewer, or whom the form names where the master token is used. Raises ActorError."""
+    """The viewer, or whom the form names where the master token is used. Raises Forbidden and Invalid."""
     return access.actor(me, form.get("by", "") if not me.address else "")
 
 

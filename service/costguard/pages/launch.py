@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, Response
 
 from costguard.access import roles
 from costguard.access.roles import Actor
-from costguard.errors import JobKeyTaken, JobRefused
+from costguard.errors import Conflict, Invalid
 from costguard.jobs import job_rows
 from costguard.jobs.submission import Refusal
 from costguard.jobs.submit import JobQuote
@@ -144,7 +144,7 @@ def _page(
 
 
 def _launched(source: Source, me: Principal, values: Mapping[str, str], new_key: str) -> Job | LaunchPage:
-    """The job, or the form again. Raises ActorError, and ProblemError where this server takes no jobs."""
+    """The job, or the form again. Raises Forbidden and Invalid, and ProblemError where this server takes no jobs."""
     owner = roles.actor(me, values.get("owner", "") if _names_others(me) else "")
     form = launch_form.submission(values, owner.address)
     key = values.get("key", "")[:_LONGEST_KEY] or new_key
@@ -152,10 +152,9 @@ def _launched(source: Source, me: Principal, values: Mapping[str, str], new_key:
         return _page(source, me, values, key)
     try:
         job, _ = open_office(source.jobs).submit(form.submission, f"page/{key}", "page", owner.authority)
-    except JobRefused as refused:
-        pairs = zip(refused.parts, refused.problems, strict=True)
-        return _page(source, me, values, key, [Refusal(part, message) for part, message in pairs])
-    except JobKeyTaken:
+    except Invalid as refused:
+        return _page(source, me, values, key, [Refusal(part, message) for part, message in refused.fields])
+    except Conflict:
         notice = "This form was already used to launch a job with other values. Click Launch again to launch another."
         return _page(source, me, values, new_key, notice=notice)
     return job

@@ -14,7 +14,6 @@ from fastapi.routing import APIRoute
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from costguard import errors
 from costguard.access.rules import Rules
 from costguard.daemon import health
 from costguard.errors import CostguardError
@@ -24,7 +23,7 @@ from costguard.pages import show
 from costguard.pages.query import BadAddress
 from costguard.web.holes import CSRF, Cut, initial, stand_in
 from costguard.web.memo import memo_of
-from costguard.web.problems import ProblemError
+from costguard.web.problems import ProblemError, status_of
 from costguard.web.who import needs
 
 HEADERS = {
@@ -162,28 +161,6 @@ def redirect(address: str) -> RedirectResponse:
     return RedirectResponse(address, HTTPStatus.SEE_OTHER, {"Cache-Control": "no-store"})
 
 
-# The first that fits counts, so subclasses stand before their base.
-_STATUS: tuple[tuple[type[CostguardError], HTTPStatus], ...] = (
-    (errors.StoreError, HTTPStatus.SERVICE_UNAVAILABLE),
-    (errors.VmUnknown, HTTPStatus.NOT_FOUND),
-    (errors.JobUnknown, HTTPStatus.NOT_FOUND),
-    (errors.TokenUnknown, HTTPStatus.NOT_FOUND),
-    (errors.SessionUnknown, HTTPStatus.NOT_FOUND),
-    (errors.VmNotTheirs, HTTPStatus.FORBIDDEN),
-    (errors.JobNotTheirs, HTTPStatus.FORBIDDEN),
-    (errors.ActorError, HTTPStatus.FORBIDDEN),
-    (errors.VmNotAsSeen, HTTPStatus.CONFLICT),
-    (errors.AskKeyTaken, HTTPStatus.CONFLICT),
-    (errors.JobKeyTaken, HTTPStatus.CONFLICT),
-    (errors.JobIsOver, HTTPStatus.CONFLICT),
-    (errors.TokenKeyTaken, HTTPStatus.CONFLICT),
-    (errors.AskError, HTTPStatus.UNPROCESSABLE_ENTITY),
-    (errors.JobError, HTTPStatus.UNPROCESSABLE_ENTITY),
-    (errors.TokenRefused, HTTPStatus.UNPROCESSABLE_ENTITY),
-)
-_OURS = HTTPStatus.INTERNAL_SERVER_ERROR
-
-
 class PageRoute(APIRoute):
     """Errors become pages, with the same message as the API's."""
 
@@ -198,8 +175,7 @@ class PageRoute(APIRoute):
             except ProblemError as error:
                 return _error_page(request, error.status, error.detail, error.what_next)
             except CostguardError as error:
-                status = next((status for kind, status in _STATUS if isinstance(error, kind)), _OURS)
-                return _error_page(request, status, error.message, error.what_next or "See the server's log.")
+                return _error_page(request, status_of(error), error.message, error.what_next or "See the server's log.")
 
         return handle_with_errors
 

@@ -14,7 +14,7 @@ from costguard.access.roles import Actor
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.db.types import storable
-from costguard.errors import AskError, AskKeyTaken, AskWrong, VmNotAsSeen, VmNotTheirs, VmUnknown
+from costguard.errors import Conflict, CostguardError, Forbidden, Invalid, Missing
 from costguard.events import facts
 from costguard.ledger import answers, fleet_rows
 from costguard.model.access import Principal
@@ -70,21 +70,21 @@ def ask(
     started_at: datetime | None = None,
     due_at: datetime | None = None,
 ) -> RequestReceipt:
-    """Stored exactly as a press in Slack is; raises AskError, or ActorError, where it cannot be.
+    """Stored exactly as a press in Slack is; raises Missing, Forbidden, Conflict or Invalid where it cannot be.
 
     `by` names another whom an admin acts for. `started_at` and `due_at` are what was seen: something else by now
     is refused, by this or by the pass. Without hours a keep lasts until tomorrow morning.
     """
     actor = roles.actor(principal, by)
     if hours is not None and (kind is not RequestKind.KEEP or hours < 1):
-        raise AskWrong("Only a keep has hours, and they are 1 or more.", "Correct the hours, or leave them out.")
+        raise Invalid("Only a keep has hours, and they are 1 or more.", "Correct the hours, or leave them out.")
     if len(reason) > _LONGEST or len(idempotency_key or "") > _LONGEST:
-        raise AskWrong(f"A reason or a key has at most {_LONGEST} characters.", "Say it in fewer words.")
+        raise Invalid(f"A reason or a key has at most {_LONGEST} characters.", "Say it in fewer words.")
     now = clock.now()
     with database.write() as connection:
         instance_id = fleet_rows.instance_id(connection, key)
         if instance_id is None:
-            raise VmUnknown(
+            raise Missing(
                 f"No instance {key.gce_id} was ever seen in project {key.project}.",
                 "Ids are Google's numbers, not names.",
             )
@@ -185,9 +185,10 @@ def _same(known: StoredRequest, new: Request) -> StoredRequest:
         return of.kind, of.subject.instance_id, of.hours, of.reason, of.due_at
 
     if wish(known.request) != wish(new):
-        raise AskKeyTaken(
+        raise Conflict(
             "This Idempotency-Key came with something else before.",
             "Use a new key for something new, and a key again only to repeat the very same request.",
+            kind="key-taken",
         )
     return known
 
@@ -200,14 +201,18 @@ def _refused(
     ownership: Ownership,
     name: str,
     started_at: datetime | None,
-) -> AskError | None:
+) -> CostguardError | None:
     """What can be known before the pass, which looks at all of it again."""
     if row is None:
-        return VmNotAsSeen(f"{name} is gone, so there is nothing left to do.", "The facts say what became of it.")
+        return Conflict(
+            f"{name} is gone, so there is nothing left to do.",
+            "The facts say what became of it.",
+            kind="vm-not-as-seen",
+        )
     if refused := refusal(rules, new.kind, actor, row, ownership, new.at):
-        return VmNotTheirs(refused, "Ask one of them.")
+        return Forbidden(refused, "Ask one of them.", kind="not-yours")
     if started_at is not None and row.started_at != started_at:
-        return VmNotAsSeen(f"{name} was stopped or started again since: nothing was done.", _LOOK)
+        return Conflict(f"{name} was stopped or started again since: nothing was done.", _LOOK, kind="vm-not-as-seen")
     if found := pointless(new.kind, actor.address, row, row.started_at is not None):
-        return VmNotAsSeen(found, _LOOK)
+        return Conflict(found, _LOOK, kind="vm-not-as-seen")
     return None

@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from costguard.errors import CostguardError, StoreError
+from costguard.errors import Conflict, CostguardError, Forbidden, Invalid, Missing, Unavailable
 from costguard.web.methods import allowed
 
 MEDIA_TYPE = "application/problem+json"
@@ -53,6 +53,7 @@ class ProblemError(Exception):
 KINDS: Mapping[str, str] = {
     "job-refused": "The job cannot be taken in as it was asked for; `errors` names every part of the body.",
     "job-over": "The job has ended already.",
+    "no-disk": "No disk of the job is kept that could be deleted.",
     "key-taken": "This Idempotency-Key came with something else before.",
     "name-refused": "It is not known, or not allowed, in whose name this was asked.",
     "vm-not-as-seen": "The VM, or its run, is not as who asked saw it: there is nothing left to do.",
@@ -155,11 +156,26 @@ def _http(request: Request, error: Exception) -> JSONResponse:
     return response(status, detail, what_next, path=request.url.path, headers=headers)
 
 
+_STATUS: Mapping[type[CostguardError], HTTPStatus] = {
+    Missing: HTTPStatus.NOT_FOUND,
+    Forbidden: HTTPStatus.FORBIDDEN,
+    Conflict: HTTPStatus.CONFLICT,
+    Invalid: HTTPStatus.UNPROCESSABLE_ENTITY,
+    Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+}
+
+
+def status_of(error: CostguardError) -> HTTPStatus:
+    """The HTTP status of each of the five kinds; of any other error 500."""
+    found = (status for kind, status in _STATUS.items() if isinstance(error, kind))
+    return next(found, HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
 def _known(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, CostguardError)
-    status = HTTPStatus.SERVICE_UNAVAILABLE if isinstance(error, StoreError) else HTTPStatus.INTERNAL_SERVER_ERROR
     what_next = error.what_next or "Try again; the server's log says more."
-    return response(status, error.message, what_next, path=request.url.path)
+    errors = [FieldError(where=f"body.{part}", message=message) for part, message in error.fields]
+    return response(status_of(error), error.message, what_next, path=request.url.path, errors=errors, kind=error.kind)
 
 
 def _unexpected(request: Request, _error: Exception) -> JSONResponse:

@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 
 import httpx2
 
-from costguard.errors import WebhookUnreachable
+from costguard.errors import WebhookError
 from costguard.model.webhook import WebhookResponse
 
 _TIMEOUT_S = 10.0
@@ -28,7 +28,7 @@ class HttpPoster:
         self._clients: dict[bool, httpx2.Client] = {}  # by whether a proxy of the environment's is used
 
     def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> WebhookResponse:
-        """What was answered, whatever its status. Raises WebhookUnreachable."""
+        """What was answered, whatever its status. Raises WebhookError."""
         # A proxy knows nothing of this machine's own receivers, which alone are reached without TLS.
         client = self._client(by_proxy=not url.startswith("http:"))
         try:
@@ -36,12 +36,12 @@ class HttpPoster:
                 words = self._words(response)
                 return WebhookResponse(response.status_code, words, _retry_after(response.headers))
         except httpx2.TimeoutException as error:
-            raise WebhookUnreachable(
+            raise WebhookError(
                 f"The receiver at {_shown(url)} did not answer within {self._timeout_s:g} s.",
                 "Let it answer at once, and do its work afterwards. It is tried again.",
             ) from error
         except httpx2.HTTPError as error:
-            raise WebhookUnreachable(
+            raise WebhookError(
                 f"The receiver at {_shown(url)} cannot be reached: {error or type(error).__name__}.",
                 "Check its url, its certificate and the network. It is tried again.",
             ) from error

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from costguard.db import lease
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
-from costguard.errors import LeaseLost, WebhookError, WebhookUnknown
+from costguard.errors import LeaseLost, Missing, WebhookError
 from costguard.events import stream
 from costguard.events.facts import StoredFact
 from costguard.model.fact import Fact
@@ -31,7 +31,7 @@ _SKIPPED = 500  # facts of no interest to a receiver, after which its place is w
 
 
 class Poster(Protocol):
-    """Carries one message to an address. Raises WebhookUnreachable."""
+    """Carries one message to an address. Raises WebhookError."""
 
     def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> WebhookResponse: ...
 
@@ -66,7 +66,7 @@ class Delivery:
             pass
 
     def send_test(self) -> WebhookResponse:
-        """What the receiver answers to a message that is no fact. Raises WebhookUnreachable."""
+        """What the receiver answers to a message that is no fact. Raises WebhookError."""
         now = self._clock.now()
         name = self.receiver.name
         fact = Fact(f"WebhookTest:{name}:{now.isoformat()}", "WebhookTest", now, f"A test of the webhook {name}.")
@@ -208,10 +208,10 @@ class Webhooks:
         return states(connection, [delivery.receiver for delivery in self._deliveries.values()])
 
     def send_test(self, name: str) -> WebhookResponse:
-        """What the receiver answers to a message that is no fact. Raises WebhookUnknown and WebhookUnreachable."""
+        """What the receiver answers to a message that is no fact. Raises Missing and WebhookError."""
         if name not in self._deliveries:
             known = ", ".join(sorted(self._deliveries)) or "there are none"
-            raise WebhookUnknown(
+            raise Missing(
                 f"There is no webhook {name} in the settings (known: {known}).",
                 f"Name one of them, or add a section [webhooks.{name}] and restart Costguard.",
             )

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pydantic import AwareDatetime, BaseModel, ValidationError
 
-from costguard.errors import BackupExists, BackupUnusable
+from costguard.errors import Conflict, Invalid
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -78,7 +78,7 @@ class Writer:
 def writing(path: Path) -> Iterator[Writer]:
     """The file is there once it is whole, for its owner alone, and never in the place of another.
 
-    Raises BackupExists.
+    Raises Conflict.
     """
     path = path.absolute()
     if path.exists():
@@ -87,7 +87,7 @@ def writing(path: Path) -> Iterator[Writer]:
     try:
         opened = os.open(begun, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
-        raise BackupUnusable(
+        raise Invalid(
             f"{path} cannot be written: {error.strerror}.", "Name a file in a folder where this user may write."
         ) from error
     try:
@@ -114,10 +114,10 @@ class Reader:
         self._archive = archive
 
     def read(self, name: str) -> Iterator[bytes]:
-        """Raises BackupUnusable at the end of a part that is not what the manifest says."""
+        """Raises Invalid at the end of a part that is not what the manifest says."""
         known = self.manifest.parts.get(name)
         if known is None:
-            raise BackupUnusable(f"{self.path} lacks {name}.", _ANOTHER)
+            raise Invalid(f"{self.path} lacks {name}.", _ANOTHER)
         digest, size = hashlib.sha256(), 0
         try:
             with self._archive.open(name) as part:
@@ -126,21 +126,21 @@ class Reader:
                     size += len(chunk)
                     yield chunk
         except (KeyError, zipfile.BadZipFile, EOFError, OSError, ValueError) as error:
-            raise BackupUnusable(f"{self.path} is damaged: {name} cannot be read ({error}).", _ANOTHER) from error
+            raise Invalid(f"{self.path} is damaged: {name} cannot be read ({error}).", _ANOTHER) from error
         if (size, digest.hexdigest()) != (known.size, known.sha256):
-            raise BackupUnusable(f"{self.path} is damaged: {name} is not what was written.", _ANOTHER)
+            raise Invalid(f"{self.path} is damaged: {name} is not what was written.", _ANOTHER)
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[Reader]:
-    """Raises BackupUnusable for what is no whole archive of a format that this version knows."""
+    """Raises Invalid for what is no whole archive of a format that this version knows."""
     try:
         with zipfile.ZipFile(path) as archive:
             yield Reader(path, archive, _manifest(path, archive))
     except FileNotFoundError as error:
-        raise BackupUnusable(f"There is no file {path}.", "Name a file that `costguard db backup` made.") from error
+        raise Invalid(f"There is no file {path}.", "Name a file that `costguard db backup` made.") from error
     except (zipfile.BadZipFile, IsADirectoryError, PermissionError) as error:
-        raise BackupUnusable(f"{path} is no backup that can be read ({error}).", _ANOTHER) from error
+        raise Invalid(f"{path} is no backup that can be read ({error}).", _ANOTHER) from error
 
 
 def sync_folder(folder: Path) -> None:
@@ -163,16 +163,16 @@ def _manifest(path: Path, archive: zipfile.ZipFile) -> Manifest:
         with archive.open(MANIFEST) as file:
             found = json.loads(file.read(_MOST_MANIFEST))
         if isinstance(found, dict) and isinstance(found.get("format"), int) and found["format"] > FORMAT:
-            raise BackupUnusable(
+            raise Invalid(
                 f"{path} was made by a later version of Costguard ({found.get('costguard')}).", "Install that version."
             )
         return Manifest.model_validate(found)
     except (KeyError, ValueError, ValidationError, zipfile.BadZipFile) as error:
-        raise BackupUnusable(f"{path} is no backup that `costguard db backup` made.", _ANOTHER) from error
+        raise Invalid(f"{path} is no backup that `costguard db backup` made.", _ANOTHER) from error
 
 
-def _exists(path: Path) -> BackupExists:
-    return BackupExists(f"There is a file {path} already, and nothing was written.", "Name another file.")
+def _exists(path: Path) -> Conflict:
+    return Conflict(f"There is a file {path} already, and nothing was written.", "Name another file.")
 
 
 _ANOTHER = "Use another backup."

@@ -12,18 +12,18 @@ from sqlalchemy import Connection, inspect, text
 
 from costguard.db.backup.archive import Manifest, Reader, Rows, Writer
 from costguard.db.tables import metadata
-from costguard.errors import BackupUnusable, DatabaseNotEmpty
+from costguard.errors import Conflict, Invalid
 
 _VERSION = "alembic_version"
 _MADE_BY_MIGRATIONS = frozenset({_VERSION, "changes", "installation"})  # tables with rows in a database of no use yet
 
 
 def write(connection: Connection, writer: Writer, describe: Callable[[str, int, dict[str, Rows]], Manifest]) -> None:
-    """Within a reading transaction: one unmoving view. Raises BackupUnusable where there is no ledger."""
+    """Within a reading transaction: one unmoving view. Raises Invalid where there is no ledger."""
     unhurried(connection)
     names = _in_order(connection)
     if _VERSION not in names:
-        raise BackupUnusable("The database has no tables of Costguard's.", "Check the database's address.")
+        raise Invalid("The database has no tables of Costguard's.", "Check the database's address.")
     revision = connection.execute(text(f"SELECT version_num FROM {_VERSION}")).scalar_one()  # noqa: S608 a constant
     generation = None
     if "installation" in names:
@@ -40,14 +40,14 @@ def write(connection: Connection, writer: Writer, describe: Callable[[str, int, 
 
 
 def check_may_fill(connection: Connection, replace: bool) -> None:
-    """Raises DatabaseNotEmpty where there is something that was not said to be replaced."""
+    """Raises Conflict where there is something that was not said to be replaced."""
     if replace:
         return
     for name in _in_order(connection):
         if name in _MADE_BY_MIGRATIONS:
             continue
         if connection.execute(text(f"SELECT EXISTS (SELECT FROM {_quoted(name)})")).scalar_one():  # noqa: S608 quoted
-            raise DatabaseNotEmpty(
+            raise Conflict(
                 f"The database holds rows in {name}, and nothing was changed.",
                 "Restore into an empty database, or back this one up and add --replace.",
             )
@@ -62,18 +62,18 @@ def clear(connection: Connection) -> None:
 
 
 def fill(connection: Connection, reader: Reader) -> None:
-    """Within a write, once the tables are those of the archive's revision. Raises BackupUnusable."""
+    """Within a write, once the tables are those of the archive's revision. Raises Invalid."""
     unhurried(connection)
     wanted = reader.manifest.tables
     there = [name for name in _in_order(connection) if name != _VERSION]
     if missing := sorted(wanted.keys() - set(there)):
-        raise BackupUnusable(f"{reader.path} holds a table {missing[0]} that its version does not have.", "")
+        raise Invalid(f"{reader.path} holds a table {missing[0]} that its version does not have.", "")
     for name in reversed(there):
         connection.execute(text(f"DELETE FROM {_quoted(name)}"))  # noqa: S608 quoted
     for name in (name for name in there if name in wanted):
         rows = _copy_in(connection, name, wanted[name].columns, reader.read(part_of(name)))
         if rows != wanted[name].rows:
-            raise BackupUnusable(f"{reader.path} is damaged: {name} has {rows} rows.", "Use another backup.")
+            raise Invalid(f"{reader.path} is damaged: {name} has {rows} rows.", "Use another backup.")
     _set_sequences(connection)
 
 

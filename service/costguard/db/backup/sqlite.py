@@ -13,7 +13,7 @@ from pathlib import Path
 
 from costguard.db import database_file
 from costguard.db.backup.archive import LEDGER, Manifest, Reader, Rows, Writer, chunks_of, sync_folder
-from costguard.errors import BackupUnusable, DatabaseLocked
+from costguard.errors import Invalid, StoreError
 
 _BESIDE = ("-wal", "-shm", "-journal")
 
@@ -35,11 +35,11 @@ def write(
 
 
 def described(connection: sqlite3.Connection) -> tuple[str, int, dict[str, Rows]]:
-    """Revision, generation, and the rows of each table. Raises BackupUnusable where it is no ledger."""
+    """Revision, generation, and the rows of each table. Raises Invalid where it is no ledger."""
     query = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
     names = [str(row[0]) for row in connection.execute(query)]
     if "alembic_version" not in names:
-        raise BackupUnusable("The database has no tables of Costguard's.", "Check the database's address.")
+        raise Invalid("The database has no tables of Costguard's.", "Check the database's address.")
     (revision,) = connection.execute("SELECT version_num FROM alembic_version").fetchone()
     found = connection.execute("SELECT generation FROM installation").fetchone() if "installation" in names else None
     counts = {name: _count(connection, name) for name in names}
@@ -50,7 +50,7 @@ def described(connection: sqlite3.Connection) -> tuple[str, int, dict[str, Rows]
 def unpacked(reader: Reader, folder: Path) -> Iterator[Path]:
     """The database of an archive as a file of its own in this folder, for its owner alone; gone afterwards.
 
-    Raises BackupUnusable where it is damaged.
+    Raises Invalid where it is damaged.
     """
     path = folder / f".costguard-restore-{secrets.token_hex(4)}.db"
     try:
@@ -66,7 +66,7 @@ def unpacked(reader: Reader, folder: Path) -> Iterator[Path]:
 def put_in_place(new: Path, path: Path, now: datetime) -> Path | None:
     """`new` becomes the database at `path`. The one that was there is kept under the name that is returned.
 
-    There is a whole database at `path` at every moment. Raises DatabaseLocked where a process has it open.
+    There is a whole database at `path` at every moment. Raises StoreError where a process has it open.
     """
     with closing(sqlite3.connect(new, isolation_level=None)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -95,7 +95,7 @@ def close_for_good(path: Path) -> None:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             connection.execute("PRAGMA journal_mode = DELETE")  # only where nobody else has it open
     except sqlite3.OperationalError as error:
-        raise DatabaseLocked(
+        raise StoreError(
             f"The SQLite database {path} is open in another process.",
             "Stop the guard, and whatever else uses the file, then try again. Nothing was changed.",
         ) from error
@@ -112,7 +112,7 @@ def _opened(path: Path) -> sqlite3.Connection:
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=30)
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except sqlite3.DatabaseError as error:
-        raise BackupUnusable(
+        raise Invalid(
             f"The SQLite database {path} cannot be read: {error}.", "Check its address, and that this user may read it."
         ) from error
     return connection
