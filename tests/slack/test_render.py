@@ -60,7 +60,7 @@ def test_slack_takes_each_kind(name: str) -> None:
         ("first", "*Idle* since <!date^1790154000^"),
         ("first", "GPU 0.4 % on average and 3 % at most"),
         ("first", "*Why:* It has run for 12 h, which is the limit of preset a100."),
-        ("first", "This VM is not stopped automatically."),
+        ("first", "No stop is scheduled."),
         ("first", "lab / us-central1-a  ·  preset a100, limit 12 h  ·  reminder 1"),
         ("first", "<https://costguard.example.com/vm/lab/4711|Open on the dashboard>"),
         ("second", "*It is not known whether it is idle:* Cloud Monitoring could not be read."),

@@ -172,6 +172,6 @@ def _next(content: ReminderContent) -> str:
     if content.stop_at is None and content.card.subject.about is SubjectKind.REST:
         return ":bell: *What happens next:* Its storage is billed until it is deleted. You will be reminded again."
     if content.stop_at is None:
-        what = "This VM is not stopped automatically. You will be reminded again until someone answers."
+        what = "No stop is scheduled. You will be reminded again until someone answers."
         return f":bell: *What happens next:* {what}"
     return f":octagonal_sign: *It will be stopped {moment(content.stop_at)} unless someone keeps it.*"
