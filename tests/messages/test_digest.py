@@ -138,9 +138,9 @@ def test_a_daily_tells_of_yesterday_and_of_now(database: Database) -> None:
     found = composed(database)
     assert (found.weekly, found.first, found.last) == (False, date(2026, 11, 19), date(2026, 11, 19))
     assert found.headline.startswith(
-        "$14.24 was spent, 78% more than the $8.00 on the day before. 5 VMs run now at $2.30 an hour"
+        "$14.24 was spent, 78% more than the $8.00 on the day before. 5 VMs are running now at $2.30 an hour"
     )
-    assert "; 2 of them idle, at $0.710 an hour." in found.headline
+    assert "; 2 idle, at $0.710 an hour." in found.headline
     assert section(found, "By preset") == (DigestLine("t4", "$14.24", "$8.00 before"),)
     assert section(found, "By owner")[0] == DigestLine("ada@lab.example", "$14.24")
     assert found.url == "https://guard.example/spend"
@@ -165,7 +165,7 @@ def test_the_late_and_the_unclaimed_are_named(database: Database) -> None:
         "sleepy": "ada@lab.example, past the 8 h of preset t4 by 12 h",
         "nobodys": "unclaimed, past the 8 h of preset t4 by 1 h",
     }
-    assert section(found, "Running, and nobody's") == (DigestLine("nobodys", "$0.530/h", "runs for 9 h in lab"),)
+    assert section(found, "Running without an owner") == (DigestLine("nobodys", "$0.530/h", "running for 9 h in lab"),)
 
 
 def test_budgets_are_told_with_their_forecast(database: Database) -> None:
@@ -214,7 +214,7 @@ def test_what_has_no_price_or_was_not_read_is_said(database: Database) -> None:
         connection.execute(update(tables.projects).values(unread=[reason]))
     found = composed(database)
     assert found.headline.startswith("At least $14.24 was spent")
-    assert "$2.30 an hour and what the unpriced cost; 2 of" in found.headline
+    assert "$2.30 an hour plus unpriced VMs; 2 idle" in found.headline
     assert section(found, "Not priced")[0].label == "dear"
     assert section(found, "Not read") == (DigestLine("lab, us-east1-b", "quota", "Too many requests."),)
 
@@ -229,7 +229,7 @@ def test_only_the_first_few_are_named_and_the_rest_is_counted(database: Database
             rows.lifetime(connection, vm, NOW - 2 * HOUR)
             rows.day(connection, date(2026, 11, 19), preset=f"p{number}", gpu_nanos=(9 - number) * 10**9)
     found = composed(database)
-    assert [line.label for line in section(found, "Running, and nobody's")][-2:] == ["vm4", "2 more"]
+    assert [line.label for line in section(found, "Running without an owner")][-2:] == ["vm4", "2 more"]
     assert section(found, "By preset")[-1] == DigestLine("2 more", "$7.00")
 
 
@@ -251,7 +251,7 @@ def test_a_week_is_compared_with_the_week_before_where_that_was_watched(database
 def test_an_empty_ledger_has_a_digest_too(database: Database) -> None:
     """Every section is there, and empty."""
     found = composed(database, Rules({}))
-    assert found.headline == "$0.00 was spent. No VM runs now."
+    assert found.headline == "$0.00 was spent. No VM is running now."
     assert all(lines == () for _, lines in found.sections)
 
 

@@ -120,7 +120,7 @@ def test_recoveries_are_one_thread_to_the_owner_under_a_card(office: Office) -> 
     card, reply = office.told()
     assert {post.channel for post in (card, reply)} == {ADAS}
     assert (card.thread_ts, reply.thread_ts) == ("", card.ts)
-    assert content(card).title == "resnet runs"
+    assert content(card).title == "resnet is running"
     assert content(reply).text == "resnet runs again in us-central1-c."
     assert content(card).url == "https://guard.example/jobs/j7k2m9q4"
     assert content(card).figures == {
@@ -129,7 +129,7 @@ def test_recoveries_are_one_thread_to_the_owner_under_a_card(office: Office) -> 
         "VM": "cg-j7k2m9q4-2 in us-central1-a, Spot",
         "Step": "12,000",
         "Attempts": "2, 1 preempted",
-        "Cost so far": "$5.30 of $40.00 at most",
+        "Cost so far": "$5.30 of at most $40.00",
         "Last recovery": "back after 4 min",
         "Work lost": "12 min, $0.05",
     }
@@ -141,7 +141,10 @@ def test_the_card_is_edited_until_the_job_is_over(office: Office) -> None:
     office.told()
     office.stands(JobState.RECOVERING, "It was preempted, and waits for a place.")
     (card,) = office.told()
-    assert (content(card).title, content(card).text) == ("resnet recovers", "It was preempted, and waits for a place.")
+    assert (content(card).title, content(card).text) == (
+        "resnet is recovering",
+        "It was preempted, and waits for a place.",
+    )
     office.stands(JobState.FAILED, "It crashed three times.")
     office.told()
     assert content(card).title == "resnet has failed"
@@ -159,7 +162,7 @@ def test_a_failure_is_told_to_the_owner_and_in_the_teams_channel(office: Office)
     for post in (first, second):
         assert (content(post).icon, content(post).title) == ("failed", "resnet has failed")
         assert content(post).output == "step 11999\nstep 12000"
-        assert content(post).what_next == "See more of its output with: costguard output j7k2m9q4"
+        assert content(post).what_next == "See all of its output: costguard output j7k2m9q4"
 
 
 def test_starting_from_zero_is_loud(office: Office) -> None:
@@ -175,7 +178,7 @@ def test_starting_from_zero_is_loud(office: Office) -> None:
     ("kind", "icon", "title"),
     [
         ("JobSucceeded", "done", "resnet has finished"),
-        ("CheckpointsStalled", "trouble", "resnet saves no checkpoints"),
+        ("CheckpointsStalled", "trouble", "resnet is saving no checkpoints"),
         ("JobDeadlinePassed", "late", "resnet is past its deadline"),
     ],
 )
@@ -199,7 +202,7 @@ def test_what_is_not_true_any_more_is_not_sent(office: Office) -> None:
     """It waited, and runs by now; or the job is over, and only its end is told."""
     office.happened("JobWaits")
     (card,) = office.told()
-    assert content(card).title == "resnet runs"
+    assert content(card).title == "resnet is running"
     assert sorted(office.statuses().values()) == ["accepted"]
     office.clock.advance(timedelta(minutes=5))
     office.interrupted()

@@ -62,7 +62,7 @@ def test_a_storage_reminder_names_the_job_whose_disk_is_kept(sqlite_database: Da
         job_rows.failed_on_disk(connection, "jkept")
     said = card(sqlite_database, SubjectKind.REST, "cg-jkept-1").at_rest
     assert "Its disk is kept for job resnet (jkept), which failed" in said
-    assert "up to the checkpoint of step 40 in /ckpt/step-40, and bills about $10.00 a month" in said
+    assert "up to the checkpoint of step 40 in /ckpt/step-40, and costs about $10.00 a month" in said
     assert said.endswith("costguard delete-disk jkept")
 
 
@@ -72,7 +72,7 @@ def test_a_vm_between_two_runs_says_that_its_job_starts_it_again(sqlite_database
     with sqlite_database.write() as connection:
         attempts.change(connection, 1, list(AttemptState), state=AttemptState.RESTING)
     said = card(sqlite_database, SubjectKind.REST, "cg-jrun-1").at_rest
-    assert "It is the VM of job resnet (jrun), which starts it again by itself." in said
+    assert "It is the VM of job resnet (jrun), which will start it again automatically." in said
 
 
 def test_other_vms_at_rest_have_no_job_to_name(sqlite_database: Database) -> None:
@@ -83,7 +83,11 @@ def test_other_vms_at_rest_have_no_job_to_name(sqlite_database: Database) -> Non
 @pytest.mark.parametrize(
     ("checkpoint", "is_given_up", "words"),
     [
-        (ON_DISK, False, "is stopped, and its disk kept, which holds the only copy of what the job saved and bills"),
+        (
+            ON_DISK,
+            False,
+            "is stopped. Its disk is kept, because it holds the only copy of what the job saved, and is billed.",
+        ),
         (ON_DISK, True, "is deleted, and everything that the job saved on its disk is lost"),
         (CheckpointPlan("gs://lab/run"), False, "is deleted with its disk"),
     ],
@@ -97,7 +101,7 @@ def test_stop_now_says_what_becomes_of_the_job_and_its_disk(
         with sqlite_database.write() as connection:
             jobs.give_disk_up(connection, "jrun", "ada@lab.example", NOW)
     said = stop_of(card(sqlite_database, SubjectKind.RUN, "cg-jrun-1"))
-    assert said.startswith("This cancels job resnet: its command gets its notice first.")
+    assert said.startswith("This cancels job resnet, whose command gets time to save first.")
     assert words in said
     assert len(said) <= 300
 
@@ -118,4 +122,4 @@ def test_the_news_of_an_end_say_that_a_disk_is_kept(sqlite_database: Database, k
         scene = job_update.read_scene(connection, accrual_at(connection, NOW), "jkept")
     assert scene is not None
     told = job_update.news(scene, Fact(key="end", kind=kind, occurred_at=NOW, text="It is over."), "")
-    assert ("delete it with costguard delete-disk jkept" in told.what_next) is is_kept
+    assert ("Once you no longer need it: costguard delete-disk jkept" in told.what_next) is is_kept

@@ -82,7 +82,7 @@ def test_a_restore_and_the_vms_that_it_lost_are_two_notices(database: Database) 
         found = [compose(connection, each, NOW) for each in (first, second)]
     titles = {each.content.title for each in found if isinstance(each, Composed)}  # type: ignore[union-attr]
     assert titles == {
-        "Costguard works with an older or another database",
+        "Costguard is running on a restored or different database",
         "5 VMs that the ledger does not know",
     }
 
@@ -129,7 +129,7 @@ def test_a_crossing_shows_how_the_budget_stands_when_it_is_sent(database: Databa
     assert found.figures["Spent"] == "$61.59 (61%)"
     assert found.figures["Limit"] == "$100.00 a month"
     assert found.figures["Now"] == "$0.53 an hour"
-    assert found.figures["Most of it"] == "ada@lab.example $46.59, bob@lab.example $15.00"
+    assert found.figures["Most spent by"] == "ada@lab.example $46.59, bob@lab.example $15.00"
     assert found.url == "https://guard.example/budgets"
 
 
@@ -172,7 +172,7 @@ def test_sudden_gpus_come_with_how_many_run_now(database: Database) -> None:
     assert (found.icon, found.title, found.text) == ("anomaly", "GPUs appeared in lab", "GPUs run in project lab.")
     assert found.figures == {
         "GPUs now": "8 x nvidia-h100-80gb, 2 x nvidia-tesla-t4",
-        "Now": "$1.06 an hour and what the unpriced cost",
+        "Now": "$1.06 an hour plus unpriced GPUs",
     }
 
 

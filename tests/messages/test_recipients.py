@@ -88,7 +88,7 @@ def test_slack_away_is_told_and_made_up_for(database: Database) -> None:
     assert "does not answer" in place.lookups.trouble
     with database.read() as connection:
         (told,) = facts.read(connection, kind="SlackTrouble")
-    assert "Slack does not say who people are" in told.fact.text
+    assert "Slack refuses to look up people" in told.fact.text
     place.slack.down = False
     assert place.look_up(MANY[0])
     assert place.lookups.trouble == ""

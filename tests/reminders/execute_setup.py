@@ -101,7 +101,7 @@ class Scene:
         """What a person asked for, as it is stored."""
         values: dict[str, Any] = {
             "key": f"press/{subject}/{asked.value}",
-            "asked": asked,
+            "kind": asked,
             "subject": subject,
             "by": ANA,
             "user_id": "UANA",

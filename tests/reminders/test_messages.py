@@ -61,7 +61,7 @@ def test_what_was_accepted_is_not_put_back(database: Database) -> None:
         message_rows.begin(connection, message_id, "C1", "", NOW, LATER)
         message_rows.accept(connection, message_id, Posted("C1", "1.0"), "open", True, NOW)
         message_rows.put_back(connection, message_id, NOW)
-        message_rows.put_off(connection, message_id, NOW, "late")
+        message_rows.postpone(connection, message_id, NOW, "late")
         message_rows.fail(connection, message_id, "late")
         message_rows.withdraw(connection, message_id, "late")
         (stored,) = message_rows.live(connection)

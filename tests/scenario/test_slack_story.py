@@ -88,11 +88,11 @@ def test_the_owner_stops_it(sqlite_url: str) -> None:
         told.later(8 * HOUR)
         asked = told.only()
         told.press(asked, "stop")
-        assert "ana@example.com asked to stop it." in shown(asked)
+        assert "ana@example.com requested a stop." in shown(asked)
         told.later(5 * MINUTE)
         told.later(MINUTE)
         assert told.status() is Status.TERMINATED
-        assert "It was stopped, as ana@example.com asked, after 8 h" in shown(asked)
+        assert "It was stopped after 8 h, as requested by ana@example.com" in shown(asked)
         assert "that run cost $4.3" in shown(asked)
         assert (buttons(asked), told.only()) == ({}, asked)
         assert len([one for one in told.world.operations.of(PROJECT) if one.kind == "stop"]) == 1
@@ -139,10 +139,10 @@ def test_not_mine_and_mine(sqlite_url: str) -> None:
         told.later(8 * HOUR)
         asked = told.only()
         told.press(asked, "disown")
-        assert "It is nobody's until somebody claims it" in shown(asked)
+        assert "It is unowned until someone claims it" in shown(asked)
         told.later(MINUTE)
         unclaimed = told.only("#gpu-costs")
-        assert buttons(unclaimed)["claim"] == "Mine"
+        assert buttons(unclaimed)["claim"] == "Claim"
         assert "disown" not in buttons(unclaimed)
         told.press(unclaimed, "claim", by="ben")
         assert "It is ben@example.com's now" in shown(unclaimed)
@@ -190,13 +190,13 @@ def test_owners_whom_slack_does_not_know(sqlite_url: str) -> None:
 
 
 def test_a_vm_that_a_program_made(sqlite_url: str) -> None:
-    """A service account owns nothing: unclaimed, with "Mine"."""
+    """A service account owns nothing: unclaimed, with "Claim"."""
     with story(sqlite_url) as told:
         told.vm(owner="", user="ci@acme-training.iam.gserviceaccount.com")
         told.later(8 * HOUR)
         asked = told.only("#gpu-costs")
         assert "ci@acme-training.iam.gserviceaccount.com" in shown(asked)
-        assert buttons(asked)["claim"] == "Mine"
+        assert buttons(asked)["claim"] == "Claim"
 
 
 def test_it_ends_while_a_message_stands(sqlite_url: str) -> None:

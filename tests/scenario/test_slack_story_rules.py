@@ -68,7 +68,7 @@ def test_nobody_answers_so_it_is_stopped(sqlite_url: str) -> None:
         told.later(3 * MINUTE)
         told.later(5 * MINUTE)
         assert told.status() is Status.TERMINATED
-        assert "It was stopped, as nobody answered, after 9 h" in shown(told.last())
+        assert "It was stopped after 9 h, because no one answered" in shown(told.last())
         (ordered,) = told.facts("InstanceStopOrdered")
         assert "preset t4: stop after 2 unanswered reminders and 30 min" in ordered
         assert "nobody answered 2 reminders since Mon" in ordered
@@ -161,7 +161,7 @@ def test_an_idle_vm_is_asked_about_before_its_limit(sqlite_url: str) -> None:
         told.world.set_load(PROJECT, "lazy", Load.BUSY)
         told.later(HOUR, every=10 * MINUTE)
         told.later(4 * HOUR, every=HOUR)
-        assert "It is not due any more." in shown(told.only())
+        assert "It is no longer due." in shown(told.only())
 
 
 def test_only_one_that_is_there_is_asked_about(sqlite_url: str) -> None:

@@ -51,7 +51,7 @@ def test_people_are_not_known_while_slack_is_down(sqlite_url: str) -> None:
         told.vm()
         told.later(9 * HOUR)
         assert any("the app lacks" in warning for warning in told.get("/readyz")["warnings"])
-        assert "Slack does not say who people are" in told.facts("SlackTrouble")[0]
+        assert "Slack refuses to look up people" in told.facts("SlackTrouble")[0]
         told.world.slack.faults.clear()
         told.later(MINUTE)
         assert len(told.sent()) == 1

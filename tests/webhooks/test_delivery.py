@@ -129,7 +129,7 @@ def test_a_receiver_that_is_gone_is_asked_once_a_start(office: Office, receiver:
         office.clock.advance(timedelta(days=1))
     assert receiver.names == ["a"]
     [trouble] = office.troubled()
-    assert "It wants no more facts: take the webhook out of the settings" in trouble.error
+    assert "It wants no more events: remove the webhook from the settings" in trouble.error
     office.webhooks().deliver(lease)
     assert receiver.names == ["a", "a"]
     assert office.troubled() == []

@@ -82,7 +82,7 @@ def messaging(
     rule = DigestRule(digests.daily, digests.weekly, digests.weekday, digests.time_zone)
     return Messaging(
         notifier=notifier,
-        outbox=Outbox(database, notifier, compose, clock, rules.channel, compose.changed, told=told),
+        outbox=Outbox(database, notifier, compose, clock, rules.channel, compose.changed, count=told),
         lookups=AccountLookups(database, notifier, clock),
         reminders=reminders,
         notices=NotificationWatch(database, clock, rules, slack.budget_channel),

@@ -62,7 +62,9 @@ def announced(
     that fails at once makes no message until the job has failed. A start from zero takes the place of "runs again".
     """
     from_zero = {
-        each.data.get("attempt") for each in news if each.kind == JobFact.FROM_ZERO and _is_costly(each, quick)
+        earlier.data.get("attempt")
+        for earlier in news
+        if earlier.kind == JobFact.FROM_ZERO and _is_costly(earlier, quick)
     }
     for fact in news:
         kind = JobFact(fact.kind)
@@ -102,8 +104,8 @@ def _lasts(
     fact: Fact, before: Sequence[Interruption], after: Sequence[Interruption], quick: timedelta, now: datetime
 ) -> bool:
     """Whether a command that failed before has run long enough to count as back at work."""
-    last = max(before, key=lambda each: each.happened_at, default=None)
+    last = max(before, key=lambda interruption: interruption.happened_at, default=None)
     if last is None or last.outcome is not Outcome.CRASHED:
         return True
-    ended_at = min((each.happened_at for each in after), default=now)
+    ended_at = min((interruption.happened_at for interruption in after), default=now)
     return min(ended_at, now) - fact.occurred_at >= quick

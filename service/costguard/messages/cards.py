@@ -32,7 +32,7 @@ _WAITS = frozenset({AttemptState.RESTING, AttemptState.RESTARTING})
 
 @dataclass(frozen=True, slots=True)
 class JobNote:
-    """`on_stop`: what a stop by a person does while the job goes on. `at_rest`: whose disk it is, and how it goes."""
+    """`on_stop`: the effect of a stop on the job. `at_rest`: why the stopped VM's disk is kept."""
 
     on_stop: str = ""
     at_rest: str = ""
@@ -44,38 +44,38 @@ def note_of(connection: Connection, key: InstanceKey, accrual: Accrual) -> JobNo
     job = job_rows.read(connection, launched[0].job_id) if launched else None
     if job is None or job.spec.kind is not JobKind.TRAINING:
         return JobNote()
-    tried = attempts.of_jobs(connection, [job.id]).get(job.id, [])
-    mine = next((attempt for attempt in tried if attempt.gce_id == key.gce_id), None)
+    all_attempts = attempts.of_jobs(connection, [job.id]).get(job.id, [])
+    mine = next((attempt for attempt in all_attempts if attempt.gce_id == key.gce_id), None)
     if mine is None:
         return JobNote()
     if not job.state.is_over:
         is_at_work = mine.is_open and job.cancel_asked_at is None
         return JobNote(_on_stop(job, mine) if is_at_work else "", _between_runs(job) if mine.state in _WAITS else "")
-    kept = kept_disks.of_job(job, tried, job_rows.checkpoint(connection, [job.id]).get(job.id), accrual)
+    kept = kept_disks.of_job(job, all_attempts, job_rows.checkpoint(connection, [job.id]).get(job.id), accrual)
     if kept is None or kept.attempt.id != mine.id:
         return JobNote()
     ended = "was cancelled" if job.cancel_asked_at is not None else job.state.value
     return JobNote(
-        at_rest=f"Its disk is kept for job {job.title} ({job.id}), which {ended}: it holds {kept.holds}, and bills"
-        f" {kept.bills}. When that may be lost, delete both with: costguard delete-disk {job.id}"
+        at_rest=f"Its disk is kept for job {job.title} ({job.id}), which {ended}: it holds {kept.holds}, and costs"
+        f" {kept.bills}. Once you no longer need it: costguard delete-disk {job.id}"
     )
 
 
 def _on_stop(job: Job, attempt: Attempt) -> str:
-    begun = f"This cancels job {job.title}: its command gets its notice first."
+    begun = f"This cancels job {job.title}, whose command gets time to save first."
     if not saves_on_disk(job):
         return f"{begun} Then {attempt.name} is deleted with its disk."
     if job.disk_given_up_at is not None:
         return f"{begun} Then {attempt.name} is deleted, and everything that the job saved on its disk is lost."
     return (
-        f"{begun} Then {attempt.name} is stopped, and its disk kept, which holds the only copy of what the job saved"
-        f" and bills. Delete it with: costguard delete-disk {job.id}"
+        f"{begun} Then {attempt.name} is stopped. Its disk is kept, because it holds the only copy of what the job"
+        f" saved, and is billed. To delete it: costguard delete-disk {job.id}"
     )
 
 
 def _between_runs(job: Job) -> str:
-    again = f"It is the VM of job {job.title} ({job.id}), which starts it again by itself."
-    return f"{again} End that with: costguard cancel {job.id}"
+    again = f"It is the VM of job {job.title} ({job.id}), which will start it again automatically."
+    return f"{again} To prevent that: costguard cancel {job.id}"
 
 
 MORNING = time(9)
@@ -85,9 +85,9 @@ _HOUR = timedelta(hours=1)
 _DAY = timedelta(days=1)
 
 
-def zone_of(found: AccountLookup | None, rules: Rules) -> ZoneInfo:
-    """Someone's time zone, or the one of the channels where Slack tells none."""
-    return moments.zone_of(found.person.time_zone if found and found.person else "", rules.time_zone)
+def zone_of(lookup: AccountLookup | None, rules: Rules) -> ZoneInfo:
+    """The person's time zone, or the one of channels where Slack gives none."""
+    return moments.zone_of(lookup.person.time_zone if lookup and lookup.person else "", rules.time_zone)
 
 
 def card(
@@ -132,7 +132,7 @@ def card(
 
 def buttons(vm: VmCard, now: datetime, zone: ZoneInfo) -> tuple[Button, ...]:
     """With their price where all of it is known. Disks hold data: nothing here deletes them."""
-    mine = Button(RequestKind.DISOWN, "Not mine") if vm.owner else Button(RequestKind.CLAIM, "Mine")
+    mine = Button(RequestKind.DISOWN, "Not mine") if vm.owner else Button(RequestKind.CLAIM, "Claim")
     if vm.subject.about is SubjectKind.REST:
         week = Button(RequestKind.KEEP, f"Ask again in a week{_price(vm, REST_KEEP_HOURS * _HOUR)}", REST_KEEP_HOURS)
         return week, mine
@@ -190,8 +190,8 @@ def _rate(accrual: Accrual, view: InstanceView, subject: Subject) -> Priced:
     return Priced(whole=False) if rate is None else Priced(rate)
 
 
-def _of_lifetime(found: Sequence[history.LifetimeView], lifetime_id: int) -> Priced:
-    return next((each.cost for each in found if each.stored.id == lifetime_id), Priced(whole=False))
+def _of_lifetime(views: Sequence[history.LifetimeView], lifetime_id: int) -> Priced:
+    return next((view.cost for view in views if view.stored.id == lifetime_id), Priced(whole=False))
 
 
 def _how(view: InstanceView, zone: ZoneInfo, label: str, now: datetime) -> str:

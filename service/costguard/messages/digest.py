@@ -28,7 +28,7 @@ _DAY = timedelta(days=1)
 
 
 class DigestWatch:
-    """Intends each digest once; `channel` "" sends none."""
+    """Stores each digest once; `channel` "" sends none."""
 
     def __init__(self, database: Database, clock: Clock, rule: DigestRule, channel: str) -> None:
         self._database = database
@@ -37,30 +37,30 @@ class DigestWatch:
         self._channel = channel
 
     def intend(self, fence: Lease | None = None) -> list[DueDigest]:
-        """Those that were intended now. Writes only what is due and was not intended before."""
+        """The new ones. Writes nothing else."""
         now = self._clock.now()
         with self._database.read() as connection:
-            found = due(self._rule, _watched_since(connection), now) if self._channel else []
-            known = message_rows.known(connection, [each.key for each in found])
-        new = [each for each in found if each.key not in known]
+            digests = due(self._rule, _watched_since(connection), now) if self._channel else []
+            stored = message_rows.known(connection, [digest.key for digest in digests])
+        new = [digest for digest in digests if digest.key not in stored]
         if new:
             with self._database.write(fence) as connection:
-                for each in new:
-                    message_rows.intend(connection, _message(each, self._channel), now)
+                for digest in new:
+                    message_rows.intend(connection, _message(digest, self._channel), now)
         return new
 
 
 class DigestComposer:
-    """`url` is where people reach the dashboard; "" where they cannot."""
+    """`url` is the dashboard's address; "" without one."""
 
     def __init__(self, rules: Rules, url: str = "") -> None:
         self._rules = rules
         self._url = url.rstrip("/")
 
     def __call__(self, connection: Connection, message: StoredMessage, now: datetime) -> Composed | Withdrawn:
-        """What was spent on the message's days, and how things stand at this moment."""
+        """Spend on the message's days, and the fleet and budgets as they are now."""
         if now >= datetime.fromisoformat(str(message.data["good_until"])):
-            return Withdrawn("it could not be sent in time, and the next digest tells more")
+            return Withdrawn("it could not be sent in time, and the next digest is more recent")
         weekly = message.data["every"] == Every.WEEKLY.value
         first, last = (date.fromisoformat(str(message.data[name])) for name in ("first", "last"))
         content = _content(connection, self._rules, weekly, first, last, now)
@@ -90,23 +90,23 @@ def _content(
             ("Budgets", sections.standing(connection, accrual, rules)),
             *sections.stopped(connection, accrual.book, now, since, until, is_shadow=rules.is_shadow),
             ("Kept", sections.kept(connection, since, until, rules.time_zone)),
-            ("Running, and nobody's", fleet.unclaimed()),
+            ("Running without an owner", fleet.unclaimed()),
             *sections.not_known(connection, by_preset),
         ),
     )
 
 
 def _before(connection: Connection, accrual: Accrual, first: date, last: date) -> Spend | None:
-    """The days before, by preset; None where not all of them were watched, as there is nothing to compare with."""
+    """The period before, by preset; None where not all of it was watched."""
     since = _watched_since(connection)
     if since is None or since > day_start(first):
         return None
     return spend(connection, accrual, first, last, [Grouping.PRESET])
 
 
-def _spent(found: Spend, before: Spend | None, weekly: bool) -> str:
-    amount = found.total.total
-    least = "at least " if found.unpriced else ""
+def _spent(current: Spend, before: Spend | None, weekly: bool) -> str:
+    amount = current.total.total
+    least = "at least " if current.unpriced else ""
     text = f"{least}{amount} was spent".capitalize()
     if before is None:
         return f"{text}."
@@ -119,14 +119,14 @@ def _spent(found: Spend, before: Spend | None, weekly: bool) -> str:
     return f"{text}, {change} the {earlier} {when}."
 
 
-def _message(of: DueDigest, channel: str) -> NewMessage:
+def _message(digest: DueDigest, channel: str) -> NewMessage:
     data = {
-        "every": of.every.value,
-        "first": of.first.isoformat(),
-        "last": of.last.isoformat(),
-        "good_until": of.good_until.isoformat(),
+        "every": digest.every.value,
+        "first": digest.first.isoformat(),
+        "last": digest.last.isoformat(),
+        "good_until": digest.good_until.isoformat(),
     }
-    return NewMessage(key=of.key, kind=KIND, address=channel, data=data)
+    return NewMessage(key=digest.key, kind=KIND, address=channel, data=data)
 
 
 def _watched_since(connection: Connection) -> datetime | None:

@@ -1,4 +1,4 @@
-"""When a digest is due: a day's and a week's, at a local time, once each."""
+"""When digests are due: a daily and a weekly one, digest once, at a local time."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class Every(StrEnum):
     WEEKLY = "weekly"
 
 
-# One that could not be sent for meanwhile is not sent any more: the next one is nearer, and tells more.
+# A digest that could not be sent for this long is dropped: the next one is more recent.
 _GOOD_FOR = {Every.DAILY: timedelta(hours=12), Every.WEEKLY: timedelta(days=3)}
 
 
 @dataclass(frozen=True, slots=True)
 class DigestRule:
-    """At which local time each is sent; None: never. `weekday` 0 is Monday."""
+    """At which local time digest is sent; None: never. `weekday` 0 is Monday."""
 
     daily_at: time | None = time(9)
     weekly_at: time | None = time(9)
@@ -43,15 +43,18 @@ class DueDigest:
 
 
 def due(rule: DigestRule, watched_since: datetime | None, now: datetime) -> list[DueDigest]:
-    """The latest of each kind that came due, if it is still worth sending. Those before it are not made up for.
+    """The latest of digest kind that came due, if it is still worth sending. Those before it are not made up for.
 
     `watched_since` is the first look at any project: what was due before it has nothing to tell.
     """
     latest = (_latest(rule, Every.DAILY, rule.daily_at, now), _latest(rule, Every.WEEKLY, rule.weekly_at, now))
     return [
-        each
-        for each in latest
-        if each is not None and now < each.good_until and watched_since is not None and watched_since < each.due_at
+        digest
+        for digest in latest
+        if digest is not None
+        and now < digest.good_until
+        and watched_since is not None
+        and watched_since < digest.due_at
     ]
 
 

@@ -31,7 +31,7 @@ from costguard.spend.budget import Standing
 from costguard.spend.spend import Spend
 
 SHOWN = 5
-_METHOD = "estimate: the machine's rate until it ran again, 24 h at most"
+_METHOD = "estimate: the VM's rate until it ran again, at most 24 h"
 Section = tuple[str, tuple[DigestLine, ...]]
 _T = TypeVar("_T")
 
@@ -61,26 +61,26 @@ class RunningFleet:
     @classmethod
     def read(cls, connection: Connection, accrual: Accrual, rules: Rules) -> RunningFleet:
         idle = utilisation.idle_runs(connection, accrual.now)
-        found = [
+        running = [
             _Running(row, row.started_at, accrual.rate(row.shape, row.zone, row.provisioning_model), idle.get(row.key))
             for row in watched_rows.read(connection)
             if row.started_at is not None
         ]
-        found.sort(key=lambda vm: (vm.rate is not None, -vm.rate.nanos if vm.rate else 0, vm.row.name))
-        return cls(tuple(found), accrual, rules)
+        running.sort(key=lambda vm: (vm.rate is not None, -vm.rate.nanos if vm.rate else 0, vm.row.name))
+        return cls(tuple(running), accrual, rules)
 
     def headline(self) -> str:
         idle = [vm for vm, _ in self._idle()]
-        text = f"{count_text(len(self.running), 'VM')} {'runs' if len(self.running) == 1 else 'run'} now"
+        text = f"{count_text(len(self.running), 'VM')} {'is' if len(self.running) == 1 else 'are'} running now"
         if not self.running:
-            return "No VM runs now."
+            return "No VM is running now."
         return f"{text} at {_rate_of(self.running)}" + (
-            f"; {len(idle)} of them idle, at {_rate_of(idle)}." if idle else ", and none is known to be idle."
+            f"; {len(idle)} idle, at {_rate_of(idle)}." if idle else "; none is known to be idle."
         )
 
     def idlers(self) -> tuple[DigestLine, ...]:
-        def line(found: tuple[_Running, Evidence]) -> DigestLine:
-            vm, evidence = found
+        def line(entry: tuple[_Running, Evidence]) -> DigestLine:
+            vm, evidence = entry
             wasted = self._cost_since(vm, max(evidence.since, vm.started_at))
             for_ = span_text(elapsed(evidence.since, self.accrual.now))
             remark = f"{vm.whose}, idle for {for_}, {_cost(wasted)} wasted; {evidence.sentence}"
@@ -95,8 +95,8 @@ class RunningFleet:
             if (limit := self._limit(vm)) is not None and self.accrual.now - vm.started_at > limit
         ]
 
-        def line(found: tuple[_Running, timedelta, timedelta]) -> DigestLine:
-            vm, limit, over = found
+        def line(entry: tuple[_Running, timedelta, timedelta]) -> DigestLine:
+            vm, limit, over = entry
             remark = f"{vm.whose}, past the {span_text(limit)} of preset {vm.row.preset} by {span_text(over)}"
             return DigestLine(vm.row.name, _hourly(vm.rate), remark)
 
@@ -105,7 +105,7 @@ class RunningFleet:
     def unclaimed(self) -> tuple[DigestLine, ...]:
         def line(vm: _Running) -> DigestLine:
             age = span_text(elapsed(vm.started_at, self.accrual.now))
-            return DigestLine(vm.row.name, _hourly(vm.rate), f"runs for {age} in {vm.row.key.project}")
+            return DigestLine(vm.row.name, _hourly(vm.rate), f"running for {age} in {vm.row.key.project}")
 
         return _top([vm for vm in self.running if not vm.row.owner], line)
 
@@ -123,17 +123,17 @@ class RunningFleet:
         return Priced(bill.amount, not bill.unpriced)
 
 
-def spent_on(found: Spend, before: Spend | None) -> tuple[DigestLine, ...]:
+def spent_on(current: Spend, before: Spend | None) -> tuple[DigestLine, ...]:
     """A line a group, with what it was before where that is known."""
     earlier = {row.group: row.amounts.total for row in before.rows} if before is not None else None
     lines = []
-    for row in found.rows[:SHOWN]:
+    for row in current.rows[:SHOWN]:
         gap = f"and {count_text(row.unpriced, 'run or disk', 'runs and disks')} without a price" if row.unpriced else ""
         was = f"{earlier.get(row.group, ZERO)} before" if earlier is not None else ""
         lines.append(
             DigestLine(row.group[0] or "unclaimed", str(row.amounts.total), ", ".join(filter(None, (was, gap))))
         )
-    rest = found.rows[SHOWN:]
+    rest = current.rows[SHOWN:]
     if rest:
         amount = sum((row.amounts.total for row in rest), ZERO)
         lines.append(DigestLine(f"{len(rest)} more", str(amount)))
@@ -142,39 +142,41 @@ def spent_on(found: Spend, before: Spend | None) -> tuple[DigestLine, ...]:
 
 def standing(connection: Connection, accrual: Accrual, rules: Rules) -> tuple[DigestLine, ...]:
     """Every budget in its present period."""
-    return tuple(_budget_line(each) for each in budgets.standings(connection, accrual, rules.budgets, rules.teams))
+    return tuple(_budget_line(status) for status in budgets.standings(connection, accrual, rules.budgets, rules.teams))
 
 
 def stopped(
     connection: Connection, book: PriceBook, now: datetime, since: datetime, until: datetime, *, is_shadow: bool
 ) -> Iterator[Section]:
     """What was stopped; what would have been, where rules are in shadow or were so."""
-    found = enforcements.enforcements(connection, book, now, since, until)
-    done = [stop for stop in found.stops if stop.stop.outcome is StopOutcome.DONE]
-    total = f", {_cost(found.saved)} saved ({_METHOD})" if done else ""
+    report = enforcements.enforcements(connection, book, now, since, until)
+    done = [stop for stop in report.stops if stop.stop.outcome is StopOutcome.DONE]
+    total = f", {_cost(report.saved)} saved ({_METHOD})" if done else ""
     yield f"Stopped{total}", _top(done, _stop_line)
-    if is_shadow or found.shadows:
-        would = f", saving {_cost(found.would_have_saved)}" if found.shadows else ""
-        yield f"Would have been stopped{would}", _top(found.shadows, _shadow_line)
+    if is_shadow or report.shadows:
+        would = f", saving {_cost(report.would_have_saved)}" if report.shadows else ""
+        yield f"Would have been stopped{would}", _top(report.shadows, _shadow_line)
 
 
 def kept(connection: Connection, since: datetime, until: datetime, time_zone: str) -> tuple[DigestLine, ...]:
     zone = ZoneInfo(time_zone)
 
-    def line(of: KeptRow) -> DigestLine:
+    def line(keep: KeptRow) -> DigestLine:
         return DigestLine(
-            of.name, f"until {moment_text(of.until, zone)}", f"by {of.by}{f': {of.reason}' if of.reason else ''}"
+            keep.name,
+            f"until {moment_text(keep.until, zone)}",
+            f"by {keep.by}{f': {keep.reason}' if keep.reason else ''}",
         )
 
     return _top(kept_between(connection, since, until), line)
 
 
-def not_known(connection: Connection, found: Spend) -> Iterator[Section]:
+def not_known(connection: Connection, current: Spend) -> Iterator[Section]:
     """What has no price and what could not be read: a section only where there is something."""
-    gaps = list({(gap.key, gap.reason): gap for gap in found.unpriced}.values())
+    gaps = list({(gap.key, gap.reason): gap for gap in current.unpriced}.values())
     if gaps:
         yield (
-            "Not priced, and not in these amounts",
+            "Not priced, and not included above",
             _top(gaps, lambda gap: DigestLine(gap.name, "unpriced", gap.reason)),
         )
     unread = [(look.project, part) for look in projects.read_all(connection) for part in look.unread]
@@ -182,49 +184,49 @@ def not_known(connection: Connection, found: Spend) -> Iterator[Section]:
         yield "Not read", _top(unread, lambda one: DigestLine(f"{one[0]}, {one[1].scope}", one[1].code, one[1].reason))
 
 
-def _cost(of: Priced) -> str:
-    return priced_text(of, nothing="an amount without a price")
+def _cost(priced: Priced) -> str:
+    return priced_text(priced, nothing="an amount without a price")
 
 
 def _hourly(rate: Money | None) -> str:
     return "unpriced" if rate is None else f"{rate_text(rate)}/h"
 
 
-def _budget_line(of: Standing) -> DigestLine:
-    outlook = of.outlook
-    spent = f"{outlook.spent} of {of.budget.limit} ({of.percent}%)"
-    end = f"{of.forecast_text} by the end of the {of.budget.period.value}"
+def _budget_line(status: Standing) -> DigestLine:
+    outlook = status.outlook
+    spent = f"{outlook.spent} of {status.budget.limit} ({status.percent}%)"
+    end = f"{status.forecast_text} by the end of the {status.budget.period.value}"
     gap = (
         f"; {count_text(outlook.unpriced, 'run or disk', 'runs and disks')} without a price" if outlook.unpriced else ""
     )
-    return DigestLine(of.budget.name, spent, f"{end}{gap}")
+    return DigestLine(status.budget.name, spent, f"{end}{gap}")
 
 
-def _stop_line(of: enforcements.StopReport) -> DigestLine:
-    row = of.stop
-    who = f"{row.asked_by} asked for it" if row.asked_by else row.reason
-    saved = of.saving.amount if of.saving is not None else Priced(whole=False)
+def _stop_line(report: enforcements.StopReport) -> DigestLine:
+    row = report.stop
+    who = f"requested by {row.asked_by}" if row.asked_by else row.reason
+    saved = report.saving.amount if report.saving is not None else Priced(whole=False)
     return DigestLine(row.name, _cost(saved), f"{row.owner or 'unclaimed'}, {who}")
 
 
-def _shadow_line(of: enforcements.ShadowReport) -> DigestLine:
-    row, saving = of.stop, of.saving
+def _shadow_line(report: enforcements.ShadowReport) -> DigestLine:
+    row, saving = report.stop, report.saving
     amount = _cost(saving.amount) if saving is not None else "unpriced"
     whole = saving.in_all if saving is not None else None
     more = f"; it has cost {_cost(whole)} since" if saving is not None and whole not in (None, saving.amount) else ""
     return DigestLine(row.name, amount, f"{row.owner or 'unclaimed'}, {row.reason}{more}")
 
 
-def _top(found: Sequence[_T], line: Callable[[_T], DigestLine]) -> tuple[DigestLine, ...]:
-    lines = [line(each) for each in found[:SHOWN]]
-    if len(found) > SHOWN:
-        lines.append(DigestLine(f"{len(found) - SHOWN} more", ""))
+def _top(items: Sequence[_T], line: Callable[[_T], DigestLine]) -> tuple[DigestLine, ...]:
+    lines = [line(item) for item in items[:SHOWN]]
+    if len(items) > SHOWN:
+        lines.append(DigestLine(f"{len(items) - SHOWN} more", ""))
     return tuple(lines)
 
 
-def _rate_of(found: Sequence[_Running]) -> str:
-    known = sum((vm.rate for vm in found if vm.rate is not None), ZERO)
-    return f"{rate_text(known)} an hour{' and what the unpriced cost' if any(vm.rate is None for vm in found) else ''}"
+def _rate_of(vms: Sequence[_Running]) -> str:
+    total = sum((vm.rate for vm in vms if vm.rate is not None), ZERO)
+    return f"{rate_text(total)} an hour{' plus unpriced VMs' if any(vm.rate is None for vm in vms) else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,12 +241,20 @@ class KeptRow:
 
 def kept_between(connection: Connection, since: datetime, until: datetime) -> list[KeptRow]:
     """Keeps that were given in [since, until), the latest first."""
-    of = keeps.c
+    columns = keeps.c
     query = (
-        select(instances.c.project, instances.c.gce_id, instances.c.name, of.by, of.at, of.until, of.reason)
-        .join_from(keeps, instances, instances.c.id == of.instance_id)
-        .where(of.at >= since, of.at < until)
-        .order_by(of.at.desc(), of.id.desc())
+        select(
+            instances.c.project,
+            instances.c.gce_id,
+            instances.c.name,
+            columns.by,
+            columns.at,
+            columns.until,
+            columns.reason,
+        )
+        .join_from(keeps, instances, instances.c.id == columns.instance_id)
+        .where(columns.at >= since, columns.at < until)
+        .order_by(columns.at.desc(), columns.id.desc())
     )
     return [
         KeptRow(InstanceKey(row.project, row.gce_id), row.name, row.by, row.at, row.until, row.reason)

@@ -35,22 +35,22 @@ _LAST_LINES = 15  # of a failed command's output
 _WHILE_OPEN = frozenset({JobFact.RESUMED, JobFact.WAITS, JobFact.HELD, JobFact.STALLED, JobFact.LATE, JobFact.DISK})
 _WHILE_WAITING = frozenset({JobFact.WAITS, JobFact.HELD})
 _TITLES = {
-    JobFact.RESUMED: ("resumed", "{} runs again"),
-    JobFact.WAITS: ("waits", "{} waits"),
-    JobFact.HELD: ("budget", "{} waits: a budget is spent"),
-    JobFact.FROM_ZERO: ("alarm", "{} started again from zero"),
-    JobFact.DISK: ("trouble", "{} runs out of disk"),
-    JobFact.STALLED: ("trouble", "{} saves no checkpoints"),
+    JobFact.RESUMED: ("resumed", "{} is running again"),
+    JobFact.WAITS: ("waits", "{} is waiting"),
+    JobFact.HELD: ("budget", "{} is waiting: a budget is spent"),
+    JobFact.FROM_ZERO: ("alarm", "{} restarted from zero"),
+    JobFact.DISK: ("trouble", "{} is running out of disk space"),
+    JobFact.STALLED: ("trouble", "{} is saving no checkpoints"),
     JobFact.LATE: ("late", "{} is past its deadline"),
     JobFact.SUCCEEDED: ("done", "{} has finished"),
     JobFact.FAILED: ("failed", "{} has failed"),
     JobFact.CANCELLED: ("trouble", "{} was cancelled"),
 }
 _STATES = {
-    JobState.QUEUED: ("waits", "{} waits to start"),
-    JobState.PROVISIONING: ("waits", "{} is being started"),
-    JobState.RUNNING: ("job", "{} runs"),
-    JobState.RECOVERING: ("resumed", "{} recovers"),
+    JobState.QUEUED: ("waits", "{} is waiting to start"),
+    JobState.PROVISIONING: ("waits", "{} is starting"),
+    JobState.RUNNING: ("job", "{} is running"),
+    JobState.RECOVERING: ("resumed", "{} is recovering"),
     JobState.SUCCEEDED: ("done", "{} has finished"),
     JobState.FAILED: ("failed", "{} has failed"),
     JobState.CANCELLED: ("trouble", "{} was cancelled"),
@@ -59,18 +59,18 @@ _STATES = {
 
 @dataclass(frozen=True, slots=True)
 class JobSnapshot:
-    """A job as it stands, with all of its attempts."""
+    """A job with all of its attempts."""
 
     job: Job
     attempts: Sequence[Attempt] = ()
     interruptions: Sequence[Interruption] = ()
     cost: Priced = field(default_factory=Priced)
     output: str = ""
-    disk: DiskReading | None = None  # of the VM that was heard last
+    disk: DiskReading | None = None  # of the VM that reported last
 
 
 def shown(job: Job) -> str:
-    """What a card shows that it is edited for: every run has a reason of its own. The cost alone moves all the time."""
+    """The part of a card that an edit is worth: its cost alone changes all the time."""
     return f"{job.state.value}|{job.reason}"
 
 
@@ -78,25 +78,25 @@ def read_scene(connection: Connection, accrual: Accrual, job_id: str) -> JobSnap
     job = job_rows.read(connection, job_id)
     if job is None:
         return None
-    tried = attempts.of_jobs(connection, [job_id]).get(job_id, [])
+    all_attempts = attempts.of_jobs(connection, [job_id]).get(job_id, [])
     interrupted = interruptions.of_jobs(connection, [job_id]).get(job_id, [])
     cost = job_costs.costs(connection, accrual, [job_id])[job_id]
-    said = heard_last(tried)
-    last = attempts.read(connection, said.id) if said is not None else None
+    latest = heard_last(all_attempts)
+    last = attempts.read(connection, latest.id) if latest is not None else None
     if last is None:
-        return JobSnapshot(job, tried, interrupted, cost)
-    return JobSnapshot(job, tried, interrupted, cost, last.agent.output, disk_of(last.agent.machine))
+        return JobSnapshot(job, all_attempts, interrupted, cost)
+    return JobSnapshot(job, all_attempts, interrupted, cost, last.agent.output, disk_of(last.agent.machine))
 
 
 def outdated(job: Job, fact: Fact) -> str:
-    """Why it is not to be told any more; "" where it is. By the time Slack takes it the job may have gone on."""
+    """Why the event is no longer news by the time Slack accepts it; "" while it is."""
     if fact.kind in _WHILE_OPEN and job.state.is_over:
         return "the job is over"
-    return "the job runs" if fact.kind in _WHILE_WAITING and job.state is JobState.RUNNING else ""
+    return "the job is running" if fact.kind in _WHILE_WAITING and job.state is JobState.RUNNING else ""
 
 
 def card(scene: JobSnapshot, url: str) -> NotificationContent:
-    """How it stands now."""
+    """The job as it is now."""
     icon, title = _STATES[scene.job.state]
     is_failed = scene.job.state is JobState.FAILED
     return NotificationContent(
@@ -110,7 +110,7 @@ def card(scene: JobSnapshot, url: str) -> NotificationContent:
 
 
 def news(scene: JobSnapshot, fact: Fact, url: str) -> NotificationContent:
-    """What happened, with figures as they are now."""
+    """The event, with figures as they are now."""
     kind = JobFact(fact.kind)
     icon, title = _TITLES[kind]
     return NotificationContent(
@@ -140,7 +140,7 @@ def _figures(scene: JobSnapshot) -> dict[str, str]:
         figures["Attempts"] = _attempts(scene)
     cost, ceiling = scene.cost, job.spec.ceiling
     shown = priced_text(cost)
-    figures["Cost so far"] = shown if ceiling is None else f"{shown} of {ceiling} at most"
+    figures["Cost so far"] = shown if ceiling is None else f"{shown} of at most {ceiling}"
     if scene.disk is not None and scene.disk.text:
         figures["DiskReading"] = scene.disk.text.removeprefix("disk ")
     if back := _last_recovery(scene.interruptions):
@@ -185,39 +185,39 @@ def _what_next(scene: JobSnapshot, kind: JobFact) -> str:
     where = plan.location if plan is not None and not plan.is_on_disk else ""
     match kind:
         case JobFact.FAILED:
-            more = f"See more of its output with: costguard output {job.id}"
+            more = f"See all of its output: costguard output {job.id}"
             return f"{more}. {kept}" if (kept := _kept_disk(scene)) else more
         case JobFact.CANCELLED:
             return _kept_disk(scene)
         case JobFact.FROM_ZERO if where:
-            return f"See what lies there, and why none of it could be used, with: costguard checkpoints {where}"
+            return f"List its checkpoints, and why none could be used: costguard checkpoints {where}"
         case JobFact.FROM_ZERO | JobFact.LATE:
-            return f"See how it went with: costguard job {job.id}"
+            return f"See its history: costguard job {job.id}"
         case JobFact.DISK:
             return (
-                "Have the command delete what it does not need, such as old checkpoints; on a full disk it fails."
-                " Another launch can have a larger one: --disk."
+                "Let the command delete what it does not need, such as old checkpoints: on a full disk it fails."
+                " Launch it with a larger disk next time: --disk."
             )
         case JobFact.STALLED:
             return (
-                "See that the command saves where the job says it does; what it works until then is lost with its VM."
+                "Check that the command saves to the job's checkpoint location: unsaved work is lost with its VM."
                 f" If it hangs: costguard cancel {job.id}"
             )
         case JobFact.WAITS:
-            return "It goes on by itself. See which zones have been out of stock with: costguard places"
+            return "It continues automatically. See which zones were out of stock: costguard places"
         case JobFact.HELD:
-            return "It goes on by itself in the next period, or once the limit is raised. See: costguard budgets"
+            return "It continues automatically in the next period, or once the limit is raised: costguard budgets"
         case _:
             return ""
 
 
 def _kept_disk(scene: JobSnapshot) -> str:
-    """ "" where none is kept."""
+    """What to do with a kept disk; "" without one."""
     if kept_disks.attempt_of(scene.job, scene.attempts) is None:
         return ""
     return (
-        "Its VM is stopped, and its disk kept, which holds the only copy of what it saved and bills:"
-        f" when that may be lost, delete it with costguard delete-disk {scene.job.id}"
+        "Its VM is stopped. Its disk is kept, because it holds the only copy of what the job saved, and is billed."
+        f" Once you no longer need it: costguard delete-disk {scene.job.id}"
     )
 
 
@@ -227,13 +227,13 @@ KINDS = tuple(JobFact)
 
 
 class CardComposer:
-    """`url` is where people reach the dashboard; "" where they cannot."""
+    """`url` is the dashboard's address; "" without one."""
 
     def __init__(self, url: str = "") -> None:
         self._url = url.rstrip("/")
 
     def __call__(self, connection: Connection, message: StoredMessage, now: datetime) -> Composed | Withdrawn:
-        """How the job stands now. One that was over before Slack took it needs no card."""
+        """The job as it is now. A job that ended before Slack accepted the card needs none."""
         accrual = accrual_at(connection, now)
         scene = read_scene(connection, accrual, _job_of(message))
         if scene is None:
@@ -245,29 +245,30 @@ class CardComposer:
         return Composed(content, shown(scene.job), is_final=is_over)
 
     def changed(self, connection: Connection, live: Sequence[StoredMessage], now: datetime) -> list[StoredMessage]:  # noqa: ARG002 one of several
-        """Those that show what is over."""
-        known = job_rows.of_ids(connection, {_job_of(message) for message in live})
-        now_shown = {job_id: shown(job) for job_id, job in known.items()}
+        """Messages that show an outdated state."""
+        jobs = job_rows.of_ids(connection, {_job_of(message) for message in live})
+        now_shown = {job_id: shown(job) for job_id, job in jobs.items()}
         return [message for message in live if now_shown.get(_job_of(message)) != message.shown]
 
 
-def messages_of(connection: Connection, found: Sequence[Fact], rules: Rules, now: datetime) -> Iterator[NewMessage]:
-    """What each job's owner, and its team's channel, get of these: see announcing.py."""
+def messages_of(connection: Connection, events: Sequence[Fact], rules: Rules, now: datetime) -> Iterator[NewMessage]:
+    """Messages about these events to each job's owner and its team's channel: see announcing.py."""
     by_job: dict[str, list[Fact]] = defaultdict(list)
-    for fact in found:
+    for fact in events:
         by_job[job_id(fact)].append(fact)
-    known = job_rows.of_ids(connection, by_job)
-    interrupted = interruptions.of_jobs(connection, list(known))
-    cards = message_rows.data_of(connection, [_card_key(each) for each in known])
-    for job in known.values():
-        news = [fact for fact in by_job[job.id] if not _is_their_own_doing(fact, job)]
+    jobs = job_rows.of_ids(connection, by_job)
+    interrupted = interruptions.of_jobs(connection, list(jobs))
+    cards = message_rows.data_of(connection, [_card_key(job_id) for job_id in jobs])
+    for job in jobs.values():
+        news = [fact for fact in by_job[job.id] if not _is_owners_request(fact, job)]
         card = _card(cards.get(_card_key(job.id)))
         quick = rules.jobs.terms.quick_crash
-        for each in announced(news, interrupted.get(job.id, ()), card, quick, now):
-            yield from _of_owner(each, job)
+        for announcement in announced(news, interrupted.get(job.id, ()), card, quick, now):
+            yield from _of_owner(announcement, job)
             channel = teams.channel_of(teams.team_of(job.spec.project, job.spec.owner, rules.teams), rules)
-            if each.is_for_team and channel:
-                yield NewMessage(f"notice/{each.fact.key}/channel", NEWS, channel, _data(each.fact, job))
+            if announcement.is_for_team and channel:
+                key = f"notice/{announcement.fact.key}/channel"
+                yield NewMessage(key, NEWS, channel, _data(announcement.fact, job))
 
 
 def _of_owner(announcement: Announcement, job: Job) -> Iterator[NewMessage]:
@@ -301,7 +302,7 @@ def job_id(fact: Fact) -> str:
     return str(fact.data.get("job", ""))
 
 
-def _is_their_own_doing(fact: Fact, job: Job) -> bool:
+def _is_owners_request(fact: Fact, job: Job) -> bool:
     return fact.kind == JobFact.CANCELLED and fact.actor.lower() == job.spec.owner.lower()
 
 

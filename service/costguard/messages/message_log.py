@@ -1,4 +1,4 @@
-"""What was said about one VM, and what came of it: reminders, keeps, claims and stops."""
+"""Messages as people read them: the list of all, and one VM's reminders, answers and stops."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlalchemy import Connection, func, select
 
 from costguard.db.tables import instances, messages
 from costguard.ledger import answers
-from costguard.messages.reminder import told
+from costguard.messages.reminder import shown_sentence
 from costguard.model.reminder import Claim, Keep, Subject, SubjectKind
 from costguard.reminders import message_rows, stop_rows
 from costguard.reminders.message_rows import StoredMessage
@@ -21,7 +21,7 @@ _SUBJECTS = 40  # of so many lifetimes
 
 @dataclass(frozen=True, slots=True)
 class ReminderEntry:
-    """One reminder to one recipient; `shows` is the state that it shows in Slack now, "" while nobody answered."""
+    """One reminder to one recipient; `shows` is the outcome that it shows in Slack, "" while unanswered."""
 
     message: StoredMessage
     shows: str
@@ -44,11 +44,11 @@ LogEntry = ReminderEntry | StopEntry | Keep | Claim
 
 
 def of_vm(connection: Connection, instance_id: int, lifetimes: Sequence[int], limit: int) -> list[LogEntry]:
-    """The latest first. `lifetimes` are the rows of its runs, the latest first: of the latest ones it is told."""
-    latest = [*lifetimes[:_SUBJECTS], 0]  # 0: it may rest without ever having run
-    subjects = [Subject(about, instance_id, each) for each in latest for about in SubjectKind]
+    """The latest first. `lifetimes` are the row ids of its runs, the latest first; only the latest are read."""
+    latest = [*lifetimes[:_SUBJECTS], 0]  # 0: it may have storage without ever having run
+    subjects = [Subject(kind, instance_id, lifetime) for lifetime in latest for kind in SubjectKind]
     log_entries: list[LogEntry] = [
-        ReminderEntry(message, told(message.shown))
+        ReminderEntry(message, shown_sentence(message.shown))
         for message in message_rows.reminders_of(connection, subjects, limit)
     ]
     for kept in answers.keeps_of(connection, subjects).values():

@@ -1,19 +1,19 @@
-"""What notices say: a title, what happened, figures as they are now, and what to do."""
+"""Notifications: events that Slack is sent once each, to a channel, a budget's contact, or a job's owner."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, select
 
 from costguard.access import teams
 from costguard.access.rules import Rules
 from costguard.db.lease import Lease
 from costguard.db.tables import facts
 from costguard.db.transaction import Database
+from costguard.events import facts as event_rows
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.messages import job_update
 from costguard.messages.outbox import Composed, Withdrawn
@@ -30,22 +30,28 @@ from costguard.spend.budget import On
 from costguard.spend.spend import spend
 from costguard.spend.spend_rows import Grouping
 
-# Kinds of facts.
-BUDGET, GPUS, BURN, CLAIM = "BudgetThresholdCrossed", "GpusAppeared", "BurnRateUnusual", "OwnerClaimed"
-GENERATION, UNKNOWN_VM = "GenerationBegan", "UnknownVmFound"
-SHOWN = 3  # of those that spent the most, and of refused prices
+KIND = "notification"
+# Kinds of events.
+_BUDGET, _GPUS, _BURN, _CLAIM = "BudgetThresholdCrossed", "GpusAppeared", "BurnRateUnusual", "OwnerClaimed"
+_GENERATION, _UNKNOWN_VM, _PRICE = "GenerationBegan", "UnknownVmFound", "PriceRefused"
+_KINDS = (_CLAIM, _BUDGET, _GPUS, _BURN, _PRICE, _GENERATION, _UNKNOWN_VM, *job_update.KINDS)
+_SHOWN = 3  # of the owners who spent the most, and of refused prices
+_NEWS_FOR = timedelta(days=1)  # older events are no news: Slack may be set up on a ledger of years
+_GOOD_FOR = timedelta(days=3)
+_LATE = timedelta(days=2)  # between an event and its recording
+_AT_ONCE = 500  # written in one transaction
 
 
-def budget_of(fact: Fact, known: Sequence[Budget]) -> Budget | None:
-    return next((each for each in known if each.name == fact.data.get("budget")), None)
+def _budget_of(fact: Fact, rules: Rules) -> Budget | None:
+    return next((budget for budget in rules.budgets if budget.name == fact.data.get("budget")), None)
 
 
-def crossing(connection: Connection, accrual: Accrual, fact: Fact, rules: Rules, url: str) -> NotificationContent:
-    """As the budget stands now; where its period is over, as it stood then."""
+def _crossing(connection: Connection, accrual: Accrual, fact: Fact, rules: Rules, url: str) -> NotificationContent:
+    """The budget as it is now; once its period is over, as it was then."""
     data = fact.data
     limit, spent, expected = (_money(fact, name) for name in ("limit", "spent", "forecast"))
     figures = {"Spent": str(spent), "Limit": f"{limit} a {data['period']}", "Forecast": f"about {expected}"}
-    budget = budget_of(fact, rules.budgets)
+    budget = _budget_of(fact, rules)
     if budget is not None:
         (standing,) = budgets.standings(connection, accrual, [budget], rules.teams)
         outlook = standing.outlook
@@ -63,124 +69,96 @@ def crossing(connection: Connection, accrual: Accrual, fact: Fact, rules: Rules,
         title=f"Budget {data['budget']}: {data['percent']}% {what}",
         text=fact.text,
         figures=figures,
-        what_next="See what runs, the most expensive first, with: costguard ps",
+        what_next="List what is running, the most expensive first: costguard ps",
         url=url,
     )
 
 
 def _most(connection: Connection, accrual: Accrual, budget: Budget, since: datetime) -> dict[str, str]:
-    """Who spent the most of it; of a team's budget, or a job's, that is not asked."""
+    """The owners who spent the most; not for the budget of a team, an owner or a job."""
     if any(part is not None for part in (budget.scope.team, budget.scope.owner, budget.scope.job)):
         return {}
-    found = spend(connection, accrual, since.date(), accrual.now.date(), [Grouping.OWNER], budget.scope)
-    rows = [row for row in found.rows if row.amounts.total][:SHOWN]
+    spending = spend(connection, accrual, since.date(), accrual.now.date(), [Grouping.OWNER], budget.scope)
+    rows = [row for row in spending.rows if row.amounts.total][:_SHOWN]
     text = ", ".join(f"{row.group[0] or 'unclaimed'} {row.amounts.total}" for row in rows)
-    return {"Most of it": text} if text else {}
+    return {"Most spent by": text} if text else {}
 
 
-def gpus(connection: Connection, accrual: Accrual, fact: Fact, url: str) -> NotificationContent:
+def _gpus_appeared(connection: Connection, accrual: Accrual, fact: Fact, url: str) -> NotificationContent:
     kinds: Counter[str] = Counter()
     rate, is_whole = ZERO, True
-    for each in burning.running(connection):
-        if each.whose.project == fact.project and each.shape.gpu_type is not None:
-            kinds[each.shape.gpu_type] += each.shape.gpu_count * each.count
-            hourly = accrual.rate(each.shape, each.zone, each.provisioning_model)
+    for running in burning.running(connection):
+        if running.whose.project == fact.project and running.shape.gpu_type is not None:
+            kinds[running.shape.gpu_type] += running.shape.gpu_count * running.count
+            hourly = accrual.rate(running.shape, running.zone, running.provisioning_model)
             is_whole = is_whole and hourly is not None
-            rate += Money((hourly or ZERO).nanos * each.count)
-    shown = ", ".join(f"{number} x {kind}" for kind, number in kinds.most_common()) or "none any more"
+            rate += Money((hourly or ZERO).nanos * running.count)
+    shown = ", ".join(f"{number} x {kind}" for kind, number in kinds.most_common()) or "none now"
     return NotificationContent(
         icon="anomaly",
         title=f"GPUs appeared in {fact.project}",
         text=fact.text,
-        figures={"GPUs now": shown, "Now": f"{rate} an hour{'' if is_whole else ' and what the unpriced cost'}"},
-        what_next=f"See whose they are with: costguard ps --project {fact.project}",
+        figures={"GPUs now": shown, "Now": f"{rate} an hour{'' if is_whole else ' plus unpriced GPUs'}"},
+        what_next=f"List their owners: costguard ps --project {fact.project}",
         url=url,
     )
 
 
-def claimed(fact: Fact, url: str) -> NotificationContent:
-    """Who took a VM over: from now on they may stop it, so those who know better hear of it first."""
-    before = str(fact.data["before"] or "") or "unowned"
+def _claimed(fact: Fact, url: str) -> NotificationContent:
+    """A claim gives the right to stop the VM, so its team is notified first."""
     return NotificationContent(
         icon="owner",
         title=f"{fact.actor} claimed {fact.name}",
         text=fact.text,
-        figures={"Before": before, "Project": fact.project},
-        what_next=f"If that is wrong, an admin or an operator of the team takes it back: costguard claim {fact.name}",
+        figures={"Previous owner": str(fact.data["before"] or "") or "none", "Project": fact.project},
+        what_next=f"If that is wrong, an admin or a team operator can take it back: costguard claim {fact.name}",
         url=url,
     )
 
 
-def burn(fact: Fact, url: str) -> NotificationContent:
+def _unusual_rate(fact: Fact, url: str) -> NotificationContent:
     return NotificationContent(
         icon="anomaly",
         title=f"{fact.project} costs far more an hour than usual",
         text=fact.text,
         figures={"Then": f"{_money(fact, 'rate')} an hour", "Usual": f"{_money(fact, 'usual')} an hour"},
-        what_next=f"See what runs, the most expensive first, with: costguard ps --project {fact.project}",
+        what_next=f"List what is running, the most expensive first: costguard ps --project {fact.project}",
         url=url,
     )
 
 
-def generation(fact: Fact, url: str) -> NotificationContent:
+def _restored(fact: Fact, url: str) -> NotificationContent:
     return NotificationContent(
         icon="anomaly",
-        title="Costguard works with an older or another database",
+        title="Costguard is running on a restored or different database",
         text=fact.text,
         figures={"Generation": str(fact.data["generation"])},
-        what_next="See which VMs it does not know with: costguard db unknown",
+        what_next="List the VMs that it does not know: costguard db unknown",
         url=url,
     )
 
 
-def unknown_vms(found: Sequence[Fact], many: int, url: str) -> NotificationContent:
-    more = f"\nand {many - SHOWN} more" if many > SHOWN else ""
+def _many(events: Sequence[Fact], many: int, title: str, figure: str, what_next: str, url: str) -> NotificationContent:
+    """Events that are recorded in great numbers at once: the first of them, and how many there are."""
+    more = f"\nand {many - _SHOWN} more" if many > _SHOWN else ""
     return NotificationContent(
         icon="anomaly",
-        title="A VM that the ledger does not know" if many == 1 else f"{many} VMs that the ledger does not know",
-        text="\n".join(fact.text for fact in found[:SHOWN]) + more,
-        figures={"Found": str(many)},
-        what_next="Have each adopted or deleted with: costguard db unknown",
+        title=title,
+        text="\n".join(fact.text for fact in events[:_SHOWN]) + more,
+        figures={figure: str(many)},
+        what_next=what_next,
         url=url,
-    )
-
-
-def refused(found: Sequence[Fact], many: int) -> NotificationContent:
-    more = f"\nand {many - SHOWN} more" if many > SHOWN else ""
-    return NotificationContent(
-        icon="anomaly",
-        title="A price was refused" if many == 1 else f"{many} prices were refused",
-        text="\n".join(fact.text for fact in found[:SHOWN]) + more,
-        figures={"Refused": str(many)},
-        what_next="The last good prices stay in force. Compare with Google's list what this shows: costguard prices",
     )
 
 
 def _money(fact: Fact, name: str) -> Money:
     nanos = fact.data[f"{name}_nanos"]
-    assert isinstance(nanos, int)  # as the fact was written
+    assert isinstance(nanos, int)  # as the event was written
     return Money(nanos)
 
 
-KIND = "notification"
-_PRICE = "PriceRefused"
-_RESTORE = (GENERATION, UNKNOWN_VM)
-_TOLD = (
-    CLAIM,
-    BUDGET,
-    GPUS,
-    BURN,
-    _PRICE,
-    *_RESTORE,
-    *job_update.KINDS,
-)
-_NEWS_FOR = timedelta(days=1)  # older facts are no news: Slack may be set up on a ledger of years
-_GOOD_FOR = timedelta(days=3)
-_AT_ONCE = 500  # written in one transaction
-
-
 class NotificationWatch:
-    """Intends a notice for each fact that is worth one. `channel` takes those that no team's channel takes."""
+    """Stores a notification for each event that deserves one. `channel` is for events of no team."""
 
     def __init__(self, database: Database, clock: Clock, rules: Rules, channel: str) -> None:
         self._database = database
@@ -189,46 +167,46 @@ class NotificationWatch:
         self._channel = channel
 
     def intend(self, fence: Lease | None = None) -> list[str]:
-        """The keys of those that were intended now. Writes only what was not intended before."""
+        """The keys of those that are new. Writes nothing else."""
         now = self._clock.now()
         with self._database.read() as connection:
-            told = recorded_since(connection, _TOLD, now - _NEWS_FOR)
-            of_jobs = [fact for _, fact in told if fact.kind in job_update.KINDS]
-            others = [each for each in told if each[1].kind not in job_update.KINDS]
-            found = [
+            events = recorded_since(connection, _KINDS, now - _NEWS_FOR)
+            of_jobs = [fact for _, fact in events if fact.kind in job_update.KINDS]
+            others = [(at, fact) for at, fact in events if fact.kind not in job_update.KINDS]
+            messages = [
                 *_messages(others, self._rules, self._channel),
                 *job_update.messages_of(connection, of_jobs, self._rules, now),
             ]
-            known = message_rows.known(connection, [each.key for each in found])
-        new = [each for each in found if each.key not in known]
-        for at in range(0, len(new), _AT_ONCE):
+            stored = message_rows.known(connection, [message.key for message in messages])
+        new = [message for message in messages if message.key not in stored]
+        for start in range(0, len(new), _AT_ONCE):
             with self._database.write(fence) as connection:
-                for each in new[at : at + _AT_ONCE]:
-                    message_rows.intend(connection, each, now)
-        return [each.key for each in new]
+                for message in new[start : start + _AT_ONCE]:
+                    message_rows.intend(connection, message, now)
+        return [message.key for message in new]
 
 
 class NotificationComposer:
-    """`url` is where people reach the dashboard; "" where they cannot."""
+    """`url` is the dashboard's address; "" without one."""
 
     def __init__(self, rules: Rules, url: str = "") -> None:
         self._rules = rules
         self._url = url.rstrip("/")
 
     def __call__(self, connection: Connection, message: StoredMessage, now: datetime) -> Composed | Withdrawn:
-        """What happened, with figures as they are now."""
+        """The event, with figures as they are now."""
         keys = message.data["facts"]
-        found = facts_by_key(connection, [str(key) for key in keys] if isinstance(keys, list) else [])
-        if not found:
-            return Withdrawn("what it was to tell is not in the ledger")
+        events = facts_by_key(connection, [str(key) for key in keys] if isinstance(keys, list) else [])
+        if not events:
+            return Withdrawn("its event is not in the ledger")
         if now - message.intended_at >= _GOOD_FOR:
-            return Withdrawn("it could not be sent for meanwhile that it is no news any more")
+            return Withdrawn("it could not be sent for three days and is no longer news")
         accrual = accrual_at(connection, now)
-        if found[0].kind in job_update.KINDS:
-            return self._news(connection, accrual, found[0])
-        return Composed(self._content(connection, accrual, found, message), shown="", is_final=True)
+        if events[0].kind in job_update.KINDS:
+            return self._job_update(connection, accrual, events[0])
+        return Composed(self._content(connection, accrual, events, message), shown="", is_final=True)
 
-    def _news(self, connection: Connection, accrual: Accrual, fact: Fact) -> Composed | Withdrawn:
+    def _job_update(self, connection: Connection, accrual: Accrual, fact: Fact) -> Composed | Withdrawn:
         scene = job_update.read_scene(connection, accrual, job_update.job_id(fact))
         if scene is None:
             return Withdrawn("its job is not in the ledger")
@@ -238,56 +216,72 @@ class NotificationComposer:
         return Composed(content, shown="", is_final=True)
 
     def _content(
-        self, connection: Connection, accrual: Accrual, found: Sequence[Fact], message: StoredMessage
+        self, connection: Connection, accrual: Accrual, events: Sequence[Fact], message: StoredMessage
     ) -> NotificationContent:
-        fact = found[0]
-        many = int(str(message.data.get("count", 1)))
-        if fact.kind == BUDGET:
-            return crossing(connection, accrual, fact, self._rules, self._page("/budgets"))
-        if fact.kind == GPUS:
-            return gpus(connection, accrual, fact, self._page("/"))
-        if fact.kind == CLAIM:
-            return claimed(fact, self._page(f"/vm/{fact.project}/{fact.gce_id}"))
-        if fact.kind == BURN:
-            return burn(fact, self._page("/"))
-        if fact.kind == GENERATION:
-            return generation(fact, self._page("/health"))
-        if fact.kind == UNKNOWN_VM:
-            return unknown_vms(found, many, self._page("/health"))
-        return refused(found, many)
+        fact, many = events[0], int(str(message.data.get("count", 1)))
+        if fact.kind == _BUDGET:
+            return _crossing(connection, accrual, fact, self._rules, self._page("/budgets"))
+        if fact.kind == _GPUS:
+            return _gpus_appeared(connection, accrual, fact, self._page("/"))
+        if fact.kind == _CLAIM:
+            return _claimed(fact, self._page(f"/vm/{fact.project}/{fact.gce_id}"))
+        if fact.kind == _BURN:
+            return _unusual_rate(fact, self._page("/"))
+        if fact.kind == _GENERATION:
+            return _restored(fact, self._page("/health"))
+        if fact.kind == _UNKNOWN_VM:
+            title = "A VM that the ledger does not know" if many == 1 else f"{many} VMs that the ledger does not know"
+            what_next = "Adopt or delete each: costguard db unknown"
+            return _many(events, many, title, "Found", what_next, self._page("/health"))
+        title = "A price was refused" if many == 1 else f"{many} prices were refused"
+        what_next = "The last good prices stay in force. Compare Google's price list with: costguard prices"
+        return _many(events, many, title, "Refused", what_next, "")
 
     def _page(self, path: str) -> str:
         return f"{self._url}{path}" if self._url else ""
 
 
-def _messages(found: Sequence[tuple[datetime, Fact]], rules: Rules, channel: str) -> Iterator[NewMessage]:
-    refused: dict[datetime, list[Fact]] = defaultdict(list)
-    unknown: dict[datetime, list[Fact]] = defaultdict(list)
-    for recorded_at, fact in found:
-        if fact.kind == _PRICE:
-            refused[recorded_at].append(fact)
-        elif fact.kind == UNKNOWN_VM:
-            unknown[recorded_at].append(fact)
-        elif fact.kind == GENERATION:
-            yield from _new(f"notice/{fact.key}", channel, [fact])
-        elif fact.kind == BUDGET:
+def recorded_since(connection: Connection, kinds: Collection[str], since: datetime) -> list[tuple[datetime, Fact]]:
+    """Events of these kinds with when they were recorded, the oldest first."""
+    at = facts.c
+    query = select(facts).where(at.kind.in_(kinds), at.occurred_at >= since - _LATE, at.recorded_at >= since)
+    stored = [event_rows.stored(row) for row in connection.execute(query.order_by(at.id))]
+    return [(event.recorded_at, event.fact) for event in stored]
+
+
+def facts_by_key(connection: Connection, keys: Collection[str]) -> list[Fact]:
+    """In the order in which they were recorded."""
+    query = select(facts).where(facts.c.key.in_(list(keys))).order_by(facts.c.id)
+    return [event_rows.stored(row).fact for row in connection.execute(query)]
+
+
+def _messages(events: Sequence[tuple[datetime, Fact]], rules: Rules, channel: str) -> Iterator[NewMessage]:
+    # One reading of the catalogue can refuse hundreds of prices for the same reason, and one look after a restore
+    # can find many VMs: what was recorded at once is one message.
+    grouped: dict[tuple[str, datetime], list[Fact]] = defaultdict(list)
+    for recorded_at, fact in events:
+        key = f"notice/{fact.key}"
+        if fact.kind in _GROUPED:
+            grouped[_GROUPED[fact.kind], recorded_at].append(fact)
+        elif fact.kind == _GENERATION:
+            yield from _new(key, channel, [fact])
+        elif fact.kind == _BUDGET:
             yield from _of_budget(fact, rules, channel)
-        elif fact.kind == CLAIM:
+        elif fact.kind == _CLAIM:
             team = teams.team_of(fact.project, str(fact.data["before"] or ""), rules.teams)
-            yield from _new(f"notice/{fact.key}", teams.channel_of(team, rules), [fact])
+            yield from _new(key, teams.channel_of(team, rules), [fact])
         else:
             team = teams.team_of(fact.project, "", rules.teams)
-            yield from _new(f"notice/{fact.key}", _channel_of(team, channel), [fact])
-    # One look after a restore can find many.
-    for recorded_at, some in unknown.items():
-        yield from _new(f"notice/unknown/{recorded_at.isoformat()}", channel, some)
-    # One reading of the catalogue can refuse hundreds of prices, for one and the same reason.
-    for recorded_at, some in refused.items():
-        yield from _new(f"notice/prices-refused/{recorded_at.isoformat()}", channel, some)
+            yield from _new(key, _channel_of(team, channel), [fact])
+    for (name, recorded_at), group in grouped.items():
+        yield from _new(f"notice/{name}/{recorded_at.isoformat()}", channel, group)
+
+
+_GROUPED = {_UNKNOWN_VM: "unknown", _PRICE: "prices-refused"}
 
 
 def _of_budget(fact: Fact, rules: Rules, channel: str) -> Iterator[NewMessage]:
-    budget = budget_of(fact, rules.budgets)
+    budget = _budget_of(fact, rules)
     if budget is None:
         return
     team = next((team for team in rules.teams if team.name == budget.scope.team), None)
@@ -295,45 +289,11 @@ def _of_budget(fact: Fact, rules: Rules, channel: str) -> Iterator[NewMessage]:
     yield from _new(f"notice/{fact.key}/contact", budget.contact, [fact])
 
 
-def _new(key: str, address: str, facts: Sequence[Fact]) -> Iterator[NewMessage]:
+def _new(key: str, address: str, events: Sequence[Fact]) -> Iterator[NewMessage]:
     if address:
-        yield NewMessage(
-            key=key,
-            kind=KIND,
-            address=address,
-            data={"facts": [fact.key for fact in facts[:SHOWN]], "count": len(facts)},
-        )
+        data = {"facts": [fact.key for fact in events[:_SHOWN]], "count": len(events)}
+        yield NewMessage(key=key, kind=KIND, address=address, data=data)
 
 
 def _channel_of(team: Team | None, otherwise: str) -> str:
     return team.channel if team is not None and team.channel else otherwise
-
-
-_LATE = timedelta(days=2)  # what a fact tells of may have happened some time before it was recorded
-
-
-def recorded_since(connection: Connection, kinds: Collection[str], since: datetime) -> list[tuple[datetime, Fact]]:
-    """Facts of these kinds with when they were recorded, the oldest first."""
-    of = facts.c
-    query = select(facts).where(of.kind.in_(kinds), of.occurred_at >= since - _LATE, of.recorded_at >= since)
-    return [(row.recorded_at, _fact(row)) for row in connection.execute(query.order_by(of.id))]
-
-
-def facts_by_key(connection: Connection, keys: Collection[str]) -> list[Fact]:
-    """In the order in which they were recorded."""
-    query = select(facts).where(facts.c.key.in_(list(keys))).order_by(facts.c.id)
-    return [_fact(row) for row in connection.execute(query)]
-
-
-def _fact(row: Row[Any]) -> Fact:
-    return Fact(
-        key=row.key,
-        kind=row.kind,
-        occurred_at=row.occurred_at,
-        text=row.text,
-        project=row.project,
-        gce_id=row.gce_id,
-        name=row.name,
-        actor=row.actor,
-        data=row.data,
-    )

@@ -1,4 +1,4 @@
-"""Messages go out here: each once, in their channel's order, no faster than Slack takes them."""
+"""The outbox: sends each message once, in its channel's order, no faster than Slack accepts."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ log = structlog.get_logger(__name__)
 
 SETTLE_AFTER = timedelta(seconds=30)  # a call has ended by then, one way or another
 _CLOCKS_DIFFER = timedelta(minutes=2)  # Slack's and ours
-_MOST_CALLS = 50  # in one run: what waits longer is taken up by the next
+_MOST_CALLS = 50  # in one run: the next run takes the rest
 _MOST_READ = 50  # of one address
-_FROZEN_S = 5.0  # meanwhile after its claim, a message may be someone else's to settle
+_FROZEN_S = 5.0  # after its claim: later another process may settle it
 _TRIES = 5  # of a message that Slack calls wrong
-_LOOK_EVERY = timedelta(seconds=10)  # for messages that show a state that is over
+_LOOK_EVERY = timedelta(seconds=10)  # for messages that show an outdated state
 _AGAIN = timedelta(minutes=1)
 # A workspace may forbid to edit messages after a while (https://docs.slack.dev/reference/methods/chat.update).
 _FIXED = "edit_window_closed"
@@ -50,7 +50,7 @@ _GONE = frozenset({"message_not_found", "thread_not_found", "cant_update_message
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """What a message says now. `shown` names the state that it shows; after a final one it is never edited."""
+    """The content now. `shown` names the state that it shows; a final one is never edited."""
 
     content: Content
     shown: str
@@ -59,7 +59,7 @@ class Composed:
 
 @dataclass(frozen=True, slots=True)
 class Withdrawn:
-    """It is not to be sent (any more)."""
+    """The message is no longer true and is not sent."""
 
     why: str
 
@@ -72,10 +72,10 @@ Changed = Callable[[Connection, Sequence[StoredMessage], datetime], list[StoredM
 
 
 class Outbox:
-    """Sends what was intended, settles what is in doubt, and edits what changed. One thread at a time uses it.
+    """Sends intended messages, settles doubtful ones, and edits outdated ones. One thread at a time uses it.
 
-    `changed` says which of the messages in Slack show a state that is over. `told` hears of which kind each message
-    was and what came of a try: "accepted", "refused", "in_doubt" or "failed", after which there is none.
+    `changed` finds messages that show an outdated state. `count` receives the kind of each message and the result of
+    a try: "accepted", "refused", "in_doubt", or "failed", which is final.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Outbox:
         fallback_channel: str,
         changed: Changed = lambda _connection, _messages, _now: [],
         monotonic: Callable[[], float] = time.monotonic,
-        told: Callable[[str, str], None] = lambda _kind, _outcome: None,
+        count: Callable[[str, str], None] = lambda _kind, _outcome: None,
     ) -> None:
         self._database = database
         self._notifier = notifier
@@ -95,7 +95,7 @@ class Outbox:
         self._clock = clock
         self._changed = changed
         self._monotonic = monotonic
-        self._told = told
+        self._count = count
         self._addressing = ChannelResolver(database, notifier, clock, fallback_channel)
         self._pacing = Pacing()
         self._looked_at: datetime | None = None
@@ -104,19 +104,19 @@ class Outbox:
 
     @property
     def refusals(self) -> tuple[str, Mapping[str, str]]:
-        """Why Slack takes nothing at all, and nothing for which channels: asks no database."""
+        """Why Slack accepts nothing, and why it accepts nothing for a channel. Reads no database."""
         return self._pacing.trouble, self._pacing.channel_troubles
 
     def deliver(self, fence: Lease | None = None, stop: threading.Event | None = None) -> timedelta | None:
-        """Everything that may go now. How long until there may be more to do; None: nothing waits.
+        """Sends what may go now. Returns how long until there may be more; None: nothing waits.
 
         Raises LeaseLost, and StoreError where the database fails; what Slack refuses waits.
         """
         calls = 0
         with self._database.read() as connection:
             due = message_rows.waiting(connection, self._clock.now(), _MOST_READ)
-        # Someone waits for an ephemeral message right now: it must not stand behind a channel's many reminders.
-        for message in sorted(due, key=lambda each: each.kind != "ephemeral"):
+        # A person waits for an ephemeral reply right now: it must not queue behind a channel's reminders.
+        for message in sorted(due, key=lambda message: message.kind != "ephemeral"):
             if self._is_over(calls, stop):
                 break
             calls += self._isolated(self._send if message.status == "intended" else self._settle, message, fence)
@@ -147,16 +147,16 @@ class Outbox:
     def _isolated(
         self, do: Callable[[StoredMessage, Lease | None], bool], message: StoredMessage, fence: Lease | None
     ) -> bool:
-        """Whether Slack was called. What is wrong with one message must not hold up the others."""
+        """Whether Slack was called. One message's failure must not hold up the others."""
         try:
             return do(message, fence)
         except StoreError:
             raise
         except Exception as error:
             log.exception("message_not_sent", key=message.key)
-            # Claimed, it may stand in Slack already: then it is settled, and not sent again.
+            # Once claimed it may be in Slack already: then it is settled, and not sent again.
             with self._database.write(fence) as connection:
-                message_rows.put_off(connection, message.id, self._clock.now() + _AGAIN, str(error))
+                message_rows.postpone(connection, message.id, self._clock.now() + _AGAIN, str(error))
             return True
 
     # Sending.
@@ -210,27 +210,27 @@ class Outbox:
     def _accept(
         self, message: StoredMessage, posted: Posted, shown: str, is_live: bool, fence: Lease | None, answered: str = ""
     ) -> None:
-        """`answered` is the channel for which Slack did what was asked; "" where it only may have."""
+        """`answered` is the channel in which Slack confirmed the call; "" without a confirmation."""
         now = self._clock.now()
         with self._database.write(fence) as connection:
             message_rows.accept(connection, message.id, posted, shown, is_live, now)
             over = self._resumed(answered, now) if answered else []
             facts.append(connection, [*sent(connection, message, now), *over], now)
-        self._told(message.kind, "accepted")
+        self._count(message.kind, "accepted")
 
     def _doubt(self, message: StoredMessage, channel: str, error: SlackUncertain, fence: Lease | None) -> bool:
-        if _is_ephemeral(message):  # nobody can find out, and nobody needs it twice
+        if _is_ephemeral(message):  # Slack cannot tell, and it is not worth repeating
             self._accept(message, Posted(channel, ""), "", is_live=False, fence=fence)
             return True
         now = self._clock.now()
         with self._database.write(fence) as connection:
             message_rows.doubt(connection, message.id, now + SETTLE_AFTER, str(error))
-        self._told(message.kind, "in_doubt")
+        self._count(message.kind, "in_doubt")
         log.warning("message_in_doubt", key=message.key, error=str(error))
         return True
 
     def _settle(self, message: StoredMessage, fence: Lease | None) -> bool:
-        """It was about to be sent, and nothing was heard of it: Slack says whether it was."""
+        """Asks Slack whether a message was sent whose outcome is unknown."""
         now = self._clock.now()
         if self._pacing.wait(message.channel, now) > timedelta():
             return False
@@ -240,7 +240,7 @@ class Outbox:
         self._pacing.sent(message.channel, now)
         since = (message.sending_at or message.intended_at) - _CLOCKS_DIFFER
         try:
-            found = self._notifier.find(message.channel, message.key, since, message.thread_ts)
+            posted = self._notifier.find(message.channel, message.key, since, message.thread_ts)
         except SlackError as error:
             if error.code not in _GONE:
                 # Reading may be limited to once a minute where writing is not: then the channel's messages go on.
@@ -249,12 +249,12 @@ class Outbox:
                 with self._database.write(fence) as connection:
                     message_rows.doubt(connection, message.id, now + self._wait_after(message, error), str(error))
                 return True
-            found = None  # the thread is gone, and what stood in it
-        if found is None:
+            posted = None  # the thread is gone, and what stood in it
+        if posted is None:
             self._put_back(message, timedelta(), "", fence)
         else:
-            # What it shows is not known any more: it is shown again.
-            self._accept(message, found, "", message.can_change, fence, message.channel)
+            # What it shows is unknown: it is shown again.
+            self._accept(message, posted, "", message.can_change, fence, message.channel)
         return True
 
     # Editing.
@@ -284,7 +284,7 @@ class Outbox:
                 message_rows.show(connection, message.id, message.shown, is_live=False)
             return False
         if self._stood_still(composed_s, fence):
-            return False  # someone else may show something newer by now; the next look tells
+            return False  # another process may show something newer by now; the next look tells
         self._pacing.sent(message.channel, now)
         try:
             self._notifier.update(message.place, composed.content, message.key)
@@ -315,12 +315,12 @@ class Outbox:
             error, SlackLimited | SlackUnavailable | SlackUncertain | SlackRefused | ChannelRefused
         )
         if is_its_fault and error.code not in _GONE and message.attempts + 1 >= _TRIES:
-            self._told(message.kind, "failed")
+            self._count(message.kind, "failed")
             log.error("message_given_up", key=message.key, error=str(error))
             with self._database.write(fence) as connection:
                 message_rows.fail(connection, message.id, str(error))
             return True
-        self._told(message.kind, "refused")
+        self._count(message.kind, "refused")
         attempts = None if is_its_fault else message.attempts
         self._put_back(message, self._wait_after(message, error), str(error), fence, attempts)
         return True
@@ -350,10 +350,10 @@ class Outbox:
 
 
 def _address(message: StoredMessage) -> str:
-    """An ephemeral message is heard where its person pressed, else among their direct messages."""
+    """An ephemeral reply goes to the channel of the click, else to the person's direct messages."""
     return str(message.data.get("channel") or "") or message.address
 
 
 def _is_ephemeral(message: StoredMessage) -> bool:
-    """For one person's eyes in a channel. Among their direct messages it is a message like others, and stays."""
+    """Whether it is ephemeral in a channel. As a direct message it is an ordinary message, which stays."""
     return message.kind == "ephemeral" and bool(message.data.get("channel"))

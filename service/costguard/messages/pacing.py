@@ -1,4 +1,4 @@
-"""How fast messages may go, and what keeps them."""
+"""Pacing: how fast messages may be sent, and what holds them back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BACKOFF = Backoff(timedelta(seconds=10), timedelta(minutes=5))
 
 
 class Pacing:
-    """Kept in memory: a new process starts at full speed, and Slack itself tells when that is too fast."""
+    """Kept in memory: a new process starts at full speed, and Slack limits it if that is too fast."""
 
     def __init__(self) -> None:
         self._free_at: dict[str, datetime] = {}
@@ -46,11 +46,11 @@ class Pacing:
         return max((self._workspace_free_at or now) - now, timedelta())
 
     def shortest_wait(self, now: datetime) -> timedelta:
-        """Until the next channel that is taken is free again; where none is, a moment."""
+        """Until the next busy channel is free; without one, the shortest interval."""
         return min((at - now for at in self._free_at.values() if at > now), default=BETWEEN)
 
     def sent(self, channel: str, now: datetime) -> None:
-        self._free_at = {each: at for each, at in self._free_at.items() if at > now}
+        self._free_at = {busy: at for busy, at in self._free_at.items() if at > now}
         self._free_at[self._id(channel)] = now + BETWEEN
 
     def accepted(self, channel: str) -> list[str]:
@@ -60,12 +60,12 @@ class Pacing:
         over = ["workspace"] if self._trouble else []
         self._trouble = ""
         mended = [trouble for trouble in self._channel_troubles if self._id(trouble) == self._id(channel)]
-        for each in mended:
-            del self._channel_troubles[each]
+        for name in mended:
+            del self._channel_troubles[name]
         return over + mended
 
     def refused(self, channel: str, error: SlackError, now: datetime) -> str:
-        """Note what it means for others. The trouble that is new: "workspace", a channel, or ""."""
+        """Holds back what the refusal concerns. Returns a new trouble: "workspace", a channel, or ""."""
         if isinstance(error, SlackLimited):
             self._free_at[self._id(channel)] = now + timedelta(seconds=error.retry_after)
             return ""
@@ -89,4 +89,4 @@ class Pacing:
 
 
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
-_DOUBTS = 3  # lost answers in a row, before all of Slack is given a rest
+_DOUBTS = 3  # lost answers in a row, before all messages are held back

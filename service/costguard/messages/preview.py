@@ -1,4 +1,4 @@
-"""What would be sent and done now, and why; nothing is written and nobody is asked."""
+"""What a pass would send and do now, and why; nothing is written and Slack is not called."""
 
 from __future__ import annotations
 
@@ -39,27 +39,27 @@ class ReminderPreview:
 
 def preview(connection: Connection, rules: Rules, now: datetime) -> ReminderPreview:
     """What a pass would decide at this moment about the fleet as the ledger knows it."""
-    plan, found = gather.look_at(connection, rules, now)
+    plan, fleet_vms = gather.look_at(connection, rules, now)
     sends = [action for action in plan.actions if isinstance(action, SendReminder)]
-    vms = {vm.key: vm for vm in found}
+    vms = {vm.key: vm for vm in fleet_vms}
     ids = sorted({send.subject.instance_id for send in sends})
     accrual = accrual_at(connection, now)
     views = {view.instance.id: view for view in fleet.views(connection, accrual, rules.limits, ids)}
-    names = {vm.instance_id: vm.name for vm in found}
-    told = {send.key for send in sends}
+    names = {vm.instance_id: vm.name for vm in fleet_vms}
+    reminded = {send.key for send in sends}
     return ReminderPreview(
         sends=tuple(
             PreviewedSend(send, views[send.subject.instance_id], tuple(gather.recipients(send, vms[send.key], rules)))
             for send in sends
         ),
         others=tuple(
-            (names.get(_about(action).instance_id, ""), action)
+            (names.get(_subject(action).instance_id, ""), action)
             for action in plan.actions
             if not isinstance(action, SendReminder)
         ),
-        left_alone=tuple(decision for decision in plan.decisions if decision.key not in told),
+        left_alone=tuple(decision for decision in plan.decisions if decision.key not in reminded),
     )
 
 
-def _about(action: Other) -> Subject:
+def _subject(action: Other) -> Subject:
     return action.subject if isinstance(action, StopInstance) else action.request.subject

@@ -31,11 +31,11 @@ from costguard.reminders.stop_rows import StopRecord
 from costguard.reminders.watched import Decision, WatchedVm, subject_of
 
 _ASKING = frozenset({StateKind.OPEN, StateKind.FAILED})
-_NOT_NOW = "It is not due any more. Someone is asked again once it is idle or past its limit."
-_WISH = {
-    RequestKind.STOP: "asked to stop it",
-    RequestKind.KEEP: "asked to keep it",
-    RequestKind.CLAIM: "said that it is theirs",
+_NOT_NOW = "It is no longer due. You will be reminded when it is idle or past its limit."
+_REQUESTED = {
+    RequestKind.STOP: "requested a stop",
+    RequestKind.KEEP: "requested to keep it",
+    RequestKind.CLAIM: "claimed it",
     RequestKind.DISOWN: "said that it is not theirs",
 }
 
@@ -65,15 +65,17 @@ class _ReminderScene:
 
     @property
     def is_due(self) -> bool:
-        found = self.decision
-        return found is not None and found.is_known and found.due_at is not None and found.due_at <= self.now
+        decision = self.decision
+        return (
+            decision is not None and decision.is_known and decision.due_at is not None and decision.due_at <= self.now
+        )
 
     @property
     def is_quiet(self) -> bool:
         if self.vm is None:
             return False
-        known = people.of_addresses(self.connection, [self.vm.owner])
-        return DecisionContext(self.rules, known, self.now).quiet_until(self.vm, self.now) is not None
+        lookups = people.of_addresses(self.connection, [self.vm.owner])
+        return DecisionContext(self.rules, lookups, self.now).quiet_until(self.vm, self.now) is not None
 
     def owners_zone(self, owner: str) -> ZoneInfo:
         return cards.zone_of(people.of_addresses(self.connection, [owner]).get(owner.lower()), self.rules)
@@ -85,23 +87,23 @@ class _ReminderScene:
 
 
 class ReminderComposer:
-    """`url` is where people reach the dashboard; "" where they cannot."""
+    """`url` is the dashboard's address; "" without one."""
 
     def __init__(self, rules: Rules, url: str = "") -> None:
         self._rules = rules
         self._url = url
 
     def __call__(self, connection: Connection, message: StoredMessage, now: datetime) -> Composed | Withdrawn:
-        """What the message is to show; before it is sent, whether it is still true."""
+        """The content now; before it is sent, also whether it is still true."""
         assert message.subject is not None  # reminders have both
         assert message.target is not None
         scene = self._scene(connection, message.subject, now)
         state = _state(scene, message)
         asks = state.kind in _ASKING
         if message.status != "accepted" and not (asks and scene.is_due):
-            return Withdrawn(state.sentence or "it is not due any more")
+            return Withdrawn(state.sentence or "it is no longer due")
         if message.status != "accepted" and scene.is_quiet:
-            return Withdrawn("quiet hours began before Slack took it")
+            return Withdrawn("quiet hours began before Slack accepted it")
         card = scene.card(self._url)
         if card is None:
             return Withdrawn("the VM is not in the ledger")
@@ -119,63 +121,53 @@ class ReminderComposer:
         return Composed(content, _shown(scene, state), is_final=state.kind is StateKind.ENDED)
 
     def changed(self, connection: Connection, live: Sequence[StoredMessage], now: datetime) -> list[StoredMessage]:
-        """Those that show a state which is over. The fleet is looked at once for all of them."""
-        ids = {message.subject.instance_id for message in live if message.subject is not None}
-        plan, fleet = gather.look_at(connection, self._rules, now, ids)
-        decided = {subject_of(vm): (vm, decision) for vm, decision in zip(fleet, plan.decisions, strict=True)}
-        accrual = accrual_at(connection, now)
-        scenes: dict[Subject, _ReminderScene] = {}
-        found = []
-        for message in live:
-            if message.subject is None:
-                continue
-            vm, decision = decided.get(message.subject, (None, None))
-            if decision is not None and not decision.is_known:
-                continue  # what it shows was true when its zone was last read
-            if message.subject not in scenes:
-                scenes[message.subject] = _ReminderScene(
-                    connection, accrual, self._rules, message.subject, vm, decision
-                )
-            scene = scenes[message.subject]
-            if _shown(scene, _state(scene, message)) != message.shown:
-                found.append(message)
-        return found
+        """Messages that show an outdated state. The fleet is read once for all of them."""
+        messages = [message for message in live if message.subject is not None]
+        scenes = self._scenes(connection, [message.subject for message in messages if message.subject], now)
+        return [
+            message
+            for message, scene in zip(messages, scenes, strict=True)
+            # What a message shows was true when its zone was last read.
+            if (scene.decision is None or scene.decision.is_known)
+            and _shown(scene, _state(scene, message)) != message.shown
+        ]
 
     def cards(
         self, connection: Connection, subjects: Sequence[Subject], now: datetime
     ) -> list[tuple[VmCard, tuple[Button, ...], str]]:
-        """Each subject's card, buttons, and what happens next; those that are over are left out."""
-        found = []
+        """Each subject's card, buttons, and what happens next; subjects that are over are left out."""
+        rows = []
         for scene in self._scenes(connection, subjects, now):
             card = scene.card(self._url)
             if card is not None and scene.decision is not None:
-                offered = cards.buttons(card, now, scene.owners_zone(card.owner))
-                found.append((card, offered, card.at_rest or scene.decision.reason))
-        return found
+                buttons = cards.buttons(card, now, scene.owners_zone(card.owner))
+                rows.append((card, buttons, card.at_rest or scene.decision.reason))
+        return rows
 
     def _scene(self, connection: Connection, subject: Subject, now: datetime) -> _ReminderScene:
         return self._scenes(connection, [subject], now)[0]
 
     def _scenes(self, connection: Connection, subjects: Sequence[Subject], now: datetime) -> list[_ReminderScene]:
-        """The fleet is looked at once for all of them."""
+        """The fleet is read once for all of them, and equal subjects share a scene, which remembers what it read."""
         ids = {subject.instance_id for subject in subjects}
         plan, fleet = gather.look_at(connection, self._rules, now, ids)
         decided = {subject_of(vm): (vm, decision) for vm, decision in zip(fleet, plan.decisions, strict=True)}
         accrual = accrual_at(connection, now)
-        return [
-            _ReminderScene(connection, accrual, self._rules, subject, *decided.get(subject, (None, None)))
-            for subject in subjects
-        ]
+        scenes = {
+            subject: _ReminderScene(connection, accrual, self._rules, subject, *decided.get(subject, (None, None)))
+            for subject in set(subjects)
+        }
+        return [scenes[subject] for subject in subjects]
 
 
-def told(shown: str) -> str:
-    """What a message shows, for people, by the state that is stored of it; "" while it waits for an answer."""
+def shown_sentence(shown: str) -> str:
+    """The sentence that a message shows, from its stored state; "" while it waits for an answer."""
     kind, _, rest = shown.partition("|")
     return rest.rsplit("|", 3)[0] if kind in _ASKING and rest.count("|") >= 3 else rest
 
 
 def _shown(scene: _ReminderScene, state: ReminderState) -> str:
-    """What the message shows that may change. A button carries its due moment: a moved one makes it stale."""
+    """The part of a message that may change. A button carries its due time: a moved one makes it stale."""
     shown = f"{state.kind.value}|{state.sentence}"
     if state.kind not in _ASKING or scene.vm is None or scene.decision is None:
         return shown
@@ -194,17 +186,17 @@ def _since(connection: Connection, subject: Subject, vm: WatchedVm | None, now: 
 def _state(scene: _ReminderScene, message: StoredMessage) -> ReminderState:
     if scene.vm is None:
         return _over(scene)
-    answers: list[Keep | Claim] = sorted([*scene.vm.keeps, *scene.vm.claims], key=lambda each: each.at)
+    answers: list[Keep | Claim] = sorted([*scene.vm.keeps, *scene.vm.claims], key=lambda answer: answer.at)
     if len(answers) > message.cycle:
         return _answered(answers[message.cycle], scene.owners_zone(scene.vm.owner))
-    asked = [request for request in scene.vm.requests if request.subject == scene.subject]
-    if asked:
-        return ReminderState(StateKind.ASKED, f"{asked[-1].by} {_WISH[asked[-1].kind]}.", asked[-1].at)
-    ordered = scene.stops
-    if ordered and scene.vm.stop in stop_rows.OPEN:
-        return ReminderState(StateKind.ASKED, f"It is being stopped: {ordered[-1].reason}", ordered[-1].intended_at)
-    if ordered and scene.vm.stop is StopOutcome.FAILED:
-        return ReminderState(StateKind.FAILED, f"It could not be stopped: {ordered[-1].error}", ordered[-1].settled_at)
+    pending = [request for request in scene.vm.requests if request.subject == scene.subject]
+    if pending:
+        return ReminderState(StateKind.ASKED, f"{pending[-1].by} {_REQUESTED[pending[-1].kind]}.", pending[-1].at)
+    stops = scene.stops
+    if stops and scene.vm.stop in stop_rows.OPEN:
+        return ReminderState(StateKind.ASKED, f"It is being stopped: {stops[-1].reason}", stops[-1].intended_at)
+    if stops and scene.vm.stop is StopOutcome.FAILED:
+        return ReminderState(StateKind.FAILED, f"It could not be stopped: {stops[-1].error}", stops[-1].settled_at)
     if cancelled := _done_stops(scene):
         return ReminderState(StateKind.ASKED, cancelled[-1].outcome, cancelled[-1].settled_at)
     refused = [request for request in scene.requests if request.status == "refused"]
@@ -215,7 +207,7 @@ def _state(scene: _ReminderScene, message: StoredMessage) -> ReminderState:
 
 
 def _done_stops(scene: _ReminderScene) -> list[StoredRequest]:
-    """While the VM runs on, what was done is that its job was cancelled."""
+    """Carried-out stops of a VM that still runs: its job was cancelled."""
     return [
         request for request in scene.requests if request.status == "done" and request.request.kind is RequestKind.STOP
     ]
@@ -223,8 +215,8 @@ def _done_stops(scene: _ReminderScene) -> list[StoredRequest]:
 
 def _answered(answer: Keep | Claim, zone: ZoneInfo) -> ReminderState:
     if isinstance(answer, Claim):
-        whose = f"It is {answer.owner}'s now" if answer.owner else "It is nobody's until someone claims it"
-        return ReminderState(StateKind.REASSIGNED, f"{answer.by} said whose it is. {whose}.", answer.at)
+        whose = f"It is {answer.owner}'s now" if answer.owner else "It is unowned until someone claims it"
+        return ReminderState(StateKind.REASSIGNED, f"{answer.by} changed its owner. {whose}.", answer.at)
     why = f": {answer.reason}" if answer.reason else ""
     return ReminderState(
         StateKind.KEPT, f"Kept by {answer.by} until {moment_text(answer.until, zone, answer.at)}{why}.", answer.at
@@ -232,39 +224,37 @@ def _answered(answer: Keep | Claim, zone: ZoneInfo) -> ReminderState:
 
 
 def _over(scene: _ReminderScene) -> ReminderState:
-    """What became of it: nothing is left to ask."""
+    """The outcome: there is nothing left to answer."""
     if scene.subject.about is SubjectKind.REST:
-        return ReminderState(
-            StateKind.ENDED, "It does not rest any more: it was started again, deleted, or lost its disks."
-        )
+        return ReminderState(StateKind.ENDED, "It was started again, was deleted, or no longer has disks.")
     life = _lifetime(scene.connection, scene.subject)
     if life is None or life.ended_at is None:
-        return ReminderState(StateKind.ENDED, "It is gone.")
+        return ReminderState(StateKind.ENDED, "It no longer exists.")
     by = _by(scene, life)
     cost = _cost(scene, life)
     words = ended_text(life.end_reason or EndReason.UNKNOWN)
-    return ReminderState(StateKind.ENDED, f"It {words}{by} {after_text(life)}; that run cost {cost}.", life.ended_at)
+    return ReminderState(StateKind.ENDED, f"It {words} {after_text(life)}{by}; that run cost {cost}.", life.ended_at)
 
 
 def _by(scene: _ReminderScene, life: Lifetime) -> str:
-    """Who ended it: for our own stops, anyone who asked or the rule, not the account that the guard acts by."""
+    """Who ended it: for Costguard's own stops the requester or the rule, not Costguard's service account."""
     ours = [stop for stop in scene.stops if stop.outcome in {StopOutcome.ASKED, StopOutcome.DONE}]
     if ours and life.end_reason in {EndReason.STOPPED, EndReason.SUSPENDED}:
-        asked = {request.request.id: request.request.by for request in scene.requests}
-        by = asked.get(ours[-1].request_id)
-        return f", as {by} asked," if by else ", as nobody answered,"
+        requesters = {request.request.id: request.request.by for request in scene.requests}
+        by = requesters.get(ours[-1].request_id)
+        return f", as requested by {by}" if by else ", because no one answered"
     if not ours and life.end_reason is EndReason.DELETED and (cancelled := _done_stops(scene)):
-        return f", as {cancelled[-1].request.by} asked,"
+        return f", as requested by {cancelled[-1].request.by}"
     return f" by {life.ended_by}" if life.ended_by not in ("", "system") else ""
 
 
 def _lifetime(connection: Connection, subject: Subject) -> Lifetime | None:
     stored = spans.lifetimes_of(connection, subject.instance_id)
-    return next((each.lifetime for each in stored if each.id == subject.lifetime_id), None)
+    return next((span.lifetime for span in stored if span.id == subject.lifetime_id), None)
 
 
 def _cost(scene: _ReminderScene, life: Lifetime) -> str:
-    for each in history.lifetimes_of(scene.connection, scene.accrual, scene.subject.instance_id):
-        if each.stored.id == life.id or each.stored.id == scene.subject.lifetime_id:
-            return priced_text(each.cost, nothing="an amount that is not known")
-    return "an amount that is not known"
+    for view in history.lifetimes_of(scene.connection, scene.accrual, scene.subject.instance_id):
+        if view.stored.id in (life.id, scene.subject.lifetime_id):
+            return priced_text(view.cost, nothing="an unknown amount")
+    return "an unknown amount"

@@ -1,4 +1,4 @@
-"""How it stands with Slack, for anyone who runs the guard."""
+"""Trouble with Slack, for operators: as health, and as events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from costguard.reminders.message_rows import StoredMessage
 
 
 def sent(connection: Connection, message: StoredMessage, now: datetime) -> list[Fact]:
-    """Of reminders alone: what else is sent tells of facts that stand already."""
+    """Reminders only: other messages report events that are recorded already."""
     if message.kind != "reminder" or message.instance_id is None:
         return []
     vm = next(iter(fleet_rows.known(connection, [message.instance_id])), None)
@@ -41,7 +41,7 @@ def sent(connection: Connection, message: StoredMessage, now: datetime) -> list[
 
 
 def troubled(scope: str, error: SlackError, now: datetime) -> Fact:
-    """Once a day and reason: what goes on for a week is told seven times."""
+    """Once a day and reason."""
     where = "to Slack" if scope == "workspace" else f"to {scope}"
     return Fact(
         key=f"SlackTrouble:{scope}:{error.code or type(error).__name__}:{now:%Y-%m-%d}",
@@ -53,12 +53,12 @@ def troubled(scope: str, error: SlackError, now: datetime) -> Fact:
 
 
 def people_unknown(error: SlackError, now: datetime) -> Fact:
-    """Once a day and reason, like the others."""
+    """Once a day and reason."""
     return Fact(
         key=f"SlackTrouble:people:{error.code or type(error).__name__}:{now:%Y-%m-%d}",
         kind="SlackTrouble",
         occurred_at=now,
-        text=f"Slack does not say who people are, so anyone who is new cannot be reminded: {error}",
+        text=f"Slack refuses to look up people, so new owners cannot be reminded: {error}",
         data={"scope": "people", "code": error.code},
     )
 
@@ -76,12 +76,12 @@ def resumed(scope: str, now: datetime) -> Fact:
 
 @dataclass(frozen=True, slots=True)
 class SlackHealth:
-    """`reasons` are sentences that say what to do; none, and not late: all is well. Nothing that waits is lost."""
+    """`reasons` are sentences that say what to do. Waiting messages are never lost."""
 
     reasons: tuple[str, ...] = ()
     waiting: int = 0
     waiting_since: datetime | None = None
-    is_late: bool = False  # something waits for longer than it should
+    is_late: bool = False  # a message waits for longer than it should
 
     @property
     def is_well(self) -> bool:
@@ -104,7 +104,7 @@ def slack_health(outbox: OutboxTrouble | None, socket: str, now: datetime, patie
 
 @dataclass(frozen=True, slots=True)
 class OutboxTrouble:
-    """What keeps messages from being sent; all empty when nothing does."""
+    """What keeps messages from being sent; empty when nothing does."""
 
     workspace: str = ""
     channels: Mapping[str, str] = field(default_factory=dict)
@@ -113,7 +113,7 @@ class OutboxTrouble:
 
 
 def trouble_of(database: Database, workspace: str, channels: Mapping[str, str]) -> OutboxTrouble:
-    """With what waits to be sent, as any process can read it."""
+    """With the backlog, as any process can read it."""
     with database.read() as connection:
         backlog = message_rows.backlog(connection)
     return OutboxTrouble(workspace, channels, backlog.count, backlog.since)

@@ -208,7 +208,7 @@ def put_back(
     _waits(connection, message_id, values if attempts is None else {**values, "attempts": attempts})
 
 
-def put_off(connection: Connection, message_id: int, try_after: datetime, error: str) -> None:
+def postpone(connection: Connection, message_id: int, try_after: datetime, error: str) -> None:
     """It is looked at later; whether it may have been sent stays as it is."""
     _waits(connection, message_id, {"try_after": try_after, "error": storable(error)})
 

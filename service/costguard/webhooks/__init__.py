@@ -1,1 +1,0 @@
-"""How messages reach the receivers of facts."""

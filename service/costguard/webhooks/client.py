@@ -1,4 +1,4 @@
-"""Posting to a receiver over HTTP: no redirects, certificates verified, and nobody waits for long or reads much."""
+"""Posts to receivers over HTTP: without redirects, with verified certificates, and bounded time and size."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from costguard.model.webhook import WebhookResponse
 
 _TIMEOUT_S = 10.0
 _MOST_BYTES = 4096  # of an answer
-_MOST_WORDS = 200  # of it that people are shown
+_MOST_WORDS = 200  # of it that people see
 
 
 class HttpPoster:
-    """Keeps connections open between messages. `version` is told to receivers."""
+    """Keeps connections open between messages. `version` is sent as the user agent."""
 
     def __init__(self, version: str, timeout_s: float = _TIMEOUT_S) -> None:
         self._timeout_s = timeout_s
@@ -28,8 +28,8 @@ class HttpPoster:
         self._clients: dict[bool, httpx2.Client] = {}  # by whether a proxy of the environment's is used
 
     def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> WebhookResponse:
-        """What was answered, whatever its status. Raises WebhookError."""
-        # A proxy knows nothing of this machine's own receivers, which alone are reached without TLS.
+        """The response, whatever its status. Raises WebhookError."""
+        # Receivers on this computer, the only ones without TLS, are not reached through a proxy.
         client = self._client(by_proxy=not url.startswith("http:"))
         try:
             with client.stream("POST", url, content=body, headers=dict(headers)) as response:
@@ -38,12 +38,12 @@ class HttpPoster:
         except httpx2.TimeoutException as error:
             raise WebhookError(
                 f"The receiver at {_shown(url)} did not answer within {self._timeout_s:g} s.",
-                "Let it answer at once, and do its work afterwards. It is tried again.",
+                "Let it answer at once and do its work afterwards. Costguard tries again.",
             ) from error
         except httpx2.HTTPError as error:
             raise WebhookError(
                 f"The receiver at {_shown(url)} cannot be reached: {error or type(error).__name__}.",
-                "Check its url, its certificate and the network. It is tried again.",
+                "Check its url, its certificate and the network. Costguard tries again.",
             ) from error
 
     def close(self) -> None:
@@ -60,7 +60,7 @@ class HttpPoster:
             return self._clients[by_proxy]
 
     def _words(self, response: httpx2.Response) -> str:
-        """How the body begins. One that comes drop by drop is not waited for: the status says all."""
+        """The beginning of the body. A slow one is not waited for: the status is enough."""
         until = time.monotonic() + self._timeout_s
         read = b""
         try:
@@ -92,6 +92,6 @@ def _moment(text: str) -> datetime:
 
 
 def _shown(url: str) -> str:
-    """Without its path: receivers of some makers carry a secret in it."""
+    """Without its path, which holds a secret for some receivers."""
     parts = httpx2.URL(url)
     return f"{parts.scheme}://{parts.netloc.decode('ascii')}"

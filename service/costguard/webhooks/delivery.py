@@ -1,4 +1,4 @@
-"""One receiver of facts, and what it has not accepted yet."""
+"""Delivery of events to webhooks: each receiver gets every event at least once, in order, on its own thread."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from costguard.webhooks import signature as policy
 
 log = structlog.get_logger(__name__)
 
-_BATCH = 100  # facts read at a time
-_COMMIT_EVERY_S = 1.0  # what a receiver took since then is sent again after a crash
-_SKIPPED = 500  # facts of no interest to a receiver, after which its place is written down
+_BATCH = 100  # events read at a time
+_COMMIT_EVERY_S = 1.0  # events accepted since then are sent again after a crash
+_SKIPPED = 500  # events that a receiver does not want, after which its position is stored
 
 
 class Poster(Protocol):
-    """Carries one message to an address. Raises WebhookError."""
+    """Posts one message to an address. Raises WebhookError."""
 
     def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> WebhookResponse: ...
 
 
 class Delivery:
-    """Facts to one receiver: each at least once, in the order of their recording. One thread at a time uses it.
+    """Delivery to one receiver, in the order of recording. One thread at a time uses it.
 
-    `told` hears how each message ended: "accepted", "refused" or "unreachable".
+    `count` receives the result of each message: "accepted", "refused" or "unreachable".
     """
 
     def __init__(
@@ -48,25 +48,25 @@ class Delivery:
         poster: Poster,
         clock: Clock,
         receiver: Webhook,
-        told: Callable[[str, str], None] = lambda _name, _outcome: None,
+        count: Callable[[str, str], None] = lambda _name, _outcome: None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._database = database
         self._poster = poster
         self._clock = clock
         self.receiver = receiver
-        self._told = told
+        self._count = count
         self._monotonic = monotonic
-        self.is_gone = False  # it answered 410: only a restart can bring other settings
-        self.seen = 0  # up to this fact nothing is left to send; the store may be behind
+        self.is_gone = False  # it answered 410: only a restart brings new settings
+        self.seen = 0  # up to this event nothing is left to send; the stored position may be behind
 
     def run(self, fence: Lease | None = None, stop: threading.Event | None = None) -> None:
-        """All that waits, until something is refused. Raises LeaseLost and other StoreErrors."""
+        """Sends all that waits, until an event is refused. Raises LeaseLost and other StoreErrors."""
         while (stop is None or not stop.is_set()) and self._send_batch(fence, stop):
             pass
 
     def send_test(self) -> WebhookResponse:
-        """What the receiver answers to a message that is no fact. Raises WebhookError."""
+        """Sends a test message that is no event. Raises WebhookError."""
         now = self._clock.now()
         name = self.receiver.name
         fact = Fact(f"WebhookTest:{name}:{now.isoformat()}", "WebhookTest", now, f"A test of the webhook {name}.")
@@ -85,14 +85,14 @@ class Delivery:
             through = batch[-1].id if is_full else stream.latest_id(connection)
         written_s = self._monotonic()
         for stored in batch:
-            # A process that stood still leaves the rest to the guard that took over.
+            # A process that stood still leaves the rest to the one that took over.
             if (stop is not None and stop.is_set()) or not (fence is None or fence.is_certain):
                 if done > start:
                     self._accept(done, fence)
                 return False
             answer, error = self._try(stored)
             if error:
-                # Whatever lies between the two is for other receivers.
+                # The events between the two are for other receivers.
                 self._refuse(stored.id - 1, 1 if done > start else place.tries + 1, answer, error, fence)
                 return False
             done = stored.id
@@ -108,15 +108,15 @@ class Delivery:
         return is_full
 
     def _try(self, stored: StoredFact) -> tuple[WebhookResponse | None, str]:
-        """What was answered, and why the fact has to be sent again; "" when it was accepted."""
+        """The response, and why the event has to be sent again; "" when it was accepted."""
         try:
             answer = self._post(stored, self._clock.now())
-        except Exception as error:  # whatever it is, the next try must wait
+        except Exception as error:  # after any failure the next try must wait
             if not isinstance(error, WebhookError):
                 log.exception("webhook_not_posted", webhook=self.receiver.name)
-            self._told(self.receiver.name, "unreachable")
+            self._count(self.receiver.name, "unreachable")
             return None, str(error) or type(error).__name__
-        self._told(self.receiver.name, "accepted" if answer.is_accepted else "refused")
+        self._count(self.receiver.name, "accepted" if answer.is_accepted else "refused")
         return answer, "" if answer.is_accepted else policy.refusal(answer)
 
     def _post(self, stored: StoredFact, now: datetime) -> WebhookResponse:
@@ -141,13 +141,13 @@ class Delivery:
             rows.refused(connection, self.receiver.name, fact_id, tries, self._clock.now() + wait, error)
 
 
-_LAST_WORDS_S = 1.0  # how long those who send are given to write down what was accepted
+_LAST_WORDS_S = 1.0  # for the threads to store what was accepted
 
 
 class Webhooks:
-    """Each receiver has a thread while it has facts to take: a slow one holds up nobody else.
+    """All receivers, each on its own thread while events wait: a slow one holds up no other.
 
-    One that answers 410 is left alone until the process ends.
+    A receiver that answers 410 gets nothing until the process restarts.
     """
 
     def __init__(
@@ -156,11 +156,11 @@ class Webhooks:
         poster: Poster,
         clock: Clock,
         receivers: Sequence[Webhook],
-        told: Callable[[str, str], None] = lambda _name, _outcome: None,
+        count: Callable[[str, str], None] = lambda _name, _outcome: None,
     ) -> None:
         self._database = database
         self._clock = clock
-        self._deliveries = {receiver.name: Delivery(database, poster, clock, receiver, told) for receiver in receivers}
+        self._deliveries = {receiver.name: Delivery(database, poster, clock, receiver, count) for receiver in receivers}
         self._threads: dict[str, threading.Thread] = {}
 
     @property
@@ -168,7 +168,7 @@ class Webhooks:
         return tuple(self._deliveries)
 
     def run(self, fence: Lease, stop: threading.Event) -> None:
-        """Let every receiver that something waits for have it, and come back at once. Raises LeaseLost."""
+        """Starts a thread for each receiver that events wait for, and returns at once. Raises LeaseLost."""
         for name, delivery in self._due(fence).items():
             if name not in self._threads or not self._threads[name].is_alive():
                 self._threads[name] = threading.Thread(
@@ -177,7 +177,7 @@ class Webhooks:
                 self._threads[name].start()
 
     def deliver(self, fence: Lease) -> None:
-        """The same for one receiver after the other, and to the end. Raises LeaseLost."""
+        """Delivers to one receiver after the other, to the end. Raises LeaseLost."""
         for delivery in self._due(fence).values():
             delivery.run(fence)
 
@@ -199,7 +199,7 @@ class Webhooks:
         }
 
     def close(self) -> None:
-        """Give those who send a moment. What they cannot write down is sent again by the next process."""
+        """Gives the threads a moment. What they cannot store is sent again by the next process."""
         until = time.monotonic() + _LAST_WORDS_S
         for thread in self._threads.values():
             thread.join(max(0.0, until - time.monotonic()))
@@ -208,25 +208,25 @@ class Webhooks:
         return states(connection, [delivery.receiver for delivery in self._deliveries.values()])
 
     def send_test(self, name: str) -> WebhookResponse:
-        """What the receiver answers to a message that is no fact. Raises Missing and WebhookError."""
+        """Sends a test message that is no event. Raises Missing and WebhookError."""
         if name not in self._deliveries:
-            known = ", ".join(sorted(self._deliveries)) or "there are none"
+            names = ", ".join(sorted(self._deliveries)) or "there are none"
             raise Missing(
-                f"There is no webhook {name} in the settings (known: {known}).",
+                f"There is no webhook {name} in the settings (known: {names}).",
                 f"Name one of them, or add a section [webhooks.{name}] and restart Costguard.",
             )
         return self._deliveries[name].send_test()
 
 
 def states(connection: Connection, receivers: Sequence[Webhook]) -> list[WebhookState]:
-    """How it stands with each receiver, by what is stored: any process can tell."""
-    known = {receiver.name: receiver for receiver in receivers}
-    found = []
+    """Each receiver's backlog and last error, as any process can read them."""
+    by_name = {receiver.name: receiver for receiver in receivers}
+    webhook_states = []
     for name, place in rows.places(connection).items():
-        if name in known:
-            left = rows.waiting(connection, known[name], place.fact_id)
-            found.append(WebhookState(name, left.count, left.since, place.error, place.accepted_at))
-    return found
+        if name in by_name:
+            left = rows.waiting(connection, by_name[name], place.fact_id)
+            webhook_states.append(WebhookState(name, left.count, left.since, place.error, place.accepted_at))
+    return webhook_states
 
 
 def _take_turn(delivery: Delivery, fence: Lease, stop: threading.Event) -> None:
@@ -234,5 +234,5 @@ def _take_turn(delivery: Delivery, fence: Lease, stop: threading.Event) -> None:
         delivery.run(fence, stop)
     except LeaseLost:
         log.warning("webhook_turn_ended", webhook=delivery.receiver.name, why="another daemon took over")
-    except Exception as error:  # what was not written down as accepted is sent again by a later turn
+    except Exception as error:  # what was not stored as accepted is sent again by a later turn
         log.exception("webhook_turn_failed", webhook=delivery.receiver.name, error=str(error))

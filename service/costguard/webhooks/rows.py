@@ -1,4 +1,4 @@
-"""How far each receiver of facts has come."""
+"""Each receiver's position in the events."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from costguard.events import stream
 from costguard.model.webhook import Webhook
 
 MOST_COUNTED = 10_000
-_MOST_READ = 100_000  # facts that are looked at for it: a receiver of few kinds may be millions behind
+_MOST_READ = 100_000  # events that are searched: a receiver of few kinds may be millions behind
 
 
 @dataclass(frozen=True, slots=True)
 class ReceiverPosition:
-    """`fact_id` is the last fact that was accepted, or passed over; `tries` are those of the next one that failed."""
+    """`fact_id` is the last event that was accepted or skipped; `tries` are the failed ones of the next event."""
 
     name: str
     fact_id: int
@@ -31,7 +31,7 @@ class ReceiverPosition:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Facts that a receiver has not accepted yet: how many, as far as that is quickly said, and since when."""
+    """Events that a receiver has not accepted yet: how many, up to a limit, and since when."""
 
     count: int
     since: datetime | None
@@ -45,36 +45,38 @@ def places(connection: Connection) -> dict[str, ReceiverPosition]:
 
 
 def settle(connection: Connection, names: Collection[str]) -> None:
-    """New receivers begin with what is recorded from now on; those that are not in the settings are forgotten."""
-    known = set(places(connection))
-    if gone := known - set(names):
+    """New receivers start with events from now on; those no longer in the settings are forgotten."""
+    stored = set(places(connection))
+    if gone := stored - set(names):
         connection.execute(delete(webhooks).where(webhooks.c.name.in_(gone)))
-    if new := set(names) - known:
+    if new := set(names) - stored:
         latest = stream.latest_id(connection)
         connection.execute(insert(webhooks), [{"name": name, "fact_id": latest} for name in sorted(new)])
 
 
 def accepted(connection: Connection, name: str, fact_id: int, now: datetime) -> None:
-    """The receiver has all facts up to this one."""
+    """The receiver has all events up to this one."""
     _change(connection, name, fact_id=fact_id, tries=0, try_after=None, accepted_at=now, error="")
 
 
 def passed_over(connection: Connection, name: str, fact_id: int) -> None:
-    """There is nothing for the receiver up to this fact."""
+    """There is nothing for the receiver up to this event."""
     _change(connection, name, fact_id=fact_id)
 
 
 def refused(connection: Connection, name: str, fact_id: int, tries: int, try_after: datetime, error: str) -> None:
-    """It has all facts up to this one, and did not take the next."""
+    """It has all events up to this one, and refused the next."""
     _change(connection, name, fact_id=fact_id, tries=tries, try_after=try_after, error=storable(error))
 
 
 def waiting(connection: Connection, webhook: Webhook, fact_id: int) -> Waiting:
     conditions = stream.matching(fact_id, webhook.kinds, webhook.projects)
     first = select(facts.c.id, facts.c.recorded_at).where(*conditions, facts.c.id <= fact_id + _MOST_READ)
-    found = first.order_by(facts.c.id).limit(MOST_COUNTED).subquery()
-    count = connection.execute(select(func.count()).select_from(found)).scalar_one()
-    since: datetime | None = connection.scalar(select(found.c.recorded_at).order_by(found.c.id).limit(1))
+    waiting_events = first.order_by(facts.c.id).limit(MOST_COUNTED).subquery()
+    count = connection.execute(select(func.count()).select_from(waiting_events)).scalar_one()
+    since: datetime | None = connection.scalar(
+        select(waiting_events.c.recorded_at).order_by(waiting_events.c.id).limit(1)
+    )
     return Waiting(count, since)
 
 

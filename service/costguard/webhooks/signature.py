@@ -1,4 +1,4 @@
-"""What a webhook sends, signed as https://www.standardwebhooks.com says, and how long it waits after a refusal."""
+"""Webhook bodies, signatures by https://www.standardwebhooks.com, and waits after a refusal. Pure."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _LONGEST_ASKED = timedelta(days=1)  # a receiver that asks for more is tried aga
 
 
 def message_id(fact: Fact) -> str:
-    """The same for a fact whenever and by whomever it is sent: a receiver that knows it already leaves it alone."""
+    """The same for an event in every delivery, so that a receiver can ignore repeats."""
     return f"fact_{sha256(fact.key.encode()).hexdigest()[:32]}"
 
 
 def body(fact: Fact, fact_id: int, recorded_at: datetime) -> bytes:
-    told = {
+    fields = {
         "id": fact_id,
         "kind": fact.kind,
         "occurred_at": _z(fact.occurred_at),
@@ -35,7 +35,7 @@ def body(fact: Fact, fact_id: int, recorded_at: datetime) -> bytes:
         "data": fact.data,
         "key": fact.key,
     }
-    return json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def headers(webhook: Webhook, message: str, content: bytes, now: datetime) -> dict[str, str]:
@@ -52,17 +52,17 @@ def headers(webhook: Webhook, message: str, content: bytes, now: datetime) -> di
 
 
 def wait(tries: int, answer: WebhookResponse | None) -> timedelta:
-    """Until the next try, after so many that failed: twice as long each time, and no shorter than it was asked for."""
-    asked = answer.retry_after if answer is not None and answer.retry_after is not None else timedelta()
-    return _BACKOFF.after(tries, at_least=min(asked, _LONGEST_ASKED))
+    """Until the next try after so many failed ones: doubling, and no shorter than the receiver requests."""
+    requested = answer.retry_after if answer is not None and answer.retry_after is not None else timedelta()
+    return _BACKOFF.after(tries, at_least=min(requested, _LONGEST_ASKED))
 
 
 def refusal(answer: WebhookResponse) -> str:
-    """What its answer means, and what to do about it where that is known."""
+    """The meaning of a refusal, and what to do about it where that is known."""
     said = f' ("{answer.words}")' if answer.words else ""
     head = f"The receiver answered {answer.status}{said}."
     if answer.is_gone:
-        return f"{head} It wants no more facts: take the webhook out of the settings, or mend its url; then restart."
+        return f"{head} It wants no more events: remove the webhook from the settings or correct its url, then restart."
     if 300 <= answer.status < 400:
         return f"{head} Redirects are not followed: set url to where it moved."
     if answer.status in (401, 403):
