@@ -29,7 +29,7 @@ class PlannedClick:
 
 
 class PlannedClicks:
-    """Clicks wait for a public message that is at least READING_TIME old."""
+    """Clicks wait for a message that is not ephemeral and at least READING_TIME old."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace

@@ -278,7 +278,7 @@ def machine_type_resource(base_url: str, project: str, zone: str, machine: Machi
 
 
 def accelerator_type_resource(base_url: str, project: str, zone: str, name: str) -> dict[str, Any]:
-    """`acceleratorTypes.get`; a KeyError for a type that does not exist."""
+    """`acceleratorTypes.get`. Raises KeyError for an unknown type."""
     title, most, _ = _ACCELERATORS[name]
     root = f"{base_url}/compute/v1/projects/{project}/zones/{zone}"
     return {

@@ -21,8 +21,12 @@ def plain_list(call: ApiCall, kind: str, rows: Sequence[Resource]) -> Resource:
     answer: Resource = {"kind": kind, "id": call.path.removeprefix("/compute/v1/"), "items": page}
     if token:
         answer["nextPageToken"] = token
-    answer["selfLink"] = f"{call.cloud.links}{call.path.removeprefix('/compute/v1')}"
+    answer["selfLink"] = _self_link(call)
     return answer
+
+
+def _self_link(call: ApiCall) -> str:
+    return f"{call.cloud.links}{call.path.removeprefix('/compute/v1')}"
 
 
 def aggregated_list(
@@ -41,8 +45,7 @@ def aggregated_list(
     by_scope: dict[str, list[Resource]] = {}
     for row in page:
         by_scope.setdefault(scope_of(row), []).append(row)
-    link = f"{call.cloud.links}{call.path.removeprefix('/compute/v1')}"
-    return aggregated(kind, key, by_scope, scopes, link, token, unreachable)
+    return aggregated(kind, key, by_scope, scopes, _self_link(call), token, unreachable)
 
 
 def aggregated(
