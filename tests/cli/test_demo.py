@@ -165,7 +165,7 @@ def test_where_there_can_be_no_job() -> None:
     """Off Linux, with too fast a clock, or where its VMs would not reach the guard: one line says so; 0 wants none."""
     reached = server_url("127.0.0.1:8765")
     assert demo_cloud.why_no_job(700, 60, reached, "linux") == ""
-    assert "needs Linux" in demo_cloud.why_no_job(700, 60, reached, "darwin")
+    assert "need Linux" in demo_cloud.why_no_job(700, 60, reached, "darwin")
     assert "--speed of 100 or less" in demo_cloud.why_no_job(700, 3600, reached, "linux")
     assert "--listen" in demo_cloud.why_no_job(700, 60, server_url("192.0.2.1:8765"), "linux")
     assert demo_cloud.why_no_job(0, 3600, "", "darwin") == ""

@@ -12,8 +12,7 @@ from rich.console import Console
 
 from costguard.cli.events import show_events
 from costguard.cli.fleet import follow, show_fleet, show_vm
-from costguard.cli.format import amount_text, clean, dollars, limit_text, rate
-from costguard.cli.tables import Column, show_table
+from costguard.cli.tables import Column, amount_text, clean, dollars, limit_text, rate, show_table
 from costguard.errors import ServerUnreachable
 from costguard.model.duration import span_text
 from costguard.model.words import count_text

@@ -15,9 +15,8 @@ from rich.console import Console
 
 from costguard.cli import profile
 from costguard.cli.client import THIS_COMPUTER, ApiClient, WrongUsage
-from costguard.cli.format import clean_lines, when
 from costguard.cli.options import DEFAULT_URL, AsJson, Config, Limit, Url, print_json, settings_of
-from costguard.cli.tables import Answer, Column, cell, render, say, show_table
+from costguard.cli.tables import Answer, Column, cell, clean_lines, render, say, show_table, when
 from costguard.model.access import Permission, Role
 
 if TYPE_CHECKING:

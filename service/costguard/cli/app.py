@@ -31,7 +31,7 @@ from costguard.cli import (
     spend,
 )
 from costguard.cli.client import WrongUsage
-from costguard.cli.format import clean_lines
+from costguard.cli.tables import clean_lines
 from costguard.errors import CostguardError, ServerUnreachable
 
 EXIT_ERROR = 1

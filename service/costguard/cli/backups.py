@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from costguard.cli.format import clean
 from costguard.cli.options import AsJson, Config, print_json, settings_of
+from costguard.cli.tables import clean
 from costguard.model.moments import utc_text
 
 if TYPE_CHECKING:

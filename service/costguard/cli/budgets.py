@@ -10,9 +10,8 @@ import typer
 from rich.console import Console
 
 from costguard.cli.client import ApiClient
-from costguard.cli.format import dollars, moment
 from costguard.cli.options import DEFAULT_URL, AsJson, Url
-from costguard.cli.tables import Answer, Column, cell, render, say, show_table
+from costguard.cli.tables import Answer, Column, cell, dollars, moment, render, say, show_table
 from costguard.model.moments import utc_text
 
 _EXAMPLES = """Examples:

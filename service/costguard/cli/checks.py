@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from costguard.cli.format import clean, clean_lines
 from costguard.cli.options import AsJson, Config, print_json, settings_of
-from costguard.cli.tables import console, say
+from costguard.cli.tables import clean, clean_lines, console, say
 from costguard.errors import SettingsError, StoreError
 
 if TYPE_CHECKING:

@@ -14,9 +14,8 @@ from costguard.cli import demo_cloud
 from costguard.cli.client import ApiClient
 from costguard.cli.demo_cloud import DemoJob
 from costguard.cli.fleet import show_fleet
-from costguard.cli.format import amount_text, clean, when
 from costguard.cli.jobs import show_jobs
-from costguard.cli.tables import Answer, console, say
+from costguard.cli.tables import Answer, amount_text, clean, console, say, when
 from costguard.errors import CostguardError, ServerUnreachable
 from costguard.model.words import count_text
 

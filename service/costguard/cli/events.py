@@ -8,7 +8,6 @@ import typer
 from rich.console import Console
 
 from costguard.cli.client import ApiClient
-from costguard.cli.format import when
 from costguard.cli.options import (
     DEFAULT_URL,
     AsJson,
@@ -22,7 +21,7 @@ from costguard.cli.options import (
     has_filter,
     not_before,
 )
-from costguard.cli.tables import Answer, Column, nothing_fits, render, show_page
+from costguard.cli.tables import Answer, Column, nothing_fits, render, show_page, when
 
 _COLUMNS = (
     Column("When (UTC)", lambda event: when(event["occurred_at"])),

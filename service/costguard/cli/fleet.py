@@ -14,7 +14,6 @@ from rich.live import Live
 from rich.text import Text
 
 from costguard.cli.client import ApiClient
-from costguard.cli.format import amount_text, clean_lines, dollars, limit_text, moment, ran, rate, when
 from costguard.cli.ledger import gpu, show_charges, show_lifetime
 from costguard.cli.options import (
     DEFAULT_URL,
@@ -31,13 +30,21 @@ from costguard.cli.tables import (
     NARROW,
     Answer,
     Column,
+    amount_text,
     cell,
+    clean_lines,
     console,
+    dollars,
+    limit_text,
+    moment,
     nothing_fits,
+    ran,
+    rate,
     render,
     say,
     show_table,
     show_values,
+    when,
 )
 from costguard.errors import CostguardError, ServerUnreachable
 from costguard.model.duration import span_text

@@ -8,8 +8,20 @@ from datetime import datetime, timedelta
 
 from rich.console import Console
 
-from costguard.cli.format import amount_text, dollars, moment, rate, when
-from costguard.cli.tables import NARROW, Answer, Column, cell, say, show_table, show_values
+from costguard.cli.tables import (
+    NARROW,
+    Answer,
+    Column,
+    amount_text,
+    cell,
+    dollars,
+    moment,
+    rate,
+    say,
+    show_table,
+    show_values,
+    when,
+)
 from costguard.ledger.narrate import sentence
 from costguard.model.duration import span_text
 from costguard.model.words import count_text

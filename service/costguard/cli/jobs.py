@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.text import Text
 
 from costguard.cli.client import ApiClient
-from costguard.cli.format import amount_text, clean_lines, dollars, when
 from costguard.cli.job_page import show_job
 from costguard.cli.options import (
     DEFAULT_URL,
@@ -26,7 +25,19 @@ from costguard.cli.options import (
     has_filter,
     print_json,
 )
-from costguard.cli.tables import Answer, Column, cell, nothing_fits, render, say, show_page
+from costguard.cli.tables import (
+    Answer,
+    Column,
+    amount_text,
+    cell,
+    clean_lines,
+    dollars,
+    nothing_fits,
+    render,
+    say,
+    show_page,
+    when,
+)
 from costguard.errors import ServerUnreachable
 from costguard.ledger.narrate import sentence
 from costguard.model.job import JobKind, JobState

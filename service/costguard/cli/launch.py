@@ -12,10 +12,9 @@ from rich.console import Console
 
 from costguard.cli import jobs
 from costguard.cli.client import ApiClient, WrongUsage
-from costguard.cli.format import clean_lines
 from costguard.cli.job_page import show_ssh
 from costguard.cli.options import DEFAULT_URL, AsJson, Me, Url, utc_moment
-from costguard.cli.tables import Answer, render, say
+from costguard.cli.tables import Answer, clean_lines, render, say
 from costguard.errors import ServerUnreachable
 from costguard.ledger.narrate import sentence
 from costguard.model.checkpoint import Framework

@@ -10,9 +10,20 @@ from rich.console import Console
 from rich.text import Text
 
 from costguard.cli.client import ApiClient
-from costguard.cli.format import amount_text, dollars, when
 from costguard.cli.options import DEFAULT_URL, AsJson, Limit, Owner, Preset, Project, Url, has_filter
-from costguard.cli.tables import Answer, Column, cell, nothing_fits, render, say, show_page, show_table
+from costguard.cli.tables import (
+    Answer,
+    Column,
+    amount_text,
+    cell,
+    dollars,
+    nothing_fits,
+    render,
+    say,
+    show_page,
+    show_table,
+    when,
+)
 from costguard.model.duration import span_text
 from costguard.model.instance import gpu_name
 from costguard.model.lifetime import EndReason

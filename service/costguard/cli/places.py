@@ -11,10 +11,9 @@ from rich.console import Console
 from rich.text import Text
 
 from costguard.cli.client import ApiClient
-from costguard.cli.format import dollars, moment, when
 from costguard.cli.job_page import MODELS
 from costguard.cli.options import DEFAULT_URL, AsJson, Url
-from costguard.cli.tables import Answer, Column, cell, render, say, show_table
+from costguard.cli.tables import Answer, Column, cell, dollars, moment, render, say, show_table, when
 from costguard.model.duration import span_text
 from costguard.model.words import count_text
 

@@ -8,11 +8,10 @@ import typer
 from rich.console import Console
 
 from costguard.cli.client import ApiClient
-from costguard.cli.format import dollars, rate
 from costguard.cli.job_page import MODELS
 from costguard.cli.launch import Ceiling, Deadline, Dev, Disk, MachineType, Preset, ProjectId, Spot, Zones, given
 from costguard.cli.options import DEFAULT_URL, AsJson, Url
-from costguard.cli.tables import Answer, Column, render, say, show_table
+from costguard.cli.tables import Answer, Column, dollars, rate, render, say, show_table
 from costguard.model.words import count_text
 
 _EXAMPLES = """Examples:

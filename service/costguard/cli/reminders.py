@@ -8,10 +8,23 @@ import typer
 from rich.console import Console
 
 from costguard.cli.client import ApiClient
-from costguard.cli.format import amount_text, moment, ran, rate, when
 from costguard.cli.ledger import gpu
 from costguard.cli.options import DEFAULT_URL, AsJson, From, Last, Limit, To, Url, days, has_filter
-from costguard.cli.tables import Answer, Column, cell, nothing_fits, render, say, show_page, show_table
+from costguard.cli.tables import (
+    Answer,
+    Column,
+    amount_text,
+    cell,
+    moment,
+    nothing_fits,
+    ran,
+    rate,
+    render,
+    say,
+    show_page,
+    show_table,
+    when,
+)
 from costguard.model.duration import span_text
 from costguard.model.words import count_text
 

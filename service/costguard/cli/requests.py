@@ -12,8 +12,8 @@ import typer
 
 from costguard.cli.client import ApiClient
 from costguard.cli.fleet import find_vm
-from costguard.cli.format import clean_lines
 from costguard.cli.options import DEFAULT_URL, AsJson, Me, Project, Reason, Url, Vm, print_json
+from costguard.cli.tables import clean_lines
 from costguard.errors import CostguardError, ServerUnreachable
 from costguard.ledger.narrate import sentence
 

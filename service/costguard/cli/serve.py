@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from costguard.cli.format import clean
 from costguard.cli.options import AsJson, AsJsonLine, Config, listening_address, print_json, settings_of
+from costguard.cli.tables import clean
 from costguard.model.action import Action, SendReminder, StopInstance
 from costguard.model.mending import command_for
 from costguard.model.reminder import Subject

@@ -8,9 +8,8 @@ import typer
 from rich.console import Console
 
 from costguard.cli.client import ApiClient
-from costguard.cli.format import dollars
 from costguard.cli.options import DEFAULT_URL, AsJson, From, Last, OnePreset, OneProject, To, Url, days
-from costguard.cli.tables import Answer, Column, cell, render, say, show_table
+from costguard.cli.tables import Answer, Column, cell, dollars, render, say, show_table
 from costguard.model.words import count_text
 
 _EXAMPLES = """Examples:

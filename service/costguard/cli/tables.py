@@ -1,10 +1,12 @@
-"""Tables for terminals of any width, and for pipes."""
+"""Tables for terminals of any width and for pipes, and how their values are written."""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any, TextIO
 
 from rich import box
@@ -14,13 +16,16 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from costguard.cli.format import clean
 from costguard.cli.options import print_json
+from costguard.model.duration import elapsed, span_text
+from costguard.model.money import Money, money_text, rate_text
+from costguard.model.unseen import UNSEEN
 
 NARROW = 120  # columns; below, values are written shorter
 _UNLIMITED = 10_000
 _GAP = 2  # between two columns in a terminal
 _PROSE = 28  # columns of a terminal; narrower, sentences are hard to read
+_UNSAFE = re.compile(f"[\t\n]|{UNSEEN.pattern}")
 
 Answer = dict[str, Any]
 
@@ -157,3 +162,54 @@ def _empty(console: Console) -> Table:
         header_style="bold" if is_terminal else "",
         padding=(0, 1, 0, 0) if is_terminal else (0, _GAP, 0, 0),
     )
+
+
+def clean(text: object) -> str:
+    """Names and labels come from outside: what would steer a terminal is shown instead of sent."""
+    return _UNSAFE.sub(_escape, str(text))
+
+
+def clean_lines(text: object) -> str:
+    """The same for texts of several lines."""
+    return "\n".join(clean(line) for line in str(text).split("\n"))
+
+
+def dollars(amount: str, places: int = 2) -> str:
+    return money_text(Money.of(amount), places)
+
+
+def rate(amount: str) -> str:
+    return rate_text(Money.of(amount))
+
+
+def amount_text(amount: Mapping[str, Any], show: Any = dollars) -> str:
+    """`unpriced` where nothing has a price, `$1.20 + ?` where something has none."""
+    if amount["amount"] is None:
+        return "unpriced"
+    shown: str = show(amount["amount"])
+    return shown if amount["complete"] else f"{shown} + ?"
+
+
+def moment(text: str) -> datetime:
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
+def ran(started: str, as_of: str) -> str:
+    """How long a lifetime has run, in billed seconds."""
+    return span_text(elapsed(moment(started), moment(as_of)))
+
+
+def limit_text(as_of: str, due_at: str) -> str:
+    """`over by 2 d 17 h`, `in 5 h`."""
+    late = moment(as_of) - moment(due_at)
+    return f"over by {span_text(late)}" if late > timedelta() else f"in {span_text(-late)}"
+
+
+def when(text: str | None) -> str:
+    """A moment to the second, in UTC: `2026-11-20 14:05:09`."""
+    return "" if text is None else moment(text).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"
