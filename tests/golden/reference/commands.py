@@ -17,15 +17,15 @@ _HEAD = """# Commands
 Every command prints help with `--help`, and takes `--json` for output that programs read. Commands that ask a server
 find it by `--url`, `COSTGUARD_URL` or your profile, and its token by `COSTGUARD_TOKEN` or your profile
 (`costguard token create NAME --save` writes one). `costguard --install-completion` teaches your shell.
-Exit codes: 0 done, 1 error, 2 wrong usage, 3 no server answers.
 """
 _BRACES = str.maketrans("", "", "{}")
 _EVERYWHERE = {"--help", "--json"}
 
 
 def text() -> str:
-    commands = list(_commands(typer.main.get_command(app), "costguard"))
-    lines = [_HEAD, "| Command | Does |", "|---|---|"]
+    costguard = typer.main.get_command(app)
+    commands = list(_commands(costguard, "costguard"))
+    lines = [f"{_HEAD}{costguard.epilog}\n", "| Command | Does |", "|---|---|"]
     lines += [f"| [`{path}`](#{_anchor(path)}) | {_cell(_first(command))} |" for path, command in commands]
     for path, command in commands:
         lines += ["", *_section(path, command)]
