@@ -21,7 +21,7 @@ from costguard.daemon.reconcile import Reconciler
 from costguard.db import lease as leases
 from costguard.db.transaction import Database
 from costguard.gce.client import ComputeCloud
-from costguard.gce.price_snapshot import snapshot_prices
+from costguard.gce.prices import snapshot_prices
 from costguard.ledger import price_refresh
 from costguard.ledger.observe import Belonging
 from costguard.ledger.record import record

@@ -9,7 +9,7 @@ from tests.benchmarks.look import NOW
 from tests.rolled_up import total_days
 
 from costguard.db.transaction import Database
-from costguard.gce.price_snapshot import snapshot_prices
+from costguard.gce.prices import snapshot_prices
 from costguard.ledger import price_refresh
 
 __all__ = ["DAYS", "LAST", "LIFETIMES", "NOW", "OWNERS", "PRESETS", "VMS", "fill"]

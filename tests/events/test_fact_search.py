@@ -39,8 +39,8 @@ def test_each_filter_narrows(database: Database) -> None:
             (FactFilters(project="lab", kind="JobSubmitted", job="j1", who="ana", words="asked"), "b"),
             (FactFilters(job="j1", who="bob"), ""),
         ):
-            found = search(connection, filters, None, 10)
-            assert ("".join(each.fact.key for each in found.facts), found.next_id) == (expected, None), filters
+            page = search(connection, filters, None, 10)
+            assert ("".join(fact.fact.key for fact in page.facts), page.next_id) == (expected, None), filters
         assert kinds(connection) == ["CancelAsked", "JobSubmitted", "LifetimeStarted"]
 
 
@@ -48,16 +48,16 @@ def test_a_search_says_how_far_it_looked_and_goes_on_from_there(database: Databa
     """However rare it is, what is looked for is found at last, each once, with no look longer than a window."""
     same = [replace(FACTS[0], key=f"k{number}", text=f"number {number}") for number in range(7)]
     with database.write() as connection:
-        facts.append(connection, [*same, *(replace(each, key=f"x{each.key}") for each in FACTS[1:])], T0)
+        facts.append(connection, [*same, *(replace(fact, key=f"x{fact.key}") for fact in FACTS[1:])], T0)
     with database.read() as connection:
         assert kinds(connection) == ["CancelAsked", "JobSubmitted", "LifetimeStarted"]
         seen, before, looks = [], None, 0
         while True:
-            found = search(connection, FactFilters(words="number"), before, 2, window=3)
-            assert len(found.facts) <= 2
-            assert (found.looked_to is not None) == (found.next_id is not None and len(found.facts) < 2)
-            seen += [each.fact.text for each in found.facts]
-            before, looks = found.next_id, looks + 1
+            page = search(connection, FactFilters(words="number"), before, 2, window=3)
+            assert len(page.facts) <= 2
+            assert (page.looked_to is not None) == (page.next_id is not None and len(page.facts) < 2)
+            seen += [fact.fact.text for fact in page.facts]
+            before, looks = page.next_id, looks + 1
             if before is None:
                 break
         assert seen == [f"number {number}" for number in reversed(range(7))]
@@ -65,7 +65,7 @@ def test_a_search_says_how_far_it_looked_and_goes_on_from_there(database: Databa
         assert search(connection, FactFilters(words="number 0"), 999, 2, window=3).facts == []
         last, forward = None, list[str]()
         while not forward or last is not None:
-            found = search(connection, FactFilters(words="number"), last, 2, window=3, oldest_first=True)
-            forward += [each.fact.text for each in found.facts]
-            last = found.next_id
+            page = search(connection, FactFilters(words="number"), last, 2, window=3, oldest_first=True)
+            forward += [fact.fact.text for fact in page.facts]
+            last = page.next_id
         assert forward == seen[::-1]

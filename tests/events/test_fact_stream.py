@@ -24,7 +24,7 @@ def recorded(database: Database, *new: Fact) -> None:
 
 def keys_after(database: Database, fact_id: int, limit: int = 100) -> list[str]:
     with database.read() as connection:
-        return [each.fact.key for each in stream.after(connection, fact_id, limit)]
+        return [stored.fact.key for stored in stream.after(connection, fact_id, limit)]
 
 
 def test_facts_come_in_the_order_of_their_recording(database: Database) -> None:
@@ -35,7 +35,7 @@ def test_facts_come_in_the_order_of_their_recording(database: Database) -> None:
     recorded(database, STARTED, replace(STARTED, key="c", occurred_at=T0 - timedelta(days=1)))
     with database.read() as connection:
         first, second, third = stream.after(connection, 0, 10)
-        assert [each.fact.key for each in (first, second, third)] == ["a", "b", "c"]
+        assert [stored.fact.key for stored in (first, second, third)] == ["a", "b", "c"]
         assert stream.latest_id(connection) == third.id
         assert stream.after(connection, first.id, 1) == [second]
         assert stream.after(connection, third.id, 10) == []

@@ -95,11 +95,11 @@ def cloud_of(**replies: Reply | Sequence[Reply]) -> Callable[[Asked], Answer]:
     }
     queues = {name: list(r) if isinstance(r, Sequence) else [r] for name, r in (defaults | replies).items()}
 
-    def answer(asked: Asked) -> Answer:
-        queue = queues[asked.path.rsplit("/", 1)[-1]]
+    def answer(request: Asked) -> Answer:
+        queue = queues[request.path.rsplit("/", 1)[-1]]
         reply = queue.pop(0) if len(queue) > 1 else queue[0]
         if isinstance(reply, Answer):
             return reply
-        return reply(asked) if callable(reply) else json_answer(reply)
+        return reply(request) if callable(reply) else json_answer(reply)
 
     return answer

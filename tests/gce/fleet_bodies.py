@@ -19,6 +19,45 @@ _OTHER_SCOPES = [f"zones/far-region{n}-{letter}" for n in range(21) for letter i
 _SCRIPT = "#!/bin/bash\n" + "echo preparing the machine for training, step by step\n" * 53
 
 
+def _network_interface(number: int, project: str, zone: str) -> dict[str, Any]:
+    return {
+        "kind": "compute#networkInterface",
+        "network": f"{_ROOT}/{project}/global/networks/default",
+        "subnetwork": f"{_ROOT}/{project}/regions/{zone[:-2]}/subnetworks/default",
+        "networkIP": f"10.128.{number // 250 % 250}.{number % 250}",
+        "name": "nic0",
+        "accessConfigs": [
+            {
+                "kind": "compute#accessConfig",
+                "type": "ONE_TO_ONE_NAT",
+                "name": "External NAT",
+                "natIP": f"203.0.113.{number % 250}",
+                "networkTier": "PREMIUM",
+            }
+        ],
+        "fingerprint": "Yq2hJ3nL0pE=",
+        "stackType": "IPV4_ONLY",
+    }
+
+
+def _attached_disk(project: str, zone_url: str, name: str) -> dict[str, Any]:
+    return {
+        "kind": "compute#attachedDisk",
+        "type": "PERSISTENT",
+        "mode": "READ_WRITE",
+        "source": f"{zone_url}/disks/{name}",
+        "deviceName": "persistent-disk-0",
+        "index": 0,
+        "boot": True,
+        "autoDelete": True,
+        "licenses": [f"{_ROOT}/debian-cloud/global/licenses/debian-12-bookworm"],
+        "interface": "SCSI",
+        "guestOsFeatures": [{"type": "UEFI_COMPATIBLE"}, {"type": "VIRTIO_SCSI_MULTIQUEUE"}, {"type": "GVNIC"}],
+        "diskSizeGb": "100",
+        "architecture": "X86_64",
+    }
+
+
 def full_instance(number: int, project: str = "fleet") -> dict[str, Any]:
     """One VM as instances.get gives it: a T4 on N1, every third one Spot, every fourth one stopped."""
     zone = ZONES[number % len(ZONES)]
@@ -36,43 +75,8 @@ def full_instance(number: int, project: str = "fleet") -> dict[str, Any]:
         "status": "TERMINATED" if number % 4 == 0 else "RUNNING",
         "zone": zone_url,
         "canIpForward": False,
-        "networkInterfaces": [
-            {
-                "kind": "compute#networkInterface",
-                "network": f"{_ROOT}/{project}/global/networks/default",
-                "subnetwork": f"{_ROOT}/{project}/regions/{zone[:-2]}/subnetworks/default",
-                "networkIP": f"10.128.{number // 250 % 250}.{number % 250}",
-                "name": "nic0",
-                "accessConfigs": [
-                    {
-                        "kind": "compute#accessConfig",
-                        "type": "ONE_TO_ONE_NAT",
-                        "name": "External NAT",
-                        "natIP": f"203.0.113.{number % 250}",
-                        "networkTier": "PREMIUM",
-                    }
-                ],
-                "fingerprint": "Yq2hJ3nL0pE=",
-                "stackType": "IPV4_ONLY",
-            }
-        ],
-        "disks": [
-            {
-                "kind": "compute#attachedDisk",
-                "type": "PERSISTENT",
-                "mode": "READ_WRITE",
-                "source": f"{zone_url}/disks/{name}",
-                "deviceName": "persistent-disk-0",
-                "index": 0,
-                "boot": True,
-                "autoDelete": True,
-                "licenses": [f"{_ROOT}/debian-cloud/global/licenses/debian-12-bookworm"],
-                "interface": "SCSI",
-                "guestOsFeatures": [{"type": "UEFI_COMPATIBLE"}, {"type": "VIRTIO_SCSI_MULTIQUEUE"}, {"type": "GVNIC"}],
-                "diskSizeGb": "100",
-                "architecture": "X86_64",
-            }
-        ],
+        "networkInterfaces": [_network_interface(number, project, zone)],
+        "disks": [_attached_disk(project, zone_url, name)],
         "metadata": {
             "kind": "compute#metadata",
             "fingerprint": "b0Vh3n1dW0s=",

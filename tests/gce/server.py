@@ -56,7 +56,7 @@ def google_error(status: int, reason: str, message: str = "No.") -> Answer:
 @contextmanager
 def serving(answer: Callable[[Asked], Answer]) -> Iterator[Server]:
     """Serve on a free port of the loopback until the block ends."""
-    asked: list[Asked] = []
+    requests: list[Asked] = []
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -67,7 +67,7 @@ def serving(answer: Callable[[Asked], Answer]) -> Iterator[Server]:
             headers = {k.lower(): v for k, v in self.headers.items()}
             sent = self.rfile.read(int(headers.get("content-length", 0)))
             request = Asked(parts.path, dict(parse_qsl(parts.query)), headers, orjson.loads(sent) if sent else None)
-            asked.append(request)
+            requests.append(request)
             reply = answer(request)
             self.send_response(reply.status)
             self.send_header("Content-Type", "application/json")
@@ -97,7 +97,7 @@ def serving(answer: Callable[[Asked], Answer]) -> Iterator[Server]:
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:
-        yield Server(f"http://127.0.0.1:{server.server_address[1]}", asked)
+        yield Server(f"http://127.0.0.1:{server.server_address[1]}", requests)
     finally:
         server.shutdown()
         server.server_close()

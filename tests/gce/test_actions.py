@@ -58,8 +58,8 @@ class Sandbox:
         return [operation.kind for operation in self.world.operations.of("demo")]
 
     def status(self, name: str) -> Status | None:
-        found = self.actuator.look("demo", ZONE, name)
-        return found.status if found is not None else None
+        sighting = self.actuator.look("demo", ZONE, name)
+        return sighting.status if sighting is not None else None
 
 
 @pytest.fixture
@@ -77,10 +77,10 @@ def test_a_look(sandbox: Sandbox) -> None:
     gce_id = sandbox.insert("trainer")
     labels = {"owner": "ana"}
     sandbox.world.change("setLabels", "demo", ZONE, "trainer", changes.labels(labels, fingerprint({})))
-    found = sandbox.actuator.look("demo", ZONE, "trainer")
-    assert found is not None
-    assert (found.gce_id, found.status, found.labels) == (gce_id, Status.RUNNING, labels)
-    assert found.last_started_at == sandbox.world.instance("demo", "trainer").last_start
+    sighting = sandbox.actuator.look("demo", ZONE, "trainer")
+    assert sighting is not None
+    assert (sighting.gce_id, sighting.status, sighting.labels) == (gce_id, Status.RUNNING, labels)
+    assert sighting.last_started_at == sandbox.world.instance("demo", "trainer").last_start
     assert sandbox.actuator.look("demo", ZONE, "nobody") is None
 
 
@@ -105,7 +105,7 @@ def test_vm_with_local_ssd_is_stopped(sandbox: Sandbox) -> None:
 
 
 def test_by_its_id_no_namesake_is_stopped(sandbox: Sandbox) -> None:
-    """A VM that was made anew under the same name has another id, and is left alone."""
+    """A VM that was made again under the same name has another id, and is left alone."""
     gone = sandbox.insert("trainer")
     sandbox.world.delete("demo", "trainer")
     sandbox.world.advance(timedelta(minutes=5))
@@ -117,7 +117,7 @@ def test_by_its_id_no_namesake_is_stopped(sandbox: Sandbox) -> None:
 
 @pytest.mark.parametrize("code", [500, 502, 503, 504])
 def test_trouble_at_google_is_asked_once(sandbox: Sandbox, code: int) -> None:
-    """A 5xx is told as "may have begun", and the executor alone decides to ask again."""
+    """A 5xx is reported as "may have begun", and the executor alone decides to retry."""
     gce_id = sandbox.insert("trainer")
     sandbox.world.faults.add("server_error", code=code, method="POST", count=1)
     with pytest.raises(CloudUnavailable, match=str(code)):
@@ -136,7 +136,7 @@ def test_trouble_at_google_is_asked_once(sandbox: Sandbox, code: int) -> None:
     ],
 )
 def test_refusals(sandbox: Sandbox, kind: str, values: dict[str, str], error: type[CloudError]) -> None:
-    """Each is told by its kind, for a look as for a stop."""
+    """Each error is reported by its kind, for a look as for a stop."""
     gce_id = sandbox.insert("trainer")
     sandbox.world.faults.add(kind, **values)
     with pytest.raises(error):
@@ -157,7 +157,7 @@ def test_refusals(sandbox: Sandbox, kind: str, values: dict[str, str], error: ty
     ],
 )
 def test_answers(connect: Connect, answer: Answer, error: type[CloudError], said: str) -> None:
-    """What certainly did nothing is told apart from what may have begun, and a person is told what to do."""
+    """A call that certainly did nothing is distinguished from one that may have begun; the message says what next."""
     setup = connect(lambda _: answer)
     with pytest.raises(error, match=said):
         setup.cloud.stop("p", ZONE, "101", ONE)
@@ -183,7 +183,7 @@ def test_an_answer_that_never_comes(connect: Connect) -> None:
 
 
 def test_a_start_that_is_no_time(connect: Connect) -> None:
-    """A VM whose last start cannot be read cannot be told from one that was started since."""
+    """A VM whose last start cannot be read cannot be distinguished from one that was started since."""
     setup = connect(lambda _: json_answer(single(lastStartTimestamp="soon")))
     with pytest.raises(BadAnswer, match="last start 'soon' is not a time"):
         setup.cloud.look("p", ZONE, "trainer")

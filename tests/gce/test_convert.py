@@ -9,10 +9,10 @@ import pytest
 from tests.gce.bodies import ROOT, ZONE, disk, instance, operation
 
 from costguard.gce.convert import Shapes, instance_from, with_disks
-from costguard.gce.convert_operation import operation_from
 from costguard.gce.disks import DiskFacts, disk_facts, disk_key
 from costguard.gce.fields import Garbled
 from costguard.gce.machine_types import MachineShape, by_rule
+from costguard.gce.operations import operation_from
 from costguard.model.instance import ProvisioningModel, SeenInstance, Status
 from costguard.model.observation import OperationStatus
 

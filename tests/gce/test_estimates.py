@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from costguard.gce.estimates import estimates
+from costguard.gce.prices import estimates
 from costguard.model.instance import ProvisioningModel
 from costguard.model.price import Price, PriceKey, Unit
 
@@ -18,16 +18,19 @@ def price(resource: str, nanos: int) -> Price:
 
 def test_custom_e2_costs_what_google_s_page_says() -> None:
     """From 0.02181159 and 0.00292353, Google's page (Iowa, late 2025) makes 0.02290217 and 0.003069707."""
-    found = {each.key.resource: each for each in estimates([price("e2:core", 21_811_590), price("e2:ram", 2_923_530)])}
-    assert found["e2-custom:core"].rate_nanos == 22_902_170
-    assert found["e2-custom:ram"].rate_nanos == 3_069_707
+    by_resource = {
+        estimate.key.resource: estimate
+        for estimate in estimates([price("e2:core", 21_811_590), price("e2:ram", 2_923_530)])
+    }
+    assert by_resource["e2-custom:core"].rate_nanos == 22_902_170
+    assert by_resource["e2-custom:ram"].rate_nanos == 3_069_707
 
 
 def test_an_estimate_says_that_it_is_one() -> None:
     """The source tells it from a price that Google lists, and no SKU is claimed."""
-    (found,) = estimates([price("e2:core", 21_811_590)])
-    assert found.source == "catalog, estimated"
-    assert found.sku_id == ""
+    (price_of_part,) = estimates([price("e2:core", 21_811_590)])
+    assert price_of_part.source == "catalog, estimated"
+    assert price_of_part.sku_id == ""
 
 
 def test_a_listed_price_is_not_estimated() -> None:

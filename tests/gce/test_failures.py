@@ -1,4 +1,4 @@
-"""Everything that can go wrong with a look: it is told as "not known", never as "gone", and never raised."""
+"""Everything that can go wrong with a look: it is reported as "not known", never as "gone", and never raised."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def names(look: Observation) -> list[str]:
     ],
 )
 def test_a_project_that_cannot_be_read(connect: Connect, answer: Answer, code: str, said: str) -> None:
-    """What concerns the whole project is told once, with what to do, and the other lists are not asked for."""
+    """An error of the whole project is reported once, with what to do, and the other lists are not asked for."""
     setup = connect(cloud_of(instances=answer))
     look = setup.cloud.observe("p", None)
     assert codes(look) == {"project": code}
@@ -49,7 +49,9 @@ def test_a_project_that_cannot_be_read(connect: Connect, answer: Answer, code: s
 def test_other_projects_go_on(connect: Connect) -> None:
     """A project that lost its permission does not disturb its neighbour."""
     lists = cloud_of()
-    setup = connect(lambda asked: google_error(403, "forbidden") if "/projects/lost/" in asked.path else lists(asked))
+    setup = connect(
+        lambda request: google_error(403, "forbidden") if "/projects/lost/" in request.path else lists(request)
+    )
     assert codes(setup.cloud.observe("lost", None)) == {"project": "permission"}
     assert names(setup.cloud.observe("p", None)) == ["trainer"]
 
@@ -113,7 +115,7 @@ def test_closing_ends_the_waiting(connect: Connect) -> None:
 
 
 def test_the_whole_look_is_bounded(connect: Connect) -> None:
-    """Once the time of a look is used up nothing more is asked for, and that is told."""
+    """Once the time of a look is used up nothing more is requested, and that is reported."""
     ticks = iter(range(0, 100_000, 40))
     setup = connect(cloud_of(), budget_s=100.0, monotonic=lambda: float(next(ticks)))
     look = setup.cloud.observe("p", None)
@@ -163,7 +165,7 @@ def test_answers_that_are_not_lists(connect: Connect, body: bytes) -> None:
 
 
 def test_a_proxy_s_error_page(connect: Connect) -> None:
-    """The markup of an error page is kept from people; its status is told."""
+    """The markup of an error page is kept from people; its status is shown."""
     look = connect(cloud_of(instances=Answer(b"<html>Bad gateway</html>", 502))).cloud.observe("p", None)
     assert codes(look) == {"instances": "unavailable"}
     assert "answered 502: no explanation." in look.unread[0].reason
@@ -221,7 +223,7 @@ def test_a_garbled_zone(connect: Connect) -> None:
 
 
 def test_a_vm_outside_every_zone(connect: Connect) -> None:
-    """A VM listed under no zone is told, and the listing then is not whole."""
+    """A VM listed under no zone is reported, and the listing then is not whole."""
     look = connect(cloud_of(instances=page("instances", {"global": [instance()]}))).cloud.observe("p", None)
     assert (look.instances, look.instances_complete) == ((), False)
     assert codes(look) == {"instances": "bad_answer"}
@@ -237,7 +239,7 @@ def test_disks_that_cannot_be_read(connect: Connect, answer: Answer) -> None:
 
 
 def test_a_garbled_disk(connect: Connect) -> None:
-    """One garbled disk leaves only its own type unknown, and is told."""
+    """One garbled disk leaves only its own type unknown, and is reported."""
     disks = page("disks", {f"zones/{ZONE}": [disk("other", type=5), disk(), None]})
     look = connect(cloud_of(disks=disks)).cloud.observe("p", None)
     assert look.instances[0].disks[0].disk_type == "pd-balanced"
@@ -245,7 +247,7 @@ def test_a_garbled_disk(connect: Connect) -> None:
 
 
 def test_disks_of_an_unreachable_zone(connect: Connect) -> None:
-    """A zone whose disks did not answer is told under disks; it says nothing about the VMs there."""
+    """A zone whose disks did not answer is reported under disks; it says nothing about the VMs there."""
     disks = page("disks", {}, unreachables=[f"zones/{ZONE}"])
     look = connect(cloud_of(disks=disks)).cloud.observe("p", None)
     assert (codes(look), look.unread_zones) == ({"disks": "unreachable"}, frozenset())
@@ -272,7 +274,7 @@ class Credentials(google.auth.credentials.Credentials):
     ],
 )
 def test_credentials_that_fail(connect: Connect, error: Exception, code: str) -> None:
-    """Expired or absent credentials are told; a token server that is silent is no answer. Nothing is raised."""
+    """Expired or absent credentials are reported; a token server that is silent is no answer. Nothing is raised."""
     setup = connect(cloud_of(), credentials=Credentials(error))
     look = setup.cloud.observe("p", None)
     assert codes(look) == {"project": code}
@@ -305,10 +307,10 @@ def test_projects_in_parallel(connect: Connect) -> None:
 
     lists = cloud_of()
     setup = connect(
-        lambda asked: (
-            json_answer(page("instances", {f"zones/{ZONE}": [instance(answer_for(asked.path))]}))
-            if asked.path.endswith("/instances")
-            else lists(asked)
+        lambda request: (
+            json_answer(page("instances", {f"zones/{ZONE}": [instance(answer_for(request.path))]}))
+            if request.path.endswith("/instances")
+            else lists(request)
         )
     )
     projects = [f"p{n}" for n in range(12)]

@@ -66,8 +66,8 @@ class Sandbox:
     launcher: Launcher
 
     def status(self) -> Status | None:
-        found = self.launcher.look("demo", ZONE, SPOT.name)
-        return found.status if found is not None else None
+        sighting = self.launcher.look("demo", ZONE, SPOT.name)
+        return sighting.status if sighting is not None else None
 
     def after(self, minutes: int, operation: str) -> OperationAnswer | None:
         self.world.advance(timedelta(minutes=minutes))
@@ -90,10 +90,10 @@ def test_a_vm_is_made_once_under_one_request_id(sandbox: Sandbox) -> None:
     assert sandbox.launcher.operation("demo", ZONE, first) is not None
     assert sandbox.launcher.insert("demo", ZONE, SPOT, ONE) == first
     answer = sandbox.after(5, first)
-    found = sandbox.launcher.look("demo", ZONE, SPOT.name)
-    assert found is not None
-    assert answer == OperationAnswer(is_done=True, target_id=found.gce_id)
-    assert (found.status, dict(found.labels)) == (Status.RUNNING, {"team": "vision", "costguard-job": "j7k2m9q4"})
+    sighting = sandbox.launcher.look("demo", ZONE, SPOT.name)
+    assert sighting is not None
+    assert answer == OperationAnswer(is_done=True, target_id=sighting.gce_id)
+    assert (sighting.status, dict(sighting.labels)) == (Status.RUNNING, {"team": "vision", "costguard-job": "j7k2m9q4"})
     with pytest.raises(AlreadyExists, match=SPOT.name):
         sandbox.launcher.insert("demo", ZONE, SPOT, OTHER)
     assert len(sandbox.world.instances("demo")) == 1
@@ -122,14 +122,14 @@ def test_a_vm_that_keeps_its_disk_is_started_again(sandbox: Sandbox) -> None:
     """Google stops it where it would delete another, and the same VM comes back."""
     sandbox.launcher.insert("demo", ZONE, replace(SPOT, keeps_disk=True), ONE)
     sandbox.world.advance(timedelta(minutes=5))
-    found = sandbox.launcher.look("demo", ZONE, SPOT.name)
-    assert found is not None
+    sighting = sandbox.launcher.look("demo", ZONE, SPOT.name)
+    assert sighting is not None
     sandbox.world.preempt("demo", SPOT.name)
     sandbox.world.advance(timedelta(minutes=5))
     assert sandbox.status() is Status.STOPPED
-    started = sandbox.launcher.start("demo", ZONE, found.gce_id, OTHER)
-    assert sandbox.launcher.start("demo", ZONE, found.gce_id, OTHER) == started
-    assert sandbox.after(5, started) == OperationAnswer(is_done=True, target_id=found.gce_id)
+    started = sandbox.launcher.start("demo", ZONE, sighting.gce_id, OTHER)
+    assert sandbox.launcher.start("demo", ZONE, sighting.gce_id, OTHER) == started
+    assert sandbox.after(5, started) == OperationAnswer(is_done=True, target_id=sighting.gce_id)
     assert sandbox.status() is Status.RUNNING
 
 
@@ -137,15 +137,15 @@ def test_a_delete_by_id(sandbox: Sandbox) -> None:
     """The VM of this id is deleted; a later one under the same name is not."""
     sandbox.launcher.insert("demo", ZONE, SPOT, ONE)
     sandbox.world.advance(timedelta(minutes=5))
-    found = sandbox.launcher.look("demo", ZONE, SPOT.name)
-    assert found is not None
-    operation = sandbox.launcher.delete("demo", ZONE, found.gce_id, OTHER)
-    assert sandbox.after(5, operation) == OperationAnswer(is_done=True, target_id=found.gce_id)
+    sighting = sandbox.launcher.look("demo", ZONE, SPOT.name)
+    assert sighting is not None
+    operation = sandbox.launcher.delete("demo", ZONE, sighting.gce_id, OTHER)
+    assert sandbox.after(5, operation) == OperationAnswer(is_done=True, target_id=sighting.gce_id)
     assert sandbox.status() is None
     sandbox.launcher.insert("demo", ZONE, SPOT, str(UUID(int=3)))
     sandbox.world.advance(timedelta(minutes=5))
     with pytest.raises(NotFound):
-        sandbox.launcher.delete("demo", ZONE, found.gce_id, str(UUID(int=4)))
+        sandbox.launcher.delete("demo", ZONE, sighting.gce_id, str(UUID(int=4)))
     assert sandbox.status() is Status.RUNNING
 
 
@@ -182,7 +182,7 @@ def test_quotas(sandbox: Sandbox) -> None:
     ],
 )
 def test_troubles_of_an_insert(sandbox: Sandbox, kind: str, values: dict[str, Any], error: type[CloudError]) -> None:
-    """What may have begun is told apart from what has not, and each is asked once."""
+    """A call that may have begun is distinguished from one that has not, and each is made once."""
     sandbox.world.faults.add(kind, **values)
     with pytest.raises(error):
         sandbox.launcher.insert("demo", ZONE, SPOT, ONE)
@@ -208,7 +208,7 @@ def test_a_machine_that_cannot_be(sandbox: Sandbox) -> None:
     ],
 )
 def test_answers(connect: Connect, answer: Answer, error: type[CloudError], said: str) -> None:
-    """Only what Google will refuse again is told as a refusal; nothing is asked twice."""
+    """Only what Google will refuse again is reported as a refusal; no call is repeated."""
     setup = connect(lambda _: answer)
     with pytest.raises(error, match=said):
         setup.cloud.launcher.insert("p", ZONE, SPOT, ONE)
@@ -216,7 +216,7 @@ def test_answers(connect: Connect, answer: Answer, error: type[CloudError], said
 
 
 def test_many_at_once(connect: Connect, caplog: pytest.LogCaptureFixture) -> None:
-    """A storm of inserts keeps its connections: none is thrown away to be made anew for the next call."""
+    """A storm of inserts keeps its connections: none is thrown away to be made again for the next call."""
     together = threading.Barrier(16)
 
     def answer(_: object) -> Answer:
@@ -255,9 +255,9 @@ def test_the_request_is_what_google_describes(connect: Connect, vm: VmRequest) -
     """Every body has only fields, kinds and values that Google's description of its API has."""
     setup = connect(lambda _: json_answer({"kind": "compute#operation", "id": "7"}))
     setup.cloud.launcher.insert("p", ZONE, vm, ONE)
-    (asked,) = setup.server.asked
-    assert problems(asked.body, "Instance") == []
-    scheduling = asked.body["scheduling"]
+    (request,) = setup.server.asked
+    assert problems(request.body, "Instance") == []
+    scheduling = request.body["scheduling"]
     scheduling.pop("onInstanceStopAction", None)
     assert scheduling == {
         "provisioningModel": vm.provisioning_model.name,
@@ -290,12 +290,12 @@ def test_google_may_stop_a_vm_with_local_ssds_at_its_end(
     either --max-run-duration or --termination-time." The field is the discovery document's.
     """
 
-    def google(asked: Asked) -> Answer:
-        if "/machineTypes/" not in asked.path:
+    def google(request: Asked) -> Answer:
+        if "/machineTypes/" not in request.path:
             return json_answer({"kind": "compute#operation", "id": "7"})
         ssds = {"bundledLocalSsds": {"partitionCount": 2}} if machine_type.endswith("-lssd") else {}
-        known = {"kind": "compute#machineType", "name": machine_type, "guestCpus": 8, "memoryMb": 32768}
-        return json_answer({**known, **ssds})
+        machine = {"kind": "compute#machineType", "name": machine_type, "guestCpus": 8, "memoryMb": 32768}
+        return json_answer({**machine, **ssds})
 
     setup = connect(google)
     vm = replace(SPOT, keeps_disk=keeps_disk, recipe=replace(A100, machine_type=machine_type))
@@ -306,7 +306,7 @@ def test_google_may_stop_a_vm_with_local_ssds_at_its_end(
 
 
 def test_the_simulated_google_demands_that_local_ssds_are_discarded(sandbox: Sandbox) -> None:
-    """A VM with built-in local SSDs that is to be stopped at its end is made; without the field it is refused."""
+    """A VM with built-in local SSDs to be stopped at its end is made; without the field it is refused."""
     ultra = replace(SPOT, keeps_disk=True, recipe=replace(A100, machine_type="a2-ultragpu-1g"))
     sandbox.launcher.insert("demo", ZONE, ultra, ONE)
     body: dict[str, Any] = {

@@ -61,7 +61,7 @@ def test_an_insert_of_an_unknown_type_says_which_and_where() -> None:
 
 
 def test_other_refusals_keep_google_s_words() -> None:
-    """A 400 about something else is told as before."""
+    """A 400 about something else is reported as before."""
     message = (
         "Invalid value for field 'resource.disks[0].initializeParams.diskType': 'zones/us-east1-b/diskTypes/pd-x'."
     )
@@ -72,12 +72,12 @@ def test_other_refusals_keep_google_s_words() -> None:
 def test_a_vm_of_an_unknown_type_is_seen_and_the_log_says_why(
     connect: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The look is whole; the VM's shape is not known; whoever asks for the type is told what Google said."""
+    """The look is whole; the VM's shape is not known; a lookup of the type reports what Google said."""
     lists = cloud_of(
         instances=page("instances", {f"zones/{ZONE}": [instance(machineType=f"zones/{ZONE}/machineTypes/n9-huge-4")]})
     )
     setup = connect(
-        lambda asked: google_error(404, "notFound", NOT_FOUND) if "/machineTypes/" in asked.path else lists(asked)
+        lambda request: google_error(404, "notFound", NOT_FOUND) if "/machineTypes/" in request.path else lists(request)
     )
     look = setup.cloud.observe("p", None)
     assert look.instances_complete

@@ -25,18 +25,18 @@ def series(*values: Any, gce_id: str = "1", minute: int = 59) -> dict[str, Any]:
 def test_a_request_for_each_metric_and_page(connect: Connect) -> None:
     """A series that goes on on the next page is one series, the oldest value first, in basis points."""
 
-    def answer(asked: Asked) -> Answer:
-        if "gpu" not in asked.query["filter"]:
+    def answer(request: Asked) -> Answer:
+        if "gpu" not in request.query["filter"]:
             return json_answer({})
-        if "pageToken" in asked.query:
+        if "pageToken" in request.query:
             return json_answer({"timeSeries": [series(1.5, minute=57)]})
         return json_answer({"timeSeries": [series(4, 3.25)], "nextPageToken": "more"})
 
     setup = connect(answer)
     usage = setup.cloud.usage("demo", START - HOUR, START)
-    (found,) = usage.of("1", Metric.GPU)
-    assert [sample.value for sample in found] == [150, 325, 400]
-    assert found[-1] == Sample(START - timedelta(minutes=1), 400)
+    (samples,) = usage.of("1", Metric.GPU)
+    assert [sample.value for sample in samples] == [150, 325, 400]
+    assert samples[-1] == Sample(START - timedelta(minutes=1), 400)
     assert (len(setup.server.asked), usage.unread) == (5, {})
 
 

@@ -38,11 +38,11 @@ def test_what_is_asked(connect: Connect) -> None:
     """The largest pages, a mask with everything that paging needs, and no credentials for a foreign endpoint."""
     setup = connect(cloud_of())
     setup.cloud.observe("p", None)
-    for asked in setup.server.asked:
-        assert asked.path.startswith("/compute/v1/projects/p/aggregated/")
-        assert asked.query["maxResults"] == "500"
-        assert asked.query["fields"].startswith("kind,nextPageToken,unreachables,")
-        assert "authorization" not in asked.headers
+    for request in setup.server.asked:
+        assert request.path.startswith("/compute/v1/projects/p/aggregated/")
+        assert request.query["maxResults"] == "500"
+        assert request.query["fields"].startswith("kind,nextPageToken,unreachables,")
+        assert "authorization" not in request.headers
     assert {one.query.get("orderBy") for one in setup.server.asked} == {None, "creationTimestamp desc"}
 
 
@@ -127,18 +127,18 @@ def test_a_disk_list_that_fails_forgets_nothing(connect: Connect) -> None:
 
 
 def test_disks_are_listed_again_when_a_vm_changed(connect: Connect) -> None:
-    """While none did, the last whole list serves; a new VM, a failed list or ten minutes have them listed anew."""
+    """While none did, the last whole list serves; a new VM, a failed list or ten minutes have them listed again."""
     lists = [
         page("instances", {f"zones/{ZONE}": [instance(status=word)]}) for word in ("RUNNING", "RUNNING", "STOPPING")
     ]
     whole = page("disks", {f"zones/{ZONE}": [disk()]})
     disks: list[Reply] = [whole, Answer(b"not JSON"), whole]
     setup = connect(cloud_of(disks=disks, instances=lists))
-    asked = []
+    disk_requests = []
     for _ in range(4):
         setup.cloud.observe("p", None)
-        asked.append(sum(request.path.endswith("/disks") for request in setup.server.asked))
-    assert asked == [1, 1, 2, 3]
+        disk_requests.append(sum(request.path.endswith("/disks") for request in setup.server.asked))
+    assert disk_requests == [1, 1, 2, 3]
 
 
 def test_a_changed_vm_keeps_its_disks_facts(connect: Connect) -> None:
@@ -165,16 +165,16 @@ def test_a_machine_type_that_has_to_be_asked_for(connect: Connect) -> None:
         "bundledLocalSsds": {"partitionCount": 2, "defaultInterface": "NVME"},
     }
 
-    def answer(asked: Asked) -> Answer:
-        return json_answer(answers) if "/machineTypes/" in asked.path else lists(asked)
+    def answer(request: Asked) -> Answer:
+        return json_answer(answers) if "/machineTypes/" in request.path else lists(request)
 
     setup = connect(answer)
     first, second = (setup.cloud.observe("p", None).instances[0] for _ in range(2))
     assert (first.shape.vcpus, first.shape.memory_mib) == (6, 24576)
     assert (first.shape.gpu_type, first.shape.gpu_count, first.shape.local_ssd_gib) == ("nvidia-b9", 3, 750)
     assert second is first
-    asked = [one.path for one in setup.server.asked if "machineTypes" in one.path]
-    assert asked == [f"/compute/v1/projects/p/zones/{ZONE}/machineTypes/x9-1"]
+    paths = [one.path for one in setup.server.asked if "machineTypes" in one.path]
+    assert paths == [f"/compute/v1/projects/p/zones/{ZONE}/machineTypes/x9-1"]
 
 
 def test_a_machine_type_that_is_learnt_later(connect: Connect) -> None:
@@ -188,7 +188,7 @@ def test_a_machine_type_that_is_learnt_later(connect: Connect) -> None:
     ]
     now = [0.0]
     setup = connect(
-        lambda asked: replies.pop(0) if "/machineTypes/" in asked.path else lists(asked), monotonic=lambda: now[0]
+        lambda request: replies.pop(0) if "/machineTypes/" in request.path else lists(request), monotonic=lambda: now[0]
     )
     assert not setup.cloud.observe("p", None).instances[0].shape.is_known
     now[0] = 100.0

@@ -84,8 +84,8 @@ def test_what_came_before_a_failure_is_kept(connect: Connect) -> None:
 def _served(pages: list[dict[str, Any]]) -> Any:
     """Pages by token, so that every look can read them from the start."""
 
-    def reply(asked: Asked) -> Answer:
-        number = int(asked.query.get("pageToken", "0"))
+    def reply(request: Asked) -> Answer:
+        number = int(request.query.get("pageToken", "0"))
         more = {"nextPageToken": str(number + 1)} if number + 1 < len(pages) else {}
         return json_answer(pages[number] | more)
 

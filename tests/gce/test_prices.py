@@ -15,8 +15,7 @@ import pytest
 from tests.resource_names import guards_name
 
 from costguard.errors import PriceSourceError
-from costguard.gce.estimates import ESTIMATED
-from costguard.gce.prices import CatalogPrices
+from costguard.gce.prices import ESTIMATED, CatalogPrices
 from costguard.gce.sku import prices_of_sku, subject
 from costguard.model.instance import ProvisioningModel
 from costguard.model.price import Price, PriceKey, Unit
@@ -31,13 +30,13 @@ Answer = Callable[[dict[str, str]], tuple[int, bytes]]
 @contextmanager
 def served(answer: Answer) -> Iterator[tuple[str, list[dict[str, str]]]]:
     """A catalogue on a free port, and the parameters and headers that it was asked with."""
-    asked: list[dict[str, str]] = []
+    requests: list[dict[str, str]] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             address = urlsplit(self.path)
             wanted = {name: values[0] for name, values in parse_qs(address.query).items()}
-            asked.append({**wanted, "path": address.path, "key": self.headers.get("x-goog-api-key", "")})
+            requests.append({**wanted, "path": address.path, "key": self.headers.get("x-goog-api-key", "")})
             status, body = answer(wanted)
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
@@ -51,7 +50,7 @@ def served(answer: Answer) -> Iterator[tuple[str, list[dict[str, str]]]]:
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}", asked
+        yield f"http://127.0.0.1:{server.server_address[1]}", requests
     finally:
         server.shutdown()
         thread.join()
@@ -226,19 +225,19 @@ def test_all_pages_are_read_and_a_key_gets_one_price() -> None:
     """Of two SKUs for one key the newer is believed, and of equally new ones the dearer."""
     first = [sku("Nvidia L4 GPU running in Iowa", 7, since="2026-01-01T00:00:00Z"), sku("Storage PD Capacity", 4)]
     second = [sku("Nvidia L4 GPU running in Americas", 5), sku("Nvidia L4 GPU running in Iowa", 6)]
-    with served(pages(first, second)) as (url, asked):
-        found = {price.key.resource: price.rate_nanos for price in CatalogPrices(url).fetch()}
-    assert found == {"gpu:nvidia-l4": 6, "disk:pd-standard": 4}
-    assert [ask["path"] for ask in asked] == ["/v1/services/6F81-5844-456A/skus"] * 2
-    assert {ask["currencyCode"] for ask in asked} == {"USD"}
+    with served(pages(first, second)) as (url, requests):
+        rates = {price.key.resource: price.rate_nanos for price in CatalogPrices(url).fetch()}
+    assert rates == {"gpu:nvidia-l4": 6, "disk:pd-standard": 4}
+    assert [ask["path"] for ask in requests] == ["/v1/services/6F81-5844-456A/skus"] * 2
+    assert {ask["currencyCode"] for ask in requests} == {"USD"}
 
 
 def test_an_api_key_travels_in_a_header() -> None:
     """A key in the address would end up in logs."""
-    with served(pages([sku("Nvidia L4 GPU running in Iowa")])) as (url, asked):
+    with served(pages([sku("Nvidia L4 GPU running in Iowa")])) as (url, requests):
         CatalogPrices(url, api_key="secret").fetch()
-    assert asked[0]["key"] == "secret"
-    assert "secret" not in str([value for name, value in asked[0].items() if name != "key"])
+    assert requests[0]["key"] == "secret"
+    assert "secret" not in str([value for name, value in requests[0].items() if name != "key"])
 
 
 @pytest.mark.parametrize(
@@ -275,8 +274,8 @@ def test_the_whole_catalogue_of_the_simulated_cloud_is_understood() -> None:
     def answer(wanted: dict[str, str]) -> tuple[int, bytes]:
         return 200, orjson.dumps(skus_page(price_list, NOW, 400, wanted.get("pageToken")))
 
-    with served(answer) as (url, asked):
-        found = {
+    with served(answer) as (url, requests):
+        rates = {
             (price.key.resource, price.key.region, price.key.provisioning_model is SPOT): price.rate_nanos
             for price in CatalogPrices(url).fetch()
             if ESTIMATED not in price.source
@@ -285,5 +284,5 @@ def test_the_whole_catalogue_of_the_simulated_cloud_is_understood() -> None:
         (guards_name(resource), region, spot): price_list.rate(resource, region, spot, NOW)[0]
         for resource, region, spot in price_list.sold()
     }
-    assert found == sold
-    assert len(asked) > 1
+    assert rates == sold
+    assert len(requests) > 1

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from costguard.gce.price_snapshot import snapshot_prices
+from costguard.gce.prices import snapshot_prices
 from costguard.ledger.price_book import PriceBook
 from costguard.ledger.price_gate import judge
 from costguard.ledger.pricing import rate_per_hour
@@ -78,7 +78,8 @@ def test_the_snapshot_passes_the_gate() -> None:
         on_demand = prices.get(PriceKey(key.resource, key.region, STANDARD))
         elsewhere = [
             other
-            for found, other in prices.items()
-            if (found.resource, found.provisioning_model) == (key.resource, STANDARD) and found.region != key.region
+            for sibling, other in prices.items()
+            if (sibling.resource, sibling.provisioning_model) == (key.resource, STANDARD)
+            and sibling.region != key.region
         ]
         assert judge(price, None, on_demand, NOW, elsewhere) is None

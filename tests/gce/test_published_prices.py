@@ -19,7 +19,7 @@ import pytest
 
 from costguard.db.transaction import Database
 from costguard.gce.machine_types import by_rule
-from costguard.gce.price_snapshot import snapshot_prices
+from costguard.gce.prices import snapshot_prices
 from costguard.ledger import price_list
 from costguard.ledger.price_book import PriceBook
 from costguard.ledger.price_refresh import record, seed_snapshot
@@ -67,10 +67,10 @@ class Figure:
         if self.gpu:
             price = book.at(PriceKey(f"gpu:{GPUS[self.gpu]}", self.region, self.model), NOW)
             return None if price is None else self.count * Money(price.rate_nanos).dollars
-        known = by_rule(self.machine_type)
-        assert known is not None
+        machine = by_rule(self.machine_type)
+        assert machine is not None
         rate = rate_per_hour(
-            Shape(self.machine_type, known.vcpus, known.memory_mib), self.region, self.model, book, NOW
+            Shape(self.machine_type, machine.vcpus, machine.memory_mib), self.region, self.model, book, NOW
         )
         return None if rate is None else rate.dollars
 
@@ -148,7 +148,7 @@ def test_the_sanity_gate_catches_the_wrong_rows(sqlite_database: Database) -> No
     }
     record(sqlite_database, list(fetched.values()), NOW)
     with sqlite_database.read() as connection:
-        refused = {each.refused.price.key: each.refused.reason for each in price_list.refusals(connection)}
+        refused = {refusal.refused.price.key: refusal.refused.reason for refusal in price_list.refusals(connection)}
     assert set(refused) == {PriceKey(f"gpu:{GPUS[gpu]}", region, STANDARD) for gpu, region in NOT_ON_DEMAND}
     for reason in refused.values():
         assert "is less than 3/5 of what other regions charge" in reason
@@ -167,14 +167,14 @@ def test_the_sanity_gate_catches_the_wrong_rows(sqlite_database: Database) -> No
 )
 def test_whole_vms_cost_what_google_publishes(book: PriceBook, machine_type: str, dollars: str) -> None:
     """Hosts, GPUs and built-in local SSD, of which Google's page divides the month's price by 730 hours."""
-    known = by_rule(machine_type)
-    assert known is not None
-    bare = Shape(machine_type, known.vcpus, known.memory_mib, known.gpu_type, known.gpu_count)
+    machine = by_rule(machine_type)
+    assert machine is not None
+    bare = Shape(machine_type, machine.vcpus, machine.memory_mib, machine.gpu_type, machine.gpu_count)
     rate = rate_per_hour(bare, "us-central1", STANDARD, book, NOW)
     ssd = book.at(PriceKey("local-ssd", "us-central1", STANDARD), NOW)
     assert rate is not None
     assert ssd is not None
-    whole = rate.dollars + known.local_ssd_gib * Money(ssd.rate_nanos).dollars / 730
+    whole = rate.dollars + machine.local_ssd_gib * Money(ssd.rate_nanos).dollars / 730
     assert abs(whole - Decimal(dollars)) <= Decimal("2e-8")
 
 
@@ -208,9 +208,9 @@ def test_built_in_local_ssd_is_billed_with_an_a3_ultra() -> None:
 
     No price of vCPUs, memory or GPUs leaves such a fraction; the H200 costs 9.31174 in the catalogue of July 2026.
     """
-    known = by_rule("a3-ultragpu-8g")
-    assert known is not None
-    rest = Decimal("84.806908493") - known.local_ssd_gib * Decimal("0.08") / 730 - 8 * Decimal("9.31174")
+    machine = by_rule("a3-ultragpu-8g")
+    assert machine is not None
+    rest = Decimal("84.806908493") - machine.local_ssd_gib * Decimal("0.08") / 730 - 8 * Decimal("9.31174")
     assert abs(rest - Decimal("8.99792")) <= Decimal("1e-9")
 
 

@@ -13,8 +13,8 @@ from tests.gce.conftest import Connect
 from tests.gce.server import json_answer
 
 from costguard.gce.convert import Shapes, instance_from
-from costguard.gce.convert_operation import operation_from
 from costguard.gce.machine_types import MachineShape, by_rule
+from costguard.gce.operations import operation_from
 from costguard.model.instance import ProvisioningModel, Status
 from costguard.model.launch import OperationAnswer
 
@@ -132,7 +132,9 @@ def _quoted() -> Iterator[dict[str, Any]]:
         for error in payload.get("error", {}).get("errors", [payload]):
             if str(error.get("code", "")).isupper():
                 details = [
-                    each for each in error.get("errorDetails", ()) if isinstance(each.get("localizedMessage", {}), dict)
+                    detail
+                    for detail in error.get("errorDetails", ())
+                    if isinstance(detail.get("localizedMessage", {}), dict)
                 ]
                 yield {**error, "errorDetails": details}
 
@@ -147,12 +149,12 @@ def test_every_quoted_failure_of_an_insert_is_read(connect: Connect) -> None:
     setup = connect(lambda _: json_answer(_failed(errors[len(read)])))
     read: list[OperationAnswer] = []
     for _ in errors:
-        found = setup.cloud.launcher.operation("p", "us-central1-b", "7")
-        assert found is not None
-        read.append(found)
-    assert all(each.is_done for each in read)
+        answer = setup.cloud.launcher.operation("p", "us-central1-b", "7")
+        assert answer is not None
+        read.append(answer)
+    assert all(answer_read.is_done for answer_read in read)
     stockout = "ZONE_RESOURCE_POOL_EXHAUSTED"
-    assert [each.error_code for each in read] == [
+    assert [answer_read.error_code for answer_read in read] == [
         stockout,
         f"{stockout}_WITH_DETAILS",
         f"{stockout}_WITH_DETAILS",

@@ -111,7 +111,7 @@ def test_an_unreachable_zone(sandbox: Sandbox) -> None:
     ],
 )
 def test_a_project_that_is_lost(sandbox: Sandbox, kind: str, values: dict[str, Any], code: str) -> None:
-    """What concerns the whole project is told once."""
+    """An error of the whole project is reported once."""
     sandbox.insert("t4")
     sandbox.world.faults.add(kind, **values)
     look = sandbox.look()

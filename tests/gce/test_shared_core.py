@@ -14,7 +14,7 @@ from decimal import Decimal
 import pytest
 
 from costguard.gce.machine_types import by_rule
-from costguard.gce.price_snapshot import snapshot_prices
+from costguard.gce.prices import snapshot_prices
 from costguard.ledger.billed_parts import parts_of_shape
 from costguard.ledger.price_book import PriceBook
 from costguard.ledger.pricing import bill_lifetime, rate_per_hour
@@ -31,9 +31,9 @@ def book() -> PriceBook:
 
 
 def shape_of(machine_type: str) -> Shape:
-    known = by_rule(machine_type)
-    assert known is not None
-    return Shape(machine_type, *known)
+    shape = by_rule(machine_type)
+    assert shape is not None
+    return Shape(machine_type, *shape)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_shared_core_costs_what_google_publishes(book: PriceBook, machine_type: 
 
 @pytest.mark.parametrize("machine_type", ["f1-micro", "g1-small"])
 def test_one_price_holds_cores_and_memory(machine_type: str) -> None:
-    """Nothing is billed beside the one SKU."""
+    """Nothing is billed next to the one SKU."""
     (part,) = parts_of_shape(shape_of(machine_type))
     assert part.resource == f"{machine_type}:whole"
     assert part.quantity == 1

@@ -50,7 +50,7 @@ def test_answer_without_the_vm_is_not_a_missing_vm(connect: Connect, answer: Ans
 
 
 def test_what_came_in_its_place_is_named(connect: Connect) -> None:
-    """Somebody who reads the log can tell a proxy's answer from Google's."""
+    """Someone who reads the log can tell a proxy's answer from Google's."""
     setup = connect(lambda _: json_answer({}))
     with pytest.raises(CloudUnavailable) as raised:
         setup.cloud.look("p", ZONE, "trainer")
@@ -92,9 +92,9 @@ def test_answer_without_the_operation_says_nothing_about_it(connect: Connect, an
 @pytest.mark.parametrize("asked", ["7", "operation-7"])
 def test_operation_is_known_by_its_id_and_by_its_name(connect: Connect, asked: str) -> None:
     """Google answers to both."""
-    found = connect(lambda _: json_answer(OPERATION)).cloud.launcher.operation("p", ZONE, asked)
-    assert found is not None
-    assert (found.is_done, found.target_id) == (True, "101")
+    answer = connect(lambda _: json_answer(OPERATION)).cloud.launcher.operation("p", ZONE, asked)
+    assert answer is not None
+    assert (answer.is_done, answer.target_id) == (True, "101")
 
 
 @pytest.mark.parametrize("answer", [{}, {"kind": "compute#region", "id": "1", "name": "us-east1"}, {"quotas": []}])

@@ -20,7 +20,7 @@ KEY = rsa_key("r1")
 
 @dataclass
 class Provider:
-    """`claims` and `token` change what the next sign-in is told; `down` are paths that do not answer as they should."""
+    """`claims` and `token` change the claims of the next sign-in; `down` are paths that fail."""
 
     served: Served = field(default_factory=Served)
     description: dict[str, Any] = field(default_factory=dict)
@@ -36,25 +36,25 @@ class Provider:
 
     def sign_in(self, url: str) -> tuple[str, str]:
         """What a browser that follows this address brings back: code and state."""
-        asked = dict(parse_qsl(urlsplit(url).query))
-        assert asked["response_type"] == "code"
-        assert asked["code_challenge_method"] == "S256"
-        assert set(asked["scope"].split()) >= {"openid", "email"}
+        query = dict(parse_qsl(urlsplit(url).query))
+        assert query["response_type"] == "code"
+        assert query["code_challenge_method"] == "S256"
+        assert set(query["scope"].split()) >= {"openid", "email"}
         code = secrets.token_hex(8)
-        self._codes[code] = asked
-        return code, asked["state"]
+        self._codes[code] = query
+        return code, query["state"]
 
-    def __call__(self, asked: Asked) -> Answer:
-        if asked.path in self.down:
-            return self.down[asked.path]
-        if asked.path == "/.well-known/openid-configuration":
+    def __call__(self, request: Asked) -> Answer:
+        if request.path in self.down:
+            return self.down[request.path]
+        if request.path == "/.well-known/openid-configuration":
             return 200, self._described()
-        if asked.path == "/keys":
+        if request.path == "/keys":
             return 200, key_set(KEY)
-        if asked.path == "/token":
-            return self._redeem(asked)
-        if asked.path == "/userinfo" and self.userinfo is not None:
-            return (200, self.userinfo) if asked.headers.get("authorization") == "Bearer opaque" else (401, {})
+        if request.path == "/token":
+            return self._redeem(request)
+        if request.path == "/userinfo" and self.userinfo is not None:
+            return (200, self.userinfo) if request.headers.get("authorization") == "Bearer opaque" else (401, {})
         return 404, {}
 
     def _described(self) -> dict[str, Any]:
@@ -63,11 +63,11 @@ class Provider:
         described = {"issuer": self.issuer, **{name: f"{self.issuer}{path}" for name, path in places.items()}}
         return {**described, **self.description}
 
-    def _redeem(self, asked: Asked) -> Answer:
-        form = asked.form
-        shown = asked.basic or f"{form.get('client_id')}:{form.get('client_secret')}"
-        known = {f"{CLIENT}:{SECRET}", f"{CLIENT}:a%20secret%2Fwith%3Asigns"}
-        if shown not in known:
+    def _redeem(self, request: Asked) -> Answer:
+        form = request.form
+        shown = request.basic or f"{form.get('client_id')}:{form.get('client_secret')}"
+        credentials = {f"{CLIENT}:{SECRET}", f"{CLIENT}:a%20secret%2Fwith%3Asigns"}
+        if shown not in credentials:
             return 401, {"error": "invalid_client"}
         begun = self._codes.pop(form["code"], None)  # good for once
         challenge = base64.urlsafe_b64encode(hashlib.sha256(form["code_verifier"].encode()).digest()).rstrip(b"=")

@@ -47,19 +47,19 @@ def serving(answer: Callable[[Asked], Answer]) -> Iterator[Served]:
         def do_GET(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
             parts = urlsplit(self.path)
-            asked = Asked(
+            request = Asked(
                 method=self.command,
                 path=parts.path,
                 query=dict(parse_qsl(parts.query)),
                 headers={name.lower(): value for name, value in self.headers.items()},
                 form=dict(parse_qsl(body.decode())),
             )
-            served.asked.append(asked)
-            status, content = answer(asked)
+            served.asked.append(request)
+            status, content = answer(request)
             self.send_response(status)
             if isinstance(content, Iterator):
                 self.end_headers()
-                with suppress(OSError):  # whoever asked does not wait for all of it
+                with suppress(OSError):  # anyone who asked does not wait for all of it
                     for piece in content:
                         self.wfile.write(piece)
                 return

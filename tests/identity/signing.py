@@ -1,4 +1,4 @@
-"""Tokens as those sign them who vouch for people, and as those forge them who would like to be somebody."""
+"""Tokens as those sign them who vouch for people, and as those forge them who would like to be someone."""
 
 from __future__ import annotations
 

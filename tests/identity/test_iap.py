@@ -71,7 +71,7 @@ def test_who_was_let_through(google: Google) -> None:
 
 
 def test_what_is_refused(google: Google) -> None:
-    """Whatever Google did not sign, for this server, for now, about somebody, is refused; nothing of it is repeated."""
+    """Whatever Google did not sign, for this server, for now, about someone, is refused; nothing of it is repeated."""
     doubled = b'{"iss":"https://cloud.google.com/iap","aud":"%s","iat":%d,"exp":%d,"email":"a@b.cc","email":"c@d.ee"}'
     good = signed(GOOD, KEY)
     head, body, signature = good.split(".")
@@ -86,13 +86,13 @@ def test_what_is_refused(google: Google) -> None:
         "claims changed": (f"{head}.{body[:-4]}{'AAAA' if body[-4:] != 'AAAA' else 'BBBB'}.{signature}", ""),
         "public key as a secret": (by_secret(GOOD, KEY.as_pem(private=False), kid="k1"), "signed in a way"),
         "another algorithm": (signed(GOOD, rsa_key("k1"), "RS256"), "signed in a way"),
-        "somebody else's key": (signed(GOOD, ec_key("k1")), "signature is wrong"),
+        "someone else's key": (signed(GOOD, ec_key("k1")), "signature is wrong"),
         "unknown key": (signed(GOOD, ec_key("k9")), "does not publish"),
         "odd key name": (signed(GOOD, KEY, kid="../k1"), "does not publish"),
         "another server's": (signed({**GOOD, "aud": AUDIENCE + "7"}, KEY), "another server"),
         "several servers'": (signed({**GOOD, "aud": [AUDIENCE, "other"]}, KEY), "another server"),
-        "nobody's": (signed({**GOOD, "aud": None}, KEY), "aud is wrong or missing"),
-        "another issuer's": (signed({**GOOD, "iss": "https://accounts.google.com"}, KEY), "somebody else issued"),
+        "no audience": (signed({**GOOD, "aud": None}, KEY), "aud is wrong or missing"),
+        "another issuer's": (signed({**GOOD, "iss": "https://accounts.google.com"}, KEY), "someone else issued"),
         "expired": (signed({**GOOD, "exp": SECOND - 61}, KEY), "expired"),
         "not yet good": (signed({**GOOD, "iat": SECOND + 61}, KEY), "not good yet"),
         "not before": (signed({**GOOD, "nbf": SECOND + 61}, KEY), "not good yet"),
@@ -135,7 +135,7 @@ def test_clocks_may_differ_a_little(google: Google) -> None:
 
 
 def test_new_keys_are_looked_for_at_most_once_a_minute(google: Google) -> None:
-    """A key that is not known makes the keys be fetched again, but whoever makes up keys makes no traffic."""
+    """A key that is not known makes the keys be fetched again, but anyone who makes up keys makes no traffic."""
     clock = HandClock(NOW)
     iap, made_up, new = google.iap(clock), signed(GOOD, ec_key("made-up")), ec_key("k2")
     assert iap.address(signed(GOOD, KEY))
@@ -150,7 +150,7 @@ def test_new_keys_are_looked_for_at_most_once_a_minute(google: Google) -> None:
 
 
 def test_keys_stay_while_google_does_not_answer(google: Google) -> None:
-    """Keys are looked at anew each hour; when that fails the old ones hold, and a withdrawn one ends with the next."""
+    """Keys are looked at again each hour; when that fails the old ones hold, and a withdrawn one ends with the next."""
     clock = HandClock(NOW)
     iap = google.iap(clock)
     assert iap.address(signed(GOOD, KEY))

@@ -59,8 +59,8 @@ def test_addresses_with_a_query(provider: Provider) -> None:
     """An authorization endpoint may have a query of its own, which stays; only accounts of the domain are asked for."""
     provider.description = {"authorization_endpoint": f"{provider.issuer}/authorize?p=one"}
     url = oidc(provider, domain="example.com").begin(BACK, "s", "n", "v" * 43)
-    asked = dict(parse_qsl(urlsplit(url).query))
-    assert (asked["p"], asked["hd"], asked["redirect_uri"], asked["client_id"]) == ("one", "example.com", BACK, CLIENT)
+    query = dict(parse_qsl(urlsplit(url).query))
+    assert (query["p"], query["hd"], query["redirect_uri"], query["client_id"]) == ("one", "example.com", BACK, CLIENT)
     assert "v" * 43 not in url
 
 
@@ -75,7 +75,7 @@ def test_what_is_refused(provider: Provider) -> None:
         ("for another server", {"aud": "another"}),
         ("for another server", {"aud": [CLIENT, "another"]}),
         ("issued to another server", {"aud": [CLIENT, "another"], "azp": "another"}),
-        ("somebody else issued it", {"iss": "https://evil.example.com"}),
+        ("someone else issued it", {"iss": "https://evil.example.com"}),
         ("has expired", {"exp": second - 61}),
         ("not good yet", {"iat": second + 61}),
         ("has not verified", {"email_verified": False}),
@@ -133,8 +133,8 @@ def test_an_address_that_only_userinfo_tells(provider: Provider) -> None:
     through = oidc(provider)
     assert signed_in(provider, through) == "ben@example.com"
     for changed, why in (
-        ({"sub": "2"}, "about somebody else"),
-        ({"sub": None}, "about somebody else"),
+        ({"sub": "2"}, "about someone else"),
+        ({"sub": None}, "about someone else"),
         ({"email_verified": False}, "has not verified"),
     ):
         provider.userinfo = {"sub": "1", "email": "ben@example.com", "email_verified": True, **changed}
@@ -143,7 +143,7 @@ def test_an_address_that_only_userinfo_tells(provider: Provider) -> None:
 
 
 def test_a_provider_that_does_not_answer(provider: Provider) -> None:
-    """A provider that is down, answers nonsense or calls itself otherwise is told of as such, and asked again later."""
+    """A provider that is down, answers nonsense or calls itself otherwise is reported, and asked again later."""
     through = oidc(provider)
     answers: list[Answer] = [(500, {}), (404, {}), (302, {}), (200, b"<html>"), (200, b"[" * (2 << 20))]
     for answer in answers:

@@ -17,7 +17,7 @@ BARE = '[watch]\nprojects = ["ml-training"]\n[reminders]\ncontact = "lead@exampl
 
 
 def test_by_the_settings(tmp_path: Path, sqlite_url: str) -> None:
-    """Nothing is there unasked; whom to ask is told to nobody whom the house does not know."""
+    """Nothing is there unasked; a stranger does not learn whom to ask."""
     text = BARE + f'[database]\nurl = "{sqlite_url}"\n[sign_in]\n'
     none = read(tmp_path, text)
     assert (identity.iap(none), identity.oidc(none)) == (None, None)

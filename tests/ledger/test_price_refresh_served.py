@@ -7,8 +7,7 @@ from datetime import UTC, datetime, timedelta
 from tests.resource_names import guards_name
 
 from costguard.db.transaction import Database
-from costguard.gce.price_snapshot import snapshot_prices
-from costguard.gce.prices import CatalogPrices
+from costguard.gce.prices import CatalogPrices, snapshot_prices
 from costguard.ledger import price_list, prices
 from costguard.ledger.price_book import PriceBook
 from costguard.ledger.price_refresh import refresh, seed_snapshot

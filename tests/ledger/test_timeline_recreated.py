@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 import pytest
 from tests.builders import KEY, at, event, lifetime, operation, seen
 
-from costguard.gce.convert_operation import operation_from
+from costguard.gce.operations import operation_from
 from costguard.ledger.narrate import ended_text
 from costguard.ledger.observe import Belonging, account
 from costguard.ledger.owner import OwnerRules

@@ -10,9 +10,9 @@ from tests.resource_names import guards_name
 from tests.scenario.fleet import ZONES
 
 from costguard.gce.convert import Shapes, instance_from
-from costguard.gce.convert_operation import operation_from
 from costguard.gce.disks import disk_facts
 from costguard.gce.machine_types import MachineShape
+from costguard.gce.operations import operation_from
 from costguard.model.instance import InstanceKey, ProvisioningModel
 from costguard.model.observation import Observation, Presence, Unread
 from costguard.model.price import Price, PriceKey, Unit

@@ -12,8 +12,8 @@ import orjson
 import pytest
 
 from costguard.gce.convert import Shapes, instance_from
-from costguard.gce.convert_operation import operation_from
 from costguard.gce.machine_types import by_rule
+from costguard.gce.operations import operation_from
 from costguard.ledger.timeline import runs_of
 from costguard.model.observation import SeenOperation
 

@@ -60,10 +60,10 @@ def search(
     if end is not None:
         conditions += _side(end.occurred_at, end.id, not oldest_first, inclusive=True)
     query = select(facts).where(and_(True, *conditions)).order_by(*ordered).limit(limit + 1)
-    found = [stored(row) for row in connection.execute(query)]
-    if len(found) > limit:
-        return Found(found[:limit], found[limit - 1].id)
-    return Found(found, end.id if end is not None else None, end.occurred_at if end is not None else None)
+    page = [stored(row) for row in connection.execute(query)]
+    if len(page) > limit:
+        return Found(page[:limit], page[limit - 1].id)
+    return Found(page, end.id if end is not None else None, end.occurred_at if end is not None else None)
 
 
 def kinds(connection: Connection) -> list[str]:
@@ -75,30 +75,30 @@ def kinds(connection: Connection) -> list[str]:
 
 
 def _by_index(filters: FactFilters) -> list[ColumnElement[bool]]:
-    found: list[ColumnElement[bool]] = []
+    conditions: list[ColumnElement[bool]] = []
     if filters.since is not None:
-        found.append(facts.c.occurred_at >= filters.since)
+        conditions.append(facts.c.occurred_at >= filters.since)
     if filters.until is not None:
-        found.append(facts.c.occurred_at < filters.until)
+        conditions.append(facts.c.occurred_at < filters.until)
     if filters.kind:
-        found.append(facts.c.kind == filters.kind)
+        conditions.append(facts.c.kind == filters.kind)
     if filters.gce_id:
-        found.append(facts.c.gce_id == filters.gce_id)
-    return found
+        conditions.append(facts.c.gce_id == filters.gce_id)
+    return conditions
 
 
 def _by_looking(filters: FactFilters) -> list[ColumnElement[bool]]:
-    found: list[ColumnElement[bool]] = []
+    conditions: list[ColumnElement[bool]] = []
     if filters.project:
-        found.append(facts.c.project == filters.project)
+        conditions.append(facts.c.project == filters.project)
     if filters.job:
-        found.append(facts.c.data["job"].as_string() == filters.job)
+        conditions.append(facts.c.data["job"].as_string() == filters.job)
     if filters.who:
-        found.append(facts.c.actor.icontains(filters.who, autoescape=True))
+        conditions.append(facts.c.actor.icontains(filters.who, autoescape=True))
     if filters.words:
         is_named = facts.c.name.icontains(filters.words, autoescape=True)
-        found.append(or_(facts.c.text.icontains(filters.words, autoescape=True), is_named))
-    return found
+        conditions.append(or_(facts.c.text.icontains(filters.words, autoescape=True), is_named))
+    return conditions
 
 
 def _beyond(connection: Connection, last_id: int | None, later: bool) -> list[ColumnElement[bool]]:

@@ -1,6 +1,6 @@
 """Facts in the order in which they were recorded, for readers who come back for more.
 
-Reading on from an id misses nothing: writers take turns (db/transaction.py), so whoever took a lower id has
+Reading on from an id misses nothing: writers take turns (db/transaction.py), so anyone who took a lower id has
 committed it, or given it up, before anybody takes a higher one. On PostgreSQL a sequence alone would not promise it.
 """
 

@@ -1,11 +1,18 @@
-"""Compute Engine as the engine's `Actuator`: a look at one VM, and the requests that change it."""
+"""Compute Engine as the executor's `Actuator` and `Launcher`: look at, create, start, stop and delete a VM."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from costguard.errors import BadAnswer
 from costguard.gce.convert import status_of
+from costguard.gce.errors import LAUNCHING
 from costguard.gce.fields import Garbled, moment_or_none
+from costguard.gce.machine_types import MachineTypes
 from costguard.gce.official import Official
+from costguard.model.instance import ProvisioningModel
+from costguard.model.launch import OperationAnswer, Quota, Recipe, VmRequest
 from costguard.model.observation import Sighting
 
 
@@ -20,17 +27,135 @@ class ComputeActuator:
 
     def look(self, project: str, zone: str, name: str) -> Sighting | None:
         """The VM that has this address now; None where there is none."""
-        found = self._official.instance(project, zone, name)
-        if found is None:
+        instance = self._official.instance(project, zone, name)
+        if instance is None:
             return None
         try:
-            started_at = moment_or_none(found.last_start_timestamp)
+            started_at = moment_or_none(instance.last_start_timestamp)
         except Garbled as error:
             raise BadAnswer(
                 f"Reading instance {name} in {zone} of project {project}: its last start {error}."
             ) from None
-        return Sighting(str(found.id), status_of(found.status), started_at, dict(found.labels))
+        return Sighting(str(instance.id), status_of(instance.status), started_at, dict(instance.labels))
 
     def stop(self, project: str, zone: str, instance: str, request_id: str) -> str:
         """Begin to stop it. The operation's id. By its numeric id, no other VM can be stopped instead."""
         return self._official.begin("stop", project, zone, instance, request_id)
+
+
+_ADDRESS = {"name": "External NAT", "type_": "ONE_TO_ONE_NAT"}
+
+
+def vm_body(zone: str, vm: VmRequest, *, has_local_ssds: bool = False) -> dict[str, Any]:
+    """What an insert call says. Every VM has its own end, which Google keeps whether the guard lives or not."""
+    recipe = vm.recipe
+    body: dict[str, Any] = {
+        "name": vm.name,
+        "machine_type": f"zones/{zone}/machineTypes/{recipe.machine_type}",
+        "disks": [
+            {
+                "boot": True,
+                "auto_delete": True,
+                "initialize_params": {
+                    "source_image": recipe.image,
+                    "disk_size_gb": recipe.disk_gib,
+                    "disk_type": f"zones/{zone}/diskTypes/{recipe.disk_type}",
+                },
+            }
+        ],
+        "network_interfaces": [_network(zone, recipe)],
+        "scheduling": {
+            "provisioning_model": "SPOT" if vm.provisioning_model is ProvisioningModel.SPOT else "STANDARD",
+            "instance_termination_action": "STOP" if vm.keeps_disk else "DELETE",
+            # VMs with GPUs cannot be moved; that one of them comes back is decided by the guard alone.
+            "on_host_maintenance": "TERMINATE",
+            "automatic_restart": False,
+            "max_run_duration": {"seconds": int(vm.max_run.total_seconds())},
+        },
+        "labels": {**recipe.labels, **vm.labels},
+        "metadata": {"items": [{"key": key, "value": value} for key, value in vm.metadata.items()]},
+    }
+    if vm.keeps_disk and has_local_ssds:
+        # Google demands this of VMs that have local SSDs, and refuses it for others: see the help of
+        # `gcloud compute instances create --discard-local-ssds-at-termination-timestamp`.
+        body["scheduling"]["on_instance_stop_action"] = {"discard_local_ssd": True}
+    if recipe.attaches_gpus and recipe.gpu_count:
+        kind = f"zones/{zone}/acceleratorTypes/{recipe.gpu_type}"
+        body["guest_accelerators"] = [{"accelerator_type": kind, "accelerator_count": recipe.gpu_count}]
+    if recipe.service_account:
+        body["service_accounts"] = [{"email": recipe.service_account, "scopes": list(recipe.scopes)}]
+    return body
+
+
+def _network(zone: str, recipe: Recipe) -> dict[str, Any]:
+    """A subnetwork's name alone means the one of that name in the VM's region; it says what its network is."""
+    subnetwork = recipe.subnetwork
+    if subnetwork and "/" not in subnetwork:
+        subnetwork = f"regions/{zone.rpartition('-')[0]}/subnetworks/{subnetwork}"
+    interface: dict[str, Any] = {"subnetwork": subnetwork} if subnetwork else {"network": recipe.network}
+    if recipe.external_address:
+        interface["access_configs"] = [_ADDRESS]
+    return interface
+
+
+class ComputeLauncher:
+    """Thread-safe. Nothing is repeated here: whether to ask again is for the caller to decide.
+
+    CloudUnavailable means that it may have begun; after any other CloudError it has not.
+    """
+
+    def __init__(self, official: Official, types: MachineTypes) -> None:
+        self._official = official
+        self._types = types
+        self._actuator = ComputeActuator(official)
+
+    def look(self, project: str, zone: str, name: str) -> Sighting | None:
+        """The VM that has this address now; None where there is none."""
+        return self._actuator.look(project, zone, name)
+
+    def insert(self, project: str, zone: str, vm: VmRequest, request_id: str) -> str:
+        """Begin to make it. The operation's id.
+
+        RequestRefused as well where something that the request names, such as its image, is not there.
+        """
+        # A type that cannot be read is taken to have none: where that is wrong, Google refuses and says so.
+        shape = self._types.shape(project, zone, vm.recipe.machine_type) if vm.keeps_disk else None
+        has_local_ssds = shape is not None and shape.local_ssd_gib > 0
+        return self._official.insert(project, zone, vm_body(zone, vm, has_local_ssds=has_local_ssds), request_id)
+
+    def start(self, project: str, zone: str, instance: str, request_id: str) -> str:
+        """Begin to start a VM that was stopped. The operation's id."""
+        return self._official.begin("start", project, zone, instance, request_id, LAUNCHING)
+
+    def stop(self, project: str, zone: str, instance: str, request_id: str) -> str:
+        """Begin to stop it, its disks kept. The operation's id. By its numeric id, no other VM is stopped instead."""
+        return self._official.begin("stop", project, zone, instance, request_id, LAUNCHING)
+
+    def delete(self, project: str, zone: str, instance: str, request_id: str) -> str:
+        """Begin to delete it. The operation's id. By its numeric id, no other VM can be deleted instead."""
+        return self._official.begin("delete", project, zone, instance, request_id, LAUNCHING)
+
+    def operation(self, project: str, zone: str, operation: str) -> OperationAnswer | None:
+        """How far it came; None where Google does not know it (any more)."""
+        answer = self._official.operation(project, zone, operation)
+        if answer is None:
+            return None
+        error = next(iter(answer.error.errors), None)
+        return OperationAnswer(
+            is_done=answer.status == answer.Status.DONE,
+            target_id=str(answer.target_id or ""),
+            # Some failures have nothing but an HTTP status.
+            error_code=error.code if error else str(answer.http_error_status_code or ""),
+            error_message=(_said(error) if error else "") or answer.http_error_message,
+        )
+
+    def quotas(self, project: str, region: str) -> Mapping[str, Quota]:
+        """The region's, by metric, as Google counts them now."""
+        read = self._official.region(project, region)
+        return {quota.metric: Quota(quota.metric, quota.limit, quota.usage) for quota in read.quotas}
+
+
+def _said(error: Any) -> str:
+    """Google's words for people, where it has some; of a stockout, they alone say what is to be had elsewhere."""
+    texts = (detail.localized_message.message for detail in error.error_details)
+    return next((text for text in texts if text), None) or str(error.message)

@@ -60,7 +60,7 @@ restart() {
   fi
 }
 
-# To Cloud Logging, where the image has an agent for it. What somebody configured there is theirs, and is left alone.
+# To Cloud Logging, where the image has an agent for it. What someone configured there is theirs, and is left alone.
 etc=${COSTGUARD_ETC:-}
 if [ -z "$etc" ] && [ -d /run/systemd/system ] && [ -z "${COSTGUARD_WITHOUT_SYSTEMD:-}" ]; then
   etc=/etc

@@ -12,10 +12,9 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from costguard.errors import CloudError, CredentialsRefused, NotFound, PermissionDenied
-from costguard.gce.actions import ComputeActuator
+from costguard.gce.actions import ComputeActuator, ComputeLauncher
 from costguard.gce.disks import DiskFacts, DiskListing, list_disks
 from costguard.gce.errors import NoAnswer, code_of
-from costguard.gce.launches import ComputeLauncher
 from costguard.gce.listing import InstanceListing, Remembered, join, list_instances, unread_of
 from costguard.gce.machine_types import MachineTypes
 from costguard.gce.monitoring import read_usage
@@ -123,7 +122,7 @@ class ComputeCloud:
             memory.instances,
             lambda zone, name: self._types.shape(project, zone, name),
         )
-        if early and not memory.instances and any(None in each.disk_facts for each in fleet.instances.values()):
+        if early and not memory.instances and any(None in instance.disk_facts for instance in fleet.instances.values()):
             memory.disk_listing = None  # a disk may have been made since its page was read: the next look lists again
         missed_some = bool(listing.incomplete or listing.unread_zones or fleet.garbled)
         memory.instances = {**memory.instances, **fleet.instances} if missed_some else fleet.instances
@@ -148,12 +147,14 @@ class ComputeCloud:
         Raises NotFound where Google offers no such type in this zone.
         """
         try:
-            found = self._types.shape_or_error(project, zone, machine_type)
+            machine = self._types.shape_or_error(project, zone, machine_type)
         except NotFound:
             raise
         except CloudError:
             return None
-        return Shape(machine_type, found.vcpus, found.memory_mib, found.gpu_type, found.gpu_count, found.local_ssd_gib)
+        return Shape(
+            machine_type, machine.vcpus, machine.memory_mib, machine.gpu_type, machine.gpu_count, machine.local_ssd_gib
+        )
 
     def usage(self, project: str, since: datetime, until: datetime) -> Usage:
         """What Cloud Monitoring measured of the project's VMs. Never raises a CloudError: see `Usage.unread`."""
@@ -166,19 +167,19 @@ class ComputeCloud:
         return self._listed_disks(project, deadline, memory)
 
     def _listed_disks(self, project: str, deadline: Deadline, memory: _Memory) -> DiskListing:
-        found = list_disks(self._http, project, deadline, memory.disks)
-        memory.disk_listing = None if found.error or found.problems else found
+        listing = list_disks(self._http, project, deadline, memory.disks)
+        memory.disk_listing = None if listing.error or listing.problems else listing
         memory.disks_listed_s = self._monotonic()
-        return found
+        return listing
 
     def presence(self, key: InstanceKey, zone: str, name: str) -> Presence:
         """Ask for this one VM by its address and compare ids."""
         try:
-            found = self._official.instance(key.project, zone, name)
+            instance = self._official.instance(key.project, zone, name)
         except CloudError as error:
             log.warning("whether %s in %s of %s is still there is not known: %s", name, zone, key.project, error)
             return Presence.NOT_KNOWN
-        return Presence.THERE if found is not None and str(found.id) == key.gce_id else Presence.GONE
+        return Presence.THERE if instance is not None and str(instance.id) == key.gce_id else Presence.GONE
 
     def look(self, project: str, zone: str, name: str) -> Sighting | None:
         """The VM at this address now; None where there is none. See `ComputeActuator`."""

@@ -27,10 +27,10 @@ _MODELS: dict[str, ProvisioningModel] = {model.name: model for model in Provisio
 _SCRATCH_GIB = 375
 
 # orjson looks up the fields of a dataclass one by one, which takes three times as long as a tuple of them.
-_of_disk = attrgetter(*(each.name for each in fields(AttachedDisk)))
-_of_shape = attrgetter(*(each.name for each in fields(Shape)))
+_of_disk = attrgetter(*(field.name for field in fields(AttachedDisk)))
+_of_shape = attrgetter(*(field.name for field in fields(Shape)))
 _NESTED = {"key", "shape", "disks"}
-_of_instance = attrgetter(*(each.name for each in fields(SeenInstance) if each.name not in _NESTED))
+_of_instance = attrgetter(*(field.name for field in fields(SeenInstance) if field.name not in _NESTED))
 
 
 class Shapes:
@@ -49,22 +49,22 @@ class Shapes:
             return self._made(zone, raw, accelerators, scratch_gib)
         only = accelerators[0] if accelerators else _NO_ACCELERATOR
         key = (zone, raw["machineType"], only["acceleratorType"], only["acceleratorCount"], scratch_gib)
-        found = self._known.get(key)
-        if found is None:
-            found = self._made(zone, raw, accelerators, scratch_gib)
-            if found.is_known:
-                self._known[key] = found
-        return found
+        seen = self._known.get(key)
+        if seen is None:
+            seen = self._made(zone, raw, accelerators, scratch_gib)
+            if seen.is_known:
+                self._known[key] = seen
+        return seen
 
     def _made(self, zone: str, raw: Mapping[str, Any], accelerators: Sequence[Any], scratch_gib: int) -> Shape:
         machine_type = _type_name(raw["machineType"])
-        known = self._shape_of(zone, machine_type)
-        vcpus, memory_mib, gpu_type, gpu_count, built_in_gib = known or (0, 0, None, 0, 0)
+        shape = self._shape_of(zone, machine_type)
+        vcpus, memory_mib, gpu_type, gpu_count, built_in_gib = shape or (0, 0, None, 0, 0)
         if accelerators:
             gpu_type, gpu_count = _type_name(accelerators[0]["acceleratorType"]), 0
-            for each in accelerators:
-                if _type_name(each["acceleratorType"]) == gpu_type:
-                    gpu_count += int(each["acceleratorCount"])
+            for accelerator in accelerators:
+                if _type_name(accelerator["acceleratorType"]) == gpu_type:
+                    gpu_count += int(accelerator["acceleratorCount"])
         # Built-in local SSDs are listed among the disks of newer VMs, and are not for some types.
         return _shared_shape(machine_type, vcpus, memory_mib, gpu_type, gpu_count, max(scratch_gib, built_in_gib))
 

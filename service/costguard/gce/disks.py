@@ -63,16 +63,16 @@ def list_disks(
             for scope, members in page.holdings:
                 for raw in members:
                     try:
-                        told = (raw["type"], raw["sizeGb"], raw["creationTimestamp"])
+                        listed = (raw["type"], raw["sizeGb"], raw["creationTimestamp"])
                         key = f"{scope}/disks/{raw['name']}"
-                        known = before.get(key)
-                        if known is None or known[0] != told:
-                            known = (told, disk_facts(raw))
+                        cached = before.get(key)
+                        if cached is None or cached[0] != listed:
+                            cached = (listed, disk_facts(raw))
                     except (Garbled, KeyError, TypeError) as error:
                         listing.problems.append(f"{scope}: {error}")
                         continue
-                    present[key] = known
-                    listing.facts[key] = known[1]
+                    present[key] = cached
+                    listing.facts[key] = cached[1]
         before.clear()
     except CloudError as error:
         listing.error = error

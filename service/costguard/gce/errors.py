@@ -40,7 +40,7 @@ _SIGN_IN = (
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """One of Google's APIs, as its errors are told."""
+    """One of Google's APIs, as error messages name it."""
 
     name: str
     host: str
@@ -149,7 +149,7 @@ def _error(
         return CloudUnavailable(said, "It is tried again at the next pass.")
     if service.tells_refusals and status == 409:
         return AlreadyExists(said, "It is looked at whose it is.")
-    # What is not ready yet will be: only a refusal for good is told as one.
+    # A resource that is not ready yet will be: only a permanent refusal is reported as one.
     if service.tells_refusals and status == 400 and not reasons & _NOT_YET_REASONS:
         return RequestRefused(said, "Change what is asked for: Google would refuse it again.")
     return BadAnswer(said, f"Check the spelling of project {project} and the endpoint, if one is set.")
@@ -157,8 +157,8 @@ def _error(
 
 def missing_resource(message: str) -> str:
     """What Google says was not found, such as `projects/p/zones/z/instances/i`; "" where it does not say."""
-    found = _MISSING.search(message)
-    return found[1] if found is not None else ""
+    match = _MISSING.search(message)
+    return match[1] if match is not None else ""
 
 
 def _machine_types_of(zone: str) -> str:

@@ -87,10 +87,15 @@ def _take(page: Page, listing: InstanceListing, before: dict[str, Remembered]) -
             text = orjson.dumps(raw)
             digest = hash(text)
             gce_id = raw.get("id") if isinstance(raw, dict) else None
-            known = before.get(gce_id) if isinstance(gce_id, str) else None
-            # A VM whose machine type is not known is converted anew: by now it may be.
-            if known and known.digest == digest and known.seen.zone == zone and known.seen.shape.is_known:
-                listing.same.append(known)
+            remembered = before.get(gce_id) if isinstance(gce_id, str) else None
+            # A VM whose machine type is not known is converted again: by now it may be.
+            if (
+                remembered
+                and remembered.digest == digest
+                and remembered.seen.zone == zone
+                and remembered.seen.shape.is_known
+            ):
+                listing.same.append(remembered)
             else:
                 # Of a large fleet the text is held: parsed, it takes three times as much.
                 listing.waiting.append((zone, digest, raw if len(listing.waiting) < _HELD_PARSED else text))
@@ -116,8 +121,8 @@ def join(
     What waits is let go as it is converted.
     """
     fleet = Fleet()
-    for known in listing.same:
-        fleet.instances[known.seen.key.gce_id] = _refreshed(known, disks)
+    for remembered in listing.same:
+        fleet.instances[remembered.seen.key.gce_id] = _refreshed(remembered, disks)
     shapes = Shapes(shape_of)
     listing.waiting.reverse()
     while listing.waiting:
@@ -132,8 +137,8 @@ def join(
         old = before.get(seen.key.gce_id)
         if old is not None and None in facts:
             # What this listing of disks does not tell, an earlier one may have told.
-            told = dict(zip(old.disk_keys, old.disk_facts, strict=True))
-            facts = tuple(fact or told.get(key) for key, fact in zip(keys, facts, strict=True))
+            facts_by_disk = dict(zip(old.disk_keys, old.disk_facts, strict=True))
+            facts = tuple(fact or facts_by_disk.get(key) for key, fact in zip(keys, facts, strict=True))
             seen = with_disks(seen, keys, {k: f for k, f in zip(keys, facts, strict=True) if f})
         if old is not None and old.seen == seen:
             seen = old.seen
@@ -141,11 +146,13 @@ def join(
     return fleet
 
 
-def _refreshed(known: Remembered, disks: dict[str, DiskFacts]) -> Remembered:
-    facts = tuple([disks.get(key) or old for key, old in zip(known.disk_keys, known.disk_facts, strict=True)])
-    if facts == known.disk_facts:
-        return known
-    return Remembered(known.digest, known.disk_keys, facts, with_disks(known.seen, known.disk_keys, disks))
+def _refreshed(remembered: Remembered, disks: dict[str, DiskFacts]) -> Remembered:
+    facts = tuple([disks.get(key) or old for key, old in zip(remembered.disk_keys, remembered.disk_facts, strict=True)])
+    if facts == remembered.disk_facts:
+        return remembered
+    return Remembered(
+        remembered.digest, remembered.disk_keys, facts, with_disks(remembered.seen, remembered.disk_keys, disks)
+    )
 
 
 def unread_of(project: str, listing: InstanceListing, fleet: Fleet, disks: DiskListing) -> list[Unread]:

@@ -159,8 +159,8 @@ class MachineTypes:
 
     def shape_or_error(self, project: str, zone: str, name: str) -> MachineShape:
         """Raises the CloudError that keeps it from being known: NotFound where Google knows no such type there."""
-        known = by_rule(name) or self._learnt.get(name)
-        return known or self._asked(project, zone, name)
+        shape = by_rule(name) or self._learnt.get(name)
+        return shape or self._asked(project, zone, name)
 
     def _asked(self, project: str, zone: str, name: str) -> MachineShape:
         with self._lock:

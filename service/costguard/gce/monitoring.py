@@ -54,12 +54,12 @@ def read_usage(http: Http, project: str, since: datetime, until: datetime, deadl
     series: dict[tuple[str, Metric], tuple[Series, ...]] = {}
     unread: dict[Metric, str] = {}
     lost = ""
-    for metric, asked in _ASKED.items():
+    for metric, query in _ASKED.items():
         if lost:
             unread[metric] = lost
             continue
         try:
-            points = _read(http, project, asked, since, until, deadline)
+            points = _read(http, project, query, since, until, deadline)
         except CloudError as error:
             unread[metric] = str(error)
             if isinstance(error, PermissionDenied | CredentialsRefused | NotFound | NoAnswer):
@@ -68,24 +68,24 @@ def read_usage(http: Http, project: str, since: datetime, until: datetime, deadl
         by_vm: dict[str, list[Series]] = {}
         for (gce_id, _), values in sorted(points.items()):
             by_vm.setdefault(gce_id, []).append(tuple(Sample(at, values[at]) for at in sorted(values)))
-        series.update({(gce_id, metric): tuple(found) for gce_id, found in by_vm.items()})
+        series.update({(gce_id, metric): tuple(samples) for gce_id, samples in by_vm.items()})
     return Usage(project, series, unread)
 
 
-def _read(http: Http, project: str, asked: _Asked, since: datetime, until: datetime, deadline: Deadline) -> _Points:
-    what = f"Reading {asked.type}"
+def _read(http: Http, project: str, query: _Asked, since: datetime, until: datetime, deadline: Deadline) -> _Points:
+    what = f"Reading {query.type}"
     params: dict[str, str | list[str]] = {
-        "filter": f'metric.type = "{asked.type}" AND resource.type = "gce_instance"',
+        "filter": f'metric.type = "{query.type}" AND resource.type = "gce_instance"',
         "interval.startTime": _text(since),
         "interval.endTime": _text(until),
-        "aggregation.alignmentPeriod": f"{asked.period_s}s",
-        "aggregation.perSeriesAligner": asked.aligner,
-        "aggregation.crossSeriesReducer": asked.reducer,
-        "aggregation.groupByFields": [each for each in ("resource.labels.instance_id", asked.also_by) if each],
+        "aggregation.alignmentPeriod": f"{query.period_s}s",
+        "aggregation.perSeriesAligner": query.aligner,
+        "aggregation.crossSeriesReducer": query.reducer,
+        "aggregation.groupByFields": [label for label in ("resource.labels.instance_id", query.also_by) if label],
         "prettyPrint": "false",
         "fields": _FIELDS,
     }
-    found: _Points = {}
+    points_by_vm: _Points = {}
     for _ in range(_MOST_PAGES):
         answer = http.get_json(
             f"/v3/projects/{quote(project, safe=':')}/timeSeries",
@@ -102,25 +102,25 @@ def _read(http: Http, project: str, asked: _Asked, since: datetime, until: datet
             )
         try:
             for one in answer.get("timeSeries") or ():
-                _add(found, one, asked)
+                _add(points_by_vm, one, query)
         except (KeyError, TypeError, AttributeError, Garbled) as error:
             raise BadAnswer(f"{what} of project {project}: the answer holds what is no series ({error}).") from error
         token = answer.get("nextPageToken")
         if not token:
-            return found
+            return points_by_vm
         if not isinstance(token, str) or token == params.get("pageToken"):
             raise BadAnswer(f"{what} of project {project}: the list does not go on after a page.")
         params["pageToken"] = token
     raise BadAnswer(f"{what} of project {project}: the list has no end; it was left after {_MOST_PAGES} pages.")
 
 
-def _add(found: _Points, series: Mapping[str, Any], asked: _Asked) -> None:
+def _add(points_by_vm: _Points, series: Mapping[str, Any], query: _Asked) -> None:
     """A series may go on on the next page: its points are gathered by what it is of."""
     gce_id = series["resource"]["labels"]["instance_id"]
     number = (series.get("metric") or {}).get("labels", {}).get("gpu_number", "")
-    points = found.setdefault((gce_id, number), {})
+    points = points_by_vm.setdefault((gce_id, number), {})
     for point in series.get("points") or ():
-        points[moment(point["interval"]["endTime"])] = _value(point["value"], asked.scale)
+        points[moment(point["interval"]["endTime"])] = _value(point["value"], query.scale)
 
 
 def _value(value: Mapping[str, Any], scale: int) -> int:

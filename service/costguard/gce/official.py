@@ -45,30 +45,30 @@ class Official:
         Raises NoAnswer where something came that is not this VM: whether it is there is then not known.
         """
         what = f"Reading instance {name} in {zone}"
-        found = _unless_missing(
+        instance_body = _unless_missing(
             f"/instances/{name}", lambda: self._get("InstancesClient", what, project, zone, instance=name)
         )
-        if found is not None:
-            _must_be("instance", found, name, f"{what} of project {project}", zone)
-        return found
+        if instance_body is not None:
+            _must_be("instance", instance_body, name, f"{what} of project {project}", zone)
+        return instance_body
 
     def operation(self, project: str, zone: str, operation: str) -> Any | None:
         """An operation by its name or id, as Google's client gives it; None where Google does not know it."""
         what = f"Reading operation {operation} in {zone}"
-        found = _unless_missing(
+        operation_body = _unless_missing(
             f"/operations/{operation}",
             lambda: self._get("ZoneOperationsClient", what, project, zone, LAUNCHING, operation=operation),
         )
-        if found is not None:
-            _must_be("operation", found, operation, f"{what} of project {project}", zone)
-        return found
+        if operation_body is not None:
+            _must_be("operation", operation_body, operation, f"{what} of project {project}", zone)
+        return operation_body
 
     def region(self, project: str, region: str) -> Any:
         """A region with its quotas, as Google's client gives it."""
         what = f"Reading the quotas of region {region}"
-        found = self._call("RegionsClient", "get", what, project, LAUNCHING, project=project, region=region)
-        _must_be("region", found, region, f"{what} of project {project}")
-        return found
+        region_body = self._call("RegionsClient", "get", what, project, LAUNCHING, project=project, region=region)
+        _must_be("region", region_body, region, f"{what} of project {project}")
+        return region_body
 
     def insert(self, project: str, zone: str, body: Mapping[str, Any], request_id: str) -> str:
         """Ask once for a VM, described in the words of Google's client. The operation's id."""
@@ -108,14 +108,14 @@ class Official:
     def _get(self, client: str, what: str, project: str, zone: str, service: Service = COMPUTE, **names: str) -> Any:
         return self._call(client, "get", what, project, service, project=project, zone=zone, **names)
 
-    def _call(self, client: str, method: str, what: str, about: str, service: Service, **given: Any) -> Any:
+    def _call(self, client: str, method: str, what: str, subject: str, service: Service, **given: Any) -> Any:
         try:
             return getattr(self._client(client), method)(**given, timeout=self._timeout_s, retry=None)
         except CloudError:
             raise
         except Exception as error:
             # The client lets through what requests, google-auth and protobuf raise; all of it means "not known".
-            raise from_exception(error, about, what, self._http.account, service) from error
+            raise from_exception(error, subject, what, self._http.account, service) from error
 
     def _client(self, name: str) -> Any:
         from google.auth.credentials import AnonymousCredentials
@@ -131,7 +131,7 @@ class Official:
                 client = getattr(compute_v1, name)(
                     credentials=credentials, client_options={"api_endpoint": self._http.base}
                 )
-                # The client keeps ten connections, and would make the others anew for each call, and warn of it.
+                # The client keeps ten connections, and would make the others again for each call, and warn of it.
                 client.transport._session.mount(self._http.base, HTTPAdapter(pool_maxsize=_MOST_AT_ONCE))
                 self._clients[name] = client
             return self._clients[name]
@@ -148,16 +148,16 @@ def _unless_missing(path: str, read: Callable[[], Any]) -> Any | None:
         return None
 
 
-def _must_be(kind: str, found: Any, name: str, what: str, zone: str = "") -> None:
+def _must_be(kind: str, body: Any, name: str, what: str, zone: str = "") -> None:
     """Raises NoAnswer unless this is the thing of this name (or id) and kind, in this zone.
 
     A proxy may answer 200 in Google's place, with `{}` or with something else: that tells nothing.
     """
-    names = {found.name, str(found.id)}
-    is_elsewhere = zone and found.zone and found.zone.rsplit("/", 1)[-1] != zone
-    if found.kind == f"compute#{kind}" and (found.id or kind == "machineType") and name in names and not is_elsewhere:
+    names = {body.name, str(body.id)}
+    is_elsewhere = zone and body.zone and body.zone.rsplit("/", 1)[-1] != zone
+    if body.kind == f"compute#{kind}" and (body.id or kind == "machineType") and name in names and not is_elsewhere:
         return
-    came = f"{found.kind or 'something without a kind'} named {found.name!r} with the id {found.id or 'none'}"
+    came = f"{body.kind or 'something without a kind'} named {body.name!r} with the id {body.id or 'none'}"
     raise NoAnswer(
         f"{what}: what came is not that {kind} but {came}.",
         "Check whether a proxy answers in Google's place, and the endpoint if one is set; it is asked again.",

@@ -1,18 +1,57 @@
-"""Operations on instances: all of those that may tell something new."""
+"""Operations on instances: reading, filtering and converting them."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from sys import intern
 from typing import Any
 
 from costguard.errors import CloudError
-from costguard.gce.convert_operation import operation_from
 from costguard.gce.errors import code_of, first_of
-from costguard.gce.fields import Garbled, moment
+from costguard.gce.fields import Garbled, moment, moment_or_none, short, word
 from costguard.gce.pages import AggregatedList, Page, zone_of
 from costguard.gce.session import Deadline, Http
 from costguard.model.observation import OperationStatus, SeenOperation, Unread
+
+_INSTANCE_LINK = re.compile(r"zones/([^/]+)/instances/([^/]+)$")
+
+
+def operation_from(project: str, raw: Mapping[str, Any]) -> SeenOperation | None:
+    """One operation; None when its target is not an instance. Raises Garbled."""
+    try:
+        target = _INSTANCE_LINK.search(raw.get("targetLink") or "")
+        if target is None:
+            return None
+        errors: list[dict[str, str]] = (raw.get("error") or {}).get("errors") or [{}]
+        return SeenOperation(
+            project=project,
+            operation_id=word(str(raw.get("id") or raw["name"])),
+            kind=word(raw["operationType"]),
+            target_id=str(raw.get("targetId", "")),
+            target_name=target[2],
+            zone=intern(target[1]),
+            user=str(raw.get("user", "")),
+            status=OperationStatus[word(raw["status"])],
+            inserted_at=moment(raw["insertTime"]),
+            started_at=moment_or_none(raw.get("startTime")),
+            ended_at=moment_or_none(raw.get("endTime")),
+            error_code=errors[0].get("code") or _text_or_none(raw.get("httpErrorStatusCode")),
+            error_message=errors[0].get("message") or _text_or_none(raw.get("httpErrorMessage")),
+            status_message=_text_or_none(raw.get("statusMessage")),
+        )
+    except Garbled as error:
+        raise Garbled(f"operation {short(raw.get('name'))}: {error}") from None
+    except (KeyError, ValueError, TypeError, AttributeError, IndexError, OverflowError) as error:
+        name = raw.get("name") if isinstance(raw, dict) else raw
+        raise Garbled(f"operation {short(name)}: {error!r}") from None
+
+
+def _text_or_none(value: Any) -> str | None:
+    return None if value is None else str(value)
+
 
 # No filter is sent. Google documents none on times, and one that it read otherwise than we mean it would
 # hide operations for ever; the order is documented, and is believed only once it has been seen to hold.
@@ -85,7 +124,7 @@ def list_operations(
         listing.unread = Unread("operations", str(error), code_of(error))
         return listing
     if problems:
-        code, said = problems[0][0], first_of([each for _, each in problems])
+        code, said = problems[0][0], first_of([message for _, message in problems])
         listing.unread = Unread(
             "operations",
             f"The operations of project {project} could not all be read ({said})."

@@ -1,4 +1,4 @@
-"""Prices from the Cloud Billing Catalog (cloud.google.com/billing/docs/reference/rest/v1/services.skus)."""
+"""Prices: the Cloud Billing Catalog, the snapshot that ships with Costguard, and estimates of unlisted resources."""
 
 from __future__ import annotations
 
@@ -8,12 +8,62 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from costguard.errors import PriceSourceError
-from costguard.gce.estimates import estimates
 from costguard.gce.sku import prices_of_sku
 from costguard.model.price import Price, PriceKey
 
 if TYPE_CHECKING:
     import requests
+import tomllib
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from costguard.model.instance import LIST_PRICED
+from costguard.model.money import Money
+from costguard.model.price import Unit
+
+ESTIMATED: Final = "estimated"
+
+# Google's price page charges 5 % more for custom E2 VMs than for predefined ones. Of the catalogue some say that it has
+# SKUs of their own ("E2 Custom Instance ..."), others saw custom VMs billed by the ordinary ones (OpenCost issue 613).
+_PREMIUM_PERCENT: Final = 105
+
+
+def estimates(prices: Iterable[Price]) -> Iterator[Price]:
+    """What custom E2 VMs cost wherever `prices` have the predefined ones alone."""
+    published = {price.key: price for price in prices}
+    for key, price in published.items():
+        family, _, part = key.resource.partition(":")
+        custom = replace(key, resource=f"e2-custom:{part}")
+        if family == "e2" and custom not in published:
+            rate_nanos = (price.rate_nanos * _PREMIUM_PERCENT + 50) // 100  # halves up, as Google's page has them
+            yield replace(price, key=custom, rate_nanos=rate_nanos, source=f"{price.source}, {ESTIMATED}", sku_id="")
+
+
+_FILE = Path(__file__).with_name("price_snapshot.toml")
+_REGIONS = {"us": ("us-central1", "us-east1", "us-west1")}
+
+
+def snapshot_prices(file: Path = _FILE) -> tuple[Price, ...]:
+    """Every price of the snapshot, and estimates. Its file names the source of each figure, and of each correction."""
+    with file.open("rb") as opened:
+        snapshot = tomllib.load(opened)
+    given = [price for figure in snapshot["figures"] for price in _prices(figure, snapshot)]
+    return (*given, *estimates(given))
+
+
+def _prices(figure: dict[str, Any], snapshot: dict[str, Any]) -> Iterator[Price]:
+    for model in LIST_PRICED:
+        for place, dollars in figure.get(model.value, {}).items():
+            for region in _REGIONS.get(place, (place,)):
+                yield Price(
+                    key=PriceKey(figure["resource"], region, model),
+                    unit=Unit(figure["unit"]),
+                    rate_nanos=Money.of(dollars).nanos,
+                    in_force_from=snapshot["in_force_from"],
+                    source=f"snapshot {snapshot['date']}",
+                )
+
 
 GOOGLE: Final = "https://cloudbilling.googleapis.com"
 _COMPUTE_ENGINE: Final = "6F81-5844-456A"
@@ -39,19 +89,19 @@ class CatalogPrices:
 
     def fetch(self) -> Sequence[Price]:
         """All prices of what Costguard bills, one for each key, and estimates. Raises PriceSourceError."""
-        found: dict[PriceKey, Price] = {}
+        prices: dict[PriceKey, Price] = {}
         for sku in self._skus():
             for price in prices_of_sku(sku):
-                known = found.get(price.key)
+                rival = prices.get(price.key)
                 # Two SKUs for one key: believe the newer, and of equals the dearer.
-                if known is None or _weight(price) > _weight(known):
-                    found[price.key] = price
-        if not found:
+                if rival is None or _weight(price) > _weight(rival):
+                    prices[price.key] = price
+        if not prices:
             raise PriceSourceError(
                 f"The price catalogue at {self._base} holds no price of a Compute Engine resource.",
                 "Check the endpoint; the last good prices stay in force.",
             )
-        return (*found.values(), *estimates(found.values()))
+        return (*prices.values(), *estimates(prices.values()))
 
     def _skus(self) -> Iterator[Any]:
         token = ""

@@ -140,7 +140,7 @@ class Http:
             session.get(url, params=params, timeout=timeout, stream=True, allow_redirects=False) as response,
         ):
             body = bytearray()
-            # requests' timeout starts anew with every packet: a trickle would hold us for ever.
+            # requests' timeout starts again with every packet: a trickle would hold us for ever.
             while chunk := response.raw.read1(_CHUNK, decode_content=True):
                 body += chunk
                 if deadline.left_s <= 0:

@@ -99,10 +99,10 @@ def subject(description: str, usage_type: str) -> tuple[str, ProvisioningModel] 
     words = " ".join(description.lower().split())
     if _OTHER_TERMS.search(words) or usage_type not in ("OnDemand", "Preemptible"):
         return None
-    found = _resource(words)
-    if found is None:
+    resource_and_model = _resource(words)
+    if resource_and_model is None:
         return None
-    resource, is_spot = found
+    resource, is_spot = resource_and_model
     # Some Spot SKUs (of local SSD, of A4) are categorised as OnDemand: the words know better.
     if usage_type == "Preemptible" and not is_spot:
         return None
@@ -140,8 +140,8 @@ def _gpu(words: str) -> tuple[str, bool] | None:
 
 
 def _prices(sku: Mapping[str, Any]) -> Iterator[Price]:
-    about = subject(sku["description"], sku["category"]["usageType"])
-    if about is None:
+    priced = subject(sku["description"], sku["category"]["usageType"])
+    if priced is None:
         return
     pricing = sku["pricingInfo"][-1]  # the newest, where there are several
     expression = pricing["pricingExpression"]
@@ -152,7 +152,7 @@ def _prices(sku: Mapping[str, Any]) -> Iterator[Price]:
         raise ValueError(f"{pricing['effectiveTime']} has no time zone")
     for region in sku["serviceRegions"]:
         if region != "global":
-            key = PriceKey(about[0], region, about[1])
+            key = PriceKey(priced[0], region, priced[1])
             yield Price(key, unit, rate_nanos, in_force_from, "catalog", sku["skuId"])
 
 

@@ -1,1 +1,1 @@
-"""Who somebody is, as others vouch for it: Google's Identity-Aware Proxy, and OpenID Connect."""
+"""Identity providers: Google's Identity-Aware Proxy, and OpenID Connect."""

@@ -16,9 +16,9 @@ from costguard.identity.keys import Keys
 
 _LEEWAY_S = 60  # as far as clocks may differ
 _LONGEST = 16 * 1024
-_AGAIN = "Sign in again; if it happens again, tell whoever runs this server."
+_AGAIN = "Sign in again; if it happens again, contact the administrator of this server."
 _KINDS = {"ES256": "EC", "RS256": "RSA"}
-_CLAIMS = {"iss": "somebody else issued it", "iat": "it is not good yet", "nbf": "it is not good yet"}
+_CLAIMS = {"iss": "someone else issued it", "iat": "it is not good yet", "nbf": "it is not good yet"}
 # A name in front of it (`securetoken.google.com/...:ana@example.com`) makes it no address of ours.
 _ADDRESS = re.compile(r"[a-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[a-z0-9.-]{1,190}\.[a-z0-9-]{2,63}")
 
@@ -31,10 +31,10 @@ class _Strict(json.JSONDecoder):
 
 
 def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    claims = dict(pairs)
+    if len(claims) < len(pairs):
         raise ValueError("a name that stands there twice")
-    return found
+    return claims
 
 
 def claims_of(
@@ -42,7 +42,7 @@ def claims_of(
 ) -> Mapping[str, Any]:
     """What a token says that this issuer signed and that is good now. Raises SignInRefused, and repeats none of it.
 
-    Whom it is for is left to the caller.
+    The caller checks the audience.
     """
     if len(token) > _LONGEST:
         raise refused(what, "it is too long")

@@ -66,7 +66,7 @@ def _ask(
             stream=True,
             allow_redirects=False,  # codes and secrets are for the address that was named
         ) as response:
-            # requests' timeout starts anew with every packet: a trickle would hold a request of ours for ever.
+            # requests' timeout starts again with every packet: a trickle would hold a request of ours for ever.
             while chunk := response.raw.read1(_CHUNK, decode_content=True):
                 body += chunk
                 if len(body) > _LARGEST or time.monotonic() > end:

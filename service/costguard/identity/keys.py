@@ -1,4 +1,4 @@
-"""The public keys of whoever signs: fetched when they are needed, kept while they cannot be."""
+"""An identity provider's public keys: fetched when needed, and kept while the provider cannot be reached."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Keys:
     """`fetch` gives a JSON Web Key Set, and raises SignInRefused.
 
     Those that were fetched are good until a fetch succeeds that lacks them. A key that is unknown is looked for
-    at most once a minute: whoever makes up names of keys makes no traffic.
+    at most once a minute: made-up key ids cause no traffic.
     """
 
     def __init__(self, fetch: Callable[[], Mapping[str, Any]], clock: Clock) -> None:
@@ -54,20 +54,20 @@ class Keys:
                 self._refresh()
             finally:
                 self._lock.release()
-        found = self._named(kid, kind)
-        if found is None:
+        key = self._named(kid, kind)
+        if key is None:
             with self._lock:
                 self._refresh()
-            found = self._named(kid, kind)
-        return found
+            key = self._named(kid, kind)
+        return key
 
     @property
     def _are_old(self) -> bool:
         return self._fetched_at is None or self._clock.now() - self._fetched_at >= _OLD
 
     def _named(self, kid: str | None, kind: str) -> Key | None:
-        found = [key for key in self._keys if key.key_type == kind and kid in (None, key.kid)]
-        return found[0] if len(found) == 1 else None
+        matching = [key for key in self._keys if key.key_type == kind and kid in (None, key.kid)]
+        return matching[0] if len(matching) == 1 else None
 
     def _refresh(self) -> None:
         now = self._clock.now()
@@ -85,14 +85,14 @@ class Keys:
 
 def _keys_in(document: Mapping[str, Any]) -> Sequence[Key]:
     """Those that signatures can be checked by; one that cannot be read spoils none of the others."""
-    found: list[Key] = []
+    keys: list[Key] = []
     given = document.get("keys")
-    for each in given if isinstance(given, list) else []:
-        kind = _KINDS.get(str(each.get("kty"))) if isinstance(each, dict) else None
-        if kind is None or each.get("use", "sig") != "sig":
+    for entry in given if isinstance(given, list) else []:
+        kind = _KINDS.get(str(entry.get("kty"))) if isinstance(entry, dict) else None
+        if kind is None or entry.get("use", "sig") != "sig":
             continue
         try:
-            found.append(kind.import_key(each))
+            keys.append(kind.import_key(entry))
         except (JoseError, ValueError, TypeError) as error:
             log.warning("sign_in_key_unreadable", error=type(error).__name__)
-    return found
+    return keys

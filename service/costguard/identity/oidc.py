@@ -45,7 +45,7 @@ class Oidc:
     def begin(self, redirect_uri: str, state: str, nonce: str, verifier: str) -> str:
         """Where to send the browser. Raises SignInUnavailable when the provider's document cannot be had."""
         challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
-        asked = {
+        query = {
             "response_type": "code",
             "client_id": self._client.id,
             "redirect_uri": redirect_uri,
@@ -57,7 +57,7 @@ class Oidc:
             **({"hd": self._client.domain} if self._client.domain else {}),
         }
         address = self._endpoint("authorization_endpoint")
-        return f"{address}{'&' if urlsplit(address).query else '?'}{urlencode(asked)}"
+        return f"{address}{'&' if urlsplit(address).query else '?'}{urlencode(query)}"
 
     def finish(self, code: str, redirect_uri: str, nonce: str, verifier: str) -> str:
         """Who it is, in lower case. Raises SignInRefused; neither code nor tokens are in any message."""
@@ -72,7 +72,7 @@ class Oidc:
 
     def _redeem(self, code: str, redirect_uri: str, verifier: str) -> Mapping[str, Any]:
         address = self._endpoint("token_endpoint")
-        known = self._discovered().get("token_endpoint_auth_methods_supported")
+        methods = self._discovered().get("token_endpoint_auth_methods_supported")
         form = {
             "grant_type": "authorization_code",
             "code": code,
@@ -80,7 +80,7 @@ class Oidc:
             "code_verifier": verifier,
         }
         auth = None
-        if isinstance(known, list) and _BY_FORM in known and "client_secret_basic" not in known:
+        if isinstance(methods, list) and _BY_FORM in methods and "client_secret_basic" not in methods:
             form |= {"client_id": self._client.id, "client_secret": self._client.secret}
         else:
             auth = (quote(self._client.id, safe=""), quote(self._client.secret, safe=""))
@@ -111,14 +111,14 @@ class Oidc:
 
     def _verified_address(self, claims: Mapping[str, Any], access_token: object) -> str:
         """Some providers keep the address out of their tokens, and tell it only when they are asked for it."""
-        told = claims
+        answer = claims
         if "email" not in claims and isinstance(access_token, str) and "userinfo_endpoint" in self._discovered():
             address = self._endpoint("userinfo_endpoint")
-            told = fetch.get(address, "The provider's word on you", bearer=access_token, timeout_s=self._timeout_s)
-            if told.get("sub") != claims.get("sub") or not isinstance(told.get("sub"), str):
-                raise refused("The provider's word on you", "it is about somebody else")
-        address = address_in(told, _WHAT)
-        if told.get("email_verified") is not True:
+            answer = fetch.get(address, "The provider's word on you", bearer=access_token, timeout_s=self._timeout_s)
+            if answer.get("sub") != claims.get("sub") or not isinstance(answer.get("sub"), str):
+                raise refused("The provider's word on you", "it is about someone else")
+        address = address_in(answer, _WHAT)
+        if answer.get("email_verified") is not True:
             raise SignInRefused(
                 "The provider has not verified that this e-mail address is yours.",
                 "Confirm the address there, or have an administrator of the provider do so; then sign in again.",
@@ -136,13 +136,13 @@ class Oidc:
     def _discover(self) -> Mapping[str, Any]:
         issuer, what = self._client.issuer, "The sign-in provider's description"
         url = f"{issuer.rstrip('/')}/.well-known/openid-configuration"
-        found = fetch.get(url, what, timeout_s=self._timeout_s)
-        if found.get("issuer") != issuer:
+        document = fetch.get(url, what, timeout_s=self._timeout_s)
+        if document.get("issuer") != issuer:
             raise SignInUnavailable(
                 f"The sign-in provider at {issuer} calls itself otherwise.",
                 "Set oidc_issuer to exactly what its /.well-known/openid-configuration gives as `issuer`.",
             )
-        return found
+        return document
 
     def _endpoint(self, name: str) -> str:
         """An address out of the description. Nothing secret goes to one without TLS, unless the issuer has none."""

@@ -24,8 +24,7 @@ from costguard.db.transaction import Database
 from costguard.db.version import bring_up_to_date
 from costguard.errors import LeaseLost, PriceSourceError
 from costguard.gce.client import ComputeCloud
-from costguard.gce.price_snapshot import snapshot_prices
-from costguard.gce.prices import CatalogPrices
+from costguard.gce.prices import CatalogPrices, snapshot_prices
 from costguard.jobs.turn import TurnReport
 from costguard.ledger import price_refresh
 from costguard.ledger.idle_watch import IdleWatch

@@ -16,7 +16,7 @@ from tests.scenario.quarter.weather import GUARD_OFF, Weather
 
 from costguard.daemon.lease_keeper import LEASE_TTL
 from costguard.errors import LeaseLost, StoreError
-from costguard.gce.price_snapshot import snapshot_prices
+from costguard.gce.prices import snapshot_prices
 from costguard.ledger import price_refresh
 from costguard_sandbox.gce.vm import Load, Status
 from costguard_sandbox.world import World
