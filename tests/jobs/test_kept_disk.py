@@ -175,7 +175,7 @@ def test_a_silent_agent_costs_no_checkpoint(sqlite_url: str) -> None:
         _until(w, lambda: w.job().state.is_over, 240)
         _until(w, lambda: w.attempts()[0].state is AttemptState.KEPT)
         assert w.job().state is JobState.FAILED
-        assert "3 times in a row its VM came to nothing" in w.job().reason
+        assert "3 times in a row its VM ended before it saved anything new" in w.job().reason
         assert w.cloud.calls["delete"] == 0
 
 

@@ -145,12 +145,12 @@ def test_a_cancel_gives_the_command_its_notice_first() -> None:
     """Once; then its end is waited for, and then the job is cancelled, by whom it says."""
     told = only(decided(view(attempt(), of=job(**CANCELLED))))
     assert isinstance(told, TellCommandToStop)
-    assert (told.why, told.reason) == ("cancel", f"cancelled by {ANA}; the command gets its notice first")
+    assert (told.why, told.reason) == ("cancel", f"cancelled by {ANA}; the command gets SIGTERM first")
     waiting = decided(view(attempt(stop_asked_at=NOW, stop_why="cancel"), of=job(**CANCELLED)))
     assert (waiting.actions, waiting.next_at) == ((), at("12:01:30"))
     done = attempt(stop_asked_at=NOW, stop_why="cancel", agent=agent(exit=exited(0, asked="cancel")))
     assert only(decided(view(done, of=job(**CANCELLED)))) == EndAttempt(
-        1, Outcome.CANCELLED, "the command ended after its notice"
+        1, Outcome.CANCELLED, "the command ended after SIGTERM"
     )
     over = decided(view(ended(Outcome.CANCELLED), of=job(**CANCELLED)))
     assert (over.state, over.reason) == (JobState.CANCELLED, f"cancelled by {ANA} (on 1 VM, for $0.00)")

@@ -45,7 +45,7 @@ def test_fresh_stockouts_and_preemptions_make_a_zone_dearer() -> None:
     """By its penalty, and it says so."""
     hit = found(event(B))
     assert zones(hit) == [C, B, A]
-    assert hit[1].reasons == ("$0.20 an hour", "1 stockout lately")
+    assert hit[1].reasons == ("$0.200 an hour", "1 stockout lately")
     assert zones(found(event(B, Outcome.PREEMPTED), event(B, Outcome.PREEMPTED), event(B))) == [C, A, B]
 
 

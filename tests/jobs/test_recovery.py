@@ -59,7 +59,7 @@ def test_a_queued_job_is_launched_in_the_best_place() -> None:
     """And says where, and at which price."""
     decision = decided(view(of=job(JobState.QUEUED)))
     assert decision.state is JobState.PROVISIONING
-    assert decision.reason == "asks for a VM in us-central1-a (Spot, $0.500 an hour)"
+    assert decision.reason == "requesting a VM in us-central1-a (Spot, $0.500 an hour)"
     action = only(decision)
     assert isinstance(action, LaunchAttempt)
     assert (action.number, action.zone, action.provisioning_model, action.max_run) == (1, A, SPOT, 24 * HOUR)
@@ -213,7 +213,7 @@ def test_what_an_outcome_means_for_the_job(outcome: Outcome, state: JobState) ->
 def test_googles_words_stand_in_the_jobs_reason() -> None:
     """So that a bad request can be mended."""
     decision = decided(view(ended(Outcome.REFUSED, reason="nvidia-tesla-a100 and n1-highmem-8 are not compatible")))
-    assert decision.reason == "Google refuses its VM: nvidia-tesla-a100 and n1-highmem-8 are not compatible"
+    assert decision.reason == "Google refused its VM: nvidia-tesla-a100 and n1-highmem-8 are not compatible"
 
 
 def test_a_vm_with_its_checkpoints_on_its_disk_is_started_again() -> None:
@@ -228,7 +228,7 @@ def test_a_vm_with_its_checkpoints_on_its_disk_is_started_again() -> None:
     assert (waits.state, waits.actions) == (JobState.RECOVERING, ())
     stopped = AttemptView(resting, standing(Status.STOPPED, EndReason.PREEMPTED))
     assert only(decided(view(stopped, **known))) == RestartVm(
-        1, "its VM in us-central1-a (Spot) is started again, with what it saved on its disk"
+        1, "its VM in us-central1-a (Spot) is being restarted, with its checkpoints on its disk"
     )
 
 

@@ -82,5 +82,7 @@ def in_the_way(job: Job, mine: Sequence[tuple[str, str, Status]]) -> str:
     if not vms:
         return ""
     is_one = len(vms) == 1
-    what = "a VM of it that this database does not know" if is_one else "VMs of it that this database does not know"
-    return f"{list_text(vms)}, {what}, may be at work: see `costguard db unknown`"
+    what = (
+        "a VM of this job that is not in this database" if is_one else "VMs of this job that are not in this database"
+    )
+    return f"{list_text(vms)}, {what}, may be running: see `costguard db unknown`"

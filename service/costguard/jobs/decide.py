@@ -123,7 +123,7 @@ def _not_payable(view: JobView, places: Sequence[LaunchPlace]) -> Hopeless:
         )
     return Hopeless(
         f"its ceiling of {view.job.spec.ceiling} leaves {left}, which pays for less than {span_text(LEAST_RUN)} "
-        f"at {an_hour(min(rates))}; ask for it anew with a higher one"
+        f"at {an_hour(min(rates))}; submit it again with a higher one"
     )
 
 
@@ -152,7 +152,9 @@ def _zones(places: Sequence[LaunchPlace]) -> str:
 def next_vm(view: JobView, places: Sequence[LaunchPlace], context: DecisionContext) -> Proposal:
     """Launch it as soon as nothing of the one before can write into the same checkpoints."""
     if view.last is not None and holds_only_copy(view, view.last):
-        return Proposal(without_vm(view), f"{_ended(view)}; its VM is looked at, whose disk holds what it saved")
+        return Proposal(
+            without_vm(view), f"{_ended(view)}; its VM is being checked, because its disk holds what it saved"
+        )
     stopped = view.unknown or view.hold or view.pause
     if stopped:
         until = wait_stably(view, context.now + HOLD_AGAIN, context.now)
@@ -178,7 +180,7 @@ def next_vm(view: JobView, places: Sequence[LaunchPlace], context: DecisionConte
     launch = LaunchAttempt(
         view.job.id, number, place.zone, place.provisioning_model, chosen.max_run, chosen.reason, place.rate
     )
-    asks = f"asks for a VM in {place.zone} ({place.provisioning_model.in_words}, {an_hour(place.rate)})"
+    asks = f"requesting a VM in {place.zone} ({place.provisioning_model.in_words}, {an_hour(place.rate)})"
     before = _ended(view)
     return Proposal(JobState.PROVISIONING, f"{before}; {asks}" if before else asks, (launch,))
 
@@ -187,7 +189,7 @@ def _ended(view: JobView) -> str:
     return view.last.attempt.reason if view.last is not None else ""
 
 
-_WAITS_FOR_WRITER = "the next VM is asked for once nothing on this one can write any more"
+_WAITS_FOR_WRITER = "the next VM is requested once nothing on this one can write any more"
 
 
 _UNKNOWN = frozenset({AttemptState.INTENDED, AttemptState.ASKED})

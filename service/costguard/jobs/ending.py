@@ -103,7 +103,7 @@ def vm_end(vm: VmState, attempt: Attempt, now: datetime) -> tuple[Outcome, str]:
         return Outcome.LOST, f"its VM in {place} was {verb} by {vm.ended_by}{when}"
     return (
         Outcome.LOST,
-        f"its VM in {place} {'was ' + verb if verb != 'ended' else verb}{when}, and nothing says by whom",
+        f"its VM in {place} {'was ' + verb if verb != 'ended' else verb}{when}, and it is not known by whom",
     )
 
 
@@ -167,7 +167,7 @@ def _told(run: AttemptRun, job: Job, seen: RunEnd | None, context: DecisionConte
     if end.reason == "not_started":
         return _now(
             Outcome.NOT_STARTED,
-            f"the command could not be started: {end.error or 'no reason told'}{_filled(end)}",
+            f"the command could not be started: {end.error or 'no reason given'}{_filled(end)}",
             end,
             context,
         )
@@ -183,10 +183,10 @@ def _told(run: AttemptRun, job: Job, seen: RunEnd | None, context: DecisionConte
 
 def _asked(run: AttemptRun, job: Job, end: Exit, context: DecisionContext) -> RunEnd:
     if job.cancel_asked_at is not None or run.attempt.stop_why == "cancel":
-        return _now(Outcome.CANCELLED, "the command ended after its notice", end, context)
+        return _now(Outcome.CANCELLED, "the command ended after SIGTERM", end, context)
     if run.attempt.stop_why:
         return _now(*_STOPPED_FOR[run.attempt.stop_why], end, context)
-    return _now(Outcome.LOST, "the agent was told to stop, and nobody knows why", end, context)
+    return _now(Outcome.LOST, "the agent was asked to stop, and the reason is not known", end, context)
 
 
 def _may_be_shutdown(run: AttemptRun, end: Exit) -> bool:
@@ -202,10 +202,10 @@ def _unexplained(run: AttemptRun, end: Exit, context: DecisionContext) -> RunEnd
     if run.began_at is not None and end.at - run.began_at >= run.attempt.max_run - context.terms.dying:
         return _now(Outcome.TIME_LIMIT, f"its VM reached its limit of {span_text(run.attempt.max_run)}", end, context)
     if end.asked == "shutdown" and run.attempt.provisioning_model is ProvisioningModel.SPOT:
-        reason = f"its VM in {place} was shut down, and nothing else says why: taken for a preemption"
+        reason = f"its VM in {place} was shut down, and nothing else explains it: treated as a preemption"
         return RunEnd(Outcome.PREEMPTED, reason, end.at, Notice.EXIT, due)
     if end.asked == "shutdown" or end.reason == "cut_off":
-        reason = f"its VM in {place} was shut down or started anew, and nobody knows why"
+        reason = f"its VM in {place} was shut down or restarted for an unknown reason"
         return RunEnd(Outcome.LOST, reason, end.at, Notice.EXIT, due)
     return RunEnd(Outcome.CRASHED, f"the command failed with {how(end)}{_filled(end)}", end.at, Notice.EXIT, due)
 
@@ -244,7 +244,7 @@ def _stop_ignored(run: AttemptRun, context: DecisionContext) -> RunEnd | None:
         return None
     due = attempt.stop_asked_at + context.terms.cancel_grace + _TO_HEAR
     outcome, reason = _STOPPED_FOR.get(attempt.stop_why, _STOPPED_FOR["cancel"])
-    return RunEnd(outcome, f"{reason}; nothing was heard of its end", due, Notice.SILENCE, due)
+    return RunEnd(outcome, f"{reason}; its end was not reported", due, Notice.SILENCE, due)
 
 
 def _silent(run: AttemptRun, context: DecisionContext) -> RunEnd | None:
@@ -254,7 +254,7 @@ def _silent(run: AttemptRun, context: DecisionContext) -> RunEnd | None:
     place, terms = place_of(run.attempt), context.terms
     if run.agent.at is not None:
         due = max(run.agent.at, context.listening_since) + terms.silence
-        reason = f"its agent in {place} was last heard at {clock_text(run.agent.at, context.now)}"
+        reason = f"its agent in {place} last reported at {clock_text(run.agent.at, context.now)}"
         return RunEnd(Outcome.LOST, reason, run.agent.at, Notice.SILENCE, due)
     if run.began_at is None:
         return None
@@ -291,7 +291,7 @@ def _now(outcome: Outcome, reason: str, end: Exit, context: DecisionContext) -> 
 
 
 _STOPPED_FOR = {
-    "cancel": (Outcome.CANCELLED, "the command was told to stop"),
+    "cancel": (Outcome.CANCELLED, "the command was asked to stop"),
     "pause": (Outcome.PAUSED, "stopped because a budget is spent"),
     "ceiling": (Outcome.TIME_LIMIT, "stopped because its ceiling is reached"),
 }

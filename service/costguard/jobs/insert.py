@@ -141,7 +141,7 @@ class RepeatInsertStep(AttemptStep):
         if self.seen is None and self.only_looks and job.cancel_asked_at is None and not job.state.is_over:
             return end(connection, job, attempt, Outcome.LOST, _OVERTAKEN, now)
         if self.seen is None:
-            return end(connection, job, attempt, Outcome.CANCELLED, "it was cancelled before there was a VM", now)
+            return end(connection, job, attempt, Outcome.CANCELLED, "it was cancelled before it had a VM", now)
         if is_of(self.seen, attempt, self.means.maker):
             return adopted(connection, job, attempt, self.seen.gce_id, now)
         return end(connection, job, attempt, Outcome.REFUSED, _taken(attempt), now)
@@ -210,11 +210,12 @@ def _image(view: JobView) -> str:
     return spec.image if spec.pull else checks.pinned(spec.image, next(filter(None, digests), ""))
 
 
-_OVERTAKEN = "it has no VM, and a VM of its job that this database does not know may be at work"
+_OVERTAKEN = "it has no VM, and a VM of its job that this database does not know may be running"
 
 
 def _taken(attempt: Attempt) -> str:
-    return f"the name {attempt.name} is taken in {attempt.zone} by a VM that this guard did not make; it is left alone"
+    owner = "a VM that this installation did not create"
+    return f"the name {attempt.name} is taken in {attempt.zone} by {owner}; it is left alone"
 
 
 def _given(attempt: Attempt | None) -> Attempt:
@@ -263,7 +264,7 @@ class WatchInsertStep(AttemptStep):
                 operation="",
                 tries=0,
                 try_after=None,
-                error="Google knows nothing of the insert any more",
+                error="Google no longer knows the operation that creates it",
             )
         return self._later(connection, now)
 

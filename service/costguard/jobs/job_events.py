@@ -132,7 +132,7 @@ def orphan_deleted(project: str, zone: str, name: str, gce_id: str, reason: str,
 def orphan_kept(project: str, zone: str, name: str, gce_id: str, reason: str, now: datetime) -> Fact:
     text = (
         f"{name} in {zone} of project {project} is stopped and not deleted, since its disk may hold the only copy "
-        f"of what its job saved: {_closed(reason)} Its disk bills until somebody deletes the VM."
+        f"of what its job saved: {_closed(reason)} Its disk bills until someone deletes the VM."
     )
     return Fact(f"orphan/{project}/{gce_id}/kept", "OrphanKept", now, text, project, gce_id, name)
 

@@ -25,19 +25,19 @@ def verdict(view: JobView, context: DecisionContext) -> Verdict | None:
     if last is not None and last.attempt.outcome is Outcome.SUCCEEDED:
         return JobState.SUCCEEDED, f"{last.attempt.reason}{_after(view)}"
     if job.cancel_asked_at is not None:
-        return JobState.CANCELLED, f"cancelled by {job.cancel_asked_by or 'somebody'}{_after(view)}"
+        return JobState.CANCELLED, f"cancelled by {job.cancel_asked_by or 'an unknown user'}{_after(view)}"
     if last is None:
         return None
     attempt = last.attempt
     match attempt.outcome:
         case Outcome.REFUSED:
-            return JobState.FAILED, f"Google refuses its VM: {attempt.reason}"
+            return JobState.FAILED, f"Google refused its VM: {attempt.reason}"
         case Outcome.REMOVED | Outcome.CANCELLED:
             return JobState.CANCELLED, f"{attempt.reason}{_after(view)}"
     if job.spec.kind is JobKind.DEV:
         return _dev(attempt)
     if would_repeat(attempt, context.terms):
-        return JobState.FAILED, f"{attempt.reason}; another VM would end in the same way{_after(view)}"
+        return JobState.FAILED, f"{attempt.reason}; another VM would end the same way{_after(view)}"
     if (why := too_many(view, context.terms)) != "":
         return JobState.FAILED, f"{why}{_after(view)}"
     if came_to_its_limit_in_vain(view):
@@ -61,15 +61,15 @@ def _dev(attempt: Attempt) -> Verdict | None:
     if attempt.outcome in NO_ROOM:
         return None
     if attempt.outcome is Outcome.TIME_LIMIT:
-        return JobState.SUCCEEDED, f"its {span_text(attempt.max_run)} are over; launch another one to go on"
-    return JobState.FAILED, f"{attempt.reason}; a VM for development is not replaced: launch another one"
+        return JobState.SUCCEEDED, f"its {span_text(attempt.max_run)} have passed; launch another one to continue"
+    return JobState.FAILED, f"{attempt.reason}; a development VM is not replaced: launch another one"
 
 
 def _after(view: JobView) -> str:
     """` after 2 preemptions, 1 crash, on 4 VMs, for $12.30`."""
     vms = sum(attempt.attempt.outcome not in NEVER_A_VM for attempt in view.attempts)
     if not vms:
-        return ", before there was a VM"
+        return ", before it had a VM"
     parts = [f"on {count_text(vms, 'VM')}"]
     parts += [f"with {count_text(number, 'preemption')}" for number in [preemptions(view)] if number]
     parts += [f"{count_text(number, 'crash', 'crashes')}" for number in [crashes(view)] if number]
@@ -208,14 +208,14 @@ def too_many(view: JobView, terms: Terms) -> str:
         return f"preempted {count_text(preempted, 'time')}, and {spec.max_preemptions} were allowed"
     quick = _length(view, lambda run: run.outcome is Outcome.CRASHED and run.is_quick(terms))
     if quick >= terms.crash_loop:
-        return f"a crash loop: {quick} times in a row {reason}, soon after its start; the last output is kept"
+        return f"a crash loop: {quick} times in a row {reason}, soon after its start; see its last output"
     if (crashed := crashes(view)) > spec.max_crashes:
         allowed = (
             f"it was crash {crashed}, and {spec.max_crashes} were allowed" if spec.max_crashes else "none is allowed"
         )
-        return f"{reason}; {allowed}; the last output is kept"
+        return f"{reason}; {allowed}; see its last output"
     if (vain := _length(view, lambda run: run.outcome in _VAIN and not run.has_saved(view))) >= _IN_VAIN:
-        return f"{vain} times in a row its VM came to nothing; the last time {reason}"
+        return f"{vain} times in a row its VM ended before it saved anything new; the last time {reason}"
     return ""
 
 

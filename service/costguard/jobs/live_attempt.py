@@ -59,7 +59,7 @@ def running(view: JobView, run: AttemptRun, context: DecisionContext) -> Proposa
     due = end.due_at if end is not None else None
     if run.attempt.stop_asked_at is not None:
         at = clock_text(run.attempt.stop_asked_at, context.now)
-        reason = f"the command in {place_of(run.attempt)} was told to stop at {at}"
+        reason = f"the command in {place_of(run.attempt)} was asked to stop at {at}"
         return Proposal(state, reason, next_at=due)
     stop = _stop(view, run, context)
     if isinstance(stop, EndAttempt | TellCommandToStop):
@@ -120,7 +120,7 @@ def _stop(view: JobView, run: AttemptRun, context: DecisionContext) -> EndAttemp
     """The end that somebody or some limit wants, or the moment from when on one does."""
     attempt, job = run.attempt, view.job
     if job.cancel_asked_at is not None:
-        reason = f"cancelled by {job.cancel_asked_by or 'somebody'}"
+        reason = f"cancelled by {job.cancel_asked_by or 'an unknown user'}"
         return _notice_or_end(run, job.spec.kind, "cancel", Outcome.CANCELLED, reason)
     at = stop_at(view, attempt, context.terms.cancel_grace + _ALLOWANCE, context.now)
     if at is not None and at <= context.now:
@@ -138,7 +138,7 @@ def _notice_or_end(
     """Where no command runs there is nobody to be told."""
     if kind is JobKind.DEV or run.agent.exit is not None or not _works(run):
         return EndAttempt(run.attempt.id, outcome, reason)
-    return TellCommandToStop(run.attempt.id, why, f"{reason}; the command gets its notice first")
+    return TellCommandToStop(run.attempt.id, why, f"{reason}; the command gets SIGTERM first")
 
 
 def _pause_at(view: JobView, run: AttemptRun, context: DecisionContext) -> datetime | None:
@@ -160,27 +160,28 @@ def _how_it_stands(view: JobView, run: AttemptRun, context: DecisionContext) -> 
     attempt, place = run.attempt, place_of(run.attempt)
     agent = run.agent
     if run.vm is not None and not run.vm.is_known:
-        return f"not known: {attempt.zone} could not be read, so nothing is concluded about its VM"
+        return f"unknown: {attempt.zone} could not be read, so the state of its VM is not known"
     if view.job.spec.kind is JobKind.DEV:
         if has_ended(run.vm):
             return f"its VM in {place} is stopped, and its disk bills: start it again, or cancel it to delete both"
-        return f"its VM in {place} is up"
+        return f"its VM in {place} is running"
     if agent.exit is not None:
-        return f"the command in {place} has ended; Google is asked why its machine did"
+        return f"the command in {place} has ended; waiting for Google to say why its VM did"
     if agent.noticed_at is not None:
         announced_at = clock_text(agent.noticed_at, context.now)
-        return f"Google takes back its VM in {place}, as announced at {announced_at}; it saves"
+        return f"Google is preempting its VM in {place}, as announced at {announced_at}; the command is saving"
     if context.all_silent and agent.at is not None and context.now - agent.at > context.terms.silence:
-        return f"no agent is heard, this one since {clock_text(agent.at, context.now)}: check that VMs reach the guard"
+        since = clock_text(agent.at, context.now)
+        return f"no agent has reported, this one not since {since}: check that VMs can reach Costguard"
     if is_unheard(run, context) and context.generation.began_at is not None:
         began = clock_text(context.generation.began_at, context.now)
-        return f"its VM in {place} was not heard since the database was restored at {began}; it is left running"
+        return f"its VM in {place} has not reported since the database was restored at {began}; it is left running"
     if _works(run):
         since = f" since {clock_text(agent.started_at, context.now)}" if agent.started_at is not None else ""
         return f"runs in {place}{since}{_resumed(run)}{_late(view, context)}"
     if agent.at is not None:
-        return f"its VM in {place} is up, and prepares the command"
-    return f"its VM in {place} boots"
+        return f"its VM in {place} is up and preparing the command"
+    return f"its VM in {place} is booting"
 
 
 def _resumed(run: AttemptRun) -> str:
@@ -217,15 +218,15 @@ def _ask(view: JobView, seen: AttemptView, context: DecisionContext) -> Proposal
     attempt = seen.attempt
     place = place_of(attempt)
     if attempt.state is AttemptState.INTENDED:
-        reason = f"asks for a VM in {place}"
+        reason = f"requesting a VM in {place}"
     elif attempt.state is AttemptState.ASKED:
-        reason = f"Google makes its VM in {place}"
+        reason = f"Google is creating its VM in {place}"
     else:
-        reason = f"its VM in {place} is started again"
+        reason = f"restarting its VM in {place}"
     if attempt.error:
-        reason = f"{reason}; the last answer was: {attempt.error}"
+        reason = f"{reason}; the last error was: {attempt.error}"
     if view.job.cancel_asked_at is not None:
-        reason = f"is cancelled once it is known whether there is a VM: {reason}"
+        reason = f"is cancelled once it is known whether it has a VM: {reason}"
     if not is_due(attempt.try_after, context.now):
         return Proposal(JobState.PROVISIONING, reason, next_at=attempt.try_after)
     only_looks = bool(view.unknown) and attempt.state is AttemptState.INTENDED
@@ -246,7 +247,7 @@ def _resting(view: JobView, seen: AttemptView, context: DecisionContext) -> Prop
     if left is not None and left < LEAST_RUN:
         return _end(view, attempt, Outcome.TIME_LIMIT, "its ceiling is reached")
     if _is_up_still(seen, view, context):
-        reason = f"its VM in {place} is stopped first, and started again with what it saved on its disk"
+        reason = f"its VM in {place} is stopped first, and then restarted with its checkpoints on its disk"
         if not is_due(attempt.try_after, context.now):
             return Proposal(JobState.RECOVERING, reason, next_at=attempt.try_after)
         return Proposal(JobState.RECOVERING, reason, (StopVm(attempt.id, reason),))
@@ -255,19 +256,19 @@ def _resting(view: JobView, seen: AttemptView, context: DecisionContext) -> Prop
         return Proposal(JobState.RECOVERING, f"waits: {held}", next_at=due)
     if attempt.error and attempt.try_after is not None and attempt.try_after > context.now:
         again = f"asked again at {clock_text(attempt.try_after, context.now)}"
-        reason = f"its VM in {place}, whose disk holds what it saved, could not be started: {attempt.error}; {again}"
+        reason = f"its VM in {place}, whose disk holds its checkpoints, could not be started: {attempt.error}; {again}"
         return Proposal(JobState.RECOVERING, reason, next_at=attempt.try_after)
     after = after_failures(view, context.terms)
     if after is not None and after > context.now:
         reason = (
-            f"its VM in {place} is started again at {clock_text(after, context.now)}, with what it saved on its disk"
+            f"its VM in {place} will be restarted at {clock_text(after, context.now)}, with its checkpoints on its disk"
         )
         return Proposal(JobState.RECOVERING, reason, next_at=after)
     if not _can_start(seen, view):
         looked_at = _goes_down_by(seen, view)
-        reason = f"its VM in {place} is started again once it has stopped"
+        reason = f"its VM in {place} will be restarted once it has stopped"
         return Proposal(JobState.RECOVERING, reason, next_at=looked_at if looked_at > context.now else None)
-    reason = f"its VM in {place} is started again, with what it saved on its disk"
+    reason = f"its VM in {place} is being restarted, with its checkpoints on its disk"
     return Proposal(JobState.RECOVERING, reason, (RestartVm(attempt.id, reason),))
 
 

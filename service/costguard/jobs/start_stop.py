@@ -200,7 +200,7 @@ class WatchStartStep(AttemptStep):
         if error is None and ((answer is not None and answer.is_done) or is_up):
             return up_again(connection, self.job, attempt, now)
         if error is None and answer is None and now - (attempt.asked_at or now) > _FORGOTTEN:
-            return back_to_rest(connection, attempt, "Google knows nothing of the start any more", now)
+            return back_to_rest(connection, attempt, "Google no longer knows the operation that starts it", now)
         later: attempts.Changes = {"tries": attempt.tries + 1, "try_after": retry_at(attempt.tries, now)}
         changes = retry_changes(attempt, error, now) if error is not None else later
         attempts.change(connection, attempt.id, [AttemptState.RESTARTING], **changes)

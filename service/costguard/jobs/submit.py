@@ -26,7 +26,7 @@ from costguard.model.ports import Checkpoints, Clock
 
 __all__ = ["JobQuote", "JobService", "LaunchTargets", "Overrides", "Submission"]
 
-_QUEUED = "Taken in just now; a place for its VM is looked for within seconds."
+_QUEUED = "Submitted; a zone for its VM is chosen within seconds."
 
 
 class JobService:
@@ -194,7 +194,7 @@ def _cancelling(job: Job, by: str, reason: str, delete_disk: bool) -> str:
     why = f": {reason.rstrip('.')}" if reason else ""
     if job.spec.kind is JobKind.DEV:
         return f"{by} cancels it{why}; its VM is deleted."
-    what = "its command gets its notice first" if job.state is JobState.RUNNING else "no VM is launched for it any more"
+    what = "its command gets SIGTERM first" if job.state is JobState.RUNNING else "no VM is launched for it any more"
     if saves_on_disk(job):
         disk = "is deleted, with all that it saved" if delete_disk or job.disk_given_up_at else "is kept, and bills"
         what = f"{what}, and its disk {disk}"

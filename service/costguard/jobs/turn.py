@@ -205,11 +205,11 @@ class JobsTurn:
             failed = suspects((seen.attempt for seen in view.attempts), self._terms)
             point = resume.find(self._checkpoints, job, now, failed)
         except CheckpointError as error:
-            self._put_off.for_longer(job.id, f"its checkpoints cannot be looked at: {error}", now)
+            self._put_off.for_longer(job.id, f"its checkpoints cannot be read: {error}", now)
             return None
         except Exception as error:  # nobody knows what lies there, and to begin anew may cost days
             log.exception("checkpoints_not_looked_at", job=job.id)
-            reason = f"its checkpoints cannot be looked at ({type(error).__name__}: {error})"
+            reason = f"its checkpoints cannot be read ({type(error).__name__}: {error})"
             self._put_off.for_longer(job.id, reason, now)
             return None
         self._put_off.forget(job.id)
@@ -268,7 +268,9 @@ def _unseen(view: JobView, unread: Mapping[str, frozenset[str]]) -> JobView:
     if not zones or view.hold:
         return view
     which = "its project" if "*" in zones else ", ".join(sorted(zones))
-    return replace(view, hold=f"{which} was not read since this guard started, so a VM of it may run unseen")
+    return replace(
+        view, hold=f"{which} has not been read since Costguard started, so one of its VMs may be running unseen"
+    )
 
 
 def _launches(decision: JobDecision) -> bool:

@@ -136,7 +136,7 @@ def _stop(asking: _Asking, request: Request) -> Action | str:
     asked = f"asked for {_VIA.get(request.via, f'by {request.via}')} by {request.by}"
     why = f": {request.reason}" if request.reason else ""
     if vm.job:
-        reason = f"{asked}, so job {vm.job} is cancelled; its command gets its notice first{why}"
+        reason = f"{asked}, so job {vm.job} is cancelled; its command gets SIGTERM first{why}"
         return CancelJob(request, vm.job, reason)
     return StopInstance(
         subject=request.subject,
