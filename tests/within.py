@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
-from costguard.ledger import burn_rates, charging
+from costguard.ledger import charging, running_totals
 from costguard.ledger.charging import MOST_DAYS, Charged
 
 
@@ -36,4 +36,4 @@ def charge_due(connection: Connection, now: datetime, most_days: int = MOST_DAYS
 
 def keep_rates(connection: Connection, now: datetime) -> int:
     """Brings every instance's rate up to date; how many were written."""
-    return burn_rates.catch_up(Within(connection), now)
+    return running_totals.catch_up(Within(connection), now)

@@ -77,7 +77,7 @@ def test_a_ledger_that_is_not_sound_exits_1(run: Run, tmp_path: Path) -> None:
         )
     verified = run("verify")
     assert verified.returncode == 1
-    assert "WRONG  charges of each day are its running total" in verified.stdout
+    assert "WRONG  charges of each day are its daily total" in verified.stdout
 
 
 def test_unknown_vms_are_listed_and_decided_on(run: Run, tmp_path: Path) -> None:

@@ -161,7 +161,7 @@ def test_a_sound_backup_is_verified_without_a_database(url: str, tmp_path: Path)
     ("damage", "rule"),
     [
         ("UPDATE lifetimes SET ended_at = started_at - 1 WHERE id = (SELECT min(id) FROM lifetimes)", "ends before"),
-        ("UPDATE charges SET amount_nanos = amount_nanos + 1", "running total"),
+        ("UPDATE charges SET amount_nanos = amount_nanos + 1", "daily total"),
         ("UPDATE charges SET span_id = span_id + 100000", "belongs to"),
     ],
 )

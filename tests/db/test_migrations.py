@@ -12,15 +12,16 @@ from typing import Any
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import inspect, select, text, update
+from sqlalchemy import insert, inspect, select, text, update
+from tests.accrued import assert_totals_hold
 from tests.api import rows
 from tests.api.rows import NOW
 from tests.reminders import reminder_rows
 from tests.rolled_up import roll_up_days
-from tests.within import charge_due
+from tests.within import charge_due, keep_rates
 
 from costguard.access import requests
-from costguard.db import migrate
+from costguard.db import migrate, tables
 from costguard.db.tables import (
     changes,
     charges,
@@ -36,8 +37,11 @@ from costguard.db.tables import (
 )
 from costguard.db.transaction import Database
 from costguard.errors import DatabaseUnreachable, StoreError
+from costguard.ledger.accrual import accrual_at
 from costguard.model.reminder import RequestKind
 from costguard.reminders import stop_rows
+from costguard.spend.spend import spend
+from costguard.spend.spend_rows import Grouping
 
 
 def test_the_migrations_make_what_the_tables_say(database: Database) -> None:
@@ -132,6 +136,46 @@ def test_storage_charged_before_an_upgrade_is_charged_by_the_calendar_month(empt
         with database.write() as connection:
             assert charge_due(connection, rows.NOW).lifetimes == 1
         assert _money(database) == right
+
+
+def test_figures_of_a_database_of_before_stay_what_they_are(empty_database_url: str) -> None:
+    """Upgraded to running totals: the same to the cent at once, after the rates' basis of then, and after a pass."""
+    now, older = rows.NOW, tables.burn_rates
+    migrate.upgrade(empty_database_url)
+    with closing(Database.open(empty_database_url)) as database:
+        with database.write() as connection:
+            rows.prices(connection)
+            for number, (model, owner, hours) in enumerate(
+                (("spot", "ada", 30), ("standard", "ben", 300), ("standard", "ada", 2), ("standard", "", 700))
+            ):
+                vm = rows.instance(connection, f"vm-{number}", provisioning_model=model, owner=owner)
+                start = now - timedelta(hours=hours, seconds=number * 7)
+                rows.lifetime(connection, vm, start, provisioning_model=model, owner=owner)
+                rows.lifetime(connection, vm, start - timedelta(days=2), ended_at=start - timedelta(days=1))
+                rows.storage(connection, vm, start, owner=owner)
+            charge_due(connection, now)
+            keep_rates(connection, now)
+        right = _spent(database)
+        assert len(right) == 4
+        migrate.downgrade(empty_database_url, "0017")
+        with database.write() as connection:  # as that version leaves it after each pass
+            digest = accrual_at(connection, now).book.digest
+            connection.execute(insert(older).values(id=1, prices=f"2.{digest}", good_from=None, good_until=None))
+        migrate.upgrade(empty_database_url)
+        assert _spent(database) == right
+        with database.write() as connection:
+            keep_rates(connection, now)
+            assert connection.execute(select(tables.running_totals)).all()
+            assert_totals_hold(connection, now)
+        assert _spent(database) == right
+
+
+def _spent(database: Database) -> dict[tuple[str, ...], str]:
+    """By owner, to the cent, until a moment after the last pass."""
+    now = rows.NOW + timedelta(minutes=7)
+    with database.read() as connection:
+        found = spend(connection, accrual_at(connection, now), rows.EARLIER.date(), now.date(), [Grouping.OWNER])
+    return {row.group: f"{row.amounts.total} {row.unpriced}" for row in found.rows}
 
 
 def _money(database: Database) -> list[list[tuple[Any, ...]]]:

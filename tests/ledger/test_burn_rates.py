@@ -134,10 +134,7 @@ def test_what_is_alike_adds_up_to_what_each_has_run_up(database: Database) -> No
         some_fleet(connection)
         accrual = accrual_at(connection, NOW)
         ids = [row[0] for row in connection.execute(tables.instances.select().with_only_columns(tables.instances.c.id))]
-        each = [
-            accrual.of_lifetime(run.lifetime, run.charged_to) for run in accruing.accruing_lifetimes(connection, ids)
-        ]
-        each += [accrual.of_storage(one.span, one.charged_to) for one in accruing.accruing_storage(connection, ids)]
+        each = [accrual.bill(span.span, span.charged_to) for span in accruing.accruing_spans(connection, ids)]
         since = (MIDNIGHT - 40 * HOUR).date()
         for scope in (Scope(), Scope(project="lab"), Scope(owner="ada@lab.example", preset="t4")):
             found = spend(connection, accrual, since, NOW.date(), [], scope)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from sqlalchemy import func, select
+from tests.accrued import assert_totals_hold
 from tests.scenario.books import assert_consistent, estimates, total_spend
 from tests.scenario.direct import DirectCloud, DirectPrices
 from tests.scenario.fleet import HOUR, MINUTE, PROJECTS, Life
@@ -100,6 +101,7 @@ def test_a_hard_life_is_accounted_for_exactly(sqlite_database: Database, seed: i
         if number % 15 == 0:
             with sqlite_database.read() as connection:
                 assert_consistent(connection)
+                assert_totals_hold(connection, world.now)
     cloud.loss = 0
     world.advance(3 * HOUR)
     guard.run()

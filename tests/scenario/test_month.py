@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import func, select
+from tests.accrued import assert_totals_hold
 from tests.fakes import HandClock
 from tests.scenario.fleet import HOUR, PROJECTS, ZONES, Life
 
@@ -99,6 +100,8 @@ def live_through(database: Database, span: timedelta, size: int, seed: int, step
                     price_refresh.refresh(database, source, clock.now())
                     prices_wanted = False
             guard.run()
+            with database.read() as connection:
+                assert_totals_hold(connection, clock.now() + chance.random() * step)
             outcome.passes += 1
         # Charges of what still runs are stored up to the last midnight, so that is where the books are compared.
         until = clock.now().replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Connection, event, select
+from sqlalchemy import Connection, select
 from tests.api import rows
 from tests.api.rows import NOW
 
 from costguard.db import tables
 from costguard.db.transaction import Database
 from costguard.ledger import accruing
-from costguard.ledger.accrual import Accrual, accrual_at
-from costguard.ledger.accruing import AccruingLifetime, AccruingStorage
+from costguard.ledger.accrual import Accrual, accrual_at, figures_of
+from costguard.ledger.accruing import AccruingSpan
 from costguard.ledger.pricing import Bill
 from costguard.model.budget import Scope
-from costguard.spend.live_spend import figures_of, live
+from costguard.model.lifetime import Lifetime
+from costguard.spend.live_spend import live
 from costguard.spend.spend_rows import day_start
 
 DAY, HOUR, SECOND = timedelta(days=1), timedelta(hours=1), timedelta(seconds=1)
@@ -66,16 +66,12 @@ def store(connection: Connection, number: int, span: Span) -> None:
     rows.storage(connection, vm, span.started_at, **charged)
 
 
-def each_span(connection: Connection) -> Sequence[AccruingLifetime | AccruingStorage]:
-    ids = list(connection.scalars(select(tables.instances.c.id)))
-    return [*accruing.accruing_lifetimes(connection, ids), *accruing.accruing_storage(connection, ids)]
+def each_span(connection: Connection) -> Sequence[AccruingSpan]:
+    return accruing.accruing_spans(connection, list(connection.scalars(select(tables.instances.c.id))))
 
 
-def bill(span: AccruingLifetime | AccruingStorage, accrual: Accrual, start: datetime, end: datetime) -> Bill:
-    if isinstance(span, AccruingLifetime):
-        since = max(start, span.charged_to or span.lifetime.started_at)
-        return accrual.of_lifetime(span.lifetime, since, end)
-    return accrual.of_storage(span.span, max(start, span.charged_to or span.span.started_at), end)
+def bill(span: AccruingSpan, accrual: Accrual, start: datetime, end: datetime) -> Bill:
+    return accrual.bill(span.span, max(start, span.since), end)
 
 
 def one_by_one(
@@ -89,18 +85,6 @@ def one_by_one(
             if first <= day <= last:
                 found.setdefault((day, owner), Counter()).update(dict(enumerate(figures)))
     return {key: [sums[place] for place in range(4)] for key, sums in found.items() if any(sums.values())}
-
-
-@contextmanager
-def statements(connection: Connection) -> Iterator[list[str]]:
-    seen: list[str] = []
-
-    def note(_connection: Any, _cursor: Any, statement: str, *_others: Any) -> None:
-        seen.append(statement)
-
-    event.listen(connection, "before_cursor_execute", note)
-    yield seen
-    event.remove(connection, "before_cursor_execute", note)
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -136,13 +120,13 @@ def test_every_range_is_what_its_spans_run_up(
 
 
 def missing(
-    span: AccruingLifetime | AccruingStorage, accrual: Accrual, start: datetime, end: datetime
+    span: AccruingSpan, accrual: Accrual, start: datetime, end: datetime
 ) -> Iterator[tuple[str, int | None, str]]:
     """Why it could not be priced whole, where it ran in [start, end) after what is charged."""
-    of = span.lifetime if isinstance(span, AccruingLifetime) else span.span
+    of = span.span
     reason = bill(span, accrual, start, end).unpriced
-    if reason and max(start, span.charged_to or of.started_at) < min(end, of.ended_at or NOW):
-        yield "lifetime" if isinstance(span, AccruingLifetime) else "storage", of.id, reason
+    if reason and max(start, span.since) < min(end, of.ended_at or NOW):
+        yield "lifetime" if isinstance(of, Lifetime) else "storage", of.id, reason
 
 
 def test_a_days_figure_is_the_same_in_every_range(sqlite_database: Database) -> None:
@@ -154,22 +138,3 @@ def test_a_days_figure_is_the_same_in_every_range(sqlite_database: Database) -> 
         for first in (TODAY - DAY, TODAY):
             answer = live(connection, accrual_at(connection, NOW), first, TODAY, Scope(), ())
             assert sum(amounts.seconds for day, _, amounts in answer.figures if day == TODAY) == 50
-
-
-def test_one_reading_answers_a_whole_page(database: Database) -> None:
-    """Once owners were told apart over a year, the month, the month before and projects need no other query."""
-    with database.write() as connection:
-        rows.prices(connection)
-        vm = rows.instance(connection, "old")
-        rows.lifetime(connection, vm, MIDNIGHT - 40 * DAY)
-        rows.storage(connection, vm, MIDNIGHT - 40 * DAY)
-    with database.read() as connection:
-        accrual = accrual_at(connection, NOW)
-        year = live(connection, accrual, TODAY - 364 * DAY, TODAY, Scope(), ("owner",))
-        with statements(connection) as seen:
-            month = live(connection, accrual, TODAY.replace(day=1), TODAY, Scope(), ())
-            before = live(connection, accrual, date(2026, 10, 1), date(2026, 10, 31), Scope(), ("project",))
-        assert seen == []
-    assert {day for day, *_ in year.figures} == {TODAY - back * DAY for back in range(41)}
-    assert {day for day, *_ in month.figures} == {TODAY - back * DAY for back in range(20)}
-    assert {day for day, *_ in before.figures} == {date(2026, 10, day) for day in range(11, 32)}

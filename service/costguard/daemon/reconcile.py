@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import structlog
 
@@ -14,7 +14,7 @@ from costguard.access.rules import Rules
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.errors import LeaseLost, StoreError
-from costguard.ledger import burn_rates, projects
+from costguard.ledger import projects, running_totals
 from costguard.ledger.charging import Charged, charge_due
 from costguard.ledger.observe import Belonging
 from costguard.ledger.record import Recorded, close_account, failed, record
@@ -26,6 +26,7 @@ from costguard.reminders.decide import addresses_needed
 from costguard.reminders.execute import PlanExecutor
 from costguard.reminders.watched import FleetPlan
 
+_CHECK_TOTALS_EVERY = timedelta(hours=1)
 _SENDS_AT_ONCE = 500  # reminders in one transaction
 
 log = structlog.get_logger(__name__)
@@ -74,6 +75,7 @@ class Reconciler:
         self._parallel = max(1, min(parallel, len(self._watched) or 1))
         self._name = name
         self._executor = executor
+        self._checked_at: datetime | None = None
 
     def run(self, fence: Lease | None = None, stop: threading.Event | None = None) -> PassReport:
         """One pass. A project that fails is reported, and the others go on.
@@ -103,8 +105,11 @@ class Reconciler:
         charged, plan = None, FleetPlan()
         if not interrupted:
             now = self._clock.now()
-            burn_rates.catch_up(self._database, now, fence)
+            running_totals.catch_up(self._database, now, fence)
             charged = charge_due(self._database, now, fence)
+            if self._checked_at is None or now - self._checked_at >= _CHECK_TOTALS_EVERY:
+                running_totals.heal(self._database, now, fence)
+                self._checked_at = now
             plan = self.act(fence, stop)
         return PassReport(started_at, self._clock.now(), tuple(recorded), charged, plan, interrupted)
 

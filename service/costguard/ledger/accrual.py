@@ -1,10 +1,10 @@
-"""What has run up since charges were last stored: the live part of every figure that people see."""
+"""What has accrued since charges were last stored: the live part of every figure that people see."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from functools import lru_cache
 from typing import TypeAlias
 from weakref import WeakKeyDictionary
@@ -12,24 +12,20 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import Connection, Engine
 
 from costguard.ledger import prices
-from costguard.ledger.meter import Begun, Meter, day_of, meter_of_shape, meter_of_storage, second_of
 from costguard.ledger.price_book import PriceBook
-from costguard.ledger.pricing import MINIMUM, Bill, bill_lifetime, bill_storage, rate_per_hour, storage_rate_per_hour
+from costguard.ledger.pricing import MINIMUM, Bill, bill_span, gpu_rate_per_hour, rate_per_hour, storage_rate_per_hour
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.lifetime import Lifetime, StorageSpan
 from costguard.model.money import Money
-from costguard.model.price import Price
+from costguard.model.price import OF_A_RUN, Price
 
-_CHARGED_WITHIN = timedelta(days=2)  # what ended longer ago has its charges in the roll-up
-
-_Run: TypeAlias = tuple[Shape, ProvisioningModel, str, datetime, datetime]
-_Store: TypeAlias = tuple[str, int, str, datetime, datetime]
+_Kind: TypeAlias = tuple[Shape | str, ProvisioningModel | int, str]
 _Rate: TypeAlias = tuple[Shape, str, ProvisioningModel]
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What was run up, and in words what could not be priced ("" when all was)."""
+    """What has accrued, and in words what could not be priced ("" when all was)."""
 
     amount: Money
     unpriced: str = ""
@@ -41,76 +37,32 @@ class Accrual:
     def __init__(self, book: PriceBook, now: datetime) -> None:
         self.book = book
         self.now = now
-        self._runs: dict[_Run, Bill] = {}
-        self._stores: dict[_Store, Bill] = {}
+        self._bills: dict[tuple[_Kind, datetime, datetime], Bill] = {}
         self._rates: dict[_Rate, Money | None] = {}
+        self._gpu_rates: dict[_Rate, Money | None] = {}
         self._storage_rates: dict[tuple[str | None, int, str], Money | None] = {}
-        self._meters: dict[tuple[Shape, str, ProvisioningModel, datetime], Meter | None] = {}
-        self._storage_meters: dict[tuple[str | None, int, str, datetime], Meter | None] = {}
-        self._day = day_of(now)
 
-    @property
-    def charged_before(self) -> datetime:
-        """What ended before then has its charges stored. By the hour, so that a question stays the same for as long."""
-        return (self.now - _CHARGED_WITHIN).replace(minute=0, second=0, microsecond=0)
-
-    def of_lifetime(self, lifetime: Lifetime, since: datetime | None, until: datetime | None = None) -> Bill:
+    def bill(self, span: Lifetime | StorageSpan, since: datetime | None, until: datetime | None = None) -> Bill:
         """Charges after `since` (None: from the start), up to now or an earlier `until`."""
-        if lifetime.ended_at is not None:
+        if span.ended_at is not None:
             # A run of ten seconds that ended a moment ago is billed its whole minute already.
-            return bill_lifetime(lifetime, self.book, until or self.now + MINIMUM, since)
+            minimum = MINIMUM if isinstance(span, Lifetime) else timedelta()
+            return bill_span(span, self.book, until or self.now + minimum, since)
         end = self.now if until is None else min(until, self.now)
-        start = lifetime.started_at if since is None else max(lifetime.started_at, since)
-        key = (lifetime.shape, lifetime.provisioning_model, lifetime.zone, start, end)
-        bill = self._runs.get(key)
+        start = span.started_at if since is None else max(span.started_at, since)
+        if isinstance(span, Lifetime):
+            kind: _Kind = (span.shape, span.provisioning_model, span.zone)
+        else:
+            kind = (span.resource or f"?{span.name}", span.size_mib, span.zone)  # a bill may name an unknown disk
+        bill = self._bills.get((kind, start, end))
         if bill is None:
-            bill = self._runs[key] = bill_lifetime(lifetime, self.book, end, since)
+            bill = self._bills[kind, start, end] = bill_span(span, self.book, end, since)
         return bill
 
-    def of_storage(self, span: StorageSpan, since: datetime | None, until: datetime | None = None) -> Bill:
-        end = self.now if until is None else min(until, self.now)
-        if span.ended_at is not None or span.resource is None:
-            return bill_storage(span, self.book, end, since)
-        start = span.started_at if since is None else max(span.started_at, since)
-        key = (span.resource, span.size_mib, span.zone, start, end)
-        bill = self._stores.get(key)
-        if bill is None:
-            bill = self._stores[key] = bill_storage(span, self.book, end, since)
-        return bill
-
-    def cost_of_lifetime(self, lifetime: Lifetime, since: datetime | None) -> Cost:
-        """What `of_lifetime` adds up to, up to now."""
-        start = lifetime.started_at if since is None else max(lifetime.started_at, since)
-        if lifetime.ended_at is None and start >= self._day:
-            meter = self.meter(lifetime.shape, lifetime.zone, lifetime.provisioning_model, self.now)
-            if meter is not None:
-                machine, gpu, _ = meter.run_up(Begun({second_of(start): 1}))
-                return Cost(Money(machine + gpu))
-        bill = self.of_lifetime(lifetime, since)
+    def cost(self, span: Lifetime | StorageSpan, since: datetime | None) -> Cost:
+        """What the bill up to now adds up to."""
+        bill = self.bill(span, since)
         return Cost(bill.amount, bill.unpriced)
-
-    def cost_of_storage(self, span: StorageSpan, since: datetime | None) -> Cost:
-        """What `of_storage` adds up to, up to now."""
-        start = span.started_at if since is None else max(span.started_at, since)
-        if span.ended_at is None and start >= self._day:
-            meter = self.storage_meter(span.resource, span.size_mib, span.zone, self.now)
-            if meter is not None:
-                return Cost(Money(meter.run_up(Begun({second_of(start): 1}))[0]))
-        bill = self.of_storage(span, since)
-        return Cost(bill.amount, bill.unpriced)
-
-    def meter(self, shape: Shape, zone: str, provisioning_model: ProvisioningModel, until: datetime) -> Meter | None:
-        """For running machines of one kind, within the day that ends with `until`."""
-        key = (shape, region_of(zone), provisioning_model, until)
-        if key not in self._meters:
-            self._meters[key] = meter_of_shape(*key[:3], self.book, until)
-        return self._meters[key]
-
-    def storage_meter(self, resource: str | None, size_mib: int, zone: str, until: datetime) -> Meter | None:
-        key = (resource, size_mib, region_of(zone), until)
-        if key not in self._storage_meters:
-            self._storage_meters[key] = meter_of_storage(*key[:3], self.book, until)
-        return self._storage_meters[key]
 
     def rate(self, shape: Shape, zone: str, provisioning_model: ProvisioningModel) -> Money | None:
         """Dollars an hour of a running machine now; None when a part of it has no price."""
@@ -119,11 +71,36 @@ class Accrual:
             self._rates[key] = rate_per_hour(*key, self.book, self.now)
         return self._rates[key]
 
+    def gpu_rate(self, shape: Shape, zone: str, provisioning_model: ProvisioningModel) -> Money | None:
+        """The part of it that is billed as GPUs."""
+        key = (shape, region_of(zone), provisioning_model)
+        if key not in self._gpu_rates:
+            self._gpu_rates[key] = gpu_rate_per_hour(*key, self.book, self.now)
+        return self._gpu_rates[key]
+
     def storage_rate(self, resource: str | None, size_mib: int, zone: str) -> Money | None:
         key = (resource, size_mib, region_of(zone))
         if key not in self._storage_rates:
             self._storage_rates[key] = storage_rate_per_hour(*key, self.book, self.now)
         return self._storage_rates[key]
+
+
+def figures_of(bill: Bill) -> Iterator[tuple[date, Sequence[int]]]:
+    """Machine, GPU and storage in nano-dollars, and seconds, by day.
+
+    As the daily sums have it: a run's seconds are those of its vCPUs, or of the whole VM.
+    """
+    for charge in bill.charges:
+        is_gpu = charge.resource.startswith("gpu:")
+        is_storage = charge.resource.startswith("disk:") or charge.resource == "suspended-memory"
+        nanos = charge.amount.nanos
+        figures = (
+            0 if is_gpu or is_storage else nanos,
+            nanos if is_gpu else 0,
+            nanos if is_storage else 0,
+            charge.seconds if charge.resource.endswith(OF_A_RUN) else 0,
+        )
+        yield charge.day, figures
 
 
 def accrual_at(connection: Connection, now: datetime) -> Accrual:

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 
 from sqlalchemy import Connection
 
-from costguard.db.lease import Lease
-from costguard.db.transaction import Database
 from costguard.ledger import burn_rate_rows, fleet_rows
 from costguard.ledger.accrual import Accrual, accrual_at
-from costguard.ledger.burn_rate_rows import Basis, Rate
+from costguard.ledger.burn_rate_rows import Rate
 from costguard.ledger.fleet_rows import Burning, Filters, PresentInstance
-from costguard.ledger.lifetimes import Change
 from costguard.ledger.price_book import PriceBook
 from costguard.model.instance import ProvisioningModel, Status
 from costguard.model.money import ZERO, Money, Priced
 
-AT_ONCE = 1000  # instances in one transaction
-_RULES = 2  # raised when rates come to be worked out in another way: all are worked out anew then
+_RULES = 3  # raised when rates come to be worked out in another way: all are worked out anew then
 
 
 def are_current(connection: Connection, accrual: Accrual) -> bool:
@@ -28,7 +24,7 @@ def are_current(connection: Connection, accrual: Accrual) -> bool:
     basis = burn_rate_rows.basis(connection)
     return (
         basis is not None
-        and basis.holds(_prices(accrual.book), accrual.now)
+        and basis.holds(prices_of(accrual.book), accrual.now)
         and burn_rate_rows.are_complete(connection)
     )
 
@@ -43,35 +39,6 @@ def keep(connection: Connection, now: datetime, changed: Collection[int]) -> int
         if changed
         else 0
     )
-
-
-def keep_of(connection: Connection, project: str, changes: Sequence[Change], now: datetime) -> int:
-    """The same after these changes were saved."""
-    gce_ids = [change.record.key.gce_id for change in changes]
-    return keep(connection, now, burn_rate_rows.ids_of(connection, project, gce_ids))
-
-
-def catch_up(database: Database, now: datetime, fence: Lease | None = None, at_once: int = AT_ONCE) -> int:
-    """Work out the rates of all instances where prices changed, came into force, or a rate is missing.
-
-    So many in each transaction. Meanwhile, and until a later pass goes on should this one end, the rates that are kept
-    are nobody's: whoever reads works them out.
-    """
-    with database.read() as connection:
-        accrual = accrual_at(connection, now)
-        if are_current(connection, accrual):
-            return 0
-        ids = burn_rate_rows.present_ids(connection)
-    written = 0
-    for at in range(0, len(ids), at_once):
-        with database.write(fence) as connection:
-            burn_rate_rows.drop_basis(connection)
-            written += keep(connection, now, ids[at : at + at_once])
-    with database.write(fence) as connection:
-        book = accrual_at(connection, now).book
-        if book.digest == accrual.book.digest:  # else they are of two states of the prices: the next pass sees to it
-            burn_rate_rows.set_basis(connection, Basis(_prices(book), *book.unchanged_around(now)))
-    return written
 
 
 def of_present(
@@ -122,5 +89,5 @@ def _rates(connection: Connection, accrual: Accrual, ids: Collection[int] | None
         yield Rate(each.id, each.started_at, rate.amount.nanos, machine.amount.nanos, rate.whole)
 
 
-def _prices(book: PriceBook) -> str:
+def prices_of(book: PriceBook) -> str:
     return f"{_RULES}.{book.digest}"

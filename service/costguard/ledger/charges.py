@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Table, bindparam, case, delete, literal, null
 from costguard.db.bulk import add_rows, chunks, stored
 from costguard.db.tables import UNCHARGED, charges, instances
 from costguard.db.types import Timestamp
+from costguard.ledger import burn_rate_rows
 from costguard.ledger.accruing import attribution_of, lifetime_of, select_lifetimes, select_storage, storage_of
 from costguard.ledger.roll_up import LIFETIME, STORAGE, TABLES, Change, Whose, change_of
 from costguard.model.instance import ProvisioningModel
@@ -123,11 +124,13 @@ def recharge_since(connection: Connection, since: datetime, region: str | None =
             conditions.append(table.c.zone.startswith(f"{region}-", autoescape=True))
         anew = case((table.c.started_at >= day, null()), else_=literal(day, table.c.charged_to.type))
         marked += connection.execute(update(table).where(*conditions).values(charged_to=anew)).rowcount
+    burn_rate_rows.drop_basis(connection)  # running totals begin where stored charges end
     return marked
 
 
 def recharge_unpriced(connection: Connection) -> int:
     """Have every span that could not be priced whole charged anew from its start."""
+    burn_rate_rows.drop_basis(connection)
     return sum(
         connection.execute(update(table).where(text("unpriced <> ''")).values(charged_to=None)).rowcount
         for table in TABLES.values()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import TypeAlias
 
 from sqlalchemy import Connection
@@ -12,11 +12,11 @@ from sqlalchemy import Connection
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.events import facts
-from costguard.ledger import charges
+from costguard.ledger import charges, running_totals
 from costguard.ledger.accrual import book_of
 from costguard.ledger.charges import Due, DueId, Entry
 from costguard.ledger.price_book import PriceBook
-from costguard.ledger.pricing import MINIMUM, Bill, bill_lifetime, bill_storage
+from costguard.ledger.pricing import MINIMUM, Bill, bill_span
 from costguard.ledger.roll_up import LIFETIME, STORAGE
 from costguard.model.fact import Fact
 from costguard.model.instance import ProvisioningModel, Shape
@@ -66,6 +66,7 @@ def charge_due(database: Database, now: datetime, fence: Lease | None = None, mo
 def _charge(connection: Connection, some: Sequence[DueId], now: datetime) -> Charged:
     entries = list(_entries(charges.due(connection, some), book_of(connection), _midnight(now)))
     days = charges.store(connection, entries)
+    running_totals.follow_charges(connection, entries, now)
     facts.append(connection, list(_gaps(entries)), now)
     return Charged(
         lifetimes=sum(entry.due.kind == LIFETIME for entry in entries),
@@ -101,19 +102,14 @@ def _entries(due: Sequence[Due], book: PriceBook, midnight: datetime) -> Iterato
         since = _since(one)
         until = midnight if one.span.ended_at is None else one.span.ended_at
         if one.span.ended_at is not None:
-            bill = _bill(one.span, book, until, since)
+            minimum = MINIMUM if isinstance(one.span, Lifetime) else timedelta()
+            bill = bill_span(one.span, book, until + minimum, since)
         else:
             kind = _kind(one.span, since)
             if kind not in known:
-                known[kind] = _bill(one.span, book, until, since)
+                known[kind] = bill_span(one.span, book, until, since)
             bill = known[kind]
         yield Entry(one, since, until, bill.charges, bill.unpriced)
-
-
-def _bill(span: Lifetime | StorageSpan, book: PriceBook, until: datetime, since: datetime | None) -> Bill:
-    if isinstance(span, StorageSpan):
-        return bill_storage(span, book, until, since)
-    return bill_lifetime(span, book, until if span.ended_at is None else until + MINIMUM, since)
 
 
 def _kind(span: Lifetime | StorageSpan, since: datetime | None) -> _Kind:

@@ -74,12 +74,12 @@ def _account(
 
 def _lifetime_bill(stored: StoredLifetime, accrual: Accrual) -> Bill:
     is_whole = stored.lifetime.ended_at is not None and _is_charged_to_end(stored, stored.lifetime.ended_at)
-    return Bill() if is_whole else accrual.of_lifetime(stored.lifetime, stored.charged_to)
+    return Bill() if is_whole else accrual.bill(stored.lifetime, stored.charged_to)
 
 
 def _storage_bill(stored: StoredStorage, accrual: Accrual) -> Bill:
     is_whole = stored.span.ended_at is not None and _is_charged_to_end(stored, stored.span.ended_at)
-    return Bill() if is_whole else accrual.of_storage(stored.span, stored.charged_to)
+    return Bill() if is_whole else accrual.bill(stored.span, stored.charged_to)
 
 
 def _is_charged_to_end(stored: StoredLifetime | StoredStorage, ended_at: datetime) -> bool:

@@ -16,7 +16,7 @@ from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.errors import PriceSourceError
 from costguard.events import facts
-from costguard.ledger import burn_rates, charges, prices
+from costguard.ledger import charges, prices, running_totals
 from costguard.ledger.price_gate import judge
 from costguard.model.fact import Fact
 from costguard.model.instance import ProvisioningModel
@@ -50,7 +50,7 @@ def seed_snapshot(database: Database, snapshot: Sequence[Price], now: datetime, 
             return 0
         added = prices.add(connection, snapshot, now)
         charges.recharge_unpriced(connection)
-    burn_rates.catch_up(database, now, fence)
+    running_totals.catch_up(database, now, fence)
     return added
 
 
@@ -82,7 +82,7 @@ def record(database: Database, fetched: Sequence[Price], now: datetime, fence: L
             recharged += charges.recharge_unpriced(connection)
         result = RefreshResult(len(fetched), len(added), len(changes), told, recharged)
         facts.append(connection, [*_changed(dated), *_refused(refused, now), _read(result, now)], now)
-    burn_rates.catch_up(database, now, fence)
+    running_totals.catch_up(database, now, fence)
     return result
 
 

@@ -9,7 +9,7 @@ disks and the memory of suspended VMs bill per second whether anything runs or n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -120,6 +120,12 @@ def bill_storage(span: StorageSpan, book: PriceBook, until: datetime, since: dat
     )
 
 
+def bill_span(span: Lifetime | StorageSpan, book: PriceBook, until: datetime, since: datetime | None = None) -> Bill:
+    """The charges of either."""
+    made: Callable[..., Bill] = bill_storage if isinstance(span, StorageSpan) else bill_lifetime
+    return made(span, book, until, since)
+
+
 def rate_per_hour(
     shape: Shape, region: str, provisioning_model: ProvisioningModel, book: PriceBook, at: datetime
 ) -> Money | None:
@@ -127,6 +133,14 @@ def rate_per_hour(
     parts = parts_of_shape(shape)
     if not parts:
         return None
+    return _rate([(part, PriceKey(part.resource, region, provisioning_model)) for part in parts], book, at)
+
+
+def gpu_rate_per_hour(
+    shape: Shape, region: str, provisioning_model: ProvisioningModel, book: PriceBook, at: datetime
+) -> Money | None:
+    """The part of the same that is billed as GPUs; None when a GPU has no price."""
+    parts = [part for part in parts_of_shape(shape) if part.resource.startswith("gpu:")]
     return _rate([(part, PriceKey(part.resource, region, provisioning_model)) for part in parts], book, at)
 
 

@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.events import facts
-from costguard.ledger import answers, burn_rates, operations, projects
+from costguard.ledger import answers, operations, projects, running_totals
 from costguard.ledger import lifetimes as ledger
 from costguard.ledger.launched import launched, launched_by_label
 from costguard.ledger.lifetimes import Change, Saved, Standing
@@ -127,13 +127,13 @@ class _Look:
         new = [operation for gce_id in gce_ids for operation in news.get(gce_id, ())]
         operations.record(connection, new)
         changes, told = self._account(connection, gce_ids, new)
-        saved = ledger.save(connection, changes)
+        with running_totals.following(connection, self.observation.project, _ids(changes), self.observation.read_at):
+            saved = ledger.save(connection, changes)
         self.saved = Saved(
             self.saved.instances + saved.instances,
             self.saved.lifetimes + saved.lifetimes,
             self.saved.storage + saved.storage,
         )
-        burn_rates.keep_of(connection, self.observation.project, changes, self.observation.read_at)
         self._tell(connection, told)
 
     def end(self, connection: Connection, missing: int) -> Recorded:
@@ -245,11 +245,15 @@ def close_account(
     for part in _parts(gce_ids, {}, at_once):
         with database.write(fence) as connection:
             changes = list(_closed(connection, part, look, belonging))
-            ledger.save(connection, changes)
-            burn_rates.keep_of(connection, project, changes, last_at)
+            with running_totals.following(connection, project, _ids(changes), last_at):
+                ledger.save(connection, changes)
     with database.write(fence) as connection:
         facts.append(connection, [tell_unwatched(project, last_at)], last_at)
         projects.forget(connection, project)
+
+
+def _ids(changes: Iterable[Change]) -> list[str]:
+    return [change.record.key.gce_id for change in changes]
 
 
 def _closed(

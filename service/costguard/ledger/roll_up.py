@@ -106,7 +106,7 @@ class Change:
             (daily_spot, self._spot, (0, 1, 2, 3, 4)),
             (daily_spot_totals, self._spot, (0, 1, 2, 4)),
         ):
-            _apply(connection, table, _coarser(sums, columns))
+            add_sums(connection, table, _coarser(sums, columns))
 
 
 @contextmanager
@@ -160,7 +160,8 @@ def _coarser(sums: _Sums, columns: Sequence[int]) -> dict[_Key, list[int]]:
     return {key: figures for key, figures in found.items() if any(figures)}
 
 
-def _apply(connection: Connection, table: Table, sums: dict[_Key, list[int]]) -> None:
+def add_sums(connection: Connection, table: Table, sums: dict[_Key, list[int]]) -> None:
+    """Add figures to the rows of a table, by its primary key; rows that come to nothing are deleted."""
     if not sums:
         return
     keys = [column for column in table.c if column.primary_key]

@@ -177,7 +177,7 @@ def _cost(connection: Connection, accrual: Accrual, view: InstanceView, subject:
         return _of_lifetime(history.lifetimes_of(connection, accrual, subject.instance_id), subject.lifetime_id)
     total = Priced()
     for each in history.storage_of(connection, accrual, subject.instance_id):
-        bill = accrual.of_storage(each.stored.span, since)
+        bill = accrual.bill(each.stored.span, since)
         total += Priced(bill.amount, not bill.unpriced)
     return total
 

@@ -119,7 +119,7 @@ class RunningFleet:
     def _cost_since(self, vm: _Running, since: datetime) -> Priced:
         row = vm.row
         run = Lifetime(row.key, vm.started_at, row.shape, row.provisioning_model, row.zone)
-        bill = self.accrual.of_lifetime(run, since)
+        bill = self.accrual.bill(run, since)
         return Priced(bill.amount, not bill.unpriced)
 
 

@@ -87,12 +87,11 @@ def _most(connection: Connection, accrual: Accrual, budget: Budget, since: datet
 def _gpus_appeared(connection: Connection, accrual: Accrual, fact: Fact, url: str) -> NotificationContent:
     kinds: Counter[str] = Counter()
     rate, is_whole = ZERO, True
-    for running in burning.running(connection):
-        if running.whose.project == fact.project and running.shape.gpu_type is not None:
-            kinds[running.shape.gpu_type] += running.shape.gpu_count * running.count
-            hourly = accrual.rate(running.shape, running.zone, running.provisioning_model)
-            is_whole = is_whole and hourly is not None
-            rate += Money((hourly or ZERO).nanos * running.count)
+    for run in burning.with_gpus(connection, fact.project):
+        kinds[str(run.shape.gpu_type)] += run.shape.gpu_count
+        hourly = accrual.rate(run.shape, run.zone, run.provisioning_model)
+        is_whole = is_whole and hourly is not None
+        rate += hourly or ZERO
     shown = ", ".join(f"{number} x {kind}" for kind, number in kinds.most_common()) or "none now"
     return NotificationContent(
         icon="anomaly",

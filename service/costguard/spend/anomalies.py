@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
-from costguard.ledger import projects
+from costguard.ledger import projects, running_totals
 from costguard.ledger.accrual import Accrual
 from costguard.model.fact import Fact
-from costguard.model.money import ZERO, Money
+from costguard.model.money import Money
 from costguard.spend import burning
 from costguard.spend.anomaly import GPU_DAYS, LEAST_WEEKS, WEEKS, unusual_burn
 
@@ -47,14 +48,12 @@ def _rates(connection: Connection, accrual: Accrual, watched: dict[str, datetime
     old = {project: since for project, since in watched.items() if now - since >= LEAST_WEEKS * _WEEK + _HOUR}
     if not old:
         return
-    rates: dict[str, Money] = {}
-    for each in burning.running(connection):
-        rate = accrual.rate(each.shape, each.zone, each.provisioning_model) or ZERO
-        project = each.whose.project
-        rates[project] = rates.get(project, ZERO) + Money(rate.nanos * each.count)
+    rates: Counter[str] = Counter()
+    for group, _, figures in running_totals.read(connection, accrual, by=["project"]).rows:
+        rates[group.project] += figures.machine_rate + figures.gpu_rate
     past = {moment: burning.machine_rate_at(connection, moment) for moment in moments}
     for project, since in old.items():
-        rate = rates.get(project, ZERO)
+        rate = Money(rates[project])
         before = [Money(past[moment].get(project, 0)) for moment in moments if moment >= since]
         usual = unusual_burn(rate, before)
         if usual is not None:

@@ -15,7 +15,7 @@ from costguard.access.teams import team_of
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.events import facts
-from costguard.ledger import burn_rates, projects
+from costguard.ledger import projects, running_totals
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.model.budget import Budget, Period, Scope
 from costguard.model.fact import Fact
@@ -275,20 +275,14 @@ def _watched_since(scope: Scope, watched: Mapping[str, datetime]) -> date | None
 
 def _burning_now(connection: Connection, accrual: Accrual, groups: Collection[Grouping]) -> list[_Rate]:
     """What bills now at which rate, by owner and job where they are asked for; what has no price is not in it."""
-    if burn_rates.are_current(connection, accrual):
-        kept = burning.kept_rates(connection, Grouping.OWNER in groups, Grouping.JOB in groups)
-        machines: list[_Rate] = [(each.whose, each.until, each.machine_nanos) for each in kept]
-        return machines + [(each.whose, None, each.storage_nanos) for each in kept]
-    found: list[_Rate] = [
-        (run.whose, run.until, rate.nanos * run.count)
-        for run in burning.running(connection)
-        if (rate := accrual.rate(run.shape, run.zone, run.provisioning_model)) is not None
-    ]
-    found += [
-        (store.whose, None, rate.nanos * store.count)
-        for store in burning.stored(connection)
-        if (rate := accrual.storage_rate(store.resource, store.size_mib, store.zone)) is not None
-    ]
+    found: list[_Rate] = []
+    for group, _, figures in running_totals.read(connection, accrual, by=[each.value for each in groups]).rows:
+        whose = Whose(group.project, group.preset, group.owner, group.job)
+        found.append((whose, None, figures.machine_rate + figures.gpu_rate + figures.storage_rate))
+    for run in burning.limited(connection):
+        rate = accrual.rate(run.shape, run.zone, run.provisioning_model)
+        if rate is not None:
+            found += [(run.whose, run.until, rate.nanos), (run.whose, None, -rate.nanos)]
     return found
 
 

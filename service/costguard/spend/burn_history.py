@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import Connection
 
-from costguard.ledger import projects
+from costguard.ledger import projects, running_totals
 from costguard.ledger.accrual import Accrual
+from costguard.ledger.running_totals import rate_of_kind
 from costguard.model.budget import Scope
-from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.money import Money
 from costguard.spend import burn_history_rows
-from costguard.spend.burn_history_rows import Kind, Spell
 
 STEP = timedelta(minutes=15)
 _LENGTH = timedelta(days=1)
@@ -42,12 +40,14 @@ def burned(connection: Connection, accrual: Accrual, scope: Scope) -> BurnHistor
     """
     last = accrual.now - (accrual.now - _EPOCH) % STEP  # by the clock, so that the same is asked until the next
     since, count = last - _LENGTH, _LENGTH // STEP + 1
-    changes = [0] * (count + 1)
-    for spells, rate in (
-        (burn_history_rows.machines(connection, since, STEP, scope), _machine_rate(accrual)),
-        (burn_history_rows.stored(connection, since, STEP, scope), _storage_rate(accrual)),
-    ):
-        _add(changes, spells, rate)
+    rows = running_totals.read(connection, accrual, scope, by=()).rows
+    now = sum(of.machine_rate + of.gpu_rate + of.storage_rate for _, _, of in rows)
+    changes = [now] + [0] * count
+    for spell in burn_history_rows.spells(connection, since, STEP, scope):
+        nanos = (rate_of_kind(accrual, spell.kind) or 0) * spell.count
+        changes[min(spell.begins, count)] += nanos
+        # What is open bills now, and did not at the first mark.
+        changes[0 if spell.ends is None else min(spell.ends, count)] -= nanos
     nanos, rates = 0, []
     for change in changes[:count]:
         nanos += change
@@ -56,23 +56,3 @@ def burned(connection: Connection, accrual: Accrual, scope: Scope) -> BurnHistor
     unknown = min(count, max(0, -(-(watched - since) // STEP)))
     known = tuple(rates[unknown:])
     return BurnHistory(since + unknown * STEP, known if len(known) > 1 else ())
-
-
-def _add(changes: list[int], spells: Sequence[Spell], rate_of: Callable[[Kind], Money | None]) -> None:
-    rates: dict[Kind, int] = {}
-    for spell in spells:
-        if spell.kind not in rates:
-            rate = rate_of(spell.kind)
-            rates[spell.kind] = 0 if rate is None else rate.nanos
-        nanos = rates[spell.kind] * spell.count
-        for mark, change in ((spell.begins, nanos), (spell.ends, -nanos)):
-            if mark is not None and mark < len(changes):
-                changes[mark] += change
-
-
-def _machine_rate(accrual: Accrual) -> Callable[[Kind], Money | None]:
-    return lambda kind: accrual.rate(Shape(*kind[:6]), kind[7], ProvisioningModel(kind[6]))
-
-
-def _storage_rate(accrual: Accrual) -> Callable[[Kind], Money | None]:
-    return lambda kind: accrual.storage_rate(*kind)

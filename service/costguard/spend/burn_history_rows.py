@@ -1,36 +1,21 @@
-"""How many machines and disks of which kind billed at past moments: what the burn rate was is made of it."""
+"""Lifetimes and storage that began or ended lately: what bills now and these together tell what billed before."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, TypeAlias
+from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
-    Connection,
-    String,
-    Table,
-    case,
-    cast,
-    func,
-    literal_column,
-    select,
-    type_coerce,
-)
+from sqlalchemy import BigInteger, ColumnElement, Connection, case, func, literal_column, null, select, type_coerce
 
 from costguard.db.remembered import remembers
 from costguard.db.tables import lifetimes, storage_spans
 from costguard.db.types import EPOCH
-from costguard.ledger.accruing import SHAPE, within_scope
+from costguard.ledger.accruing import within_scope
+from costguard.ledger.running_total_rows import KINDS, Kind
 from costguard.model.budget import Scope
 
 _MICROSECOND = timedelta(microseconds=1)
-
-Kind: TypeAlias = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,35 +31,20 @@ class Spell:
     count: int
 
 
-@remembers(lifetimes)
-def machines(connection: Connection, since: datetime, step: timedelta, scope: Scope) -> list[Spell]:
-    """Kinds are the columns of a shape, the provisioning model and the zone."""
-    return _spells(connection, lifetimes, SHAPE, since, step, scope)
-
-
-@remembers(storage_spans)
-def stored(connection: Connection, since: datetime, step: timedelta, scope: Scope) -> list[Spell]:
-    """Kinds are resource, MiB and zone."""
-    return _spells(connection, storage_spans, ("resource", "size_mib"), since, step, scope)
-
-
-def _spells(
-    connection: Connection, spans: Table, same: Sequence[str], since: datetime, step: timedelta, scope: Scope
-) -> list[Spell]:
-    kind = [spans.c[name] for name in (*same, "zone")]
-    begins, ends = (_mark(spans.c[name], since, step) for name in ("started_at", "ended_at"))
-    mine = within_scope(spans, scope)
-    # In the order of the index on what is alike, so nothing is sorted; each later mark of a kind in one text.
-    is_late = spans.c.started_at > since
-    marks = func.aggregate_strings(case((is_late, cast(begins, String))), ",")
-    still = select(*kind, func.count(case((is_late, None), else_=1)), marks).where(spans.c.ended_at.is_(None), *mine)
-    over = select(*kind, begins, ends, func.count()).where(spans.c.ended_at > since, *mine)
-    ended = map(tuple, connection.execute(over.group_by(*kind, begins, ends)))
-    found = [Spell(row[:-3], *row[-3:]) for row in ended]
-    for *of_kind, before, late in map(tuple, connection.execute(still.group_by(*kind))):
-        begun = Counter(map(int, late.split(","))) if late else {}
-        counts = {0: before, **begun} if before else begun
-        found += [Spell(tuple(of_kind), mark, None, count) for mark, count in counts.items()]
+@remembers(lifetimes, storage_spans)
+def spells(connection: Connection, since: datetime, step: timedelta, scope: Scope) -> list[Spell]:
+    """Of lifetimes and storage that ended since then, and of those open ones that began since then."""
+    found: list[Spell] = []
+    for table, names in KINDS:
+        kind, mine = [table.c[name] for name in names], within_scope(table, scope)
+        begins, ends = (_mark(table.c[name], since, step) for name in ("started_at", "ended_at"))
+        over = select(*kind, begins, ends, func.count()).where(table.c.ended_at > since, *mine)
+        still = select(*kind, begins, null(), func.count()).where(
+            table.c.ended_at.is_(None), table.c.started_at > since, *mine
+        )
+        for query in (over.group_by(*kind, begins, ends), still.group_by(*kind, begins)):
+            for *of_kind, first, last, count in connection.execute(query):
+                found.append(Spell(tuple(of_kind), first, last, count))
     return found
 
 

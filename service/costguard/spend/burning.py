@@ -1,16 +1,14 @@
-"""What bills now and what billed at past moments, for budgets: in groups, since ten thousand VMs are of a few kinds."""
+"""What runs now, and what a moment in the past cost: what budgets and anomalies ask of the ledger itself."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
-from sqlalchemy import Connection, Select, func, literal_column, select
+from sqlalchemy import ColumnElement, Connection, func, select
 
-from costguard.db.remembered import remembers
-from costguard.db.tables import charges, facts, instances, lifetimes, storage_spans
+from costguard.db.tables import charges, facts, instances, lifetimes
 from costguard.ledger.rows import shape_of
 from costguard.model.instance import ProvisioningModel, Shape
 
@@ -24,104 +22,41 @@ class Whose:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
-    """So many machines of one kind. `until` is when Google's own run-time limit ends them."""
+class OpenRun:
+    """An open lifetime. `until` is when Google's own run-time limit ends it."""
 
     whose: Whose
     shape: Shape
     zone: str
     provisioning_model: ProvisioningModel
     until: datetime | None
-    count: int
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """So many disks, or saved memories, of one kind."""
-
-    whose: Whose
-    resource: str | None
-    size_mib: int
-    zone: str
-    count: int
+def limited(connection: Connection) -> list[OpenRun]:
+    """Those that a run-time limit will end."""
+    return _open_runs(connection, instances.c.gone_at.is_(None), instances.c.termination_at.is_not(None))
 
 
-@dataclass(frozen=True, slots=True)
-class KeptRate:
-    """Nano-dollars an hour. `until` is when Google's own run-time limit ends the machines."""
-
-    whose: Whose
-    until: datetime | None
-    machine_nanos: int
-    storage_nanos: int
+def with_gpus(connection: Connection, project: str) -> list[OpenRun]:
+    return _open_runs(connection, lifetimes.c.project == project, lifetimes.c.gpu_type.is_not(None))
 
 
-def running(connection: Connection) -> list[Running]:
-    """All machines that run now."""
-    of = lifetimes.c
-    columns = (
-        instances.c.project,
-        of.preset,
-        of.owner,
-        of.job,
-        of.machine_type,
-        of.vcpus,
-        of.memory_mib,
-        of.gpu_type,
-        of.gpu_count,
-        of.local_ssd_gib,
-        of.zone,
-        of.provisioning_model,
-        instances.c.termination_at,
-    )
-    query: Select[Any] = (
-        select(*columns, func.count().label("many"))
-        .join_from(lifetimes, instances, instances.c.id == of.instance_id)
-        .where(of.ended_at.is_(None))
-        .group_by(*columns)
+def _open_runs(connection: Connection, *conditions: ColumnElement[bool]) -> list[OpenRun]:
+    query = (
+        select(lifetimes, instances.c.termination_at)
+        .join_from(lifetimes, instances, instances.c.id == lifetimes.c.instance_id)
+        .where(lifetimes.c.ended_at.is_(None), *conditions)
     )
     return [
-        Running(
-            whose=Whose(row.project, row.preset, row.owner, row.job),
-            shape=shape_of(row),
-            zone=row.zone,
-            provisioning_model=ProvisioningModel(row.provisioning_model),
-            until=row.termination_at,
-            count=row.many,
+        OpenRun(
+            Whose(row.project, row.preset, row.owner, row.job),
+            shape_of(row),
+            row.zone,
+            ProvisioningModel(row.provisioning_model),
+            row.termination_at,
         )
         for row in connection.execute(query)
     ]
-
-
-def stored(connection: Connection) -> list[Stored]:
-    """All storage that bills now."""
-    of = storage_spans.c
-    columns = (instances.c.project, of.preset, of.owner, of.job, of.resource, of.size_mib, of.zone)
-    query = (
-        select(*columns, func.count().label("many"))
-        .join_from(storage_spans, instances, instances.c.id == of.instance_id)
-        .where(of.ended_at.is_(None))
-        .group_by(*columns)
-    )
-    return [
-        Stored(Whose(row.project, row.preset, row.owner, row.job), row.resource, row.size_mib, row.zone, row.many)
-        for row in connection.execute(query)
-    ]
-
-
-@remembers(instances)
-def kept_rates(connection: Connection, by_owner: bool, by_job: bool) -> list[KeptRate]:
-    """What all instances that are there cost an hour, by the rates that are kept beside them."""
-    of = instances.c
-    owner, job = of.owner if by_owner else literal_column("''"), of.job if by_job else literal_column("''")
-    whose = [of.project, of.preset, *([owner] if by_owner else []), *([job] if by_job else [])]
-    storage = func.sum(of.rate_nanos - of.machine_rate_nanos)
-    query = (
-        select(of.project, of.preset, owner, job, of.termination_at, func.sum(of.machine_rate_nanos), storage)
-        .where(of.gone_at.is_(None))
-        .group_by(*whose, of.termination_at)
-    )
-    return [KeptRate(Whose(*row[:4]), row[4], int(row[5]), int(row[6])) for row in connection.execute(query)]
 
 
 def machine_rate_at(connection: Connection, moment: datetime) -> dict[str, int]:

@@ -12,10 +12,11 @@ from sqlalchemy import Connection
 from costguard.db.tables import UNPRICED_RANK
 from costguard.ledger import accruing, burn_rates, fleet_rows, utilisation
 from costguard.ledger.accrual import Accrual
-from costguard.ledger.accruing import AccruingLifetime, AccruingStorage
+from costguard.ledger.accruing import AccruingSpan
 from costguard.ledger.burn_rates import priced
 from costguard.ledger.fleet_rows import BEYOND, Burning, Filters, FleetInstance, Place, PresentInstance, Sort
 from costguard.ledger.utilisation import Measured
+from costguard.model.lifetime import StorageSpan
 from costguard.model.money import Money, Priced
 from costguard.model.utilisation import Evidence
 from costguard.spend import fleet_money
@@ -114,16 +115,13 @@ def views(
     """These instances with their money, in this order, in a fixed number of queries."""
     of = tuple(ids)
     charged = fleet_money.charged(connection, of)
-    runs: dict[int, list[AccruingLifetime]] = defaultdict(list)
-    stores: dict[int, list[AccruingStorage]] = defaultdict(list)
-    for run in accruing.accruing_lifetimes(connection, of):
-        runs[run.instance_id].append(run)
-    for store in accruing.accruing_storage(connection, of):
-        stores[store.instance_id].append(store)
+    spans: dict[int, list[AccruingSpan]] = defaultdict(list)
+    for span in accruing.accruing_spans(connection, of):
+        spans[span.instance_id].append(span)
     gaps = fleet_money.gaps(connection, of)
     measured = utilisation.of_instances(connection, ids, accrual.now)
     seen = [
-        _view(each, accrual, limits, charged.get(each.id, fleet_money.Charged()), runs[each.id], stores[each.id], gaps)
+        _view(each, accrual, limits, charged.get(each.id, fleet_money.Charged()), spans[each.id], gaps)
         for each in fleet_rows.known(connection, ids)
     ]
     return [_with_idle(view, measured.get(view.instance.id)) for view in seen]
@@ -134,8 +132,7 @@ def _view(
     accrual: Accrual,
     limits: Mapping[str, timedelta | None],
     charged: fleet_money.Charged,
-    runs: Sequence[AccruingLifetime],
-    stores: Sequence[AccruingStorage],
+    spans: Sequence[AccruingSpan],
     gaps: Mapping[int, Sequence[fleet_money.Gap]],
 ) -> InstanceView:
     rate, lifetime, total = _NOTHING, Priced(charged.lifetime), Priced(charged.total)
@@ -145,21 +142,17 @@ def _view(
         lifetime = Priced(lifetime.amount, whole=False)
     if reasons:
         total = Priced(total.amount, whole=False)
-    for run in runs:
-        live = accrual.cost_of_lifetime(run.lifetime, run.charged_to)
+    for each in spans:
+        span, live = each.span, accrual.cost(each.span, each.charged_to)
         cost = Priced(live.amount, not live.unpriced)
         total += cost
-        if run.lifetime.is_open:
-            started_at = run.lifetime.started_at
+        if isinstance(span, StorageSpan):
+            if span.ended_at is None:
+                rate += priced(accrual.storage_rate(span.resource, span.size_mib, span.zone))
+        elif span.is_open:
+            started_at = span.started_at
             lifetime += cost
-            rate += priced(accrual.rate(run.lifetime.shape, run.lifetime.zone, run.lifetime.provisioning_model))
-        if live.unpriced:
-            reasons[live.unpriced] = None
-    for store in stores:
-        live = accrual.cost_of_storage(store.span, store.charged_to)
-        total += Priced(live.amount, not live.unpriced)
-        if store.span.ended_at is None:
-            rate += priced(accrual.storage_rate(store.span.resource, store.span.size_mib, store.span.zone))
+            rate += priced(accrual.rate(span.shape, span.zone, span.provisioning_model))
         if live.unpriced:
             reasons[live.unpriced] = None
     limit = limits.get(known.preset)

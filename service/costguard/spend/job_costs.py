@@ -31,9 +31,7 @@ class RunUp(Protocol):
 class Accrues(Protocol):
     """Bills what is not stored, from `since` (None: from the start) to the moment that it was made for."""
 
-    def cost_of_lifetime(self, lifetime: Lifetime, since: datetime | None) -> RunUp: ...
-
-    def cost_of_storage(self, span: StorageSpan, since: datetime | None) -> RunUp: ...
+    def cost(self, span: Lifetime | StorageSpan, since: datetime | None) -> RunUp: ...
 
 
 def costs(connection: Connection, accrual: Accrues, job_ids: Collection[str]) -> dict[str, Priced]:
@@ -44,10 +42,8 @@ def costs(connection: Connection, accrual: Accrues, job_ids: Collection[str]) ->
     found = {job: stored.get(job, Priced()) for job in job_ids}
     for each in unfinished:
         since_stored: RunUp | None = None
-        if not each.is_charged and isinstance(each.span, Lifetime):
-            since_stored = accrual.cost_of_lifetime(each.span, each.charged_to)
-        elif not each.is_charged and isinstance(each.span, StorageSpan):
-            since_stored = accrual.cost_of_storage(each.span, each.charged_to)
+        if not each.is_charged:
+            since_stored = accrual.cost(each.span, each.charged_to)
         amount = Money() if since_stored is None else since_stored.amount
         unpriced = each.unpriced or ("" if since_stored is None else since_stored.unpriced)
         found[each.job] += Priced(amount, not unpriced)

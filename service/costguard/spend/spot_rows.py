@@ -7,22 +7,20 @@ from datetime import date, datetime, timedelta
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, Select, Table, cast, func, select, text
+from sqlalchemy import BigInteger, ColumnElement, Connection, Select, Table, cast, func, select
 
 from costguard.db.bulk import chunks
 from costguard.db.remembered import remembers
 from costguard.db.tables import (
-    UNCHARGED,
     charges,
     daily_spot,
     daily_spot_totals,
-    instances,
     interruptions,
     jobs,
     lifetimes,
     prices,
 )
-from costguard.ledger.accruing import within_scope
+from costguard.ledger.accruing import uncharged_ids, within_scope
 from costguard.ledger.rows import lifetime_of, shape_of
 from costguard.model.attempt import Outcome
 from costguard.model.budget import Scope
@@ -84,34 +82,24 @@ def _within_each(
 
 
 @remembers(lifetimes)
-def uncharged(connection: Connection, scope: Scope, ended_after: datetime) -> list[tuple[Lifetime, datetime, int]]:
-    """Runs of Spot VMs with charges that are not stored: from when on, and how many are alike in all of this.
-
-    Of those that ended, the ones that did so lately: older ones were charged by the pass that saw them end.
-    """
+def uncharged(connection: Connection, scope: Scope) -> list[tuple[Lifetime, datetime, int]]:
+    """Runs of Spot VMs with charges that are not stored: from when on, and how many open ones are alike in this."""
     of = lifetimes.c
     since = func.coalesce(of.charged_to, of.started_at, type_=of.started_at.type).label("since")
-    is_spot = of.provisioning_model == ProvisioningModel.SPOT.value
+    mine = (of.provisioning_model == ProvisioningModel.SPOT.value, *within_scope(lifetimes, scope))
     kind = [of[name] for name in _KIND]
-    open_ones = _within(select(*kind, since, func.count()).where(of.ended_at.is_(None), is_spot), scope)
-    ended = _within(select(lifetimes, since).where(of.ended_at > ended_after, text(UNCHARGED), is_spot), scope)
-    return [
-        *(
-            (Lifetime(_NO_KEY, row.since, shape_of(row), ProvisioningModel.SPOT, row.zone), row.since, row[-1])
-            for row in connection.execute(open_ones.group_by(*kind, since))
-        ),
-        *((lifetime_of(_NO_KEY, row), row.since, 1) for row in connection.execute(ended)),
+    still: Select[Any] = (
+        select(*kind, since, func.count().label("many")).where(of.ended_at.is_(None), *mine).group_by(*kind, since)
+    )
+    found = [
+        (Lifetime(_NO_KEY, row.since, shape_of(row), ProvisioningModel.SPOT, row.zone), row.since, row.many)
+        for row in connection.execute(still)
     ]
-
-
-def _within(query: Select[Any], scope: Scope) -> Select[Any]:
-    """`query` reads lifetimes already."""
-    if scope == Scope():
-        return query
-    columns = (instances.c.project, lifetimes.c.preset, lifetimes.c.owner, lifetimes.c.job)
-    wanted = (scope.project, scope.preset, scope.owner, scope.job)
-    conditions = [column == value for column, value in zip(columns, wanted, strict=True) if value is not None]
-    return query.join(instances, instances.c.id == lifetimes.c.instance_id).where(*conditions)
+    for some in chunks(uncharged_ids(connection, lifetimes)):
+        # A run that ended keeps its start, which its minimum and its free first minute depend on.
+        ended = connection.execute(select(lifetimes).where(of.id.in_(some), *mine))
+        found += [(lifetime_of(_NO_KEY, row), row.charged_to or row.started_at, 1) for row in ended]
+    return found
 
 
 def lost_to_preemptions(connection: Connection, first: date, last: date, scope: Scope) -> Money:

@@ -1,25 +1,27 @@
-"""What Spot VMs saved, from their stored charges and from what they have run up since."""
+"""What Spot VMs saved, from their stored charges and from what has accrued since."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date, timedelta
 
 from sqlalchemy import Connection
 
 from costguard.ledger import prices
 from costguard.ledger.accrual import Accrual
-from costguard.ledger.meter import Begun, day_of, second_of
+from costguard.ledger.pricing import billed_seconds
 from costguard.model.budget import Scope
-from costguard.model.instance import ProvisioningModel, Shape
+from costguard.model.instance import ProvisioningModel
+from costguard.model.lifetime import Lifetime
 from costguard.model.money import Money
 from costguard.model.price import SpotUse
 from costguard.spend import spot_rows
 from costguard.spend.spend_rows import day_start
 from costguard.spend.spot import SpotSaving, spot_saving
 
-_DAY = timedelta(days=1)
+_DAY, _INSTANT = timedelta(days=1), timedelta(microseconds=1)
 
 
 def saved_by_spot(connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope) -> SpotSaving:
@@ -35,17 +37,21 @@ def _live(connection: Connection, accrual: Accrual, first: date, last: date, sco
     until = min(end, accrual.now)
     if until <= start:
         return
-    alike: dict[tuple[Shape, str], Counter[int]] = defaultdict(Counter)
-    for run, uncharged_from, count in spot_rows.uncharged(connection, scope, accrual.charged_before):
+    # From then on nothing changes price, and alike VMs cost what one costs, times their seconds together.
+    steady = max(day_start((until - _INSTANT).date()), accrual.book.unchanged_around(until)[0] or start)
+    alike: Counter[Lifetime] = Counter()
+    for run, uncharged_from, count in spot_rows.uncharged(connection, scope):
         since = max(uncharged_from, start)
-        meter = accrual.meter(run.shape, run.zone, ProvisioningModel.SPOT, until) if run.ended_at is None else None
-        if meter is not None and day_of(until) <= since < until:
-            alike[run.shape, run.zone][second_of(since)] += count
-        elif since < min(end, run.ended_at or accrual.now):
-            for charge in accrual.of_lifetime(run, since, end).charges:
-                amount = charge.quantity * charge.seconds * count
-                yield SpotUse(charge.day, charge.price_id, amount, Money(charge.amount.nanos * count))
-    for (shape, zone), begun in alike.items():
-        meter = accrual.meter(shape, zone, ProvisioningModel.SPOT, until)
-        for price_id, amount, nanos in meter.used(Begun(begun)) if meter is not None else ():
-            yield SpotUse(day_of(until).date(), price_id, amount, Money(nanos))
+        if since >= min(end, run.ended_at or accrual.now):
+            continue
+        if run.ended_at is None and since >= steady:
+            alike[replace(run, started_at=steady)] += count * billed_seconds(since, until)
+            continue
+        for charge in accrual.bill(run, since, end).charges:
+            amount = charge.quantity * charge.seconds * count
+            yield SpotUse(charge.day, charge.price_id, amount, Money(charge.amount.nanos * count))
+    for run, seconds in alike.items():
+        for charge in accrual.bill(run, None, until).charges:
+            if charge.seconds:
+                cost = Money(charge.amount.nanos * seconds // charge.seconds)
+                yield SpotUse(charge.day, charge.price_id, charge.quantity * seconds, cost)

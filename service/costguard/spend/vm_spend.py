@@ -11,14 +11,13 @@ from typing import TypeAlias
 from sqlalchemy import Connection
 
 from costguard.ledger import accruing, fleet_rows
-from costguard.ledger.accrual import Accrual
-from costguard.ledger.accruing import AccruingLifetime, AccruingStorage
+from costguard.ledger.accrual import Accrual, figures_of
 from costguard.ledger.fleet_rows import FleetInstance
 from costguard.model.budget import Scope
 from costguard.model.instance import ProvisioningModel
 from costguard.model.lifetime import Attribution
 from costguard.spend import vm_spend_rows
-from costguard.spend.live_spend import figures_of, live
+from costguard.spend.live_spend import kind_of, live
 from costguard.spend.spend import Spend, all_unpriced, days_of_span, spend
 from costguard.spend.spend_rows import Amounts, Grouping, amounts_of, day_start
 
@@ -82,24 +81,13 @@ def _running(
 ) -> Iterator[tuple[_Key, Sequence[int]]]:
     """What has accrued since charges were stored. Equal VMs are billed once."""
     start, end = day_start(first), day_start(last) + _DAY
-    ids = vm_spend_rows.accruing_ids(connection)
-    for run in accruing.accruing_lifetimes(connection, ids):
-        since = max(run.charged_to or run.lifetime.started_at, start)
-        if _is_within(scope, run) and since < min(end, run.lifetime.ended_at or accrual.now):
-            model = run.lifetime.provisioning_model.value
-            for day, figures in figures_of(accrual.of_lifetime(run.lifetime, since, end)):
-                yield (run.instance_id, run.attribution, model, day), figures
-    for store in accruing.accruing_storage(connection, ids):
-        since = max(store.charged_to or store.span.started_at, start)
-        until = min(end, store.span.ended_at or accrual.now)
-        if _is_within(scope, store) and since < until:
-            for day, figures in figures_of(accrual.of_storage(store.span, since, until)):
-                yield (store.instance_id, store.attribution, ProvisioningModel.STANDARD.value, day), figures
-
-
-def _is_within(scope: Scope, of: AccruingLifetime | AccruingStorage) -> bool:
-    key = of.lifetime.key if isinstance(of, AccruingLifetime) else of.span.key
-    return scope.holds(key.project, of.attribution.preset, of.attribution.owner, of.attribution.job)
+    for each in accruing.accruing_spans(connection, vm_spend_rows.accruing_ids(connection)):
+        _, whose, model = kind = kind_of(each)
+        since, until = max(each.since, start), min(end, each.span.ended_at or accrual.now)
+        if since < until and scope.holds(kind[0], whose.preset, whose.owner, whose.job):
+            # A run that ended may be billed past its end: its whole minute.
+            for day, figures in figures_of(accrual.bill(each.span, since, end)):
+                yield (each.instance_id, whose, model, day), figures
 
 
 def _with_their_storage(parts: Mapping[_Key, Sequence[int]], vms: Mapping[int, FleetInstance]) -> dict[_Key, list[int]]:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, Select, Table, cast, func, select, text
+from sqlalchemy import BigInteger, Connection, Select, Table, cast, func, select
 
 from costguard.db.bulk import chunks
-from costguard.db.tables import UNCHARGED, charges, instances, lifetimes, storage_spans
-from costguard.ledger.accruing import stand, within_scope
+from costguard.db.tables import charges, instances, lifetimes, storage_spans
+from costguard.ledger.accruing import stand, uncharged_instances, within_scope
 from costguard.ledger.roll_up import parts_of_charges
 from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey, ProvisioningModel
@@ -55,10 +55,9 @@ def _sums(spans: Table) -> Select[Any]:
 
 def accruing_ids(connection: Connection) -> list[int]:
     """VMs with spans that are open, or ended and not charged to their end."""
-    found: set[int] = set()
+    found = uncharged_instances(connection)
     for spans in (lifetimes, storage_spans):
-        for condition in (spans.c.ended_at.is_(None), text(UNCHARGED)):
-            found.update(connection.scalars(select(spans.c.instance_id).where(condition)))
+        found.update(connection.scalars(select(spans.c.instance_id).where(spans.c.ended_at.is_(None))))
     return sorted(found)
 
 

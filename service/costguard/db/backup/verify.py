@@ -37,6 +37,17 @@ SELECT day, sum(charged) AS charged, sum(rolled_up) AS rolled_up FROM (
   SELECT day, 0, machine_nanos + gpu_nanos + storage_nanos FROM daily_totals
 ) AS both_of_them GROUP BY day HAVING sum(charged) <> sum(rolled_up) ORDER BY day
 """
+# While there is a basis. The machine of a VM that cannot be priced whole (the lowest rank) may have a price or none.
+_RUNNING = """
+SELECT project, preset, owner, job, sum(counted) AS counted, sum(open) AS open FROM (
+  SELECT project, preset, owner, job, running AS counted, 0 AS open, 0 AS sure FROM running_totals
+  UNION ALL
+  SELECT runs.project, runs.preset, runs.owner, runs.job, 0, 1,
+         CASE WHEN instances.rate_rank > -4611686018427387904 THEN 1 ELSE 0 END
+  FROM lifetimes AS runs JOIN instances ON instances.id = runs.instance_id WHERE runs.ended_at IS NULL
+) AS both_of_them WHERE EXISTS (SELECT 1 FROM burn_rates) GROUP BY project, preset, owner, job
+HAVING sum(counted) > sum(open) OR sum(counted) < sum(sure) ORDER BY project, preset, owner, job
+"""
 _TWO_OPEN = "SELECT job_id FROM attempts WHERE outcome IS NULL GROUP BY job_id HAVING count(*) > 1 ORDER BY job_id"
 _SAME_REQUEST = "SELECT request_uuid FROM attempts GROUP BY request_uuid HAVING count(*) > 1 ORDER BY request_uuid"
 
@@ -45,7 +56,8 @@ _RULES: Sequence[tuple[str, str]] = (
     ("no lifetime ends before it starts", _BACKWARDS),
     ("every charge belongs to a lifetime or storage", _CHARGED_TO_NOTHING),
     ("no charge is from before its lifetime", _CHARGED_OUTSIDE),
-    ("charges of each day are its running total", _TOTALS),
+    ("charges of each day are its daily total", _TOTALS),
+    ("running totals count every open lifetime that has a price", _RUNNING),
     ("no job has two open attempts", _TWO_OPEN),
     ("no two attempts share a request to Google", _SAME_REQUEST),
 )

@@ -40,6 +40,7 @@ from costguard.db.tables.spend import (
     daily_totals,
     price_refusals,
     prices,
+    running_totals,
 )
 
 __all__ = [
@@ -79,6 +80,7 @@ __all__ = [
     "prices",
     "projects",
     "requests",
+    "running_totals",
     "seen_checkpoints",
     "sessions",
     "sign_in_links",

@@ -156,16 +156,6 @@ Index(
     sqlite_where=lifetimes.c.ended_at.is_(None),
     postgresql_where=lifetimes.c.ended_at.is_(None),
 )
-# All that open lifetimes are billed by, and then whose they are: those alike are counted by reading it in order.
-Index(
-    "ix_lifetimes_alike",
-    *(lifetimes.c[name] for name in ("machine_type", "vcpus", "memory_mib", "gpu_type", "gpu_count", "local_ssd_gib")),
-    *(lifetimes.c[name] for name in ("provisioning_model", "zone", "charged_to", "project", "preset", "owner", "job")),
-    *(lifetimes.c[name] for name in ("unpriced", "started_at", "instance_id", "id")),
-    sqlite_where=lifetimes.c.ended_at.is_(None),
-    postgresql_where=lifetimes.c.ended_at.is_(None),
-)
-# Without those that are open: SQLite would take them from here, out of the order that they are needed in.
 Index(
     "ix_lifetimes_ended_at",
     lifetimes.c.ended_at,
@@ -228,13 +218,6 @@ storage_spans = Table(
 Index(
     "ix_storage_spans_open",
     storage_spans.c.instance_id,
-    sqlite_where=storage_spans.c.ended_at.is_(None),
-    postgresql_where=storage_spans.c.ended_at.is_(None),
-)
-Index(
-    "ix_storage_spans_alike",
-    *(storage_spans.c[name] for name in ("resource", "size_mib", "zone", "charged_to", "project", "preset", "owner")),
-    *(storage_spans.c[name] for name in ("job", "unpriced", "started_at", "instance_id", "id")),
     sqlite_where=storage_spans.c.ended_at.is_(None),
     postgresql_where=storage_spans.c.ended_at.is_(None),
 )

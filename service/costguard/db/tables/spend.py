@@ -78,6 +78,27 @@ daily_spot_totals = Table(
     Column("amount_nanos", BigInteger, nullable=False),
 )
 
+# What open lifetimes and storage accrue after their stored charges, by whose money it is and by the day from which it
+# accrues. Moved in the transaction that changes a span; good while the basis in `burn_rates` holds.
+running_totals = Table(
+    "running_totals",
+    metadata,
+    Column("project", String, primary_key=True),
+    Column("preset", String, primary_key=True),
+    Column("owner", String, primary_key=True),
+    Column("job", String, primary_key=True),
+    Column("provisioning_model", String, primary_key=True),
+    Column("day", Date, primary_key=True),
+    Column("machine_rate", BigInteger, nullable=False),  # nano-dollars an hour, without GPUs
+    Column("gpu_rate", BigInteger, nullable=False),
+    Column("storage_rate", BigInteger, nullable=False),
+    Column("running", BigInteger, nullable=False),  # lifetimes
+    Column("machine_nanos", BigInteger, nullable=False),  # accrued by the end of the day, if all go on until then
+    Column("gpu_nanos", BigInteger, nullable=False),
+    Column("storage_nanos", BigInteger, nullable=False),
+    Column("seconds", BigInteger, nullable=False),
+)
+
 # How often each table that pages read was changed. Triggers count: of every row in SQLite, of every transaction in
 # PostgreSQL. What was read is good while the number stays.
 changes = Table(

@@ -1,0 +1,125 @@
+"""Running totals: what open lifetimes and storage accrue, one row for each group and day."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any, NamedTuple, TypeAlias
+
+from sqlalchemy import BigInteger, ColumnElement, Connection, Table, cast, delete, func, literal_column, select
+
+from costguard.db.bulk import chunks
+from costguard.db.tables import UNPRICED_RANK, instances, lifetimes, running_totals, storage_spans
+from costguard.ledger.accruing import SHAPE, within_scope
+from costguard.ledger.roll_up import add_sums
+from costguard.model.budget import Scope
+
+Kind: TypeAlias = tuple[Any, ...]
+"""Of a lifetime its shape, provisioning model and zone; of storage its resource, MiB and zone."""
+
+_GROUP = ("project", "preset", "owner", "job")
+KINDS: tuple[tuple[Table, Sequence[str]], ...] = (
+    (lifetimes, (*SHAPE, "zone")),
+    (storage_spans, ("resource", "size_mib", "zone")),
+)
+
+
+class Group(NamedTuple):
+    """Whose money it is. Storage counts as standard. Teams are made of projects and owners when they are read."""
+
+    project: str
+    preset: str
+    owner: str
+    job: str
+    provisioning_model: str
+
+
+class Figures(NamedTuple):
+    """Rates in nano-dollars an hour; amounts in nano-dollars that will have accrued by the end of the day.
+
+    `seconds` are those of `running` lifetimes by then.
+    """
+
+    machine_rate: int = 0
+    gpu_rate: int = 0
+    storage_rate: int = 0
+    running: int = 0
+    machine_nanos: int = 0
+    gpu_nanos: int = 0
+    storage_nanos: int = 0
+    seconds: int = 0
+
+
+Totals: TypeAlias = dict[tuple[Group, date], list[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSpans:
+    """So many open spans of one kind and group with the same moment up to which their charges are stored."""
+
+    kind: Kind
+    owned_by: tuple[str, str, str, str]  # project, preset, owner, job
+    since: datetime
+    count: int
+
+
+def read(connection: Connection, by: Collection[str], scope: Scope) -> Iterator[tuple[Group, date, Figures]]:
+    """The totals of this scope, added up over the columns that `by` does not name."""
+    of = running_totals.c
+    group = [of[name] if name in (*by, "provisioning_model") else literal_column("''") for name in Group._fields]
+    # PostgreSQL adds BIGINTs up to NUMERIC.
+    sums = [cast(func.sum(of[name]), BigInteger) for name in Figures._fields]
+    query = select(of.day, *group, *sums).where(*within_scope(running_totals, scope))
+    columns = [column for column in group if column.key in running_totals.c]
+    for day, *row in connection.execute(query.group_by(of.day, *columns)):
+        yield Group(*row[:5]), day, Figures(*row[5:])
+
+
+def read_all(connection: Connection) -> Totals:
+    """Every row that is not nothing."""
+    rows = map(tuple, connection.execute(select(running_totals)))
+    return {(Group(*row[:5]), row[5]): list(row[6:]) for row in rows if any(row[6:])}
+
+
+def add(connection: Connection, totals: Totals) -> None:
+    """Add these figures to the rows of their groups and days; rows that come to nothing are deleted."""
+    add_sums(connection, running_totals, {(*group, day): sums for (group, day), sums in totals.items() if any(sums)})
+
+
+def replace(connection: Connection, totals: Totals) -> None:
+    connection.execute(delete(running_totals))
+    add(connection, totals)
+
+
+def open_spans(connection: Connection, instance_ids: Collection[int] | None = None) -> Iterator[OpenSpans]:
+    """All open lifetimes and storage, or those of these instances, counted by what they are billed by."""
+    for table, names in KINDS:
+        since = func.coalesce(table.c.charged_to, table.c.started_at, type_=table.c.started_at.type).label("since")
+        columns = [table.c[name] for name in (*_GROUP, *names)]
+        query = select(*columns, since, func.count()).where(table.c.ended_at.is_(None)).group_by(*columns, since)
+        queries = (
+            [query] if instance_ids is None else [query.where(table.c.instance_id.in_(s)) for s in chunks(instance_ids)]
+        )
+        for each in queries:
+            for project, preset, owner, job, *kind, moment, count in connection.execute(each):
+                yield OpenSpans(tuple(kind), (project, preset, owner, job), moment, count)
+
+
+def unpriced_instances(connection: Connection) -> set[int]:
+    """VMs that are there and whose rate leaves something out."""
+    is_unpriced = instances.c.rate_rank == literal_column(str(UNPRICED_RANK))
+    return set(connection.scalars(select(instances.c.id).where(instances.c.gone_at.is_(None), is_unpriced)))
+
+
+def instances_of_kinds(connection: Connection, kinds: Collection[Kind]) -> set[int]:
+    """VMs with open spans of these machine types and resources, and perhaps of a few kinds more."""
+    names = {kind[0] for kind in kinds}
+    found: set[int] = set()
+    for table in (lifetimes, storage_spans):
+        column = table.c.machine_type if table is lifetimes else table.c.resource
+        is_one: ColumnElement[bool] = column.in_([name for name in names if name is not None])
+        if table is storage_spans and None in names:
+            is_one = is_one | column.is_(None)
+        found.update(connection.scalars(select(table.c.instance_id).where(table.c.ended_at.is_(None), is_one)))
+    return found

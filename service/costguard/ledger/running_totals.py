@@ -1,0 +1,296 @@
+"""What open lifetimes and storage accrue, kept in running totals that move with the spans themselves.
+
+A span costs the same each second while no price and no month changes, so a group of spans is a rate and an amount:
+whoever reads needs a few rows, however many VMs run. The totals are good while the basis of the rates holds. Where it
+does not (a price came into force, a month began, the ledger was migrated), readers add the ledger up instead, to the
+same figures, until a pass has made the totals again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+
+import structlog
+from sqlalchemy import Connection
+
+from costguard.db.lease import Lease
+from costguard.db.transaction import Database
+from costguard.ledger import burn_rate_rows as rates
+from costguard.ledger import burn_rates
+from costguard.ledger import running_total_rows as rows
+from costguard.ledger.accrual import Accrual, accrual_at, figures_of
+from costguard.ledger.burn_rate_rows import Basis
+from costguard.ledger.charges import Entry
+from costguard.ledger.pricing import billed_seconds
+from costguard.ledger.running_total_rows import Figures, Group, Kind, OpenSpans, Totals
+from costguard.model.budget import Scope
+from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
+from costguard.model.lifetime import Lifetime, StorageSpan
+
+_DAY = timedelta(days=1)
+_HOUR_SECONDS = 3600
+AT_ONCE = 1000  # instances in one transaction
+_NO_KEY = InstanceKey("", "")
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The totals of a scope. Spans of the `unpriced` VMs are in them only as far as each can be priced whole."""
+
+    rows: list[tuple[Group, date, Figures]]
+    unpriced: set[int]
+
+
+class Accruals:
+    """Works out what open spans add to the totals, each kind and moment once."""
+
+    def __init__(self, accrual: Accrual, steady_since: datetime | None) -> None:
+        self._accrual = accrual
+        self._steady_since = steady_since
+        self._known: dict[tuple[Kind, datetime], list[tuple[date, Figures]] | None] = {}
+
+    def of(self, kind: Kind, since: datetime) -> list[tuple[date, Figures]] | None:
+        """By the days it accrues on, the last of which goes on; None where not all of the span can be priced."""
+        key = kind, since
+        if key not in self._known:
+            self._known[key] = self._of(kind, since)
+        return self._known[key]
+
+    def _of(self, kind: Kind, since: datetime) -> list[tuple[date, Figures]] | None:
+        span = _span(kind, since)
+        rate = _rate(self._accrual, span)
+        if rate is None:
+            return None
+        found: list[tuple[date, Figures]] = []
+        if self._steady_since is not None and since < self._steady_since:
+            # Prices changed since: up to then it is billed as it will be charged.
+            found += [(day, _amounts(sums)) for day, sums in self._billed(span, self._steady_since)]
+            since = self._steady_since
+        day = since.astimezone(UTC).date()
+        seconds = billed_seconds(since, _start(day) + _DAY)
+        machine, gpu, storage = (_part(each, seconds) for each in rate)
+        running = int(isinstance(span, Lifetime))
+        found.append((day, Figures(*rate, running, machine, gpu, storage, seconds * running)))
+        return found
+
+    def _billed(self, span: Lifetime | StorageSpan, until: datetime) -> Iterable[tuple[date, list[int]]]:
+        days: dict[date, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+        for day, figures in figures_of(self._accrual.bill(span, None, until)):
+            days[day] = [one + other for one, other in zip(days[day], figures, strict=True)]
+        return days.items()
+
+
+def is_priced(accrual: Accrual, span: Lifetime | StorageSpan) -> bool:
+    """Whether all of an open span has a price, so that the totals hold it."""
+    return _rate(accrual, span) is not None
+
+
+def _rate(accrual: Accrual, span: Lifetime | StorageSpan) -> tuple[int, int, int] | None:
+    """Nano-dollars an hour of the machine, its GPUs and storage."""
+    if isinstance(span, Lifetime):
+        kind = span.shape, span.zone, span.provisioning_model
+        whole, gpu = accrual.rate(*kind), accrual.gpu_rate(*kind)
+        return None if whole is None or gpu is None else (whole.nanos - gpu.nanos, gpu.nanos, 0)
+    rate = accrual.storage_rate(span.resource, span.size_mib, span.zone)
+    return None if rate is None else (0, 0, rate.nanos)
+
+
+def rate_of_kind(accrual: Accrual, kind: Kind) -> int | None:
+    """Nano-dollars an hour of one span of this kind now; None where not all of it can be priced."""
+    rate = _rate(accrual, _span(kind, accrual.now))
+    return None if rate is None else sum(rate)
+
+
+def accrued(day: date, figures: Figures, now: datetime) -> Iterator[tuple[date, tuple[int, int, int, int]]]:
+    """Of one row of the totals, by day until now: machine, GPU and storage in nano-dollars, and seconds."""
+    rates = figures.machine_rate, figures.gpu_rate, figures.storage_rate
+    end = _start(day) + _DAY
+    short = max(0, billed_seconds(now, end))
+    amounts = figures.machine_nanos, figures.gpu_nanos, figures.storage_nanos
+    machine, gpu, storage = (max(0, amount - _part(rate, short)) for amount, rate in zip(amounts, rates, strict=True))
+    yield day, (machine, gpu, storage, max(0, figures.seconds - figures.running * short))
+    while end < now and any((figures.running, *rates)):
+        seconds = billed_seconds(end, min(end + _DAY, now))
+        day, end = day + _DAY, end + _DAY
+        machine, gpu, storage = (_part(rate, seconds) for rate in rates)
+        yield day, (machine, gpu, storage, figures.running * seconds)
+
+
+def read(
+    connection: Connection, accrual: Accrual, scope: Scope = Scope(), by: Collection[str] = Group._fields
+) -> Reading:
+    """The totals as of this moment, told apart at least by the columns in `by`."""
+    if burn_rates.are_current(connection, accrual):
+        return Reading(list(rows.read(connection, by, scope)), rows.unpriced_instances(connection))
+    totals, unpriced = _added_up(Accruals(accrual, _steady_since(accrual)), rows.open_spans(connection))
+    in_scope = [
+        (group, day, Figures(*figures))
+        for (group, day), figures in totals.items()
+        if scope.holds(group.project, group.preset, group.owner, group.job)
+    ]
+    return Reading(in_scope, rows.instances_of_kinds(connection, unpriced) if unpriced else set())
+
+
+@contextmanager
+def following(connection: Connection, project: str, gce_ids: Collection[str], now: datetime) -> Iterator[None]:
+    """Rates and totals follow what the block changes of these VMs, in the same transaction.
+
+    Where the basis does not hold, it is dropped: the pass makes all totals again once it has recorded everything.
+    """
+    accrual = accrual_at(connection, now)
+    if not burn_rates.are_current(connection, accrual):
+        rates.drop_basis(connection)
+        yield
+        return
+    accruals = Accruals(accrual, _steady_since(accrual))
+    change = _of_instances(connection, accruals, project, gce_ids, -1)
+    yield
+    _add(change, _of_instances(connection, accruals, project, gce_ids, 1))
+    rows.add(connection, change)
+    burn_rates.keep(connection, now, rates.ids_of(connection, project, gce_ids))
+
+
+def follow_charges(connection: Connection, entries: Iterable[Entry], now: datetime) -> None:
+    """Open spans accrue from the moment up to which their charges were stored now."""
+    accrual = accrual_at(connection, now)
+    if not burn_rates.are_current(connection, accrual):
+        rates.drop_basis(connection)
+        return
+    accruals = Accruals(accrual, _steady_since(accrual))
+    change: Totals = {}
+    for entry in entries:
+        due = entry.due
+        if due.span.ended_at is None:
+            whose = due.attribution
+            owned_by = due.span.key.project, whose.preset, whose.owner, whose.job
+            kind = _kind(due.span)
+            before, after = due.charged_to or due.span.started_at, entry.charged_to
+            _add(change, _added_up(accruals, [OpenSpans(kind, owned_by, before, -1)])[0])
+            _add(change, _added_up(accruals, [OpenSpans(kind, owned_by, after, 1)])[0])
+    rows.add(connection, change)
+
+
+def catch_up(database: Database, now: datetime, fence: Lease | None = None, at_once: int = AT_ONCE) -> int:
+    """Work out all rates, then all totals, where prices changed, came into force, or a rate is missing.
+
+    So many rates in each transaction; how many were written. Meanwhile, and until a later pass goes on should this one
+    end, readers work them out themselves.
+    """
+    with database.read() as connection:
+        accrual = accrual_at(connection, now)
+        if burn_rates.are_current(connection, accrual):
+            return 0
+        ids = rates.present_ids(connection)
+    written = 0
+    for at in range(0, len(ids), at_once):
+        with database.write(fence) as connection:
+            rates.drop_basis(connection)
+            written += burn_rates.keep(connection, now, ids[at : at + at_once])
+    with database.write(fence) as connection:
+        again = accrual_at(connection, now)
+        if (
+            again.book.digest == accrual.book.digest
+        ):  # else they are of two states of the prices: the next pass sees to it
+            accruals = Accruals(again, _steady_since(again))
+            rows.replace(connection, _added_up(accruals, rows.open_spans(connection))[0])
+            rates.set_basis(connection, Basis(burn_rates.prices_of(again.book), *again.book.unchanged_around(now)))
+    return written
+
+
+def drifted(connection: Connection, accrual: Accrual) -> dict[tuple[Group, date], tuple[Figures, Figures]]:
+    """Rows that differ from the ledger: what is stored, and what it should be. None while the basis does not hold."""
+    if not burn_rates.are_current(connection, accrual):
+        return {}
+    right, _ = _added_up(Accruals(accrual, _steady_since(accrual)), rows.open_spans(connection))
+    stored, nothing = rows.read_all(connection), list(Figures())
+    return {
+        key: (Figures(*stored.get(key, nothing)), Figures(*right.get(key, nothing)))
+        for key in {**stored, **right}
+        if stored.get(key, nothing) != right.get(key, nothing)
+    }
+
+
+def heal(database: Database, now: datetime, fence: Lease | None = None) -> int:
+    """Make totals again that drifted from the ledger; how many rows had. Nothing should let them, so it is logged."""
+    with database.read() as connection:
+        wrong = drifted(connection, accrual_at(connection, now))
+    if not wrong:
+        return 0
+    for (group, day), (stored, right) in list(wrong.items())[:5]:
+        log.error("running_total_drifted", **group._asdict(), day=day, stored=tuple(stored), right=tuple(right))
+    with database.write(fence) as connection:
+        rates.drop_basis(connection)
+    catch_up(database, now, fence)
+    return len(wrong)
+
+
+def _of_instances(
+    connection: Connection, accruals: Accruals, project: str, gce_ids: Collection[str], times: int
+) -> Totals:
+    ids = rates.ids_of(connection, project, gce_ids)
+    return _added_up(accruals, rows.open_spans(connection, ids), times)[0]
+
+
+def _added_up(accruals: Accruals, spans: Iterable[OpenSpans], times: int = 1) -> tuple[Totals, set[Kind]]:
+    """What these spans accrue, and the kinds that are left out because not all of them can be priced."""
+    totals: Totals = {}
+    unpriced: set[Kind] = set()
+    for each in spans:
+        days = accruals.of(each.kind, each.since)
+        if days is None:
+            unpriced.add(each.kind)
+            continue
+        model = each.kind[6] if len(each.kind) > 3 else ProvisioningModel.STANDARD.value
+        group = Group(*each.owned_by, model)
+        for day, figures in days:
+            _add_row(totals, (group, day), [figure * each.count * times for figure in figures])
+    return totals, unpriced
+
+
+def _add(totals: Totals, more: Totals) -> None:
+    for key, figures in more.items():
+        _add_row(totals, key, figures)
+
+
+def _add_row(totals: Totals, key: tuple[Group, date], figures: list[int]) -> None:
+    known = totals.get(key)
+    totals[key] = figures if known is None else [one + other for one, other in zip(known, figures, strict=True)]
+
+
+def _span(kind: Kind, since: datetime) -> Lifetime | StorageSpan:
+    """One open span of this kind."""
+    if len(kind) > 3:
+        return Lifetime(_NO_KEY, since, Shape(*kind[:6]), ProvisioningModel(kind[6]), kind[7])
+    resource, size_mib, zone = kind
+    return StorageSpan(_NO_KEY, "", resource, size_mib, zone, since)
+
+
+def _kind(span: Lifetime | StorageSpan) -> Kind:
+    if isinstance(span, StorageSpan):
+        return span.resource, span.size_mib, span.zone
+    of = span.shape
+    shape = of.machine_type, of.vcpus, of.memory_mib, of.gpu_type, of.gpu_count, of.local_ssd_gib
+    return (*shape, span.provisioning_model.value, span.zone)
+
+
+def _amounts(sums: list[int]) -> Figures:
+    machine, gpu, storage, seconds = sums
+    return Figures(machine_nanos=machine, gpu_nanos=gpu, storage_nanos=storage, seconds=seconds)
+
+
+def _steady_since(accrual: Accrual) -> datetime | None:
+    return accrual.book.unchanged_around(accrual.now)[0]
+
+
+def _part(rate: int, seconds: int) -> int:
+    return (rate * seconds + _HOUR_SECONDS // 2) // _HOUR_SECONDS
+
+
+def _start(day: date) -> datetime:
+    return datetime.combine(day, time(), UTC)

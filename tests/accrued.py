@@ -1,0 +1,48 @@
+"""What has accrued, span by span: what running totals are held against."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import date, datetime, timedelta
+
+from sqlalchemy import Connection, select
+
+from costguard.db import tables
+from costguard.ledger.accrual import Accrual, accrual_at, figures_of
+from costguard.ledger.accruing import accruing_spans
+from costguard.ledger.running_totals import drifted
+from costguard.model.budget import Scope
+from costguard.spend.live_spend import InstanceKind, kind_of, live
+
+_EVER = date(1970, 1, 1)
+_NANOS_A_SPAN = 100  # rates are whole nano-dollars an hour: a day of a span is off by some dozens, never by a cent
+
+
+def span_by_span(connection: Connection, accrual: Accrual) -> tuple[dict[tuple[date, InstanceKind], list[int]], int]:
+    """Each span's own bill after its stored charges, by day and group; and how many spans there are."""
+    found: dict[tuple[date, InstanceKind], Counter[int]] = {}
+    spans = accruing_spans(connection, list(connection.scalars(select(tables.instances.c.id))))
+    for span in spans:
+        for day, figures in figures_of(accrual.bill(span.span, span.since)):
+            found.setdefault((day, kind_of(span)), Counter()).update(dict(enumerate(figures)))
+    return {key: [sums[place] for place in range(4)] for key, sums in found.items() if any(sums.values())}, len(spans)
+
+
+def assert_totals_hold(connection: Connection, now: datetime) -> None:
+    """The totals are what the ledger gives, and they tell what each span's bill does: to the cent and second."""
+    accrual = accrual_at(connection, now)
+    assert drifted(connection, accrual) == {}
+    expected, spans = span_by_span(connection, accrual)
+    answer = live(connection, accrual, _EVER, now.date() + timedelta(days=1), Scope(), _COLUMNS)
+    found = {
+        (day, kind): [of.machine.nanos, of.gpu.nanos, of.storage.nanos, of.seconds] for day, kind, of in answer.figures
+    }
+    for key in {**expected, **found}:
+        right, told = expected.get(key, [0] * 4), found.get(key, [0] * 4)
+        assert told[3] == right[3], f"seconds of {key}"
+        assert all(abs(one - other) <= _NANOS_A_SPAN * spans for one, other in zip(told[:3], right[:3], strict=True)), (
+            f"{key}: {told} against {right}"
+        )
+
+
+_COLUMNS = ("project", "preset", "owner", "job")
