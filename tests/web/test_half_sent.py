@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.request import urlopen
 
-from tests.cli.test_run_commands import COSTGUARD, settings
+from tests.cli.test_serve import COSTGUARD, settings
 from tests.scenario.fleet import body
 from tests.waiting import PATIENCE_S, until
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.api.rows import NOW
-from tests.cli.test_run_commands import settings, typed
+from tests.cli.test_serve import settings, typed
 from tests.cli.typed import Typist
 
 from costguard.daemon.lease_keeper import LEASE
