@@ -6,7 +6,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -53,7 +53,7 @@ _SET_TOKEN = (
     "Set COSTGUARD_TOKEN to a token of this server. Where it runs, `costguard token create NAME --save` makes one."  # noqa: S105
 )
 
-Parameters = Mapping[str, str | int | bool | Sequence[str] | None]
+Value = str | int | bool | Sequence[str] | None  # of a query parameter
 
 
 class WrongUsage(CostguardError):
@@ -92,57 +92,56 @@ class ApiClient:
         self._connect = HTTPSConnection if parts.scheme == "https" else HTTPConnection
         self._base = parts.path
 
-    def get(self, *path: str, **parameters: str | int | bool | Sequence[str] | None) -> dict[str, Any]:
+    def get(self, *path: str, **parameters: Value) -> dict[str, Any]:
         """The answer to GET /api/v1/PATH."""
-        answer: dict[str, Any] = json.loads(self._ask("GET", path, parameters, {"Accept": "application/json"}))
-        return answer
+        return self._json("GET", path, parameters)
 
-    def get_csv(self, *path: str, **parameters: str | int | bool | Sequence[str] | None) -> str:
-        return self._ask("GET", path, parameters, {"Accept": "text/csv"}).decode()
+    def get_csv(self, *path: str, **parameters: Value) -> str:
+        return self._request("GET", path, parameters, {"Accept": "text/csv"}).decode()
 
     def post(self, *path: str, body: Mapping[str, Any], key: str = "") -> dict[str, Any]:
         """The answer to POST /api/v1/PATH. With a `key` it is repeated where the answer is lost, and done once."""
-        headers = {"Accept": "application/json", "Content-Type": "application/json", "Costguard-Client": "cli"}
+        headers = {"Content-Type": "application/json", "Costguard-Client": "cli"}
         headers |= {"Idempotency-Key": key} if key else {}
-        for number in range(1, _TRIES + 1):
+        for number in range(1, _TRIES if key else 1):
             try:
-                answer: dict[str, Any] = json.loads(self._ask("POST", path, {}, headers, json.dumps(body).encode()))
-                return answer
+                return self._json("POST", path, {}, headers, json.dumps(body).encode())
             except _AnswerLost:
-                if not key or number == _TRIES:
-                    raise
                 self._pause(number)
-        raise AssertionError("the last try returns or raises")
+        return self._json("POST", path, {}, headers, json.dumps(body).encode())
 
-    def delete(self, *path: str, **parameters: str | int | bool | Sequence[str] | None) -> dict[str, Any]:
+    def delete(self, *path: str, **parameters: Value) -> dict[str, Any]:
         """The answer to DELETE /api/v1/PATH."""
-        answer: dict[str, Any] = json.loads(self._ask("DELETE", path, parameters, {"Accept": "application/json"}))
-        return answer
+        return self._json("DELETE", path, parameters)
 
-    def pages(
-        self, path: str, items: str, limit: int, **parameters: str | int | bool | Sequence[str] | None
-    ) -> dict[str, Any]:
-        """The first page with up to `limit` items from as many pages as needed; 0: all items."""
-        whole: dict[str, Any] = {}
-        for page in self._pages(path, limit, items, parameters):
-            whole = {**page, items: [*whole.get(items, ()), *page[items]]}
-        return whole
+    def pages(self, path: str, items: str, limit: int, **parameters: Value) -> dict[str, Any]:
+        """The last page with up to `limit` items from as many pages as needed; 0: all items."""
+        rows: list[Any] = []
+        page: dict[str, Any] = {}
+        while not page or (page["next_cursor"] is not None and not 0 < limit <= len(rows)):
+            size = min(1000, limit - len(rows)) if limit else 1000
+            page = self.get(path, **parameters, limit=size, cursor=page.get("next_cursor"))
+            rows += page[items]
+        return {**page, items: rows}
 
-    def _pages(self, path: str, limit: int, items: str, parameters: Parameters) -> Iterator[dict[str, Any]]:
-        cursor, got = None, 0
-        while True:
-            size = 1000 if limit == 0 else min(1000, limit - got)
-            page = self.get(path, **parameters, limit=size, cursor=cursor)
-            yield page
-            cursor, got = page["next_cursor"], got + len(page[items])
-            if cursor is None or (limit and got >= limit):
-                return
-
-    def _ask(
+    def _json(
         self,
         method: str,
         path: Sequence[str],
-        parameters: Parameters,
+        parameters: Mapping[str, Value],
+        headers: Mapping[str, str] = {},
+        body: bytes | None = None,
+    ) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads(
+            self._request(method, path, parameters, {"Accept": "application/json", **headers}, body)
+        )
+        return answer
+
+    def _request(
+        self,
+        method: str,
+        path: Sequence[str],
+        parameters: Mapping[str, Value],
         headers: Mapping[str, str],
         body: bytes | None = None,
     ) -> bytes:
@@ -174,7 +173,7 @@ class ApiClient:
         )
 
 
-def _pairs(name: str, value: str | int | bool | Sequence[str] | None) -> list[tuple[str, str]]:
+def _pairs(name: str, value: Value) -> list[tuple[str, str]]:
     if value is None:
         return []
     if isinstance(value, bool):
