@@ -65,12 +65,12 @@ ASKED: dict[str, tuple[str, str, Any]] = {
     "listProjects": ("GET", "/api/v1/projects", None),
     "getProblem": ("GET", "/problems/job-over", None),
     "getMe": ("GET", "/api/v1/me", None),
-    "makeToken": ("POST", "/api/v1/tokens", {"name": "nightly", "permissions": ["read", "jobs"], "days": 90}),
+    "createToken": ("POST", "/api/v1/tokens", {"name": "nightly", "permissions": ["read", "jobs"], "days": 90}),
     "listTokens": ("GET", "/api/v1/tokens", None),
     "listSessions": ("GET", "/api/v1/sessions", None),
     "getLiveness": ("GET", "/healthz", None),
     "getReadiness": ("GET", "/readyz", None),
-    "tellEvents": (
+    "reportAgentEvents": (
         "POST",
         "/api/v1/attempts/cg-j7k2m9q4-3/events",
         {"events": [{"seq": 9, "kind": "heartbeat", "at": "2026-11-20T12:00:00Z"}]},
@@ -85,12 +85,12 @@ def made(story: Story) -> dict[str, Any]:
     with story.office.database.write() as connection:
         job_rows.failed_on_disk(connection, "d5saved1", ADA)
     for operation, (method, address, body) in ASKED.items():
-        token = AGENTS.of("cg-j7k2m9q4-3") if operation == "tellEvents" else mine
+        token = AGENTS.of("cg-j7k2m9q4-3") if operation == "reportAgentEvents" else mine
         answer = client.request(method, address, json=body, headers=_bearer(token))
         assert answer.status_code < 300, (operation, answer.text)
         found[operation] = {"body": body} if body is not None else {}
         found[operation][str(answer.status_code)] = _shown(answer.json())
-    token = found["makeToken"]["201"]["token"]["id"]
+    token = found["createToken"]["201"]["token"]["id"]
     answer = client.post(f"/api/v1/tokens/{token}/confirm", json={}, headers=_bearer(MASTER))
     found["confirmToken"] = {"200": answer.json()}
     answer = client.delete(f"/api/v1/tokens/{token}", headers=_bearer(MASTER))
@@ -98,7 +98,7 @@ def made(story: Story) -> dict[str, Any]:
     for operation, address in (("endSession", "/0000000000000000"), ("endSessions", f"?address={ADA}")):
         found[operation] = {"200": client.delete(f"/api/v1/sessions{address}", headers=_bearer(MASTER)).json()}
     found["getReadiness"]["200"]["leases"][0]["expires_at"] = "2026-11-20T12:00:25Z"  # by the machine's clock
-    found["makeToken"]["201"]["secret"] = f"cgt_{token}_..."
+    found["createToken"]["201"]["secret"] = f"cgt_{token}_..."
     return found
 
 

@@ -20,7 +20,7 @@ _REPEATABLE = {
     "quoteJob",
     "cancelJob",
     "deleteDisk",
-    "tellEvents",
+    "reportAgentEvents",
     "revokeToken",
     "confirmToken",
     "endSession",

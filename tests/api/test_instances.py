@@ -183,7 +183,7 @@ def test_what_does_not_hold_now_is_null(database: Database, client: TestClient, 
 def test_idleness_has_a_described_shape(client: TestClient) -> None:
     """OpenAPI tells what may stand there: an object with these four fields, or null."""
     shapes = client.get("/openapi.json").json()["components"]["schemas"]
-    assert set(shapes["Idle"]["properties"]) == {"state", "since", "evidence", "is_weak"}
+    assert set(shapes["IdleOut"]["properties"]) == {"state", "since", "evidence", "is_weak"}
     assert {"type": "null"} in shapes["Instance"]["properties"]["idle"]["anyOf"]
 
 

@@ -131,7 +131,7 @@ def test_the_output_is_kept_with_each_attempt(told: Database, client: TestClient
 def test_what_is_no_job_is_not_found(client: TestClient, path: str) -> None:
     """With where all of them are listed."""
     answer = client.get(f"/api/v1/jobs/j0{path}")
-    assert (answer.status_code, answer.json()["next"]) == (404, "GET /api/v1/jobs lists all of them.")
+    assert (answer.status_code, answer.json()["next"]) == (404, "GET /api/v1/jobs lists all jobs.")
 
 
 def test_jobs_are_filtered_and_come_in_pages(told: Database, client: TestClient) -> None:

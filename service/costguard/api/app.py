@@ -6,7 +6,6 @@ from fastapi import FastAPI
 from starlette.middleware.body_limit import RequestBodyLimitMiddleware
 
 from costguard.api import (
-    acts,
     attempts,
     budgets,
     configuration,
@@ -15,13 +14,13 @@ from costguard.api import (
     health,
     instances,
     jobs,
-    kinds,
     metrics,
     places,
     presets,
     prices,
     quotes,
     reminders,
+    requests,
     savings,
     sessions,
     slack,
@@ -36,26 +35,54 @@ from costguard.web.metered import Metered
 from costguard.web.methods import HeadAsGet
 from costguard.web.sharing import Shared
 
-_DESCRIPTION = """What Costguard knows of a fleet of GPU VMs on Google Compute Engine, and what it costs.
-Jobs are asked for here; the daemon launches their VMs, and brings them back from their checkpoints.
+_DESCRIPTION = """Costguard tracks a fleet of GPU VMs on Google Compute Engine and what it costs.
+Jobs are submitted here; the daemon launches their VMs and resumes them from their checkpoints.
 
 Money is exact decimal dollars, written as strings. Times are RFC 3339 in UTC. Errors are RFC 9457 problems
-whose `next` says what to do. What could not be read or priced is listed as such, never as zero and never as gone.
+whose `next` says what to do. What could not be read or priced is listed as such, never as zero and never as deleted.
 
-- **Who asks**: a bearer token, or a session in the browser. What is done is done in the name of whom it speaks for;
-  the master token speaks for nobody, and names somebody. A program needs no more than a token with few permissions.
-- **Lists** that grow come in pages: ask again with `next_cursor` as `cursor` until it is null. Reports over a period,
-  and lists that the settings bound, come whole.
-- **Repeats** are harmless with an `Idempotency-Key`: whatever makes something takes one, and makes it once.
-- **Polling** is cheap with `If-None-Match`: each GET has a weak `ETag`, and nothing new is a 304. What changes as it
-  runs, such as the cost of a VM, is new. `GET /api/v1/events/stream` delivers events without polling.
-- **Requests** of one token or session are limited; a 429 says in `Retry-After` when to come again.
-- **Unknown** parameters, and parts of a body that are misspelt or of another type, are refused, never passed over.
+- **Authentication**: a bearer token, or a browser session. Actions are recorded under the address of its owner. The
+  master token has no address, so its requests name one. Give programs tokens with only the permissions they need.
+- **Lists** that grow come in pages: pass `next_cursor` as `cursor` until it is null. Reports over a period, and lists
+  that the settings bound, come whole.
+- **Repeats** are safe with an `Idempotency-Key`: requests that create something accept one, and create it once.
+- **Polling** is cheap with `If-None-Match`: each GET has a weak `ETag`, and a 304 means that nothing is new. Values
+  that change as time passes, such as the cost of a running VM, are new. `GET /api/v1/events/stream` delivers events
+  without polling.
+- **Rate limits** apply to each token and session; a 429 says in `Retry-After` how long to wait.
+- **Unknown** parameters, and parts of a body that are misspelt or of another type, are refused, never ignored.
 """
+_ROUTERS = (
+    requests.router,
+    requests.acting_router,
+    attempts.router,
+    jobs.router,
+    jobs.acting_router,
+    quotes.router,
+    places.router,
+    presets.router,
+    instances.router,
+    events.router,
+    prices.router,
+    spend.router,
+    savings.router,
+    budgets.router,
+    reminders.router,
+    enforcement.router,
+    configuration.router,
+    configuration.problems_router,
+    health.router,
+    metrics.router,
+    tokens.router,
+    tokens.admin_router,
+    tokens.open_router,
+    sessions.router,
+    slack.router,
+)
 
 
 def create_app(deps: Deps) -> FastAPI:
-    """The API over one database. Nobody passes the door unknown, but for what web/door.py leaves open."""
+    """The API over one database. Every request is authenticated, except for the paths that web/door.py leaves open."""
     app = FastAPI(
         title="Costguard",
         version=deps.version,
@@ -70,31 +97,7 @@ def create_app(deps: Deps) -> FastAPI:
     app.add_middleware(RequestBodyLimitMiddleware, max_body_size=MOST_BYTES)
     app.add_middleware(Guarded, door=deps.door, limits=deps.limits, is_https=deps.is_https)
     app.add_middleware(Metered, meters=deps.meters)
-    for module in (
-        acts,
-        attempts,
-        jobs,
-        quotes,
-        places,
-        presets,
-        instances,
-        events,
-        prices,
-        spend,
-        savings,
-        budgets,
-        reminders,
-        enforcement,
-        configuration,
-        kinds,
-        health,
-        metrics,
-        tokens,
-        sessions,
-        slack,
-    ):
-        app.include_router(module.router)
-    for router in (acts.acting_router, jobs.acting_router, tokens.admin_router, tokens.open_router):
+    for router in _ROUTERS:
         app.include_router(router)
     describe(app)
 

@@ -1,7 +1,8 @@
-"""What agents on VMs tell of their attempts, each with a token that opens nothing but this."""
+"""Attempts: the VMs that try a job, their interruptions, and what their agents report."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Annotated, Any
@@ -21,9 +22,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
 from costguard.api.deps import Given
-from costguard.api.fields import Out
+from costguard.api.fields import Moment, Out, Provisioning, Seconds, Usd, one_of, read_from
 from costguard.errors import Forbidden
 from costguard.jobs.agent_events import AgentEvent, AgentEvents
+from costguard.jobs.disk import DiskState, disk_of
+from costguard.model.attempt import Attempt, AttemptState, Notice, Outcome
 from costguard.web.door import bearer
 from costguard.web.problems import RESPONSES, FieldError, ProblemError, problem
 
@@ -39,8 +42,94 @@ _BODIES: dict[int | str, dict[str, Any]] = {
 router = APIRouter(prefix="/api/v1", tags=["agents"], responses={**RESPONSES, **_BODIES})
 
 
+class ExitOut(Out):
+    """The agent's final report of a run."""
+
+    reason: Annotated[str, one_of(("exited", "not_started", "cut_off"))]
+    code: int | None
+    signal: int | None
+    error: str
+    repeats: bool = Field(description="Whether the error would happen on every VM: then it is not tried again.")
+    asked: str = Field(description="Why the command had been asked to stop; empty where it ended by itself.")
+    at: Moment
+
+
+class DiskOut(Out):
+    """The VM's filesystem that holds what the command writes, unless that is mounted from elsewhere."""
+
+    state: Annotated[str, one_of(DiskState)]
+    mount: str = Field(examples=["/"])
+    free_bytes: int = read_from("free")
+    total_bytes: int | None = read_from("total")
+    text: str = Field(description="`disk full: 0 bytes left on /`; empty while there is room.")
+
+
+class AttemptOut(Out):
+    """One VM. The agent's reports are of its latest run."""
+
+    number: int
+    name: str
+    project: str
+    zone: str
+    provisioning_model: Provisioning
+    state: Annotated[str, one_of(AttemptState)]
+    outcome: Annotated[str, one_of(Outcome)] | None = Field(description="null: not known yet.")
+    reason: str
+    rate_per_hour: Usd | None = read_from("rate")
+    max_run_seconds: Seconds = read_from("max_run")
+    resume_from: str = Field(description="Empty: it starts from the beginning.")
+    resume_step: int | None
+    resume_why: str = Field(
+        description="Why it did not resume from the newest complete checkpoint; empty where it did."
+    )
+    image: str = Field(
+        description="The image that its VM is given, with a digest where one was known; empty: no container."
+    )
+    image_digest: str = read_from("agent.image_digest", description="The digest that its VM pulled; empty before that.")
+    intended_at: Moment
+    asked_at: Moment | None
+    made_at: Moment | None = Field(description="When its VM was known to exist.")
+    started_at: Moment | None = read_from("agent.started_at", description="When the command started.")
+    ended_at: Moment | None
+    gone_at: Moment | None = Field(description="When its VM was known to be deleted.")
+    gce_id: str
+    restarts: int = Field(description="How often the same VM was started again.")
+    run: int = read_from("agent.run")
+    heard_at: Moment | None = read_from("agent.at")
+    step: int | None = read_from("agent.step")
+    step_at: Moment | None = read_from("agent.step_at")
+    noticed_at: Moment | None = read_from("agent.noticed_at", description="When the VM was notified of its preemption.")
+    stop_asked_at: Moment | None
+    stop_why: str
+    exit: ExitOut | None = read_from("agent.exit")
+    disk: DiskOut | None = Field(description="From the last report; null: not known.")
+    machine: Mapping[str, Any] = read_from("agent.machine", description="The agent's measurements in its last report.")
+    error: str = Field(description="The error of the last call to Google.")
+    try_after: Moment | None
+
+
+class InterruptionOut(Out):
+    """One run that ended before the work was done, counted once whatever reported it."""
+
+    attempt: int
+    run: int
+    outcome: Annotated[str, one_of(Outcome)]
+    happened_at: Moment
+    noticed_at: Moment
+    noticed_by: Annotated[str, one_of(Notice)] = Field(description="What reported it first.")
+    requested_at: Moment | None = Field(description="When the next VM was requested from Google.")
+    resumed_at: Moment | None = Field(description="When the command was running again.")
+    lost_seconds: Seconds | None = read_from("lost", description="Work since the checkpoint that was resumed from.")
+    lost_cost: Usd | None
+    from_zero: bool = Field(description="There was no checkpoint: all of the work was lost.")
+
+
+def attempt_out(attempt: Attempt) -> AttemptOut:
+    return AttemptOut.read(attempt, disk=disk_of(attempt.agent.machine))
+
+
 def _of_a_vm(moment: datetime) -> datetime:
-    """A VM without the time believes that it is 1970: it is understood all the same."""
+    """A VM may boot with the clock at 1970: its time is accepted all the same."""
     if not 1970 <= moment.year <= 2999:
         raise ValueError("a time between 1970 and 2999")
     return moment.astimezone(UTC)
@@ -49,42 +138,44 @@ def _of_a_vm(moment: datetime) -> datetime:
 VmTime = Annotated[AwareDatetime, AfterValidator(_of_a_vm)]
 
 
-class ToldEvent(BaseModel):
-    """One thing that happened, as the agent's PROTOCOL.md describes it. What else it holds belongs to its kind."""
+class AgentEventBody(BaseModel):
+    """One event, as the agent's PROTOCOL.md describes it. Further parts depend on its kind."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
-    seq: int = Field(strict=True, ge=1, lt=2**63, description="Grows over restarts of the agent and of the VM.")
+    seq: int = Field(strict=True, ge=1, lt=2**63, description="Grows across restarts of the agent and of the VM.")
     kind: Annotated[str, StringConstraints(max_length=50)] = Field(
-        description="boot, start, heartbeat, notice, stopping or exit; others are passed over.", examples=["heartbeat"]
+        description="boot, start, heartbeat, notice, stopping or exit; others are ignored.", examples=["heartbeat"]
     )
     at: VmTime = Field(description="By the VM's clock.")
 
 
-class Told(BaseModel):
-    events: list[ToldEvent] = Field(max_length=MOST_EVENTS, description="Any order; those told before change nothing.")
+class AgentEventsBody(BaseModel):
+    events: list[AgentEventBody] = Field(
+        max_length=MOST_EVENTS, description="In any order; events that were reported before change nothing."
+    )
     sent_at: VmTime | None = Field(None, description="By the VM's clock, which may be wrong; default: the latest `at`.")
 
 
-class Heard(Out):
-    cancel: bool = Field(description="The command is to get its notice, and to end.")
-    accepted_through: int = Field(description="Every event up to this number is kept.")
+class AgentEventsResponse(Out):
+    cancel: bool = Field(description="The command must be notified and end.")
+    accepted_through: int = Field(description="Every event up to this number is stored.")
 
 
-_TOLD = TypeAdapter(Told)
+_BODY = TypeAdapter(AgentEventsBody)
 
 
 def _described() -> dict[str, Any]:
-    """The body as OpenAPI has it: it is read by hand, so that its size is known before it is parsed."""
-    schema = Told.model_json_schema()
-    schema["properties"]["events"]["items"] = schema.pop("$defs")[ToldEvent.__name__]
+    """The body for OpenAPI: it is read by hand, so that its size is known before it is parsed."""
+    schema = AgentEventsBody.model_json_schema()
+    schema["properties"]["events"]["items"] = schema.pop("$defs")[AgentEventBody.__name__]
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
-Name = Annotated[str, Path(max_length=101, description="The attempt's name, which is its VM's too.")]
+Name = Annotated[str, Path(max_length=101, description="The name of the attempt and of its VM.")]
 
 
 async def _events(request: Request, attempt: Name, deps: Given) -> tuple[list[AgentEvent], datetime | None]:
-    """Nothing is read of what comes without the attempt's own token, and no more than fits of what comes with it."""
+    """The body is read only with the attempt's own token, and only as far as the limit."""
     _allowed(deps.hearing, attempt, request)
     announced = request.headers.get("content-length", "")
     if len(announced) > _MOST_DIGITS or (announced.isdecimal() and int(announced) > MOST_BYTES):
@@ -101,27 +192,30 @@ async def _events(request: Request, attempt: Name, deps: Given) -> tuple[list[Ag
 
 
 @router.post(
-    "/attempts/{attempt}/events", summary="What an agent tells", operation_id="tellEvents", openapi_extra=_described()
+    "/attempts/{attempt}/events",
+    summary="Report events of an attempt",
+    operation_id="reportAgentEvents",
+    openapi_extra=_described(),
 )
-def events(
+def report_events(
     attempt: Name,
     request: Request,
     deps: Given,
-    told: Annotated[tuple[list[AgentEvent], datetime | None], Depends(_events)],
-) -> Heard:
-    """Keeps what is new, and answers whether the command is to stop. The operator's token does not open this."""
+    events: Annotated[tuple[list[AgentEvent], datetime | None], Depends(_events)],
+) -> AgentEventsResponse:
+    """Stores new events and answers whether the command must stop. Only the attempt's own token is accepted."""
     hearing = _allowed(deps.hearing, attempt, request)
     try:
-        answer = hearing.hear(attempt, bearer(request.headers), *told)
+        answer = hearing.hear(attempt, bearer(request.headers), *events)
     except Forbidden as unknown:
         raise _refused(unknown) from None
-    return Heard(cancel=answer.cancel, accepted_through=answer.accepted_through)
+    return AgentEventsResponse.read(answer)
 
 
 def _allowed(hearing: AgentEvents | None, attempt: str, request: Request) -> AgentEvents:
     if hearing is None:
         raise ProblemError(
-            HTTPStatus.NOT_FOUND, "No agents are listened to here.", "Set [jobs] guard_url, and restart the server."
+            HTTPStatus.NOT_FOUND, "This server does not accept agents.", "Set [jobs] guard_url, and restart the server."
         )
     try:
         hearing.check(attempt, bearer(request.headers))
@@ -136,25 +230,25 @@ def _refused(unknown: Forbidden) -> ProblemError:
 
 def _parsed(body: bytes) -> tuple[list[AgentEvent], datetime | None]:
     try:
-        told = _TOLD.validate_json(body)
+        report = _BODY.validate_json(body)
     except ValidationError as error:
-        wrong = [
-            FieldError(where=".".join(["body", *map(str, each["loc"])]), message=each["msg"])
-            for each in error.errors(include_url=False, include_context=False, include_input=False)[:_MOST_SHOWN]
+        errors: Sequence[FieldError] = [
+            FieldError(where=".".join(["body", *map(str, wrong["loc"])]), message=wrong["msg"])
+            for wrong in error.errors(include_url=False, include_context=False, include_input=False)[:_MOST_SHOWN]
         ]
-        named = "; ".join(f"{each.where}: {each.message}" for each in wrong)
+        named = "; ".join(f"{wrong.where}: {wrong.message}" for wrong in errors)
         raise ProblemError(
             HTTPStatus.UNPROCESSABLE_ENTITY,
-            f"The events are not understood: {named}.",
-            "Correct what is named in `errors`; GET /openapi.json describes all of it.",
-            wrong,
+            f"The events are not valid: {named}.",
+            "Correct the parts named in `errors`; GET /openapi.json describes all of them.",
+            errors,
         ) from None
-    return [AgentEvent(each.seq, each.kind, each.at, each.model_extra or {}) for each in told.events], told.sent_at
+    return [AgentEvent(each.seq, each.kind, each.at, each.model_extra or {}) for each in report.events], report.sent_at
 
 
 def _too_large() -> ProblemError:
     return ProblemError(
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
         f"The body is larger than {MOST_BYTES >> 20} MiB.",
-        f"Send fewer events at once, at most {MOST_EVENTS}.",
+        f"Send fewer events per request, at most {MOST_EVENTS}.",
     )

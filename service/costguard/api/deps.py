@@ -1,4 +1,4 @@
-"""What the API needs, passed in by whoever builds it."""
+"""What the API needs, passed in by main."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from costguard.web.streams import Streams
 
 @dataclass(frozen=True, slots=True)
 class DaemonStatus:
-    """What the daemon of this replica says of itself. Whether it acts, the database says: see `Deps.holder`."""
+    """What the daemon of this replica reports. Whether it acts is in the database: see `Deps.holder`."""
 
     last_pass_at: datetime | None = None  # when the last pass ended
     last_error: str = ""  # why the last pass failed; "" when it did not
-    silent_for: timedelta | None = None  # how long it has said nothing, where that is too long
+    silent_for: timedelta | None = None  # how long it has reported nothing, where that is too long
 
 
-class SlackDoor(Protocol):
-    """Where signed requests of Slack's are verified and handled."""
+class SlackHandler(Protocol):
+    """Verifies and handles signed requests from Slack."""
 
     @property
     def body_limit(self) -> int: ...
@@ -53,7 +53,7 @@ class SlackDoor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Deps:
-    """`stale_after` is how old a look at a project may be before it is worth telling."""
+    """`stale_after` is how old the last complete read of a project may be before it counts as stale."""
 
     database: Database
     clock: Clock
@@ -62,23 +62,23 @@ class Deps:
     version: str
     stale_after: timedelta
     status: Callable[[], DaemonStatus]
-    holder: str = ""  # what this replica's daemon is called in the table of leases; "": it has none
+    holder: str = ""  # the name of this replica's daemon in the table of leases; "": it has none
     vital_signs: OneQuestion[VitalSigns] = field(default_factory=lambda: OneQuestion(ANSWER))
-    slack: SlackDoor | None = None  # None: Slack is not set up, or comes over a socket
-    slack_refused: Callable[[], Mapping[str, int]] = dict  # by reason, whichever way it came in
+    slack: SlackHandler | None = None  # None: Slack is not set up, or uses Socket Mode
+    slack_refused: Callable[[], Mapping[str, int]] = dict  # by reason, over HTTP or a socket
     outbox_trouble: Callable[[], OutboxTrouble | None] = lambda: None  # None: Slack is not set up
-    hearing: AgentEvents | None = None  # None: no agents are listened to
-    jobs: JobService | None = None  # None: no jobs are taken in
-    is_https: bool = False  # whether people reach it by https
-    limits: Limits | None = None  # None: anybody may ask as often as they like
+    hearing: AgentEvents | None = None  # None: no agents are accepted
+    jobs: JobService | None = None  # None: no jobs are accepted
+    is_https: bool = False  # whether people reach it over https
+    limits: Limits | None = None  # None: requests are not limited
     wake: Callable[[], None] = lambda: None  # asks the daemon for a pass
     streams: Streams = field(default_factory=Streams)
-    is_stopping: Callable[[], bool] = lambda: False  # streams end when it says so
-    webhook_states: Callable[[Connection], Sequence[WebhookState]] = lambda _connection: ()  # how receivers stand
+    is_stopping: Callable[[], bool] = lambda: False  # streams end when it is True
+    webhook_states: Callable[[Connection], Sequence[WebhookState]] = lambda _connection: ()  # of each receiver
     meters: Meters = field(default_factory=Meters)
-    sharing: Sharing | None = None  # None: every answer is made for who asked, as soon as they ask
-    watch_metrics: Callable[[], Iterable[Metric]] = tuple  # what the process that watches counts
-    socket_trouble: Callable[[], str] = str  # why nothing comes in over Socket Mode; "" when it can
+    sharing: Sharing | None = None  # None: every response is made for one caller alone
+    watch_metrics: Callable[[], Iterable[Metric]] = tuple  # of the daemon's process
+    socket_trouble: Callable[[], str] = str  # why Socket Mode does not work; "" when it does
 
     @property
     def presets(self) -> Sequence[Preset]:

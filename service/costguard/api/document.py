@@ -1,4 +1,4 @@
-"""The OpenAPI document: what FastAPI knows of the routes, and what holds for all of them."""
+"""The OpenAPI document: what FastAPI knows about the routes, and what applies to all of them."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ _STREAM = "/api/v1/events/stream"
 _AGENTS = "/api/v1/attempts/"
 
 _TAGS = {
-    "instances": "VMs: what each costs and why, their lifetimes, and what people ask of them.",
-    "jobs": "Training work: launched, quoted, followed and cancelled, with the places that it can run in.",
-    "spend": "What was spent, by whatever it is grouped by.",
-    "budgets": "Limits, how much of them is spent, and forecasts.",
-    "prices": "What a unit of each resource costs, and which prices were refused.",
-    "reminders": "What people were told, what they would be told now, and what was stopped.",
+    "instances": "VMs: what each costs and why, their lifetimes, and requests to stop, keep, claim or disown them.",
+    "jobs": "Jobs: launched, quoted, followed and cancelled, and the zones they can run in.",
+    "spend": "Spend in any grouping, and savings.",
+    "budgets": "Budgets, how much of them is spent, and forecasts.",
+    "prices": "What a unit of each resource costs, and the prices that were refused.",
+    "reminders": "Messages that were sent, a preview of the next, and stops.",
     "events": "The audit log: listed, searched and streamed.",
-    "configuration": "What is watched, and the presets, as the settings have them.",
-    "metrics": "Figures for Prometheus.",
-    "tokens": "Who asks, and the tokens that programs ask with.",
-    "sessions": "Who is signed in, and how that is ended.",
-    "health": "Whether the process lives, and whether its answers can be trusted. No token is needed.",
-    "agents": "What agents on VMs tell, each with a token of its own.",
+    "configuration": "The watched projects and the presets.",
+    "metrics": "Metrics for Prometheus.",
+    "tokens": "The caller, and the tokens that programs use.",
+    "sessions": "Who is signed in, and signing people out.",
+    "health": "Whether the process is alive, and whether its answers can be trusted. No token is required.",
+    "agents": "Reports of agents on VMs, each with its own token.",
 }
 _SECURITY = {
     "token": {
         "type": "http",
         "scheme": "bearer",
-        "description": "COSTGUARD_TOKEN, or a token of POST /api/v1/tokens or of `costguard token create`.",
+        "description": "COSTGUARD_TOKEN, or a token from POST /api/v1/tokens or `costguard token create`.",
     },
     "agent": {"type": "http", "scheme": "bearer", "description": "The token of one attempt, from its VM's metadata."},
 }
 _LICENCE = {"name": "Apache License 2.0", "identifier": "Apache-2.0"}
-# Relative to where this document was read: the server does not know by which name its callers reach it.
+# Relative to where this document was read: the server does not know the name its callers use.
 _SERVERS = [{"url": "/", "description": "The server that this document came from."}]
 _HEADERS: Mapping[str, Mapping[str, Any]] = {
-    "ETag": {"description": "Weak: the same for as long as nothing is new but the time.", "schema": {"type": "string"}},
-    "Location": {"description": "Where it is to be seen from now on.", "schema": {"type": "string"}},
+    "ETag": {"description": "Weak: unchanged while nothing is new but the time.", "schema": {"type": "string"}},
+    "Location": {"description": "The address of the result.", "schema": {"type": "string"}},
     "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}},
 }
 _IF_NONE_MATCH = {
@@ -54,13 +54,13 @@ _IF_NONE_MATCH = {
     "in": "header",
     "required": False,
     "schema": {"type": "string", "maxLength": 1000},
-    "description": "The ETag of an earlier answer; 304 where nothing is new.",
+    "description": "The ETag of an earlier response; 304 where nothing is new.",
     "example": 'W/"3f0a9c"',
 }
 
 
 def describe(app: FastAPI) -> None:
-    """From now on the application's document is this one; it is made when it is first asked for."""
+    """Replaces the application's document; it is made on the first request."""
 
     @cache
     def made() -> dict[str, Any]:
@@ -101,7 +101,7 @@ def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
         operation.setdefault("parameters", []).append(_IF_NONE_MATCH)
         answers["200"]["headers"] = {"ETag": _HEADERS["ETag"]}
         answers["304"] = {
-            "description": "Nothing is new since the answer with this ETag.",
+            "description": "Nothing is new since the response with this ETag.",
             "headers": {"ETag": _HEADERS["ETag"]},
         }
     for status in ("201", "202"):

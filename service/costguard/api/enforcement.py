@@ -1,138 +1,102 @@
-"""What was stopped or would have been, and what that saved."""
+"""Enforcement: the stops that were made or recorded in shadow mode, and what each saved."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import date, timedelta
 from typing import Annotated, Any
 
 from fastapi import Query as Parameter
 from pydantic import Field
 
-from costguard.api.days import DaysQuery, beginning
 from costguard.api.deps import Given
-from costguard.api.fields import CURRENCY, Amount, Moment, Out, one_of
+from costguard.api.fields import CURRENCY, Amount, DaysQuery, Moment, Out, beginning, one_of, read_from
 from costguard.api.route import routes
 from costguard.ledger.accrual import book_of
 from costguard.model.action import StopOutcome
 from costguard.spend import enforcements
-from costguard.spend.enforced import StopRow
-from costguard.spend.savings import SHADOW_METHOD, STOP_METHOD, Bound, Saving
+from costguard.spend.enforcements import ShadowReport
+from costguard.spend.savings import SHADOW_METHOD, STOP_METHOD, Bound
 from costguard.spend.spend_rows import day_start
 
 router = routes("reminders")
 
 
-class Saved(Out):
+class StopSavingOut(Out):
     amount: Amount
     since: Moment
     until: Moment
     bound: Annotated[str, one_of(Bound)] = Field(description="What ended the time that counts.")
 
 
-class Decided(Out):
-    id: int
-    project: str
-    gce_id: str
-    name: str
-    zone: str
-    preset: str
-    owner: str
-    decided_at: Moment
-    rule: str
-    reason: str
-    asked_by: str = Field(description="Who asked for it; empty: a rule did.")
-    reminder: str = Field(description="The key of the message whose grace had passed; empty where somebody asked.")
-    reminders: int = Field(description="Reminders that Slack had accepted before it.")
-    evidence: dict[str, Any]
+class DecidedStopOut(Out):
+    id: int = read_from("stop.id")
+    project: str = read_from("stop.key.project")
+    gce_id: str = read_from("stop.key.gce_id")
+    name: str = read_from("stop.name")
+    zone: str = read_from("stop.zone")
+    preset: str = read_from("stop.preset")
+    owner: str = read_from("stop.owner")
+    decided_at: Moment = read_from("stop.intended_at")
+    rule: str = read_from("stop.rule")
+    reason: str = read_from("stop.reason")
+    asked_by: str = read_from("stop.asked_by", description="The requester; empty: a rule decided.")
+    reminder: str = read_from(
+        "stop.reminder", description="The key of the reminder whose grace had passed; empty for a requested stop."
+    )
+    reminders: int = read_from("stop.reminders", description="Reminders that Slack had accepted before it.")
+    evidence: Mapping[str, Any] = read_from("stop.evidence")
 
 
-class Stop(Decided):
-    outcome: Annotated[str, one_of(StopOutcome)]
-    error: str
-    rate_per_hour: Amount | None = Field(description="What the stop took off; null: it has not stopped.")
-    saved: Saved | None = Field(description="An estimate; null: it has not stopped.")
+class StopOut(DecidedStopOut):
+    outcome: Annotated[str, one_of(StopOutcome)] = read_from("stop.outcome")
+    error: str = read_from("stop.error")
+    rate_per_hour: Amount | None = read_from("rate", description="The hourly cost that ended; null: not stopped.")
+    saved: StopSavingOut | None = read_from("saving", description="An estimate; null: it has not stopped.")
 
 
-class Shadow(Decided):
-    would_have_saved: Saved | None = Field(description="null: its run is not in the ledger.")
-    cost: Amount | None = Field(description="What it cost from then until it ended, or until now, however long.")
+class ShadowStopOut(DecidedStopOut):
+    would_have_saved: StopSavingOut | None = read_from("saving", description="null: its lifetime is not in the ledger.")
+    cost: Amount | None = Field(description="Its cost from then until it ended, or until now.")
 
 
-class Enforcement(Out):
+class EnforcementResponse(Out):
     as_of: Moment
     currency: str = CURRENCY
     from_: date = Field(alias="from", description="The first UTC day.")
     to: date = Field(description="The last UTC day.")
-    is_shadow: bool = Field(description="Now: rules stop nothing, and it is recorded what they would have stopped.")
-    stops: list[Stop]
+    is_shadow: bool = Field(description="Now: rules do not stop anything; what they would have stopped is recorded.")
+    stops: list[StopOut]
     saved: Amount
-    method: str = Field(default=STOP_METHOD, description="How the estimate is made.")
-    shadow_stops: list[Shadow]
+    method: str = Field(default=STOP_METHOD, description="How the estimate is calculated.")
+    shadow_stops: list[ShadowStopOut]
     would_have_saved: Amount
     shadow_cost: Amount
     shadow_method: str = SHADOW_METHOD
 
 
-@router.get(
-    "/enforcement", summary="What was stopped or would have been, and what that saved", operation_id="getEnforcement"
-)
-def enforcement(deps: Given, query: Annotated[DaysQuery, Parameter()]) -> Enforcement:
+@router.get("/enforcement", summary="List stops and what they saved", operation_id="getEnforcement")
+def enforcement(deps: Given, query: Annotated[DaysQuery, Parameter()]) -> EnforcementResponse:
     """Stops by when they were decided, the latest first, each with its rule, reminder and evidence."""
     now = deps.clock.now()
     first, last = query.days(now.date())
     since, until = day_start(first), day_start(last) + timedelta(days=1)
     with deps.database.read() as connection:
         found = enforcements.enforcements(connection, book_of(connection), now, since, until)
-    return Enforcement(
-        as_of=now,
-        **beginning(first),
-        to=last,
-        is_shadow=deps.rules.is_shadow,
-        stops=[_stop(each) for each in found.stops],
-        saved=Amount.of(found.saved),
-        shadow_stops=[_shadow(each) for each in found.shadows],
-        would_have_saved=Amount.of(found.would_have_saved),
-        shadow_cost=Amount.of(found.shadow_cost),
+    return EnforcementResponse.model_validate(
+        {
+            "as_of": now,
+            **beginning(first),
+            "to": last,
+            "is_shadow": deps.rules.is_shadow,
+            "stops": [StopOut.read(report) for report in found.stops],
+            "saved": found.saved,
+            "shadow_stops": [_shadow(report) for report in found.shadows],
+            "would_have_saved": found.would_have_saved,
+            "shadow_cost": found.shadow_cost,
+        }
     )
 
 
-def _stop(of: enforcements.StopReport) -> Stop:
-    return Stop(
-        **_decided(of.stop),
-        outcome=of.stop.outcome.value,
-        error=of.stop.error,
-        rate_per_hour=None if of.rate is None else Amount.of(of.rate),
-        saved=_saved(of.saving),
-    )
-
-
-def _shadow(of: enforcements.ShadowReport) -> Shadow:
-    whole = None if of.saving is None else of.saving.in_all
-    return Shadow(
-        **_decided(of.stop), would_have_saved=_saved(of.saving), cost=None if whole is None else Amount.of(whole)
-    )
-
-
-def _decided(of: StopRow) -> dict[str, Any]:
-    return {
-        "id": of.id,
-        "project": of.key.project,
-        "gce_id": of.key.gce_id,
-        "name": of.name,
-        "zone": of.zone,
-        "preset": of.preset,
-        "owner": of.owner,
-        "decided_at": of.intended_at,
-        "rule": of.rule,
-        "reason": of.reason,
-        "asked_by": of.asked_by,
-        "reminder": of.reminder,
-        "reminders": of.reminders,
-        "evidence": dict(of.evidence),
-    }
-
-
-def _saved(of: Saving | None) -> Saved | None:
-    if of is None:
-        return None
-    return Saved(amount=Amount.of(of.amount), since=of.since, until=of.until, bound=of.bound.value)
+def _shadow(report: ShadowReport) -> ShadowStopOut:
+    return ShadowStopOut.read(report, cost=None if report.saving is None else report.saving.in_all)

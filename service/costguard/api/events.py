@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 
 from costguard.api import cursors
 from costguard.api.deps import Deps, Given
-from costguard.api.fields import Moment, Out, Query, Text, Texts, When, at
+from costguard.api.fields import Moment, Out, Query, Text, Texts, When, read_from
 from costguard.api.route import CSV, routes, wants_csv
 from costguard.events import search, stream
 from costguard.events.facts import StoredFact
@@ -42,15 +42,15 @@ _STREAMED: dict[int | str, dict[str, Any]] = {
 
 class EventOut(Out):
     id: int = Field(description="Grows in the order of recording.")
-    kind: str = at("fact.kind", examples=["LifetimeStarted"])
-    occurred_at: Moment = at("fact.occurred_at")
+    kind: str = read_from("fact.kind", examples=["LifetimeStarted"])
+    occurred_at: Moment = read_from("fact.occurred_at")
     recorded_at: Moment
-    text: str = at("fact.text", description="One sentence for people.")
-    project: str = at("fact.project")
-    gce_id: str = at("fact.gce_id")
-    name: str = at("fact.name")
-    actor: str = at("fact.actor", description="Who did it; empty or `system` where it was no person.")
-    data: Mapping[str, Any] = at("fact.data", description="Details for programs, which depend on the kind.")
+    text: str = read_from("fact.text", description="One sentence for people.")
+    project: str = read_from("fact.project")
+    gce_id: str = read_from("fact.gce_id")
+    name: str = read_from("fact.name")
+    actor: str = read_from("fact.actor", description="Who did it; empty or `system` where it was no person.")
+    data: Mapping[str, Any] = read_from("fact.data", description="Details for programs, which depend on the kind.")
 
 
 class EventsResponse(Out):

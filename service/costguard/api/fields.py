@@ -1,11 +1,12 @@
-"""Types of fields and parameters: exact dollars, UTC times, texts that a database can hold."""
+"""Types of fields and parameters: exact dollars, UTC times, spans in seconds, and texts that a database can hold."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import UTC, date, datetime
-from typing import Annotated, Any
+from datetime import UTC, date, datetime, timedelta
+from http import HTTPStatus
+from typing import Annotated, Any, Self
 
 from pydantic import (
     AfterValidator,
@@ -18,16 +19,51 @@ from pydantic import (
     PlainSerializer,
     StringConstraints,
     WithJsonSchema,
+    model_validator,
 )
 
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money, Priced
+from costguard.web.problems import FieldError, ProblemError
 
 CURRENCY = "USD"
+_SECOND = timedelta(seconds=1)
+
+
+class Out(BaseModel):
+    """A response, read from the attributes of a result: nothing is coerced, and every part is always present."""
+
+    model_config = ConfigDict(
+        strict=True,
+        extra="forbid",
+        frozen=True,
+        from_attributes=True,
+        json_schema_serialization_defaults_required=True,
+    )
+
+    @classmethod
+    def read(cls, result: object, **more: Any) -> Self:
+        """From the attributes of a result, and parts that it does not have under the names of fields."""
+        return cls.model_validate(_Extended(result, more) if more else result)
+
+
+class _Extended:
+    """A result with further attributes."""
+
+    def __init__(self, result: object, more: dict[str, Any]) -> None:
+        self._result, self._more = result, more
+
+    def __getattr__(self, name: str) -> Any:
+        return self._more[name] if name in self._more else getattr(self._result, name)
+
+
+def read_from(path: str, **described: Any) -> Any:
+    """A field that is read from an attribute of another name, or of a part of the result: `instance.key.project`."""
+    return Field(validation_alias=AliasPath(*path.split(".")), **described)
 
 
 def usd(amount: Money) -> str:
-    """Exact decimal dollars, with cents at least: 0.35, 12.345678901."""
+    """Exact decimal dollars, with at least the cents: 0.35, 12.345678901."""
     sign = "-" if amount.nanos < 0 else ""
     whole, part = divmod(abs(amount.nanos), 1_000_000_000)
     digits = f"{part:09d}"
@@ -46,16 +82,19 @@ def _z(moment: datetime) -> str:
 
 Usd = Annotated[
     str,
+    BeforeValidator(lambda amount: usd(amount) if isinstance(amount, Money) else amount),
     Field(
         pattern=r"^-?\d+\.\d{2,9}$",
         description="Exact decimal dollars, to the nano-dollar.",
         examples=["0.35", "12.345678901"],
     ),
 ]
+# Whole seconds, cut off.
+Seconds = Annotated[int, BeforeValidator(lambda span: span // _SECOND if isinstance(span, timedelta) else span)]
 
 
 def one_of(values: Iterable[str]) -> WithJsonSchema:
-    """How the API document describes a text in an answer that is always one of these values."""
+    """How the API document describes a text in a response that is always one of these values."""
     return WithJsonSchema({"type": "string", "enum": [str(value) for value in values]})
 
 
@@ -63,44 +102,29 @@ Provisioning = Annotated[str, one_of(ProvisioningModel)]
 Moment = Annotated[datetime, PlainSerializer(_z, return_type=str, when_used="json")]
 
 
-class Out(BaseModel):
-    """A response, read from the attributes of a result: nothing is coerced, and every part is always present."""
-
-    model_config = ConfigDict(
-        strict=True,
-        extra="forbid",
-        frozen=True,
-        from_attributes=True,
-        json_schema_serialization_defaults_required=True,
-    )
-
-
-def at(path: str, **described: Any) -> Any:
-    """A field that is read from an attribute of another name, or of a part of the result: `instance.key.project`."""
-    return Field(validation_alias=AliasPath(*path.split(".")), **described)
-
-
 class Amount(Out):
-    """An amount that may be less than all of it, when something in it has no price. Never zero for want of a price."""
+    """An amount that is incomplete when part of it has no price. It is never zero because a price is missing."""
 
-    amount: Usd | None = Field(description="What could be priced; null when nothing could.")
+    amount: Usd | None = Field(description="The part that has a price; null when nothing has.")
     currency: str = Field(default=CURRENCY, description="ISO 4217.")
-    complete: bool = Field(description="False: something in it has no price, so the amount is too low.")
+    complete: bool = Field(description="False: part of it has no price, so the amount is too low.")
 
+    @model_validator(mode="before")
     @classmethod
-    def of(cls, priced: Priced) -> Amount:
-        is_known = priced.whole or bool(priced.amount)
-        return cls(amount=usd(priced.amount) if is_known else None, complete=priced.whole)
+    def _of_priced(cls, value: object) -> object:
+        if not isinstance(value, Priced):
+            return value
+        return {"amount": value.amount if value.whole or value.amount else None, "complete": value.whole}
 
 
 class Body(BaseModel):
-    """What is sent. A misspelt part is an error, and nothing is converted by guess."""
+    """A request body. Unknown parts are errors, and nothing is coerced."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Query(BaseModel):
-    """Parameters of a request. A misspelt one is an error, not a filter that does nothing."""
+    """The parameters of a request. An unknown one is an error, not a filter that does nothing."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -127,7 +151,7 @@ _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:[Zz]
 
 def _rfc3339(value: object) -> object:
     if not isinstance(value, str) or not _RFC3339.fullmatch(value):
-        raise ValueError("a time as RFC 3339 writes it, such as 2026-11-22T08:00:00Z")
+        raise ValueError("a time in the format of RFC 3339, such as 2026-11-22T08:00:00Z")
     return value
 
 
@@ -136,4 +160,29 @@ Text = Annotated[str, StringConstraints(max_length=500, pattern=r"^[^\x00]*$")]
 Texts = Annotated[list[Text], Field(max_length=100)]
 Day = Annotated[date, AfterValidator(_sensible_day)]
 When = Annotated[AwareDatetime, AfterValidator(_sensible_moment)]
-Told = Annotated[When, BeforeValidator(_rfc3339)]  # in a body, where a number would be taken for a time as well
+BodyMoment = Annotated[When, BeforeValidator(_rfc3339)]  # where a number would otherwise pass for a time
+
+
+class DaysQuery(Query):
+    """A range of UTC days."""
+
+    from_: Day | None = Field(None, alias="from", description="The first UTC day; default: the first of the month.")
+    to: Day | None = Field(None, description="The last UTC day; default: today.")
+
+    def days(self, today: date) -> tuple[date, date]:
+        """The first and the last. Raises a 422 problem where the last is before the first."""
+        last = self.to or today
+        first = self.from_ or min(today, last).replace(day=1)
+        if first > last:
+            detail = f"from ({first}) is after to ({last})."
+            raise wrong_parameter("from", detail, "Swap them: `from` is the first day.")
+        return first, last
+
+
+def beginning(day: date) -> dict[str, Any]:
+    return {"from": day}  # a keyword of Python's, so it cannot be written as an argument
+
+
+def wrong_parameter(name: str, detail: str, what_next: str, message: str = "") -> ProblemError:
+    error = FieldError(where=f"query.{name}", message=message or detail)
+    return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, detail, what_next, [error])

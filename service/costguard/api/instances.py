@@ -1,25 +1,48 @@
-"""The fleet, one VM, and the lifetimes of all."""
+"""Instances: the fleet, one VM with its history, and the lifetimes of all VMs."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from http import HTTPStatus
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import Path
 from fastapi import Query as Parameter
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from costguard.api import cursors, mapping, schemas
+from costguard.api import cursors
 from costguard.api.deps import Given
-from costguard.api.fields import Query, Text, Texts, When
+from costguard.api.fields import (
+    CURRENCY,
+    Amount,
+    Moment,
+    Out,
+    Provisioning,
+    Query,
+    Seconds,
+    Text,
+    Texts,
+    Usd,
+    When,
+    one_of,
+    read_from,
+)
 from costguard.api.route import routes
-from costguard.ledger import fleet_rows as stored_fleet
-from costguard.ledger import history, prices, projects
+from costguard.ledger import fleet_rows, history, prices, projects
 from costguard.ledger.accrual import accrual_at
-from costguard.ledger.spans import LifetimeFilters
+from costguard.ledger.history import LifetimeView, StorageView
+from costguard.ledger.owner import OwnerSource
+from costguard.ledger.projects import ProjectLook
+from costguard.ledger.spans import ChargeSum, LifetimeFilters
 from costguard.model.instance import InstanceKey, Status
 from costguard.model.lifetime import EndReason
+from costguard.model.mending import command_for
+from costguard.model.money import Money
+from costguard.model.price import Price, Unit
+from costguard.model.utilisation import IdleState
 from costguard.reminders import gather
+from costguard.reminders.not_stopped import StopBlocker
 from costguard.spend import fleet
 from costguard.web.problems import NOT_FOUND, ProblemError
 
@@ -29,16 +52,190 @@ _CURSOR = (int, int, str, int)
 _LATEST = 2**53  # microseconds since 1970: the year 2255
 
 
+def _decimal(parts: int) -> BeforeValidator:
+    """A decimal from a count of so many parts of one."""
+    return BeforeValidator(lambda count: f"{(Decimal(count) / parts).normalize():f}")
+
+
+class IdleOut(Out):
+    state: Annotated[str, one_of(IdleState)] = Field(
+        description="busy, idle or unknown. A VM that was not measured is unknown, never idle."
+    )
+    since: Moment
+    evidence: str = read_from("sentence", examples=["GPU under 5 % for 2 h 10 min (max 3 %)"])
+    is_weak: bool = Field(description="The VM has GPUs, but only CPU and network were measured.")
+
+
+class InstanceOut(Out):
+    project: str = read_from("instance.key.project")
+    gce_id: str = read_from("instance.key.gce_id", description="Google's numeric id; names are reused.")
+    name: str = read_from("instance.name")
+    zone: str = read_from("instance.zone")
+    status: Annotated[str, one_of(Status)] = read_from(
+        "instance.status", description="running, stopped (Google: TERMINATED), suspended, ...", examples=["running"]
+    )
+    preset: str = read_from("instance.preset")
+    owner: str = read_from("instance.owner", description="Empty: the VM is unowned.")
+    owner_source: Annotated[str, one_of(OwnerSource)] = read_from(
+        "instance.owner_source", description="How the owner is known; empty: the VM is unowned."
+    )
+    job: str = read_from("instance.job")
+    created_by: str = read_from("instance.created_by", description="The creator's account; empty when unknown.")
+    machine_type: str = read_from("instance.shape.machine_type")
+    vcpus: int = read_from("instance.shape.vcpus")
+    memory_mib: int = read_from("instance.shape.memory_mib")
+    gpu_type: str | None = read_from("instance.shape.gpu_type")
+    gpu_count: int = read_from("instance.shape.gpu_count")
+    local_ssd_gib: int = read_from("instance.shape.local_ssd_gib")
+    provisioning_model: Provisioning = read_from("instance.provisioning_model", description="standard or spot.")
+    labels: Mapping[str, str] = read_from("instance.labels")
+    created_at: Moment = read_from("instance.created_at")
+    started_at: Moment | None = Field(description="When the open lifetime began; null: the VM is not running.")
+    due_at: Moment | None = Field(description="When it reaches the preset's limit; null: no limit, or not running.")
+    terminates_at: Moment | None = read_from(
+        "instance.terminates_at", description="When Google's run-time limit ends it."
+    )
+    first_seen_at: Moment = read_from("instance.first_seen_at")
+    last_seen_at: Moment | None = read_from(
+        "instance.last_seen_at", description="When it was last certainly seen; null: its project was never read."
+    )
+    gone_at: Moment | None = read_from("instance.gone_at", description="When it was deleted or found absent.")
+    unread: str = read_from("instance.unread", description="Why its zone cannot be read now; empty when it can.")
+    rate_per_hour: Amount = read_from(
+        "rate", description="The cost per hour now: the VM while it runs, and its storage."
+    )
+    lifetime_cost: Amount = Field(description="The cost of the open lifetime so far, without storage.")
+    total_cost: Amount = Field(description="All its lifetimes and storage so far.")
+    unpriced: Sequence[str] = Field(description="The parts that have no price, in sentences.")
+    idle: IdleOut | None = Field(description="Its measured use; null: not running, or not measured recently.")
+
+
+class UnreadOut(Out):
+    """A part of a project that the last read missed. Unread does not mean deleted."""
+
+    project: str
+    scope: str = Field(description="A zone, instances, disks, operations, or project.")
+    code: str
+    reason: str
+    command: str = Field(description="The shell command that fixes it; empty where no one command does.")
+    last_complete_at: Moment | None = Field(description="The last read that covered every zone.")
+
+
+class FleetTotalsOut(Out):
+    """For all instances that match the filters, not just this page, without deleted ones."""
+
+    instances: int
+    running: int
+    rate_per_hour: Usd = read_from("rate", description="The hourly cost of everything that has a price.")
+    unpriced: int = Field(description="Instances with a part that has no price: the rate is too low by those parts.")
+
+
+class FleetResponse(Out):
+    as_of: Moment
+    currency: str = CURRENCY
+    totals: FleetTotalsOut
+    unread: list[UnreadOut]
+    instances: list[InstanceOut]
+    next_cursor: str | None = Field(description="Pass it as `cursor` for the next page; null: this was the last.")
+
+
+class ChargeOut(Out):
+    """All charges of one billed resource at one price."""
+
+    resource: str = Field(examples=["gpu:nvidia-tesla-t4"])
+    quantity: Annotated[str, _decimal(1000)] = read_from(
+        "quantity_millis", description="vCPUs, GiB or GPUs, as a decimal.", examples=["4", "3.75"]
+    )
+    rate: Usd | None = Field(description="Dollars per unit; null: the price is no longer known.")
+    unit: Annotated[str, one_of(Unit)] | None = Field(
+        description="h, GiBy.h or GiBy.mo (the calendar month in US Pacific time)."
+    )
+    price_source: str | None
+    started_at: Moment
+    ended_at: Moment
+    seconds: int
+    amount: Usd
+
+
+class LifetimeOut(Out):
+    id: int = read_from("stored.id")
+    project: str = read_from("stored.lifetime.key.project")
+    gce_id: str = read_from("stored.lifetime.key.gce_id")
+    name: str = read_from("stored.name")
+    zone: str = read_from("stored.lifetime.zone")
+    machine_type: str = read_from("stored.lifetime.shape.machine_type")
+    gpu_type: str | None = read_from("stored.lifetime.shape.gpu_type")
+    gpu_count: int = read_from("stored.lifetime.shape.gpu_count")
+    provisioning_model: Provisioning = read_from("stored.lifetime.provisioning_model")
+    preset: str = read_from("stored.attribution.preset")
+    owner: str = read_from("stored.attribution.owner")
+    job: str = read_from("stored.attribution.job")
+    started_at: Moment = read_from("stored.lifetime.started_at")
+    ended_at: Moment | None = read_from("stored.lifetime.ended_at", description="null: still running.")
+    end_reason: Annotated[str, one_of(EndReason)] | None = read_from("stored.lifetime.end_reason")
+    ended_by: str = read_from("stored.lifetime.ended_by", description="An account, `system`, or empty when unknown.")
+    end_is_estimate: bool = read_from(
+        "stored.lifetime.end_is_estimate",
+        description="No operation shows the exact time: ended_at is the latest it can be.",
+    )
+    seconds: Seconds = Field(description="From its start to its end, or to now.")
+    cost: Amount
+    unpriced: str
+
+
+class LifetimeDetailOut(LifetimeOut):
+    charges: list[ChargeOut]
+
+
+class StorageOut(Out):
+    id: int = read_from("stored.id")
+    name: str = read_from("stored.span.name", description="The disk's name, or `memory` for saved memory.")
+    resource: str | None = read_from("stored.span.resource")
+    size_gib: Annotated[str, _decimal(1024)] = read_from("stored.span.size_mib", description="GiB, as a decimal.")
+    zone: str = read_from("stored.span.zone")
+    started_at: Moment = read_from("stored.span.started_at")
+    ended_at: Moment | None = read_from("stored.span.ended_at")
+    cost: Amount
+    unpriced: str
+    charges: list[ChargeOut]
+
+
+class LifetimesResponse(Out):
+    as_of: Moment
+    currency: str = CURRENCY
+    lifetimes: list[LifetimeOut]
+    next_cursor: str | None
+
+
+class NotStoppedOut(Out):
+    """What keeps a VM from being stopped; the first reason where there are several."""
+
+    cause: Annotated[str, one_of(StopBlocker)]
+    sentence: str = Field(description="The whole explanation for people, with times in UTC.")
+    rule: str = Field(description="The rule that could stop it; empty where none can.")
+    missing: Sequence[str] = Field(description="What the rule still needs, in order: evidence, warnings, grace.")
+    at: Moment | None = Field(description="When the next of these happens; null where no time is known.")
+
+
+class InstanceResponse(Out):
+    as_of: Moment
+    currency: str = CURRENCY
+    instance: InstanceOut
+    not_stopped: NotStoppedOut
+    lifetimes: list[LifetimeDetailOut]
+    storage: list[StorageOut]
+
+
 class InstanceQuery(Query):
     project: Texts = Field(default_factory=list)
     preset: Texts = Field(default_factory=list)
-    owner: Texts = Field(default_factory=list, description="An empty value finds the unclaimed.")
+    owner: Texts = Field(default_factory=list, description="An empty value finds unowned VMs.")
     status: list[Status] = Field(default_factory=list)
     name: Text | None = None
     gce_id: Text | None = None
-    gpu: Text | None = Field(None, description="An accelerator type, any, or none.", examples=["nvidia-tesla-t4"])
+    gpu: Text | None = Field(None, description="An accelerator type, `any` or `none`.", examples=["nvidia-tesla-t4"])
     spot: bool | None = None
-    gone: bool = Field(False, description="Also instances that are gone; they come last, the latest first.")
+    gone: bool = Field(False, description="Include deleted instances; they come last, the latest first.")
     sort: fleet.Sort = Field(fleet.Sort.RATE, description="rate: the most expensive per hour first.")
     limit: int = Field(100, ge=1, le=1000)
     cursor: Text | None = None
@@ -57,10 +254,10 @@ class LifetimeQuery(Query):
     cursor: Text | None = None
 
 
-@router.get("/instances", summary="The fleet with its money", operation_id="listInstances")
-def instances(deps: Given, query: Annotated[InstanceQuery, Parameter()]) -> schemas.Fleet:
-    """Every VM that is there, with what it costs an hour and has cost so far, and what could not be read."""
-    filters = stored_fleet.Filters(
+@router.get("/instances", summary="List instances with their cost", operation_id="listInstances")
+def instances(deps: Given, query: Annotated[InstanceQuery, Parameter()]) -> FleetResponse:
+    """Every VM with its hourly cost and its cost so far, and the parts of the fleet that cannot be read."""
+    filters = fleet_rows.Filters(
         projects=tuple(query.project),
         presets=tuple(query.preset),
         owners=tuple(query.owner),
@@ -85,49 +282,52 @@ def instances(deps: Given, query: Annotated[InstanceQuery, Parameter()]) -> sche
         )
         looks = projects.read_all(connection)
     end = page.next
-    return schemas.Fleet(
+    return FleetResponse(
         as_of=accrual.now,
-        totals=mapping.totals(page.totals),
-        unread=mapping.unread(looks),
-        instances=[mapping.instance(row) for row in page.rows],
+        totals=FleetTotalsOut.read(page.totals),
+        unread=unread_parts(looks),
+        instances=[InstanceOut.read(row) for row in page.rows],
         next_cursor=None if end is None else cursors.encode(query.sort, int(end.gone), end.rank, end.name, end.id),
     )
 
 
 @router.get(
     "/instances/{project}/{gce_id}",
-    summary="One VM with its whole history",
+    summary="Get a VM with its whole history",
     operation_id="getInstance",
     responses=NOT_FOUND,
 )
 def instance(
     deps: Given, project: Annotated[Text, Path()], gce_id: Annotated[Text, Path(description="Google's numeric id.")]
-) -> schemas.InstanceDetail:
-    """One VM, why it was not stopped, its lifetimes and storage, and each charge with the price it was billed at."""
+) -> InstanceResponse:
+    """One VM, why it has not been stopped, its lifetimes and storage, and each charge with its price."""
     with deps.database.read() as connection:
-        found = stored_fleet.instance_id(connection, InstanceKey(project, gce_id))
-        if found is None:
+        instance_id = fleet_rows.instance_id(connection, InstanceKey(project, gce_id))
+        if instance_id is None:
             raise ProblemError(
                 HTTPStatus.NOT_FOUND,
-                f"No instance {gce_id} was ever seen in project {project}.",
-                "GET /api/v1/instances?gone=true lists those that were; ids are Google's numbers, not names.",
+                f"Costguard has never seen an instance {gce_id} in project {project}.",
+                "GET /api/v1/instances?gone=true lists all instances; ids are Google's numbers, not names.",
             )
-        accrual, known = accrual_at(connection, deps.clock.now()), prices.by_id(connection)
-        (view,) = fleet.views(connection, accrual, deps.rules.limits, [found])
-        runs = history.lifetimes_of(connection, accrual, found)
-        stores = history.storage_of(connection, accrual, found)
-        why_not = gather.why_not_stopped(connection, deps.rules, found, view.idle, accrual.now)
-    return schemas.InstanceDetail(
+        accrual, by_id = accrual_at(connection, deps.clock.now()), prices.by_id(connection)
+        (view,) = fleet.views(connection, accrual, deps.rules.limits, [instance_id])
+        lifetimes = history.lifetimes_of(connection, accrual, instance_id)
+        storage = history.storage_of(connection, accrual, instance_id)
+        why_not = gather.why_not_stopped(connection, deps.rules, instance_id, view.idle, accrual.now)
+    return InstanceResponse(
         as_of=accrual.now,
-        instance=mapping.instance(view),
-        not_stopped=mapping.not_stopped(why_not, accrual.now),
-        lifetimes=[mapping.lifetime_detail(run, accrual.now, known) for run in runs],
-        storage=[mapping.storage(store, known) for store in stores],
+        instance=InstanceOut.read(view),
+        not_stopped=NotStoppedOut.read(why_not, sentence=why_not.sentence(accrual.now)),
+        lifetimes=[
+            LifetimeDetailOut.read(run, seconds=run.stored.lifetime.ran(accrual.now), charges=_charges(run, by_id))
+            for run in lifetimes
+        ],
+        storage=[StorageOut.read(disk, charges=_charges(disk, by_id)) for disk in storage],
     )
 
 
-@router.get("/lifetimes", summary="Lifetimes, those recorded last first", operation_id="listLifetimes")
-def lifetimes(deps: Given, query: Annotated[LifetimeQuery, Parameter()]) -> schemas.Lifetimes:
+@router.get("/lifetimes", summary="List lifetimes, the latest recorded first", operation_id="listLifetimes")
+def lifetimes(deps: Given, query: Annotated[LifetimeQuery, Parameter()]) -> LifetimesResponse:
     """Continuous billed runs of instances, each with why and by whom it ended."""
     filters = LifetimeFilters(
         projects=query.project,
@@ -139,16 +339,40 @@ def lifetimes(deps: Given, query: Annotated[LifetimeQuery, Parameter()]) -> sche
         started_from=query.started_from,
         started_before=query.started_before,
     )
-    before = None if query.cursor is None else cursors.decode(query.cursor, "lifetimes", (int,))[0]
+    before = cursors.decode_id(query.cursor, "lifetimes")
     with deps.database.read() as connection:
         accrual = accrual_at(connection, deps.clock.now())
-        found = history.lifetimes(connection, accrual, filters, None if before is None else int(before), query.limit)
+        found = history.lifetimes(connection, accrual, filters, before, query.limit)
     page = found[: query.limit]
-    return schemas.Lifetimes(
+    return LifetimesResponse(
         as_of=accrual.now,
-        lifetimes=[mapping.lifetime(view, accrual.now) for view in page],
+        lifetimes=[LifetimeOut.read(run, seconds=run.stored.lifetime.ran(accrual.now)) for run in page],
         next_cursor=cursors.encode("lifetimes", page[-1].stored.id) if len(found) > query.limit else None,
     )
+
+
+def unread_parts(looks: Iterable[ProjectLook]) -> list[UnreadOut]:
+    return [
+        UnreadOut.read(
+            part,
+            project=look.project,
+            command=command_for(look.project, part),
+            last_complete_at=look.last_complete_at,
+        )
+        for look in looks
+        for part in look.unread
+    ]
+
+
+def _charges(view: LifetimeView | StorageView, by_id: Mapping[int, Price]) -> list[ChargeOut]:
+    return [ChargeOut.read(charge, **_priced(charge, by_id)) for charge in view.charges]
+
+
+def _priced(charge: ChargeSum, by_id: Mapping[int, Price]) -> dict[str, Any]:
+    price = by_id.get(charge.price_id)
+    if price is None:
+        return {"rate": None, "unit": None, "price_source": None}
+    return {"rate": Money(price.rate_nanos), "unit": price.unit, "price_source": price.source}
 
 
 def _cursor(text: str, sort: fleet.Sort) -> fleet.Cursor:

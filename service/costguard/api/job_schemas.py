@@ -1,282 +1,358 @@
-"""The answers about jobs."""
+"""Jobs as the API receives and returns them."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from fractions import Fraction
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, StrictBool, StrictInt, StringConstraints
 
-from costguard.api.fields import CURRENCY, Amount, Moment, Out, Provisioning, Usd, one_of
-from costguard.jobs.disk import DiskState
-from costguard.model.attempt import AttemptState, Notice, Outcome
-from costguard.model.checkpoint import Framework
-from costguard.model.job import JobKind, JobState
+from costguard.api.attempts import AttemptOut, InterruptionOut
+from costguard.api.fields import (
+    CURRENCY,
+    Address,
+    Amount,
+    Body,
+    BodyMoment,
+    Moment,
+    Out,
+    Provisioning,
+    Seconds,
+    Text,
+    Usd,
+    one_of,
+    read_from,
+)
+from costguard.api.presets import RecipeOut
+from costguard.jobs.submit import Overrides, Submission
+from costguard.model.attempt import AttemptState
+from costguard.model.checkpoint import Framework, LookFor
+from costguard.model.job import CheckpointPlan, JobKind, JobSpec, JobState
+from costguard.model.money import Money
+
+Dollars = Annotated[
+    str,
+    StringConstraints(pattern=r"^[0-9]{1,9}(?:\.[0-9]{1,9})?$"),
+    Field(description="Dollars, as a string, because JSON numbers are not exact.", examples=["60", "12.50"]),
+]
+Hours = Annotated[float, Field(strict=True, gt=0, le=24 * 365, allow_inf_nan=False)]
+Word = Annotated[str, StringConstraints(max_length=262_144)]
+Name = Annotated[str, StringConstraints(max_length=1_000)]
+Variables = Annotated[dict[str, Word], Field(max_length=500)]
+Count = Annotated[StrictInt, Field(ge=0, le=10_000)]
 
 
-class VmPlace(Out):
-    """Where its VM is: that of the latest attempt."""
+class CheckpointBody(Body):
+    location: Name = Field(
+        description="gs://bucket/path, s3://bucket/path, or a path on the VM's own disk: a folder, or one file that is "
+        "overwritten.",
+        examples=["gs://lab/run-1"],
+    )
+    resume: Name = Field(
+        "",
+        description="Added to the command to resume. {checkpoint}, {location} and {step} in it are replaced.",
+        examples=["--from_checkpoint {checkpoint}"],
+    )
+    framework: Framework | None = Field(None, description="null: detected by file names.")
+    pattern: Text = Field("", description="For plain files: a path with {step} in it.", examples=["ckpt_{step}.pt"])
+    marker: Text = Field("", description="The file that is written last.", examples=["DONE"])
 
-    attempt: int = Field(description="Its number; 1 is the first.")
-    name: str = Field(description="Of the VM.")
+    def plan(self) -> CheckpointPlan:
+        return CheckpointPlan(self.location, self.resume, LookFor(self.framework, self.pattern, self.marker))
+
+
+class OverridesBody(Body):
+    """Deviations from the preset's recipe. Operators may override what the preset allows."""
+
+    zones: Annotated[list[Name], Field(max_length=100)] | None = None
+    spot: StrictBool | None = None
+    machine_type: Name | None = None
+    disk_gib: StrictInt | None = None
+    max_run_hours: Hours | None = Field(None, description="How long each VM may run; then Google ends it.")
+    on_demand_fallback: StrictBool | None = Field(
+        None, description="Use on-demand when Spot is out of stock everywhere."
+    )
+    image: Name | None = Field(None, description="The boot image: projects/P/global/images/family/F.")
+
+    def overrides(self) -> Overrides:
+        return Overrides(
+            zones=None if self.zones is None else tuple(self.zones),
+            spot=self.spot,
+            machine_type=self.machine_type,
+            disk_gib=self.disk_gib,
+            max_run=None if self.max_run_hours is None else _hours(self.max_run_hours),
+            on_demand_fallback=self.on_demand_fallback,
+            image=self.image,
+        )
+
+
+class JobBody(Body):
+    kind: JobKind = Field(
+        JobKind.TRAINING, description="dev: a VM to work on, without a command; it is not replaced when it ends."
+    )
+    preset: Name
+    project: Name = Field("", description="Empty: the watched project, where there is only one.")
+    owner: Name = Field(
+        "",
+        description="The address of the person responsible; default: the caller. Only admins name another.",
+        examples=["ana@example.com"],
+    )
+    name: Name = Field("", description="For people.")
+    command: list[Word] = Field(
+        default_factory=list, max_length=5_000, description="Run directly on the VM or in the image, without a shell."
+    )
+    image: Name = Field("", description="A container image by tag or digest; empty: run on the VM itself.")
+    pull: StrictBool = Field(
+        False,
+        description="Resolve the tag on each VM; by default all VMs run the digest that the first one pulled.",
+    )
+    environment: Variables = Field(default_factory=dict, description="Not secret: do not put passwords here.")
+    secrets: Variables = Field(
+        default_factory=dict,
+        description="References to Secret Manager; the VM reads the values itself.",
+        examples=[{"WANDB_API_KEY": "projects/lab/secrets/wandb"}],
+    )
+    workdir: Name = ""
+    mounts: list[Name] = Field(default_factory=list, max_length=100, examples=[["/var/data:/data:ro"]])
+    checkpoint: CheckpointBody | None = None
+    step_pattern: Text = Field("", description="Finds the step in the output: a regular expression with a group.")
+    ceiling: Dollars | None = Field(None, description="The most that all its VMs together may cost.")
+    deadline: BodyMoment | None = Field(None, description="When it must be finished.")
+    expected_hours: Hours | None = Field(None, description="How long it takes without interruptions.")
+    max_preemptions: Count = 100
+    max_crashes: Count = 3
+    overrides: OverridesBody | None = None
+
+    def submission(self, owner: str) -> Submission:
+        spec = JobSpec(
+            kind=self.kind,
+            preset=self.preset,
+            project=self.project,
+            owner=owner,
+            name=self.name,
+            command=tuple(self.command),
+            image=self.image,
+            pull=self.pull,
+            environment=self.environment,
+            secrets=self.secrets,
+            workdir=self.workdir,
+            mounts=tuple(self.mounts),
+            checkpoint=None if self.checkpoint is None else self.checkpoint.plan(),
+            step_pattern=self.step_pattern,
+            ceiling=None if self.ceiling is None else Money.of(self.ceiling),
+            deadline=self.deadline,
+            expected=None if self.expected_hours is None else _hours(self.expected_hours),
+            max_preemptions=self.max_preemptions,
+            max_crashes=self.max_crashes,
+        )
+        return Submission(spec, Overrides() if self.overrides is None else self.overrides.overrides())
+
+
+class QuoteBody(JobBody):
+    hours: Hours = Field(1.0, description="The running time to quote for.")
+
+    @property
+    def span(self) -> timedelta:
+        return _hours(self.hours)
+
+
+class DeleteDiskBody(Body):
+    by: Address | None = Field(None, description="Who confirms it; default: the caller. Only admins name another.")
+
+
+class CancelBody(Body):
+    by: Address | None = Field(None, description="Who cancels; default: the caller. Only admins name another.")
+    reason: Text = ""
+    delete_disk: bool = Field(
+        False,
+        description="Also delete the disk that holds the only copy of what the job saved. By default it is kept, and "
+        "bills.",
+    )
+
+
+def _hours(number: float) -> timedelta:
+    """Whole seconds: what Google and the database keep."""
+    return timedelta(seconds=round(number * 3600))
+
+
+def _one_place(speed: Fraction | None) -> str | None:
+    return None if speed is None else f"{float(speed):.1f}"
+
+
+class JobVmOut(Out):
+    """The VM of the latest attempt."""
+
+    attempt: int = read_from("number", description="The attempt's number; 1 is the first.")
+    name: str = Field(description="The VM's name.")
     zone: str
     provisioning_model: Provisioning = Field(description="spot or standard.")
     gce_id: str = Field(description="Google's numeric id; empty until it is known.")
     state: Annotated[str, one_of(AttemptState)] = Field(
-        description="Of the attempt; ending and over: its outcome is known."
+        description="The attempt's state; ending and over: its outcome is known."
     )
-    rate_per_hour: Usd | None = Field(description="Machine and disk, as estimated at its launch.")
+    rate_per_hour: Usd | None = read_from("rate", description="VM and disk, as estimated at the launch.")
 
 
-class KeptDisk(Out):
-    """The disk of a job that is over, on a stopped VM: it holds the only copy of what the job saved, and it bills."""
+class KeptDiskOut(Out):
+    """The disk of an ended job on a stopped VM. It holds the only copy of what the job saved, and it bills."""
 
-    vm: str
-    zone: str
+    vm: str = read_from("attempt.name")
+    zone: str = read_from("attempt.zone")
     gib: int
     holds: str = Field(description="What would be lost with it.")
     monthly: Usd | None = Field(description="null: it has no price.")
 
 
-class Job(Out):
-    id: str
-    name: str
-    title: str = Field(description="The name, or the id where it has none.")
-    kind: Annotated[str, one_of(JobKind)] = Field(description="training, or dev: a VM to work on.")
-    state: Annotated[str, one_of(JobState)]
-    reason: str = Field(description="Why it is in its state, and what comes next.")
-    owner: str
-    preset: str
-    project: str
-    image: str = Field(description="As it was asked for: a container image by tag or digest; empty: the VM itself.")
-    image_digest: str = Field(description="What that image was when it was pulled: sha256:...; empty before that.")
-    command: list[str]
-    via: Annotated[str, one_of(("api", "cli", "page"))]
-    created_at: Moment
-    settled_at: Moment | None = Field(description="When it was over; null: it is not.")
-    next_at: Moment | None = Field(description="Nothing is done for it before, unless there is news.")
-    cancel_asked_at: Moment | None
-    cancel_asked_by: str
-    deadline: Moment | None
-    ceiling: Usd | None
+class JobOut(Out):
+    id: str = read_from("job.id")
+    name: str = read_from("job.spec.name")
+    title: str = read_from("job.title", description="The name, or the id where it has none.")
+    kind: Annotated[str, one_of(JobKind)] = read_from("job.spec.kind", description="training, or dev: a VM to work on.")
+    state: Annotated[str, one_of(JobState)] = read_from("job.state")
+    reason: str = read_from("job.reason", description="Why it is in this state, and what comes next.")
+    owner: str = read_from("job.spec.owner")
+    preset: str = read_from("job.spec.preset")
+    project: str = read_from("job.spec.project")
+    image: str = read_from("job.spec.image", description="The requested container image; empty: none.")
+    image_digest: str = Field(description="The digest that was pulled: sha256:...; empty before that.")
+    command: Sequence[str] = read_from("job.spec.command")
+    via: Annotated[str, one_of(("api", "cli", "page"))] = read_from("job.via")
+    created_at: Moment = read_from("job.created_at")
+    settled_at: Moment | None = read_from("job.settled_at", description="When it ended; null: it has not.")
+    next_at: Moment | None = read_from(
+        "job.next_at", description="The next time it is checked, unless there is news before."
+    )
+    cancel_asked_at: Moment | None = read_from("job.cancel_asked_at")
+    cancel_asked_by: str = read_from("job.cancel_asked_by")
+    deadline: Moment | None = read_from("job.spec.deadline")
+    ceiling: Usd | None = read_from("job.spec.ceiling")
     cost: Amount = Field(description="All its VMs with their disks, so far.")
-    attempts: int
+    attempts: Annotated[int, BeforeValidator(len)]
     preemptions: int
     crashes: int
     step: int | None
-    place: VmPlace | None = Field(description="null: no VM was asked for yet.")
-    kept_disk: KeptDisk | None = Field(description="null: none is kept. POST /jobs/{job_id}/delete-disk deletes it.")
+    place: JobVmOut | None = read_from("last", description="null: no VM has been requested yet.")
+    kept_disk: KeptDiskOut | None = Field(description="null: none is kept. POST /jobs/{job_id}/delete-disk deletes it.")
 
 
-class KeptDisks(Out):
-    """Disks of all jobs that are over, whatever was asked for here: each bills until it is deleted."""
+class KeptDisksOut(Out):
+    """The kept disks of all ended jobs, whatever the filters: each bills until it is deleted."""
 
     count: int
     monthly: Amount
 
 
-class Jobs(Out):
+class JobsResponse(Out):
     as_of: Moment
     currency: str = CURRENCY
-    jobs: list[Job]
-    kept_disks: KeptDisks
+    jobs: list[JobOut]
+    kept_disks: KeptDisksOut
     next_cursor: str | None
 
 
-class Plan(Out):
+class CheckpointPlanOut(Out):
     location: str
     resume: str
-    framework: Annotated[str, one_of(Framework)] | None
-    pattern: str
-    marker: str
+    framework: Annotated[str, one_of(Framework)] | None = read_from("look_for.framework")
+    pattern: str = read_from("look_for.pattern")
+    marker: str = read_from("look_for.marker")
 
 
-class Spec(Out):
-    """What was asked for; it never changes."""
+class JobSpecOut(Out):
+    """The request, which never changes."""
 
-    environment: dict[str, str]
-    secrets: dict[str, str] = Field(description="References, never values.")
+    environment: Mapping[str, str]
+    secrets: Mapping[str, str] = Field(description="References, never values.")
     workdir: str
-    mounts: list[str]
-    checkpoint: Plan | None
+    mounts: Sequence[str]
+    checkpoint: CheckpointPlanOut | None
     step_pattern: str
-    pull: bool = Field(description="Whether each VM asks for the image's tag again.")
-    expected_seconds: int | None
+    pull: bool = Field(description="Whether each VM resolves the image's tag again.")
+    expected_seconds: Seconds | None = read_from("expected")
     max_preemptions: int
     max_crashes: int
 
 
-class Recipe(Out):
-    machine_type: str
-    gpu_type: str
-    gpu_count: int
-    zones: list[str] = Field(description="In the order in which they are preferred where nothing else decides.")
-    image: str = Field(description="What it boots from.")
-    provisioning_model: Provisioning
-    falls_back_to_on_demand: bool = Field(description="Once every zone was out of stock.")
-    max_run_seconds: int = Field(description="Google ends each VM after so long.")
-    disk_gib: int
-    disk_type: str
-    service_account: str = Field(description="Empty: the VM may call nothing of Google's.")
-    network: str
-    subnetwork: str
-    external_address: bool
-    labels: dict[str, str]
-
-
-class Exit(Out):
-    """The agent's last word about a run."""
-
-    reason: Annotated[str, one_of(("exited", "not_started", "cut_off"))]
-    code: int | None
-    signal: int | None
-    error: str
-    repeats: bool = Field(description="Whether the same would happen on every VM: it is not tried again then.")
-    asked: str = Field(description="Why the command had been told to stop; empty where it ended by itself.")
-    at: Moment
-
-
-class Disk(Out):
-    """The filesystem of the VM that holds what the command writes, unless that is mounted from elsewhere."""
-
-    state: Annotated[str, one_of(DiskState)]
-    mount: str = Field(examples=["/"])
-    free_bytes: int
-    total_bytes: int | None
-    text: str = Field(description="`disk full: 0 bytes left on /`; empty while there is room.")
-
-
-class Attempt(Out):
-    """One VM. What its agent told is of its latest run."""
-
-    number: int
-    name: str
-    project: str
-    zone: str
-    provisioning_model: Provisioning
-    state: Annotated[str, one_of(AttemptState)]
-    outcome: Annotated[str, one_of(Outcome)] | None = Field(description="null: not known yet.")
-    reason: str
-    rate_per_hour: Usd | None
-    max_run_seconds: int
-    resume_from: str = Field(description="Empty: it starts from the beginning.")
-    resume_step: int | None
-    resume_why: str = Field(
-        description="Why it did not resume from the newest complete checkpoint; empty where it did."
-    )
-    image: str = Field(description="What its VM is given: with a digest where one was known. Empty: no container.")
-    image_digest: str = Field(description="What its VM pulled; empty before that.")
-    intended_at: Moment
-    asked_at: Moment | None
-    made_at: Moment | None = Field(description="When its VM was known to be there.")
-    started_at: Moment | None = Field(description="When the command began to run.")
-    ended_at: Moment | None
-    gone_at: Moment | None = Field(description="When its VM was known to be gone.")
-    gce_id: str
-    restarts: int = Field(description="How often the same VM was started again.")
-    run: int
-    heard_at: Moment | None
-    step: int | None
-    step_at: Moment | None
-    noticed_at: Moment | None = Field(description="When the VM was told of its preemption.")
-    stop_asked_at: Moment | None
-    stop_why: str
-    exit: Exit | None
-    disk: Disk | None = Field(description="Of the attempt that was heard last; null: not known.")
-    machine: dict[str, Any] = Field(description="Of the attempt that was heard last: what its agent measured.")
-    error: str = Field(description="Of the last call to Google.")
-    try_after: Moment | None
-
-
-class Interruption(Out):
-    """One run that ended before the work was done, counted once whatever told of it."""
-
-    attempt: int
-    run: int
-    outcome: Annotated[str, one_of(Outcome)]
-    happened_at: Moment
-    noticed_at: Moment
-    noticed_by: Annotated[str, one_of(Notice)] = Field(description="What reported it first.")
-    requested_at: Moment | None = Field(description="When the next VM was asked of Google.")
-    resumed_at: Moment | None = Field(description="When the command ran again.")
-    lost_seconds: int | None = Field(description="Work since the checkpoint that was resumed from.")
-    lost_cost: Usd | None
-    from_zero: bool = Field(description="There was no checkpoint: all of the work was lost.")
-
-
-class Checkpoint(Out):
+class CheckpointOut(Out):
     """What the last look at the location found."""
 
     looked_at: Moment
-    resume_from: str = Field(description="The newest complete one that was seen; empty: there is none.")
-    seen_at: Moment | None = Field(description="When it was last seen complete: looks after that have failed.")
-    is_deleted: bool = Field(description="It lay on the disk of a VM that was deleted, and is not there any more.")
+    resume_from: str = Field(description="The newest complete checkpoint that was seen; empty: there is none.")
+    seen_at: Moment | None = Field(description="When it was last seen complete: later looks failed.")
+    is_deleted: bool = Field(description="It was on the disk of a VM that has been deleted.")
     step: int | None
     written_at: Moment | None
     advanced_at: Moment | None = Field(description="When one newer than before was first seen.")
-    torn: list[str] = Field(description="Newer ones that were passed over, and why.")
-    error: str = Field(description="Why nobody could look; what lies there is then not known.")
+    torn: Sequence[str] = Field(description="Newer ones that were skipped, and why.")
+    error: str = Field(description="Why the look failed; the present contents are then unknown.")
 
 
-class SeenCheckpoint(Out):
+class SeenCheckpointOut(Out):
     resume_from: str
     step: int | None
     written_at: Moment
     first_seen_at: Moment
 
 
-class Pace(Out):
-    steps: int | None = Field(description="Those that count: work that was done twice counts once.")
-    per_hour: str | None = Field(description="Of the latest attempt whose steps are known.")
-    cost_per_1000_steps: Usd | None = Field(description="All that was paid, by the steps that count.")
+class PaceOut(Out):
+    steps: int | None = Field(description="Without repeated work.")
+    per_hour: Annotated[str | None, BeforeValidator(_one_place)] = Field(
+        description="Of the latest attempt whose steps are known."
+    )
+    cost_per_1000_steps: Usd | None = read_from("cost_per_1000", description="The total cost by the steps that count.")
 
 
-class AtRisk(Out):
-    """What would be done again if its VM went away now."""
+class AtRiskOut(Out):
+    """The work that would be repeated if the VM were lost now."""
 
-    seconds: int
+    seconds: Seconds = read_from("span")
     cost: Usd | None
     since: Moment
 
 
-class Lost(Out):
-    """Work that was done in vain so far."""
+class LostOut(Out):
+    """The work that has been lost so far."""
 
-    seconds: int
+    seconds: Seconds = read_from("span")
     cost: Usd
-    from_zero: int = Field(description="How often there was nothing to resume from.")
+    from_zero: int = Field(description="How often there was no checkpoint to resume from.")
 
 
-class JobDetail(Out):
+class JobResponse(Out):
     as_of: Moment
     currency: str = CURRENCY
-    job: Job
-    spec: Spec
-    recipe: Recipe
-    attempts: list[Attempt]
-    interruptions: list[Interruption]
-    checkpoint: Checkpoint | None
-    checkpoints: list[SeenCheckpoint] = Field(description="Complete ones that were seen, the oldest first.")
-    pace: Pace
-    work_at_risk: AtRisk | None = Field(description="null: no command runs.")
-    lost: Lost
-    kept_disk: KeptDisk | None = Field(description="null: none is kept. POST /jobs/{job_id}/delete-disk deletes it.")
-    next: str = Field(description="What comes if its VM goes away, or once it gets one; empty: nothing.")
+    job: JobOut = read_from("row")
+    spec: JobSpecOut = read_from("row.job.spec")
+    recipe: RecipeOut = read_from("row.job.recipe")
+    attempts: list[AttemptOut]
+    interruptions: list[InterruptionOut]
+    checkpoint: CheckpointOut | None
+    checkpoints: Sequence[SeenCheckpointOut] = read_from("seen", description="Complete ones, the oldest first.")
+    pace: PaceOut
+    work_at_risk: AtRiskOut | None = Field(description="null: no command is running.")
+    lost: LostOut
+    kept_disk: KeptDiskOut | None = read_from(
+        "row.kept_disk", description="null: none is kept. POST /jobs/{job_id}/delete-disk deletes it."
+    )
+    next: str = Field(description="What happens if its VM is lost, or once it gets one; empty: nothing.")
     ssh_command: str | None = Field(description="null: there is no VM.")
-    notebook_command: str | None = Field(description="Of a development VM: brings its port 8888 here.")
+    notebook_command: str | None = Field(description="For a development VM: forwards its port 8888.")
 
 
-class Attempts(Out):
+class AttemptsResponse(Out):
     as_of: Moment
     job: str
-    attempts: list[Attempt]
+    attempts: list[AttemptOut]
 
 
-class Output(Out):
+class OutputResponse(Out):
     """The last part of what an attempt's command printed."""
 
     as_of: Moment
     job: str
-    attempt: int | None = Field(description="null: no agent has said anything yet.")
+    attempt: int | None = Field(description="null: no agent has reported yet.")
     heard_at: Moment | None
     output: str
-    log: str = Field(description="Where all of it lies on the VM.")
+    log: str = Field(description="The file on the VM with the whole output.")

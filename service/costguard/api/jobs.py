@@ -1,4 +1,4 @@
-"""Jobs: asked for, listed, looked at, and cancelled."""
+"""Jobs: launched, listed, viewed, and cancelled."""
 
 from __future__ import annotations
 
@@ -10,19 +10,28 @@ from fastapi import Query as Parameter
 from pydantic import Field
 
 from costguard.access.roles import Actor
-from costguard.api import cursors, job_mapping
-from costguard.api import job_schemas as schemas
+from costguard.api import cursors
+from costguard.api.attempts import InterruptionOut, attempt_out
 from costguard.api.deps import Deps, Given
 from costguard.api.fields import Query, Text
-from costguard.api.job_fields import CancelBody, DeleteDiskBody, JobBody
-from costguard.api.route import routes
-from costguard.api.writing import CHECKED, WRITTEN, Client, Key, acting, via_of
+from costguard.api.job_schemas import (
+    AtRiskOut,
+    AttemptsResponse,
+    CancelBody,
+    CheckpointOut,
+    DeleteDiskBody,
+    JobBody,
+    JobOut,
+    JobResponse,
+    JobsResponse,
+    KeptDisksOut,
+    OutputResponse,
+)
+from costguard.api.route import CHECKED, WRITTEN, Client, Key, acting, routes, via_of
 from costguard.errors import Missing
 from costguard.jobs import attempts as stored_attempts
-from costguard.jobs import job_rows as stored_jobs
-from costguard.jobs import kept_disks, listing
+from costguard.jobs import job_rows, kept_disks, listing
 from costguard.jobs.job_rows import JobFilters
-from costguard.jobs.submit import JobService
 from costguard.ledger.accrual import accrual_at
 from costguard.model.access import Permission, Principal
 from costguard.model.attempt import Attempt
@@ -34,7 +43,6 @@ from costguard.web.who import Asker
 router = routes("jobs")
 acting_router = routes("jobs", Permission.JOBS)
 
-_CURSOR = (int, str)
 _LOGS = "/var/log/costguard"
 
 JobId = Annotated[Text, Path(description="Such as j7k2m9q4.")]
@@ -46,17 +54,17 @@ class JobQuery(Query):
     preset: list[Text] = Field(default_factory=list, max_length=100)
     project: list[Text] = Field(default_factory=list, max_length=100)
     kind: list[JobKind] = Field(default_factory=list)
-    open: bool | None = Field(None, description="true: those that are not over; false: those that are.")
+    open: bool | None = Field(None, description="true: jobs that have not ended; false: jobs that have.")
     or_disk_kept: bool = Field(
-        False, description="With open=true: also those that are over and whose disk is kept, which bills."
+        False, description="With open=true: also ended jobs whose disk is kept, because it bills."
     )
-    sort: Literal["newest", "oldest"] = Field("newest", description="By when they were asked for.")
+    sort: Literal["newest", "oldest"] = Field("newest", description="By when they were submitted.")
     limit: int = Field(100, ge=1, le=1000)
     cursor: Text | None = None
 
 
 class OutputQuery(Query):
-    attempt: int | None = Field(None, ge=1, le=1_000_000, description="Default: the latest that said anything.")
+    attempt: int | None = Field(None, ge=1, le=1_000_000, description="Default: the latest that reported.")
 
 
 @acting_router.post(
@@ -66,29 +74,26 @@ class OutputQuery(Query):
     status_code=HTTPStatus.CREATED,
     dependencies=[CHECKED],
     responses={
-        200: {
-            "description": "This key came with this body before: the job that was made then.",
-            "model": schemas.JobDetail,
-        },
-        409: problem("This key came with another body before."),
+        200: {"description": "A repeat of an earlier request: the job that it created.", "model": JobResponse},
+        409: problem("This key was used with another body before."),
         **WRITTEN,
     },
 )
 def submit(
     deps: Given, asker: Asker, body: JobBody, response: Response, key: Key = None, client: Client = ""
-) -> schemas.JobDetail:
-    """Takes it in, or says all that is wrong with it at once. Its VM is launched by the daemon, within seconds."""
+) -> JobResponse:
+    """Accepts the job, or lists everything that is wrong with it. The daemon launches its VM within seconds."""
     owner = owner_of(asker, body)
-    made, is_new = office(deps).submit(body.submission(owner.address), key, via_of(client), owner.authority)
+    made, is_new = open_office(deps.jobs).submit(body.submission(owner.address), key, via_of(client), owner.authority)
     if not is_new:
         response.status_code = HTTPStatus.OK
     response.headers["Location"] = f"/api/v1/jobs/{made.id}"
     return _detail(deps, made.id)
 
 
-@router.get("/jobs", summary="Jobs", operation_id="listJobs")
-def jobs(deps: Given, query: Annotated[JobQuery, Parameter()]) -> schemas.Jobs:
-    """How each stands and why, what it came to, and where its VM is."""
+@router.get("/jobs", summary="List jobs", operation_id="listJobs")
+def jobs(deps: Given, query: Annotated[JobQuery, Parameter()]) -> JobsResponse:
+    """The state of each and why, its cost, and where its VM is."""
     filters = JobFilters(
         state=tuple(query.state),
         owner=tuple(owner.lower() for owner in query.owner),
@@ -98,68 +103,63 @@ def jobs(deps: Given, query: Annotated[JobQuery, Parameter()]) -> schemas.Jobs:
         open=query.open,
         or_disk_kept=query.or_disk_kept,
     )
-    after = None
-    if query.cursor is not None:
-        micros, job_id = cursors.decode(query.cursor, f"jobs {query.sort}", _CURSOR)
-        after = (cursors.moment(int(micros)), str(job_id))
+    order = f"jobs {query.sort}"
+    after, oldest_first = cursors.decode_place(query.cursor, order), query.sort == "oldest"
     with deps.database.read() as connection:
         accrual = accrual_at(connection, deps.clock.now())
-        oldest_first = query.sort == "oldest"
         found = listing.jobs_page(connection, accrual, filters, after, query.limit + 1, oldest_first=oldest_first)
         kept = kept_disks.in_all(connection, accrual)
-    page = found[: query.limit]
-    more = None
+    page, more = found[: query.limit], None
     if len(found) > query.limit:
-        last = page[-1].job
-        more = cursors.encode(f"jobs {query.sort}", cursors.micros(last.created_at), last.id)
-    return schemas.Jobs(
+        more = cursors.encode_place(order, page[-1].job.created_at, page[-1].job.id)
+    return JobsResponse(
         as_of=accrual.now,
-        jobs=[job_mapping.job(row) for row in page],
-        kept_disks=job_mapping.kept_in_all(kept),
+        jobs=[JobOut.read(row) for row in page],
+        kept_disks=KeptDisksOut.read(kept),
         next_cursor=more,
     )
 
 
-@router.get("/jobs/{job_id}", summary="One job with all its attempts", operation_id="getJob", responses=NOT_FOUND)
-def job(deps: Given, job_id: JobId) -> schemas.JobDetail:
-    """What was asked for, every VM that tried it, what interrupted them, and what comes next."""
+@router.get("/jobs/{job_id}", summary="Get a job with all its attempts", operation_id="getJob", responses=NOT_FOUND)
+def job(deps: Given, job_id: JobId) -> JobResponse:
+    """The request, every VM that tried it, what interrupted them, and what comes next."""
     return _detail(deps, job_id)
 
 
 @router.get(
-    "/jobs/{job_id}/attempts", summary="The attempts of a job", operation_id="listAttempts", responses=NOT_FOUND
+    "/jobs/{job_id}/attempts", summary="List the attempts of a job", operation_id="listAttempts", responses=NOT_FOUND
 )
-def attempts(deps: Given, job_id: JobId) -> schemas.Attempts:
-    """Each is one VM; the first comes first."""
-    found = _detail(deps, job_id)
-    return schemas.Attempts(as_of=found.as_of, job=found.job.id, attempts=found.attempts)
+def attempts(deps: Given, job_id: JobId) -> AttemptsResponse:
+    """Each is one VM, in order."""
+    detail = _detail(deps, job_id)
+    return AttemptsResponse(as_of=detail.as_of, job=detail.job.id, attempts=detail.attempts)
 
 
-@router.get("/jobs/{job_id}/output", summary="The last output of a job", operation_id="getOutput", responses=NOT_FOUND)
-def output(deps: Given, job_id: JobId, query: Annotated[OutputQuery, Parameter()]) -> schemas.Output:
-    """Kept with the attempt, also after its VM is gone."""
+@router.get("/jobs/{job_id}/output", summary="Get a job's last output", operation_id="getOutput", responses=NOT_FOUND)
+def output(deps: Given, job_id: JobId, query: Annotated[OutputQuery, Parameter()]) -> OutputResponse:
+    """It is kept with the attempt, even after its VM is deleted."""
     with deps.database.read() as connection:
-        if stored_jobs.read(connection, job_id) is None:
+        if job_rows.read(connection, job_id) is None:
             raise _unknown(job_id)
         tried = stored_attempts.of_jobs(connection, [job_id]).get(job_id, [])
         if query.attempt is None:
             wanted = listing.heard_last(tried)
         else:
-            wanted = next((each for each in tried if each.number == query.attempt), None)
+            wanted = next((attempt for attempt in tried if attempt.number == query.attempt), None)
             if wanted is None:
                 raise ProblemError(
                     HTTPStatus.NOT_FOUND,
                     f"Job {job_id} has no attempt {query.attempt}.",
                     f"It has {len(tried)} so far: GET /api/v1/jobs/{job_id}/attempts.",
                 )
-        whole = None if wanted is None else stored_attempts.read(connection, wanted.id)
-    return schemas.Output(
+        attempt = None if wanted is None else stored_attempts.read(connection, wanted.id)
+    return OutputResponse(
         as_of=deps.clock.now(),
         job=job_id,
-        attempt=None if whole is None else whole.number,
-        heard_at=None if whole is None else whole.agent.at,
-        output="" if whole is None else whole.agent.output,
-        log="" if whole is None or _is_gone(whole) else f"{_LOGS}/{whole.name}.{max(whole.agent.run, 1)}.log",
+        attempt=None if attempt is None else attempt.number,
+        heard_at=None if attempt is None else attempt.agent.at,
+        output="" if attempt is None else attempt.agent.output,
+        log="" if attempt is None or _is_gone(attempt) else f"{_LOGS}/{attempt.name}.{max(attempt.agent.run, 1)}.log",
     )
 
 
@@ -170,20 +170,22 @@ def output(deps: Given, job_id: JobId, query: Annotated[OutputQuery, Parameter()
     status_code=HTTPStatus.ACCEPTED,
     dependencies=[CHECKED],
     responses={
-        200: {"description": "It was cancelled, or that was asked for, before.", "model": schemas.JobDetail},
-        409: problem("It is over already."),
+        200: {"description": "It was cancelled before.", "model": JobResponse},
+        409: problem("It has already ended."),
         **NOT_FOUND,
         **WRITTEN,
     },
 )
-def cancel(deps: Given, asker: Asker, job_id: JobId, body: CancelBody, response: Response) -> schemas.JobDetail:
-    """Writes it down. The daemon gives its command its notice, and deletes its VM after that.
+def cancel(deps: Given, asker: Asker, job_id: JobId, body: CancelBody, response: Response) -> JobResponse:
+    """Stores the request. The daemon notifies the command, and then deletes the VM.
 
-    Where the job saves on its VM's own disk, the VM is stopped instead and its disk kept, which bills: unless
-    `delete_disk` agrees that all that was saved there is lost.
+    Where the job saves on its VM's own disk, the VM is stopped instead and its disk kept, which bills, unless
+    `delete_disk` confirms that everything saved there may be lost.
     """
     by = acting(asker, body.by, "by")
-    _, is_new = office(deps).cancel(job_id, by.address, body.reason, by.authority, delete_disk=body.delete_disk)
+    _, is_new = open_office(deps.jobs).cancel(
+        job_id, by.address, body.reason, by.authority, delete_disk=body.delete_disk
+    )
     if not is_new:
         response.status_code = HTTPStatus.OK
     return _detail(deps, job_id)
@@ -191,46 +193,51 @@ def cancel(deps: Given, asker: Asker, job_id: JobId, body: CancelBody, response:
 
 @acting_router.post(
     "/jobs/{job_id}/delete-disk",
-    summary="Delete the disk that is kept of a job",
+    summary="Delete a job's kept disk",
     operation_id="deleteDisk",
     status_code=HTTPStatus.ACCEPTED,
     dependencies=[CHECKED],
     responses={
-        200: {"description": "That was agreed to before.", "model": schemas.JobDetail},
-        409: problem("No disk of it is kept, or the job is not over."),
+        200: {"description": "This was requested before.", "model": JobResponse},
+        409: problem("It has no kept disk, or it has not ended."),
         **NOT_FOUND,
         **WRITTEN,
     },
 )
-def delete_disk(
-    deps: Given, asker: Asker, job_id: JobId, body: DeleteDiskBody, response: Response
-) -> schemas.JobDetail:
-    """Agrees that everything is lost that the job saved on its VM's own disk. The daemon deletes the VM with it."""
+def delete_disk(deps: Given, asker: Asker, job_id: JobId, body: DeleteDiskBody, response: Response) -> JobResponse:
+    """Confirms that everything the job saved on its VM's own disk is lost. The daemon deletes the VM with its disk."""
     by = acting(asker, body.by, "by")
-    _, is_new = office(deps).delete_disk(job_id, by.address, by.authority)
+    _, is_new = open_office(deps.jobs).delete_disk(job_id, by.address, by.authority)
     if not is_new:
         response.status_code = HTTPStatus.OK
     return _detail(deps, job_id)
 
 
 def owner_of(asker: Principal, body: JobBody) -> Actor:
-    """Whose the job would be; nobody's where the master token names nobody, which is refused with all else."""
+    """The job's owner; none where the master token names none, which is refused together with everything else."""
     if not asker.address and not body.owner.strip():
         return Actor("")
     return acting(asker, body.owner, "owner")
 
 
-def office(deps: Deps) -> JobService:
-    return open_office(deps.jobs)
-
-
-def _detail(deps: Deps, job_id: str) -> schemas.JobDetail:
+def _detail(deps: Deps, job_id: str) -> JobResponse:
     with deps.database.read() as connection:
         accrual = accrual_at(connection, deps.clock.now())
-        found = listing.job_detail(connection, accrual, job_id)
-    if found is None:
+        detail = listing.job_detail(connection, accrual, job_id)
+    if detail is None:
         raise _unknown(job_id)
-    return job_mapping.detail(found, accrual.now)
+    now, checkpoint, risk = accrual.now, detail.checkpoint, detail.risk
+    numbers = {attempt.id: attempt.number for attempt in detail.row.attempts}
+    return JobResponse.read(
+        detail,
+        as_of=now,
+        attempts=[attempt_out(attempt) for attempt in detail.row.attempts],
+        interruptions=[InterruptionOut.read(each, attempt=numbers[each.attempt_id]) for each in detail.interruptions],
+        checkpoint=checkpoint and CheckpointOut.read(checkpoint, is_deleted=detail.is_checkpoint_deleted),
+        work_at_risk=risk and AtRiskOut.read(risk, since=now - risk.span),
+        ssh_command=detail.ssh or None,
+        notebook_command=detail.notebook or None,
+    )
 
 
 def _is_gone(attempt: Attempt) -> bool:
@@ -239,4 +246,4 @@ def _is_gone(attempt: Attempt) -> bool:
 
 
 def _unknown(job_id: str) -> Missing:
-    return Missing(f"There is no job {job_id!r}.", "GET /api/v1/jobs lists all of them.")
+    return Missing(f"There is no job {job_id!r}.", "GET /api/v1/jobs lists all jobs.")

@@ -1,100 +1,88 @@
-"""The presets: what kinds of VM there are, how long they may run, and how they are launched."""
+"""Presets: the kinds of VM, how long each may run, and how it is launched."""
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from costguard.api import job_mapping, job_schemas
 from costguard.api.deps import Given
-from costguard.api.fields import Out
+from costguard.api.fields import Out, Provisioning, Seconds, read_from
 from costguard.api.route import routes
-from costguard.model import preset as model
-from costguard.model.utilisation import IdleRule
+from costguard.model.preset import Preset
 
 router = routes("configuration")
 
-_SECOND = timedelta(seconds=1)
+# From basis points, cut off to whole percents.
+_Percent = Annotated[int, BeforeValidator(lambda points: points // 100)]
 
 
-class Match(Out):
-    labels: dict[str, str]
-    gpu_types: list[str]
+class MatchOut(Out):
+    labels: Mapping[str, str]
+    gpu_types: Annotated[list[str], BeforeValidator(sorted)]
     gpu_count_min: int
     gpu_count_max: int | None
 
 
-class WhenIdle(Out):
-    window_seconds: int = Field(description="How long a VM must stay below to be idle.")
-    gpu_below_percent: int = Field(description="Of every GPU of the VM.")
-    cpu_below_percent: int = Field(description="Where no GPU is measured.")
+class IdleRuleOut(Out):
+    window_seconds: Seconds = read_from("window", description="How long a VM must stay below the thresholds.")
+    gpu_below_percent: _Percent = read_from("gpu_below", description="Applies to every GPU of the VM.")
+    cpu_below_percent: _Percent = read_from("cpu_below", description="Used where GPUs are not measured.")
 
 
-class Reminders(Out):
-    every_seconds: int = Field(description="How often an owner is asked again after the limit.")
-    keeps: int = Field(description="How often an owner may keep one lifetime; then an admin must.")
-    longest_keep_seconds: int
-    when_unanswered: Literal["remind", "stop"]
+class ReminderRuleOut(Out):
+    every_seconds: Seconds = read_from("every", description="The time between reminders to the owner after the limit.")
+    keeps: int = Field(description="How often an owner may keep one lifetime; after that only an admin can.")
+    longest_keep_seconds: Seconds = read_from("longest_keep")
+    when_unanswered: Annotated[Literal["remind", "stop"], BeforeValidator(str)] = read_from("enforcement")
     stop_after: int = Field(description="Unanswered reminders before a VM is stopped.")
-    grace_seconds: int = Field(description="From when the last of them was accepted.")
+    grace_seconds: Seconds = read_from("grace", description="Counted from when Slack accepted the last of them.")
 
 
-class Preset(Out):
+class RecipeOut(Out):
+    machine_type: str
+    gpu_type: str
+    gpu_count: int
+    zones: Sequence[str] = Field(description="In order of preference where nothing else decides.")
+    image: str = Field(description="The boot image.")
+    provisioning_model: Provisioning
+    falls_back_to_on_demand: bool = Field(description="Used once every zone is out of Spot stock.")
+    max_run_seconds: Seconds = read_from("max_run", description="Google ends each VM after this time.")
+    disk_gib: int
+    disk_type: str
+    service_account: str = Field(description="Empty: the VM cannot call Google APIs.")
+    network: str
+    subnetwork: str
+    external_address: bool
+    labels: Mapping[str, str]
+
+
+class PresetOut(Out):
     name: str
     description: str
-    limit_seconds: int | None = Field(
-        description="How long a lifetime may last before its owner is asked; null: never."
+    limit_seconds: Seconds | None = read_from(
+        "limit", description="How long a lifetime may last before its owner gets a reminder; null: no limit."
     )
-    match: Match = Field(description="How a VM is recognised: all that is given must hold.")
-    idle: WhenIdle | None = Field(description="What counts as idle; null: that is not asked.")
-    reminders: Reminders
-    launch: job_schemas.Recipe | None = Field(description="How a VM of it is launched; null: it cannot be.")
-    dev_image: str = Field(description="What development VMs boot from; empty: the recipe's image.")
-    overrides: list[str] = Field(description="What of the recipe operators may have otherwise; admins may all.")
+    match: MatchOut = Field(description="How a VM is recognised: all conditions must hold.")
+    idle: IdleRuleOut | None = Field(description="What counts as idle; null: idleness is not used.")
+    reminders: ReminderRuleOut
+    launch: RecipeOut | None = Field(description="How its VMs are launched; null: they cannot be.")
+    dev_image: str = Field(description="The boot image of development VMs; empty: the recipe's image.")
+    overrides: Sequence[str] = Field(
+        description="The parts of the recipe that operators may override; admins may override all."
+    )
 
 
-class Presets(Out):
-    presets: list[Preset]
+class PresetsResponse(Out):
+    presets: list[PresetOut]
 
 
-@router.get("/presets", summary="The presets, in the order they are tried", operation_id="listPresets")
-def presets(deps: Given) -> Presets:
+@router.get("/presets", summary="List presets in the order they are tried", operation_id="listPresets")
+def presets(deps: Given) -> PresetsResponse:
     """The kinds of VM, how they are recognised, how long they may run, and how they are launched."""
-    return Presets(presets=[_preset(each) for each in deps.presets])
+    return PresetsResponse(presets=[_preset(preset) for preset in deps.presets])
 
 
-def _preset(of: model.Preset) -> Preset:
-    rule = of.reminders
-    return Preset(
-        name=of.name,
-        description=of.description,
-        limit_seconds=None if of.limit is None else of.limit // _SECOND,
-        match=Match(
-            labels=dict(of.match.labels),
-            gpu_types=sorted(of.match.gpu_types),
-            gpu_count_min=of.match.gpu_count_min,
-            gpu_count_max=of.match.gpu_count_max,
-        ),
-        idle=None if of.idle is None else _idle(of.idle),
-        reminders=Reminders(
-            every_seconds=rule.every // _SECOND,
-            keeps=rule.keeps,
-            longest_keep_seconds=rule.longest_keep // _SECOND,
-            when_unanswered=rule.enforcement.value,
-            stop_after=rule.stop_after,
-            grace_seconds=rule.grace // _SECOND,
-        ),
-        launch=None if of.launch is None else job_mapping.recipe(of.launch),
-        dev_image=of.dev_image,
-        overrides=list(of.may_override) if of.launch is not None else [],
-    )
-
-
-def _idle(rule: IdleRule) -> WhenIdle:
-    return WhenIdle(
-        window_seconds=rule.window // _SECOND,
-        gpu_below_percent=rule.gpu_below // 100,
-        cpu_below_percent=rule.cpu_below // 100,
-    )
+def _preset(preset: Preset) -> PresetOut:
+    return PresetOut.read(preset, overrides=preset.may_override if preset.launch is not None else ())

@@ -1,163 +1,135 @@
-"""Prices in force, prices refused, and what in use has none."""
+"""Prices in force, refused prices, and what in use has none."""
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Annotated
 
 from fastapi import Query as Parameter
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from costguard.api import cursors
 from costguard.api.deps import Given
-from costguard.api.fields import CURRENCY, Moment, Out, Provisioning, Query, Text, Usd, one_of, usd
+from costguard.api.fields import CURRENCY, Moment, Out, Provisioning, Query, Seconds, Text, Usd, one_of, read_from, usd
 from costguard.api.route import routes
 from costguard.ledger import price_list
 from costguard.ledger.accrual import Accrual
 from costguard.ledger.price_book import PriceBook
 from costguard.ledger.price_list import ListedPrice
 from costguard.model.money import Money
-from costguard.model.price import Price as KnownPrice
 from costguard.model.price import PriceKey, Unit
 from costguard.spend import spend
 
 router = routes("prices")
 
 _LISTED_UNPRICED = 100
+# From whole nano-dollars.
+_UnitPrice = Annotated[Usd, BeforeValidator(lambda nanos: usd(Money(nanos)))]
 
 
-class Price(Out):
-    resource: str = Field(examples=["a2:core"])
-    region: str
-    provisioning_model: Provisioning
-    rate: Usd = Field(description="Dollars per unit.")
-    unit: str = Field(description="h, GiBy.h or GiBy.mo (the calendar month in US Pacific time).")
-    in_force_from: Moment
-    is_in_force: bool = Field(
-        description="False: a later price of the same resource replaced it, or it is yet to come."
-    )
-    source: str
-    sku_id: str
+class PriceOut(Out):
+    resource: str = read_from("price.key.resource", examples=["a2:core"])
+    region: str = read_from("price.key.region")
+    provisioning_model: Provisioning = read_from("price.key.provisioning_model")
+    rate: _UnitPrice = read_from("price.rate_nanos", description="Dollars per unit.")
+    unit: str = read_from("price.unit", description="h, GiBy.h or GiBy.mo (the calendar month in US Pacific time).")
+    in_force_from: Moment = read_from("price.in_force_from")
+    is_in_force: bool = Field(description="False: a later price replaced it, or it is not in force yet.")
+    source: str = read_from("price.source")
+    sku_id: str = read_from("price.sku_id")
     recorded_at: Moment
 
 
-class RefusedPrice(Out):
-    resource: str
-    region: str
-    provisioning_model: Provisioning
-    rate: Usd
-    unit: Annotated[str, one_of(Unit)]
-    source: str
-    reason: str = Field(description="Why it failed the sanity gate; the last good price stays in force.")
+class RefusedPriceOut(Out):
+    resource: str = read_from("refused.price.key.resource")
+    region: str = read_from("refused.price.key.region")
+    provisioning_model: Provisioning = read_from("refused.price.key.provisioning_model")
+    rate: _UnitPrice = read_from("refused.price.rate_nanos")
+    unit: Annotated[str, one_of(Unit)] = read_from("refused.price.unit")
+    source: str = read_from("refused.price.source")
+    reason: str = read_from(
+        "refused.reason", description="Why it failed the sanity check; the last good price stays in force."
+    )
     refused_at: Moment
 
 
-class UnpricedUse(Out):
-    project: str
-    gce_id: str
+class UnpricedUseOut(Out):
+    project: str = read_from("key.project")
+    gce_id: str = read_from("key.gce_id")
     name: str
     reason: str
 
 
-class Prices(Out):
+class PricesResponse(Out):
     as_of: Moment
-    age_seconds: int | None = Field(description="Since a price was last added.")
+    age_seconds: Seconds | None = Field(description="Since a price was last added.")
     currency: str = CURRENCY
     recorded_at: Moment | None
     sources: list[str]
     unpriced_total: int = Field(description="Lifetimes and disks in use now that have no price.")
-    unpriced: list[UnpricedUse] = Field(description=f"The first {_LISTED_UNPRICED} of them.")
-    refused: list[RefusedPrice]
-    prices: list[Price] = Field(description="By resource, region and model; of each the latest first.")
-    next_cursor: str | None = Field(description="Of the prices alone; null: this was the last page.")
+    unpriced: list[UnpricedUseOut] = Field(description=f"The first {_LISTED_UNPRICED} of them.")
+    refused: list[RefusedPriceOut]
+    prices: list[PriceOut] = Field(description="By resource, region and model, each with the latest first.")
+    next_cursor: str | None = Field(description="For the prices alone; null: this was the last page.")
 
 
 class PriceQuery(Query):
     resource: Text | None = Field(None, description="The beginning of a resource's name.", examples=["gpu:"])
     region: Text | None = None
-    history: bool = Field(False, description="Also prices that are no longer, or not yet, in force.")
+    history: bool = Field(False, description="Include prices that are no longer, or not yet, in force.")
     limit: int = Field(5000, ge=1, le=10_000)
     cursor: Text | None = None
 
 
-@router.get("/prices", summary="Prices, refusals, and what has no price", operation_id="listPrices")
-def prices(deps: Given, query: Annotated[PriceQuery, Parameter()]) -> Prices:
-    """What a unit of each billed resource costs where, since when, and who says so."""
+@router.get("/prices", summary="List prices", operation_id="listPrices")
+def prices(deps: Given, query: Annotated[PriceQuery, Parameter()]) -> PricesResponse:
+    """What a unit of each billed resource costs in each region, since when, and from which source."""
     now = deps.clock.now()
     with deps.database.read() as connection:
-        known = price_list.listed(connection)
+        stored = price_list.listed(connection)
         refused = price_list.refusals(connection)
-        book = PriceBook(listed.price for listed in known)
+        book = PriceBook(listed.price for listed in stored)
         today = spend.spend(connection, Accrual(book, now), now.date(), now.date(), [])
     unpriced = [span for span in today.unpriced if span.ended_at is None]
-    recorded_at = max((listed.recorded_at for listed in known), default=None)
-    shown = [
-        listed
-        for listed in known
-        if _is_asked_for(listed.price.key, query) and (query.history or book.at(listed.price.key, now) is listed.price)
-    ]
-    page, more = _page(shown, query)
-    return Prices(
-        as_of=now,
-        recorded_at=recorded_at,
-        age_seconds=None if recorded_at is None else max(0, (now - recorded_at) // timedelta(seconds=1)),
-        sources=sorted({listed.price.source for listed in known}),
-        unpriced_total=len(unpriced),
-        unpriced=[
-            UnpricedUse(project=each.key.project, gce_id=each.key.gce_id, name=each.name, reason=each.reason)
-            for each in unpriced[:_LISTED_UNPRICED]
-        ],
-        refused=[
-            RefusedPrice(
-                **_key(listed.refused.price),
-                source=listed.refused.price.source,
-                reason=listed.refused.reason,
-                refused_at=listed.refused_at,
-            )
-            for listed in refused
-            if _is_asked_for(listed.refused.price.key, query)
-        ],
-        prices=[_price(listed, book, now) for listed in page],
-        next_cursor=more,
+    recorded_at = max((listed.recorded_at for listed in stored), default=None)
+    page, more = _page([listed for listed in stored if _matches(listed, book, query, now)], query)
+    return PricesResponse.model_validate(
+        {
+            "as_of": now,
+            "recorded_at": recorded_at,
+            "age_seconds": None if recorded_at is None else max(now - recorded_at, now - now),
+            "sources": sorted({listed.price.source for listed in stored}),
+            "unpriced_total": len(unpriced),
+            "unpriced": unpriced[:_LISTED_UNPRICED],
+            "refused": [listed for listed in refused if _is_asked_for(listed.refused.price.key, query)],
+            "prices": [PriceOut.read(listed, is_in_force=_is_in_force(listed, book, now)) for listed in page],
+            "next_cursor": more,
+        }
     )
 
 
-def _page(found: list[ListedPrice], query: PriceQuery) -> tuple[list[ListedPrice], str | None]:
-    """All are read anyway, to know which are in force: a page is cut out of them."""
-    found = sorted(found, key=_place)
+def _page(listed: list[ListedPrice], query: PriceQuery) -> tuple[list[ListedPrice], str | None]:
+    """All are read anyway, to know which are in force, so a page is cut out of them."""
+    listed = sorted(listed, key=_place)
     if query.cursor is not None:
         resource, region, model, latest = cursors.decode(query.cursor, "prices", (str, str, str, int))
         after = (str(resource), str(region), str(model), int(latest))
-        found = [listed for listed in found if _place(listed) > after]
-    page = found[: query.limit]
-    return page, cursors.encode("prices", *_place(page[-1])) if len(found) > query.limit else None
+        listed = [price for price in listed if _place(price) > after]
+    page = listed[: query.limit]
+    return page, cursors.encode("prices", *_place(page[-1])) if len(listed) > query.limit else None
 
 
-def _place(of: ListedPrice) -> tuple[str, str, str, int]:
-    key = of.price.key
-    return key.resource, key.region, key.provisioning_model.value, -cursors.micros(of.price.in_force_from)
+def _place(listed: ListedPrice) -> tuple[str, str, str, int]:
+    key = listed.price.key
+    return key.resource, key.region, key.provisioning_model.value, -cursors.micros(listed.price.in_force_from)
 
 
-def _price(listed: ListedPrice, book: PriceBook, now: datetime) -> Price:
-    price = listed.price
-    return Price(
-        **_key(price),
-        in_force_from=price.in_force_from,
-        is_in_force=book.at(price.key, now) is price,
-        source=price.source,
-        sku_id=price.sku_id,
-        recorded_at=listed.recorded_at,
-    )
+def _matches(listed: ListedPrice, book: PriceBook, query: PriceQuery, now: datetime) -> bool:
+    return _is_asked_for(listed.price.key, query) and (query.history or _is_in_force(listed, book, now))
 
 
-def _key(price: KnownPrice) -> dict[str, str]:
-    return {
-        "resource": price.key.resource,
-        "region": price.key.region,
-        "provisioning_model": price.key.provisioning_model.value,
-        "rate": usd(Money(price.rate_nanos)),
-        "unit": price.unit.value,
-    }
+def _is_in_force(listed: ListedPrice, book: PriceBook, now: datetime) -> bool:
+    return book.at(listed.price.key, now) is listed.price
 
 
 def _is_asked_for(key: PriceKey, query: PriceQuery) -> bool:

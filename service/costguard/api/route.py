@@ -1,38 +1,41 @@
-"""What every route of the API has in common: whom it lets in, and what its answers say about themselves."""
+"""What every route of the API has in common: its permission, ETags, and what a request must have to change anything."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Coroutine
 from hashlib import blake2b
-from typing import Any
+from http import HTTPStatus
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Header, Request, Response
 from fastapi.routing import APIRoute
 
-from costguard.model.access import Permission
-from costguard.web.problems import RESPONSES
+from costguard.access.roles import Actor, actor
+from costguard.errors import Forbidden, Invalid
+from costguard.model.access import Permission, Principal
+from costguard.web.problems import RESPONSES, ProblemError, problem
 from costguard.web.tags import is_known
 from costguard.web.who import needs
 
-# What changes by itself as time goes by: an answer that says nothing else that is new has not changed.
+# What changes as time passes: a response in which nothing else is new has not changed.
 _TICKS = re.compile(rb'^\{"as_of":"[^"]*",(?:"age_seconds":(?:\d+|null),)?')
 
 
 def routes(tag: str, permission: Permission | None = Permission.READ) -> APIRouter:
-    """Routes that need this permission; None: whoever has come through the door."""
+    """Routes that need this permission; None: any authenticated caller."""
     dependencies = [] if permission is None else [needs(permission)]
     return APIRouter(prefix="/api/v1", tags=[tag], responses=RESPONSES, dependencies=dependencies, route_class=Route)
 
 
 class Route(APIRoute):
-    """No cache keeps an answer. Each GET has a weak ETag, and is answered 304 where nothing is new but the time."""
+    """No cache keeps a response. Each GET has a weak ETag, and gets a 304 where nothing is new but the time."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        answer = super().get_route_handler()
+        handle = super().get_route_handler()
 
         async def handler(request: Request) -> Response:
-            response = await answer(request)
+            response = await handle(request)
             response.headers.setdefault("Cache-Control", "no-store")
             body = getattr(response, "body", None)  # a stream has none
             if request.method != "GET" or response.status_code != 200 or body is None:
@@ -41,8 +44,8 @@ class Route(APIRoute):
             response.headers["ETag"] = f"W/{tag}"
             if not is_known(tag, request.headers.get("if-none-match", "")):
                 return response
-            kept = {name: response.headers[name] for name in ("ETag", "Cache-Control")}
-            return Response(status_code=304, headers=kept)
+            headers = {name: response.headers[name] for name in ("ETag", "Cache-Control")}
+            return Response(status_code=304, headers=headers)
 
         return handler
 
@@ -50,7 +53,51 @@ class Route(APIRoute):
 CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}
 
 
-def wants_csv(request: Request, asked: str | None) -> bool:
-    """Where nothing is asked for outright, CSV is what Accept names before JSON and everything else."""
+def wants_csv(request: Request, format: str | None) -> bool:
+    """By the parameter, else where Accept names CSV before everything else."""
     accepted = [part.split(";")[0].strip().lower() for part in request.headers.get("accept", "").split(",")]
-    return (asked or ("csv" if accepted[:1] == ["text/csv"] else "json")) == "csv"
+    return (format or ("csv" if accepted[:1] == ["text/csv"] else "json")) == "csv"
+
+
+def _checked(request: Request) -> None:
+    """Other sites can make a browser send requests here, but not JSON."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise ProblemError(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+            f"The body must be JSON, but its type is {kind or 'not given'}.",
+            "Send `Content-Type: application/json`.",
+        )
+
+
+CHECKED = Depends(_checked)
+WRITTEN: dict[int | str, dict[str, Any]] = {
+    400: problem("The body cannot be read: it is cut off, or not in UTF-8."),
+    413: problem("The body is too large."),
+    415: problem("The body is not JSON."),
+}
+Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=200,
+        pattern=r"^[!-~]+$",
+        description="A repeat with the same key and body returns the first result and creates nothing new.",
+        examples=["6f0c2c1e-nightly"],
+    ),
+]
+Client = Annotated[str, Header(alias="Costguard-Client", max_length=20, description="`cli` for the command line.")]
+
+
+def via_of(client: str) -> str:
+    return "cli" if client == "cli" else "api"
+
+
+def acting(principal: Principal, named: str | None, part: str) -> Actor:
+    """In whose name something is done; `part` of the body named them. Raises Forbidden and Invalid."""
+    try:
+        return actor(principal, named or "")
+    except (Forbidden, Invalid) as error:
+        error.fields = ((part, error.message),)
+        raise

@@ -1,4 +1,4 @@
-"""Who is signed in, and how that is ended."""
+"""Sessions: who is signed in, and signing people out."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from fastapi import Path
 from fastapi import Query as Parameter
 from pydantic import Field
 
-from costguard.access import session_rows as sessions
 from costguard.access.session_office import SessionOffice
+from costguard.access.session_rows import Session
 from costguard.api import cursors
 from costguard.api.deps import Deps, Given
 from costguard.api.fields import Address, Moment, Out, Query, Text, one_of
@@ -20,35 +20,33 @@ from costguard.web.who import Asker
 
 router = routes("sessions", Permission.TOKENS)
 
-_CURSOR = (int, str)
 
-
-class Session(Out):
+class SessionOut(Out):
     id: str
     address: str = Field(description="Who is signed in.", examples=["ana@example.com"])
-    role: Annotated[str, one_of(Role)] = Field(description="What they are today.", examples=["operator"])
+    role: Annotated[str, one_of(Role)] = Field(description="Their role today.", examples=["operator"])
     via: Annotated[str, one_of(Via)] = Field(description="How they signed in.", examples=["oidc"])
-    client: str = Field(description="The address that they came from; empty: not known.", examples=["10.0.0.7"])
+    client: str = Field(description="The network address they came from; empty: not known.", examples=["10.0.0.7"])
     began_at: Moment
     expires_at: Moment
-    last_used_at: Moment | None = Field(description="To the minute; null: not yet.")
-    is_this: bool = Field(description="The one that this request came with.")
+    last_used_at: Moment | None = Field(description="To the minute; null: not used yet.")
+    is_this: bool = Field(description="The session of this request.")
 
 
-class SessionAnswer(Out):
+class SessionResponse(Out):
     as_of: Moment
-    session: Session
+    session: SessionOut
 
 
-class Sessions(Out):
+class SessionsResponse(Out):
     as_of: Moment
-    sessions: list[Session]
+    sessions: list[SessionOut]
     next_cursor: str | None
 
 
-class SessionsEnded(Out):
+class EndedSessionsResponse(Out):
     as_of: Moment
-    sessions: list[Session] = Field(description="Those that are over now.")
+    sessions: list[SessionOut] = Field(description="The sessions that were ended.")
 
 
 class SessionQuery(Query):
@@ -56,51 +54,39 @@ class SessionQuery(Query):
     cursor: Text | None = None
 
 
-class EndQuery(Query):
-    address: Address | None = Field(None, description="Whose; default: who asks. Only admins name another.")
+class EndSessionsQuery(Query):
+    address: Address | None = Field(None, description="Whose; default: the caller's. Only admins name another.")
 
 
-@router.get("/sessions", summary="Who is signed in, those who came last first", operation_id="listSessions")
-def listed(deps: Given, asker: Asker, query: Annotated[SessionQuery, Parameter()]) -> Sessions:
-    """One's own sessions in browsers; an admin sees everybody's. Who comes by a proxy has none here."""
-    before = None
-    if query.cursor is not None:
-        micros, session_id = cursors.decode(query.cursor, "sessions", _CURSOR)
-        before = (cursors.moment(int(micros)), str(session_id))
-    found = _office(deps).listing(asker, before, query.limit + 1)
+@router.get("/sessions", summary="List sessions, the latest first", operation_id="listSessions")
+def sessions(deps: Given, asker: Asker, query: Annotated[SessionQuery, Parameter()]) -> SessionsResponse:
+    """Your own browser sessions; admins see everyone's. People who sign in through a proxy have none here."""
+    found = _office(deps).listing(asker, cursors.decode_place(query.cursor, "sessions"), query.limit + 1)
     page, more = found[: query.limit], None
     if len(found) > query.limit:
-        more = cursors.encode("sessions", cursors.micros(page[-1].began_at), page[-1].id)
-    return Sessions(as_of=deps.clock.now(), sessions=[_session(deps, asker, each) for each in page], next_cursor=more)
+        more = cursors.encode_place("sessions", page[-1].began_at, page[-1].id)
+    return SessionsResponse(
+        as_of=deps.clock.now(), sessions=[_session(deps, asker, session) for session in page], next_cursor=more
+    )
 
 
 @router.delete("/sessions/{session_id}", summary="End a session", operation_id="endSession", responses=NOT_FOUND)
-def end(deps: Given, asker: Asker, session_id: Annotated[Text, Path()]) -> SessionAnswer:
-    """Its browser is signed out from now on. One that is over is not known any more."""
+def end(deps: Given, asker: Asker, session_id: Annotated[Text, Path()]) -> SessionResponse:
+    """Its browser is signed out at once. A session that has ended is not found."""
     ended = _office(deps).end(session_id, asker)
-    return SessionAnswer(as_of=deps.clock.now(), session=_session(deps, asker, ended))
+    return SessionResponse(as_of=deps.clock.now(), session=_session(deps, asker, ended))
 
 
-@router.delete("/sessions", summary="Sign somebody out everywhere", operation_id="endSessions")
-def end_all(deps: Given, asker: Asker, query: Annotated[EndQuery, Parameter()]) -> SessionsEnded:
-    """All sessions of one person. Their tokens stay: revoke those, too, where somebody leaves."""
+@router.delete("/sessions", summary="Sign a person out everywhere", operation_id="endSessions")
+def end_all(deps: Given, asker: Asker, query: Annotated[EndSessionsQuery, Parameter()]) -> EndedSessionsResponse:
+    """Ends all sessions of one person. Their tokens stay valid: when a person leaves, revoke those too."""
     ended = _office(deps).end_all(query.address or "", asker)
-    return SessionsEnded(as_of=deps.clock.now(), sessions=[_session(deps, asker, each) for each in ended])
+    return EndedSessionsResponse(as_of=deps.clock.now(), sessions=[_session(deps, asker, session) for session in ended])
 
 
 def _office(deps: Deps) -> SessionOffice:
     return SessionOffice(deps.database, deps.clock, deps.rules.access)
 
 
-def _session(deps: Deps, asker: Principal, of: sessions.Session) -> Session:
-    return Session(
-        id=of.id,
-        address=of.address,
-        role=_office(deps).role(of).value,
-        via=of.via.value,
-        client=of.client,
-        began_at=of.began_at,
-        expires_at=of.expires_at,
-        last_used_at=of.last_used_at,
-        is_this=of.id == asker.session,
-    )
+def _session(deps: Deps, asker: Principal, session: Session) -> SessionOut:
+    return SessionOut.read(session, role=_office(deps).role(session), is_this=session.id == asker.session)

@@ -1,0 +1,222 @@
+"""Requests: what people ask for VMs. Each is stored at once, carried out by the next pass, and followed here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Annotated, Literal
+
+from fastapi import Path, Response
+from fastapi import Query as Parameter
+from pydantic import Field, StrictInt
+from sqlalchemy import Connection
+
+from costguard.access import requests
+from costguard.access.requests import StoredRequest
+from costguard.api import cursors
+from costguard.api.deps import Deps, Given
+from costguard.api.fields import Address, Body, BodyMoment, Moment, Out, Query, Text, one_of, read_from
+from costguard.api.route import CHECKED, WRITTEN, Client, Key, acting, routes, via_of
+from costguard.ledger import fleet_rows
+from costguard.model.access import Permission, Principal
+from costguard.model.instance import InstanceKey
+from costguard.model.reminder import RequestKind
+from costguard.reminders.requests import ask
+from costguard.web.problems import NOT_FOUND, ProblemError, problem
+from costguard.web.who import Asker
+
+router = routes("instances")
+acting_router = routes("instances", Permission.INSTANCES)
+
+_MOST_HOURS = 24 * 365
+Project = Annotated[Text, Path()]
+GceId = Annotated[Text, Path(description="Google's numeric id.")]
+
+
+class LinksOut(Out):
+    self: str = Field(description="This request.", examples=["/api/v1/requests/7"])
+    instance: str = Field(description="The VM.", examples=["/api/v1/instances/lab/4711"])
+
+
+class RequestOut(Out):
+    id: int = read_from("request.id")
+    asked: Annotated[str, one_of(RequestKind)] = read_from("request.kind")
+    project: str
+    gce_id: str
+    name: str
+    by: str = read_from("request.by", description="The requester's address.")
+    via: Annotated[str, one_of(("slack", "page", "api", "cli"))] = read_from("request.via")
+    at: Moment = read_from("request.at")
+    hours: int | None = read_from(
+        "request.hours", description="For a keep; null: until tomorrow morning in the requester's time zone."
+    )
+    reason: str = read_from("request.reason")
+    due_at: Moment | None = read_from("request.due_at", description="The due time that the requester saw; null: none.")
+    status: Annotated[str, one_of(("open", "done", "refused"))] = Field(description="open: for the next pass.")
+    outcome: str = Field(description="The result, in a sentence; empty while it is open.")
+    settled_at: Moment | None
+    links: LinksOut
+
+
+class RequestResponse(Out):
+    as_of: Moment
+    request: RequestOut
+
+
+class RequestsResponse(Out):
+    as_of: Moment
+    requests: list[RequestOut]
+    next_cursor: str | None
+
+
+class RequestQuery(Query):
+    status: Literal["open", "done", "refused"] | None = None
+    project: Text | None = Field(None, description="Together with gce_id: requests for this VM alone.")
+    gce_id: Text | None = None
+    limit: int = Field(100, ge=1, le=1000)
+    cursor: Text | None = None
+
+
+class RequestBody(Body):
+    reason: Text = Field("", description="Shown in the audit log and in notifications.", examples=["done for today"])
+    by: Address | None = Field(None, description="The requester; default: the caller. Only admins name another.")
+    started_at: BodyMoment | None = Field(None, description="Only if the run that began then is still running.")
+    due_at: BodyMoment | None = Field(None, description="Only if it is still due then.")
+
+
+class KeepBody(RequestBody):
+    hours: Annotated[StrictInt, Field(ge=1, le=_MOST_HOURS)] | None = Field(
+        None, description="Counted from when it is due; null: until tomorrow morning.", examples=[4]
+    )
+
+
+def _offer(kind: RequestKind, summary: str, description: str) -> None:
+    def act(
+        deps: Given,
+        asker: Asker,
+        project: Project,
+        gce_id: GceId,
+        body: RequestBody,
+        response: Response,
+        key: Key = None,
+        client: Client = "",
+    ) -> RequestResponse:
+        return _ask(deps, asker, kind, InstanceKey(project, gce_id), body, key, client, response)
+
+    def keep(
+        deps: Given,
+        asker: Asker,
+        project: Project,
+        gce_id: GceId,
+        body: KeepBody,
+        response: Response,
+        key: Key = None,
+        client: Client = "",
+    ) -> RequestResponse:
+        return _ask(deps, asker, kind, InstanceKey(project, gce_id), body, key, client, response)
+
+    acting_router.add_api_route(
+        f"/instances/{{project}}/{{gce_id}}/{kind.value}",
+        keep if kind is RequestKind.KEEP else act,
+        methods=["POST"],
+        summary=summary,
+        description=description,
+        operation_id=f"{kind.value}Instance",
+        status_code=HTTPStatus.ACCEPTED,
+        dependencies=[CHECKED],
+        responses={
+            200: {"description": "A repeat of an earlier request.", "model": RequestResponse},
+            409: problem("The VM has changed since the caller saw it, or the key was used with another body before."),
+            **NOT_FOUND,
+            **WRITTEN,
+        },
+    )
+
+
+_AFTER = "The request is stored and carried out by the next pass, within seconds: follow the request in the response."
+_offer(RequestKind.STOP, "Stop a VM", f"A VM that runs a job has the job cancelled. Disks are kept, and bill. {_AFTER}")
+_offer(RequestKind.KEEP, "Keep a VM", f"No reminders are sent about it and no rule stops it during that time. {_AFTER}")
+_offer(
+    RequestKind.CLAIM,
+    "Claim a VM",
+    (
+        "Its cost counts as the requester's from now on. Only operators of its team can claim an unowned VM. The "
+        f"team's channel is notified; until then, or for an hour, a claim does not allow stopping the VM. {_AFTER}"
+    ),
+)
+_offer(RequestKind.DISOWN, "Disown a VM", f"The VM becomes unowned, and its team gets the reminders. {_AFTER}")
+
+
+@router.get("/requests", summary="List requests for VMs, the latest first", operation_id="listRequests")
+def listed(deps: Given, query: Annotated[RequestQuery, Parameter()]) -> RequestsResponse:
+    """From Slack, pages, REST and the command line, including requests that a pass refused."""
+    before = cursors.decode_id(query.cursor, "requests")
+    with deps.database.read() as connection:
+        instance_id = None
+        if query.project is not None or query.gce_id is not None:
+            key = InstanceKey(query.project or "", query.gce_id or "")
+            instance_id = fleet_rows.instance_id(connection, key) or 0
+        found = requests.page(connection, query.status, instance_id, before, query.limit + 1)
+        page = found[: query.limit]
+        shown = _requests(connection, page)
+    more = cursors.encode("requests", page[-1].request.id or 0) if len(found) > query.limit else None
+    return RequestsResponse(as_of=deps.clock.now(), requests=shown, next_cursor=more)
+
+
+@router.get("/requests/{request_id}", summary="Get a request", operation_id="getRequest", responses=NOT_FOUND)
+def request(deps: Given, request_id: Annotated[int, Path(ge=1, le=2**63 - 1)]) -> RequestResponse:
+    """It is open until a pass has looked at it; then done or refused, with the reason."""
+    with deps.database.read() as connection:
+        stored = requests.read(connection, request_id)
+        if stored is None:
+            what_next = "GET /api/v1/requests lists all requests."
+            raise ProblemError(HTTPStatus.NOT_FOUND, f"There is no request {request_id}.", what_next)
+        (shown,) = _requests(connection, [stored])
+    return RequestResponse(as_of=deps.clock.now(), request=shown)
+
+
+def _ask(
+    deps: Deps,
+    asker: Principal,
+    kind: RequestKind,
+    vm: InstanceKey,
+    body: RequestBody,
+    key: str | None,
+    client: str,
+    response: Response,
+) -> RequestResponse:
+    acting(asker, body.by, "by")
+    receipt = ask(
+        deps.database,
+        deps.clock,
+        deps.rules,
+        asker,
+        vm,
+        kind,
+        hours=body.hours if isinstance(body, KeepBody) else None,
+        reason=body.reason,
+        idempotency_key=key,
+        via=via_of(client),
+        wake=deps.wake,
+        by=body.by or "",
+        started_at=body.started_at,
+        due_at=body.due_at,
+    )
+    if not receipt.is_new:
+        response.status_code = HTTPStatus.OK
+    with deps.database.read() as connection:
+        (shown,) = _requests(connection, [receipt.stored])
+    response.headers["Location"] = shown.links.self
+    return RequestResponse(as_of=deps.clock.now(), request=shown)
+
+
+def _requests(connection: Connection, stored: Sequence[StoredRequest]) -> list[RequestOut]:
+    ids = list({each.request.subject.instance_id for each in stored})
+    vms = {vm.id: vm for vm in fleet_rows.known(connection, ids)}
+    return [_request(each, vms[each.request.subject.instance_id]) for each in stored]
+
+
+def _request(stored: StoredRequest, vm: fleet_rows.FleetInstance) -> RequestOut:
+    project, gce_id = vm.key.project, vm.key.gce_id
+    links = LinksOut(self=f"/api/v1/requests/{stored.request.id}", instance=f"/api/v1/instances/{project}/{gce_id}")
+    return RequestOut.read(stored, project=project, gce_id=gce_id, name=vm.name, links=links)
