@@ -184,7 +184,7 @@ def test_idleness_has_a_described_shape(client: TestClient) -> None:
     """OpenAPI tells what may stand there: an object with these four fields, or null."""
     shapes = client.get("/openapi.json").json()["components"]["schemas"]
     assert set(shapes["IdleOut"]["properties"]) == {"state", "since", "evidence", "is_weak"}
-    assert {"type": "null"} in shapes["Instance"]["properties"]["idle"]["anyOf"]
+    assert {"type": "null"} in shapes["InstanceOut"]["properties"]["idle"]["anyOf"]
 
 
 def test_one_vm_says_why_it_was_not_stopped(database: Database, deps: Deps) -> None:
