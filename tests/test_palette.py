@@ -22,14 +22,14 @@ def png(rows: list[bytes], width: int, kind: int = 2) -> bytes:
 
 def pixels(picture: bytes) -> list[list[bytes]]:
     """What a picture with a palette shows, row by row."""
-    found: dict[bytes, bytes] = {}
+    chunks: dict[bytes, bytes] = {}
     at = 8
     while at < len(picture):
         length, name = struct.unpack(">I4s", picture[at : at + 8])
-        found[name] = picture[at + 8 : at + 8 + length]
+        chunks[name] = picture[at + 8 : at + 8 + length]
         at += 12 + length
-    width = struct.unpack(">I", found[b"IHDR"][:4])[0]
-    lines, colours = zlib.decompress(found[b"IDAT"]), found[b"PLTE"]
+    width = struct.unpack(">I", chunks[b"IHDR"][:4])[0]
+    lines, colours = zlib.decompress(chunks[b"IDAT"]), chunks[b"PLTE"]
     rows = [lines[begin + 1 : begin + 1 + width] for begin in range(0, len(lines), width + 1)]
     return [[colours[3 * one : 3 * one + 3] for one in row] for row in rows]
 

@@ -43,7 +43,9 @@ def test_a_backup_restores_every_row(url: str, tmp_path: Path) -> None:
     before = _everything(url)
     made = backups.backup(url, file, NOW)
     assert made.generation == 1
-    assert {name: made.tables[name].rows for name in before} == {name: len(found) for name, found in before.items()}
+    assert {name: made.tables[name].rows for name in before} == {
+        name: len(stored_rows) for name, stored_rows in before.items()
+    }
     with closing(Database.open(url)) as database, database.write() as connection:
         connection.execute(text("DELETE FROM charges"))
         connection.execute(text("UPDATE instances SET owner = 'mallory@example.com'"))
@@ -92,7 +94,7 @@ def test_a_backup_is_for_its_owner_alone_and_replaces_nothing(url: str, tmp_path
     file.parent.mkdir()
     backups.backup(url, file, NOW)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert [each.name for each in file.parent.iterdir()] == ["backup.zip"]
+    assert [left.name for left in file.parent.iterdir()] == ["backup.zip"]
     before = file.read_bytes()
     with pytest.raises(Conflict, match="nothing was written"):
         backups.backup(url, file, NOW)
@@ -150,11 +152,11 @@ def test_a_sound_backup_is_verified_without_a_database(url: str, tmp_path: Path)
     """Every byte is read; of SQLite the ledger's rules are tried as well."""
     file = tmp_path / "backup.zip"
     backups.backup(url, file, NOW)
-    found = backups.verify_backup(file)
-    assert found.is_sound
-    assert found.manifest is not None
-    assert found.manifest.made_at == NOW
-    assert len(found.checks) > (5 if url.startswith("sqlite") else 0)
+    verdict = backups.verify_backup(file)
+    assert verdict.is_sound
+    assert verdict.manifest is not None
+    assert verdict.manifest.made_at == NOW
+    assert len(verdict.checks) > (5 if url.startswith("sqlite") else 0)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +172,7 @@ def test_a_ledger_that_breaks_a_rule_is_not_sound(url: str, damage: str, rule: s
     with closing(Database.open(url)) as database, database.write() as connection:
         connection.execute(text(damage))
     broken = [check.rule for check in backups.verify_database(url).checks if not check.holds]
-    assert any(rule in each for each in broken), broken
+    assert any(rule in finding for finding in broken), broken
 
 
 def test_overlapping_lifetimes_are_found(url: str) -> None:
@@ -272,10 +274,10 @@ def test_a_backup_is_one_view_while_the_database_is_written(url: str, tmp_path: 
     finally:
         done.set()
         writer.join()
-    for each in made:
-        pairs = each.tables["signing_keys"].rows
+    for manifest in made:
+        pairs = manifest.tables["signing_keys"].rows
         assert pairs > 0
-        assert each.tables["leases"].rows == pairs
+        assert manifest.tables["leases"].rows == pairs
 
 
 def test_any_sqlite_shell_reads_the_archive(sqlite_url: str, tmp_path: Path) -> None:

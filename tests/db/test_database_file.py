@@ -49,7 +49,7 @@ def test_every_file_of_a_new_database_is_its_owners_alone(umask: int, tmp_path: 
     migrate.upgrade(url(file))
     with closing(Database.open(url(file))) as database, database.write() as connection:
         connection.exec_driver_sql("DELETE FROM projects")
-        files = {each.name: mode(each) for each in folder.iterdir()}
+        files = {path.name: mode(path) for path in folder.iterdir()}
     assert files == {"costguard.db": 0o600, "costguard.db-wal": 0o600, "costguard.db-shm": 0o600}
 
 
@@ -125,7 +125,7 @@ def test_a_file_of_another_user_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "costguard.db"
     file.touch(0o600)
     owner = file.stat().st_uid
-    if owner == 0:  # root's own files are everybody's to use: give it to somebody else
+    if owner == 0:  # root's own files are everybody's to use: give it to someone else
         os.chown(file, owner := 4711, -1)
     database_file.check(file, euid=owner)
     database_file.check(file, euid=0)

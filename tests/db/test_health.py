@@ -1,4 +1,4 @@
-"""What is told of the database itself."""
+"""What the health report says of the database."""
 
 from __future__ import annotations
 

@@ -182,12 +182,12 @@ def _money(database: Database) -> list[list[tuple[Any, ...]]]:
     """All charges and all daily sums."""
     tables = (charges, daily_spend, daily_totals, daily_owners)
     with database.read() as connection:
-        return [sorted(map(tuple, connection.execute(select(each)))) for each in tables]
+        return [sorted(map(tuple, connection.execute(select(table)))) for table in tables]
 
 
 def _spot_rows(database: Database) -> list[list[tuple[Any, ...]]]:
     with database.read() as connection:
-        return [sorted(map(tuple, connection.execute(select(each)))) for each in (daily_spot, daily_spot_totals)]
+        return [sorted(map(tuple, connection.execute(select(totals)))) for totals in (daily_spot, daily_spot_totals)]
 
 
 def test_an_upgrade_closes_what_was_to_be_suspended(empty_database_url: str) -> None:
@@ -207,15 +207,15 @@ def test_an_upgrade_closes_what_was_to_be_suspended(empty_database_url: str) -> 
     migrate.upgrade(empty_database_url)
     with closing(Database.open(empty_database_url)) as database, database.read() as connection:
         still_open = {stop.key for stop in stop_rows.open_stops(connection)}
-        asked = {stored.request.key: stored for stored in requests.page(connection, None, vm, None, 9)}
+        migrated = {stored.request.key: stored for stored in requests.page(connection, None, vm, None, 9)}
         over = connection.execute(text("SELECT settled_at FROM stops WHERE outcome = 'not_needed'")).all()
     assert still_open == {"asked"}, "what Google accepted is settled by the ledger"
     assert len(over) == 2
     assert all(row.settled_at is not None for row in over)
-    assert {stored.request.kind for stored in asked.values()} == {RequestKind.STOP}
-    assert {key: stored.status for key, stored in asked.items()} == {"open": "refused", "done": "done"}
-    assert "no longer suspends" in asked["open"].outcome
-    assert asked["open"].settled_at is not None
+    assert {stored.request.kind for stored in migrated.values()} == {RequestKind.STOP}
+    assert {key: stored.status for key, stored in migrated.items()} == {"open": "refused", "done": "done"}
+    assert "no longer suspends" in migrated["open"].outcome
+    assert migrated["open"].settled_at is not None
 
 
 def test_a_second_upgrade_changes_nothing(database_url: str, database: Database) -> None:
@@ -293,7 +293,7 @@ def test_what_cannot_be_opened_as_a_file_is_unreachable(tmp_path: Path) -> None:
 def test_a_file_that_is_no_database_is_not_touched(tmp_path: Path) -> None:
     """Any other file in the database's place is refused, and keeps its content."""
     path = tmp_path / "notes.txt"
-    path.write_text("not a database, but somebody's notes\n" * 100)
+    path.write_text("not a database, but someone's notes\n" * 100)
     with pytest.raises(DatabaseUnreachable, match="no SQLite database"):
         migrate.upgrade(f"sqlite:///{path}")
     assert path.read_text().startswith("not a database")

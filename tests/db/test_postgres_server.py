@@ -15,7 +15,7 @@ from tests.postgres import shared_server
 
 
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="only Linux lets us wait for a process that is no child")
-@pytest.mark.skipif("COSTGUARD_TEST_POSTGRES" in os.environ, reason="the server is somebody else's")
+@pytest.mark.skipif("COSTGUARD_TEST_POSTGRES" in os.environ, reason="the server is someone else's")
 def test_the_server_ends_when_its_last_user_was_killed(tmp_path: Path) -> None:
     """Two processes get one server; killed without a chance to clean up, the last leaves neither it nor its files."""
     processes = multiprocessing.get_context("spawn")

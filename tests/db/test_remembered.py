@@ -1,4 +1,4 @@
-"""What readers keep of tables until these change, whoever changes them."""
+"""What readers keep of tables until these change, whichever process changes them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_an_answer_is_kept_until_its_table_changes(database: Database, database_
     assert [readings.in_a_look(database) for _ in range(3)] == [0, 0, 0]
     assert readings.count == 1
     for number, statement in enumerate((_INSERT, text("UPDATE daily_owners SET seconds = 5")), 2):
-        with closing(Database.open(database_url)) as somebody, somebody.write() as connection:
+        with closing(Database.open(database_url)) as writer, writer.write() as connection:
             connection.execute(statement)
         assert [readings.in_a_look(database) for _ in range(2)] == [1, 1]
         assert readings.count == number
@@ -53,7 +53,7 @@ def test_an_answer_is_kept_until_its_table_changes(database: Database, database_
 
 
 def test_what_is_forgotten_is_read_again(database: Database) -> None:
-    """After a crowd nothing is kept, and the next who asks has the same answer."""
+    """After a crowd nothing is kept, and the next reader gets the same answer."""
     readings = _Readings()
     readings.in_a_look(database)
     forget()
@@ -126,11 +126,11 @@ def test_no_more_than_so_many_answers_are_kept(sqlite_database: Database) -> Non
 
 def test_no_more_rows_than_so_many_are_kept(sqlite_database: Database) -> None:
     """Long answers push out those that were asked for longest ago, and one that is too long is read each time."""
-    asked: list[tuple[str, int]] = []
+    reads: list[tuple[str, int]] = []
 
     def ask(name: str, rows: int) -> None:
         def read() -> tuple[dict[str, int], list[int]]:
-            asked.append((name, rows))
+            reads.append((name, rows))
             return {}, [0] * rows
 
         with sqlite_database.read() as connection:
@@ -138,8 +138,8 @@ def test_no_more_rows_than_so_many_are_kept(sqlite_database: Database) -> None:
 
     for name in "abcdefghijkaabb":
         ask(name, MOST_ROWS // 10)
-    assert [name for name, _ in asked] == [*"abcdefghijkab"]
-    asked.clear()
+    assert [name for name, _ in reads] == [*"abcdefghijkab"]
+    reads.clear()
     for _ in range(2):
         ask("too long", MOST_ROWS // 10 + 1)
-    assert len(asked) == 2
+    assert len(reads) == 2

@@ -153,7 +153,7 @@ def test_a_full_disk_of_the_server(postgres_url: str) -> None:
 
 
 def test_a_broken_connection_is_unreachable_and_then_mended(postgres_url: str) -> None:
-    """A server that drops us gives DatabaseUnreachable; the next transaction connects anew."""
+    """A server that drops us gives DatabaseUnreachable; the next transaction connects again."""
 
     def be_cut_off(database: Database, other: Database) -> None:
         with database.write() as connection:

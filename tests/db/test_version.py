@@ -16,7 +16,7 @@ from costguard.errors import DatabaseUnreachable
 
 
 def test_the_head_is_the_last_migration() -> None:
-    """Whoever adds a migration names it here as well."""
+    """A new migration is named here as well."""
     assert ScriptDirectory(str(migrations_folder())).get_current_head() == HEAD
 
 
