@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 import trove_classifiers
 
+from costguard.gce import actions
 from costguard.settings import example, load
 from costguard.settings.environment import CONFIG, DATABASE, VARIABLES, WEBHOOK_SECRET
 
@@ -156,7 +158,7 @@ def test_role_only_reads() -> None:
 def test_role_for_stopping_holds_what_the_code_asks_for() -> None:
     """Each call that changes a VM has its permission in a role of its own, and that role holds nothing else."""
     role = parsed("iam-role-stop.yaml")
-    calls = re.findall(r'\.begin\("(\w+)"', (ROOT / "service/costguard/gce/actions.py").read_text())
+    calls = re.findall(r'\.begin\("(\w+)"', inspect.getsource(actions.ComputeActuator))
     assert calls
     assert role["includedPermissions"] == sorted({f"compute.instances.{verb}" for verb in calls})
     assert role["stage"] == "GA"
@@ -164,9 +166,9 @@ def test_role_for_stopping_holds_what_the_code_asks_for() -> None:
 
 def test_role_for_launching_holds_what_the_code_asks_for() -> None:
     """Each call for the VMs of jobs, and each part of a VM to be made, has its permission; the role holds no more."""
-    gce = ROOT / "service/costguard/gce"
-    methods = set(re.findall(r"self\._official\.(\w+)\(", (gce / "launches.py").read_text()))
-    verbs = set(re.findall(r'\.begin\("(\w+)"', (gce / "launches.py").read_text()))
+    launcher = inspect.getsource(actions.ComputeLauncher)
+    methods = set(re.findall(r"self\._official\.(\w+)\(", launcher))
+    verbs = set(re.findall(r'\.begin\("(\w+)"', launcher))
     assert methods == {"insert", "begin", "operation", "region"}
     wanted = {f"compute.instances.{verb}" for verb in verbs}
     wanted |= {"compute.instances.create", "compute.instances.get", "compute.regions.get", "compute.zoneOperations.get"}
@@ -179,7 +181,7 @@ def test_role_for_launching_holds_what_the_code_asks_for() -> None:
         "subnetwork": "subnetworks.use",
         "access_configs": "subnetworks.useExternalIp",
     }
-    body = (gce / "vm_body.py").read_text()
+    body = inspect.getsource(actions)
     wanted |= {f"compute.{permission}" for part, permission in parts.items() if f'"{part}"' in body}
     role = parsed("iam-role-launch.yaml")
     assert role["includedPermissions"] == sorted(wanted)
