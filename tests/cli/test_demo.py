@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
@@ -15,11 +16,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
+from tests.cli.conftest import serving
+from tests.pages import job_story
 from tests.sandbox.guest.served_vms import PATIENCE_S, processes_of
 
 import costguard_sandbox
 from costguard.cli import demo_cloud
-from costguard.cli.demo import demo_settings, server_url
+from costguard.cli.demo import ADMIN, demo_settings, server_url
+from costguard.cli.demo_cloud import DemoJob
+from costguard.cli.demo_view import Addresses, View
+from costguard.db.transaction import Database
 from costguard.errors import SettingsError
 from costguard.model.reminder import Enforcement
 from costguard.settings import Settings
@@ -159,6 +166,17 @@ def test_a_demo_that_is_killed_leaves_nothing_running(tmp_path: Path) -> None:
             return
         pause.wait(0.1)
     raise AssertionError(processes_of(tmp_path))
+
+
+def test_a_terminal_shows_the_demos_job(sqlite_database: Database, tmp_path: Path) -> None:
+    """Its row and the last lines that it printed, from what the server answers about one job."""
+    job_story.tell(sqlite_database)
+    out = io.StringIO()
+    with serving(sqlite_database) as url:
+        view = View(Addresses(url, url, "", "", "", ADMIN), 60, "", threading.Event(), as_json=True)
+        view.show_job(DemoJob("j7k2m9q4", tmp_path, 700), Console(file=out, width=200))
+    assert "j7k2m9q4" in out.getvalue()
+    assert "saved checkpoint-30000 <done>" in out.getvalue()
 
 
 def test_where_there_can_be_no_job() -> None:

@@ -113,11 +113,11 @@ class View:
         show_fleet(out, fleet)
         out.print()
         if self._job is not None:
-            self._show_job(self._job, out)
+            self.show_job(self._job, out)
         for event in reversed(events[:_EVENTS_SHOWN]):
             say(out, _line(event), "dim")
 
-    def _show_job(self, job: DemoJob, out: Console) -> None:
+    def show_job(self, job: DemoJob, out: Console) -> None:
         detail, lines = job.look(self._server)
         show_jobs(out, {"jobs": [detail["job"]], "kept_disks": {"count": 0}, "next_cursor": None}, is_filtered=False)
         for line in lines:
