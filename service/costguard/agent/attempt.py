@@ -55,7 +55,7 @@ class SavedState:
     def begin_again(self) -> None:
         """On a restarted VM the command runs again, unless it succeeded or was cancelled.
 
-        The guard decides whether it really begins: see `AttemptRun._start`.
+        The guard decides whether it really begins: see `AgentAttempt._start`.
         """
         before, self.boot = self.boot or self.of_runner("begun.json").get("boot", ""), boot_id()
         if self.boot == before:
@@ -94,7 +94,7 @@ class VmEnds(Exception):
     """The VM ends before the command was started: after a reboot, as of a driver's installer, it is started."""
 
 
-class AttemptRun:
+class AgentAttempt:
     """One command on this VM. Its folder shows a later agent, also after a reboot, how far this one came."""
 
     def __init__(self, settings: AttemptSettings, token: str, metadata: Metadata, places: AgentPaths) -> None:

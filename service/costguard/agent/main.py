@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 
-from .attempt import AttemptRun
+from .attempt import AgentAttempt
 from .calls import Metadata, Trouble, patiently
 from .files import lock, make_folder, say
 from .settings import AgentPaths, NotStarted, read_settings
@@ -31,7 +31,7 @@ def main() -> int:
 
     try:
         settings, wrong = read_settings(attribute("costguard-attempt"))
-        attempt = AttemptRun(settings, attribute("costguard-token").strip(), metadata, places)
+        attempt = AgentAttempt(settings, attribute("costguard-token").strip(), metadata, places)
     except (Trouble, NotStarted, ValueError) as problem:
         say(f"nothing to do on this VM: {problem}")
         return 0
