@@ -170,8 +170,8 @@ def test_a_keep_says_for_how_long(
             "started again since",
         ),
         (Role.OPERATOR, "forgotten/stop", {**CSRF, "started_at": "yesterday"}, 422, "started_at is not a time"),
-        (Role.ADMIN, "resting/stop", CSRF, 409, "is stopped already"),
-        (Role.OPERATOR, "left/stop", CSRF, 409, "gone"),
+        (Role.ADMIN, "resting/stop", CSRF, 409, "is already stopped"),
+        (Role.OPERATOR, "left/stop", CSRF, 409, "no longer exists"),
     ],
 )
 def test_what_cannot_be_asked_is_told_on_a_page(

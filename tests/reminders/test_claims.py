@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from costguard.access.rules import Access, Rules
-from costguard.model.instance import InstanceKey
+from costguard.model.instance import InstanceKey, Status
 from costguard.model.reminder import Claim, Ownership, RequestKind, Team
 from costguard.reminders.claims import HOLD, hold_text, is_held, outsider_text, refusal
 
@@ -39,9 +39,9 @@ def test_the_hold_says_until_when() -> None:
     ownership = Ownership(claim=CLAIM)
     assert hold_text("trainer-7", ownership, "#vision") == (
         "trainer-7 was claimed less than an hour ago. "
-        "It can be stopped when #vision has been notified, or from 11:02 UTC on."
+        "It can be stopped when #vision has been notified, or from 11:02 UTC."
     )
-    assert hold_text("trainer-7", ownership, "").endswith("It can be stopped from 11:02 UTC on.")
+    assert hold_text("trainer-7", ownership, "").endswith("It can be stopped from 11:02 UTC.")
 
 
 @pytest.mark.parametrize(
@@ -82,6 +82,7 @@ class Vm:
     owner: str = ""
     name: str = "trainer-7"
     job: str = ""
+    status: Status = Status.RUNNING
 
 
 def may(asked: RequestKind, vm: Vm, ownership: Ownership = Ownership(), later: timedelta = timedelta()) -> set[str]:

@@ -43,12 +43,12 @@ def test_until_tomorrow_morning() -> None:
 @pytest.mark.parametrize(
     ("hours", "due", "times", "expected"),
     [
-        (4, DUE, 3, "It was kept 3 times already; ask an admin: a@example.com, root@example.com."),
+        (4, DUE, 3, "It was already kept 3 times; ask an admin: a@example.com, root@example.com."),
         (0, DUE, 0, "It cannot be kept for 0 h. Give a whole number of hours, 1 or more."),
-        (73, DUE, 0, "It can be kept for 3 d from now at most."),
-        (10**12, DUE, 0, "It can be kept for 3 d from now at most."),
-        (72, at("13:00"), 0, "It can be kept for 3 d from now at most."),
-        (None, at("2026-11-04T09:00"), 0, "Nobody asks about it before Wed 09:00 UTC anyway"),
+        (73, DUE, 0, "It can be kept for at most 3 d from now."),
+        (10**12, DUE, 0, "It can be kept for at most 3 d from now."),
+        (72, at("13:00"), 0, "It can be kept for at most 3 d from now."),
+        (None, at("2026-11-04T09:00"), 0, "It is not due before Wed 09:00 UTC"),
     ],
 )
 def test_refusals(hours: int | None, due: datetime, times: int, expected: str) -> None:
@@ -67,7 +67,7 @@ def test_an_admin_keeps_it_once_more() -> None:
 def test_without_admins_the_refusal_says_so() -> None:
     """Nobody is sent to look for someone who does not exist."""
     found = kept_until(asked(RequestKind.KEEP, hours=4), zone_of(""), DUE, RULE, [keep(DUE)] * 3, False, NOW)
-    assert found == "It was kept 3 times already; only an admin could do it again, and [access] names none."
+    assert found == "It was already kept 3 times; only an admin can keep it again, and [access] names none."
 
 
 @given(st.none() | st.integers(-5, 200), st.integers(-100, 100), st.integers(0, 5), st.booleans())

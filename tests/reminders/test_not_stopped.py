@@ -40,11 +40,11 @@ def _request(asked: RequestKind) -> Request:
 @pytest.mark.parametrize(
     ("given", "cause", "said"),
     [
-        ({"is_gone": True}, StopBlocker.GONE, "Nothing to stop: it is gone already."),
+        ({"is_gone": True}, StopBlocker.GONE, "Nothing to stop: it no longer exists."),
         (
             {"status": Status.STOPPED, "running_since": None, "rest_since": at("12:00")},
             StopBlocker.NOT_RUNNING,
-            "Nothing to stop: it is stopped already.",
+            "Nothing to stop: it is already stopped.",
         ),
         (
             {"status": Status.STAGING, "running_since": None},

@@ -107,7 +107,7 @@ def test_the_fourth_keep_needs_an_admin() -> None:
     """Owners are told whom to ask."""
     three = tuple(keep(DUE) for _ in range(3))
     told = refused(asked(RequestKind.KEEP, hours=4), keeps=three)
-    assert told == "It was kept 3 times already; ask an admin: root@example.com."
+    assert told == "It was already kept 3 times; ask an admin: root@example.com."
     assert isinstance(outcome(asked(RequestKind.KEEP, ROOT, hours=4), keeps=three), KeepLifetime)
 
 
@@ -117,13 +117,13 @@ def test_a_button_from_before_a_keep_does_nothing() -> None:
         for what in (RequestKind.STOP, RequestKind.KEEP):
             told = refused(asked(what, due_at=DUE, hours=4), keeps=(keep(now_kept),))
             assert told.startswith("ben@example.com kept debug-ana until Mon ")
-            assert told.endswith(f"/gpu has buttons to {what.value} it as it is.")
+            assert told.endswith(f"Type /gpu for buttons to {what.value} it anyway.")
 
 
 def test_a_button_about_idleness_that_ended_does_nothing() -> None:
     """The VM works again; nobody asks about it until its limit."""
     told = refused(asked(RequestKind.STOP, due_at=at("05:00")), running_since=at("11:00"))
-    assert told == "Nobody asks about debug-ana any more for now. /gpu has buttons to stop it all the same."
+    assert told == "debug-ana is no longer due. Type /gpu for buttons to stop it anyway."
 
 
 def test_a_due_moment_that_only_shifted_is_the_same_question() -> None:
@@ -135,17 +135,17 @@ def test_what_is_over_is_told() -> None:
     """Stopped, started again, resting, shutting down, or gone: nothing is done, and the person reads why."""
     stop = asked(RequestKind.STOP)
     stopped = resting(requests=(stop,))
-    assert refused(stop, stopped) == "debug-ana does not run any more (stopped): there is nothing left to stop."
+    assert refused(stop, stopped) == "debug-ana is no longer running (stopped): there is nothing left to stop."
     assert refused(stop, lifetime_id=8).startswith("debug-ana was started again since")
     about_rest = asked(RequestKind.STOP, subject=REST)
-    assert refused(about_rest, resting(requests=(about_rest,))).startswith("debug-ana is stopped already")
+    assert refused(about_rest, resting(requests=(about_rest,))).startswith("debug-ana is already stopped")
     assert refused(about_rest).startswith("debug-ana was started again")
-    assert refused(stop, status=Status.PENDING_STOP) == "debug-ana is shutting down already."
+    assert refused(stop, status=Status.PENDING_STOP) == "debug-ana is already shutting down."
     gone = vm(is_gone=True, requests=(stop, asked(RequestKind.CLAIM, BEN, id=2)))
     plan = planned(gone, NOW, unread=("*",))
     assert [action.reason for action in plan.actions] == [
-        "debug-ana is gone: there is nothing left to stop.",
-        "debug-ana is gone: there is nothing left to claim.",
+        "debug-ana no longer exists, so nothing was done.",
+        "debug-ana no longer exists, so nothing was done.",
     ]
     assert plan.decisions[0].subject is None
 
@@ -153,10 +153,10 @@ def test_what_is_over_is_told() -> None:
 def test_a_keep_of_what_is_being_stopped_comes_too_late() -> None:
     """Google has accepted the stop; before that a keep still prevents it."""
     assert refused(asked(RequestKind.KEEP, hours=4), stop=StopOutcome.ASKED).startswith(
-        "debug-ana is being stopped already"
+        "debug-ana is already being stopped"
     )
     assert isinstance(outcome(asked(RequestKind.KEEP, hours=4), stop=StopOutcome.INTENDED), KeepLifetime)
-    assert refused(asked(RequestKind.KEEP, hours=4), preset="free").startswith("Nobody is going to ask about debug-ana")
+    assert refused(asked(RequestKind.KEEP, hours=4), preset="free").startswith("debug-ana has no limit")
 
 
 def test_a_rest_can_be_kept_for_a_week() -> None:
@@ -164,7 +164,7 @@ def test_a_rest_can_be_kept_for_a_week() -> None:
     request = asked(RequestKind.KEEP, hours=7 * 24, subject=REST)
     found = outcome(request, resting(requests=(request,)))
     assert isinstance(found, KeepLifetime)
-    assert refused(asked(RequestKind.KEEP, hours=7 * 24)).startswith("It can be kept for 3 d")
+    assert refused(asked(RequestKind.KEEP, hours=7 * 24)).startswith("It can be kept for at most 3 d")
 
 
 def test_permission_is_looked_at_again() -> None:
@@ -204,13 +204,13 @@ def test_what_a_token_may_is_looked_at_again() -> None:
 def test_claiming_and_disowning() -> None:
     """Whose it is changes at once; to claim one's own, or to disown what is nobody's, changes nothing."""
     claim, disown = asked(RequestKind.CLAIM, OP), asked(RequestKind.DISOWN)
-    assert outcome(claim, owner="") == AssignOwner(claim, OP, "op@example.com said that debug-ana is theirs")
+    assert outcome(claim, owner="") == AssignOwner(claim, OP, "op@example.com claimed debug-ana")
     assert refused(asked(RequestKind.CLAIM, BEN), owner="") == "Only an operator or an admin can take over debug-ana."
     assert outcome(disown) == AssignOwner(disown, "", "ana@example.com said that debug-ana is not theirs")
     by_root = asked(RequestKind.DISOWN, ROOT)
     assert outcome(by_root) == AssignOwner(by_root, "", "root@example.com said that debug-ana is not ana@example.com's")
-    assert refused(asked(RequestKind.CLAIM, ANA)) == "debug-ana is yours already."
-    assert refused(by_root, owner="") == "debug-ana is nobody's already."
+    assert refused(asked(RequestKind.CLAIM, ANA)) == "debug-ana is already yours."
+    assert refused(by_root, owner="") == "debug-ana is already unowned."
 
 
 def test_a_claim_outlives_the_run() -> None:

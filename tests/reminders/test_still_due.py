@@ -239,7 +239,7 @@ def refuse(judged: Judged) -> None:
 @pytest.mark.parametrize(
     ("change", "result", "why"),
     [
-        (keep, "not_needed", f"{ROOT} kept vm-1 until Mon 16:00 UTC after this was asked"),
+        (keep, "not_needed", f"{ROOT} kept vm-1 until Mon 16:00 UTC after your request"),
         (keep_that_ended, "asked", "Google accepted it"),
         (refuse, "not_needed", "the request for it was settled meanwhile"),
         (attach_to_a_job, "intended", "so job j7k2m9q4 is cancelled"),
@@ -269,6 +269,6 @@ def test_a_person_who_lost_the_right(judged: Judged) -> None:
 def test_without_an_answer_no_subject_is_mistaken(judged: Judged) -> None:
     """A stop that names another lifetime of the VM is not carried out, however due the present one is."""
     action = judged.decided()
-    other = Subject(action.subject.about, action.subject.instance_id, action.subject.lifetime_id + 1)
+    other = Subject(action.subject.kind, action.subject.instance_id, action.subject.lifetime_id + 1)
     assert judged.carry_out(replace(action, subject=other)).result in ("not_needed", "broken")
     assert judged.google.calls == []

@@ -163,4 +163,4 @@ def test_a_job_that_ended_meanwhile_is_not_cancelled(sqlite_database: Database) 
         jobs.set_state(connection, "j7k2m9q4", JobState.SUCCEEDED, "It is done.", None, at("12:00"))
     work.scene.executor().carry_out(plan.actions)
     assert work.job().state is JobState.SUCCEEDED
-    assert work.scene.ephemerals()[0][1] == "The job that vm-1 works on is over: vm-1 is about to be deleted."
+    assert work.scene.ephemerals()[0][1] == "The job that vm-1 works on has ended: vm-1 is about to be deleted."

@@ -77,7 +77,7 @@ def test_a_button_that_is_late(sqlite_url: str) -> None:
         told.look()
         assert told.status() is Status.RUNNING
         (why,) = told.told("chiara")
-        assert why.startswith("dana@example.com kept trainer until Mon 23:01 CET after this was asked.")
+        assert why.startswith("dana@example.com kept trainer until Mon 23:01 CET after your request.")
         assert "/gpu has buttons to stop it" in why
 
 
@@ -124,7 +124,7 @@ def test_one_keep_more_than_the_preset_allows(sqlite_url: str) -> None:
         told.later(4 * HOUR)
         again = told.last()
         told.press(again, "keep:4")
-        assert told.told("ana") == ["It was kept once already; ask an admin: chiara@example.com."]
+        assert told.told("ana") == ["It was already kept once; ask an admin: chiara@example.com."]
         assert "keep:4" in buttons(again)
         told.later(2 * HOUR, every=HOUR)
         told.press(told.only("#gpu-costs"), "keep:4", by="chiara")

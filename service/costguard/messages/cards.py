@@ -133,7 +133,7 @@ def card(
 def buttons(vm: VmCard, now: datetime, zone: ZoneInfo) -> tuple[Button, ...]:
     """With their price where all of it is known. Disks hold data: nothing here deletes them."""
     mine = Button(RequestKind.DISOWN, "Not mine") if vm.owner else Button(RequestKind.CLAIM, "Claim")
-    if vm.subject.about is SubjectKind.REST:
+    if vm.subject.kind is SubjectKind.REST:
         week = Button(RequestKind.KEEP, f"Ask again in a week{_price(vm, REST_KEEP_HOURS * _HOUR)}", REST_KEEP_HOURS)
         return week, mine
     until = tomorrow_morning(now, zone)
@@ -171,7 +171,7 @@ def _price(vm: VmCard, span: timedelta) -> str:
 
 def _cost(connection: Connection, accrual: Accrual, view: InstanceView, subject: Subject, since: datetime) -> Priced:
     """Of a run: that lifetime. Of a rest: storage since it began."""
-    if subject.about is SubjectKind.RUN:
+    if subject.kind is SubjectKind.RUN:
         if view.started_at == since:
             return view.lifetime_cost
         return _of_lifetime(history.lifetimes_of(connection, accrual, subject.instance_id), subject.lifetime_id)
@@ -184,7 +184,7 @@ def _cost(connection: Connection, accrual: Accrual, view: InstanceView, subject:
 
 def _rate(accrual: Accrual, view: InstanceView, subject: Subject) -> Priced:
     """Of what `_cost` counts. Disks bill whether a VM runs or not: they are no part of what keeping it costs."""
-    if subject.about is SubjectKind.REST or view.started_at is None:
+    if subject.kind is SubjectKind.REST or view.started_at is None:
         return view.rate
     rate = accrual.rate(view.instance.shape, view.instance.zone, view.instance.provisioning_model)
     return Priced(whole=False) if rate is None else Priced(rate)

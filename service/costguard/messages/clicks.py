@@ -186,7 +186,7 @@ def _outdated(connection: Connection, subject: Subject, row: WatchedRow | None, 
         return "Costguard does not know this VM: the message is older than its database."
     if row is None:
         return f"{name} no longer exists, so there is nothing left to do."
-    if subject.about is SubjectKind.REST:
+    if subject.kind is SubjectKind.REST:
         return f"{name} was started again since this message. Type /gpu to see it as it is now."
     for span in spans.lifetimes_of(connection, subject.instance_id):
         life = span.lifetime

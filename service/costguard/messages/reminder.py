@@ -180,7 +180,7 @@ def _since(connection: Connection, subject: Subject, vm: WatchedVm | None, now: 
     before = _lifetime(connection, subject)
     if before is None:
         return now
-    return before.started_at if subject.about is SubjectKind.RUN else before.ended_at or now
+    return before.started_at if subject.kind is SubjectKind.RUN else before.ended_at or now
 
 
 def _state(scene: _ReminderScene, message: StoredMessage) -> ReminderState:
@@ -225,7 +225,7 @@ def _answered(answer: Keep | Claim, zone: ZoneInfo) -> ReminderState:
 
 def _over(scene: _ReminderScene) -> ReminderState:
     """The outcome: there is nothing left to answer."""
-    if scene.subject.about is SubjectKind.REST:
+    if scene.subject.kind is SubjectKind.REST:
         return ReminderState(StateKind.ENDED, "It was started again, was deleted, or no longer has disks.")
     life = _lifetime(scene.connection, scene.subject)
     if life is None or life.ended_at is None:

@@ -24,18 +24,18 @@ class Subject:
     Written `run:12:7` and `rest:12:7`: about, instance row, lifetime row.
     """
 
-    about: SubjectKind
+    kind: SubjectKind
     instance_id: int
     lifetime_id: int
 
     def __str__(self) -> str:
-        return f"{self.about.value}:{self.instance_id}:{self.lifetime_id}"
+        return f"{self.kind.value}:{self.instance_id}:{self.lifetime_id}"
 
     @classmethod
     def parse(cls, text: str) -> Subject:
         """Raises ValueError for what is no subject."""
-        about, instance_id, lifetime_id = text.split(":")
-        return cls(SubjectKind(about), int(instance_id), int(lifetime_id))
+        kind, instance_id, lifetime_id = text.split(":")
+        return cls(SubjectKind(kind), int(instance_id), int(lifetime_id))
 
 
 class Target(StrEnum):

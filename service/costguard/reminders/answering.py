@@ -52,7 +52,7 @@ def _cancel(connection: Connection, vm: KnownInstance, action: CancelJob, now: d
     request, job = action.request, job_rows.read(connection, action.job)
     name = vm.record.name
     if job is None or job.state.is_over:
-        refuse(connection, request, f"The job that {name} works on is over: {name} is about to be deleted.", now)
+        refuse(connection, request, f"The job that {name} works on has ended: {name} is about to be deleted.", now)
         return f"job {action.job} is over"
     why = f": {request.reason}" if request.reason else ""
     text = f"{request.by} stops {name}, so its job {job.title} is cancelled; its command gets SIGTERM first{why}."
@@ -73,7 +73,7 @@ def is_open(connection: Connection, request: Request) -> bool:
 
 
 def refuse(connection: Connection, request: Request, reason: str, now: datetime) -> None:
-    """The request is over, and the person is told why, in private where they came by Slack."""
+    """Refuses the request, with an ephemeral reply where it came from Slack."""
     assert request.id is not None  # only stored requests are carried out
     requests.settle(connection, request.id, "refused", reason, now)
     if request.user_id:

@@ -1,4 +1,4 @@
-"""What decisions about many VMs have in common, found once for all of them."""
+"""The context of a plan: rules, people, and quiet hours, computed once for all VMs. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from costguard.reminders.watched import WatchedVm
 
 
 class DecisionContext:
-    """The settings, the people and the moment of one plan. Answers are remembered for as long as the plan is made."""
+    """The settings, the people and the time of one plan. Results are cached while the plan is made."""
 
     def __init__(self, rules: Rules, people: Mapping[str, AccountLookup], now: datetime) -> None:
         self.rules = rules
@@ -32,12 +32,12 @@ class DecisionContext:
         return self.rules.presets.get(vm.preset)
 
     def is_looked_up(self, address: str) -> bool:
-        """Whether it is known who that is, or that nobody is. Nobody needs to be asked about no address."""
+        """Whether Slack was asked about this address; an empty one needs no lookup."""
         return not address or address.lower() in self.people
 
     def person(self, address: str) -> Person | None:
-        found = self.people.get(address.lower())
-        return found.person if found is not None else None
+        lookup = self.people.get(address.lower())
+        return lookup.person if lookup is not None else None
 
     def zone_name(self, address: str) -> str:
         """Someone's time zone, or the one of channels where Slack tells none."""

@@ -37,13 +37,13 @@ def decide(
 
     `people` are those who were looked up, by their addresses in lower case.
     """
-    about = DecisionContext(rules, people, now)
+    context = DecisionContext(rules, people, now)
     decisions: list[Decision] = []
     actions: list[Action] = []
     for vm in fleet:
-        decision, found = _decide(vm, about, unread.get(vm.key.project, frozenset()))
+        decision, vm_actions = _decide(vm, context, unread.get(vm.key.project, frozenset()))
         decisions.append(decision)
-        actions += found
+        actions += vm_actions
     return FleetPlan(tuple(decisions), tuple(actions))
 
 
@@ -51,7 +51,7 @@ def addresses_needed(fleet: Sequence[WatchedVm], rules: Rules, now: datetime) ->
     """Whose Slack accounts decisions within the next hour may rest on; in lower case."""
     if not rules.channel:
         return set()
-    about = DecisionContext(rules, {}, now)
+    context = DecisionContext(rules, {}, now)
     needed: set[str] = set()
     for vm in fleet:
         if vm.requests:
@@ -60,11 +60,11 @@ def addresses_needed(fleet: Sequence[WatchedVm], rules: Rules, now: datetime) ->
                 for request in vm.requests
                 if request.kind is RequestKind.KEEP and request.hours is None
             }
-        due = due_of(vm, subject_of(vm), about)
+        due = due_of(vm, subject_of(vm), context)
         if due is not None and due.at <= now + _SOON:
             needed.add(vm.owner.lower())
             if ladder.may_need_contact(ladder.standing_of(vm.sent, vm.cycle), ahead=1):
-                needed.add(about.contact(vm).lower())
+                needed.add(context.contact(vm).lower())
     return needed - {""}
 
 
@@ -141,7 +141,7 @@ def next_step(vm: WatchedVm, subject: Subject, due: DueMoment, decision_context:
     if vm.stop in _BEING_STOPPED:
         return NextStep(f"{due.why}; it is being stopped")
     standing = ladder.standing_of(vm.sent, vm.cycle)
-    if subject.about is SubjectKind.REST:
+    if subject.kind is SubjectKind.REST:
         return _remind(vm, subject, due, decision_context, standing)
     stop, remark, stop_at = _enforce(vm, subject, due, decision_context, standing)
     if stop is not None:
@@ -234,7 +234,7 @@ def _remind(
 
 
 def _every(vm: WatchedVm, subject: Subject, decision_context: DecisionContext) -> timedelta:
-    if subject.about is SubjectKind.REST:
+    if subject.kind is SubjectKind.REST:
         return decision_context.rules.rest.every
     preset = decision_context.preset(vm)
     assert preset is not None  # only a preset makes a run due

@@ -1,4 +1,4 @@
-"""When silence stops a VM, where a preset says that it does."""
+"""Enforcement: when unanswered reminders stop a VM, and which VMs no rule may stop. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def stop_at(rule: ReminderRule, standing: LadderPosition, due: DueMoment | None,
     """From when on nobody having answered is enough to stop it.
 
     None: it never is, or not as many reminders as the rule wants were accepted yet. `protection` is what
-    `protected_because` says. A rest has no firm due moment, so nothing at rest is ever stopped.
+    `protected_because` says. A stopped VM has no firm due time, so no rule stops it again.
     """
     if rule.enforcement is Enforcement.REMIND or protection or due is None:
         return None
@@ -36,9 +36,9 @@ def counted_of(rule: ReminderRule, standing: LadderPosition, due: DueMoment) -> 
     since, said nothing about this.
     """
     wanted = max(1, rule.stop_after)
-    since = [] if due.firm_at is None else [each for each in standing.warned if each.at >= due.firm_at]
+    since = [] if due.firm_at is None else [stage for stage in standing.warned if stage.at >= due.firm_at]
     # After an outage of Slack a stage may have been accepted before the one that it follows.
-    since.sort(key=lambda each: each.at)
+    since.sort(key=lambda stage: stage.at)
     return tuple(since[:wanted]) if len(since) >= wanted else ()
 
 
@@ -56,7 +56,7 @@ def reason_text(
     due: DueMoment, counted: tuple[AcceptedStage, ...], idle: Evidence | None, zone: ZoneInfo, now: datetime
 ) -> str:
     """The sentence that stands in the fact of the stop."""
-    first, last = (moment_text(each.at, zone, now) for each in (counted[0], counted[-1]))
+    first, last = (moment_text(stage.at, zone, now) for stage in (counted[0], counted[-1]))
     count = (
         f"{len(counted)} reminders since {first}, the last at {last}"
         if len(counted) > 1
@@ -67,15 +67,15 @@ def reason_text(
 
 
 def evidence_of(due: DueMoment, counted: tuple[AcceptedStage, ...], idle: Evidence | None) -> Mapping[str, object]:
-    """What the stop rested on, for anyone who asks later."""
-    found: dict[str, object] = {
+    """The evidence for the stop, for the audit log."""
+    evidence: dict[str, object] = {
         "due_at": due.at.isoformat(),
         "why": due.why,
-        "reminders": [{"key": each.key, "accepted_at": each.at.isoformat()} for each in counted],
+        "reminders": [{"key": stage.key, "accepted_at": stage.at.isoformat()} for stage in counted],
     }
     if idle is not None:
-        found["idle"] = {"state": idle.state.value, "since": idle.since.isoformat(), "sentence": idle.sentence}
-    return found
+        evidence["idle"] = {"state": idle.state.value, "since": idle.since.isoformat(), "sentence": idle.sentence}
+    return evidence
 
 
 def protected_because(name: str, project: str, labels: Mapping[str, str], protection: Protection) -> str:

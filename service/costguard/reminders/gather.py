@@ -1,4 +1,4 @@
-"""The part of a pass that is about people: what they are asked, and who they are."""
+"""Gathers everything that decisions need, and stores the reminders that were decided."""
 
 from __future__ import annotations
 
@@ -59,9 +59,11 @@ class _Past:
         keeps = self._with_restore(subject, began)
         if not (keeps or subject.instance_id in self.claims or subject in self.stops):  # as of nearly every one
             return {**_NOTHING_YET, "sent": self.sent.get(subject, ())}
-        claims = tuple(each for each in self.claims.get(subject.instance_id, ()) if began is None or each.at >= began)
+        claims = tuple(
+            claim for claim in self.claims.get(subject.instance_id, ()) if began is None or claim.at >= began
+        )
         answered = [keep.at for keep in keeps] + [claim.at for claim in claims]
-        stops = [each for each in self.stops.get(subject, ()) if not answered or each.intended_at >= max(answered)]
+        stops = [stop for stop in self.stops.get(subject, ()) if not answered or stop.intended_at >= max(answered)]
         return {
             "sent": self.sent.get(subject, ()),
             "keeps": keeps,
@@ -70,7 +72,7 @@ class _Past:
         }
 
     def _with_restore(self, subject: Subject, began: datetime | None) -> tuple[Keep, ...]:
-        """What people answered after the backup is lost, so the restore counts as an answer: they are asked again.
+        """What people answered after the backup is lost, so the restore counts as an answer: they are reminded again.
 
         Nothing is stopped on the strength of a warning from before it.
         """
@@ -78,15 +80,15 @@ class _Past:
         if self.began_at is None or began is None or began >= self.began_at:
             return kept
         answer = Keep(subject, self.began_at, "costguard", self.began_at, "its database was restored")
-        return tuple(sorted((*kept, answer), key=lambda each: each.at))
+        return tuple(sorted((*kept, answer), key=lambda keep: keep.at))
 
 
 def look_at(
     connection: Connection, rules: Rules, now: datetime, ids: Collection[int] | None = None
 ) -> tuple[FleetPlan, list[WatchedVm]]:
     """What would be done now about the fleet as the ledger knows it, or about these VMs of it, in one order."""
-    found = gather(connection, rules, now, ids)
-    return decide_about(connection, found, rules, now), found
+    fleet = gather(connection, rules, now, ids)
+    return decide_about(connection, fleet, rules, now), fleet
 
 
 def why_not_stopped(
@@ -114,43 +116,32 @@ def gather(
     ids: Collection[int] | None = None,
     without_stop: int | None = None,
 ) -> list[WatchedVm]:
-    """All that decisions rest on: of every VM that is there, or of these. `without_stop`: as if it had not begun."""
+    """Every existing VM, or these, with everything that decisions need. `without_stop`: as if it had not begun."""
     rows = watched_rows.read(connection, ids)
     idle = utilisation.idle_runs(connection, now, ids)
-    asked: dict[int, list[Request]] = defaultdict(list)
+    open_requests: dict[int, list[Request]] = defaultdict(list)
     for instance_id, request in requests.open_requests(connection):
-        asked[instance_id].append(request)
-    # What was sent and answered, and what it costs, is asked for where it can matter: a fleet within its limits
-    # costs nothing more.
-    alive = {
+        open_requests[instance_id].append(request)
+    # History and cost are read only where they can matter: a fleet within its limits costs no further queries.
+    relevant = {
         row.instance_id: row
         for row in rows
-        if ids is not None or row.instance_id in asked or _may_be_due(row, rules, idle, now)
+        if ids is not None or row.instance_id in open_requests or _may_be_due(row, rules, idle, now)
     }
     of_jobs = {row.job for row in rows if row.job}
     at_work = attempts.at_work(connection, of_jobs if ids is not None else None) if of_jobs else {}
     unknown = {vm.key for vm in unknown_vms.there(connection)}
     accrual = accrual_at(connection, now)
     resting = [row.instance_id for row in rows if row.started_at is None]
-    storage = _storage_rates(connection, accrual, {*alive, *resting})
+    storage = _storage_rates(connection, accrual, {*relevant, *resting})
     subjects = {
         instance_id: subject
-        for instance_id, row in alive.items()
+        for instance_id, row in relevant.items()
         if (subject := _subject(row, instance_id in storage)) is not None
     }
-    named = list(subjects.values())
-    past = _Past(
-        message_rows.sent_of(connection, named),
-        answers.keeps_of(connection, named),
-        answers.claims_of(connection, list(subjects)),
-        {
-            subject: tuple(each for each in begun if each.id != without_stop)
-            for subject, begun in stops.of_subjects(connection, named).items()
-        },
-        generation.read(connection).began_at,
-    )
-    ownerships = answers.ownerships(connection, list(asked))
-    found = [
+    past = _read_past(connection, subjects, without_stop)
+    ownerships = answers.ownerships(connection, list(open_requests))
+    vms = [
         WatchedVm(
             key=row.key,
             name=row.name,
@@ -164,8 +155,8 @@ def gather(
             rest_since=row.rests_since if row.instance_id in storage else None,
             labels=row.labels,
             owner=row.owner,
-            rate=_rate(row, accrual, storage) if row.instance_id in alive else None,
-            requests=tuple(asked[row.instance_id]) if row.instance_id in asked else (),
+            rate=_rate(row, accrual, storage) if row.instance_id in relevant else None,
+            requests=tuple(open_requests[row.instance_id]) if row.instance_id in open_requests else (),
             ownership=ownerships.get(row.instance_id, _UNCLAIMED),
             job=row.job if row.job and at_work.get((row.key.project, row.name)) == row.job else "",
             is_unknown=row.key in unknown,
@@ -173,9 +164,25 @@ def gather(
         )
         for row in rows
     ]
-    there = {row.instance_id for row in rows}
-    wanted = [each for each in asked if each not in there and (ids is None or each in ids)]
-    return [*found, *_gone(connection, wanted, asked)]
+    gone = set(open_requests) - {row.instance_id for row in rows}
+    wanted = [
+        instance_id for instance_id in open_requests if instance_id in gone and (ids is None or instance_id in ids)
+    ]
+    return [*vms, *_gone(connection, wanted, open_requests)]
+
+
+def _read_past(connection: Connection, subjects: Mapping[int, Subject], without_stop: int | None) -> _Past:
+    named = list(subjects.values())
+    return _Past(
+        message_rows.sent_of(connection, named),
+        answers.keeps_of(connection, named),
+        answers.claims_of(connection, list(subjects)),
+        {
+            subject: tuple(stop for stop in begun if stop.id != without_stop)
+            for subject, begun in stops.of_subjects(connection, named).items()
+        },
+        generation.read(connection).began_at,
+    )
 
 
 def intend(
@@ -219,8 +226,10 @@ def _messages(send: SendReminder, vm: WatchedVm, rules: Rules) -> list[NewMessag
     ]
 
 
-def _gone(connection: Connection, ids: Sequence[int], asked: Mapping[int, Sequence[Request]]) -> list[WatchedVm]:
-    """VMs that someone asked something of, and that are no more: the asker is to be told."""
+def _gone(
+    connection: Connection, ids: Sequence[int], open_requests: Mapping[int, Sequence[Request]]
+) -> list[WatchedVm]:
+    """Gone VMs with open requests, which are refused."""
     return [
         WatchedVm(
             key=vm.key,
@@ -231,7 +240,7 @@ def _gone(connection: Connection, ids: Sequence[int], asked: Mapping[int, Sequen
             running_since=None,
             instance_id=vm.id,
             owner=vm.owner,
-            requests=tuple(asked[vm.id]),
+            requests=tuple(open_requests[vm.id]),
             is_gone=True,
         )
         for vm in fleet.known(connection, ids)

@@ -1,4 +1,4 @@
-"""The ladder of reminders: which stage is next, when, and to whom."""
+"""The ladder of reminders: which stage is next, when, and to whom. Pure."""
 
 from __future__ import annotations
 
@@ -41,22 +41,22 @@ def standing_of(sent: Iterable[Sent], cycle: int) -> LadderPosition:
 
     One that failed for all warned nobody: it is not over, and the ladder does not climb past it.
     """
-    mine = [each for each in sent if each.cycle == cycle]
+    mine = [message for message in sent if message.cycle == cycle]
     if not mine:
         return LadderPosition()
     accepted: dict[int, AcceptedStage] = {}
-    for each in mine:
-        before = accepted.get(each.stage)
-        if each.accepted_at is not None and (before is None or each.accepted_at < before.at):
-            accepted[each.stage] = AcceptedStage(each.accepted_at, each.key)
+    for message in mine:
+        before = accepted.get(message.stage)
+        if message.accepted_at is not None and (before is None or message.accepted_at < before.at):
+            accepted[message.stage] = AcceptedStage(message.accepted_at, message.key)
     warned = tuple(accepted[stage] for stage in sorted(accepted))
-    open_ones = [each for each in mine if each.accepted_at is None]
+    open_ones = [message for message in mine if message.accepted_at is None]
     now_sent = [one for one in open_ones if one.stage not in accepted]
     return LadderPosition(
         warned,
         frozenset(one.target for one in open_ones if not one.is_failed),
-        any(not each.is_failed for each in now_sent),
-        frozenset(each.target for each in now_sent if each.is_failed),
+        any(not message.is_failed for message in now_sent),
+        frozenset(message.target for message in now_sent if message.is_failed),
     )
 
 

@@ -1,4 +1,4 @@
-"""Messages: what is to be sent, what may have been, and what stands where in Slack."""
+"""Stored messages: to be sent, possibly sent, and in Slack."""
 
 from __future__ import annotations
 
@@ -106,9 +106,9 @@ def intend(connection: Connection, new: NewMessage, now: datetime) -> bool:
     if upsert(connection, messages, [row], ["key"], update_columns=[]):
         return True
     again = {"status": "intended", "error": "", "sending_at": None, **{name: row[name] for name in _RENEWED}}
-    of = messages.c
+    columns = messages.c
     done = connection.execute(
-        update(messages).where(of.key == row["key"], of.status == "withdrawn").values(again),
+        update(messages).where(columns.key == row["key"], columns.status == "withdrawn").values(again),
         execution_options={"preserve_rowcount": True},
     )
     return done.rowcount == 1
@@ -131,16 +131,16 @@ def waiting(connection: Connection, now: datetime, limit: int) -> list[StoredMes
 
     A message waits for those before it to the same address about the same subject, whatever keeps them.
     """
-    of, before = messages.c, messages.alias("before")
+    columns, before = messages.c, messages.alias("before")
     is_overtaking = exists().where(
-        of.subject != "",
-        before.c.subject == of.subject,
-        before.c.address == of.address,
-        before.c.id < of.id,
+        columns.subject != "",
+        before.c.subject == columns.subject,
+        before.c.address == columns.address,
+        before.c.id < columns.id,
         before.c.status.in_(("intended", "sending")),
     )
-    place = func.row_number().over(partition_by=of.address, order_by=of.id).label("place")
-    due = select(messages, place).where(text(_WAITING_HERE), of.try_after <= now, ~is_overtaking).subquery()
+    place = func.row_number().over(partition_by=columns.address, order_by=columns.id).label("place")
+    due = select(messages, place).where(text(_WAITING_HERE), columns.try_after <= now, ~is_overtaking).subquery()
     return [_message(row) for row in connection.execute(select(due).where(due.c.place <= limit).order_by(due.c.id))]
 
 
@@ -168,17 +168,17 @@ def begin(
 
     When nothing is heard of it by `doubt_after`, it may have been sent, and Slack is asked.
     """
-    of = messages.c
+    columns = messages.c
     values = {
         "status": "sending",
         "sending_at": now,
-        "attempts": of.attempts + 1,
+        "attempts": columns.attempts + 1,
         "channel": channel,
         "thread_ts": thread_ts,
         "try_after": doubt_after,
     }
     done = connection.execute(
-        update(messages).where(of.id == message_id, of.status == "intended").values(values),
+        update(messages).where(columns.id == message_id, columns.status == "intended").values(values),
         execution_options={"preserve_rowcount": True},
     )
     return done.rowcount == 1
@@ -260,14 +260,16 @@ def show(connection: Connection, message_id: int, shown: str, is_live: bool) -> 
 
 def sent_of(connection: Connection, subjects: Collection[Subject]) -> dict[Subject, tuple[Sent, ...]]:
     """Reminders that were meant and not withdrawn, the oldest first."""
-    found: dict[Subject, list[Sent]] = {}
-    of = messages.c
-    for chunk in chunks(among(connection, of.subject, {str(subject) for subject in subjects})):
-        query = select(messages).where(of.subject.in_(chunk), of.kind == "reminder", of.status != "withdrawn")
-        for row in connection.execute(query.order_by(of.id)):
+    by_subject: dict[Subject, list[Sent]] = {}
+    columns = messages.c
+    for chunk in chunks(among(connection, columns.subject, {str(subject) for subject in subjects})):
+        query = select(messages).where(
+            columns.subject.in_(chunk), columns.kind == "reminder", columns.status != "withdrawn"
+        )
+        for row in connection.execute(query.order_by(columns.id)):
             sent = Sent(row.key, row.cycle, row.stage, Target(row.target), row.accepted_at, row.status == "failed")
-            found.setdefault(Subject.parse(row.subject), []).append(sent)
-    return {subject: tuple(each) for subject, each in found.items()}
+            by_subject.setdefault(Subject.parse(row.subject), []).append(sent)
+    return {subject: tuple(reminders) for subject, reminders in by_subject.items()}
 
 
 def root_of(connection: Connection, thread: str, address: str, channel: str) -> StoredMessage | None:
@@ -275,11 +277,16 @@ def root_of(connection: Connection, thread: str, address: str, channel: str) -> 
 
     `channel` may still be a name: Slack tells its id only when a message is accepted.
     """
-    of = messages.c
-    conditions = [of.subject == thread, of.address == address, of.status == "accepted", of.thread_ts == ""]
+    columns = messages.c
+    conditions = [
+        columns.subject == thread,
+        columns.address == address,
+        columns.status == "accepted",
+        columns.thread_ts == "",
+    ]
     if not channel.startswith("#"):
-        conditions.append(of.channel == channel)
-    query = select(messages).where(*conditions, of.ts != "").order_by(of.id.desc()).limit(1)
+        conditions.append(columns.channel == channel)
+    query = select(messages).where(*conditions, columns.ts != "").order_by(columns.id.desc()).limit(1)
     row = connection.execute(query).one_or_none()
     return None if row is None else _message(row)
 

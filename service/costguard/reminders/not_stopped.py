@@ -1,4 +1,4 @@
-"""Why a VM was not stopped: the answer in one line, for the person who asks afterwards."""
+"""Why a VM was not stopped, in one sentence. Pure."""
 
 from __future__ import annotations
 
@@ -78,13 +78,13 @@ _OPENINGS = {
 }
 _BEING_STOPPED = frozenset({StopOutcome.INTENDED, StopOutcome.ASKED, StopOutcome.UNKNOWN})
 _OFF = {
-    Status.STOPPED: "it is stopped already",
-    Status.SUSPENDED: "it is suspended already",
-    Status.STOPPING: "it is stopping already",
-    Status.SUSPENDING: "it is being suspended already",
-    Status.DEPROVISIONING: "it is being deleted already",
+    Status.STOPPED: "it is already stopped",
+    Status.SUSPENDED: "it is already suspended",
+    Status.STOPPING: "it is already stopping",
+    Status.SUSPENDING: "it is already being suspended",
+    Status.DEPROVISIONING: "it is already being deleted",
 }
-GONE = StopDiagnosis(StopBlocker.GONE, "it is gone already")
+GONE = StopDiagnosis(StopBlocker.GONE, "it no longer exists")
 
 
 def why_not_stopped(
@@ -99,20 +99,20 @@ def why_not_stopped(
 
     The same rules as a pass decides by, asked for the first thing that keeps a stop from happening.
     """
-    about = DecisionContext(rules, people, now)
-    if (found := _state(vm, unread)) is not None:
-        return found
-    preset = about.preset(vm)
+    context = DecisionContext(rules, people, now)
+    if (diagnosis := _state(vm, unread)) is not None:
+        return diagnosis
+    preset = context.preset(vm)
     if preset is None:
         return StopDiagnosis(StopBlocker.NO_PRESET, f"no rule is set for preset {vm.preset}")
-    if (found := _out_of_reach(vm, preset, rules)) is not None:
-        return found
-    due = due_of(vm, subject_of(vm), about)
-    found = _waiting(vm, preset, due, measured, about)
-    if rules.is_shadow and found.cause not in (StopBlocker.SHADOW, StopBlocker.NO_LIMIT):
-        note = f"{found.reason}; and shadow mode is on, in which rules stop nothing"
-        return StopDiagnosis(found.cause, note, found.rule, found.missing, found.step, found.at)
-    return found
+    if (diagnosis := _out_of_reach(vm, preset, rules)) is not None:
+        return diagnosis
+    due = due_of(vm, subject_of(vm), context)
+    diagnosis = _waiting(vm, preset, due, measured, context)
+    if rules.is_shadow and diagnosis.cause not in (StopBlocker.SHADOW, StopBlocker.NO_LIMIT):
+        note = f"{diagnosis.reason}; and shadow mode is on, in which rules stop nothing"
+        return StopDiagnosis(diagnosis.cause, note, diagnosis.rule, diagnosis.missing, diagnosis.step, diagnosis.at)
+    return diagnosis
 
 
 def _state(vm: WatchedVm, unread: Collection[str]) -> StopDiagnosis | None:
@@ -201,7 +201,7 @@ def _warned(
     if at is None:
         assert due.firm_at is not None  # of what runs
         wanted = max(1, rule.stop_after)
-        count = sum(each.at >= due.firm_at for each in standing.warned)
+        count = sum(stage.at >= due.firm_at for stage in standing.warned)
         reason = f"{count} of {_reminders(wanted)} {'has' if wanted == 1 else 'have'} gone without an answer"
         subject = subject_of(vm)
         assert subject is not None  # it runs

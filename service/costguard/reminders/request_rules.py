@@ -1,11 +1,10 @@
-"""What comes of what people asked for."""
+"""What becomes of people's requests: carried out, or refused with a reason. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta
-from typing import Protocol
 from zoneinfo import ZoneInfo
 
 from costguard.access.roles import role_for
@@ -23,7 +22,7 @@ from costguard.model.duration import span_text
 from costguard.model.instance import Status
 from costguard.model.moments import moment_text
 from costguard.model.reminder import Keep, ReminderRule, Request, RequestKind, SubjectKind
-from costguard.reminders.claims import refusal
+from costguard.reminders.claims import RequestedVm, refusal
 from costguard.reminders.context import DecisionContext
 from costguard.reminders.due import DueMoment
 from costguard.reminders.watched import WatchedVm, subject_of
@@ -32,24 +31,11 @@ _VIA = {"slack": "in Slack", "page": "on a page", "api": "over REST", "cli": "fr
 _DONE = {RequestKind.STOP: "stop", RequestKind.KEEP: "keep"}
 
 
-class RequestedVm(Protocol):
-    """What is known of a VM, by a plan or by who only reads it."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def owner(self) -> str: ...
-    @property
-    def status(self) -> Status: ...
-    @property
-    def job(self) -> str: ...
-
-
 @dataclass(frozen=True, slots=True)
-class _Asking:
+class _RequestContext:
     vm: WatchedVm
     due: DueMoment | None
-    about: DecisionContext
+    decision: DecisionContext
 
 
 def settle(vm: WatchedVm, due: DueMoment | None, decision_context: DecisionContext) -> tuple[Action, ...]:
@@ -57,86 +43,86 @@ def settle(vm: WatchedVm, due: DueMoment | None, decision_context: DecisionConte
 
     That one changes what the later ones are about, so they wait for the next pass.
     """
-    asking = _Asking(vm, due, decision_context)
+    context = _RequestContext(vm, due, decision_context)
     actions: list[Action] = []
-    for request in sorted(vm.requests, key=lambda each: (each.at, each.id or 0, each.key)):
-        found = _answer(asking, request)
-        if not isinstance(found, str):
-            return (*actions, found)
-        actions.append(RefuseRequest(request, found))
+    for request in sorted(vm.requests, key=lambda request: (request.at, request.id or 0, request.key)):
+        answer = _answer(context, request)
+        if not isinstance(answer, str):
+            return (*actions, answer)
+        actions.append(RefuseRequest(request, answer))
     return tuple(actions)
 
 
-def _answer(asking: _Asking, request: Request) -> Action | str:
-    vm = asking.vm
+def _answer(context: _RequestContext, request: Request) -> Action | str:
+    vm = context.vm
     if vm.is_gone:
-        return f"{vm.name} is gone: there is nothing left to {'claim' if _is_claim(request) else _DONE[request.kind]}."
+        return f"{vm.name} no longer exists, so nothing was done."
     if not _is_claim(request) and request.subject != subject_of(vm):
-        return _over(asking, request)
-    about = asking.about
-    refused = refusal(request.kind, request.by, vm, vm.ownership, about.rules, request.authority, about.now)
+        return _over(context, request)
+    decision = context.decision
+    refused = refusal(request.kind, request.by, vm, vm.ownership, decision.rules, request.authority, decision.now)
     refused = refused or pointless(request.kind, request.by, vm, vm.running_since is not None)
-    return refused or _WAYS[request.kind](asking, request)
+    return refused or _WAYS[request.kind](context, request)
 
 
-def pointless(asked: RequestKind, by: str, vm: RequestedVm, runs: bool) -> str | None:
+def pointless(kind: RequestKind, by: str, vm: RequestedVm, runs: bool) -> str | None:
     """Why there is nothing to do, as far as the VM itself shows it; None: there is something."""
-    if asked is RequestKind.CLAIM and by.lower() == vm.owner.lower():
-        return f"{vm.name} is yours already."
-    if asked is RequestKind.DISOWN and not vm.owner:
-        return f"{vm.name} is nobody's already."
-    if asked is not RequestKind.STOP:
+    if kind is RequestKind.CLAIM and by.lower() == vm.owner.lower():
+        return f"{vm.name} is already yours."
+    if kind is RequestKind.DISOWN and not vm.owner:
+        return f"{vm.name} is already unowned."
+    if kind is not RequestKind.STOP:
         return None
     if not runs:
-        return f"{vm.name} is {vm.status.value} already. What it stores is billed until someone deletes it."
+        return f"{vm.name} is already {vm.status.value}. Its storage is billed until it is deleted."
     if vm.status is Status.PENDING_STOP:
-        return f"{vm.name} is shutting down already."
+        return f"{vm.name} is already shutting down."
     return None
 
 
-def _claim(asking: _Asking, request: Request) -> Action | str:
-    return AssignOwner(request, request.by, f"{request.by} said that {asking.vm.name} is theirs")
+def _claim(context: _RequestContext, request: Request) -> Action | str:
+    return AssignOwner(request, request.by, f"{request.by} claimed {context.vm.name}")
 
 
-def _disown(asking: _Asking, request: Request) -> Action | str:
-    whose = "theirs" if request.by.lower() == asking.vm.owner.lower() else f"{asking.vm.owner}'s"
-    return AssignOwner(request, "", f"{request.by} said that {asking.vm.name} is not {whose}")
+def _disown(context: _RequestContext, request: Request) -> Action | str:
+    whose = "theirs" if request.by.lower() == context.vm.owner.lower() else f"{context.vm.owner}'s"
+    return AssignOwner(request, "", f"{request.by} said that {context.vm.name} is not {whose}")
 
 
-def _keep(asking: _Asking, request: Request) -> Action | str:
-    vm, due, about = asking.vm, asking.due, asking.about
+def _keep(context: _RequestContext, request: Request) -> Action | str:
+    vm, due, decision = context.vm, context.due, context.decision
     if due is None:
-        return f"Nobody is going to ask about {vm.name}: there is no limit to keep it beyond."
+        return f"{vm.name} has no limit, so there is nothing to keep it beyond."
     if vm.stop is StopOutcome.ASKED:
-        return f"{vm.name} is being stopped already. Start it again if you still need it."
-    if stale := _stale(asking, request):
+        return f"{vm.name} is already being stopped. Start it again if you still need it."
+    if stale := _stale(context, request):
         return stale
-    found = kept_until(
+    kept = kept_until(
         request,
-        about.zone_of(request.by),
+        decision.zone_of(request.by),
         due.at,
-        _keep_rule(asking),
+        _keep_rule(context),
         vm.keeps,
-        role_for(request.by, about.rules.access, request.authority) is Role.ADMIN,
-        about.now,
-        about.rules.access.admins,
+        role_for(request.by, decision.rules.access, request.authority) is Role.ADMIN,
+        decision.now,
+        decision.rules.access.admins,
     )
-    if isinstance(found, str):
-        return found
+    if isinstance(kept, str):
+        return kept
     why = f": {request.reason}" if request.reason else ""
-    until = moment_text(found, about.zone_of(request.by), about.now)
-    return KeepLifetime(request, found, f"kept until {until} by {request.by}{why}")
+    until = moment_text(kept, decision.zone_of(request.by), decision.now)
+    return KeepLifetime(request, kept, f"kept until {until} by {request.by}{why}")
 
 
-def _stop(asking: _Asking, request: Request) -> Action | str:
-    vm = asking.vm
+def _stop(context: _RequestContext, request: Request) -> Action | str:
+    vm = context.vm
     assert vm.running_since is not None  # it would be pointless otherwise
-    if stale := _kept_since(asking, request) or _stale(asking, request):
+    if stale := _kept_since(context, request) or _stale(context, request):
         return stale
-    asked = f"asked for {_VIA.get(request.via, f'by {request.via}')} by {request.by}"
+    origin = f"asked for {_VIA.get(request.via, f'by {request.via}')} by {request.by}"
     why = f": {request.reason}" if request.reason else ""
     if vm.job:
-        reason = f"{asked}, so job {vm.job} is cancelled; its command gets SIGTERM first{why}"
+        reason = f"{origin}, so job {vm.job} is cancelled; its command gets SIGTERM first{why}"
         return CancelJob(request, vm.job, reason)
     return StopInstance(
         subject=request.subject,
@@ -144,14 +130,14 @@ def _stop(asking: _Asking, request: Request) -> Action | str:
         name=vm.name,
         zone=vm.zone,
         rule="request",
-        reason=f"{asked}{why}",
-        due_at=asking.due.at if asking.due is not None else None,
+        reason=f"{origin}{why}",
+        due_at=context.due.at if context.due is not None else None,
         started_at=vm.running_since,
         request=request,
     )
 
 
-_WAYS: Mapping[RequestKind, Callable[[_Asking, Request], Action | str]] = {
+_WAYS: Mapping[RequestKind, Callable[[_RequestContext, Request], Action | str]] = {
     RequestKind.STOP: _stop,
     RequestKind.KEEP: _keep,
     RequestKind.CLAIM: _claim,
@@ -164,50 +150,50 @@ def _is_claim(request: Request) -> bool:
     return request.kind in (RequestKind.CLAIM, RequestKind.DISOWN)
 
 
-def _over(asking: _Asking, request: Request) -> str:
-    vm, verb = asking.vm, _DONE[request.kind]
-    if request.subject.about is SubjectKind.REST:
-        return f"{vm.name} was started again, or keeps nothing any more: nothing was done. /gpu shows it as it is."
+def _over(context: _RequestContext, request: Request) -> str:
+    vm, verb = context.vm, _DONE[request.kind]
+    if request.subject.kind is SubjectKind.REST:
+        return f"{vm.name} was started again or has no disks any more, so nothing was done. Type /gpu to see it now."
     if vm.running_since is None:
-        return f"{vm.name} does not run any more ({vm.status.value}): there is nothing left to {verb}."
-    return f"{vm.name} was started again since, and you saw its run before: nothing was done. /gpu shows it as it is."
+        return f"{vm.name} is no longer running ({vm.status.value}): there is nothing left to {verb}."
+    return f"{vm.name} was started again since you looked, so nothing was done. Type /gpu to see it as it is now."
 
 
-def _kept_since(asking: _Asking, request: Request) -> str:
-    """Someone's keep that came after this was asked, and holds; "" where there is none."""
-    since = [keep for keep in asking.vm.keeps if keep.at > request.at and keep.until > asking.about.now]
-    return _kept_by(asking, request, since[-1]) if since else ""
+def _kept_since(context: _RequestContext, request: Request) -> str:
+    """A later keep that still holds, as a refusal; "" without one."""
+    since = [keep for keep in context.vm.keeps if keep.at > request.at and keep.until > context.decision.now]
+    return _kept_by(context, request, since[-1]) if since else ""
 
 
-def _kept_by(asking: _Asking, request: Request, keep: Keep) -> str:
-    name, verb = asking.vm.name, _DONE[request.kind]
-    until = moment_text(keep.until, asking.about.zone_of(request.by), asking.about.now)
-    return f"{keep.by} kept {name} until {until} after this was asked. /gpu has buttons to {verb} it as it is."
+def _kept_by(context: _RequestContext, request: Request, keep: Keep) -> str:
+    name, verb = context.vm.name, _DONE[request.kind]
+    until = moment_text(keep.until, context.decision.zone_of(request.by), context.decision.now)
+    return f"{keep.by} kept {name} until {until} after your request. Type /gpu for buttons to {verb} it anyway."
 
 
-def _stale(asking: _Asking, request: Request) -> str:
+def _stale(context: _RequestContext, request: Request) -> str:
     """Why what the person saw is not so any more; "" where it is.
 
     A due moment that shifted and passed as well, as idleness comes to be known, asks the same question still.
     """
-    vm, due, verb = asking.vm, asking.due, _DONE[request.kind]
+    vm, due, verb = context.vm, context.due, _DONE[request.kind]
     if request.due_at is None or (due is not None and due.at == request.due_at):
         return ""
     later = next((keep for keep in reversed(vm.keeps) if keep.until > request.due_at), None)
     if later is not None:
-        return _kept_by(asking, request, later)
-    if due is None or due.at > asking.about.now:
-        return f"Nobody asks about {vm.name} any more for now. /gpu has buttons to {verb} it all the same."
+        return _kept_by(context, request, later)
+    if due is None or due.at > context.decision.now:
+        return f"{vm.name} is no longer due. Type /gpu for buttons to {verb} it anyway."
     return ""
 
 
-def _keep_rule(asking: _Asking) -> ReminderRule:
-    """What rests is asked about so rarely that a keep must be able to last until the next time."""
-    preset = asking.about.rules.presets.get(asking.vm.preset)
+def _keep_rule(context: _RequestContext) -> ReminderRule:
+    """A stopped VM is reminded of so rarely that a keep must be able to last until the next reminder."""
+    preset = context.decision.rules.presets.get(context.vm.preset)
     rule = preset.reminders if preset is not None else ReminderRule()
-    if asking.vm.running_since is not None:
+    if context.vm.running_since is not None:
         return rule
-    rest = asking.about.rules.rest
+    rest = context.decision.rules.rest
     return replace(rule, longest_keep=max(rule.longest_keep, (rest.after or timedelta()) + rest.every))
 
 
@@ -231,8 +217,8 @@ def kept_until(
     the person is. `admins` are those whom the refusal names.
     """
     if len(keeps) >= rule.keeps and not is_admin:
-        times = {0: "It cannot be kept by its owner", 1: "It was kept once already"}
-        return f"{times.get(len(keeps), f'It was kept {len(keeps)} times already')}; {_ask(admins)}."
+        times = {0: "It cannot be kept by its owner", 1: "It was already kept once"}
+        return f"{times.get(len(keeps), f'It was already kept {len(keeps)} times')}; {_ask(admins)}."
     if request.hours is None:
         tomorrow = now.astimezone(zone).date() + timedelta(days=1)
         until = datetime.combine(tomorrow, MORNING, zone).astimezone(UTC)
@@ -244,19 +230,17 @@ def kept_until(
         until = max(now, due_at) + timedelta(hours=request.hours)
     if until <= due_at:
         due = moment_text(due_at, zone, now)
-        return f"Nobody asks about it before {due} anyway; keeping it until then changes nothing."
+        return f"It is not due before {due}, so keeping it until then changes nothing."
     if until - now > rule.longest_keep:
         return _too_long(rule)
     return until
 
 
 def _too_long(rule: ReminderRule) -> str:
-    return (
-        f"It can be kept for {span_text(rule.longest_keep)} from now at most. Ask for less, and again when it is due."
-    )
+    return f"It can be kept for at most {span_text(rule.longest_keep)} from now. Keep it for less now."
 
 
 def _ask(admins: Iterable[str]) -> str:
-    found = sorted(admins)
-    named = ", ".join(found[:_FEW])
-    return f"ask an admin: {named}" if found else "only an admin could do it again, and [access] names none"
+    names = sorted(admins)
+    named = ", ".join(names[:_FEW])
+    return f"ask an admin: {named}" if names else "only an admin can keep it again, and [access] names none"

@@ -1,4 +1,4 @@
-"""What people ask of a VM, from a page, over REST or in Slack: checked, stored, and left to the next pass."""
+"""Requests for a VM, from a page, over REST or in Slack: checked, stored, and left to the next pass."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from costguard.reminders.watched_rows import WatchedRow
 _WISH = {
     RequestKind.STOP: "to stop {name}",
     RequestKind.KEEP: "to keep {name}",
-    RequestKind.CLAIM: "for {name} to be theirs",
-    RequestKind.DISOWN: "for {name} not to be theirs any more",
+    RequestKind.CLAIM: "to claim {name}",
+    RequestKind.DISOWN: "to disown {name}",
 }
 _LONGEST = 500
-_LOOK = "Look at it as it is now, and ask again if that is still what you want."
+_LOOK = "Look at it as it is now, and repeat your request if you still want that."
 
 
 @dataclass(frozen=True, slots=True)
 class RequestReceipt:
-    """What was stored; `is_new` is False where this key had asked for it before. `text` says it to who asked."""
+    """The stored request; `is_new` is False where this key was used before. `text` is for the requester."""
 
     stored: StoredRequest
     is_new: bool
@@ -49,8 +49,7 @@ class RequestReceipt:
         """`Asked to stop trainer-3; the next pass carries it out.`"""
         if self.stored.status != "open":
             return self.stored.outcome
-        asked = self.stored.request.kind
-        return f"Asked {_WISH[asked].format(name=self.name)}; the next pass carries it out."
+        return f"Asked {_WISH[self.stored.request.kind].format(name=self.name)}; the next pass carries it out."
 
 
 def ask(
@@ -70,16 +69,13 @@ def ask(
     started_at: datetime | None = None,
     due_at: datetime | None = None,
 ) -> RequestReceipt:
-    """Stored exactly as a press in Slack is; raises Missing, Forbidden, Conflict or Invalid where it cannot be.
+    """Stores a request exactly as a click in Slack does; raises Missing, Forbidden, Conflict or Invalid.
 
-    `by` names another whom an admin acts for. `started_at` and `due_at` are what was seen: something else by now
-    is refused, by this or by the pass. Without hours a keep lasts until tomorrow morning.
+    `by` names a person for whom an admin acts. `started_at` and `due_at` are what the requester saw: where they have
+    changed, this or the pass refuses. Without hours a keep lasts until tomorrow morning.
     """
     actor = roles.actor(principal, by)
-    if hours is not None and (kind is not RequestKind.KEEP or hours < 1):
-        raise Invalid("Only a keep has hours, and they are 1 or more.", "Correct the hours, or leave them out.")
-    if len(reason) > _LONGEST or len(idempotency_key or "") > _LONGEST:
-        raise Invalid(f"A reason or a key has at most {_LONGEST} characters.", "Say it in fewer words.")
+    _check(kind, hours, reason, idempotency_key or "")
     now = clock.now()
     with database.write() as connection:
         instance_id = fleet_rows.instance_id(connection, key)
@@ -103,11 +99,10 @@ def ask(
             authority=actor.authority,
         )
         name = row.name if row is not None else fleet_rows.known(connection, [instance_id])[0].name
-        known = requests.of_key(connection, new.key)
-        if known is not None:
-            return RequestReceipt(_same(known, new), False, name)
-        ownership = ownership_of(connection, row) if row is not None else Ownership()
-        refused = _refused(rules, new, actor, row, ownership, name, started_at)
+        repeated = requests.of_key(connection, new.key)
+        if repeated is not None:
+            return RequestReceipt(_same(repeated, new), False, name)
+        refused = _refused(connection, rules, new, actor, row, name, started_at)
         store(connection, new, row, name, None if refused is None else refused.message)
         stored = requests.of_key(connection, new.key)
     if refused is not None:
@@ -117,10 +112,17 @@ def ask(
     return RequestReceipt(stored, True, name)
 
 
+def _check(kind: RequestKind, hours: int | None, reason: str, key: str) -> None:
+    if hours is not None and (kind is not RequestKind.KEEP or hours < 1):
+        raise Invalid("Only a keep has hours, and they are 1 or more.", "Correct the hours, or leave them out.")
+    if len(reason) > _LONGEST or len(key) > _LONGEST:
+        raise Invalid(f"A reason or a key has at most {_LONGEST} characters.", "Shorten it.")
+
+
 def store(connection: Connection, new: Request, row: WatchedRow | None, name: str, refused: str | None) -> None:
-    """The request and the fact that it was made; where it is refused, only the fact that it was."""
+    """Stores the request and its event; where it is refused, only the event."""
     who = new.by or new.user_id
-    told = f"{who} asked {_WISH[new.kind].format(name=name or 'an unknown VM')}"
+    text = f"{who} asked {_WISH[new.kind].format(name=name or 'an unknown VM')}"
     why = f": {new.reason.rstrip('.')}" if new.reason else ""
     if refused is None:
         requests.add(connection, new)
@@ -129,7 +131,7 @@ def store(connection: Connection, new: Request, row: WatchedRow | None, name: st
         key=f"{kind}/{new.key}",
         kind=kind,
         occurred_at=new.at,
-        text=f"{told}{why}." if refused is None else f"{told}, and was refused: {refused}",
+        text=f"{text}{why}." if refused is None else f"{text}, and was refused: {refused}",
         project=row.key.project if row is not None else "",
         gce_id=row.key.gce_id if row is not None else "",
         name=row.name if row is not None else "",
@@ -147,26 +149,26 @@ def store(connection: Connection, new: Request, row: WatchedRow | None, name: st
 
 
 def _asked_with(new: Request) -> dict[str, str]:
-    """For the audit log: with which role and which token, and who named another."""
+    """For the audit log: the role, the token, and an admin who acted for another."""
     authority = new.authority
     if authority is None:
         return {}
     token = {"token": authority.token_id} if authority.token_id else {}
-    other = {"asked_by": authority.of or "anyone who runs the server"} if authority.of != new.by else {}
+    other = {"asked_by": authority.of or "the server's operator"} if authority.of != new.by else {}
     return {"role": authority.role.value, **token, **other}
 
 
 def subject_of(row: WatchedRow) -> Subject:
-    """Of a VM at rest without asking whether its storage bills: the next pass does."""
-    about = SubjectKind.RUN if row.started_at is not None else SubjectKind.REST
-    return Subject(about, row.instance_id, row.lifetime_id)
+    """Of a stopped VM without checking that its storage bills: the next pass does."""
+    kind = SubjectKind.RUN if row.started_at is not None else SubjectKind.REST
+    return Subject(kind, row.instance_id, row.lifetime_id)
 
 
 def refusal(
-    rules: Rules, asked: RequestKind, actor: Actor, row: WatchedRow, ownership: Ownership, now: datetime
+    rules: Rules, kind: RequestKind, actor: Actor, row: WatchedRow, ownership: Ownership, now: datetime
 ) -> str | None:
     """Why this person may not do this to this VM; None: they may."""
-    return claims.refusal(asked, actor.address, row, ownership, rules, actor.authority, now)
+    return claims.refusal(kind, actor.address, row, ownership, rules, actor.authority, now)
 
 
 def ownership_of(connection: Connection, row: WatchedRow) -> Ownership:
@@ -174,45 +176,47 @@ def ownership_of(connection: Connection, row: WatchedRow) -> Ownership:
 
 
 def _key(via: str, actor: Actor, own: str) -> str:
-    """Keys of one person mean nothing to another."""
+    """Every person has their own keys."""
     return f"{via}/{actor.address}/{own}"
 
 
-def _same(known: StoredRequest, new: Request) -> StoredRequest:
-    """Its run may be over by now, and it was still the same that was asked for."""
+def _same(stored: StoredRequest, new: Request) -> StoredRequest:
+    """The stored request, if it is the same but for the VM's present run."""
 
-    def wish(of: Request) -> tuple[object, ...]:
-        return of.kind, of.subject.instance_id, of.hours, of.reason, of.due_at
+    def wish(request: Request) -> tuple[object, ...]:
+        return request.kind, request.subject.instance_id, request.hours, request.reason, request.due_at
 
-    if wish(known.request) != wish(new):
+    if wish(stored.request) != wish(new):
         raise Conflict(
-            "This Idempotency-Key came with something else before.",
-            "Use a new key for something new, and a key again only to repeat the very same request.",
+            "This Idempotency-Key was used for a different request.",
+            "Use a new key for a new request, and repeat a key only with the same request.",
             kind="key-taken",
         )
-    return known
+    return stored
 
 
 def _refused(
+    connection: Connection,
     rules: Rules,
     new: Request,
     actor: Actor,
     row: WatchedRow | None,
-    ownership: Ownership,
     name: str,
     started_at: datetime | None,
 ) -> CostguardError | None:
-    """What can be known before the pass, which looks at all of it again."""
+    """Refusals that are known before the pass, which checks everything again."""
     if row is None:
         return Conflict(
-            f"{name} is gone, so there is nothing left to do.",
-            "The facts say what became of it.",
+            f"{name} no longer exists, so there is nothing left to do.",
+            "Its events say what became of it.",
             kind="vm-not-as-seen",
         )
-    if refused := refusal(rules, new.kind, actor, row, ownership, new.at):
+    if refused := refusal(rules, new.kind, actor, row, ownership_of(connection, row), new.at):
         return Forbidden(refused, "Ask one of them.", kind="not-yours")
     if started_at is not None and row.started_at != started_at:
-        return Conflict(f"{name} was stopped or started again since: nothing was done.", _LOOK, kind="vm-not-as-seen")
-    if found := pointless(new.kind, actor.address, row, row.started_at is not None):
-        return Conflict(found, _LOOK, kind="vm-not-as-seen")
+        return Conflict(
+            f"{name} was stopped or started again since you looked, so nothing was done.", _LOOK, kind="vm-not-as-seen"
+        )
+    if reason := pointless(new.kind, actor.address, row, row.started_at is not None):
+        return Conflict(reason, _LOOK, kind="vm-not-as-seen")
     return None

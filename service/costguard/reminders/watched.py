@@ -1,4 +1,4 @@
-"""What a decision about one VM rests on, and what was decided."""
+"""A VM with everything that a decision about it needs, and the decisions. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from costguard.model.utilisation import Evidence
 class WatchedVm:
     """One VM as the ledger knows it. `sent`, `keeps` and `claims` are of its present subject alone.
 
-    A VM that is gone is given only where someone still asks for something: it is told to them, and no more.
+    A VM that is gone is included only for its open requests, which are refused.
     """
 
     key: InstanceKey

@@ -30,7 +30,7 @@ _MODEL = {model.value: model for model in ProvisioningModel}
 
 @dataclass(frozen=True, slots=True)
 class WatchedRow:
-    """A running VM has an open lifetime; one at rest the last it had, if any (`lifetime_id` 0 if none)."""
+    """A running VM has an open lifetime; a stopped one the last it had (`lifetime_id` 0 if none)."""
 
     instance_id: int
     key: InstanceKey
@@ -55,9 +55,11 @@ def read(connection: Connection, ids: Collection[int] | None = None) -> list[Wat
 
 def open_storage(connection: Connection, ids: Collection[int] | None = None) -> list[Row[Any]]:
     """Storage that bills now: rows of instance_id, resource, size_mib, zone."""
-    of = storage_spans.c
-    query = select(of.instance_id, of.resource, of.size_mib, of.zone).where(of.ended_at.is_(None))
-    return list(connection.execute(query.where(*_named(of.instance_id, ids))))
+    columns = storage_spans.c
+    query = select(columns.instance_id, columns.resource, columns.size_mib, columns.zone).where(
+        columns.ended_at.is_(None)
+    )
+    return list(connection.execute(query.where(*_named(columns.instance_id, ids))))
 
 
 def _read(connection: Connection, ids: Collection[int] | None) -> list[WatchedRow]:
@@ -68,16 +70,16 @@ _known = remembers(instances, lifetimes)(_read)  # what pages ask: a pass asks o
 
 
 def _running(connection: Connection, ids: Collection[int] | None) -> Iterator[WatchedRow]:
-    of = lifetimes.c
+    columns = lifetimes.c
     query: Select[Any] = (
         select(
             *_columns(),
-            of.id.label("lifetime_id"),
-            of.started_at,
-            of.provisioning_model,
-            *(of[name] for name in _SHAPE),
+            columns.id.label("lifetime_id"),
+            columns.started_at,
+            columns.provisioning_model,
+            *(columns[name] for name in _SHAPE),
         )
-        .join_from(instances, lifetimes, and_(of.instance_id == instances.c.id, of.ended_at.is_(None)))
+        .join_from(instances, lifetimes, and_(columns.instance_id == instances.c.id, columns.ended_at.is_(None)))
         .where(instances.c.gone_at.is_(None), *_named(instances.c.id, ids))
     )
     # By place, as everywhere here: a hundred thousand rows are read in a pass, and names take several times as long.
@@ -87,21 +89,21 @@ def _running(connection: Connection, ids: Collection[int] | None) -> Iterator[Wa
 
 
 def _resting(connection: Connection, ids: Collection[int] | None) -> Iterator[WatchedRow]:
-    of = lifetimes.c
-    is_open = select(of.id).where(of.instance_id == instances.c.id, of.ended_at.is_(None)).exists()
+    columns = lifetimes.c
+    is_open = select(columns.id).where(columns.instance_id == instances.c.id, columns.ended_at.is_(None)).exists()
     own = [instances.c[name] for name in ("provisioning_model", "created_at", *_SHAPE)]
     query = select(*_columns(), *own).where(instances.c.gone_at.is_(None), ~is_open, *_named(instances.c.id, ids))
     resting = list(connection.execute(query))
     last: dict[int, Row[Any]] = {}
     for chunk in chunks([row.id for row in resting]):
         latest = (
-            select(of.instance_id, func.max(of.started_at).label("started_at"))
-            .where(of.instance_id.in_(chunk))
-            .group_by(of.instance_id)
+            select(columns.instance_id, func.max(columns.started_at).label("started_at"))
+            .where(columns.instance_id.in_(chunk))
+            .group_by(columns.instance_id)
             .subquery()
         )
-        same = and_(of.instance_id == latest.c.instance_id, of.started_at == latest.c.started_at)
-        ended = select(of.id, of.instance_id, of.ended_at).join_from(lifetimes, latest, same)
+        same = and_(columns.instance_id == latest.c.instance_id, columns.started_at == latest.c.started_at)
+        ended = select(columns.id, columns.instance_id, columns.ended_at).join_from(lifetimes, latest, same)
         last |= {row.instance_id: row for row in connection.execute(ended)}
     for row in resting:
         before = last.get(row[0])
@@ -117,8 +119,8 @@ def _columns() -> list[ColumnElement[Any]]:
 
 @lru_cache(maxsize=4096)  # many VMs have the same, and share them
 def _labels(text: str) -> Mapping[str, str]:
-    found: dict[str, str] = orjson.loads(text)
-    return found
+    labels: dict[str, str] = orjson.loads(text)
+    return labels
 
 
 def _named(column: ColumnElement[Any], ids: Collection[int] | None) -> list[ColumnElement[bool]]:

@@ -32,7 +32,7 @@ def owner(card: VmCard) -> str:
 
 def figures(card: VmCard) -> list[tuple[str, str]]:
     """The titled values of a card."""
-    is_run = card.subject.about is SubjectKind.RUN
+    is_run = card.subject.kind is SubjectKind.RUN
     return [
         ("Cost so far" if is_run else "Storage so far", f"*{amount(card.cost)}*"),
         ("Per hour", f"{rate(card.rate)}\nplus its disks" if is_run else rate(card.rate)),
@@ -44,7 +44,7 @@ def figures(card: VmCard) -> list[tuple[str, str]]:
 
 
 def since(card: VmCard) -> str:
-    return f"{'running' if card.subject.about is SubjectKind.RUN else 'not running'} since {moment(card.since)}"
+    return f"{'running' if card.subject.kind is SubjectKind.RUN else 'not running'} since {moment(card.since)}"
 
 
 def in_short(card: VmCard) -> str:
@@ -134,7 +134,7 @@ def _waiting(content: ReminderContent) -> list[Block]:
 
 
 def _icon(content: ReminderContent) -> str:
-    if content.card.subject.about is SubjectKind.REST:
+    if content.card.subject.kind is SubjectKind.REST:
         return ":zzz:"
     return ":hourglass_flowing_sand:" if content.stage == 0 else ":rotating_light:"
 
@@ -142,7 +142,7 @@ def _icon(content: ReminderContent) -> str:
 def _is_what(content: ReminderContent) -> str:
     return (
         "is still running"
-        if content.card.subject.about is SubjectKind.RUN
+        if content.card.subject.kind is SubjectKind.RUN
         else "is not running, but its storage is billed"
     )
 
@@ -167,9 +167,9 @@ def _lead(content: ReminderContent) -> str:
 def _next(content: ReminderContent) -> str:
     if content.state.kind is StateKind.OPEN and content.state.sentence:
         return f":bell: *What happens next:* {_sentence(content)}"
-    if content.card.at_rest and content.card.subject.about is SubjectKind.REST:
+    if content.card.at_rest and content.card.subject.kind is SubjectKind.REST:
         return f":bell: *What happens next:* You will be reminded again. {line(content.card.at_rest, 1000)}"
-    if content.stop_at is None and content.card.subject.about is SubjectKind.REST:
+    if content.stop_at is None and content.card.subject.kind is SubjectKind.REST:
         return ":bell: *What happens next:* Its storage is billed until it is deleted. You will be reminded again."
     if content.stop_at is None:
         what = "No stop is scheduled. You will be reminded again until someone answers."
