@@ -124,11 +124,11 @@ def served(
         web: list[int] = []
         try:
             pause, ends = threading.Event(), time.monotonic() + START_S
-            while process.poll() is None and "answers at" not in log.read_text():
+            while process.poll() is None and "Costguard is at" not in log.read_text():
                 assert time.monotonic() < ends, f"it did not start:\n{log.read_text()}"
                 pause.wait(0.05)
             assert process.poll() is None, log.read_text()
-            url = re.findall(r"answers at (http://[0-9.:]+[0-9])", log.read_text())[-1]
+            url = re.findall(r"Costguard is at (http://[0-9.:]+[0-9])", log.read_text())[-1]
             web = children_of(process.pid)
             yield Served(process, url, log)
         finally:
