@@ -47,10 +47,10 @@ END = datetime(2026, 11, 1, 7, tzinfo=UTC)
 def test_months_have_the_hours_of_pacific_time(year: int) -> None:
     """A March has an hour less than its days, a November one more, and a February follows the leap year."""
     mid_months = [datetime(year, month, 15, tzinfo=UTC) for month in range(1, 13)]
-    assert tuple(seconds_of_month(each) // 3600 for each in mid_months) == HOURS[year]
-    starts = [billing_month(each)[0] for each in mid_months]
-    assert {each.hour for each in starts[:3]} == {8}
-    assert {each.hour for each in starts[3:11]} == {7}
+    assert tuple(seconds_of_month(month) // 3600 for month in mid_months) == HOURS[year]
+    starts = [billing_month(month)[0] for month in mid_months]
+    assert {start.hour for start in starts[:3]} == {8}
+    assert {start.hour for start in starts[3:11]} == {7}
     assert starts[11].hour == 8
 
 
@@ -89,11 +89,11 @@ def test_a_day_is_cut_where_the_pacific_month_ends() -> None:
     start = datetime(2026, 11, 1, tzinfo=UTC)
     span = StorageSpan(KEY, "d", "disk:pd-ssd", 1024, "us-central1-a", start, start + DAY)
     charges = bill_storage(span, BOOK, start + DAY).charges
-    assert [(each.started_at, each.ended_at, each.day) for each in charges] == [
+    assert [(charge.started_at, charge.ended_at, charge.day) for charge in charges] == [
         (start, END, start.date()),
         (END, start + DAY, start.date()),
     ]
-    assert [each.amount.nanos for each in charges] == [
+    assert [charge.amount.nanos for charge in charges] == [
         round(Fraction(170_000_000 * 7, 744)),
         round(Fraction(170_000_000 * 17, 721)),
     ]
@@ -103,9 +103,11 @@ def test_what_is_priced_by_the_hour_is_not_cut_there() -> None:
     """A month's end means nothing to vCPUs and memory; local SSD is priced by the month."""
     run = Lifetime(KEY, END - HOUR, Shape("z1-ssd", 1, 1024, None, 0, 375), STANDARD, "us-central1-a")
     charges = bill_lifetime(run, BOOK, END + HOUR).charges
-    seconds = {part: [each.seconds for each in charges if each.resource == part] for part in ("z1:core", "local-ssd")}
+    seconds = {
+        part: [charge.seconds for charge in charges if charge.resource == part] for part in ("z1:core", "local-ssd")
+    }
     assert seconds == {"z1:core": [7200], "local-ssd": [3600, 3600]}
-    october, november = [each.amount.nanos for each in charges if each.resource == "local-ssd"]
+    october, november = [charge.amount.nanos for charge in charges if charge.resource == "local-ssd"]
     assert (october, november) == (round(Fraction(375 * 80_000_000, 744)), round(Fraction(375 * 80_000_000, 721)))
 
 
@@ -143,10 +145,10 @@ def test_what_spot_local_ssd_saved_over_a_month_s_end_is_exact() -> None:
         model: bill_lifetime(Lifetime(KEY, END - 2 * DAY, shape, model, "us-central1-a"), BOOK, END + 3 * DAY)
         for model in (STANDARD, SPOT)
     }
-    paid = [each for each in bills[SPOT].charges if each.resource == "local-ssd"]
+    paid = [charge for charge in bills[SPOT].charges if charge.resource == "local-ssd"]
     prices = {price.id: price for price in PRICES if price.id is not None}
     amount = sum((each.quantity * each.seconds for each in paid), Fraction(0))
     cost = Money(sum(each.amount.nanos for each in paid))
     saving = spot_saving([SpotUse((END - 2 * DAY).date(), paid[0].price_id, amount, cost)], prices, BOOK)
-    on_demand = sum(each.amount.nanos for each in bills[STANDARD].charges if each.resource == "local-ssd")
+    on_demand = sum(charge.amount.nanos for charge in bills[STANDARD].charges if charge.resource == "local-ssd")
     assert abs(saving.on_demand.nanos - on_demand) <= 3 * len(paid)

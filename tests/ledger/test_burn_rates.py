@@ -1,4 +1,4 @@
-"""What VMs cost an hour is kept beside them: the fleet is the same as if it were worked out at that moment."""
+"""What VMs cost an hour is kept next to them: the fleet is the same as if it were worked out at that moment."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_a_price_counts_from_the_moment_it_comes_into_force(database: Database) 
 
 
 def test_what_is_alike_adds_up_to_what_each_has_run_up(database: Database) -> None:
-    """In groups or one by one, for whoever it is asked; and what has no price is named."""
+    """In groups or one by one, for anyone who it is asked; and what has no price is named."""
     with database.write() as connection:
         some_fleet(connection)
         accrual = accrual_at(connection, NOW)
@@ -163,4 +163,4 @@ def test_rates_follow_the_month(database: Database) -> None:
 
 def _rate_of_all(connection: Connection, now: datetime) -> Money:
     accrual = accrual_at(connection, now)
-    return Money(sum(each.rate.nanos for each in burn_rates.burning(connection, accrual)))
+    return Money(sum(rate.rate.nanos for rate in burn_rates.burning(connection, accrual)))

@@ -144,7 +144,7 @@ def test_many_equal_vms_are_charged_like_one(ledger: Ledger) -> None:
 
 
 def test_charging_anew_changes_nothing(ledger: Ledger) -> None:
-    """A span that is marked to be charged anew ends with the same charges and the same days."""
+    """A span that is marked to be charged again ends with the same charges and the same days."""
     ledger.run(NOON, NOON + 2 * DAY)
     ledger.disk(NOON)
     charge_due(ledger.connection, NOON + 3 * DAY)
@@ -200,7 +200,7 @@ def test_the_minimum_is_charged_at_once(ledger: Ledger) -> None:
 
 
 def test_the_roll_up_knows_whose_money_it_is(ledger: Ledger) -> None:
-    """Days are rolled up by project, preset, owner, job and model; storage counts as standard, whoever runs."""
+    """Days are rolled up by project, preset, owner, job and model; storage counts as standard, anyone who runs."""
     vm = ledger.vm()
     ledger.run(NOON, NOON + HOUR, vm, provisioning_model="spot", owner="bob", job="j1")
     ledger.disk(NOON, NOON + HOUR, vm, owner="bob", job="j1")

@@ -1,4 +1,4 @@
-"""Whose a VM is after somebody said so: in the ledger, and in what is spent from then on, on both databases."""
+"""Whose a VM is after someone said so: in the ledger, and in what is spent from then on, on both databases."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_claim_moves_what_runs(database: Database) -> None:
 
 
 def test_a_claim_adds_no_storage(database: Database) -> None:
-    """The VM is accounted for anew, and not as one that was never seen: its disks stay the spans that they were."""
+    """The VM is accounted for again, and not as one that was never seen: its disks stay the spans that they were."""
     scene = Scene(database)
     subject = scene.run(labels={"owner": "bo"})
     with database.read() as connection:
@@ -82,7 +82,7 @@ def test_runs_that_are_over_stay_whose_they_were(database: Database) -> None:
 
 
 def test_the_latest_claim_holds(database: Database) -> None:
-    """Each claim goes over the ones before, and whoever disowns a VM makes it nobody's."""
+    """Each claim goes over the ones before, and anyone who disowns a VM makes it nobody's."""
     scene = Scene(database)
     subject = scene.run(labels={"owner": "bo"})
     for number, owner in enumerate([ANA, BO, ""]):
@@ -115,7 +115,7 @@ def test_a_claim_without_a_look_changes_nothing_yet(database: Database) -> None:
 
 
 def test_spend_follows_the_claim(database: Database) -> None:
-    """The open run is charged anew for who claimed it, and what its VM stores as well: nothing is left behind."""
+    """The open run is charged again for who claimed it, and what its VM stores as well: nothing is left behind."""
     scene = Scene(database)
     rate = Money.of(1).nanos
     with database.write() as connection:

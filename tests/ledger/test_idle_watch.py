@@ -120,7 +120,7 @@ def test_what_cannot_be_read_is_unknown_and_says_why(place: Place, fault: dict[s
     place.measure(3 * HOUR)
     place.world.faults.add(fault["kind"], path="timeSeries", **{k: v for k, v in fault.items() if k != "kind"})
     place.measure(15 * MINUTE)
-    assert {found and found[0] for found in states(place).values()} == {"unknown"}
+    assert {state and state[0] for state in states(place).values()} == {"unknown"}
     idle = place.views()["idle"].idle
     assert idle is not None
     assert "Cloud Monitoring answered" in idle.sentence
@@ -145,7 +145,7 @@ def test_evidence_that_stays_the_same_is_not_written_again(place: Place) -> None
 
 
 def test_the_daemon_measures_after_its_first_pass(place: Place) -> None:
-    """By the same lease and beside the passes, which a failing measurement leaves alone."""
+    """By the same lease and next to the passes, which a failing measurement leaves alone."""
     place.world.advance(3 * HOUR)
     given = (place.database, place.reconciler, tuple, lambda _prices, _fence: None)
     daemon = Daemon(*given, "one", HOUR, None, idle_watch=place.watch, idle_every=HOUR)

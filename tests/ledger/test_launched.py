@@ -68,7 +68,7 @@ def test_a_vm_is_its_jobs_from_the_first_look_on(database: Database) -> None:
 
 
 def test_a_vm_that_was_not_the_attempts_is_no_ones_job(database: Database) -> None:
-    """Once the attempt's VM is known to be another, the one that only bore its label is accounted for anew."""
+    """Once the attempt's VM is known to be another, the one that only bore its label is accounted for again."""
     attempt_id = _launch(database)
     _look(database, observation(_vm("71"), _vm("72", name="copy"), _vm("73", zone="us-central1-f")))
     with database.write() as connection:

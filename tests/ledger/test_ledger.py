@@ -64,7 +64,7 @@ def test_disks_are_billed_from_their_creation_when_it_was_watched() -> None:
 
 
 def test_the_storage_of_a_vm_older_than_the_guard_counts_from_its_first_known_run() -> None:
-    """Years of disk without the machine beside it would be no account of anything."""
+    """Years of disk without the machine next to it would be no account of anything."""
     assert _spans(_account(seen(created_at="2023-01-01T00:00"))) == [("vm", "disk:pd-balanced", "10:00", None)]
 
 

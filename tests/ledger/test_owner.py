@@ -78,7 +78,7 @@ def test_nobody_is_said_in_words() -> None:
 
 
 def test_a_claim_comes_before_label_and_creator() -> None:
-    """What somebody said of this very VM is worth more than what its maker wrote; a job still comes first."""
+    """What someone said of this very VM is worth more than what its maker wrote; a job still comes first."""
     claim = Claim(1, "cy@example.com", "cy@example.com", at("10:00"))
     owner = owner_of({"owner": "ana"}, "bo@example.com", None, RULES, claim)
     assert owner == Owner("cy@example.com", OwnerSource.CLAIM, "claimed by cy@example.com")

@@ -1,4 +1,4 @@
-"""Refreshing prices: what is stored, refused, told and charged anew."""
+"""Refreshing prices: what is stored, refused, told and charged again."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def test_a_first_look_records_everything(database: Database) -> None:
 
 
 def test_the_same_look_again_writes_one_row(database: Database) -> None:
-    """Nothing new: only the project's row says that somebody looked."""
+    """Nothing new: only the project's row says that someone looked."""
     look = observation(_vm(1), _vm(2), operations=(INSERT,))
     _record(database, look)
     before = {table: _rows(database, table) for table in (instances, lifetimes, storage_spans)}

@@ -64,7 +64,7 @@ def moment(text: str) -> datetime:
 
 def in_pricing_units(charges: Iterable[Charge], unit: Unit) -> Decimal:
     """As the export prints them: cut at nine decimals."""
-    exact = sum((each.quantity * each.seconds / unit.seconds(each.started_at) for each in charges), Fraction(0))
+    exact = sum((charge.quantity * charge.seconds / unit.seconds(charge.started_at) for charge in charges), Fraction(0))
     return Decimal(int(exact * 10**9)).scaleb(-9)
 
 
@@ -117,13 +117,13 @@ def test_a_march_has_743_hours() -> None:
 def hours_of(run: Lifetime) -> dict[tuple[datetime, str], Fraction]:
     """Units times seconds of each hour and resource, as the ledger's bill of that hour has them."""
     assert run.ended_at is not None
-    found: dict[tuple[datetime, str], Fraction] = {}
+    fractions: dict[tuple[datetime, str], Fraction] = {}
     at = run.started_at.replace(minute=0, second=0)
     while at < run.ended_at:
         for charge in bill_lifetime(run, BOOK, at + HOUR, since=at).charges:
-            found[at, charge.resource] = charge.quantity * charge.seconds
+            fractions[at, charge.resource] = charge.quantity * charge.seconds
         at += HOUR
-    return found
+    return fractions
 
 
 def test_seconds_of_gpus_cores_and_memory_are_exact() -> None:
@@ -176,9 +176,9 @@ def test_the_sum_of_rows_is_cut_not_rounded(project: str, name: str) -> None:
         run = Lifetime(KEY, start, Shape("e2-medium", 2, 4096), STANDARD, ZONE, end)
         used = {at: int(units) for (at, resource), units in hours_of(run).items() if resource == "e2:core"}
         assert used == hours
-        cores = [each for each in bill_lifetime(run, BOOK, end).charges if each.resource == "e2:core"]
-        total += Money(sum(each.amount.nanos for each in cores))
-        seconds += sum(each.seconds for each in cores)
+        cores = [charge for charge in bill_lifetime(run, BOOK, end).charges if charge.resource == "e2:core"]
+        total += Money(sum(core.amount.nanos for core in cores))
+        seconds += sum(core.seconds for core in cores)
     row = ROWS[f"G-res2-sum-{name}"]
     assert seconds == row["sum_usage_amount"]
     assert_billed(row["sum_cost"], total, len(mine))

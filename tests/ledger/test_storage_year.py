@@ -37,7 +37,7 @@ def test_a_year_of_500_gib_costs_twelve_monthly_prices(database: Database, year:
     """From New Year to New Year in Pacific time: each month its price, and all sums alike, to the cent."""
     starts = [datetime(year, month, 1, 8 if month in (1, 2, 3, 12) else 7, tzinfo=UTC) for month in range(1, 13)]
     starts.append(datetime(year + 1, 1, 1, 8, tzinfo=UTC))
-    assert starts == [billing_month(each)[0] for each in starts]
+    assert starts == [billing_month(start)[0] for start in starts]
     with database.write() as connection:
         prices.add(connection, PRICES, starts[0])
         ledger = Ledger(connection)

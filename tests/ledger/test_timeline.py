@@ -227,12 +227,12 @@ def test_the_order_and_repetition_of_evidence_do_not_matter(chance: random.Rando
             operations.append(operation("start", moment, later))
         running = not running
     at_once = runs_of((), operations, None, at("13:00"))
-    known: list[Lifetime] = []
+    lifetimes: list[Lifetime] = []
     for count in range(1, len(operations) + 1):
         shuffled = chance.sample(operations[:count], count)
         in_order = sorted(shuffled, key=lambda op: op.inserted_at)
-        known = [_as_known(run) for run in runs_of(known, in_order, None, at("13:00"))]
-    assert runs_of(known, operations, None, at("13:00")) == at_once
+        lifetimes = [_as_known(run) for run in runs_of(lifetimes, in_order, None, at("13:00"))]
+    assert runs_of(lifetimes, operations, None, at("13:00")) == at_once
     assert all(run.ended_at is None or run.ended_at > run.started_at for run in at_once)
 
 

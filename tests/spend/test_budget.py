@@ -45,7 +45,7 @@ def test_a_threshold_is_crossed_at_its_exact_amount() -> None:
     """80% of $1,000 is crossed at $800, and not a nano-dollar before."""
     crossed = standing(BUDGET, outlook("800", "900"), {})
     just_below = standing(BUDGET, outlook("799.999999999", "900"), {})
-    assert [(each.percent, each.is_crossed) for each in crossed.thresholds] == [
+    assert [(threshold.percent, threshold.is_crossed) for threshold in crossed.thresholds] == [
         (50, True),
         (80, True),
         (100, False),
@@ -57,7 +57,7 @@ def test_a_threshold_is_crossed_at_its_exact_amount() -> None:
 
 
 def test_what_was_told_in_the_period_is_not_due_again() -> None:
-    """A crossing is known by budget, period, threshold and kind, and a new period begins anew."""
+    """A crossing is known by budget, period, threshold and kind, and a new period begins again."""
     outlined = outlook("800", "1250")
     first = standing(BUDGET, outlined, {})
     assert [(each.on, each.percent) for each in due(first)] == [
@@ -78,7 +78,7 @@ def test_a_forecast_that_fell_keeps_when_it_was_told() -> None:
     """It is no longer crossed, and rising again tells nobody twice."""
     told = {key(BUDGET, outlook("1", "1").starts_at, On.FORECAST, 100): NOW}
     fell = standing(BUDGET, outlook("100", "900"), told)
-    forecast = next(each for each in fell.thresholds if each.on is On.FORECAST)
+    forecast = next(threshold for threshold in fell.thresholds if threshold.on is On.FORECAST)
     assert (forecast.is_crossed, forecast.first_at) == (False, NOW)
     assert due(standing(BUDGET, outlook("100", "1100"), told)) == []
 
@@ -93,5 +93,5 @@ def test_too_early_to_say_is_what_messages_say_too() -> None:
     """In place of the figure, under the condition by which no threshold on the forecast counts as crossed."""
     early = standing(BUDGET, outlook("100", "9000", is_grounded=False), {})
     assert early.forecast_text == "too early to say"
-    assert not any(each.is_crossed for each in early.thresholds if each.on is On.FORECAST)
+    assert not any(threshold.is_crossed for threshold in early.thresholds if threshold.on is On.FORECAST)
     assert standing(BUDGET, outlook("100", "900"), {}).forecast_text == "about $900.00 (90%)"

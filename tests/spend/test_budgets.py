@@ -48,7 +48,7 @@ def accrual_at(database: Database, now: datetime) -> Accrual:
 
 def told(database: Database) -> list[Fact]:
     with database.read() as connection:
-        return [each.fact for each in facts.read(connection)]
+        return [fact.fact for fact in facts.read(connection)]
 
 
 def watch(database: Database, clock: HandClock, *budgets: Budget) -> BudgetWatch:
@@ -160,7 +160,7 @@ def test_each_threshold_is_told_once_a_period(database: Database) -> None:
     ]
     with database.read() as connection:
         (standing,) = standings(connection, accrual_at(database, clock.moment), [MONTH])
-    assert [(each.percent, each.is_crossed, each.first_at) for each in standing.thresholds[:2]] == [
+    assert [(threshold.percent, threshold.is_crossed, threshold.first_at) for threshold in standing.thresholds[:2]] == [
         (50, True, NOW),
         (80, True, clock.moment),
     ]
@@ -181,7 +181,7 @@ def test_a_watch_looks_only_every_few_minutes(database: Database) -> None:
 
 
 def test_gpus_where_there_were_none_are_told_once(database: Database) -> None:
-    """In a project that was watched for two weeks without one; a second GPU beside the first is not sudden."""
+    """In a project that was watched for two weeks without one; a second GPU next to the first is not sudden."""
     with database.write() as connection:
         rows.prices(connection)
         rows.project(connection, "lab")

@@ -46,7 +46,7 @@ def test_each_mark_holds_what_billed_then(database: Database) -> None:
             preset = luck.choice(["t4", "a100"])
             start = NOW - timedelta(seconds=luck.choice([0, 900, 3600, 86_400, luck.randrange(100_000)]))
             ends = [None, start + timedelta(seconds=1), start + STEP, start + luck.randrange(50_000) * STEP / 900]
-            end = luck.choice([each for each in ends if each is None or each <= LATER])
+            end = luck.choice([end for end in ends if end is None or end <= LATER])
             vm = rows.instance(connection, f"vm-{number}", preset=preset)
             rows.lifetime(connection, vm, start, ended_at=end, preset=preset)
             rows.storage(connection, vm, start - HOUR, ended_at=end, preset=preset)

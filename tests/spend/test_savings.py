@@ -67,7 +67,7 @@ def test_a_shadow_stop_would_have_saved_what_the_run_went_on_to_cost() -> None:
 
 
 def test_both_figures_of_a_long_one_are_known() -> None:
-    """What a day of it cost counts as saved, and what all of it cost is told beside it."""
+    """What a day of it cost counts as saved, and what all of it cost is told next to it."""
     found = of_shadow(lifetime("08:00"), at("10:00"), None, BOOK, NOW)
     assert (found.amount, found.bound) == (Priced(HOURLY.over(24 * HOUR)), Bound.LONGEST)
     assert found.in_all == Priced(HOURLY.over(72 * HOUR))

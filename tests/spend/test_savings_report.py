@@ -74,7 +74,7 @@ def test_what_was_not_carried_out_saved_nothing(database: Database) -> None:
         reminder_rows.stop(connection, vm, run, NOW - 2 * HOUR, outcome="failed", error="no permission")
         reminder_rows.stop(connection, vm, run, NOW - HOUR, outcome="unknown")
     found = report(database)
-    assert [(each.saving, each.stop.error) for each in found.stops] == [(None, ""), (None, "no permission")]
+    assert [(stop.saving, stop.stop.error) for stop in found.stops] == [(None, ""), (None, "no permission")]
     assert found.saved == Priced()
 
 
@@ -113,4 +113,4 @@ def test_a_report_is_of_its_period(database: Database) -> None:
         run = rows.lifetime(connection, vm, NOW - 60 * HOUR)
         for ago in (0, 24, 25):
             reminder_rows.stop(connection, vm, run, NOW - ago * HOUR, outcome="shadow")
-    assert [each.stop.intended_at for each in report(database).shadows] == [NOW - DAY]
+    assert [shadow.stop.intended_at for shadow in report(database).shadows] == [NOW - DAY]

@@ -37,7 +37,7 @@ def test_every_grouping_names_its_groups(database: Database) -> None:
                 assert len(found) == 2**width
                 assert all(group[at] in values[by] for group, _ in found for at, by in enumerate(groupings))
                 assert sum(amounts.machine.nanos for _, amounts in found) == 32_000
-        for grouping in [each for each in values if each is not Grouping.DAY]:
+        for grouping in [value for value in values if value is not Grouping.DAY]:
             for scope, share in ((Scope(), 1), (Scope(owner="ada@lab.example"), 2), (Scope(preset="t4"), 2)):
                 names = [*sorted(values[grouping]), "nobody"]
                 days = days_of(connection, _FIRST, _LAST, grouping, tuple(names), scope)

@@ -21,7 +21,7 @@ from costguard.ledger.charges import recharge_since
 from costguard.ledger.roll_up import following
 from costguard.model.budget import Scope
 from costguard.model.money import Money, Priced
-from costguard.spend.keep_savings import kept
+from costguard.spend.kept import kept
 from costguard.spend.spot import SpotSaving
 from costguard.spend.spot_rows import charged, lost_to_preemptions
 from costguard.spend.spot_savings import saved_by_spot
@@ -57,7 +57,7 @@ def test_spot_saves_what_the_same_seconds_cost_on_demand(database: Database) -> 
     assert saved(database, scope=Scope(project="else")) == SpotSaving()
     assert saved(database, back=0).cost == SPOT.over(12 * HOUR)
     assert saved(database, back=364).cost == before.cost + SPOT.over(DAY)
-    # A run that is charged anew is told anew, though its day was asked for before.
+    # A run that is charged again is told again, though its day was asked for before.
     with database.write() as connection:
         connection.execute(
             tables.lifetimes.update()

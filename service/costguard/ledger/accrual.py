@@ -113,7 +113,7 @@ _books: WeakKeyDictionary[Engine, tuple[Sequence[Price], PriceBook]] = WeakKeyDi
 
 
 def book_of(connection: Connection) -> PriceBook:
-    """All prices that the ledger holds; made anew when they changed."""
+    """All prices that the ledger holds; made again when they changed."""
     known = prices.load(connection)
     kept = _books.get(connection.engine)
     if kept is None or kept[0] is not known:

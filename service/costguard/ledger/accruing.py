@@ -70,7 +70,7 @@ _remembered = remembers(lifetimes, storage_spans)(_read)
 
 def uncharged_ids(connection: Connection, table: Table, column: str = "id") -> list[int]:
     """Of spans that ended and are not charged to their end: few, and only between two steps of a pass."""
-    # SQLite cannot know how few there are, and is told which index holds nothing else.
+    # SQLite cannot know how few there are, so the query names the index that holds nothing else.
     hint = f"INDEXED BY ix_{table.name}_uncharged" if connection.dialect.name == "sqlite" else ""
     # No part of this text comes from outside.
     query = text(f"SELECT {column} FROM {table.name} {hint} WHERE {UNCHARGED}")  # noqa: S608
@@ -100,7 +100,7 @@ def among(connection: Connection, column: ColumnElement[_Id], wanted: Collection
 
 
 def stand(spans: Table) -> tuple[ColumnElement[bool], ...]:
-    """The charges of these spans that hold; those after `charged_to` are void, and about to be made anew."""
+    """The charges of these spans that hold; those after `charged_to` are void, and about to be replaced."""
     kind = "lifetime" if spans is lifetimes else "storage"
     return charges.c.span == kind, charges.c.started_at < spans.c.charged_to
 

@@ -1,4 +1,4 @@
-"""What answers a reminder: somebody keeps a VM, or says whose it is."""
+"""What answers a reminder: someone keeps a VM, or says whose it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every instance costs an hour, kept beside it, so that the fleet is ranked and added up by the database."""
+"""What every instance costs an hour, stored with it, so that the fleet is ranked and added up by the database."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Basis:
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
+class StoredRate:
     """Of one instance: `nanos` is what can be priced of it, `machine_nanos` that without storage."""
 
     instance_id: int
@@ -89,7 +89,7 @@ def ids_of(connection: Connection, project: str, gce_ids: Collection[str]) -> li
     return found
 
 
-def save(connection: Connection, rates: Sequence[Rate]) -> int:
+def save(connection: Connection, rates: Sequence[StoredRate]) -> int:
     """How many of them were not stored already; the others are not written."""
     known = {
         row[0]: tuple(row[1:])

@@ -1,4 +1,4 @@
-"""What every instance costs an hour, kept beside it in the ledger and brought up to date with it and with prices."""
+"""What every instance costs an hour, stored with it in the ledger and updated with it and with prices."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from sqlalchemy import Connection
 
 from costguard.ledger import burn_rate_rows, fleet_rows
 from costguard.ledger.accrual import Accrual, accrual_at
-from costguard.ledger.burn_rate_rows import Rate
+from costguard.ledger.burn_rate_rows import StoredRate
 from costguard.ledger.fleet_rows import Burning, Filters, PresentInstance
 from costguard.ledger.price_book import PriceBook
 from costguard.model.instance import ProvisioningModel, Status
 from costguard.model.money import ZERO, Money, Priced
 
-_RULES = 3  # raised when rates come to be worked out in another way: all are worked out anew then
+_RULES = 3  # raised when the way rates are computed changes: all are computed again then
 
 
 def are_current(connection: Connection, accrual: Accrual) -> bool:
@@ -49,10 +49,10 @@ def of_present(
     for instance_id, resource, size_mib, zone in fleet_rows.open_storage(connection, ids):
         rate = priced(accrual.storage_rate(resource, size_mib, zone))
         storage[instance_id] = storage[instance_id] + rate if instance_id in storage else rate
-    for each in fleet_rows.present(connection, filters, ids):
-        runs = each.started_at is not None
-        machine = priced(accrual.rate(each.shape, each.zone, each.provisioning_model)) if runs else _NOTHING
-        yield each, machine, storage.get(each.id, _NOTHING)
+    for row in fleet_rows.present(connection, filters, ids):
+        runs = row.started_at is not None
+        machine = priced(accrual.rate(row.shape, row.zone, row.provisioning_model)) if runs else _NOTHING
+        yield row, machine, storage.get(row.id, _NOTHING)
 
 
 def burning(connection: Connection, accrual: Accrual, filters: Filters = Filters()) -> list[Burning]:
@@ -83,10 +83,10 @@ def priced(amount: Money | None) -> Priced:
 _NOTHING = Priced()
 
 
-def _rates(connection: Connection, accrual: Accrual, ids: Collection[int] | None) -> Iterator[Rate]:
+def _rates(connection: Connection, accrual: Accrual, ids: Collection[int] | None) -> Iterator[StoredRate]:
     for each, machine, storage in of_present(connection, accrual, Filters(), ids):
         rate = machine + storage
-        yield Rate(each.id, each.started_at, rate.amount.nanos, machine.amount.nanos, rate.whole)
+        yield StoredRate(each.id, each.started_at, rate.amount.nanos, machine.amount.nanos, rate.whole)
 
 
 def prices_of(book: PriceBook) -> str:

@@ -15,7 +15,7 @@ from costguard.db.tables import UNCHARGED, charges, instances
 from costguard.db.types import Timestamp
 from costguard.ledger import burn_rate_rows
 from costguard.ledger.accruing import attribution_of, lifetime_of, select_lifetimes, select_storage, storage_of
-from costguard.ledger.roll_up import LIFETIME, STORAGE, TABLES, Change, Whose, change_of
+from costguard.ledger.roll_up import LIFETIME, STORAGE, TABLES, DailyChange, SpanGroup, change_of
 from costguard.model.instance import ProvisioningModel
 from costguard.model.lifetime import Attribution, Charge, Lifetime, StorageSpan
 
@@ -39,7 +39,7 @@ class DueId:
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class DueSpan:
     """A span with charges to be stored after `charged_to` (None: all of them), and its VM's name."""
 
     kind: str  # LIFETIME or STORAGE
@@ -52,10 +52,10 @@ class Due:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ChargedSpan:
     """What a due span came to: its charges after `since` replace those that are stored."""
 
-    due: Due
+    due: DueSpan
     since: datetime | None
     charged_to: datetime
     charges: Sequence[Charge]
@@ -70,9 +70,9 @@ def due_ids(connection: Connection, midnight: datetime) -> list[DueId]:
     return [DueId(kind, *row) for kind, table in TABLES.items() for row in _due_ids(connection, table, midnight)]
 
 
-def due(connection: Connection, some: Sequence[DueId]) -> list[Due]:
+def due(connection: Connection, some: Sequence[DueId]) -> list[DueSpan]:
     """These spans, in their order."""
-    found: dict[tuple[str, int], Due] = {}
+    due_spans: dict[tuple[str, int], DueSpan] = {}
     for kind, query, read in (
         (LIFETIME, select_lifetimes(), lifetime_of),
         (STORAGE, select_storage(), storage_of),
@@ -82,13 +82,13 @@ def due(connection: Connection, some: Sequence[DueId]) -> list[Due]:
         for ids in chunks([each.id for each in some if each.kind == kind]):
             for row in connection.execute(query.where(table.c.id.in_(ids))):
                 whose = attribution_of(row)
-                found[kind, row.id] = Due(
+                due_spans[kind, row.id] = DueSpan(
                     kind, row.id, read(row), whose, row.instance_name, row.charged_to, row.unpriced
                 )
-    return [found[each.kind, each.id] for each in some if (each.kind, each.id) in found]
+    return [due_spans[each.kind, each.id] for each in some if (each.kind, each.id) in due_spans]
 
 
-def store(connection: Connection, entries: Sequence[Entry]) -> set[date]:
+def store(connection: Connection, entries: Sequence[ChargedSpan]) -> set[date]:
     """Replace the charges of these spans, and bring the daily sums up to date; the days that gained or lost some."""
     touched = {charge.day for entry in entries for charge in entry.charges}
     change = change_of(connection)
@@ -115,21 +115,21 @@ def store(connection: Connection, entries: Sequence[Entry]) -> set[date]:
 
 
 def recharge_since(connection: Connection, since: datetime, region: str | None = None) -> int:
-    """Have every span of a region (or of all) that is charged past this moment charged anew from its day on."""
+    """Have every span of a region (or of all) that is charged past this moment charged again from its day on."""
     day = since.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     marked = 0
     for table in TABLES.values():
         conditions = [table.c.charged_to > since - timedelta(minutes=1)]  # the one-minute minimum reaches further
         if region is not None:
             conditions.append(table.c.zone.startswith(f"{region}-", autoescape=True))
-        anew = case((table.c.started_at >= day, null()), else_=literal(day, table.c.charged_to.type))
-        marked += connection.execute(update(table).where(*conditions).values(charged_to=anew)).rowcount
+        again = case((table.c.started_at >= day, null()), else_=literal(day, table.c.charged_to.type))
+        marked += connection.execute(update(table).where(*conditions).values(charged_to=again)).rowcount
     burn_rate_rows.drop_basis(connection)  # running totals begin where stored charges end
     return marked
 
 
 def recharge_unpriced(connection: Connection) -> int:
-    """Have every span that could not be priced whole charged anew from its start."""
+    """Have every span that could not be priced whole charged again from its start."""
     burn_rate_rows.drop_basis(connection)
     return sum(
         connection.execute(update(table).where(text("unpriced <> ''")).values(charged_to=None)).rowcount
@@ -140,7 +140,7 @@ def recharge_unpriced(connection: Connection) -> int:
 def _due_ids(connection: Connection, table: Table, midnight: datetime) -> list[tuple[int, int]]:
     """Found by the partial indexes alone, so that a pass with nothing due costs nothing, whatever the history.
 
-    Neither planner can know that nearly every span that ended is charged, so they are told.
+    Neither planner can know that nearly every span that ended is charged, so the query says which index to use.
     """
     is_sqlite = connection.dialect.name == "sqlite"
     if not is_sqlite:
@@ -159,10 +159,10 @@ def _due_ids(connection: Connection, table: Table, midnight: datetime) -> list[t
     return found
 
 
-def _whose(due: Due) -> Whose:
+def _whose(due: DueSpan) -> SpanGroup:
     span = due.span
     model = span.provisioning_model if isinstance(span, Lifetime) else ProvisioningModel.STANDARD
-    return Whose(span.key.project, due.attribution, model.value)
+    return SpanGroup(span.key.project, due.attribution, model.value)
 
 
 def _remove(
@@ -170,8 +170,8 @@ def _remove(
     kind: str,
     ids: Collection[int],
     since: datetime | None,
-    whose: Mapping[int, Whose],
-    change: Change,
+    whose: Mapping[int, SpanGroup],
+    change: DailyChange,
 ) -> set[date]:
     """The days of the charges that are gone."""
     of = charges.c
@@ -191,12 +191,16 @@ def _remove(
 
 
 def _insert(
-    connection: Connection, kind: str, entries: Iterable[Entry], whose: Mapping[int, Whose], change: Change
+    connection: Connection,
+    kind: str,
+    entries: Iterable[ChargedSpan],
+    whose: Mapping[int, SpanGroup],
+    change: DailyChange,
 ) -> None:
     """Spans share what is alike of their charges, down to the same objects: each is looked at once."""
     as_stored = stored(connection, charges, _NAMES[2:])
     known: dict[int, tuple[Charge, tuple[Any, ...]]] = {}
-    counts: dict[Whose, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    counts: dict[SpanGroup, dict[int, int]] = defaultdict(lambda: defaultdict(int))
     rows: list[tuple[Any, ...]] = []
     for entry in entries:
         head, of_mine = (kind, entry.due.id), counts[whose[entry.due.id]]

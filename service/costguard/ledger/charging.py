@@ -14,7 +14,7 @@ from costguard.db.transaction import Database
 from costguard.events import facts
 from costguard.ledger import charges, running_totals
 from costguard.ledger.accrual import book_of
-from costguard.ledger.charges import Due, DueId, Entry
+from costguard.ledger.charges import ChargedSpan, DueId, DueSpan
 from costguard.ledger.price_book import PriceBook
 from costguard.ledger.pricing import MINIMUM, Bill, bill_span
 from costguard.ledger.roll_up import LIFETIME, STORAGE
@@ -50,7 +50,7 @@ class Charged:
 def charge_due(database: Database, now: datetime, fence: Lease | None = None, most_days: int = MOST_DAYS) -> Charged:
     """Store the charges of all that ended, and of all that runs up to the last UTC midnight, with their days' sums.
 
-    What has run up since midnight is left to readers, so that a pass in which nothing ended writes nothing. Each
+    What has accrued since midnight is left to readers, so that a pass in which nothing ended writes nothing. Each
     transaction takes about so many days of spans, and leaves charges and sums that agree: the next pass goes on from
     wherever this one ends.
     """
@@ -95,9 +95,9 @@ def _batches(due: Sequence[DueId], most_days: int) -> Iterator[list[DueId]]:
         yield batch
 
 
-def _entries(due: Sequence[Due], book: PriceBook, midnight: datetime) -> Iterator[Entry]:
+def _entries(due: Sequence[DueSpan], book: PriceBook, midnight: datetime) -> Iterator[ChargedSpan]:
     # Ten thousand VMs that run through midnight are of a few kinds: each kind is billed once.
-    known: dict[_Kind, Bill] = {}
+    bills: dict[_Kind, Bill] = {}
     for one in due:
         since = _since(one)
         until = midnight if one.span.ended_at is None else one.span.ended_at
@@ -106,10 +106,10 @@ def _entries(due: Sequence[Due], book: PriceBook, midnight: datetime) -> Iterato
             bill = bill_span(one.span, book, until + minimum, since)
         else:
             kind = _kind(one.span, since)
-            if kind not in known:
-                known[kind] = bill_span(one.span, book, until, since)
-            bill = known[kind]
-        yield Entry(one, since, until, bill.charges, bill.unpriced)
+            if kind not in bills:
+                bills[kind] = bill_span(one.span, book, until, since)
+            bill = bills[kind]
+        yield ChargedSpan(one, since, until, bill.charges, bill.unpriced)
 
 
 def _kind(span: Lifetime | StorageSpan, since: datetime | None) -> _Kind:
@@ -119,7 +119,7 @@ def _kind(span: Lifetime | StorageSpan, since: datetime | None) -> _Kind:
     return (span.shape, span.provisioning_model, span.zone, start)
 
 
-def _since(due: Due) -> datetime | None:
+def _since(due: DueSpan) -> datetime | None:
     """From where on charges are to be made; None: from the start, in place of all that are stored."""
     ended_at = due.span.ended_at
     if due.charged_to is None or (ended_at is not None and ended_at < due.charged_to):
@@ -131,7 +131,7 @@ def _since(due: Due) -> datetime | None:
     return due.charged_to
 
 
-def _gaps(entries: Sequence[Entry]) -> Iterator[Fact]:
+def _gaps(entries: Sequence[ChargedSpan]) -> Iterator[Fact]:
     for entry in entries:
         span = entry.due.span
         if entry.unpriced and entry.unpriced != entry.due.unpriced:

@@ -117,7 +117,7 @@ class FleetInstance:
 
 @remembers(instances)
 def ranked(connection: Connection, filters: Filters, sort: Sort, after: Place | None, limit: int) -> list[Place]:
-    """Where those that are not gone stand by the rates that are kept beside them; `after` goes on after a page."""
+    """Where those that are not gone rank by their stored rates; `after` goes on after a page."""
     of = instances.c
     ranks: dict[Sort, ColumnElement[int]] = {
         Sort.RATE: of.rate_rank,
@@ -135,7 +135,7 @@ def ranked(connection: Connection, filters: Filters, sort: Sort, after: Place | 
 
 @remembers(instances, lifetimes)
 def burning_by(connection: Connection, filters: Filters = Filters()) -> list[Burning]:
-    """Present instances in a few groups, by the rates that the last pass left beside them.
+    """Present instances in a few groups, by the rates that the last pass stored.
 
     An instance whose rate was not worked out yet counts as unpriced.
     """

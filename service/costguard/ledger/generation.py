@@ -67,7 +67,7 @@ def leave_home(connection: Connection) -> None:
 
 
 def free_leases(connection: Connection, now: datetime) -> None:
-    """Whoever held a lease when the backup was made acts no more, and the epochs since are passed over."""
+    """No holder of a lease from before the backup acts again, and the epochs since are skipped."""
     connection.execute(update(leases).values(expires_at=now, epoch=leases.c.epoch + ID_GAP))
 
 
@@ -93,7 +93,7 @@ def begin(connection: Connection, new: Generation, fact: Fact, now: datetime) ->
     upsert(connection, installation, [row], ["id"], ["generation", "began_at", "cause", "backup_at"])
     _skip_ids(connection)
     _append_far_on(connection, fact, now)
-    # Whoever was signed out since the backup was, and a link that was used since was used.
+    # A session that ended since the backup stays ended, and a link that was used since stays used.
     connection.execute(delete(sessions))
     connection.execute(delete(sign_in_links))
 

@@ -15,7 +15,7 @@ from costguard.model.utilisation import Evidence, IdleRule, IdleState, Metric, S
 GAP = timedelta(minutes=6)
 # Google may show a measurement as late as four minutes after it was made; the newest may be a period older.
 LAG = timedelta(minutes=10)
-# Below this, in bytes a second, nothing worth a VM comes or goes: heartbeats, logs, somebody's idle shell.
+# Below this, in bytes a second, nothing worth a VM comes or goes: heartbeats, logs, someone's idle shell.
 NETWORK_BELOW = 10_000
 
 _NO_AGENT = "no GPU figures: the Ops Agent is not installed"

@@ -1,4 +1,4 @@
-"""Which VMs are idle: read from what measures them, judged, and kept beside the ledger."""
+"""Which VMs are idle: read from what measures them, judged, and stored with the ledger."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _AT_ONCE = 1000  # rows written in one transaction
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class IdleReport:
     """How many VMs were judged, how many rows were written, and what changed, in facts."""
 
     judged: int = 0
@@ -93,7 +93,7 @@ class IdleWatch:
             self._has_read.add(project)
         return usage
 
-    def record(self, usages: Sequence[Usage], fence: Lease | None = None) -> Outcome:
+    def record(self, usages: Sequence[Usage], fence: Lease | None = None) -> IdleReport:
         """Judge and keep. Raises LeaseLost when another daemon took over, and StoreError."""
         now = self._clock.now()
         told: list[Fact] = []
@@ -116,7 +116,7 @@ class IdleWatch:
                 with self._database.write(fence) as connection:
                     utilisation.forget(connection, ended[at : at + _AT_ONCE])
             judged += len(judgements)
-        return Outcome(judged, written, tuple(told))
+        return IdleReport(judged, written, tuple(told))
 
     def _judge(
         self, fleet: Sequence[Running], before: Mapping[int, Measured], usage: Usage, now: datetime
@@ -145,7 +145,7 @@ def _is_news(old: Measured | None, new: Measured) -> bool:
 
 
 def _fact(vm: Running, old: Measured | None, new: Measured) -> Fact | None:
-    """Told once: what came to be idle, and what was told to be idle and works again."""
+    """Recorded once: VMs that became idle, and VMs recorded as idle that are busy again."""
     last = _same_run(old, vm)
     if new.told is None or (last is not None and last.told is new.told):
         return None

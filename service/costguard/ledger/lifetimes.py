@@ -22,7 +22,7 @@ _BATCH = 500  # SQLite allows 32,766 bound values in one statement, PostgreSQL 6
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ListedVm:
     """The little that is read of every VM that is thought to be there, to see whether anything changed."""
 
     fingerprint: str
@@ -41,7 +41,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class RowsWritten:
     """How many rows of each kind were written."""
 
     instances: int = 0
@@ -49,13 +49,13 @@ class Saved:
     storage: int = 0
 
 
-def standings(connection: Connection, project: str) -> dict[str, Standing]:
+def standings(connection: Connection, project: str) -> dict[str, ListedVm]:
     """Every VM of the project that is not known to be gone, by its numeric id."""
     table = instances.c
     query = select(table.gce_id, table.fingerprint, table.name, table.zone).where(
         table.project == project, table.gone_at.is_(None)
     )
-    return {gce_id: Standing(mark, name, zone) for gce_id, mark, name, zone in connection.execute(query)}
+    return {gce_id: ListedVm(mark, name, zone) for gce_id, mark, name, zone in connection.execute(query)}
 
 
 def load(connection: Connection, project: str, gce_ids: Sequence[str]) -> dict[str, KnownInstance]:
@@ -87,7 +87,7 @@ def known(connection: Connection, instance_id: int) -> KnownInstance | None:
     return load(connection, row.project, [row.gce_id])[row.gce_id] if row is not None else None
 
 
-def save(connection: Connection, changes: Sequence[Change]) -> Saved:
+def save(connection: Connection, changes: Sequence[Change]) -> RowsWritten:
     """Write the records and spans that are new or changed, a few statements for all; the rest is not touched.
 
     A span that changed before the moment up to which it is charged is marked to be charged again. The open spans
@@ -130,7 +130,7 @@ def save(connection: Connection, changes: Sequence[Change]) -> Saved:
                     _update(connection, table, old, charged_to=_charged_to_after(table))
         if new:
             connection.execute(insert(table), new)
-    return Saved(len(fresh) + len(altered), len(spans[0][1]), len(spans[1][1]))
+    return RowsWritten(len(fresh) + len(altered), len(spans[0][1]), len(spans[1][1]))
 
 
 def account_anew(connection: Connection, instance_id: int) -> None:
@@ -183,7 +183,7 @@ def _owned(record: InstanceRecord) -> dict[str, str]:
 
 
 def _span_rows(change: Change, instance_id: int, rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """A span that is written is counted for whoever its VM belongs to now."""
+    """A span that is written counts for the present owner of its VM."""
     for row in rows:
         yield {**row, "instance_id": instance_id, "project": change.record.key.project, **_owned(change.record)}
 
@@ -211,7 +211,7 @@ def _update(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]
 
 
 def _charged_to_after(table: Table) -> ColumnElement[Any]:
-    """A span that had ended or lacked a price, or that ends before what is charged, is charged anew from its start."""
+    """A span that had ended or lacked a price, or that ends before what is charged, is charged again from its start."""
     return case(
         (table.c.unpriced != "", null()),
         (table.c.ended_at.is_not(None), null()),

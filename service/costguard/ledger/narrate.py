@@ -119,7 +119,7 @@ def tell_looks(observation: Observation, before: Sequence[Unread]) -> tuple[Fact
 
 
 def tell_gap(project: str, read_through: datetime, read_at: datetime) -> Fact | None:
-    """The fact that operations were not read for so long that Google has forgotten some of them."""
+    """The fact that operations went unread until Google had forgotten some of them."""
     forgotten_to = read_at - _KEPT
     if read_through >= forgotten_to:
         return None

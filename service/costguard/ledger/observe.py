@@ -286,7 +286,7 @@ def _account_from(
 ) -> datetime:
     """Since when a new VM's storage is accounted for: its creation where that was watched, else what is known of it.
 
-    A VM that is older than the guard would otherwise arrive with years of disk, and no machine beside it.
+    A VM that is older than the guard would otherwise arrive with years of disk, and no machine with it.
     """
     if record.created_at >= watched_since or any(op.kind == "insert" for op in operations):
         return record.created_at

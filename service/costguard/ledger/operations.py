@@ -92,7 +92,7 @@ def _row(operation: SeenOperation) -> dict[str, Any]:
 
 
 # A hundred thousand of them are read at once by the first look: `asdict` would take ten times as long.
-_NAMES = tuple(each.name for each in fields(SeenOperation))
+_NAMES = tuple(field.name for field in fields(SeenOperation))
 _values = attrgetter(*_NAMES)
 
 

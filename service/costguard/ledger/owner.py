@@ -47,7 +47,7 @@ def owner_of(
 ) -> Owner:
     """The owner: of the job that launched the VM, by the latest claim, by its label, else who created it, else nobody.
 
-    A VM that somebody disowned is nobody's: its label or creator misled us. A service account that created it
+    A VM that someone disowned is unowned: its label or creator misled us. A service account that created it
     is no owner either: nobody reads its mail.
     """
     if job_owner:

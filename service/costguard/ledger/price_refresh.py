@@ -1,4 +1,4 @@
-"""Prices are fetched, judged and stored; what they change is charged anew."""
+"""Prices are fetched, judged and stored; what they change is charged again."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LOOK_UP = timedelta(seconds=0.5)  # how soon a shutdown is noticed
 
 @dataclass(frozen=True, slots=True)
 class RefreshResult:
-    """How many prices were fetched, are new, changed, and were refused; how many spans are charged anew."""
+    """How many prices were fetched, are new, changed, and were refused; how many spans are charged again."""
 
     fetched: int = 0
     added: int = 0

@@ -53,7 +53,7 @@ def add(connection: Connection, new: Sequence[Price], recorded_at: datetime) -> 
 
 
 def replace(connection: Connection, price_id: int, new: Price, recorded_at: datetime) -> None:
-    """Correct a stored price that never was the real one. Its charges must be made anew."""
+    """Correct a stored price that never was the real one. Its charges must be made again."""
     statement = update(prices).where(prices.c.id == price_id)
     connection.execute(statement.values(**_row(new), recorded_at=recorded_at))
 

@@ -20,7 +20,7 @@ from costguard.events import facts
 from costguard.ledger import answers, operations, projects, running_totals
 from costguard.ledger import lifetimes as ledger
 from costguard.ledger.launched import launched, launched_by_label
-from costguard.ledger.lifetimes import Change, Saved, Standing
+from costguard.ledger.lifetimes import Change, ListedVm, RowsWritten
 from costguard.ledger.narrate import tell_failed, tell_gap, tell_looks, tell_unwatched
 from costguard.ledger.observe import Belonging, account
 from costguard.ledger.projects import ProjectLook
@@ -115,7 +115,7 @@ class _Look:
     changed: Collection[str]
     absent: Collection[str]
     before: ProjectLook | None
-    saved: Saved = field(default_factory=Saved)
+    saved: RowsWritten = field(default_factory=RowsWritten)
     facts: list[Fact] = field(default_factory=list)
     fact_count: int = 0
     unread: list[Unread] = field(default_factory=list)
@@ -129,7 +129,7 @@ class _Look:
         changes, told = self._account(connection, gce_ids, new)
         with running_totals.following(connection, self.observation.project, _ids(changes), self.observation.read_at):
             saved = ledger.save(connection, changes)
-        self.saved = Saved(
+        self.saved = RowsWritten(
             self.saved.instances + saved.instances,
             self.saved.lifetimes + saved.lifetimes,
             self.saved.storage + saved.storage,
@@ -205,7 +205,7 @@ class _Look:
         return changes, told
 
 
-def _is_same(known: Standing, seen: SeenInstance, mark: str) -> bool:
+def _is_same(known: ListedVm, seen: SeenInstance, mark: str) -> bool:
     """Without putting both together, a hundred thousand times a pass."""
     return known.fingerprint.startswith(seen.fingerprint) and known.fingerprint[len(seen.fingerprint) :] == mark
 
@@ -288,7 +288,7 @@ def _has_gpu(seen: SeenInstance) -> bool:
 
 
 def _absences(
-    cloud: Cloud, observation: Observation, standings: Mapping[str, Standing], listed: Mapping[str, SeenInstance]
+    cloud: Cloud, observation: Observation, standings: Mapping[str, ListedVm], listed: Mapping[str, SeenInstance]
 ) -> tuple[set[str], int]:
     """Ids that are confirmed to be gone, and how many are merely missing from what was read."""
     unlisted = [(gce_id, known) for gce_id, known in standings.items() if gce_id not in listed]
@@ -307,13 +307,13 @@ def _absences(
     return gone, len(unlisted) - len(gone)
 
 
-def _confirmed(cloud: Cloud, project: str, asked: Sequence[tuple[str, Standing]]) -> set[str]:
+def _confirmed(cloud: Cloud, project: str, asked: Sequence[tuple[str, ListedVm]]) -> set[str]:
     """Many at once, since a region's VMs may vanish together. Once nothing is answered, the rest waits for a pass."""
     gone: set[str] = set()
     if not asked:
         return gone
 
-    def ask(one: tuple[str, Standing]) -> Presence:
+    def ask(one: tuple[str, ListedVm]) -> Presence:
         gce_id, known = one
         return cloud.presence(InstanceKey(project, gce_id), known.zone, known.name)
 

@@ -38,12 +38,12 @@ _Sums: TypeAlias = defaultdict[_Key, list[int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Whose:
+class SpanGroup:
     """What a span's charges are added up by, but for their days."""
 
     project: str
     attribution: Attribution
-    provisioning_model: str  # storage counts as standard, whoever runs
+    provisioning_model: str  # storage counts as standard, whatever the VM
 
 
 def _spend_sums() -> _Sums:
@@ -55,7 +55,7 @@ def _spot_sums() -> _Sums:
 
 
 @dataclass(slots=True)
-class Change:
+class DailyChange:
     """What charges added, or taken away, change of the daily sums. To be applied in the transaction that changes them.
 
     The sums then are at every commit what the charges add up to, by whose the spans are.
@@ -65,7 +65,7 @@ class Change:
     _spend: _Sums = field(default_factory=_spend_sums)
     _spot: _Sums = field(default_factory=_spot_sums)
 
-    def add(self, kind: str, day: date, whose: Whose, amount: Amount, times: int = 1) -> None:
+    def add(self, kind: str, day: date, whose: SpanGroup, amount: Amount, times: int = 1) -> None:
         """`times` such charges; a negative number takes them away."""
         resource, seconds, millis, price_id, nanos = amount
         of = whose.attribution
@@ -113,16 +113,16 @@ class Change:
 def following(connection: Connection, spans: Table, span_ids: Collection[int]) -> Iterator[None]:
     """The daily sums follow what the block changes of these spans: whose they are."""
     kind = LIFETIME if spans is lifetimes else STORAGE
-    change = Change(frozenset())
+    change = DailyChange(frozenset())
     change.add_stored(connection, kind, span_ids, -1)
     yield
     change.add_stored(connection, kind, span_ids, 1)
     change.apply(connection)
 
 
-def change_of(connection: Connection) -> Change:
+def change_of(connection: Connection) -> DailyChange:
     """Nothing yet."""
-    return Change(frozenset(connection.scalars(select(prices.c.id).where(_IS_SPOT))))
+    return DailyChange(frozenset(connection.scalars(select(prices.c.id).where(_IS_SPOT))))
 
 
 def parts_of_charges(spans: Table) -> dict[str, ColumnElement[int]]:

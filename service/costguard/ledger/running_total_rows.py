@@ -26,7 +26,7 @@ KINDS: tuple[tuple[Table, Sequence[str]], ...] = (
 
 
 class Group(NamedTuple):
-    """Whose money it is. Storage counts as standard. Teams are made of projects and owners when they are read."""
+    """SpanGroup money it is. Storage counts as standard. Teams are made of projects and owners when they are read."""
 
     project: str
     preset: str
@@ -35,7 +35,7 @@ class Group(NamedTuple):
     provisioning_model: str
 
 
-class Figures(NamedTuple):
+class TotalFigures(NamedTuple):
     """Rates in nano-dollars an hour; amounts in nano-dollars that will have accrued by the end of the day.
 
     `seconds` are those of `running` lifetimes by then.
@@ -64,16 +64,16 @@ class OpenSpans:
     count: int
 
 
-def read(connection: Connection, by: Collection[str], scope: Scope) -> Iterator[tuple[Group, date, Figures]]:
+def read(connection: Connection, by: Collection[str], scope: Scope) -> Iterator[tuple[Group, date, TotalFigures]]:
     """The totals of this scope, added up over the columns that `by` does not name."""
     of = running_totals.c
     group = [of[name] if name in (*by, "provisioning_model") else literal_column("''") for name in Group._fields]
     # PostgreSQL adds BIGINTs up to NUMERIC.
-    sums = [cast(func.sum(of[name]), BigInteger) for name in Figures._fields]
+    sums = [cast(func.sum(of[name]), BigInteger) for name in TotalFigures._fields]
     query = select(of.day, *group, *sums).where(*within_scope(running_totals, scope))
     columns = [column for column in group if column.key in running_totals.c]
     for day, *row in connection.execute(query.group_by(of.day, *columns)):
-        yield Group(*row[:5]), day, Figures(*row[5:])
+        yield Group(*row[:5]), day, TotalFigures(*row[5:])
 
 
 def read_all(connection: Connection) -> Totals:

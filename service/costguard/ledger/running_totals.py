@@ -1,9 +1,9 @@
 """What open lifetimes and storage accrue, kept in running totals that move with the spans themselves.
 
 A span costs the same each second while no price and no month changes, so a group of spans is a rate and an amount:
-whoever reads needs a few rows, however many VMs run. The totals are good while the basis of the rates holds. Where it
-does not (a price came into force, a month began, the ledger was migrated), readers add the ledger up instead, to the
-same figures, until a pass has made the totals again.
+readers need a few rows, however many VMs run. The totals are good while the basis of the rates holds. Where it does
+not (a price came into force, a month began, the ledger was migrated), readers add the ledger up instead, to the same
+figures, until a pass has made the totals again.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from costguard.ledger import burn_rates
 from costguard.ledger import running_total_rows as rows
 from costguard.ledger.accrual import Accrual, accrual_at, figures_of
 from costguard.ledger.burn_rate_rows import Basis
-from costguard.ledger.charges import Entry
+from costguard.ledger.charges import ChargedSpan
 from costguard.ledger.pricing import billed_seconds
-from costguard.ledger.running_total_rows import Figures, Group, Kind, OpenSpans, Totals
+from costguard.ledger.running_total_rows import Group, Kind, OpenSpans, TotalFigures, Totals
 from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
 from costguard.model.lifetime import Lifetime, StorageSpan
@@ -43,7 +43,7 @@ log = structlog.get_logger(__name__)
 class Reading:
     """The totals of a scope. Spans of the `unpriced` VMs are in them only as far as each can be priced whole."""
 
-    rows: list[tuple[Group, date, Figures]]
+    rows: list[tuple[Group, date, TotalFigures]]
     unpriced: set[int]
 
 
@@ -53,21 +53,21 @@ class Accruals:
     def __init__(self, accrual: Accrual, steady_since: datetime | None) -> None:
         self._accrual = accrual
         self._steady_since = steady_since
-        self._known: dict[tuple[Kind, datetime], list[tuple[date, Figures]] | None] = {}
+        self._known: dict[tuple[Kind, datetime], list[tuple[date, TotalFigures]] | None] = {}
 
-    def of(self, kind: Kind, since: datetime) -> list[tuple[date, Figures]] | None:
+    def of(self, kind: Kind, since: datetime) -> list[tuple[date, TotalFigures]] | None:
         """By the days it accrues on, the last of which goes on; None where not all of the span can be priced."""
         key = kind, since
         if key not in self._known:
             self._known[key] = self._of(kind, since)
         return self._known[key]
 
-    def _of(self, kind: Kind, since: datetime) -> list[tuple[date, Figures]] | None:
+    def _of(self, kind: Kind, since: datetime) -> list[tuple[date, TotalFigures]] | None:
         span = _span(kind, since)
         rate = _rate(self._accrual, span)
         if rate is None:
             return None
-        found: list[tuple[date, Figures]] = []
+        found: list[tuple[date, TotalFigures]] = []
         if self._steady_since is not None and since < self._steady_since:
             # Prices changed since: up to then it is billed as it will be charged.
             found += [(day, _amounts(sums)) for day, sums in self._billed(span, self._steady_since)]
@@ -76,7 +76,7 @@ class Accruals:
         seconds = billed_seconds(since, _start(day) + _DAY)
         machine, gpu, storage = (_part(each, seconds) for each in rate)
         running = int(isinstance(span, Lifetime))
-        found.append((day, Figures(*rate, running, machine, gpu, storage, seconds * running)))
+        found.append((day, TotalFigures(*rate, running, machine, gpu, storage, seconds * running)))
         return found
 
     def _billed(self, span: Lifetime | StorageSpan, until: datetime) -> Iterable[tuple[date, list[int]]]:
@@ -107,7 +107,7 @@ def rate_of_kind(accrual: Accrual, kind: Kind) -> int | None:
     return None if rate is None else sum(rate)
 
 
-def accrued(day: date, figures: Figures, now: datetime) -> Iterator[tuple[date, tuple[int, int, int, int]]]:
+def accrued(day: date, figures: TotalFigures, now: datetime) -> Iterator[tuple[date, tuple[int, int, int, int]]]:
     """Of one row of the totals, by day until now: machine, GPU and storage in nano-dollars, and seconds."""
     rates = figures.machine_rate, figures.gpu_rate, figures.storage_rate
     end = _start(day) + _DAY
@@ -130,7 +130,7 @@ def read(
         return Reading(list(rows.read(connection, by, scope)), rows.unpriced_instances(connection))
     totals, unpriced = _added_up(Accruals(accrual, _steady_since(accrual)), rows.open_spans(connection))
     in_scope = [
-        (group, day, Figures(*figures))
+        (group, day, TotalFigures(*figures))
         for (group, day), figures in totals.items()
         if scope.holds(group.project, group.preset, group.owner, group.job)
     ]
@@ -156,7 +156,7 @@ def following(connection: Connection, project: str, gce_ids: Collection[str], no
     burn_rates.keep(connection, now, rates.ids_of(connection, project, gce_ids))
 
 
-def follow_charges(connection: Connection, entries: Iterable[Entry], now: datetime) -> None:
+def follow_charges(connection: Connection, entries: Iterable[ChargedSpan], now: datetime) -> None:
     """Open spans accrue from the moment up to which their charges were stored now."""
     accrual = accrual_at(connection, now)
     if not burn_rates.are_current(connection, accrual):
@@ -203,14 +203,14 @@ def catch_up(database: Database, now: datetime, fence: Lease | None = None, at_o
     return written
 
 
-def drifted(connection: Connection, accrual: Accrual) -> dict[tuple[Group, date], tuple[Figures, Figures]]:
+def drifted(connection: Connection, accrual: Accrual) -> dict[tuple[Group, date], tuple[TotalFigures, TotalFigures]]:
     """Rows that differ from the ledger: what is stored, and what it should be. None while the basis does not hold."""
     if not burn_rates.are_current(connection, accrual):
         return {}
     right, _ = _added_up(Accruals(accrual, _steady_since(accrual)), rows.open_spans(connection))
-    stored, nothing = rows.read_all(connection), list(Figures())
+    stored, nothing = rows.read_all(connection), list(TotalFigures())
     return {
-        key: (Figures(*stored.get(key, nothing)), Figures(*right.get(key, nothing)))
+        key: (TotalFigures(*stored.get(key, nothing)), TotalFigures(*right.get(key, nothing)))
         for key in {**stored, **right}
         if stored.get(key, nothing) != right.get(key, nothing)
     }
@@ -241,15 +241,15 @@ def _added_up(accruals: Accruals, spans: Iterable[OpenSpans], times: int = 1) ->
     """What these spans accrue, and the kinds that are left out because not all of them can be priced."""
     totals: Totals = {}
     unpriced: set[Kind] = set()
-    for each in spans:
-        days = accruals.of(each.kind, each.since)
+    for span in spans:
+        days = accruals.of(span.kind, span.since)
         if days is None:
-            unpriced.add(each.kind)
+            unpriced.add(span.kind)
             continue
-        model = each.kind[6] if len(each.kind) > 3 else ProvisioningModel.STANDARD.value
-        group = Group(*each.owned_by, model)
+        model = span.kind[6] if len(span.kind) > 3 else ProvisioningModel.STANDARD.value
+        group = Group(*span.owned_by, model)
         for day, figures in days:
-            _add_row(totals, (group, day), [figure * each.count * times for figure in figures])
+            _add_row(totals, (group, day), [figure * span.count * times for figure in figures])
     return totals, unpriced
 
 
@@ -279,9 +279,9 @@ def _kind(span: Lifetime | StorageSpan) -> Kind:
     return (*shape, span.provisioning_model.value, span.zone)
 
 
-def _amounts(sums: list[int]) -> Figures:
+def _amounts(sums: list[int]) -> TotalFigures:
     machine, gpu, storage, seconds = sums
-    return Figures(machine_nanos=machine, gpu_nanos=gpu, storage_nanos=storage, seconds=seconds)
+    return TotalFigures(machine_nanos=machine, gpu_nanos=gpu, storage_nanos=storage, seconds=seconds)
 
 
 def _steady_since(accrual: Accrual) -> datetime | None:

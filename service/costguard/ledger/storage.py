@@ -24,7 +24,7 @@ def disks_of(
     is_new: bool,
     read_at: datetime,
 ) -> list[StorageSpan]:
-    """Spans to store anew or again, so that the open ones are the disks that the VM has now.
+    """Spans to store, so that the open ones are the disks that the VM has now.
 
     A disk whose type could not be read leaves what is known as it is. A change of size or type ends one
     span and starts another at `read_at`: no operation on the VM tells when it happened.

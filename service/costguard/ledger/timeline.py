@@ -63,7 +63,7 @@ class _Order(IntEnum):
 class _Event:
     at: datetime
     order: _Order
-    weak: bool = False  # a start whose true moment may be told by a later event
+    weak: bool = False  # a start whose true moment a later event may show
     if_off: bool = False  # a start that does nothing where the VM runs
     of_start: datetime | None = None  # the one run that an estimated end belongs to
     reason: EndReason | None = None
@@ -81,7 +81,7 @@ def runs_of(
     """Every run that the evidence tells, oldest first; the same evidence always gives the same runs.
 
     `operations` are all that were ever recorded for this VM. `seen` is its listing at `read_at`; `absent`
-    says that it is confirmed to be gone. Ends told by operations are derived anew each time, so that an
+    says that it is confirmed to be gone. Ends told by operations are derived again each time, so that an
     operation that fails after all takes its end back; only starts and estimated ends are remembered.
     """
     good = [op for op in operations if op.error_code is None]

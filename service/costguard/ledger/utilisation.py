@@ -102,7 +102,7 @@ def idle_runs(connection: Connection, now: datetime, ids: Collection[int] | None
 
 
 def record(connection: Connection, rows: Sequence[Measured]) -> int:
-    return upsert(connection, utilisation, [_row(each) for each in rows], ["instance_id"])
+    return upsert(connection, utilisation, [_row(row) for row in rows], ["instance_id"])
 
 
 def forget(connection: Connection, ids: Collection[int]) -> None:

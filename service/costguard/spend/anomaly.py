@@ -1,4 +1,4 @@
-"""What is out of the ordinary enough to be told by itself."""
+"""What is unusual enough for a notification of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LEAST_MORE = Money.of(5)  # an hour
 def unusual_burn(rate: Money, before: Sequence[Money]) -> Money | None:
     """The usual rate an hour, when the one now is far above it; None when it is not.
 
-    `before` are the rates at this hour of the week and the hours beside it, in past weeks. The usual is their median.
+    `before` are the rates at this hour of the week and the hours next to it, in past weeks. The usual is their median.
     Far above is three times that, five dollars an hour more, and more than each of them.
     """
     if not before:

@@ -85,13 +85,13 @@ def key(budget: Budget, starts_at: datetime, on: On, percent: int) -> str:
 
 
 def standing(budget: Budget, outlook: Outlook, told: Mapping[str, datetime]) -> Standing:
-    """`told` says when each crossing that was told was first seen, by its key."""
+    """`told` holds when each recorded crossing was first seen, by its key."""
     return Standing(budget, outlook, tuple(_thresholds(budget, outlook, told)))
 
 
 def due(of: Standing) -> list[Threshold]:
     """Thresholds that are crossed and were not told yet. None on a forecast when it is too early to say."""
-    return [each for each in of.thresholds if each.is_crossed and each.first_at is None]
+    return [threshold for threshold in of.thresholds if threshold.is_crossed and threshold.first_at is None]
 
 
 def _thresholds(budget: Budget, outlook: Outlook, told: Mapping[str, datetime]) -> Iterator[Threshold]:

@@ -1,4 +1,4 @@
-"""Budgets against the ledger: where each stands, and what of it is told."""
+"""Budgets against the ledger: where each stands, and which crossings are recorded."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def standings(
     connection: Connection, accrual: Accrual, budgets: Sequence[Budget], teams: Sequence[Team] = ()
 ) -> list[Standing]:
     """Each budget in its present period, in the order of the settings."""
-    found = outlooks(connection, accrual, [(each.scope, each.period) for each in budgets], teams)
+    found = outlooks(connection, accrual, [(budget.scope, budget.period) for budget in budgets], teams)
     keys = [
         policy.key(each, outlook.starts_at, on, percent)
         for each, outlook in zip(budgets, found, strict=True)
@@ -86,7 +86,7 @@ def outlooks(
     burning_now = _burning_now(connection, accrual, set(chain.from_iterable(kinds)))
     ledgers = {
         groups: _ledger(connection, accrual, first, groups, _common(scopes), burning_now, watched, teams)
-        # What has run up is read once: the finest first, and the others from it.
+        # The finest grouping first.
         for groups, scopes in sorted(kinds.items(), key=_fineness)
     }
     return [
@@ -191,7 +191,7 @@ class BudgetWatch:
         self._hour: datetime | None = None
 
     def look(self, fence: Lease | None = None) -> list[Fact]:
-        """The facts that were told now. Looks only every few minutes, and writes only what was not told before."""
+        """The facts recorded now. Looks only every few minutes, and writes only what was not recorded before."""
         now = self._clock.now()
         if self._looked_at is not None and timedelta() <= now - self._looked_at < self._every:
             return []
@@ -199,9 +199,9 @@ class BudgetWatch:
         with self._database.read() as connection:
             accrual = accrual_at(connection, now)
             new = [
-                _crossing(each, threshold, now)
-                for each in standings(connection, accrual, self._budgets, self._teams)
-                for threshold in policy.due(each)
+                _crossing(standing, threshold, now)
+                for standing in standings(connection, accrual, self._budgets, self._teams)
+                for threshold in policy.due(standing)
             ]
             # What is usual is asked of past weeks, which is dearer, and no hour has two answers.
             new += anomalies(connection, accrual, with_rates=hour != self._hour)
@@ -276,7 +276,7 @@ def _watched_since(scope: Scope, watched: Mapping[str, datetime]) -> date | None
 def _burning_now(connection: Connection, accrual: Accrual, groups: Collection[Grouping]) -> list[_Rate]:
     """What bills now at which rate, by owner and job where they are asked for; what has no price is not in it."""
     found: list[_Rate] = []
-    for group, _, figures in running_totals.read(connection, accrual, by=[each.value for each in groups]).rows:
+    for group, _, figures in running_totals.read(connection, accrual, by=[group.value for group in groups]).rows:
         whose = Whose(group.project, group.preset, group.owner, group.job)
         found.append((whose, None, figures.machine_rate + figures.gpu_rate + figures.storage_rate))
     for run in burning.limited(connection):

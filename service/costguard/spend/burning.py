@@ -79,7 +79,7 @@ def machine_rate_at(connection: Connection, moment: datetime) -> dict[str, int]:
 
 
 def sudden_gpus(connection: Connection, project: str, without: timedelta) -> datetime | None:
-    """Since when GPUs run in the project, if there were none for so long before; None when that is not so."""
+    """Since when GPUs run in the project, if there were none for that long before; else None."""
     of = lifetimes.c
     mine = (
         select(of.started_at)

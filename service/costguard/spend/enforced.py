@@ -97,8 +97,8 @@ def _stop(
         intended_at=row.intended_at,
         error=row.error,
         run=run,
-        ran_again_at=next((each for each in starts if run and run.ended_at and each >= run.ended_at), None),
-        again_at=next((each for each in shadows if each > row.intended_at), None),
+        ran_again_at=next((start for start in starts if run and run.ended_at and start >= run.ended_at), None),
+        again_at=next((shadow for shadow in shadows if shadow > row.intended_at), None),
     )
 
 

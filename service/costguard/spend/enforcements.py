@@ -47,16 +47,18 @@ class Enforcements:
 
     @property
     def saved(self) -> Priced:
-        return _sum(each.saving.amount for each in self.stops if each.saving is not None)
+        return _sum(stop.saving.amount for stop in self.stops if stop.saving is not None)
 
     @property
     def would_have_saved(self) -> Priced:
-        return _sum(each.saving.amount for each in self.shadows if each.saving is not None)
+        return _sum(shadow.saving.amount for shadow in self.shadows if shadow.saving is not None)
 
     @property
     def shadow_cost(self) -> Priced:
         """What the runs that would have been stopped went on to cost, without the bound of a day."""
-        return _sum(each.saving.in_all for each in self.shadows if each.saving is not None and each.saving.in_all)
+        return _sum(
+            shadow.saving.in_all for shadow in self.shadows if shadow.saving is not None and shadow.saving.in_all
+        )
 
 
 def enforcements(

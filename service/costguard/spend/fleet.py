@@ -121,8 +121,8 @@ def views(
     gaps = fleet_money.gaps(connection, of)
     measured = utilisation.of_instances(connection, ids, accrual.now)
     seen = [
-        _view(each, accrual, limits, charged.get(each.id, fleet_money.Charged()), spans[each.id], gaps)
-        for each in fleet_rows.known(connection, ids)
+        _view(row, accrual, limits, charged.get(row.id, fleet_money.ChargedSums()), spans[row.id], gaps)
+        for row in fleet_rows.known(connection, ids)
     ]
     return [_with_idle(view, measured.get(view.instance.id)) for view in seen]
 
@@ -131,7 +131,7 @@ def _view(
     known: FleetInstance,
     accrual: Accrual,
     limits: Mapping[str, timedelta | None],
-    charged: fleet_money.Charged,
+    charged: fleet_money.ChargedSums,
     spans: Sequence[AccruingSpan],
     gaps: Mapping[int, Sequence[fleet_money.Gap]],
 ) -> InstanceView:

@@ -14,14 +14,14 @@ from costguard.model.money import ZERO, Money
 
 
 @dataclass(frozen=True, slots=True)
-class Charged:
+class ChargedSums:
     """Sums of stored charges: of the open lifetime, and of all the VM ever did."""
 
     lifetime: Money = ZERO
     total: Money = ZERO
 
 
-_NOTHING = Charged()
+_NOTHING = ChargedSums()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class Gap:
 
 
 @remembers(charges, lifetimes, storage_spans)
-def charged(connection: Connection, ids: tuple[int, ...]) -> dict[int, Charged]:
+def charged(connection: Connection, ids: tuple[int, ...]) -> dict[int, ChargedSums]:
     """What the stored charges of each instance add up to, as far as they stand; without any, it is left out."""
-    found: dict[int, Charged] = {}
+    charged_of: dict[int, ChargedSums] = {}
     for spans in (lifetimes, storage_spans):
         of = {
             row.id: row
@@ -47,10 +47,10 @@ def charged(connection: Connection, ids: tuple[int, ...]) -> dict[int, Charged]:
         # By the spans' ids: joined with the instances' spans at once, SQLite would read all charges there are.
         for span_id, amount in charged_sums(connection, spans, list(of)).items():
             row = of[span_id]
-            before = found.get(row.instance_id, _NOTHING)
+            before = charged_of.get(row.instance_id, _NOTHING)
             is_running = spans is lifetimes and row.ended_at is None
-            found[row.instance_id] = Charged(amount if is_running else before.lifetime, before.total + amount)
-    return found
+            charged_of[row.instance_id] = ChargedSums(amount if is_running else before.lifetime, before.total + amount)
+    return charged_of
 
 
 @remembers(lifetimes, storage_spans)

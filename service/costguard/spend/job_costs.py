@@ -52,7 +52,7 @@ def costs(connection: Connection, accrual: Accrues, job_ids: Collection[str]) ->
 
 @dataclass(frozen=True, slots=True)
 class _Unfinished:
-    """A span that may have run up something that is not stored, or that has no price."""
+    """A span that may have accrued something that is not stored, or that has no price."""
 
     job: str
     span: Lifetime | StorageSpan
@@ -93,7 +93,7 @@ def spans_of(spans: Table, job_ids: Sequence[str]) -> Select[Any]:
 
 
 def unfinished(spans: Table, query: Select[Any], job_ids: Sequence[str]) -> Select[Any]:
-    """Spans that may have run up something that is not stored, or that have no price."""
+    """Spans that may have accrued something that is not stored, or that have no price."""
     behind = or_(spans.c.ended_at.is_(None), spans.c.charged_to.is_(None), spans.c.charged_to < spans.c.ended_at)
     return query.join(instances, instances.c.id == spans.c.instance_id).where(
         _has_job(spans), spans.c.job.in_(job_ids), or_(behind, spans.c.unpriced != "")

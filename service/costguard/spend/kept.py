@@ -9,15 +9,39 @@ from sqlalchemy import Connection, select
 
 from costguard.db.bulk import chunks
 from costguard.db.tables import instances, keeps, lifetimes, requests
+from costguard.ledger.price_book import PriceBook
 from costguard.ledger.rows import lifetime_of
 from costguard.model.instance import InstanceKey
 from costguard.model.lifetime import Lifetime
+from costguard.model.money import Priced
 from costguard.model.reminder import Subject, SubjectKind
+from costguard.spend.savings import Saving, of_keep
+
+
+@dataclass(frozen=True, slots=True)
+class KeepReport:
+    keep: KeepRow
+    spent: Saving
+
+    @property
+    def cost(self) -> Priced:
+        return self.spent.amount
+
+
+def kept(connection: Connection, book: PriceBook, now: datetime, since: datetime, until: datetime) -> list[KeepReport]:
+    """What was kept in [since, until), the latest first, with what it has cost by now."""
+    return [KeepReport(each, _cost(each, book, now)) for each in keeps_between(connection, since, until)]
+
+
+def _cost(keep: KeepRow, book: PriceBook, now: datetime) -> Saving:
+    # A second keep costs from where the first ran out: no second is counted twice.
+    since = keep.at if keep.due_at is None else max(keep.at, keep.due_at)
+    return of_keep(keep.run, since, keep.until, book, now)
 
 
 @dataclass(frozen=True, slots=True)
 class KeepRow:
-    """A run that somebody kept. `due_at` is when it was due as they saw it, or as an earlier keep had moved it."""
+    """A run that someone kept. `due_at` is when it was due as they saw it, or as an earlier keep had moved it."""
 
     key: InstanceKey
     name: str

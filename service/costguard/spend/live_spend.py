@@ -66,11 +66,11 @@ def _one_by_one(
     connection: Connection, accrual: Accrual, scope: Scope, unpriced: Collection[int]
 ) -> Iterator[AccruingSpan]:
     """Spans that are in no total."""
-    for each in accruing_spans(connection, sorted({*unpriced, *uncharged_instances(connection)})):
-        whose = each.attribution
-        is_in_totals = each.span.ended_at is None and running_totals.is_priced(accrual, each.span)
-        if not is_in_totals and scope.holds(each.span.key.project, whose.preset, whose.owner, whose.job):
-            yield each
+    for span in accruing_spans(connection, sorted({*unpriced, *uncharged_instances(connection)})):
+        whose = span.attribution
+        is_in_totals = span.span.ended_at is None and running_totals.is_priced(accrual, span.span)
+        if not is_in_totals and scope.holds(span.span.key.project, whose.preset, whose.owner, whose.job):
+            yield span
 
 
 def _gap(of: AccruingSpan, reason: str) -> UnpricedSpan:

@@ -13,8 +13,7 @@ from costguard.model.budget import Scope
 from costguard.model.money import Money, Priced
 from costguard.spend.enforced import StopRow
 from costguard.spend.enforcements import ShadowReport, StopReport, enforcements
-from costguard.spend.keep_savings import KeepReport, kept
-from costguard.spend.kept import KeepRow
+from costguard.spend.kept import KeepReport, KeepRow, kept
 from costguard.spend.spend_rows import day_start
 from costguard.spend.spot import SpotSaving
 from costguard.spend.spot_rows import lost_to_preemptions
@@ -33,19 +32,19 @@ class Saved:
 
     @property
     def by_stops(self) -> Priced:
-        return _sum(each.saving.amount for each in self.stops if each.saving is not None)
+        return _sum(stop.saving.amount for stop in self.stops if stop.saving is not None)
 
     @property
     def carried_out(self) -> int:
-        return sum(each.saving is not None for each in self.stops)
+        return sum(stop.saving is not None for stop in self.stops)
 
     @property
     def by_shadows(self) -> Priced:
-        return _sum(each.saving.amount for each in self.shadows if each.saving is not None)
+        return _sum(shadow.saving.amount for shadow in self.shadows if shadow.saving is not None)
 
     @property
     def by_keeps(self) -> Priced:
-        return _sum(each.cost for each in self.keeps)
+        return _sum(keep.cost for keep in self.keeps)
 
     @property
     def spot_share(self) -> int:
@@ -60,8 +59,8 @@ def saved_between(connection: Connection, accrual: Accrual, first: date, last: d
     return Saved(
         spot=saved_by_spot(connection, accrual, first, last, scope),
         lost=lost_to_preemptions(connection, first, last, scope),
-        stops=[each for each in found.stops if _is_in(scope, each.stop)],
-        shadows=[each for each in found.shadows if _is_in(scope, each.stop)],
+        stops=[stop for stop in found.stops if _is_in(scope, stop.stop)],
+        shadows=[shadow for shadow in found.shadows if _is_in(scope, shadow.stop)],
         keeps=[each for each in kept(connection, accrual.book, accrual.now, since, until) if _is_in(scope, each.keep)],
     )
 

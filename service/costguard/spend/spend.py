@@ -1,4 +1,4 @@
-"""Spend over days: the stored roll-up, and on top of it what has run up since."""
+"""Spend over days: the stored roll-up, and on top of it what has accrued since."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def spend_by_day(
 ) -> dict[date, list[int]]:
     """Nano-dollars of each day: of each of these groups, and last of all groups, up to now.
 
-    A year of a hundred owners has few figures once all but some are told together.
+    A year of a hundred owners has few figures once all but some are added together.
     """
     stored = days_of(connection, first, last, group_by, tuple(names), scope)
     days = {day: list(nanos) for day, nanos in stored.items()}

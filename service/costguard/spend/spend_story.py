@@ -22,7 +22,7 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Month:
-    """The present month and its forecast, beside each day of the last one."""
+    """The present month and its forecast, next to each day of the last one."""
 
     outlook: Outlook
     before: tuple[Money, ...]  # what was spent on each day of the last month
@@ -99,4 +99,4 @@ def _shares(own: Sequence[int], total: int, others: int) -> tuple[Money, ...]:
 
 
 def _sum(amounts: Sequence[Money]) -> Money:
-    return Money(sum(each.nanos for each in amounts))
+    return Money(sum(amount.nanos for amount in amounts))

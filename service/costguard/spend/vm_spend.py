@@ -81,13 +81,13 @@ def _running(
 ) -> Iterator[tuple[_Key, Sequence[int]]]:
     """What has accrued since charges were stored. Equal VMs are billed once."""
     start, end = day_start(first), day_start(last) + _DAY
-    for each in accruing.accruing_spans(connection, vm_spend_rows.accruing_ids(connection)):
-        _, whose, model = kind = kind_of(each)
-        since, until = max(each.since, start), min(end, each.span.ended_at or accrual.now)
+    for span in accruing.accruing_spans(connection, vm_spend_rows.accruing_ids(connection)):
+        _, whose, model = kind = kind_of(span)
+        since, until = max(span.since, start), min(end, span.span.ended_at or accrual.now)
         if since < until and scope.holds(kind[0], whose.preset, whose.owner, whose.job):
             # A run that ended may be billed past its end: its whole minute.
-            for day, figures in figures_of(accrual.bill(each.span, since, end)):
-                yield (each.instance_id, whose, model, day), figures
+            for day, figures in figures_of(accrual.bill(span.span, since, end)):
+                yield (span.instance_id, whose, model, day), figures
 
 
 def _with_their_storage(parts: Mapping[_Key, Sequence[int]], vms: Mapping[int, FleetInstance]) -> dict[_Key, list[int]]:
