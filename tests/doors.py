@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from costguard.access import link_rows
-from costguard.access.gate import Gate
+from costguard.access.authentication import Authenticator
 from costguard.access.rules import Access
 from costguard.access.seal import Seal
 from costguard.access.session_rows import Session
@@ -74,9 +74,9 @@ def signed_in(role: Role, address: str) -> OpenDoor:
     return OpenDoor(somebody(role, address, Via.LINK))
 
 
-def gate(database: Database, clock: Clock, access: Access = Access(), master: str | None = None) -> Gate:
+def gate(database: Database, clock: Clock, access: Access = Access(), master: str | None = None) -> Authenticator:
     """The real one."""
-    return Gate(database, clock, access, SEAL, Sessions(database, clock, timedelta(hours=12)), master)
+    return Authenticator(database, clock, access, SEAL, Sessions(database, clock, timedelta(hours=12)), master)
 
 
 def begun(

@@ -64,7 +64,7 @@ def test_reference_names_every_route(tmp_path: Path) -> None:
         database=database,
         clock=SystemClock(),
         rules=Rules({}),
-        door=EVERYBODY,
+        authenticator=EVERYBODY,
         version="0",
         stale_after=timedelta(hours=1),
         status=lambda: DaemonStatus(),

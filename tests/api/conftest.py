@@ -42,7 +42,7 @@ def deps_of(database: Database) -> Deps:
         database=database,
         clock=Standstill(),
         rules=Rules(by_name(PRESETS), budgets=(Budget("all", Scope(), Money.of("5000"), Period.MONTH),)),
-        door=EVERYBODY,
+        authenticator=EVERYBODY,
         version="1.2.3",
         stale_after=timedelta(minutes=10),
         status=lambda: DaemonStatus(last_pass_at=NOW),

@@ -15,10 +15,10 @@ from tests.jobs.office import Office
 from tests.pages import job_story
 from tests.reminders import reminder_rows
 
-from costguard.access.gate import Gate
+from costguard.access.authentication import Authenticator
 from costguard.access.rules import Access, Rules
 from costguard.access.sessions import Sessions
-from costguard.access.tokens import NewToken, TokenOffice
+from costguard.access.tokens import NewToken, TokenService
 from costguard.api.app import create_app
 from costguard.db import lease, tables
 from costguard.db.transaction import Database
@@ -51,8 +51,8 @@ class Story:
 
     app: FastAPI
     office: Office
-    gate: Gate
-    tokens: TokenOffice
+    gate: Authenticator
+    tokens: TokenService
 
     def token(self, role: Role, address: str) -> str:
         """The secret of one that may all that its role may."""
@@ -88,10 +88,10 @@ def told(database: Database) -> Story:
     office = Office(database)
     office.rules = _with_people(office.rules)
     plain = deps_of(database)
-    door = gate(database, plain.clock, office.rules.access, MASTER)
+    authenticator = gate(database, plain.clock, office.rules.access, MASTER)
     deps = replace(
         plain,
-        door=door,
+        authenticator=authenticator,
         rules=office.rules,
         jobs=office.it,
         hearing=AgentEvents(database, plain.clock, AGENTS, lambda: None),
@@ -101,8 +101,8 @@ def told(database: Database) -> Story:
     sessions = Sessions(database, plain.clock, 12 * HOUR, lambda: f"{next(ids):016x}")
     begun(database, sessions, ADA, Via.OIDC, client="10.0.0.7")
     ids = iter(range(1000))
-    tokens = TokenOffice(database, plain.clock, lambda: f"{next(ids):010x}")
-    return Story(create_app(deps), office, door, tokens)
+    tokens = TokenService(database, plain.clock, lambda: f"{next(ids):010x}")
+    return Story(create_app(deps), office, authenticator, tokens)
 
 
 def _with_people(rules: Rules) -> Rules:

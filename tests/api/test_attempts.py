@@ -37,7 +37,7 @@ class Guard:
         self.database = deps.database
         self.woken = 0
         hearing = AgentEvents(deps.database, Standstill(), TOKENS, self._wake)
-        self.client = TestClient(create_app(replace(deps, door=keyed("the operators"), hearing=hearing)))
+        self.client = TestClient(create_app(replace(deps, authenticator=keyed("the operators"), hearing=hearing)))
         with self.database.write() as connection:
             job_rows.added(connection)
             self.attempt_id = job_rows.attempt(connection, state=AttemptState.BOOTING, gce_id="71").id

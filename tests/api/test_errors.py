@@ -111,7 +111,7 @@ def test_without_the_token_nothing_answers_but_health(
     client_with: Callable[..., TestClient], header: str | None
 ) -> None:
     """Every path, unknown ones too, asks for the token; /healthz and /readyz do not."""
-    client = client_with(door=keyed("s3cret"))
+    client = client_with(authenticator=keyed("s3cret"))
     headers = {} if header is None else {"Authorization": header}
     for path in ("/", "/openapi.json", "/nothing", *(f"/api/v1/{name}" for name in READS)):
         answer = client.get(path, headers=headers)
@@ -123,7 +123,7 @@ def test_without_the_token_nothing_answers_but_health(
 
 def test_with_the_token_everything_answers(client_with: Callable[..., TestClient]) -> None:
     """The bearer token opens every path; the scheme's case does not matter."""
-    client = client_with(door=keyed("s3cret"))
+    client = client_with(authenticator=keyed("s3cret"))
     for path in ("/api/v1", "/openapi.json", *(f"/api/v1/{name}" for name in READS)):
         assert client.get(path, headers={"Authorization": "bearer s3cret"}).status_code == 200, path
 

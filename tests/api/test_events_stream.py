@@ -28,17 +28,17 @@ class Revocable:
     """Lets everybody in with the key, until it is revoked."""
 
     def __init__(self) -> None:
-        self._door = keyed("s3cret")
+        self._authenticator = keyed("s3cret")
         self.is_revoked = False
 
     def who(self, shown: Credentials) -> Principal | Stranger:
-        return Stranger("It was revoked.", "Make another.") if self.is_revoked else self._door.who(shown)
+        return Stranger("It was revoked.", "Make another.") if self.is_revoked else self._authenticator.who(shown)
 
     def csrf(self, principal: Principal) -> str:
-        return self._door.csrf(principal)
+        return self._authenticator.csrf(principal)
 
     def is_csrf(self, principal: Principal, text: str) -> bool:
-        return self._door.is_csrf(principal, text)
+        return self._authenticator.is_csrf(principal, text)
 
 
 class Heard:
@@ -67,8 +67,8 @@ class Heard:
 
 
 class Served:
-    def __init__(self, database: Database, port: int, server: uvicorn.Server, door: Revocable) -> None:
-        self.database, self.port, self.server, self.door = database, port, server, door
+    def __init__(self, database: Database, port: int, server: uvicorn.Server, authenticator: Revocable) -> None:
+        self.database, self.port, self.server, self.authenticator = database, port, server, authenticator
 
     def fact(self, key: str, **given: Any) -> None:
         with self.database.write() as connection:
@@ -77,19 +77,19 @@ class Served:
 
 @contextmanager
 def served(database: Database) -> Iterator[Served]:
-    door = Revocable()
+    authenticator = Revocable()
     streams = Streams(most=2, every=0.01, ask_again_after=0.05)
 
     def is_stopping() -> bool:
         return server.should_exit
 
-    deps = replace(deps_of(database), door=door, streams=streams, is_stopping=is_stopping)
+    deps = replace(deps_of(database), authenticator=authenticator, streams=streams, is_stopping=is_stopping)
     server = uvicorn.Server(uvicorn.Config(create_app(deps), log_config=None, lifespan="off"))
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         try:
-            yield Served(database, listening.getsockname()[1], server, door)
+            yield Served(database, listening.getsockname()[1], server, authenticator)
         finally:
             server.should_exit = True
             thread.join()
@@ -121,9 +121,9 @@ def test_a_stream_ends(sqlite_database: Database) -> None:
         first, second = Heard(place.port), Heard(place.port)
         third = Heard(place.port)
         assert (third.answer.status, json.loads(third.answer.read())["type"]) == (429, "/problems/too-many-streams")
-        place.door.is_revoked = True
+        place.authenticator.is_revoked = True
         assert (first.event(), second.event()) == ({}, {})
-        place.door.is_revoked = False
+        place.authenticator.is_revoked = False
         stays = Heard(place.port)
         place.server.should_exit = True
         assert stays.event() == {}

@@ -16,7 +16,7 @@ from tests.api.rows import NOW
 from tests.api.test_errors import LockedDatabase
 from tests.doors import gate, somebody
 
-from costguard.access.tokens import NewToken, TokenOffice
+from costguard.access.tokens import NewToken, TokenService
 from costguard.api.deps import DaemonStatus
 from costguard.daemon.one_question import OneQuestion
 from costguard.db import lease
@@ -97,11 +97,11 @@ def test_strangers_are_told_the_verdict_only(
     sqlite_database: Database, client_with: Callable[..., TestClient], shown: str
 ) -> None:
     """With nothing, with a token that does not hold or that may not read; ready or not, and never a version."""
-    door = gate(sqlite_database, Standstill(), master="the master's token")
+    authenticator = gate(sqlite_database, Standstill(), master="the master's token")
     by = somebody(Role.ADMIN, "root@lab.example")
-    _, narrow = TokenOffice(sqlite_database, Standstill()).make(NewToken("m", frozenset({Permission.METRICS})), by)
+    _, narrow = TokenService(sqlite_database, Standstill()).make(NewToken("m", frozenset({Permission.METRICS})), by)
     headers = {"Authorization": f"Bearer {narrow if shown == 'only metrics' else shown}"} if shown else {}
-    client = client_with(database=sqlite_database, door=door)
+    client = client_with(database=sqlite_database, authenticator=authenticator)
     answer = client.get("/readyz", headers=headers)
     assert (answer.status_code, answer.json()) == (503, {"status": "not ready"})
     _watched(sqlite_database)
@@ -110,18 +110,18 @@ def test_strangers_are_told_the_verdict_only(
     assert client.get("/healthz", headers=headers).json() == {"status": "alive"}
     told = client.get("/readyz", headers={"Authorization": "Bearer the master's token"}).json()
     assert (told["status"], told["version"], len(told["projects"])) == ("ready", "1.2.3", 1)
-    door.close()
+    authenticator.close()
 
 
 def test_a_database_that_cannot_say_who_asks_makes_a_stranger(client_with: Callable[..., TestClient]) -> None:
     """/readyz answers 503 with the verdict, not 500, and in time; the master token is known without it."""
     locked = LockedDatabase()
-    door = gate(locked, Standstill(), master="the master's token")  # type: ignore[arg-type]  # it raises at once
-    client = client_with(database=locked, door=door)
+    authenticator = gate(locked, Standstill(), master="the master's token")  # type: ignore[arg-type]  # it raises at once
+    client = client_with(database=locked, authenticator=authenticator)
     for token, told in (("cgt_unknown", False), ("the master's token", True)):
         answer = client.get("/readyz", headers={"Authorization": f"Bearer {token}"})
         assert (answer.status_code, answer.json()["status"], "reasons" in answer.json()) == (503, "not ready", told)
-    door.close()
+    authenticator.close()
 
 
 class SilentDatabase:

@@ -40,8 +40,8 @@ class Api:
         office = self.office
         key = (self.token, self.base, *self.headers, id(office.rules), id(office.store))
         if key not in self._made:
-            door = EVERYBODY if self.token is None else keyed(self.token)
-            deps = replace(deps_of(office.database), rules=office.rules, jobs=office.it, door=door)
+            authenticator = EVERYBODY if self.token is None else keyed(self.token)
+            deps = replace(deps_of(office.database), rules=office.rules, jobs=office.it, authenticator=authenticator)
             self._made[key] = TestClient(create_app(deps), self.base, headers=self.headers)
         return self._made[key]
 

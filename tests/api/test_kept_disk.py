@@ -34,7 +34,7 @@ def office(sqlite_database: Database) -> Office:
 
 @pytest.fixture
 def client(office: Office) -> TestClient:
-    deps = replace(deps_of(office.database), rules=office.rules, jobs=office.it, door=EVERYBODY)
+    deps = replace(deps_of(office.database), rules=office.rules, jobs=office.it, authenticator=EVERYBODY)
     return TestClient(create_app(deps), "http://127.0.0.1:8765")
 
 

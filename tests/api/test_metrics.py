@@ -140,8 +140,8 @@ def test_nobody_who_uses_a_vm_can_make_series(sqlite_database: Database) -> None
 def test_a_token_for_it_opens_nothing_else(sqlite_database: Database) -> None:
     """The permission metrics is enough for /metrics and for no other route; to read is not enough for it."""
     for permission, expected in ((Permission.METRICS, (200, 403)), (Permission.READ, (403, 200))):
-        door = OpenDoor(somebody(permissions={permission}))
-        client = TestClient(create_app(replace(deps_of(sqlite_database), door=door)))
+        authenticator = OpenDoor(somebody(permissions={permission}))
+        client = TestClient(create_app(replace(deps_of(sqlite_database), authenticator=authenticator)))
         assert (client.get("/metrics").status_code, client.get("/api/v1/events").status_code) == expected
 
 

@@ -29,12 +29,12 @@ Post = Callable[[Principal, str, Any], Any]
 
 @pytest.fixture
 def post(sqlite_database: Database) -> Post:
-    told, door = story.told(sqlite_database), SwingDoor(somebody())
+    told, authenticator = story.told(sqlite_database), SwingDoor(somebody())
     told.gate.close()
-    client = TestClient(create_app(replace(told.app.state.deps, door=door)))
+    client = TestClient(create_app(replace(told.app.state.deps, authenticator=authenticator)))
 
     def send(who: Principal, path: str, body: Any) -> Any:
-        door.principal = who
+        authenticator.principal = who
         return client.post(f"/api/v1/{path}", json=body)
 
     return send

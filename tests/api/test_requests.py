@@ -16,7 +16,7 @@ from tests.doors import SwingDoor, somebody
 from tests.fakes import HandClock
 
 from costguard.access import requests
-from costguard.access.tokens import NewToken, TokenOffice
+from costguard.access.tokens import NewToken, TokenService
 from costguard.api.app import create_app
 from costguard.db.tables import lifetimes
 from costguard.db.transaction import Database
@@ -37,12 +37,14 @@ STARTED = NOW - timedelta(hours=9)
 
 class Api:
     def __init__(self, database: Database) -> None:
-        self.database, self.woken, self._door = database, list[bool](), SwingDoor(OWNER)
-        deps = replace(deps_of(database), rules=LISTED, door=self._door, wake=lambda: self.woken.append(True))
+        self.database, self.woken, self._authenticator = database, list[bool](), SwingDoor(OWNER)
+        deps = replace(
+            deps_of(database), rules=LISTED, authenticator=self._authenticator, wake=lambda: self.woken.append(True)
+        )
         self._client = TestClient(create_app(deps))
 
     def client(self, who: Principal) -> TestClient:
-        self._door.principal = who
+        self._authenticator.principal = who
         return self._client
 
     def post(self, what: str, body: Any = None, who: Any = OWNER, key: str | None = None, vm: str = "trainer") -> Any:
@@ -183,7 +185,7 @@ def test_a_token_without_the_permission_acts_on_nothing(api: Api) -> None:
 def test_a_revoked_token_stops_nothing_any_more(api: Api) -> None:
     """What it asked for and no pass has carried out is refused, and says why; what its owner asked otherwise stays."""
     api.vm("trainer", owner=ADA)
-    office, me = TokenOffice(api.database, HandClock(NOW)), replace(OWNER, via=Via.OIDC)
+    office, me = TokenService(api.database, HandClock(NOW)), replace(OWNER, via=Via.OIDC)
     made, _ = office.make(NewToken("lost"), me)
     assert api.post("stop", {}, replace(OWNER, token_id=made.id)).status_code == 202
     assert api.post("keep", {"hours": 4}).status_code == 202

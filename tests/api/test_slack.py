@@ -23,7 +23,7 @@ PATHS = ("/slack/interactions", "/slack/commands")
 LIMIT = 1000
 
 
-class Door:
+class FakeReceiver:
     """Takes whatever it is given."""
 
     body_limit = LIMIT
@@ -57,37 +57,37 @@ def database(sqlite_database: Database) -> Database:
 
 
 @pytest.fixture
-def door() -> Door:
-    return Door()
+def receiver() -> FakeReceiver:
+    return FakeReceiver()
 
 
 @pytest.fixture
-def knocking(client_with: Callable[..., TestClient], door: Door) -> TestClient:
-    return client_with(slack=door, door=keyed("s3cret"))
+def knocking(client_with: Callable[..., TestClient], receiver: FakeReceiver) -> TestClient:
+    return client_with(slack=receiver, authenticator=keyed("s3cret"))
 
 
-def test_what_slack_sends_comes_as_it_was_sent(knocking: TestClient, door: Door) -> None:
-    """Without a token, every byte and every header reach the door, and its answer goes back as JSON."""
+def test_what_slack_sends_comes_as_it_was_sent(knocking: TestClient, receiver: FakeReceiver) -> None:
+    """Without a token, every byte and every header reach the receiver, and its answer goes back as JSON."""
     body = b"payload=%7B%7D&\xff"
     answer = knocking.post("/slack/interactions", content=body, headers={"X-Slack-Signature": "v0=1"})
     assert (answer.status_code, answer.json(), answer.headers["content-type"]) == (200, {}, "application/json")
     answer = knocking.post("/slack/commands", content=b"text=")
     assert answer.json() == {"response_type": "ephemeral", "text": "None."}
-    (first, headers, given), (second, _, _) = door.taken
+    (first, headers, given), (second, _, _) = receiver.taken
     assert (first, second, given, headers["x-slack-signature"]) == ("interaction", "command", body, "v0=1")
 
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"])
-def test_anything_but_a_post_is_refused(knocking: TestClient, door: Door, path: str, method: str) -> None:
+def test_anything_but_a_post_is_refused(knocking: TestClient, receiver: FakeReceiver, path: str, method: str) -> None:
     """It is counted, told nothing, and does not reach the handlers."""
     answer = knocking.request(method, path)
     assert (answer.status_code, answer.content) == (401, b"")
-    assert (door.refused, door.taken) == ({"method": 1}, [])
+    assert (receiver.refused, receiver.taken) == ({"method": 1}, [])
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_too_much_is_refused_and_not_read(knocking: TestClient, door: Door, path: str) -> None:
+def test_too_much_is_refused_and_not_read(knocking: TestClient, receiver: FakeReceiver, path: str) -> None:
     """A body over the limit is refused by its announced length, or as soon as more than the limit came."""
     drawn = 0
 
@@ -103,8 +103,8 @@ def test_too_much_is_refused_and_not_read(knocking: TestClient, door: Door, path
         knocking.post(path, content=endless()),
     ]
     assert [(answer.status_code, answer.content) for answer in answers] == [(401, b"")] * 3
-    assert (door.refused, door.taken) == ({"oversized": 3}, [])
-    assert knocking.post(path, content=b"", headers={"Content-Length": "9" * 400}).status_code == 413, "by the door"
+    assert (receiver.refused, receiver.taken) == ({"oversized": 3}, [])
+    assert knocking.post(path, content=b"", headers={"Content-Length": "9" * 400}).status_code == 413, "by the receiver"
     assert knocking.post(path, content=b"x" * LIMIT).status_code == 200
 
 
@@ -129,16 +129,16 @@ def test_no_other_address_of_slacks_is_open(knocking: TestClient) -> None:
         assert "bearer token" in knocking.post(path).text
 
 
-def test_what_the_database_says_is_a_503(knocking: TestClient, door: Door) -> None:
+def test_what_the_database_says_is_a_503(knocking: TestClient, receiver: FakeReceiver) -> None:
     """Slack then shows the person that it failed."""
-    door.trouble = StoreError("The database is locked.", "Try again.")
+    receiver.trouble = StoreError("The database is locked.", "Try again.")
     assert knocking.post("/slack/interactions", content=b"x").status_code == 503
 
 
-def test_readiness_counts_what_was_refused(client_with: Callable[..., TestClient], door: Door) -> None:
+def test_readiness_counts_what_was_refused(client_with: Callable[..., TestClient], receiver: FakeReceiver) -> None:
     """/readyz shows the refusals by reason, by whichever way they came."""
-    door.refused["malformed"] = 2  # over a socket
-    knocking = client_with(slack=door, slack_refused=lambda: door.refused)
+    receiver.refused["malformed"] = 2  # over a socket
+    knocking = client_with(slack=receiver, slack_refused=lambda: receiver.refused)
     knocking.get("/slack/commands")
     assert knocking.get("/readyz").json()["slack_refused"] == {"malformed": 2, "method": 1}
     assert client_with(slack_refused=lambda: {"malformed": 2}).get("/readyz").json()["slack_refused"] == {
@@ -159,21 +159,21 @@ def serving(deps: Deps) -> Iterator[int]:
             thread.join()
 
 
-def test_a_body_that_breaks_off_is_refused(deps: Deps, door: Door) -> None:
+def test_a_body_that_breaks_off_is_refused(deps: Deps, receiver: FakeReceiver) -> None:
     """The connection ends in mid-body: nothing of it is judged, and it is counted."""
-    with serving(replace(deps, slack=door)) as port:
+    with serving(replace(deps, slack=receiver)) as port:
         with socket.create_connection(("127.0.0.1", port)) as client:
             client.sendall(b"POST /slack/interactions HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\npayload=")
-        assert door.came.wait(30)
-    assert (door.refused, door.taken) == ({"truncated": 1}, [])
+        assert receiver.came.wait(30)
+    assert (receiver.refused, receiver.taken) == ({"truncated": 1}, [])
 
 
-def test_a_flood_is_cut_off(deps: Deps, door: Door) -> None:
+def test_a_flood_is_cut_off(deps: Deps, receiver: FakeReceiver) -> None:
     """A real server answers an endless body after the limit, without taking the rest."""
-    with serving(replace(deps, slack=door)) as port, socket.create_connection(("127.0.0.1", port), 10) as client:
+    with serving(replace(deps, slack=receiver)) as port, socket.create_connection(("127.0.0.1", port), 10) as client:
         client.sendall(
             b"POST /slack/commands HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
             + b"258\r\n" + b"x" * 600 + b"\r\n" + b"258\r\n" + b"x" * 600 + b"\r\n"
         )  # fmt: skip
         assert client.recv(100).startswith(b"HTTP/1.1 401")
-    assert (door.refused, door.taken) == ({"oversized": 1}, [])
+    assert (receiver.refused, receiver.taken) == ({"oversized": 1}, [])

@@ -23,7 +23,7 @@ MASTER = "the master token"
 @pytest.fixture
 def deps(sqlite_database: Database) -> Deps:
     plain = deps_of(sqlite_database)
-    return replace(plain, door=gate(sqlite_database, plain.clock, ACCESS, MASTER))
+    return replace(plain, authenticator=gate(sqlite_database, plain.clock, ACCESS, MASTER))
 
 
 class Api:

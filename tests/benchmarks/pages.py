@@ -26,7 +26,7 @@ from costguard.db.tables import changes
 from costguard.db.transaction import Database
 from costguard.model.access import Role, Via
 from costguard.pages.app import add_pages
-from costguard.web.door import COOKIES
+from costguard.web.authentication import COOKIES
 
 _ROUNDS = 20
 _GOAL_MS, _GOAL_P95_MS, _GOAL_CHANGED_MS, _GOAL_KB = 100, 250, 150, 300
@@ -172,7 +172,7 @@ def addresses(app: FastAPI) -> list[str]:
 
 
 def _app(database: Database) -> tuple[FastAPI, dict[str, str]]:
-    """With the real door, and the cookie of an administrator's browser."""
+    """With the real authenticator, and the cookie of an administrator's browser."""
     clock = _Standstill()
     sessions = Sessions(database, clock, timedelta(hours=12))
     _, cookie = begun(database, sessions, "ada@lab.example", Via.LINK, Role.ADMIN)
@@ -180,7 +180,7 @@ def _app(database: Database) -> tuple[FastAPI, dict[str, str]]:
         database=database,
         clock=clock,
         rules=busy_year.RULES,
-        door=gate(database, clock),
+        authenticator=gate(database, clock),
         version="1",
         stale_after=timedelta(minutes=10),
         status=lambda: DaemonStatus(last_pass_at=year.NOW),

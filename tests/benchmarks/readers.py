@@ -27,7 +27,7 @@ from costguard.clock import SystemClock
 from costguard.db.migrate import upgrade
 from costguard.db.transaction import Database
 from costguard.model.access import Role, Via
-from costguard.web.door import COOKIES
+from costguard.web.authentication import COOKIES
 
 _VMS = 10_000
 _READERS = 200  # of whom a quarter may look only, and a quarter is an admin

@@ -36,7 +36,7 @@ from costguard.model.preset import Match, Preset
 from costguard.model.price import Price, PriceKey, RefusedPrice, Unit
 from costguard.model.reminder import Enforcement, ReminderRule
 from costguard.pages.app import add_pages
-from costguard.web.door import Door
+from costguard.web.authentication import RequestAuthenticator
 
 HOUR, DAY, MINUTE = timedelta(hours=1), timedelta(days=1), timedelta(minutes=1)
 ADMIN = "ada@lab.example"
@@ -100,7 +100,7 @@ class Told:
     pages: Mapping[str, str]
 
 
-def tell(database: Database, door: Door | None = None) -> Told:
+def tell(database: Database, authenticator: RequestAuthenticator | None = None) -> Told:
     jobs = job_story.tell(database)
     vm = _fleet(database)
     _spend(database)
@@ -130,7 +130,7 @@ def tell(database: Database, door: Door | None = None) -> Told:
         "health": "/health",
         "access": "/tokens",
     }
-    return Told(_app(database, door or signed_in(Role.ADMIN, ADMIN)), pages)
+    return Told(_app(database, authenticator or signed_in(Role.ADMIN, ADMIN)), pages)
 
 
 def empty(database: Database) -> FastAPI:
@@ -204,12 +204,12 @@ def _sessions(database: Database) -> None:
             session_rows.used(connection, session.id, NOW - number * MINUTE)
 
 
-def _app(database: Database, door: Door) -> FastAPI:
+def _app(database: Database, authenticator: RequestAuthenticator) -> FastAPI:
     deps = Deps(
         database=database,
         clock=Standstill(),
         rules=RULES,
-        door=door,
+        authenticator=authenticator,
         version="1.2.3",
         stale_after=timedelta(minutes=10),
         status=lambda: DaemonStatus(last_pass_at=NOW - MINUTE),

@@ -41,7 +41,7 @@ def serving(
         clock=Standstill(),
         rules=office.rules if office is not None else rules,
         jobs=office.it if office is not None else None,
-        door=EVERYBODY if token is None else keyed(token),
+        authenticator=EVERYBODY if token is None else keyed(token),
         version="1.2.3",
         stale_after=timedelta(minutes=10),
         status=lambda: DaemonStatus(last_pass_at=NOW),

@@ -17,7 +17,7 @@ from tests.serving import serving
 
 from costguard.access.rules import Access
 from costguard.access.sessions import Sessions
-from costguard.access.tokens import NewToken, TokenOffice
+from costguard.access.tokens import NewToken, TokenService
 from costguard.api.app import create_app
 from costguard.cli import profile
 from costguard.cli.profile import Profile
@@ -52,11 +52,13 @@ def run(here: Path, typist: Typist) -> Run:
 
 @pytest.fixture
 def url(sqlite_database: Database) -> Iterator[str]:
-    """A server on the same database, with its real door."""
-    door = gate(sqlite_database, SystemClock(), ACCESS)
-    with serving(create_app(replace(deps_of(sqlite_database), clock=SystemClock(), door=door))) as address:
+    """A server on the same database, with its real authenticator."""
+    authenticator = gate(sqlite_database, SystemClock(), ACCESS)
+    with serving(
+        create_app(replace(deps_of(sqlite_database), clock=SystemClock(), authenticator=authenticator))
+    ) as address:
         yield address
-    door.close()
+    authenticator.close()
 
 
 def test_a_link_to_sign_in_by(run: Run, here: Path, sqlite_database: Database) -> None:
@@ -132,7 +134,7 @@ def test_a_token_of_a_links_session_is_confirmed(run: Run, here: Path, url: str,
     session, _ = begun(sqlite_database, sessions, "lead@lab.example", Via.LINK, Role.ADMIN)
     by = somebody(Role.ADMIN, "lead@lab.example", Via.LINK)
     by = replace(by, link_session=session.id, link_until=session.expires_at)
-    office = TokenOffice(sqlite_database, SystemClock())
+    office = TokenService(sqlite_database, SystemClock())
     one, two = (office.make(NewToken(name, lasts=timedelta(days=90)), by)[0] for name in ("one", "two"))
     assert run("token", "list").stdout.count("unless") == 2
     confirmed = run("token", "confirm", one.id)

@@ -332,7 +332,7 @@ def test_an_empty_outbox_is_left_alone_for_a_while_and_after_a_pass_looked_into_
 
 
 def test_who_was_met_is_decided_about_at_once(sqlite_database: Database) -> None:
-    """People are looked up where messages are sent, beside the passes; somebody new brings on a pass."""
+    """People are looked up where messages are sent, side_tasks the passes; somebody new brings on a pass."""
     cloud, met = _Cloud(), threading.Event()
     reconciler = Reconciler(sqlite_database, cloud, HandClock(NOW), [PROJECT], Rules({}), Belonging((), OwnerRules()))
 

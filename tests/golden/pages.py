@@ -19,7 +19,7 @@ from tests.identity.provider import providing
 from tests.pages import story
 from tests.pages.test_sign_in import built, through_provider
 
-from costguard.access.tokens import NewToken, TokenOffice
+from costguard.access.tokens import NewToken, TokenService
 from costguard.db.transaction import Database
 from costguard.model.access import Role
 
@@ -105,7 +105,7 @@ def addresses(story_told: told.Told) -> Mapping[str, str]:
 def _of_a_fleet(database: Database) -> Iterator[tuple[str, str]]:
     story_told = told.tell(database)
     ids = iter(("70c3a1b2c3", "70c3d4e5f6"))
-    tokens = TokenOffice(database, Standstill(), lambda: next(ids))
+    tokens = TokenService(database, Standstill(), lambda: next(ids))
     tokens.make(NewToken("ci", owner="ada@lab.example", role=Role.OPERATOR, lasts=timedelta(days=30)), somebody())
     tokens.make(NewToken("nightly", owner="bob@lab.example"), somebody())
     with _browser(story_told.app) as browser:

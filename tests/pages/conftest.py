@@ -39,7 +39,7 @@ def deps(database: Database) -> Deps:
         database=database,
         clock=Standstill(),
         rules=Rules(by_name(PRESETS)),
-        door=EVERYBODY,
+        authenticator=EVERYBODY,
         version="1.2.3",
         stale_after=timedelta(minutes=10),
         status=lambda: DaemonStatus(last_pass_at=NOW),
@@ -66,11 +66,11 @@ def client_with(deps: Deps) -> Callable[..., TestClient]:
 
 @pytest.fixture
 def client_of(client_with: Callable[..., TestClient], database: Database) -> Callable[[OpenDoor], TestClient]:
-    """A browser behind a door, over a database with an office for jobs, which shows redirects."""
+    """A browser behind a authenticator, over a database with an office for jobs, which shows redirects."""
 
-    def made(door: OpenDoor) -> TestClient:
+    def made(authenticator: OpenDoor) -> TestClient:
         office = Office(database)
-        client = client_with(rules=office.rules, jobs=office.it, door=door)
+        client = client_with(rules=office.rules, jobs=office.it, authenticator=authenticator)
         client.follow_redirects = False
         return client
 

@@ -70,7 +70,7 @@ def test_what_somebody_may_ask_stands_beside_the_vm(
     """An admin is offered what makes sense; who may ask for nothing at all is told so once, and offered nothing."""
     addresses = story.tell(database)
     ids = {name: place.removeprefix("/vm/lab/") for name, place in addresses.items()}
-    page = page_of(client_with(door=signed_in(role, address)), "/")
+    page = page_of(client_with(authenticator=signed_in(role, address)), "/")
     wanted = {each.replace(each.split("/")[0], ids[each.split("/")[0]]) for each in offered}
     assert wanted <= acts(page)
     assert not any(each.startswith(ids["resting"]) and each.endswith("stop") for each in acts(page))
@@ -82,7 +82,7 @@ def test_who_may_not_is_told_why(database: Database, client_with: Clients) -> No
     """An operator of another team sees whose it is to decide, beside the VM and in place of the form."""
     addresses = story.tell(database)
     teams = (Team("vision", frozenset({ADA})),)
-    client = client_with(door=signed_in(Role.OPERATOR, BOB), rules=Rules({}, teams=teams))
+    client = client_with(authenticator=signed_in(Role.OPERATOR, BOB), rules=Rules({}, teams=teams))
     reason = f"Only {ADA}, an operator of team vision or an admin can stop forgotten."
     assert reason in tidy(page_of(client, "/").text)
     asked = page_of(client, f"{addresses['forgotten']}/stop")
@@ -98,7 +98,7 @@ def test_before_a_stop_it_is_said_what_it_costs_and_what_happens(database: Datab
     with database.write() as connection:
         vm = rows.instance(connection, "at-work", gce_id="77", job="j1", provisioning_model="spot")
         rows.lifetime(connection, vm, NOW - HOUR, job="j1", provisioning_model="spot")
-    client = client_with(door=signed_in(Role.ADMIN, BOB))
+    client = client_with(authenticator=signed_in(Role.ADMIN, BOB))
     text = tidy(page_of(client, f"{addresses['forgotten']}/stop").text)
     assert "Stop forgotten? t4 · T4 · us-central1-a · ada@lab.example Total so far $4.8060 Per hour $0.534" in text
     assert "Its vCPUs, memory and GPUs stop billing. Its disks are kept and go on billing $0.004 an hour." in text
@@ -111,7 +111,7 @@ def test_what_is_asked_is_stored_once_and_shown_until_it_is_done(database: Datab
     """The daemon is woken; a double click asks once; the row says who waits for what, and offers it no more."""
     addresses = story.tell(database)
     woken: list[str] = []
-    client = client_with(door=signed_in(Role.ADMIN, BOB), wake=lambda: woken.append("woken"))
+    client = client_with(authenticator=signed_in(Role.ADMIN, BOB), wake=lambda: woken.append("woken"))
     place = addresses["forgotten"]
     form = page_of(client, f"{place}/stop")
     sent = {
@@ -150,7 +150,7 @@ def test_a_keep_says_for_how_long(
 ) -> None:
     """Four hours, until tomorrow morning, or a number of hours; anything else is explained and stores nothing."""
     place = story.tell(database)["forgotten"]
-    client = client_with(door=signed_in(Role.ADMIN, BOB))
+    client = client_with(authenticator=signed_in(Role.ADMIN, BOB))
     answer = client.post(f"{place}/keep", data={**CSRF, "until": until, "hours": hours}, follow_redirects=False)
     assert answer.status_code == (422 if expected == 422 else 303)
     assert [each.hours for each in stored(database)] == ([] if expected == 422 else [expected])
@@ -180,7 +180,9 @@ def test_what_cannot_be_asked_is_told_on_a_page(
     """In words and with the fitting status; nothing is stored."""
     addresses = story.tell(database)
     name, _, wish = path.partition("/")
-    answer = client_with(door=signed_in(role, BOB)).post(f"{addresses[name]}/{wish}", data=sent, follow_redirects=False)
+    answer = client_with(authenticator=signed_in(role, BOB)).post(
+        f"{addresses[name]}/{wish}", data=sent, follow_redirects=False
+    )
     assert (answer.status_code, answer.headers["content-type"]) == (status, "text/html; charset=utf-8")
     assert said in tidy(Page(answer.text).text)
     assert stored(database) == []

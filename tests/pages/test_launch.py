@@ -40,8 +40,8 @@ def office(database: Database) -> Office:
 def client_of(client_with: Callable[..., TestClient], office: Office) -> Callable[[OpenDoor], TestClient]:
     """A browser of somebody's, which shows redirects."""
 
-    def made(door: OpenDoor) -> TestClient:
-        client = client_with(rules=office.rules, jobs=office.it, door=door)
+    def made(authenticator: OpenDoor) -> TestClient:
+        client = client_with(rules=office.rules, jobs=office.it, authenticator=authenticator)
         client.follow_redirects = False
         return client
 
@@ -115,7 +115,7 @@ def test_what_is_wrong_stands_beside_its_field(client_of: Callable[[OpenDoor], T
 
 
 def test_the_quote_follows_what_is_typed(client_of: Callable[[OpenDoor], TestClient], office: Office) -> None:
-    """Beside each field, too; what is not typed yet is no mistake, and nothing is stored."""
+    """Next to each field, too; what is not typed yet is no mistake, and nothing is stored."""
     client = client_of(ADA)
     answer = client.post("/launch/quote", data={**CSRF, "preset": "t4", "expected_hours": "10", "overrides.spot": "no"})
     page, text = shown(answer.text)
@@ -173,9 +173,9 @@ def test_an_admin_may_name_another_and_the_master_token_must(
 def test_where_nothing_can_be_launched_it_says_how(client_with: Callable[..., TestClient], office: Office) -> None:
     """Without a recipe, and where this process takes no jobs."""
     rules = replace(RULES, presets=by_name([PRESETS[-1]]))
-    text = shown(client_with(rules=rules, jobs=office.it, door=ADA).get("/launch").text)[1]
+    text = shown(client_with(rules=rules, jobs=office.it, authenticator=ADA).get("/launch").text)[1]
     assert "Add launch settings to a preset in the settings file" in text
-    answer = client_with(door=ADA).get("/launch")
+    answer = client_with(authenticator=ADA).get("/launch")
     assert (answer.status_code, "Ask the one that was started with" in answer.text) == (503, True)
 
 

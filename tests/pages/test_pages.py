@@ -197,7 +197,7 @@ def test_old_and_failed_looks_are_loud(database: Database, client_with: Callable
 
 def test_the_token_is_asked_for_on_pages_too(client_with: Callable[..., TestClient]) -> None:
     """Without it no page answers."""
-    client = client_with(door=keyed("s3cret"))
+    client = client_with(authenticator=keyed("s3cret"))
     for path in ("/", "/spend", "/vm/lab/1"):
         assert client.get(path).status_code == 401
     assert client.get("/", headers={"Authorization": "Bearer s3cret"}).status_code == 200

@@ -77,7 +77,7 @@ def test_names_chosen_by_attackers_are_only_text(database: Database, client_with
             rows.storage(connection, vm, NOW - story.HOUR, name=attack, resource=attack)
             told = {"text": attack, "actor": attack, "project": project, "gce_id": f"{number}", "name": attack}
             rows.fact(connection, f"f{number}", NOW, **told)
-    client = client_with(door=signed_in(Role.ADMIN, "root@lab.example"))
+    client = client_with(authenticator=signed_in(Role.ADMIN, "root@lab.example"))
     fleet = client.get("/").text
     assert all(attack in Page(fleet).text for attack in ATTACKS)
     pages = [fleet, client.get("/spend?group_by=owner").text]

@@ -25,7 +25,7 @@ from costguard.db.transaction import Database
 from costguard.model.access import Credentials, Permission, Principal, Role, Stranger, Via
 from costguard.model.reminder import Team
 from costguard.pages.app import add_pages
-from costguard.web.kinds_of_get import Kind, Kinds
+from costguard.web.get_kinds import GetKind, GetKinds
 from costguard.web.sharing import Sharing
 
 ADA, BOB, CLEO, DAN, EVE = (f"{name}@lab.example" for name in ("ada", "bob", "cleo", "dan", "eve"))
@@ -49,7 +49,7 @@ PROOFS = {name: f"proof-of-{name}-0123456789" for name in PEOPLE}
 
 @dataclass(frozen=True)
 class Crowd:
-    """A door for all of them, by the name that they show."""
+    """A authenticator for all of them, by the name that they show."""
 
     def who(self, shown: Credentials) -> Principal | Stranger:
         return PEOPLE.get(shown.bearer, Stranger("Unknown.", "Sign in."))
@@ -91,7 +91,7 @@ def apps(deps: Deps, sqlite_database: Database) -> Apps:
     assert fleet
     teams = (Team("vision", members=frozenset({ADA, BOB}), operators=frozenset({BOB}), projects=frozenset({"lab"})),)
     rules = replace(office.rules, teams=teams)
-    return Apps(replace(deps, database=sqlite_database, rules=rules, jobs=office.it, door=Crowd()))
+    return Apps(replace(deps, database=sqlite_database, rules=rules, jobs=office.it, authenticator=Crowd()))
 
 
 def _app(deps: Deps) -> FastAPI:
@@ -144,14 +144,14 @@ def _addresses(app: FastAPI) -> Iterator[str]:
         "/vm/{project}/{gce_id}": ["/vm/lab/9000", "/vm/lab/9002"],
         "/api/v1/instances/{project}/{gce_id}": ["/api/v1/instances/lab/9000"],
     }
-    kinds = Kinds()
+    kinds = GetKinds()
     for route in iter_route_contexts(app.routes):
         path = route.path or ""
         if "GET" not in (route.methods or ()) or ("{" in path and path not in known):
             continue
         for address in known.get(path, [path]):
             scope = {"path": address, "app": app}
-            if kinds(scope, PEOPLE["ada"]) in (Kind.OWN, Kind.ALIKE):
+            if kinds(scope, PEOPLE["ada"]) in (GetKind.OWN, GetKind.ALIKE):
                 yield address
 
 
@@ -223,10 +223,10 @@ def test_a_tag_is_answered_304_for_all(apps: Apps, run: Run) -> None:
 
 def test_no_route_that_asks_who_asks_is_shared_between_people(apps: Apps) -> None:
     """By the application's own routes: a new one is a form until it says otherwise."""
-    kinds, shared = Kinds(), set()
+    kinds, shared = GetKinds(), set()
     for route in iter_route_contexts(apps.alone.routes):
         if "GET" in (route.methods or ()) and route.path:
             kind = kinds({"path": route.path, "app": apps.alone}, PEOPLE["ada"])
-            shared |= {route.path} if kind in (Kind.OWN, Kind.ALIKE) else set()
+            shared |= {route.path} if kind in (GetKind.OWN, GetKind.ALIKE) else set()
     assert not {path for path in shared if path.startswith(("/tokens", "/sessions", "/launch", "/api/v1/tokens"))}
     assert "/vm/{project}/{gce_id}/{wish}" not in shared

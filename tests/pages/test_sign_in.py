@@ -21,7 +21,7 @@ from tests.identity.provider import CLIENT, SECRET, Provider, providing
 from tests.identity.signing import NOW
 
 from costguard.access import sign_ins
-from costguard.access.gate import Gate
+from costguard.access.authentication import Authenticator
 from costguard.access.links import make_link
 from costguard.access.rules import Access
 from costguard.access.sessions import Sessions
@@ -47,7 +47,7 @@ class House:
 
     database: Database
     clock: HandClock
-    gate: Gate
+    gate: Authenticator
     pages: SignInPages
     client: TestClient
     counted: Counter[tuple[Via, bool]]
@@ -88,7 +88,7 @@ def built(
 ) -> Iterator[House]:
     clock = HandClock(NOW)
     sessions = Sessions(database, clock, timedelta(hours=12))
-    gate = Gate(database, clock, ACCESS, SEAL, sessions, iap=iap_of if iap else None)
+    gate = Authenticator(database, clock, ACCESS, SEAL, sessions, iap=iap_of if iap else None)
     through = None
     if provider is not None:
         client = Client(provider.issuer, CLIENT, SECRET)
@@ -102,7 +102,7 @@ def built(
         is_behind_iap=iap,
         ask="lead@example.com",
     )
-    deps = replace(deps_of(database), clock=clock, door=gate)
+    deps = replace(deps_of(database), clock=clock, authenticator=gate)
     app = create_app(deps)
     add_pages(app, deps)
     add_sign_in(app, pages)

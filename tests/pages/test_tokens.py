@@ -41,8 +41,8 @@ def known(database: Database, secret: str) -> ApiToken | None:
 
 
 def test_a_token_is_made_and_its_secret_shown_once(database: Database, client_with: Clients) -> None:
-    """What is shown opens the door; the same form again makes no other, and no later page shows it."""
-    client = client_with(door=signed_in(Role.OPERATOR, ADA))
+    """What is shown opens the authenticator; the same form again makes no other, and no later page shows it."""
+    client = client_with(authenticator=signed_in(Role.OPERATOR, ADA))
     assert "There are no tokens yet." in client.get("/tokens").text
     made = client.post("/tokens", data=FORM)
     page = Page(made.text)
@@ -78,7 +78,7 @@ def test_a_token_that_cannot_be_is_explained(
     database: Database, client_with: Clients, changed: dict[str, object], said: str
 ) -> None:
     """Why not, and nothing is made."""
-    client = client_with(door=signed_in(Role.OPERATOR, ADA))
+    client = client_with(authenticator=signed_in(Role.OPERATOR, ADA))
     answer = client.post("/tokens", data={**FORM, **changed})
     assert answer.status_code == 422
     assert said in tidy(Page(answer.text).text)
@@ -87,8 +87,8 @@ def test_a_token_that_cannot_be_is_explained(
 
 def test_ones_own_tokens_are_seen_and_revoked_an_admin_those_of_all(database: Database, client_with: Clients) -> None:
     """Another's is neither shown nor revoked; revoking is asked first, and what was revoked says so."""
-    ada, bob = (client_with(door=signed_in(Role.OPERATOR, who)) for who in (ADA, BOB))
-    admin = client_with(door=signed_in(Role.ADMIN, "root@lab.example"))
+    ada, bob = (client_with(authenticator=signed_in(Role.OPERATOR, who)) for who in (ADA, BOB))
+    admin = client_with(authenticator=signed_in(Role.ADMIN, "root@lab.example"))
     token = known(database, secret_of(Page(ada.post("/tokens", data=FORM).text)))
     assert token is not None
     place = f"/tokens/{token.id}/revoke"
@@ -111,7 +111,10 @@ def test_sessions_are_shown_and_ended(database: Database, client_with: Clients) 
     there, _ = begun(database, sessions, ADA, Via.OIDC)
     bobs, _ = begun(database, sessions, BOB, Via.OIDC)
     who = replace(somebody(Role.OPERATOR, ADA, Via.LINK), session=here.id)
-    ada, admin = client_with(door=OpenDoor(who)), client_with(door=signed_in(Role.ADMIN, "root@lab.example"))
+    ada, admin = (
+        client_with(authenticator=OpenDoor(who)),
+        client_with(authenticator=signed_in(Role.ADMIN, "root@lab.example")),
+    )
     page = Page(ada.get("/tokens").text)
     assert page.mistakes == []
     shown = tidy(page.text)
@@ -141,7 +144,7 @@ def test_sessions_are_shown_and_ended(database: Database, client_with: Clients) 
 
 def test_many_tokens_are_shown_page_by_page(database: Database, client_with: Clients) -> None:
     """The way to the older ones is in the address, and an address that is none is explained."""
-    client = client_with(door=signed_in(Role.OPERATOR, ADA))
+    client = client_with(authenticator=signed_in(Role.OPERATOR, ADA))
     may = frozenset({Permission.READ})
     with database.write() as connection:
         for number in range(51):
@@ -164,7 +167,10 @@ def test_a_token_of_a_links_session_says_when_it_ends_and_is_confirmed(
     by_link = replace(
         somebody(Role.ADMIN, ADA, Via.LINK), session=here.id, link_session=here.id, link_until=here.expires_at
     )
-    ada, root = client_with(door=OpenDoor(by_link)), client_with(door=signed_in(Role.ADMIN, "root@lab.example"))
+    ada, root = (
+        client_with(authenticator=OpenDoor(by_link)),
+        client_with(authenticator=signed_in(Role.ADMIN, "root@lab.example")),
+    )
     made = Page(ada.post("/tokens", data=FORM).text)
     assert made.mistakes == []
     token = known(database, secret_of(made))

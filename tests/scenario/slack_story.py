@@ -18,7 +18,7 @@ from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
 from costguard.events import facts
 from costguard.main import Guard, opened
-from costguard.main.entrance import Entrance, entrance
+from costguard.main.slack_intake import SlackIntake, entrance
 from costguard.messages.preview import ReminderPreview, preview
 from costguard.messages.slack_health import OutboxTrouble, trouble_of
 from costguard.settings import validate
@@ -59,7 +59,7 @@ class Story:
 
     world: World
     guard: Guard
-    way_in: Entrance
+    way_in: SlackIntake
     url: str
 
     # What happens in the cloud.
@@ -213,7 +213,7 @@ def story(database_url: str, start: datetime = MONDAY, **settings: Mapping[str, 
 
 
 @contextmanager
-def _served(guard: Guard, way_in: Entrance) -> Iterator[str]:
+def _served(guard: Guard, way_in: SlackIntake) -> Iterator[str]:
     def trouble() -> OutboxTrouble:
         found = guard.slack_trouble
         return trouble_of(guard.database, found.workspace, found.channels)
@@ -222,11 +222,11 @@ def _served(guard: Guard, way_in: Entrance) -> Iterator[str]:
         database=guard.database,
         clock=guard.clock,
         rules=guard.rules,
-        door=EVERYBODY,
+        authenticator=EVERYBODY,
         version="story",
         stale_after=timedelta(days=2),
         status=lambda: DaemonStatus(),
-        slack=way_in.door,
+        slack=way_in.signed,
         slack_refused=lambda: way_in.dispatcher.refused,
         outbox_trouble=trouble,
     )

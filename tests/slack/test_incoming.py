@@ -41,7 +41,7 @@ class Handlers:
         return EphemeralContent("Nothing of yours runs.")
 
 
-class Entrance:
+class SlackIntake:
     def __init__(self) -> None:
         self.clock = HandClock(NOW)
         self.handlers = Handlers()
@@ -54,11 +54,11 @@ class Entrance:
 
 
 @pytest.fixture
-def entrance() -> Entrance:
-    return Entrance()
+def entrance() -> SlackIntake:
+    return SlackIntake()
 
 
-def test_a_press_is_handled_and_answered_with_nothing(entrance: Entrance) -> None:
+def test_a_press_is_handled_and_answered_with_nothing(entrance: SlackIntake) -> None:
     """A request as Slack signs it reaches the handler once, and the answer is an empty object."""
     body = form(press())
     assert entrance.door.interaction(signed(body), body) == InteractionReply(200, {})
@@ -66,7 +66,7 @@ def test_a_press_is_handled_and_answered_with_nothing(entrance: Entrance) -> Non
     assert entrance.dispatcher.refused == {}
 
 
-def test_a_command_is_answered_for_one_person(entrance: Entrance) -> None:
+def test_a_command_is_answered_for_one_person(entrance: SlackIntake) -> None:
     """The answer is ephemeral, with blocks and a text for those who see none."""
     body = command_form(text="mine")
     answer = entrance.door.command(signed(body), body)
@@ -113,7 +113,7 @@ GOOD = signed(BODY)
     ],
 )
 def test_what_is_not_slacks_is_refused_and_counted(
-    entrance: Entrance, reason: str, headers: Mapping[str, str], body: bytes
+    entrance: SlackIntake, reason: str, headers: Mapping[str, str], body: bytes
 ) -> None:
     """Forged, truncated, old, oversized or of another kind: 401 and nothing more, both for clicks and commands."""
     assert entrance.door.interaction(headers, body) == InteractionReply(401)
@@ -139,21 +139,21 @@ def test_what_is_not_slacks_is_refused_and_counted(
         command_form(),
     ],
 )
-def test_what_slack_signed_and_nobody_understands_is_refused(entrance: Entrance, body: bytes) -> None:
+def test_what_slack_signed_and_nobody_understands_is_refused(entrance: SlackIntake, body: bytes) -> None:
     """A right signature does not make a press out of something malformed."""
     assert entrance.door.interaction(signed(body), body) == InteractionReply(401)
     assert entrance.dispatcher.refused == {"malformed": 1}
     assert entrance.reached == 0
 
 
-def test_a_command_that_is_none_is_refused(entrance: Entrance) -> None:
+def test_a_command_that_is_none_is_refused(entrance: SlackIntake) -> None:
     """A press at the commands' address is no command."""
     body = form(press())
     assert entrance.door.command(signed(body), body) == InteractionReply(401)
     assert entrance.dispatcher.refused == {"malformed": 1}
 
 
-def test_a_request_is_taken_once(entrance: Entrance) -> None:
+def test_a_request_is_taken_once(entrance: SlackIntake) -> None:
     """The same again is refused until it is too old anyhow; the next press is taken."""
     for wait, status in ((0, 200), (0, 401), (200, 401), (100, 401), (1, 401)):
         entrance.clock.advance(timedelta(seconds=wait))
@@ -164,7 +164,7 @@ def test_a_request_is_taken_once(entrance: Entrance) -> None:
     assert entrance.reached == 2
 
 
-def test_a_replay_from_slacks_future_is_refused_for_longer(entrance: Entrance) -> None:
+def test_a_replay_from_slacks_future_is_refused_for_longer(entrance: SlackIntake) -> None:
     """Slack's clock may be ahead of ours: such a request is good for up to ten minutes, and meanwhile remembered."""
     ahead = signed(BODY, at=NOW + timedelta(seconds=299))
     assert entrance.door.interaction(ahead, BODY).status == 200
@@ -173,7 +173,7 @@ def test_a_replay_from_slacks_future_is_refused_for_longer(entrance: Entrance) -
     assert entrance.dispatcher.refused == {"replayed": 1}
 
 
-def test_of_many_at_once_one_is_taken(entrance: Entrance) -> None:
+def test_of_many_at_once_one_is_taken(entrance: SlackIntake) -> None:
     """A replay that arrives at the very same time is refused too, and each is counted."""
     start = threading.Barrier(8)
 
@@ -186,20 +186,20 @@ def test_of_many_at_once_one_is_taken(entrance: Entrance) -> None:
     assert entrance.dispatcher.refused == {"replayed": 7}
 
 
-def test_the_names_of_headers_have_no_case(entrance: Entrance) -> None:
+def test_the_names_of_headers_have_no_case(entrance: SlackIntake) -> None:
     """Proxies write header names as they like, and may name the form's charset."""
     headers = {name.title(): value for name, value in GOOD.items()}
     headers["Content-Type"] += "; charset=utf-8"
     assert entrance.door.interaction(headers, BODY).status == 200
 
 
-def test_another_app_or_workspace_is_told_apart_by_its_secret(entrance: Entrance) -> None:
+def test_another_app_or_workspace_is_told_apart_by_its_secret(entrance: SlackIntake) -> None:
     """The signing secret is the app's alone, so ids that we were never told do no harm."""
     body = form(press(api_app_id="A0OTHER", team={"id": "T0OTHER", "domain": "other"}))
     assert entrance.door.interaction(signed(body), body).status == 200
 
 
-def test_what_the_store_says_is_not_swallowed(entrance: Entrance) -> None:
+def test_what_the_store_says_is_not_swallowed(entrance: SlackIntake) -> None:
     """A press that could not be stored is an error; to a command the reason is the answer."""
     entrance.handlers.trouble = StoreError("The database is locked.", "Try again.")
     with pytest.raises(StoreError):
@@ -219,7 +219,7 @@ def test_what_the_store_says_is_not_swallowed(entrance: Entrance) -> None:
 @example({"x-slack-signature": "v0=" + "0" * 64, "X-Slack-Request-Timestamp": str(int(NOW.timestamp()))}, b"\xff")
 def test_nothing_unsigned_reaches_a_handler(headers: dict[str, str], body: bytes) -> None:
     """Whatever the headers and the body, without the secret it is a 401 that is counted once."""
-    entrance = Entrance()
+    entrance = SlackIntake()
     assert entrance.door.interaction(headers, body) == InteractionReply(401)
     assert entrance.door.command(headers, body) == InteractionReply(401)
     assert sum(entrance.dispatcher.refused.values()) == 2
@@ -229,7 +229,7 @@ def test_nothing_unsigned_reaches_a_handler(headers: dict[str, str], body: bytes
 @given(st.dictionaries(st.text(max_size=10), st.text(max_size=40), max_size=5), st.binary(max_size=100))
 def test_nothing_malformed_reaches_a_handler(fields: dict[str, Any], tail: bytes) -> None:
     """Signed garbage is a 401 as well."""
-    entrance = Entrance()
+    entrance = SlackIntake()
     for body in (urlencode(fields).encode(), b"payload=" + urlencode({"": tail}).encode()):
         assert entrance.door.interaction(signed(body), body) == InteractionReply(401)
     assert entrance.reached == 0

@@ -65,7 +65,7 @@ class Guard:
                 database=database,
                 clock=clock,
                 rules=RULES,
-                door=keyed("s3cret"),
+                authenticator=keyed("s3cret"),
                 version="1.2.3",
                 stale_after=timedelta(minutes=10),
                 status=lambda: DaemonStatus(),

@@ -22,7 +22,7 @@ from tests.jobs.office import Office
 from tests.web.test_routes import READS_BY_POST, SAFE, Asked, table
 
 from costguard.access.rules import Access
-from costguard.access.tokens import NewToken, TokenOffice
+from costguard.access.tokens import NewToken, TokenService
 from costguard.api.app import create_app
 from costguard.db.transaction import Database
 from costguard.model.access import PERMISSIONS, Permission, Role, Via
@@ -63,8 +63,8 @@ class House:
         clock, self.office = Standstill(), Office(database)
         teams = (Team("vision", frozenset({ME, MATE})),)
         self.office.rules = replace(self.office.rules, access=ACCESS, teams=teams)
-        self.gate, self._tokens, self._count = gate(database, clock, ACCESS), TokenOffice(database, clock), 0
-        deps = replace(deps_of(database), door=self.gate, jobs=self.office.it, rules=self.office.rules)
+        self.gate, self._tokens, self._count = gate(database, clock, ACCESS), TokenService(database, clock), 0
+        deps = replace(deps_of(database), authenticator=self.gate, jobs=self.office.it, rules=self.office.rules)
         self.app = create_app(deps)
         add_pages(self.app, deps)
         add_sign_in(self.app, sign_in_pages(database, clock, ACCESS))

@@ -19,7 +19,7 @@ from tests.jobs import job_rows
 from tests.jobs.office import Office
 
 from costguard.access.sessions import Sessions
-from costguard.access.tokens import NewToken, TokenOffice
+from costguard.access.tokens import NewToken, TokenService
 from costguard.api.app import create_app
 from costguard.db.transaction import Database
 from costguard.jobs.agent_events import AgentEvents, AgentTokens
@@ -27,7 +27,7 @@ from costguard.model.access import PERMISSIONS, Credentials, Permission, Princip
 from costguard.model.attempt import AttemptState
 from costguard.pages.app import add_pages
 from costguard.pages.sign_in import add_sign_in
-from costguard.web.door import OPEN_PATHS
+from costguard.web.authentication import OPEN_PATHS
 from costguard.web.who import Needs
 
 OWNER = "ana@lab.example"
@@ -69,7 +69,7 @@ class House:
         self.gate = gate(database, clock, master="the master's token")
         deps = replace(
             deps_of(database),
-            door=self.gate,
+            authenticator=self.gate,
             jobs=self.office.it,
             rules=self.office.rules,
             hearing=AgentEvents(database, clock, AGENTS, lambda: None),
@@ -78,14 +78,14 @@ class House:
         add_pages(self.app, deps)
         add_sign_in(self.app, sign_in_pages(database, clock))
         self.client = TestClient(self.app, follow_redirects=False)
-        self._tokens = TokenOffice(database, clock)
+        self._tokens = TokenService(database, clock)
         self._sessions = Sessions(database, clock, timedelta(hours=1))
         with database.write() as connection:
             job_rows.added(connection)
             job_rows.attempt(connection, state=AttemptState.BOOTING, gce_id="71")
 
     def status(self, asked: Asked, comer: Comer) -> int:
-        # A form, where the route is a page's: the API then says that it is no JSON, once the door is passed.
+        # A form, where the route is a page's: the API then says that it is no JSON, once the authenticator is passed.
         headers = {"Accept": "application/json", **comer.headers}
         body = b"" if asked.method in SAFE else b"{}" if asked.path.startswith("/api/") else b"nothing=1"
         kind = "application/json" if asked.path.startswith("/api/") else "application/x-www-form-urlencoded"
@@ -135,7 +135,7 @@ class House:
             def now(self) -> object:
                 return Standstill().now() - timedelta(days=1)
 
-        made = TokenOffice(self.office.database, Yesterday())  # type: ignore[arg-type]
+        made = TokenService(self.office.database, Yesterday())  # type: ignore[arg-type]
         return made.make(NewToken("old", lasts=timedelta(hours=1)), self._person(Role.ADMIN))[1] or ""
 
 

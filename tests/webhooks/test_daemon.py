@@ -1,4 +1,4 @@
-"""The daemon sends facts beside its passes, and what it does is counted."""
+"""The daemon sends facts side_tasks its passes, and what it does is counted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.webhooks.receiver import Receiver
 
 from costguard.access.rules import Rules
 from costguard.daemon.reconcile import PassReport, Reconciler
-from costguard.daemon.schedule import Beside, Daemon
+from costguard.daemon.schedule import Daemon, SideTask
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.ledger.observe import Belonging
@@ -50,7 +50,7 @@ def test_what_a_pass_records_is_sent(sqlite_database: Database, receiver: Receiv
             hooks.run(fence, stop)
             began.set()
 
-        beside = {"webhooks": Beside(timedelta(seconds=0.1), run)}
+        side_tasks = {"webhooks": SideTask(timedelta(seconds=0.1), run)}
         hour = timedelta(hours=1)
         daemon = Daemon(
             sqlite_database,
@@ -60,7 +60,7 @@ def test_what_a_pass_records_is_sent(sqlite_database: Database, receiver: Receiv
             "one",
             hour,
             None,
-            beside=beside,
+            side_tasks=side_tasks,
             passed=passed,
         )
         daemon.start()

@@ -1,4 +1,4 @@
-"""Links that sign somebody in, once: stored as digests."""
+"""One-time sign-in links, stored as digests."""
 
 from __future__ import annotations
 

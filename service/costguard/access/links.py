@@ -1,4 +1,4 @@
-"""Links that the server makes for whoever runs it: each signs one person in, once."""
+"""One-time sign-in links, made on the server by its operator."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def make_link(
     good_for: timedelta = GOOD_FOR,
     new_code: Callable[[], str] = lambda: secrets.token_urlsafe(32),
 ) -> str:
-    """Its code. Whoever can write to the database is trusted with any role."""
+    """Its code. Anyone who can write to the database is trusted with any role."""
     code = new_code()
     with database.write() as connection:
         link_rows.add(connection, digest_of(code), address.lower(), role, now, now + good_for)

@@ -29,7 +29,7 @@ class Actor:
 
 
 def actor(principal: Principal, named: str = "") -> Actor:
-    """Somebody acts as themselves. An admin may name another, and is held to what that person may do.
+    """People act as themselves. An admin may name another, and is held to what that person may do.
 
     Raises Forbidden, or Invalid where the master token, which speaks for nobody, names nobody.
     """
@@ -39,7 +39,7 @@ def actor(principal: Principal, named: str = "") -> Actor:
     if not wanted:
         raise Invalid(
             "This token speaks for nobody.",
-            "Name who asks by an address, such as ana@example.com.",
+            "Name the requester by an e-mail address, such as ana@example.com.",
             kind="name-refused",
         )
     if not principal.may(Permission.ADMIN):
@@ -78,7 +78,7 @@ def lower_of(one: Role, other: Role) -> Role:
 def lapsed(by: str, access: Access, authority: Authority | None, needed: Set[Permission]) -> str | None:
     """Why what this was asked with does not hold for it, or no more; None: it does.
 
-    Judged when it is asked and again when it is carried out: somebody may have lost their role in between.
+    Judged when it is asked and again when it is carried out: people may have lost their role in between.
     """
     if authority is None:
         return None
@@ -132,7 +132,7 @@ def refusal(
 
 
 def operates(by: str, owner: str, team: Team | None, access: Access, authority: Authority | None) -> bool:
-    """Admins act for everybody, operators within their own team, and for what is nobody's and of no team."""
+    """Admins act for everybody, operators within their own team, and for what is unowned and of no team."""
     role = role_for(by, access, authority)
     if role is Role.ADMIN:
         return True

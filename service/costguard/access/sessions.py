@@ -17,7 +17,7 @@ from costguard.model.ports import Clock
 
 
 class Sessions:
-    """`lasts` is how long somebody stays signed in. A secret has 256 random bits."""
+    """`lasts` is how long a person stays signed in. A secret has 256 random bits."""
 
     def __init__(
         self,

@@ -16,8 +16,8 @@ from costguard.access.links import GOOD_FOR
 from costguard.access.roles import role_of
 from costguard.access.rules import Access
 from costguard.access.seal import Seal
-from costguard.access.session_office import SessionOffice
 from costguard.access.session_rows import Session
+from costguard.access.session_service import SessionService
 from costguard.access.sessions import Sessions
 from costguard.access.tokens import digest_of
 from costguard.db.transaction import Database
@@ -52,7 +52,7 @@ class Provider:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """Somebody came in: the cookie that holds their session, and where they were going."""
+    """A successful sign-in: the cookie of its session, and the page that was requested."""
 
     cookie: str
     next: str = "/"
@@ -61,7 +61,7 @@ class Arrival:
 class SignIns:
     """`patience` is how long a sign-in through the provider may take. Nothing secret is logged, or in any message.
 
-    `client` is the address that somebody came from, for the record; `count` hears of each try whether it succeeded.
+    `client` is the network address of the browser, for the record; `count` hears of each try whether it succeeded.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class SignIns:
         self.provider, self._count = provider, count
 
     def is_good(self, code: str) -> bool:
-        """Whether this link would sign somebody in; it is not used up by asking."""
+        """Whether this link is still good; checking does not use it up."""
         with self._database.read() as connection:
             return link_rows.is_good(connection, digest_of(code), self._clock.now())
 
@@ -111,7 +111,7 @@ class SignIns:
         return url, self._seal.seal(_PURPOSE, {**told, "next": next_, "until": until})
 
     def finish(self, cookie: str, state: str, code: str, client: str) -> Arrival:
-        """Somebody is back from the provider. Raises SignInRefused."""
+        """Completes a sign-in that the provider redirected back. Raises SignInRefused."""
         provider = self._provider()
         told = self._seal.opened(_PURPOSE, cookie) or {}
         is_late = int(told.get("until", 0)) < (self._clock.now() - EPOCH) // _SECOND
@@ -129,7 +129,7 @@ class SignIns:
         role, now = role_of(address, self._access), self._clock.now()
         with self._database.write() as connection:
             session, sealed = self._sessions.begin(connection, address, Via.OIDC, client=client)
-            if role is not Role.NOBODY:  # the audit log is no place for whoever has an account somewhere
+            if role is not Role.NOBODY:  # the audit log is no place for anyone who has an account somewhere
                 facts.append(connection, [_fact(session, role, f"through {provider.name}", client, now)], now)
         self._came_in(session, client)
         return Arrival(sealed, str(told["next"]))
@@ -137,7 +137,7 @@ class SignIns:
     def leave(self, who: Principal) -> None:
         """It is no matter if the session was ended meanwhile."""
         with contextlib.suppress(Missing):
-            SessionOffice(self._database, self._clock, self._access).end(who.session, who)
+            SessionService(self._database, self._clock, self._access).end(who.session, who)
 
     def refused(self, via: Via, client: str, why: SignInRefused) -> SignInRefused:
         """The same, logged and counted."""

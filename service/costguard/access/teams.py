@@ -1,4 +1,4 @@
-"""Whose team a VM is, where that team is told, and who answers for the budget."""
+"""A VM's team, the team's channel, and the contact for its budget."""
 
 from __future__ import annotations
 

@@ -32,17 +32,17 @@ def digest_of(secret: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NewToken:
-    """`permissions` None: all that who asks has; `owner` "": who asks; `lasts` None: for ever."""
+    """`permissions` None: all of the caller's; `owner` "": the caller; `lasts` None: for ever."""
 
     name: str
     permissions: frozenset[Permission] | None = None
     lasts: timedelta | None = timedelta(days=90)
     owner: str = ""
-    role: Role | None = None  # None: that of who asks
+    role: Role | None = None  # None: the caller's
 
 
-class TokenOffice:
-    """Nobody gives more than they have. The secret of a token is told once, when it is made."""
+class TokenService:
+    """Nobody gives more than they have. A token's secret is shown once, when it is made."""
 
     def __init__(
         self,
@@ -206,7 +206,7 @@ def _is_seen(token: ApiToken, by: Principal) -> bool:
 
 
 def _name(by: Principal) -> str:
-    return by.address or "whoever runs the server"
+    return by.address or "the server's operator"
 
 
 def _made(token: ApiToken, now: datetime) -> Fact:

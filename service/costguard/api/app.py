@@ -30,7 +30,7 @@ from costguard.api import (
 from costguard.api.deps import Deps
 from costguard.api.document import describe
 from costguard.web import problems
-from costguard.web.door import MOST_BYTES, Guarded
+from costguard.web.authentication import MOST_BYTES, AuthenticationMiddleware
 from costguard.web.metered import Metered
 from costguard.web.methods import HeadAsGet
 from costguard.web.sharing import Shared
@@ -82,7 +82,7 @@ _ROUTERS = (
 
 
 def create_app(deps: Deps) -> FastAPI:
-    """The API over one database. Every request is authenticated, except for the paths that web/door.py leaves open."""
+    """The API over one database. All but the paths that web/authentication.py leaves open need a principal."""
     app = FastAPI(
         title="Costguard",
         version=deps.version,
@@ -95,7 +95,9 @@ def create_app(deps: Deps) -> FastAPI:
     app.add_middleware(Shared, sharing=deps.sharing)
     app.add_middleware(HeadAsGet)
     app.add_middleware(RequestBodyLimitMiddleware, max_body_size=MOST_BYTES)
-    app.add_middleware(Guarded, door=deps.door, limits=deps.limits, is_https=deps.is_https)
+    app.add_middleware(
+        AuthenticationMiddleware, authenticator=deps.authenticator, limits=deps.limits, is_https=deps.is_https
+    )
     app.add_middleware(Metered, meters=deps.meters)
     for router in _ROUTERS:
         app.include_router(router)

@@ -27,7 +27,7 @@ from costguard.errors import Forbidden
 from costguard.jobs.agent_events import AgentEvent, AgentEvents
 from costguard.jobs.disk import DiskState, disk_of
 from costguard.model.attempt import Attempt, AttemptState, Notice, Outcome
-from costguard.web.door import bearer
+from costguard.web.authentication import bearer
 from costguard.web.problems import RESPONSES, FieldError, ProblemError, problem
 
 MOST_BYTES = 1 << 20

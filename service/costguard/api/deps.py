@@ -23,7 +23,7 @@ from costguard.model.interaction import InteractionReply
 from costguard.model.ports import Clock
 from costguard.model.preset import Preset
 from costguard.model.webhook import WebhookState
-from costguard.web.door import Door, Limits
+from costguard.web.authentication import Limits, RequestAuthenticator
 from costguard.web.meters import Meters
 from costguard.web.sharing import Sharing
 from costguard.web.streams import Streams
@@ -58,7 +58,7 @@ class Deps:
     database: Database
     clock: Clock
     rules: Rules
-    door: Door
+    authenticator: RequestAuthenticator
     version: str
     stale_after: timedelta
     status: Callable[[], DaemonStatus]

@@ -21,8 +21,8 @@ from costguard.events import search, stream
 from costguard.events.facts import StoredFact
 from costguard.events.search import FactFilters
 from costguard.model.access import Permission, Principal
-from costguard.web import event_sheet
-from costguard.web.door import credentials
+from costguard.web import csv_files
+from costguard.web.authentication import credentials
 from costguard.web.problems import ProblemError
 from costguard.web.streams import TooManyStreams
 from costguard.web.who import Asker
@@ -108,7 +108,7 @@ def events(deps: Given, query: Annotated[EventQuery, Parameter()], request: Requ
         headers = {"Content-Disposition": 'attachment; filename="costguard-events.csv"'}
         if more is not None:
             headers["Link"] = f'<{request.url.include_query_params(cursor=more)}>; rel="next"'
-        text = event_sheet.head() + event_sheet.lines(found.facts)
+        text = csv_files.event_head() + csv_files.event_lines(found.facts)
         return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
     return EventsResponse(
         as_of=deps.clock.now(),
@@ -189,5 +189,5 @@ def _read(deps: Deps, query: StreamQuery, after: int) -> tuple[list[StoredFact],
 
 
 def _may_listen(deps: Deps, request: Request) -> bool:
-    who = deps.door.who(credentials(request.headers, deps.is_https))
+    who = deps.authenticator.who(credentials(request.headers, deps.is_https))
     return isinstance(who, Principal) and who.may(Permission.READ)

@@ -32,11 +32,11 @@ from costguard.errors import Missing
 from costguard.jobs import attempts as stored_attempts
 from costguard.jobs import job_rows, kept_disks, listing
 from costguard.jobs.job_rows import JobFilters
+from costguard.jobs.submit import available_service
 from costguard.ledger.accrual import accrual_at
 from costguard.model.access import Permission, Principal
 from costguard.model.attempt import Attempt
 from costguard.model.job import JobKind, JobState
-from costguard.web.office import open_office
 from costguard.web.problems import NOT_FOUND, ProblemError, problem
 from costguard.web.who import Asker
 
@@ -84,7 +84,9 @@ def submit(
 ) -> JobResponse:
     """Accepts the job, or lists everything that is wrong with it. The daemon launches its VM within seconds."""
     owner = owner_of(asker, body)
-    made, is_new = open_office(deps.jobs).submit(body.submission(owner.address), key, via_of(client), owner.authority)
+    made, is_new = available_service(deps.jobs).submit(
+        body.submission(owner.address), key, via_of(client), owner.authority
+    )
     if not is_new:
         response.status_code = HTTPStatus.OK
     response.headers["Location"] = f"/api/v1/jobs/{made.id}"
@@ -183,7 +185,7 @@ def cancel(deps: Given, asker: Asker, job_id: JobId, body: CancelBody, response:
     `delete_disk` confirms that everything saved there may be lost.
     """
     by = acting(asker, body.by, "by")
-    _, is_new = open_office(deps.jobs).cancel(
+    _, is_new = available_service(deps.jobs).cancel(
         job_id, by.address, body.reason, by.authority, delete_disk=body.delete_disk
     )
     if not is_new:
@@ -207,7 +209,7 @@ def cancel(deps: Given, asker: Asker, job_id: JobId, body: CancelBody, response:
 def delete_disk(deps: Given, asker: Asker, job_id: JobId, body: DeleteDiskBody, response: Response) -> JobResponse:
     """Confirms that everything the job saved on its VM's own disk is lost. The daemon deletes the VM with its disk."""
     by = acting(asker, body.by, "by")
-    _, is_new = open_office(deps.jobs).delete_disk(job_id, by.address, by.authority)
+    _, is_new = available_service(deps.jobs).delete_disk(job_id, by.address, by.authority)
     if not is_new:
         response.status_code = HTTPStatus.OK
     return _detail(deps, job_id)

@@ -14,10 +14,10 @@ from costguard.api.jobs import owner_of
 from costguard.api.route import CHECKED, WRITTEN, routes
 from costguard.jobs.offers import Chance
 from costguard.jobs.quote import JobQuote
+from costguard.jobs.submit import available_service
 from costguard.model.access import Permission
 from costguard.model.budget import AtLimit, Period
 from costguard.model.job import JobKind
-from costguard.web.office import open_office
 from costguard.web.who import Asker
 
 router = routes("jobs", Permission.JOBS)  # it reads buckets, with Costguard's own credentials
@@ -124,7 +124,7 @@ def quote(deps: Given, asker: Asker, body: QuoteBody) -> QuoteOut:
     Nothing is stored.
     """
     owner = owner_of(asker, body)
-    found = open_office(deps.jobs).quote(body.submission(owner.address), body.span, owner.authority)
+    found = available_service(deps.jobs).quote(body.submission(owner.address), body.span, owner.authority)
     spec = found.spec
     outlook = JobOutlookOut.read(found.feasibility, deadline=spec.deadline, ceiling=spec.ceiling)
     return QuoteOut.read(found, hours=f"{body.hours:g}", machine=_vm(found), outlook=outlook)

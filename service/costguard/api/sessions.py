@@ -8,8 +8,8 @@ from fastapi import Path
 from fastapi import Query as Parameter
 from pydantic import Field
 
-from costguard.access.session_office import SessionOffice
 from costguard.access.session_rows import Session
+from costguard.access.session_service import SessionService
 from costguard.api import cursors
 from costguard.api.deps import Deps, Given
 from costguard.api.fields import Address, Moment, Out, Query, Text, one_of
@@ -61,7 +61,7 @@ class EndSessionsQuery(Query):
 @router.get("/sessions", summary="List sessions, the latest first", operation_id="listSessions")
 def sessions(deps: Given, asker: Asker, query: Annotated[SessionQuery, Parameter()]) -> SessionsResponse:
     """Your own browser sessions; admins see everyone's. People who sign in through a proxy have none here."""
-    found = _office(deps).listing(asker, cursors.decode_place(query.cursor, "sessions"), query.limit + 1)
+    found = _sessions(deps).listing(asker, cursors.decode_place(query.cursor, "sessions"), query.limit + 1)
     page, more = found[: query.limit], None
     if len(found) > query.limit:
         more = cursors.encode_place("sessions", page[-1].began_at, page[-1].id)
@@ -73,20 +73,20 @@ def sessions(deps: Given, asker: Asker, query: Annotated[SessionQuery, Parameter
 @router.delete("/sessions/{session_id}", summary="End a session", operation_id="endSession", responses=NOT_FOUND)
 def end(deps: Given, asker: Asker, session_id: Annotated[Text, Path()]) -> SessionResponse:
     """Its browser is signed out at once. A session that has ended is not found."""
-    ended = _office(deps).end(session_id, asker)
+    ended = _sessions(deps).end(session_id, asker)
     return SessionResponse(as_of=deps.clock.now(), session=_session(deps, asker, ended))
 
 
 @router.delete("/sessions", summary="Sign a person out everywhere", operation_id="endSessions")
 def end_all(deps: Given, asker: Asker, query: Annotated[EndSessionsQuery, Parameter()]) -> EndedSessionsResponse:
     """Ends all sessions of one person. Their tokens stay valid: when a person leaves, revoke those too."""
-    ended = _office(deps).end_all(query.address or "", asker)
+    ended = _sessions(deps).end_all(query.address or "", asker)
     return EndedSessionsResponse(as_of=deps.clock.now(), sessions=[_session(deps, asker, session) for session in ended])
 
 
-def _office(deps: Deps) -> SessionOffice:
-    return SessionOffice(deps.database, deps.clock, deps.rules.access)
+def _sessions(deps: Deps) -> SessionService:
+    return SessionService(deps.database, deps.clock, deps.rules.access)
 
 
 def _session(deps: Deps, asker: Principal, session: Session) -> SessionOut:
-    return SessionOut.read(session, role=_office(deps).role(session), is_this=session.id == asker.session)
+    return SessionOut.read(session, role=_sessions(deps).role(session), is_this=session.id == asker.session)

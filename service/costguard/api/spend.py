@@ -34,7 +34,7 @@ from costguard.model.reminder import Team
 from costguard.spend import spend as engine
 from costguard.spend.spend_rows import Amounts, Grouping
 from costguard.spend.vm_spend import VmSpend, spend_by_vm
-from costguard.web import sheets
+from costguard.web import csv_files
 
 router = routes("spend")
 
@@ -189,7 +189,7 @@ def _team_name(row: VmSpend, teams: Sequence[Team]) -> str:
 def _csv(rows: Iterable[engine.SpendRow], group_by: Sequence[Grouping]) -> str:
     """One line per group. `unpriced` counts what the amounts of its line leave out."""
     lines = ([*row.group, *_figures(row.amounts, row.unpriced)] for row in rows)
-    return sheets.lines([[*group_by, *_FIGURES], *lines])
+    return csv_files.lines([[*group_by, *_FIGURES], *lines])
 
 
 def _vm_csv(rows: Iterable[VmSpend], group_by: Sequence[Grouping], teams: Sequence[Team]) -> str:
@@ -215,7 +215,7 @@ def _vm_csv(rows: Iterable[VmSpend], group_by: Sequence[Grouping], teams: Sequen
         labels = "; ".join(f"{key}={value}" for key, value in sorted(vm.labels.items()))
         texts = [*row.group, *(values[name] for name in others), labels]
         lines.append([*texts, *_figures(row.amounts, row.unpriced)])
-    return sheets.lines(lines)
+    return csv_files.lines(lines)
 
 
 def _figures(amounts: Amounts, unpriced: int) -> list[object]:

@@ -11,7 +11,7 @@ from fastapi import Query as Parameter
 from pydantic import BeforeValidator, Field, StrictInt, StringConstraints
 
 from costguard.access.token_rows import ApiToken
-from costguard.access.tokens import LONGEST_NAME, NewToken, TokenOffice
+from costguard.access.tokens import LONGEST_NAME, NewToken, TokenService
 from costguard.api import cursors
 from costguard.api.deps import Given
 from costguard.api.fields import Address, Body, Moment, Out, Query, Text, one_of, read_from
@@ -133,7 +133,7 @@ def make(deps: Given, asker: Asker, body: TokenBody, response: Response, key: Ke
         owner=body.owner or "",
         role=body.role,
     )
-    made, secret = TokenOffice(deps.database, deps.clock).make(wanted, asker, key)
+    made, secret = TokenService(deps.database, deps.clock).make(wanted, asker, key)
     if secret is None:
         response.status_code = HTTPStatus.OK
     now = deps.clock.now()
@@ -144,7 +144,7 @@ def make(deps: Given, asker: Asker, body: TokenBody, response: Response, key: Ke
 def tokens(deps: Given, asker: Asker, query: Annotated[TokenQuery, Parameter()]) -> TokensResponse:
     """Your own; admins see everyone's. Secrets are never shown."""
     before = cursors.decode_place(query.cursor, "tokens")
-    found = TokenOffice(deps.database, deps.clock).listing(asker, before, query.limit + 1)
+    found = TokenService(deps.database, deps.clock).listing(asker, before, query.limit + 1)
     page, now, more = found[: query.limit], deps.clock.now(), None
     if len(found) > query.limit:
         more = cursors.encode_place("tokens", page[-1].made_at, page[-1].id)
@@ -154,7 +154,7 @@ def tokens(deps: Given, asker: Asker, query: Annotated[TokenQuery, Parameter()])
 @router.delete("/tokens/{token_id}", summary="Revoke a token", operation_id="revokeToken", responses=NOT_FOUND)
 def revoke(deps: Given, asker: Asker, token_id: Annotated[Text, Path()]) -> TokenResponse:
     """Requests with it are refused from now on. Revoking it again changes nothing."""
-    revoked = TokenOffice(deps.database, deps.clock).revoke(token_id, asker)
+    revoked = TokenService(deps.database, deps.clock).revoke(token_id, asker)
     now = deps.clock.now()
     return TokenResponse(as_of=now, token=_token(revoked, now))
 
@@ -168,7 +168,7 @@ def revoke(deps: Given, asker: Asker, token_id: Annotated[Text, Path()]) -> Toke
 )
 def confirm(deps: Given, asker: Asker, token_id: Annotated[Text, Path()]) -> TokenResponse:
     """It then lasts as long as requested at its creation. People who signed in with a link cannot confirm tokens."""
-    confirmed = TokenOffice(deps.database, deps.clock).confirm(token_id, asker)
+    confirmed = TokenService(deps.database, deps.clock).confirm(token_id, asker)
     now = deps.clock.now()
     return TokenResponse(as_of=now, token=_token(confirmed, now))
 

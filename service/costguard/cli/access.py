@@ -20,7 +20,7 @@ from costguard.cli.tables import Answer, Column, cell, clean_lines, render, say,
 from costguard.model.access import Permission, Role
 
 if TYPE_CHECKING:
-    from costguard.main.on_server import TokensHere
+    from costguard.main.on_server import ServerTokens
 
 token = typer.Typer(no_args_is_help=True, help="Tokens for programs and for this command.")
 session = typer.Typer(no_args_is_help=True, help="Sessions of signed-in browsers.")
@@ -198,14 +198,14 @@ def end(
         print("There was none.")
 
 
-def _local(config: Path | None, url: str) -> TokensHere | None:
+def _local(config: Path | None, url: str) -> ServerTokens | None:
     """The database here; None where a server was named, or where there is no settings file."""
     has_settings = Path("costguard.toml").exists() or "COSTGUARD_CONFIG" in os.environ
     if config is None and (url or not has_settings):
         return None
-    from costguard.main.on_server import TokensHere  # only here, as above
+    from costguard.main.on_server import ServerTokens  # only here, as above
 
-    return TokensHere(settings_of(config))
+    return ServerTokens(settings_of(config))
 
 
 def _aside(text: str) -> None:

@@ -44,7 +44,7 @@ class Figures:
     budgets: Sequence[Standing]
     waiting_messages: Mapping[str, int]
     open_jobs: Mapping[JobState, int]
-    stops: Mapping[tuple[str, bool], int]  # by outcome, and whether somebody had asked for it
+    stops: Mapping[tuple[str, bool], int]  # by outcome, and whether a person had requested it
     interrupted: Interrupted
     facts: Mapping[str, int]
 

@@ -51,7 +51,7 @@ class PassReport:
 class Reconciler:
     """Runs passes over the watched projects. One pass at a time; the caller sees to that.
 
-    `name` is told at every pass whose Slack accounts decisions may soon rest on, by their addresses.
+    `name` is called at every pass with those whose Slack accounts decisions may soon rest on, by their addresses.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Reconciler:
     def act(self, fence: Lease | None = None, stop: threading.Event | None = None) -> FleetPlan:
         """Decide, write down whom to remind, and have the rest carried out. Without an executor, only decide.
 
-        Somebody whom Slack was not asked about yet is reminded by a later pass.
+        A person whom Slack was not asked about yet is reminded by a later pass.
         """
         if self._executor is None:
             return self.decide()

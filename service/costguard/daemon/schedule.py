@@ -54,8 +54,8 @@ class DaemonState:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
-    """Something that takes turns of its own beside the passes, by the holder of the lease."""
+class SideTask:
+    """A task with its own interval, run next to the passes by the holder of the lease."""
 
     every: timedelta
     run: Callable[[Lease, threading.Event], object]
@@ -80,7 +80,7 @@ class Daemon:
         idle_watch: IdleWatch | None = None,
         idle_every: timedelta = timedelta(minutes=5),
         send: Callable[[Lease, threading.Event], timedelta | None] | None = None,
-        beside: Mapping[str, Beside] | None = None,
+        side_tasks: Mapping[str, SideTask] | None = None,
         look_up: Callable[[Lease, threading.Event], bool] | None = None,
         passed: Callable[[float, PassReport | None], None] = lambda _seconds, _report: None,
         alive: Callable[[], None] = lambda: None,
@@ -94,8 +94,8 @@ class Daemon:
         self._refresh_every = refresh_every
         self._after_pass = dict(after_pass or {})
         self._send_messages = send
-        self._beside = dict(beside or {})
-        self._beside_errors: dict[str, str] = {}
+        self._side_tasks = dict(side_tasks or {})
+        self._side_errors: dict[str, str] = {}
         self._look_people_up = look_up
         self._tell_passed = passed  # of each pass how long it took, and its report if it did not fail
         self._sign_of_life = alive  # given when the database answered about the lease
@@ -108,9 +108,9 @@ class Daemon:
         self._passed = threading.Event()  # before the first pass no VM is known that could be measured
         # Two jobs never write at once: what a pass reads is what it then decides by.
         self._busy = threading.Lock()
-        # What runs beside the passes is not held up by them. Each step is checked against what is stored when it is
+        # What runs next to the passes is not held up by them. Each step is checked against what is stored when it is
         # written.
-        self._turns = {name: threading.Lock() for name in self._beside}
+        self._turns = {name: threading.Lock() for name in self._side_tasks}
         self._looked_at = datetime.min.replace(tzinfo=UTC)  # by the machine's clock
         self._running: Counter[str] = Counter()
         self._counting = threading.Lock()
@@ -129,8 +129,8 @@ class Daemon:
             self._add("idle", self._idle_every, self._measure)
         if self._send_messages is not None:
             self._add("send", _SEND_EVERY, self._send)
-        for name, each in self._beside.items():
-            self._add(name, each.every, partial(self._run_beside, name), max_instances=2)
+        for name, each in self._side_tasks.items():
+            self._add(name, each.every, partial(self._run_side_task, name), max_instances=2)
         self._scheduler.start()
         self.keeper.start()
         if self._watchdog is not None:
@@ -167,7 +167,7 @@ class Daemon:
             job.modify(next_run_time=now)
 
     def ask_for_pass(self) -> None:
-        """Somebody asked for something: a pass settles it, now rather than at the next interval."""
+        """Starts a pass now rather than at the next interval: a request waits for it."""
         self._soon("pass")
 
     def ask_for_jobs(self) -> None:
@@ -259,26 +259,26 @@ class Daemon:
             except Exception as error:
                 log.error("not_done_after_pass", what=what, error=str(error), exc_info=not _is_expected(error))
 
-    def _run_beside(self, name: str) -> None:
+    def _run_side_task(self, name: str) -> None:
         """Not before the first pass: what became of VMs while the guard was away is not known."""
         self._passed.wait()
         with self._turns[name]:
             if self._stop.is_set() or (fence := self.keeper.held()) is None:
                 return
             try:
-                self._beside[name].run(fence, self._stop)
+                self._side_tasks[name].run(fence, self._stop)
             except LeaseLost:
                 self.keeper.step_aside(fence)
                 log.warning("turn_ended", what=name, why="another daemon took over")
             except Exception as error:  # each step is written down before it is taken: the next turn goes on from there
-                self._beside_errors[name] = str(error)
+                self._side_errors[name] = str(error)
                 log.error("turn_failed", what=name, error=str(error), exc_info=not _is_expected(error))
             else:
-                self._beside_errors.pop(name, None)
-            self.state = replace(self.state, beside_error="; ".join(self._beside_errors.values()))
+                self._side_errors.pop(name, None)
+            self.state = replace(self.state, beside_error="; ".join(self._side_errors.values()))
 
     def _send(self) -> None:
-        """Slack is spoken to beside the passes, so that many messages, or a slow Slack, keep no pass waiting."""
+        """Slack is called outside of the passes, so that many messages, or a slow Slack, keep no pass waiting."""
         if self._send_messages is None or self._stop.is_set():
             return
         if self._turns_to_skip:
@@ -299,7 +299,7 @@ class Daemon:
             log.error("messages_not_sent", error=str(error), exc_info=not _is_expected(error))
 
     def _refresh(self) -> None:
-        """The catalogue is read beside the passes, and only its writing takes a turn with them."""
+        """The catalogue is read outside of the passes, and only its writing takes a turn with them."""
         fence = self.keeper.held()
         if fence is None or self._stop.is_set():
             return

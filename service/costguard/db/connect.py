@@ -91,7 +91,7 @@ def _sqlite(url: URL, lock_timeout: timedelta, pool: dict[str, Any], migrating: 
     file = Path(url.database).absolute()
     # Without mode=rw a mistyped path would silently become a new, empty database.
     address = file.as_uri() + "?mode=rw"
-    checked = False  # once: a mode that somebody changes later is for the next start, and fails no pass
+    checked = False  # once: a mode that is changed later is for the next start, and fails no pass
 
     def connect() -> sqlite3.Connection:
         nonlocal checked
@@ -120,7 +120,7 @@ def _sqlite(url: URL, lock_timeout: timedelta, pool: dict[str, Any], migrating: 
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
-    """The mode is the file's, and SQLite does not wait to set it: whoever has a new file locked is setting it, too."""
+    """The mode is the file's. SQLite does not wait to set it: a process that locked a new file is setting it, too."""
     try:
         connection.execute("PRAGMA journal_mode = WAL")
     except sqlite3.OperationalError as error:

@@ -94,7 +94,7 @@ def _postgresql(name: str, error: DBAPIError, writing: bool) -> StoreError | Non
         )
     if state == _TOO_LONG:
         return DatabaseUnreachable(
-            f"{name} took too long over one statement and was told to end it.",
+            f"{name} took too long over one statement, which was cancelled.",
             "Nothing was changed. Look at what keeps the server busy, and try again.",
         )
     if state == "53100":

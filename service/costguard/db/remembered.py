@@ -27,7 +27,7 @@ def remembered(connection: Connection, of: Collection[Table], question: Hashable
     """What `read` gives, or gave when these tables were last changed; nobody may change what it returns.
 
     `question` names the reading and all that it depends on but these tables. The database counts the changes, so
-    that no writer can forget to. A transaction that writes reads anew: it may be undone.
+    that no writer can forget to. A transaction that writes reads again: it may be undone.
     """
     if is_writing(connection):
         return read()
@@ -62,7 +62,7 @@ def remembers(*of: Table) -> Callable[[_Reader[_P, _T]], _Reader[_P, _T]]:
 
 
 def forget() -> None:
-    """Keeps nothing any more: what a crowd asked for is read again by the next who asks."""
+    """Drops what is remembered: the next caller reads it again."""
     with _lock:
         _memories.clear()
 

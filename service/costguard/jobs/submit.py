@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
-from costguard.errors import Conflict, Forbidden, Invalid, Missing
+from costguard.errors import Conflict, Forbidden, Invalid, Missing, Unavailable
 from costguard.events import facts
 from costguard.jobs import attempts, job_events, job_rows, kept_disks, submission
 from costguard.jobs.disk import saves_on_disk
@@ -204,3 +204,10 @@ def _cancelling(job: Job, by: str, reason: str, delete_disk: bool) -> str:
 def _cancel_asked(job: Job, by: str, reason: str, now: datetime) -> Fact:
     text = f"{by} asked to cancel job {job.title}{f': {reason}' if reason else ''}."
     return job_events.of_job("CancelAsked", job, now, text, "cancel_asked", actor=by, reason=reason)
+
+
+def available_service(jobs: JobService | None) -> JobService:
+    """Raises Unavailable where this server takes no jobs."""
+    if jobs is None:
+        raise Unavailable("This server takes no jobs.", "Ask the one that was started with `costguard serve`.")
+    return jobs

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from costguard.access import signing
-from costguard.access.gate import Gate
+from costguard.access.authentication import Authenticator
 from costguard.access.links import GOOD_FOR
 from costguard.access.seal import Seal
 from costguard.access.sessions import Sessions
@@ -24,12 +24,12 @@ _KEY = "sessions"
 _TRIES = 240
 
 
-def gate(settings: Settings, database: Database, clock: Clock, speed: float = 1.0) -> Gate:
+def authenticator_of(settings: Settings, database: Database, clock: Clock, speed: float = 1.0) -> Authenticator:
     """What every process over this database knows alike: a session holds at each of them."""
     seal, sessions = _sessions(settings, database, clock, speed)
     master = settings.token.get_secret_value() if settings.token is not None else None
     iap = identity.iap(settings)
-    return Gate(
+    return Authenticator(
         database, clock, settings.access.access, seal, sessions, master, iap.address if iap is not None else None
     )
 
@@ -43,7 +43,7 @@ def sign_in_pages(
     provider = None
     if (oidc := identity.oidc(settings)) is not None:
         provider = Provider(_called(sign_in.oidc_issuer or ""), sign_in.url or "", oidc)
-    # Anybody at all may have an account with a provider: an address is told to those of the house alone.
+    # Anyone may have an account with a provider: an address is shown to known people alone.
     is_of_the_house = sign_in.iap_audience is not None or sign_in.oidc_domain is not None
     return SignInPages(
         SignIns(

@@ -157,7 +157,7 @@ def _refuse_while_acting(url: str) -> int:
 
 
 def _refuse_holder(connection: Connection) -> int:
-    """The generation, unless somebody acts."""
+    """The generation. Raises Conflict while a guard acts."""
     for holder in health_rows.holders_if_any(connection):
         if holder.is_held and holder.lease.name == LEASE:
             raise Conflict(

@@ -38,7 +38,7 @@ def _owners_role(settings: Settings) -> Finding:
         has_role = any((rules.access.viewers, rules.access.operators, rules.access.admins))
         whom, add = "Nobody", 'those who own VMs: viewers = ["@your-domain"]'
     else:
-        has_role = not without_role(f"somebody@{domain}", rules.access, ())
+        has_role = not without_role(f"someone@{domain}", rules.access, ())
         whom, add = f"Not everybody at @{domain}", f'viewers = ["@{domain}"]'
     if has_role:
         return Finding(True, "Owners have a role, so they may press buttons.")

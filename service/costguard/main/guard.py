@@ -61,7 +61,7 @@ class Guard:
     rules: Rules
     reconciler: Reconciler
     budgets: BudgetWatch
-    messaging: Messaging | None  # None: nobody is told anything
+    messaging: Messaging | None  # None: no messages are sent
     idle_watch: IdleWatch | None  # None: idleness is not asked about
     jobs: Jobs
     holder: str

@@ -61,7 +61,7 @@ class _ByKind:
 def messaging(
     settings: Settings, rules: Rules, database: Database, clock: Clock, told: Callable[[str, str], None]
 ) -> Messaging | None:
-    """None without a [slack] section: then nobody is told anything. `told` hears what came of each message."""
+    """None without a [slack] section: then no messages are sent. `told` hears what came of each message."""
     slack = settings.slack
     if slack is None:
         return None

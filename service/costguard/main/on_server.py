@@ -1,4 +1,4 @@
-"""What whoever can write to the database may do about access, whether or not the server runs."""
+"""Access commands that work on the database itself, whether or not the server runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from costguard.access.links import GOOD_FOR, PATH, make_link
 from costguard.access.roles import role_of
 from costguard.access.token_rows import ApiToken
-from costguard.access.tokens import NewToken, TokenOffice
+from costguard.access.tokens import NewToken, TokenService
 from costguard.clock import SystemClock
 from costguard.db.transaction import Database
 from costguard.db.version import bring_up_to_date
@@ -35,7 +35,7 @@ class SignInLink:
 
 
 def new_link(settings: Settings, address: str, role: Role, url: str) -> SignInLink:
-    """A link that signs this person in, once; "" is whoever answers for the guard. Raises SettingsError."""
+    """A link that signs this person in, once; "" is the guard's contact. Raises SettingsError."""
     where = (url or settings.sign_in.url or _listened_at(settings)).rstrip("/")
     who, now = address or in_charge(settings), SystemClock().now()
     with _opened(settings) as database:
@@ -44,13 +44,13 @@ def new_link(settings: Settings, address: str, role: Role, url: str) -> SignInLi
 
 
 def first_link(guard: Guard, url: str, address: str = "", good_for: timedelta = GOOD_FOR) -> str:
-    """An address that signs this person in as an admin, once; "" is whoever answers for the guard."""
+    """An address that signs this person in as an admin, once; "" is the guard's contact."""
     who = address or in_charge(guard.settings)
     code = make_link(guard.database, who, Role.ADMIN, guard.clock.now(), good_for * guard.speed)
     return f"{url}{PATH}{code}"
 
 
-class TokensHere:
+class ServerTokens:
     """Answers as the API does, without a server or the weight of one. Raises Invalid and Missing."""
 
     def __init__(self, settings: Settings) -> None:
@@ -60,7 +60,7 @@ class TokensHere:
     def make(self, asked: NewToken) -> dict[str, Any]:
         """Without a role it gets what the settings' lists give its owner, for as long as they do.
 
-        Without an owner it is for whoever answers for the guard, who is an admin where no list names them.
+        Without an owner it is for the guard's contact, who is an admin where no list names them.
         """
         owner = asked.owner.strip().lower() or in_charge(self._settings)
         listed = role_of(owner, self._settings.access.access)
@@ -72,24 +72,24 @@ class TokensHere:
             )
         role = asked.role or (Role.ADMIN if listed is Role.NOBODY else listed)
         by = replace(_THEY, is_granted=asked.role is not None or listed is Role.NOBODY)
-        with self._office() as office:
-            made, secret = office.make(replace(asked, owner=owner, role=role), by)
+        with self._tokens() as tokens:
+            made, secret = tokens.make(replace(asked, owner=owner, role=role), by)
         return self._answer(token=self._described(made), secret=secret)
 
     def listing(self, limit: int) -> dict[str, Any]:
         """The newest; 0 asks for all."""
-        with self._office() as office:
-            found = office.listing(_THEY, limit=limit or _MOST)
+        with self._tokens() as tokens:
+            found = tokens.listing(_THEY, limit=limit or _MOST)
         return self._answer(tokens=[self._described(each) for each in found], next_cursor=None)
 
     def revoke(self, token_id: str) -> dict[str, Any]:
-        with self._office() as office:
-            revoked = office.revoke(token_id, _THEY)
+        with self._tokens() as tokens:
+            revoked = tokens.revoke(token_id, _THEY)
         return self._answer(token=self._described(revoked))
 
     def confirm(self, token_id: str) -> dict[str, Any]:
-        with self._office() as office:
-            confirmed = office.confirm(token_id, _THEY)
+        with self._tokens() as tokens:
+            confirmed = tokens.confirm(token_id, _THEY)
         return self._answer(token=self._described(confirmed))
 
     def _answer(self, **parts: Any) -> dict[str, Any]:
@@ -115,9 +115,9 @@ class TokensHere:
         }
 
     @contextmanager
-    def _office(self) -> Iterator[TokenOffice]:
+    def _tokens(self) -> Iterator[TokenService]:
         with _opened(self._settings) as database:
-            yield TokenOffice(database, self._clock)
+            yield TokenService(database, self._clock)
 
 
 def in_charge(settings: Settings) -> str:

@@ -11,12 +11,12 @@ from datetime import timedelta
 
 from costguard.clock import ScaledClock
 from costguard.daemon.reconcile import PassReport
-from costguard.daemon.schedule import JOBS, Beside, Daemon
+from costguard.daemon.schedule import JOBS, Daemon, SideTask
 from costguard.errors import CostguardError
-from costguard.main.entrance import Entrance, entrance
 from costguard.main.figures import families_of
 from costguard.main.guard import Guard, opened
 from costguard.main.shutdown import Shutdown, ended_by_signals
+from costguard.main.slack_intake import SlackIntake, entrance
 from costguard.main.supervisor import Supervisor, end_hung
 from costguard.main.web_process import WebProcess
 from costguard.main.wire import Asked, Begin, Pace, State
@@ -52,10 +52,10 @@ def daemon_of(
         guard.settings.idle.every,
         guard.messaging.outbox.deliver if guard.messaging is not None else None,
         {
-            JOBS: Beside(jobs_every, guard.advance_jobs),
-            "checkpoints": Beside(_LOOKS_EVERY, guard.jobs.watch.run),
+            JOBS: SideTask(jobs_every, guard.advance_jobs),
+            "checkpoints": SideTask(_LOOKS_EVERY, guard.jobs.watch.run),
             # Without receivers, once at the start: those that were taken out of the settings are forgotten.
-            "webhooks": Beside(_FACTS_EVERY if guard.webhooks.names else timedelta(days=1), guard.webhooks.run),
+            "webhooks": SideTask(_FACTS_EVERY if guard.webhooks.names else timedelta(days=1), guard.webhooks.run),
         },
         guard.messaging.lookups.run if guard.messaging is not None else None,
         lambda seconds, report: _passed(guard, seconds, report),
@@ -133,7 +133,7 @@ class Service:
             shutdown.begin()
             self._end(daemon, way_in)
 
-    def _end(self, daemon: Daemon, way_in: Entrance | None) -> None:
+    def _end(self, daemon: Daemon, way_in: SlackIntake | None) -> None:
         """What hangs is left to the shutdown, which ends the process when the time is up."""
         self._web.ask_to_stop()
         steps: dict[str, Callable[[], object]] = {
@@ -167,7 +167,7 @@ def _begin(guard: Guard) -> Begin:
     return Begin(settings=dict(guard.settings.given), holder=guard.holder, speed=guard.speed, pace=pace)
 
 
-def _state(guard: Guard, daemon: Daemon, way_in: Entrance | None) -> State:
+def _state(guard: Guard, daemon: Daemon, way_in: SlackIntake | None) -> State:
     state = daemon.state
     return State(
         last_pass_at=state.last_pass_at,

@@ -20,9 +20,9 @@ from costguard.clock import ScaledClock, SystemClock
 from costguard.db.remembered import forget
 from costguard.db.state import state
 from costguard.db.transaction import Database
-from costguard.main.access import gate, sign_in_pages
+from costguard.main.access import authenticator_of, sign_in_pages
 from costguard.main.figures import metrics_of
-from costguard.main.job_doors import doors
+from costguard.main.job_services import job_services
 from costguard.main.watcher import Watcher
 from costguard.main.wire import Begin
 from costguard.messages.slack_health import OutboxTrouble, trouble_of
@@ -103,11 +103,13 @@ def _deps(of: _Built, is_stopping: Callable[[], bool]) -> Iterator[Deps]:
     rules, receivers = settings.rules(), settings.webhook_list()
     way_in = None
     if settings.slack is not None:
-        from costguard.main.entrance import entrance  # only here: it loads Slack's client
+        from costguard.main.slack_intake import entrance  # only here: it loads Slack's client
 
         way_in = entrance(settings, rules, database, clock, partial(watcher.wake, "pass"), by_http=True)
-    jobs = doors(settings, rules, database, clock, speed, partial(watcher.wake, "jobs"), partial(watcher.wake, "look"))
-    door = gate(settings, database, clock, speed)
+    jobs = job_services(
+        settings, rules, database, clock, speed, partial(watcher.wake, "jobs"), partial(watcher.wake, "look")
+    )
+    authenticator = authenticator_of(settings, database, clock, speed)
 
     def refused() -> Mapping[str, int]:
         here = way_in.dispatcher.refused if way_in is not None else {}
@@ -119,18 +121,18 @@ def _deps(of: _Built, is_stopping: Callable[[], bool]) -> Iterator[Deps]:
             database=database,
             clock=clock,
             rules=rules,
-            door=door,
+            authenticator=authenticator,
             version=__version__,
             # The intervals between passes are the machine's, ages are the clock's.
             stale_after=max(3 * settings.watch.every, timedelta(minutes=5)) * speed,
             status=lambda: _status(watcher),
             holder=of.begin.holder,
-            slack=way_in.door if way_in is not None else None,
+            slack=way_in.signed if way_in is not None else None,
             slack_refused=refused,
             outbox_trouble=lambda: _outbox_trouble(settings, database, watcher),
             socket_trouble=lambda: watcher.state.socket_trouble,
             hearing=jobs.hearing,
-            jobs=jobs.office,
+            jobs=jobs.service,
             wake=partial(watcher.wake, "pass"),
             is_stopping=is_stopping,
             is_https=(settings.sign_in.url or "").startswith("https://"),
@@ -143,7 +145,7 @@ def _deps(of: _Built, is_stopping: Callable[[], bool]) -> Iterator[Deps]:
     finally:
         if way_in is not None:
             way_in.close()
-        door.close()
+        authenticator.close()
 
 
 def _status(watcher: Watcher) -> DaemonStatus:

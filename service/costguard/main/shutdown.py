@@ -20,7 +20,7 @@ _ENDING = (signal.SIGTERM, signal.SIGINT)
 class Shutdown:
     """Bounds the time between the wish to end and the end. `end` ends the process on the spot.
 
-    `asked` is the wish: of a signal, or of whoever made it.
+    `asked` is the request to end, by a signal or by the caller.
     """
 
     def __init__(

@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
 
 
 def serve(wire: Wire, listener: socket.socket) -> int:
-    """The exit code. Whoever watches says what is to be served, once the database is ready."""
+    """The exit code. The watching process says what is to be served, once the database is ready."""
     import structlog
 
     from costguard import logs

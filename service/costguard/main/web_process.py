@@ -27,7 +27,7 @@ _LISTEN_S = 1.0
 _FROZEN_AFTER = 60  # of those, in a row, without a word from a process that served
 _STUCK_S = 30.0  # how long it may leave unread what it is sent
 _BACKOFF = Backoff(timedelta(seconds=0.5), timedelta(seconds=30))  # between two starts
-_STEADY_S = 60.0  # one that lived for so long is started again without delay
+_STEADY_S = 60.0  # one that lived this long is started again without delay
 _GONE_S = 5.0  # between the end of its side of the wire and its own
 _OF_SUPERVISORS = frozenset({"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"})  # for the watching process alone
 

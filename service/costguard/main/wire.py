@@ -98,7 +98,7 @@ class Wire:
         self._read = bytearray()
 
     def send(self, message: Message, patience_s: float | None = None) -> None:
-        """Raises OSError where the other process is gone, or does not listen for so long."""
+        """Raises OSError where the other process is gone, or does not listen in time."""
         self._outgoing.settimeout(patience_s)
         self._outgoing.sendall(message.model_dump_json().encode() + b"\n")
 

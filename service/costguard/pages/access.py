@@ -11,17 +11,17 @@ from fastapi import Request
 from starlette.responses import HTMLResponse, Response
 
 from costguard.access import token_rows as tokens
-from costguard.access.session_office import SessionOffice
 from costguard.access.session_rows import Session
+from costguard.access.session_service import SessionService
 from costguard.access.token_rows import ApiToken
-from costguard.access.tokens import NewToken, TokenOffice
+from costguard.access.tokens import NewToken, TokenService
 from costguard.errors import Missing
 from costguard.model.access import PERMISSIONS, Permission, Principal, Role
 from costguard.pages.page import Fields, Form, Given, Pages, Source, is_in_place, page_router, redirect
 from costguard.pages.query import BadAddress, place_before
 from costguard.pages.show import link
 from costguard.pages.sign_in import SIGNED_OUT, drop
-from costguard.web.door import COOKIES
+from costguard.web.authentication import COOKIES
 from costguard.web.who import Asker
 
 _PAGE_SIZE = 50
@@ -233,9 +233,9 @@ def _question_of_all(me: Principal, address: str) -> EndSessionQuestion:
     return EndSessionQuestion(None, address, is_me, is_me and bool(me.session), "/sessions/end", "", _SIGNED_IN)
 
 
-def _tokens(source: Source) -> TokenOffice:
-    return TokenOffice(source.database, source.clock)
+def _tokens(source: Source) -> TokenService:
+    return TokenService(source.database, source.clock)
 
 
-def _sessions(source: Source) -> SessionOffice:
-    return SessionOffice(source.database, source.clock, source.rules.access)
+def _sessions(source: Source) -> SessionService:
+    return SessionService(source.database, source.clock, source.rules.access)

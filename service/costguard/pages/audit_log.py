@@ -20,7 +20,7 @@ from costguard.pages.folding import folded
 from costguard.pages.page import HEADERS, Given, Source, page_router
 from costguard.pages.query import BadAddress
 from costguard.pages.show import link
-from costguard.web import event_sheet
+from costguard.web import csv_files
 
 _PAGE_SIZE = 100
 _CHUNK = 1000  # events of a file that are read at once
@@ -146,9 +146,9 @@ def _gathered(source: Source, wanted: AuditLogQuery) -> AuditLogPage:
 
 def _csv(source: Source, wanted: AuditLogQuery) -> Iterator[str]:
     """All events that pass the filters, the newest first, in pieces; formulas are made harmless."""
-    yield event_sheet.head()
+    yield csv_files.event_head()
     for found in _all(source, wanted):
-        yield event_sheet.lines(found.facts)
+        yield csv_files.event_lines(found.facts)
 
 
 def _json(source: Source, wanted: AuditLogQuery) -> Iterator[str]:
@@ -156,7 +156,7 @@ def _json(source: Source, wanted: AuditLogQuery) -> Iterator[str]:
     before = "["
     for found in _all(source, wanted):
         for stored in found.facts:
-            cells = dict(zip(event_sheet.HEAD, event_sheet.cells(stored), strict=True))
+            cells = dict(zip(csv_files.EVENT_COLUMNS, csv_files.event_cells(stored), strict=True))
             yield f"{before}\n{json.dumps({**cells, 'data': stored.fact.data}, ensure_ascii=False)}"
             before = ","
     yield "[]\n" if before == "[" else "\n]\n"

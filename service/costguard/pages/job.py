@@ -19,6 +19,7 @@ from costguard.jobs.disk import disk_of, saves_on_disk
 from costguard.jobs.figures import WorkAtRisk, pace
 from costguard.jobs.kept_disks import KeptDisk, holds
 from costguard.jobs.listing import JobDetail, JobRow, heard_last, job_detail
+from costguard.jobs.submit import available_service
 from costguard.ledger.accrual import accrual_at
 from costguard.model.access import Permission, Principal
 from costguard.model.attempt import Attempt, AttemptState, Interruption
@@ -31,7 +32,6 @@ from costguard.pages.query import LONGEST, BadAddress
 from costguard.pages.show import gpu_words, job_link
 from costguard.pages.timeline import Timeline
 from costguard.web.memo import memo_of
-from costguard.web.office import open_office
 from costguard.web.who import Asker
 
 BILLED = frozenset({AttemptState.BOOTING, AttemptState.RUNNING, AttemptState.ENDING})
@@ -134,7 +134,7 @@ def cancel(request: Request, pages: Given, me: Asker, form: Form, job_id: str) -
     """Without JavaScript the job's own page shows that it is being cancelled."""
     by = _actor(me, form)
     reason, delete_disk = form.get("reason", "").strip()[:_LONGEST_REASON], form.get("delete_disk") == "yes"
-    job, is_new = open_office(pages.source.jobs).cancel(
+    job, is_new = available_service(pages.source.jobs).cancel(
         job_id, by.address, reason, by.authority, delete_disk=delete_disk
     )
     text = f"Cancelling {job.title}. This takes a few seconds." if is_new else f"{job.title} was cancelled before."
@@ -149,7 +149,7 @@ def delete_disk(pages: Given, me: Asker, form: Form, job_id: str) -> Response:
             "Nothing was deleted: the box that confirms the loss was not ticked.", "Tick the box, and try again."
         )
     by = _actor(me, form)
-    open_office(pages.source.jobs).delete_disk(job_id, by.address, by.authority)
+    available_service(pages.source.jobs).delete_disk(job_id, by.address, by.authority)
     return redirect(job_link(job_id))
 
 

@@ -16,7 +16,7 @@ from costguard.access.roles import Actor
 from costguard.errors import Conflict, Invalid
 from costguard.jobs import job_rows
 from costguard.jobs.submission import Refusal
-from costguard.jobs.submit import JobQuote
+from costguard.jobs.submit import JobQuote, available_service
 from costguard.ledger import projects
 from costguard.model.access import Permission, Principal
 from costguard.model.checkpoint import Framework
@@ -28,7 +28,6 @@ from costguard.pages.job import no_such_job
 from costguard.pages.page import Form, Given, Source, page_router, redirect
 from costguard.pages.query import LONGEST
 from costguard.pages.show import gpu_words, job_link
-from costguard.web.office import open_office
 from costguard.web.who import Asker
 
 _LONGEST_KEY = 100
@@ -81,7 +80,7 @@ class LaunchPage:
 def show_launch(request: Request, pages: Given, me: Asker) -> HTMLResponse:
     """The form: empty, or like the job that `like` names."""
     source, address = pages.source, request.query_params
-    open_office(source.jobs)
+    available_service(source.jobs)
     values = {name: value for name, value in address.items() if name in launch_form.FIELDS}
     if job_id := address.get("like", ""):
         values = launch_form.like(_job(source, job_id)) | values
@@ -151,7 +150,7 @@ def _launched(source: Source, me: Principal, values: Mapping[str, str], new_key:
     if form.wrong:
         return _page(source, me, values, key)
     try:
-        job, _ = open_office(source.jobs).submit(form.submission, f"page/{key}", "page", owner.authority)
+        job, _ = available_service(source.jobs).submit(form.submission, f"page/{key}", "page", owner.authority)
     except Invalid as refused:
         return _page(source, me, values, key, [Refusal(part, message) for part, message in refused.fields])
     except Conflict:

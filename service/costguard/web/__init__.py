@@ -1,1 +1,1 @@
-"""What every answer over HTTP shares: who asks, what they may, how errors are told."""
+"""What every HTTP response shares: authentication, permissions and errors."""

@@ -16,7 +16,7 @@ class Stopwatch(Protocol):
 
 
 class Metered:
-    """A route is told by its template: what people put into addresses makes no series of its own."""
+    """A route is known by its template: what people put into addresses makes no series of its own."""
 
     def __init__(self, app: ASGIApp, meters: Stopwatch, seconds: Callable[[], float] = time.perf_counter) -> None:
         self._app, self._meters, self._seconds = app, meters, seconds

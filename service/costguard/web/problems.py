@@ -56,8 +56,8 @@ KINDS: Mapping[str, str] = {
     "no-disk": "No disk of the job is kept that could be deleted.",
     "key-taken": "This Idempotency-Key came with something else before.",
     "name-refused": "It is not known, or not allowed, in whose name this was asked.",
-    "vm-not-as-seen": "The VM, or its run, is not as who asked saw it: there is nothing left to do.",
-    "not-yours": "Whoever may do this to this VM or job, it is not who asked.",
+    "vm-not-as-seen": "The VM, or its run, is not as the caller saw it: there is nothing left to do.",
+    "not-yours": "The caller may not do this to this VM or job.",
     "token-refused": "The token cannot be made as it was asked for.",
     "too-many-streams": "This token or session has as many streams open as one may.",
 }
@@ -80,7 +80,7 @@ _NEXT = {
 
 RESPONSES: dict[int | str, dict[str, Any]] = {
     401: problem("Nobody is signed in, or the token is not known, revoked or over."),
-    403: problem("Who asks may not."),
+    403: problem("The caller may not."),
     422: problem("A parameter, or a part of the body, is wrong."),
     429: problem("This token or session asks too often; Retry-After says when to come again."),
     500: problem("A mistake in Costguard."),

@@ -32,7 +32,7 @@ _MOST_HEAD_BYTES = 16 << 10
 _TRIM_S = 5.0
 _CALM = 25  # requests within that time
 _THREADS = 24  # for all that waits for a database or others; pages take two of them at most (see web/sharing.py)
-# A thread that makes a page keeps the interpreter for so long where another wants it; Python's own is five times that.
+# A thread that makes a page keeps the interpreter this long where another wants it; Python's own is five times that.
 _SWITCH_S = 0.001
 _SCARCE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -134,7 +134,7 @@ class Server(uvicorn.Server):
 
     def _rest(self) -> None:
         self._forget()
-        gc.collect()  # in a crowd it is put off
+        gc.collect()  # under load it waits
         give_back()
 
     def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

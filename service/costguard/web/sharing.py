@@ -21,10 +21,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from costguard.errors import StoreError
 from costguard.model.access import Principal
 from costguard.web import problems
-from costguard.web.holes import CSRF, Cut, any_reader, filling, stand_in
-from costguard.web.kinds_of_get import Kind, Kinds
-from costguard.web.lanes import Crowded, Lane
+from costguard.web.fair_queue import FairQueue, QueueFull
+from costguard.web.get_kinds import GetKind, GetKinds
 from costguard.web.memo import Memo, Memories
+from costguard.web.placeholders import CSRF, Cut, any_reader, filling, stand_in
 from costguard.web.tags import is_known
 
 AT_ONCE = 2  # more would fight for the interpreter and end later
@@ -65,7 +65,7 @@ _Make: TypeAlias = Callable[[Memo], Awaitable[_Rendering]]
 
 @dataclass(slots=True)
 class _Made:
-    """Good for who asks before it is begun, and then as long as the state is the one at which it was begun."""
+    """Good for callers that came before it was begun, then for as long as the state is that of its beginning."""
 
     rendering: asyncio.Future[_Rendering]
     state: Hashable = None  # None: not begun
@@ -102,9 +102,9 @@ class Sharing:
         self, read_state: Callable[[], Hashable], at_once: int = AT_ONCE, patience: float = _PATIENCE_S
     ) -> None:
         self.latest = Latest(read_state)
-        self.renderings = Lane(at_once, patience)
-        self.exports = Lane(4, patience, most=20, most_each=4)
-        self.forms = Lane(2, patience)
+        self.renderings = FairQueue(at_once, patience)
+        self.exports = FairQueue(4, patience, most=20, most_each=4)
+        self.forms = FairQueue(2, patience)
         self.memories = Memories(CROWDED_S)
         self.changes = 0  # that came in over this process
         self.patience = patience
@@ -112,7 +112,7 @@ class Sharing:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def one(self, key: Hashable, who: str, make: _Make) -> _Rendering:
-        """The rendering of this key, made no earlier than it may be for who asks now. Raises Crowded and StoreError."""
+        """The rendering of this key, made no earlier than this caller allows. Raises QueueFull and StoreError."""
         made = self._made.get(key)
         if made is None or (made.state is not None and not self._is_good(made, await self._state())):
             made = self._begin(key, who, make)
@@ -181,10 +181,10 @@ class Sharing:
 
 
 class Shared:
-    """The middleware, behind the door; without `sharing` it passes everything on."""
+    """The middleware, inside of authentication; without `sharing` it passes everything on."""
 
     def __init__(self, app: ASGIApp, sharing: Sharing | None = None) -> None:
-        self._app, self._sharing, self._kind = app, sharing, Kinds()
+        self._app, self._sharing, self._kind = app, sharing, GetKinds()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         principal = scope.get("state", {}).get("principal")
@@ -200,30 +200,30 @@ class Shared:
             return
         try:
             match self._kind(scope, principal):
-                case Kind.CHEAP:
+                case GetKind.CHEAP:
                     await self._app(scope, receive, send)
-                case Kind.EXPORT:
+                case GetKind.EXPORT:
                     async with sharing.exports.turn(principal.key):
                         await self._app(scope, receive, send)
-                case Kind.FORM:
+                case GetKind.FORM:
                     async with sharing.forms.turn(principal.key):
                         await self._app(scope, receive, send)
                 case kind:
                     await self._answer(sharing, scope, receive, send, principal, kind)
-        except Crowded:
+        except QueueFull:
             await _crowded(scope)(scope, receive, send)
 
     async def _answer(
-        self, sharing: Sharing, scope: Scope, receive: Receive, send: Send, principal: Principal, kind: Kind
+        self, sharing: Sharing, scope: Scope, receive: Receive, send: Send, principal: Principal, kind: GetKind
     ) -> None:
         headers = Headers(scope=scope)
         seen_by, csrf = _seen_by(scope, principal, kind), scope["state"]["csrf"]
         asked = [(name, value) for name, value in scope["headers"] if name in _READ]
         inner = {
             **scope,
-            "client": None if kind is Kind.ALIKE else scope.get("client"),
+            "client": None if kind is GetKind.ALIKE else scope.get("client"),
             "headers": asked,
-            "state": {**scope["state"], "principal": seen_by, "csrf": CSRF if csrf and kind is Kind.ALIKE else csrf},
+            "state": {**scope["state"], "principal": seen_by, "csrf": CSRF if csrf and kind is GetKind.ALIKE else csrf},
         }
         key = (scope["path"], scope["query_string"], scope["scheme"], tuple(asked), seen_by)
         try:
@@ -232,16 +232,16 @@ class Shared:
             async with sharing.renderings.turn(principal.key):  # the application says what is wrong
                 await self._app(scope, receive, send)
             return
-        if kind is Kind.ALIKE and not rendering.is_kept:
-            await self._answer(sharing, scope, receive, send, principal, Kind.OWN)
+        if kind is GetKind.ALIKE and not rendering.is_kept:
+            await self._answer(sharing, scope, receive, send, principal, GetKind.OWN)
             return
         scope["route"] = rendering.route
         await _send(rendering, headers, filling(principal, csrf), send)
 
 
-def _seen_by(scope: Scope, principal: Principal, kind: Kind) -> Principal:
-    """Whom the application gets in place of who asks."""
-    if kind is not Kind.ALIKE:
+def _seen_by(scope: Scope, principal: Principal, kind: GetKind) -> Principal:
+    """The stand-in that the application sees in place of the caller."""
+    if kind is not GetKind.ALIKE:
         return principal
     return any_reader(principal) if scope["path"].startswith(_FOR_PROGRAMS) else stand_in(principal)
 

@@ -1,4 +1,4 @@
-"""Streams of facts: how many somebody may have open, and how often there may be something new in them."""
+"""Event streams: how many a caller may have open, and how often there may be something new in them."""
 
 from __future__ import annotations
 

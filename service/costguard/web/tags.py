@@ -1,4 +1,4 @@
-"""ETags, and whether who asks has the answer already (RFC 9110, section 13.1.2)."""
+"""ETags, and whether the client has the response already (RFC 9110, section 13.1.2)."""
 
 from __future__ import annotations
 

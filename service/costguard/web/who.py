@@ -1,4 +1,4 @@
-"""Who asks, and whether they may."""
+"""The principal of a request, and its permissions."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 async def asker(request: Request) -> Principal:
-    """What a route depends on whose answer may differ from person to person (see web/kinds_of_get.py)."""
+    """What a route depends on whose answer may differ from person to person (see web/get_kinds.py)."""
     return _principal(request)
 
 
 def _principal(request: Request) -> Principal:
-    """The door put it there: a route behind it has one."""
+    """Set by the authentication middleware."""
     found: Principal = request.state.principal
     return found
 
@@ -58,7 +58,7 @@ async def proven(request: Request) -> None:
     if not shown and request.headers.get("content-type", "").startswith(_FORM):
         field = (await request.form()).get(CSRF_FIELD, "")
         shown = field if isinstance(field, str) else ""
-    if site != "same-origin" or not request.state.door.is_csrf(principal, shown):
+    if site != "same-origin" or not request.state.authenticator.is_csrf(principal, shown):
         raise ProblemError(
             HTTPStatus.FORBIDDEN,
             "It is not certain that a page of Costguard's sent this, so nothing was changed.",
@@ -80,5 +80,5 @@ def _article(role: str) -> str:
 
 def _what_next(principal: Principal) -> str:
     if principal.token_id:
-        return "Make a token with it: `costguard token create --permission`, as somebody whose role has it."
+        return "Make a token with it: `costguard token create --permission`, as a person whose role has it."
     return "Ask an admin: roles are given by address or domain under [access] in the settings file."

@@ -67,7 +67,7 @@ class Quarter:
         self.people = People(self.world.slack, random.Random(f"{self.seed}/people"))
         self.fuse = Fuse(random.Random(f"{self.seed}/fuse"), self.mean_steps, self._meanwhile)
         self._never = Fuse(random.Random(0), 0)
-        self._place, self._beside = (
+        self._place, self._side_tasks = (
             Place(FragileDatabase.around(self.database_url, fuse), self.endpoint, self.world.clock, RULES, self._loses)
             for fuse in (self.fuse, self._never)
         )
@@ -169,7 +169,7 @@ class Quarter:
         self.counts["freezes"] += 1
         self._move(LEASE_TTL + self._chance.random() * HOUR)
         self._guards += 1
-        other = Guard(self._beside, self._guards, self._never)
+        other = Guard(self._side_tasks, self._guards, self._never)
         try:
             for _ in range(2):
                 assert other.hold()

@@ -29,7 +29,7 @@ _HABITS: Mapping[str, float] = {
     "claim": 0.12,
 }
 
-Door = Callable[[Mapping[str, str], bytes], int]
+TakesSigned = Callable[[Mapping[str, str], bytes], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class People:
         self.meant = [click for click in self.meant if click.at > now]
         return due
 
-    def press(self, meant: Meant, door: Door) -> None:
+    def press(self, meant: Meant, take: TakesSigned) -> None:
         """Once, or twice in a row, or with what Slack delivers once more; the same press again after no answer."""
         try:
             headers, body, key = self._signed(meant)
@@ -83,7 +83,7 @@ class People:
             return
         times = 2 if self.chance.random() < 0.15 else 1
         for _ in range(times):
-            status = door(headers, body)
+            status = take(headers, body)
             if status == 200:
                 self.pressed.append(Pressed(self.workspace.now, key, meant.action))
                 self.counts[f"pressed {meant.action.partition(':')[0]}"] += 1

@@ -100,7 +100,7 @@ def _sqlite(connection: Connection) -> list[Check]:
 
 
 def _postgresql(connection: Connection) -> list[Check]:
-    """The server enforces what refers to what, but for constraints that somebody left unchecked."""
+    """The server enforces what refers to what, but for constraints that were left unchecked."""
     query = "SELECT conname FROM pg_constraint WHERE contype = 'f' AND NOT convalidated ORDER BY conname"
     names = list(connection.scalars(text(query)))
     return [Check("rows refer to rows that are there", f"not checked: {', '.join(names[:_SHOWN])}" if names else "")]

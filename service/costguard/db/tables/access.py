@@ -34,7 +34,7 @@ api_tokens = Table(
 Index("ix_api_tokens_owner", api_tokens.c.owner)
 Index("ix_api_tokens_session_id", api_tokens.c.session_id)
 
-# Links that sign somebody in, once.
+# One-time sign-in links.
 sign_in_links = Table(
     "sign_in_links",
     metadata,

@@ -145,7 +145,7 @@ lifetimes = Table(
     Column("preset", String, nullable=False),
     Column("owner", String, nullable=False),
     Column("job", String, nullable=False),
-    # Charges are stored up to here; NULL: from the start again. Set to NULL to have it charged anew.
+    # Charges are stored up to here; NULL: from the start again. Set to NULL to have it charged again.
     Column("charged_to", Timestamp),
     Column("unpriced", String, nullable=False, server_default=""),  # why it could not be priced whole
     UniqueConstraint("instance_id", "started_at"),

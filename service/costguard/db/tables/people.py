@@ -1,4 +1,4 @@
-"""The tables about people: who they are, what they were told, what they asked for, and what was stopped."""
+"""The tables about people: who they are, the messages to them, their requests, and what was stopped."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ Index(
 )
 Index("ix_requests_subject", requests.c.subject)
 
-# A due moment that somebody moved. One row a request, so that a request moves it once.
+# A due moment that a person moved. One row per request, so that a request moves it once.
 keeps = Table(
     "keeps",
     metadata,
@@ -86,7 +86,7 @@ keeps = Table(
 )
 Index("ix_keeps_subject", keeps.c.subject)
 
-# Whose a VM is, as somebody said. The latest row of a VM holds.
+# Whose a VM is, as a person claimed. The latest row of a VM holds.
 claims = Table(
     "claims",
     metadata,

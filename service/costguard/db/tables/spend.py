@@ -24,7 +24,7 @@ daily_spend = Table(
 )
 
 # The same without owners and jobs: a year by day and preset is read from hundreds of rows, not from hundreds of
-# thousands. Made anew with daily_spend, day by day.
+# thousands. Rebuilt with daily_spend, day by day.
 daily_totals = Table(
     "daily_totals",
     metadata,

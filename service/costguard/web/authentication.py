@@ -1,4 +1,4 @@
-"""What every request passes first: it is found out who asks, and strangers get no further."""
+"""The middleware that authenticates every request; strangers get no further."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ IAP_HEADER = "x-goog-iap-jwt-assertion"
 
 # Slack signs what it sends, and knows no token; an agent has a token of its own, which opens nothing else.
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/slack/interactions", "/slack/commands"})
-# Strangers are told the verdict, and those who may read why; a database that is slow to say who asks makes a stranger.
+# Strangers see the verdict, and readers the reasons; a database that is slow to authenticate makes a stranger.
 _TELLS_MORE = frozenset({"/readyz"})
 _PATIENCE_S = 2.0
 _OPEN = re.compile(r"/static/.*|/sign-in(/.*)?")
@@ -40,8 +40,8 @@ _HEADERS = {
 }
 
 
-class Door(Protocol):
-    """Who knows who asks."""
+class RequestAuthenticator(Protocol):
+    """Finds the principal of a request's credentials."""
 
     def who(self, shown: Credentials) -> Principal | Stranger: ...
 
@@ -51,27 +51,29 @@ class Door(Protocol):
 
 
 class Limits(Protocol):
-    """How often somebody may ask."""
+    """How many requests a caller may make."""
 
     def refusal(self, key: str) -> Mapping[str, str] | None:
         """The headers that say when to come again; None: now is fine, and it is counted."""
         ...
 
 
-class Guarded:
+class AuthenticationMiddleware:
     """Refuses every request of strangers, for unknown paths too, so that nobody learns which exist."""
 
-    def __init__(self, app: ASGIApp, door: Door, limits: Limits | None = None, is_https: bool = False) -> None:
-        self._app, self._door, self._limits, self._is_https = app, door, limits, is_https
+    def __init__(
+        self, app: ASGIApp, authenticator: RequestAuthenticator, limits: Limits | None = None, is_https: bool = False
+    ) -> None:
+        self._app, self._authenticator, self._limits, self._is_https = app, authenticator, limits, is_https
         # Of their own, so that nobody waits to come in for what others asked for.
-        self._threads = ThreadPoolExecutor(_THREADS, "door")
+        self._threads = ThreadPoolExecutor(_THREADS, "authenticator")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         state = scope.setdefault("state", {})
-        state["door"], state["principal"], state["csrf"] = self._door, None, ""
+        state["authenticator"], state["principal"], state["csrf"] = self._authenticator, None, ""
         send = _with_headers(send)
         headers = Headers(scope=scope)
         if (length := headers.get("content-length", "")).isdecimal() and int(length) > MOST_BYTES:
@@ -83,10 +85,10 @@ class Guarded:
         # A page to sign in at says who one is already.
         elif not is_open or scope["path"].startswith("/sign-in"):
             shown = credentials(headers, self._is_https)
-            who = await asyncio.get_running_loop().run_in_executor(self._threads, self._door.who, shown)
+            who = await asyncio.get_running_loop().run_in_executor(self._threads, self._authenticator.who, shown)
             if isinstance(who, Principal):
                 state["principal"] = who
-                state["csrf"] = self._door.csrf(who) if who.is_ambient else ""
+                state["csrf"] = self._authenticator.csrf(who) if who.is_ambient else ""
                 if self._limits is not None and (wait := self._limits.refusal(who.key)) is not None:
                     await _too_many(scope, wait)(scope, receive, send)
                     return
@@ -98,8 +100,8 @@ class Guarded:
         await self._app(scope, receive, send)
 
     async def _known_soon(self, shown: Credentials) -> Principal | None:
-        """None: a stranger, also where it cannot be known now. Whoever watches the health is not limited."""
-        asked = asyncio.get_running_loop().run_in_executor(self._threads, self._door.who, shown)
+        """None: a stranger, also where it cannot be known now. Health checks are not limited."""
+        asked = asyncio.get_running_loop().run_in_executor(self._threads, self._authenticator.who, shown)
         try:
             who = await asyncio.wait_for(asked, _PATIENCE_S)
         except (StoreError, TimeoutError):
@@ -114,9 +116,9 @@ def bearer(headers: Mapping[str, str]) -> str:
 
 
 def credentials(headers: Headers, is_https: bool) -> Credentials:
-    """All that came with a request to say who asks.
+    """The credentials of a request.
 
-    Where people come by https only the first name counts: any host beside ours could set the other.
+    Where people come by https only the first name counts: any host next to ours could set the other.
     """
     cookies = cookie_parser(headers.get("cookie", ""))
     session = next((cookies[name] for name in COOKIES[: 1 if is_https else 2] if name in cookies), "")
@@ -133,7 +135,7 @@ def _is_open(scope: Scope) -> bool:
 
 
 def _unknown(scope: Scope, headers: Headers, who: Stranger) -> Response:
-    """A person is led to where they sign in, a program is told what it lacks."""
+    """Redirects browsers to the sign-in page; programs get a problem document."""
     path = scope["path"]
     here = path + (f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else "")
     sign_in = f"/sign-in?next={quote(here, safe='')}"
@@ -160,7 +162,7 @@ def _too_many(scope: Scope, headers: Mapping[str, str]) -> Response:
 
 
 def _too_large(scope: Scope) -> Response:
-    """What comes without a length is counted behind the door, as it comes in."""
+    """What comes without a length is counted by the application, as it comes in."""
     detail = f"The body is larger than {MOST_BYTES >> 20} MiB."
     return problems.response(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail, "Send less at once.", path=scope["path"])
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from tests.loops import run
 
-from costguard.web.lanes import Crowded, Lane
+from costguard.web.fair_queue import FairQueue, QueueFull
 
 _LONG = 600.0
 
@@ -16,7 +16,7 @@ class Ground:
     """Takes turns in a lane; each goes on until it is let go."""
 
     def __init__(self, at_once: int = 1, patience: float = _LONG, most: int = 100, most_each: int = 50) -> None:
-        self.lane = Lane(at_once, patience, most, most_each)
+        self.lane = FairQueue(at_once, patience, most, most_each)
         self.order: list[str] = []
         self._going: dict[str, asyncio.Event] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -76,7 +76,7 @@ def test_nobody_waits_for_ever() -> None:
         ground = Ground(patience=0.01)
         await ground.come("a")
         late = await ground.come("b")
-        with pytest.raises(Crowded):
+        with pytest.raises(QueueFull):
             await late
         assert ground.lane.waiting == 0
         await ground.go("a")
@@ -94,10 +94,10 @@ def test_the_lane_is_bounded() -> None:
         await ground.come("first")
         for number in range(2):
             await ground.come(f"ada {number}", "ada")
-        with pytest.raises(Crowded):
+        with pytest.raises(QueueFull):
             await (await ground.come("ada 2", "ada"))
         await ground.come("bob")
-        with pytest.raises(Crowded):
+        with pytest.raises(QueueFull):
             await (await ground.come("cleo"))
 
     run(story())

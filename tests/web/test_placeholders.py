@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.doors import somebody
 
 from costguard.model.access import Role, Via
-from costguard.web.holes import ADDRESS, CSRF, INITIAL, Cut, filling, initial, stand_in
+from costguard.web.placeholders import ADDRESS, CSRF, INITIAL, Cut, filling, initial, stand_in
 
 _MARKS = [mark.encode() for mark in (ADDRESS, INITIAL, CSRF)]
 _PIECES = st.lists(st.one_of(st.binary(max_size=300), st.sampled_from(_MARKS)), max_size=20)

@@ -1,4 +1,4 @@
-"""From what came with a request to who asks, and what they may."""
+"""Credentials of a request, and the principal that they identify."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _SIGN_IN = (
 )
 
 
-class Gate:
+class Authenticator:
     """Knows the master token, tokens, sessions, and what Identity-Aware Proxy vouches for, where that is set up.
 
-    What is shown must hold: a wrong token is not made good by a cookie beside it.
+    What is shown must hold: a wrong token is not made good by a cookie next to it.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""How many answers are made at once, and who is next: each person in turn, and nobody for ever."""
+"""A fair queue: so many responses at once, and callers take turns."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 
-class Crowded(Exception):
-    """There was no turn within the time that somebody may wait, or too many wait already."""
+class QueueFull(Exception):
+    """No turn came within the time that a caller may wait, or too many wait already."""
 
 
-class Lane:
+class FairQueue:
     """`at_once` at a time; others wait, each person's in their order, and people take turns.
 
     Used by the event loop's thread alone.
@@ -29,7 +29,7 @@ class Lane:
 
     @asynccontextmanager
     async def turn(self, who: str) -> AsyncIterator[None]:
-        """Raises Crowded."""
+        """Raises QueueFull."""
         if self._free and not self._count:
             self._free -= 1
         else:
@@ -42,7 +42,7 @@ class Lane:
     async def _wait(self, who: str) -> None:
         line = self._waiting.get(who, deque())
         if self._count >= self._most or len(line) >= self._most_each:
-            raise Crowded
+            raise QueueFull
         self._waiting[who] = line
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         line.append(turn)
@@ -56,7 +56,7 @@ class Lane:
             else:
                 self._forget(who, turn)
             if isinstance(error, TimeoutError):
-                raise Crowded from None
+                raise QueueFull from None
             raise
 
     def _next(self) -> None:

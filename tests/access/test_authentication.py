@@ -14,12 +14,12 @@ from sqlalchemy import select
 from tests.doors import SEAL, begun, is_good, redeem, somebody
 
 from costguard.access import session_rows, token_rows
-from costguard.access.gate import Gate
+from costguard.access.authentication import Authenticator
 from costguard.access.links import make_link
 from costguard.access.rules import Access
-from costguard.access.session_office import SessionOffice
+from costguard.access.session_service import SessionService
 from costguard.access.sessions import Sessions
-from costguard.access.tokens import NewToken, TokenOffice
+from costguard.access.tokens import NewToken, TokenService
 from costguard.db import tables
 from costguard.db.transaction import Database
 from costguard.errors import Conflict, Forbidden, Invalid, Missing, SignInRefused
@@ -39,7 +39,7 @@ class House:
     database: Database
     at: datetime = NOW
     access: Access = ACCESS
-    gates: list[Gate] = field(default_factory=list)
+    gates: list[Authenticator] = field(default_factory=list)
 
     def now(self) -> datetime:
         return self.at
@@ -49,11 +49,13 @@ class House:
         return Sessions(self.database, self, timedelta(hours=12))
 
     @property
-    def office(self) -> TokenOffice:
-        return TokenOffice(self.database, self)
+    def office(self) -> TokenService:
+        return TokenService(self.database, self)
 
-    def gate(self) -> Gate:
-        self.gates.append(Gate(self.database, self, self.access, SEAL, self.sessions, "the master's", _vouched))
+    def gate(self) -> Authenticator:
+        self.gates.append(
+            Authenticator(self.database, self, self.access, SEAL, self.sessions, "the master's", _vouched)
+        )
         return self.gates[-1]
 
     def who(self, bearer: str = "", session: str = "", iap: str = "") -> Principal | Stranger:
@@ -113,13 +115,13 @@ def test_a_session_says_who_until_it_is_over(house: House) -> None:
     with house.database.read() as connection:
         (noted,) = (each for each in session_rows.page(connection, ANA, NOW, None, 9) if each.id == session.id)
     assert noted.last_used_at == NOW, "when it was last used is noted"
-    SessionOffice(house.database, house, house.access).end(session.id, found)
+    SessionService(house.database, house, house.access).end(session.id, found)
     assert house.refused(session=cookie) == "The session is over."
 
 
 def test_sessions_are_listed_and_ended_by_whose_they_are_and_by_admins(house: House) -> None:
     """One or all of a person's; each is a fact, but of who has no role; others' are not known, nor expired ones."""
-    office = SessionOffice(house.database, house, ACCESS)
+    office = SessionService(house.database, house, ACCESS)
     begin = partial(begun, house.database, house.sessions)
     here, cookie = begin(ANA, Via.OIDC, client="10.0.0.7")
     other, _ = begin(ANA, Via.LINK, Role.ADMIN)
@@ -269,7 +271,7 @@ def test_a_token_of_a_links_session_ends_with_it(house: House) -> None:
     child, of_child = house.office.make(NewToken("shorter", lasts=None), house.known(secret or ""))
     assert (made.provisional_until, child.provisional_until) == (session.expires_at, session.expires_at)
     assert house.known(of_child or "").role is Role.ADMIN
-    SessionOffice(house.database, house, ACCESS).end(session.id, house.known(session=cookie))
+    SessionService(house.database, house, ACCESS).end(session.id, house.known(session=cookie))
     for over in (secret, of_child):
         assert "was revoked" in house.refused(over or "")
     with house.database.read() as connection:
@@ -304,7 +306,7 @@ def test_a_confirmed_token_lasts_as_long_as_was_asked_for(house: House) -> None:
     confirmed = office.confirm(made.id, ada)
     assert (confirmed.ends_at, confirmed.confirmed_by, confirmed.confirmed_at) == (NOW + 90 * DAY, ada.address, NOW)
     assert office.confirm(made.id, somebody()) == confirmed, "once more changes nothing"
-    SessionOffice(house.database, house, ACCESS).end(session.id, by_link)
+    SessionService(house.database, house, ACCESS).end(session.id, by_link)
     house.at += 2 * DAY
     assert house.known(secret or "").link_session == ""
     with house.database.read() as connection:

@@ -1,4 +1,4 @@
-"""What each GET is: told from its route, so that a new route that asks who asks is never shared by mistake."""
+"""Whether the response of a GET may be shared: decided by its route, so that no personal one is shared by mistake."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from costguard.model.access import Permission, Principal
 from costguard.web.who import asker
 
 
-class Kind(Enum):
+class GetKind(Enum):
     """What a GET of a path is."""
 
     CHEAP = "cheap"  # waits for nobody
@@ -33,43 +33,43 @@ _ACTS = (Permission.INSTANCES, Permission.JOBS)
 _MOST_PATHS = 2_000
 
 
-class Kinds:
+class GetKinds:
     """Of the paths of one application; it learns its routes with the first request."""
 
     def __init__(self) -> None:
         self._routes: list[RouteContext] | None = None
-        self._known: dict[str, Kind] = {}
+        self._known: dict[str, GetKind] = {}
 
-    def __call__(self, scope: Scope, principal: Principal) -> Kind:
+    def __call__(self, scope: Scope, principal: Principal) -> GetKind:
         path = scope["path"]
         if path.startswith(("/static/", "/sign-in", "/healthz", "/readyz")):
-            return Kind.CHEAP
+            return GetKind.CHEAP
         kind = self._known.get(path)
         if kind is None:
             if len(self._known) >= _MOST_PATHS:
                 self._known.clear()
             kind = self._known[path] = self._of(scope)
         is_actor = any(principal.may(each) for each in _ACTS)
-        return Kind.ALIKE if kind is Kind.OWN and not is_actor else kind
+        return GetKind.ALIKE if kind is GetKind.OWN and not is_actor else kind
 
-    def _of(self, scope: Scope) -> Kind:
+    def _of(self, scope: Scope) -> GetKind:
         if self._routes is None:
             self._routes = list(_gets(scope["app"].routes))
         route = next((each for each in self._routes if each.path_regex.match(scope["path"])), None)
         if route is None:
-            return Kind.CHEAP  # there is no such path, or nothing to make
+            return GetKind.CHEAP  # there is no such path, or nothing to make
         return kind_of(route)
 
 
-def kind_of(route: RouteContext) -> Kind:
+def kind_of(route: RouteContext) -> GetKind:
     path, dependant = route.path or "", getattr(route, "dependant", None)
     if path in _CHEAP:
-        return Kind.CHEAP
+        return GetKind.CHEAP
     if path in _EXPORTS:
-        return Kind.EXPORT
+        return GetKind.EXPORT
     if dependant is not None and not _asks_who(dependant):
-        return Kind.ALIKE
-    return Kind.OWN if path in _OF_ACTORS else Kind.FORM
+        return GetKind.ALIKE
+    return GetKind.OWN if path in _OF_ACTORS else GetKind.FORM
 
 
 def _gets(routes: list[BaseRoute]) -> Iterator[RouteContext]:

@@ -26,7 +26,7 @@ _LONGEST_STORED = 65_535  # RFC 1951, section 3.2.4
 
 
 def initial(address: str) -> str:
-    """What a page shows in place of a picture of somebody."""
+    """The initial that a page shows for a person."""
     return INITIAL if address == ADDRESS else (address or "–")[0]
 
 
@@ -37,7 +37,7 @@ def filling(principal: Principal, csrf: str) -> Mapping[bytes, bytes]:
 
 
 def stand_in(principal: Principal) -> Principal:
-    """Somebody with these permissions, by this way, and with nothing of their own."""
+    """A stand-in with these permissions, signed in this way, and nothing personal."""
     return Principal(
         address=ADDRESS if principal.address else "",
         role=principal.role,
@@ -50,12 +50,12 @@ def stand_in(principal: Principal) -> Principal:
 
 
 def any_reader(principal: Principal) -> Principal:
-    """Somebody who may read what this one may, and do nothing: an answer for programs shows nothing of who asks."""
+    """A stand-in that may read what this principal may, and do nothing: JSON shows nothing of the caller."""
     return Principal("", Role.VIEWER, principal.permissions & _READS, Via.TOKEN)
 
 
 class Cut:
-    """A text cut at its holes: compressed once, whoever's it becomes."""
+    """A text cut at its placeholders: compressed once for all readers."""
 
     def __init__(self, text: bytes) -> None:
         self._holes = _HOLES.findall(text)

@@ -28,14 +28,14 @@ _ID_LENGTH = 7
 
 
 @dataclass(frozen=True, slots=True)
-class JobDoors:
-    """`office` takes jobs in, `hearing` listens to the agents on their VMs."""
+class JobServices:
+    """`service` takes jobs in, `hearing` listens to the agents on their VMs."""
 
-    office: JobService
+    service: JobService
     hearing: AgentEvents
 
 
-def doors(
+def job_services(
     settings: Settings,
     rules: Rules,
     database: Database,
@@ -43,15 +43,15 @@ def doors(
     speed: float,
     wake: Callable[[], None],
     news: Callable[[], None],
-) -> JobDoors:
+) -> JobServices:
     """`wake` asks for a turn of the jobs, `news` for a look at the VMs as well."""
     stored: Checkpoints = checkpoints(settings, os.environ)
     if speed != 1:
         stored = InScaledTime(stored, clock, speed)
     launching = LaunchTargets(settings.watch.projects, _Shapes(settings.compute.endpoint, clock))
     tokens = AgentTokens(signing.kept(database, KEY_NAME, clock.now()))
-    office = JobService(database, clock, rules, launching, stored, _new_id, wake)
-    return JobDoors(office, AgentEvents(database, clock, tokens, news))
+    service = JobService(database, clock, rules, launching, stored, _new_id, wake)
+    return JobServices(service, AgentEvents(database, clock, tokens, news))
 
 
 class _Shapes:

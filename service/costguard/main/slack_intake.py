@@ -24,12 +24,12 @@ from costguard.slack.web_api import ENDPOINT
 
 
 @dataclass(frozen=True, slots=True)
-class Entrance:
-    """Handles clicks and commands. `door` is None without a signing secret, `socket` without Socket Mode."""
+class SlackIntake:
+    """Handles clicks and commands. `signed` is None without a signing secret, `socket` without Socket Mode."""
 
     handler: InteractionHandler
     dispatcher: InteractionDispatcher
-    door: SignedRequests | None
+    signed: SignedRequests | None
     socket: Socket | None
 
     @property
@@ -56,7 +56,7 @@ def entrance(
     *,
     by_http: bool = False,
     by_socket: bool = False,
-) -> Entrance | None:
+) -> SlackIntake | None:
     """The ways in that the settings have, of those that are wanted; None without any. `wake` asks for a pass."""
     slack = settings.slack
     if slack is None:
@@ -70,7 +70,7 @@ def entrance(
     handler = InteractionHandler(database, clock, rules, SlackNotifier(token, endpoint), cards, wake)
     dispatcher = InteractionDispatcher(handler.click, handler.command)
     # Slack signs by the machine's time, whatever time the guard keeps.
-    door = (
+    signed = (
         SignedRequests(signing_secret.get_secret_value(), SystemClock(), dispatcher)
         if signing_secret is not None
         else None
@@ -78,4 +78,4 @@ def entrance(
     socket = None
     if app_token is not None:
         socket = Socket(app_token.get_secret_value(), WebClient(token, endpoint), dispatcher)
-    return Entrance(handler, dispatcher, door, socket)
+    return SlackIntake(handler, dispatcher, signed, socket)

@@ -23,7 +23,7 @@ from costguard.model.ports import Clock
 _MOST = 10_000
 
 
-class SessionOffice:
+class SessionService:
     """Anybody sees and ends their own sessions, an admin everybody's. Those who come through a proxy have none."""
 
     def __init__(self, database: Database, clock: Clock, access: Access) -> None:
@@ -48,7 +48,7 @@ class SessionOffice:
         return session
 
     def end_all(self, address: str, by: Principal) -> Sequence[Session]:
-        """All of this person's; "" is who asks. Raises Invalid, or Forbidden: only admins name another."""
+        """All of this person's; "" is the caller. Raises Invalid, or Forbidden: only admins name another."""
         whose = address.strip().lower() or by.address
         if not whose:
             raise Invalid(
@@ -68,7 +68,7 @@ class SessionOffice:
         return found
 
     def role(self, session: Session) -> Role:
-        """What whoever holds it is today."""
+        """The role of its holder today."""
         return session.granted if session.granted is not None else role_of(session.address, self._access)
 
     def _found(self, connection: Connection, session_id: str, by: Principal) -> Session:
@@ -85,13 +85,13 @@ class SessionOffice:
         ended = [session.id for session in found]
         session_rows.end(connection, ended)
         end_with_sessions(connection, ended, by, now)
-        # The audit log is no place for whoever has an account somewhere, and comes and goes again.
+        # The audit log is no place for anyone who has an account somewhere, and comes and goes again.
         told = [each for each in found if self.role(each) is not Role.NOBODY or each.address != by.address]
         facts.append(connection, [_fact(session, by, now) for session in told], now)
 
 
 def _fact(session: Session, by: Principal, now: datetime) -> Fact:
-    who = by.address or "whoever runs the server"
+    who = by.address or "the server's operator"
     since = f"begun {utc_text(session.began_at)}"
     text = f"{who} ended a session of {session.address}, {since}."
     if session.address == by.address:

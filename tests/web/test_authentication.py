@@ -1,4 +1,4 @@
-"""The door: who gets past it, and what strangers are told."""
+"""The authenticator: who gets past it, and what strangers are told."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from tests.doors import OpenDoor, keyed, somebody
 
 from costguard.model.access import Permission, Role, Via
 from costguard.web import problems
-from costguard.web.door import Door, Guarded, Limits, credentials
+from costguard.web.authentication import AuthenticationMiddleware, Limits, RequestAuthenticator, credentials
 from costguard.web.who import Asker, needs
 
 OUR_PROOF = "the page's own"
 
 
-def app_behind(door: Door, limits: Limits | None = None) -> TestClient:
+def app_behind(authenticator: RequestAuthenticator, limits: Limits | None = None) -> TestClient:
     app = FastAPI()
     problems.install(app)
-    app.add_middleware(Guarded, door=door, limits=limits)
+    app.add_middleware(AuthenticationMiddleware, authenticator=authenticator, limits=limits)
 
     @app.get("/page", dependencies=[needs(Permission.READ)])
     @app.get("/api/v1/thing", dependencies=[needs(Permission.READ)])
