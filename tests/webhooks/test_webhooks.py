@@ -9,7 +9,7 @@ from tests.webhooks.office import T0, fact, webhook
 from costguard.db.transaction import Database
 from costguard.events import facts
 from costguard.webhooks import rows
-from costguard.webhooks.rows import ReceiverPosition, Waiting
+from costguard.webhooks.rows import ReceiverPosition, WebhookBacklog
 
 
 def test_places_are_kept_from_now_on_until_a_receiver_is_taken_out(database: Database) -> None:
@@ -27,9 +27,9 @@ def test_places_are_kept_from_now_on_until_a_receiver_is_taken_out(database: Dat
             "new": ReceiverPosition("new", 5, 0, None, None, ""),
             "two": ReceiverPosition("two", 2, 4, T0 + 2 * hour, None, "It said\N{REPLACEMENT CHARACTER}no."),
         }
-        assert rows.waiting(connection, webhook(), 2) == Waiting(3, T0 + hour)
-        assert rows.waiting(connection, webhook(kinds=frozenset({"JobFailed"})), 2) == Waiting(1, T0 + hour)
-        assert rows.waiting(connection, webhook(projects=frozenset({"nowhere"})), 0) == Waiting(0, None)
+        assert rows.waiting(connection, webhook(), 2) == WebhookBacklog(3, T0 + hour)
+        assert rows.waiting(connection, webhook(kinds=frozenset({"JobFailed"})), 2) == WebhookBacklog(1, T0 + hour)
+        assert rows.waiting(connection, webhook(projects=frozenset({"nowhere"})), 0) == WebhookBacklog(0, None)
     with database.write() as connection:
         rows.passed_over(connection, "two", 4)
         assert rows.places(connection)["two"].tries == 4

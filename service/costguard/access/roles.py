@@ -114,10 +114,8 @@ def refusal(
 ) -> str | None:
     """Why this person may not do this to the VM `name`, which works on `job`; None: they may, but for claims.
 
-    What claims give and take besides is in `claiming`.
+    Claims add to this: see `reminders/claims.py`.
     """
-    if not by:
-        return f"Slack tells no e-mail address of yours, so you cannot {_VERB[asked]} {name}."
     cancels = {Permission.JOBS} if job and asked is RequestKind.STOP else set()
     if why := lapsed(by, access, authority, {Permission.INSTANCES} | cancels):
         return why

@@ -176,8 +176,8 @@ def _cost(connection: Connection, accrual: Accrual, view: InstanceView, subject:
             return view.lifetime_cost
         return _of_lifetime(history.lifetimes_of(connection, accrual, subject.instance_id), subject.lifetime_id)
     total = Priced()
-    for each in history.storage_of(connection, accrual, subject.instance_id):
-        bill = accrual.bill(each.stored.span, since)
+    for disk in history.storage_of(connection, accrual, subject.instance_id):
+        bill = accrual.bill(disk.stored.span, since)
         total += Priced(bill.amount, not bill.unpriced)
     return total
 

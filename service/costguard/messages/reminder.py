@@ -25,7 +25,7 @@ from costguard.model.moments import moment_text
 from costguard.model.money import priced_text
 from costguard.model.reminder import Claim, Keep, RequestKind, Subject, SubjectKind
 from costguard.reminders import gather, stop_rows
-from costguard.reminders.context import DecisionContext
+from costguard.reminders.context import PlanContext
 from costguard.reminders.message_rows import StoredMessage
 from costguard.reminders.stop_rows import StopRecord
 from costguard.reminders.watched import Decision, WatchedVm, subject_of
@@ -75,7 +75,7 @@ class _ReminderScene:
         if self.vm is None:
             return False
         lookups = people.of_addresses(self.connection, [self.vm.owner])
-        return DecisionContext(self.rules, lookups, self.now).quiet_until(self.vm, self.now) is not None
+        return PlanContext(self.rules, lookups, self.now).quiet_until(self.vm, self.now) is not None
 
     def owners_zone(self, owner: str) -> ZoneInfo:
         return cards.zone_of(people.of_addresses(self.connection, [owner]).get(owner.lower()), self.rules)

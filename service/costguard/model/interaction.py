@@ -1,4 +1,4 @@
-"""What comes from Slack, verified and taken apart."""
+"""Interactions from Slack, verified and parsed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from costguard.model.reminder import RequestKind, Subject
 
 @dataclass(frozen=True, slots=True)
 class ButtonClick:
-    """A button that someone pressed. `key` is natural: Slack may deliver one press more than once."""
+    """A clicked button. `key` is natural: Slack may deliver one click more than once."""
 
     key: str
     user_id: str
@@ -22,7 +22,7 @@ class ButtonClick:
     subject: Subject
     hours: int | None = None
     due_at: datetime | None = None  # the due moment that the message showed
-    team_id: str = ""  # the workspace of who pressed; "" where Slack does not say
+    team_id: str = ""  # the clicker's workspace; "" where Slack does not say
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class SlashCommand:
 
 @dataclass(frozen=True, slots=True)
 class InteractionReply:
-    """What a request of Slack's is answered with. `body` None: nothing at all."""
+    """The reply to a request of Slack's. `body` None: an empty one."""
 
     status: int
     body: Mapping[str, object] | None = None

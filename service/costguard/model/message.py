@@ -1,4 +1,4 @@
-"""What messages say, before anybody decides how they look."""
+"""The contents of messages, apart from their looks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from costguard.model.utilisation import Evidence
 
 @dataclass(frozen=True, slots=True)
 class VmCard:
-    """One VM as a message shows it. `since` is when it started to run, or came to rest."""
+    """One VM as a message shows it. `since` is when it started or stopped running."""
 
     subject: Subject
     key: InstanceKey
@@ -27,9 +27,9 @@ class VmCard:
     owner_id: str  # the owner's Slack id; "" where Slack knows nobody of that address
     owner_how: str  # `label owner`, `created it at 14:02 on 3 Nov`
     since: datetime
-    cost: Priced  # of this lifetime, or of storage since it came to rest
+    cost: Priced  # of this lifetime, or of storage since it stopped
     rate: Priced  # per hour
-    by_monday: Priced  # what it will have cost if nobody does anything
+    by_monday: Priced  # the cost if nothing changes
     monday_at: datetime
     limit: timedelta | None
     idle: Evidence | None
@@ -40,7 +40,7 @@ class VmCard:
 
 @dataclass(frozen=True, slots=True)
 class Button:
-    """`value` is what comes back when it is pressed: see `Press`. A price of None shows none."""
+    """A button of a VM's card."""
 
     kind: RequestKind
     label: str  # `Keep 4 h (+$14.69)`
@@ -50,12 +50,12 @@ class Button:
 
 
 class StateKind(StrEnum):
-    OPEN = "open"  # it waits for an answer
-    ASKED = "asked"  # someone pressed a button, and the outcome is not known yet
+    OPEN = "open"  # waiting for an answer
+    ASKED = "asked"  # requested, and the outcome is not known yet
     KEPT = "kept"
     REASSIGNED = "reassigned"  # claimed or disowned
     ENDED = "ended"  # stopped, preempted, deleted, started again: nothing is left to ask
-    FAILED = "failed"  # what was asked could not be done; it still waits for an answer
+    FAILED = "failed"  # the request failed; it still waits for an answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class ReminderContent:
     state: ReminderState
     buttons: tuple[Button, ...] = ()
     due_at: datetime | None = None
-    stop_at: datetime | None = None  # when it will be stopped if nobody answers; None: it will not be
+    stop_at: datetime | None = None  # when it will be stopped without an answer; None: never
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +118,14 @@ class NotificationContent:
 
 @dataclass(frozen=True, slots=True)
 class EphemeralContent:
-    """For one person's eyes: why a press did nothing, or what came of it."""
+    """A reply to one person: why a click did nothing, or its outcome."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ListContent:
-    """The answer to `/gpu`: someone's VMs, each with its buttons."""
+    """The answer to `/gpu`: a person's VMs, each with its buttons."""
 
     title: str
     cards: tuple[tuple[VmCard, tuple[Button, ...], str], ...]  # the string says what happens next
@@ -137,7 +137,7 @@ Content = ReminderContent | DigestContent | NotificationContent | EphemeralConte
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """Where an accepted message stands."""
+    """The place of an accepted message."""
 
     channel: str
     ts: str

@@ -1,4 +1,4 @@
-"""Reminders: about what, to whom, and what answers them."""
+"""Values of reminders: subjects, recipients, rules, and people's answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from costguard.model.money import Money
 
 
 class SubjectKind(StrEnum):
-    """A running VM that is past its limit or idle, or one at rest whose storage goes on billing."""
+    """The two subjects of reminders: a running VM, or the billed storage of a stopped one."""
 
     RUN = "run"
     REST = "rest"
@@ -19,9 +19,9 @@ class SubjectKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Subject:
-    """What a reminder is about. A rest is known by the lifetime before it; `id` 0 where there was none.
+    """What a reminder is about. Storage is known by the lifetime before it; `lifetime_id` 0 where there was none.
 
-    Written `run:12:7` and `rest:12:7`: about, instance row, lifetime row.
+    Written `run:12:7` and `rest:12:7`: kind, instance row, lifetime row.
     """
 
     kind: SubjectKind
@@ -39,11 +39,11 @@ class Subject:
 
 
 class Target(StrEnum):
-    """Whom a stage goes to; the escalation climbs in this order."""
+    """A stage's recipients, in the order of escalation."""
 
     OWNER = "owner"
     CHANNEL = "channel"  # the team's channel
-    CONTACT = "contact"  # who answers for the budget
+    CONTACT = "contact"  # the budget's contact
 
 
 class Enforcement(StrEnum):
@@ -72,7 +72,7 @@ class QuietRule:
     """When nobody is sent a reminder, in the recipient's own time zone.
 
     From `starts` to `ends` each day (equal: never), and all day on `days` (0 is Monday). A VM that costs more
-    than `unless_above` an hour is worth waking somebody for; None: nothing is.
+    than `unless_above` an hour is reminded of at any hour; None: no VM is.
     """
 
     starts: time = time(20)
@@ -106,7 +106,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Somebody moved the due moment of one lifetime (or one rest) to `until`."""
+    """A person moved the due time of one lifetime, or of a stopped VM's storage, to `until`."""
 
     subject: Subject
     until: datetime
@@ -117,25 +117,25 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Somebody said whose a VM is. An empty owner says that it is not the one's who was thought to be."""
+    """A person claimed a VM for `owner`; an empty owner disowns it."""
 
     instance_id: int
     owner: str
     by: str
     at: datetime
-    notified_at: datetime | None = None  # when Slack accepted the notice of it in the team's channel
+    notified_at: datetime | None = None  # when Slack accepted its notification in the team's channel
 
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """How somebody came to answer for a VM: who made it ("" where that is not known), and the latest claim of it."""
+    """Why a VM has its owner: its creator ("" where unknown), and the latest claim."""
 
     made_by: str = ""
     claim: Claim | None = None
 
 
 class RequestKind(StrEnum):
-    """What a person can ask for, by a button, a command or REST."""
+    """What a person can request, by a button, a command or REST."""
 
     STOP = "stop"
     KEEP = "keep"
@@ -145,7 +145,7 @@ class RequestKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a person asked for, stored until a pass settles it. `key` is natural: a repeat is one request.
+    """A person's request, stored until a pass settles it. `key` is natural: a repeat is one request.
 
     `hours` counts for a keep alone: None there means until tomorrow morning in the person's time zone.
     `due_at` is the due moment that the person saw; None when they saw none. `authority` is what

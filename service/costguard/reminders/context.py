@@ -16,7 +16,7 @@ from costguard.model.reminder import QuietRule, Team
 from costguard.reminders.watched import WatchedVm
 
 
-class DecisionContext:
+class PlanContext:
     """The settings, the people and the time of one plan. Results are cached while the plan is made."""
 
     def __init__(self, rules: Rules, people: Mapping[str, AccountLookup], now: datetime) -> None:

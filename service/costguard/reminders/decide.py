@@ -16,7 +16,7 @@ from costguard.model.person import AccountLookup
 from costguard.model.reminder import Enforcement, RequestKind, Subject, SubjectKind, Target
 from costguard.model.words import list_text
 from costguard.reminders import enforcement, ladder
-from costguard.reminders.context import DecisionContext
+from costguard.reminders.context import PlanContext
 from costguard.reminders.due import DueMoment, due_of_rest, due_of_run, kept_to, past_limit, why_running
 from costguard.reminders.enforcement import protected_because
 from costguard.reminders.ladder import LadderPosition
@@ -37,7 +37,7 @@ def decide(
 
     `people` are those who were looked up, by their addresses in lower case.
     """
-    context = DecisionContext(rules, people, now)
+    context = PlanContext(rules, people, now)
     decisions: list[Decision] = []
     actions: list[Action] = []
     for vm in fleet:
@@ -51,7 +51,7 @@ def addresses_needed(fleet: Sequence[WatchedVm], rules: Rules, now: datetime) ->
     """Whose Slack accounts decisions within the next hour may rest on; in lower case."""
     if not rules.channel:
         return set()
-    context = DecisionContext(rules, {}, now)
+    context = PlanContext(rules, {}, now)
     needed: set[str] = set()
     for vm in fleet:
         if vm.requests:
@@ -69,7 +69,7 @@ def addresses_needed(fleet: Sequence[WatchedVm], rules: Rules, now: datetime) ->
 
 
 def _decide(
-    vm: WatchedVm, decision_context: DecisionContext, unread: frozenset[str]
+    vm: WatchedVm, decision_context: PlanContext, unread: frozenset[str]
 ) -> tuple[Decision, tuple[Action, ...]]:
     subject = subject_of(vm)
     due = due_of(vm, subject, decision_context)
@@ -97,7 +97,7 @@ def _decide(
     return decision, (*answers, *step.actions)
 
 
-def _left_alone(vm: WatchedVm, due: DueMoment | None, decision_context: DecisionContext) -> str:
+def _left_alone(vm: WatchedVm, due: DueMoment | None, decision_context: PlanContext) -> str:
     until = kept_to(vm.keeps)
     if due is not None and until == due.at:
         by = next(keep.by for keep in vm.keeps if keep.until == until)
@@ -111,7 +111,7 @@ def _left_alone(vm: WatchedVm, due: DueMoment | None, decision_context: Decision
     )
 
 
-def due_of(vm: WatchedVm, subject: Subject | None, decision_context: DecisionContext) -> DueMoment | None:
+def due_of(vm: WatchedVm, subject: Subject | None, decision_context: PlanContext) -> DueMoment | None:
     if subject is None:
         return None
     if vm.running_since is not None:
@@ -133,7 +133,7 @@ class NextStep(NamedTuple):
     actions: tuple[Action, ...] = ()
 
 
-def next_step(vm: WatchedVm, subject: Subject, due: DueMoment, decision_context: DecisionContext) -> NextStep:
+def next_step(vm: WatchedVm, subject: Subject, due: DueMoment, decision_context: PlanContext) -> NextStep:
     if not decision_context.rules.channel:
         return NextStep(f"{due.why}; no reminder is sent: Slack is not set up")
     if vm.status is Status.PENDING_STOP:
@@ -151,7 +151,7 @@ def next_step(vm: WatchedVm, subject: Subject, due: DueMoment, decision_context:
 
 
 def _enforce(
-    vm: WatchedVm, subject: Subject, due: DueMoment, decision_context: DecisionContext, standing: LadderPosition
+    vm: WatchedVm, subject: Subject, due: DueMoment, decision_context: PlanContext, standing: LadderPosition
 ) -> tuple[StopInstance | None, str, datetime | None]:
     """The stop by rule, or what people should know about why there is none yet, and when there will be one."""
     preset = decision_context.preset(vm)
@@ -195,7 +195,7 @@ def _enforce(
 
 
 def _remind(
-    vm: WatchedVm, subject: Subject, due: DueMoment, decision_context: DecisionContext, standing: LadderPosition
+    vm: WatchedVm, subject: Subject, due: DueMoment, decision_context: PlanContext, standing: LadderPosition
 ) -> NextStep:
     number = standing.stage + 1
     if standing.is_intended:
@@ -233,7 +233,7 @@ def _remind(
     return NextStep(reason, decision_context.now, None, (send,))
 
 
-def _every(vm: WatchedVm, subject: Subject, decision_context: DecisionContext) -> timedelta:
+def _every(vm: WatchedVm, subject: Subject, decision_context: PlanContext) -> timedelta:
     if subject.kind is SubjectKind.REST:
         return decision_context.rules.rest.every
     preset = decision_context.preset(vm)
@@ -241,7 +241,7 @@ def _every(vm: WatchedVm, subject: Subject, decision_context: DecisionContext) -
     return preset.reminders.every
 
 
-def _names(targets: tuple[Target, ...], vm: WatchedVm, contact: str, decision_context: DecisionContext) -> str:
+def _names(targets: tuple[Target, ...], vm: WatchedVm, contact: str, decision_context: PlanContext) -> str:
     named = {Target.OWNER: vm.owner, Target.CHANNEL: decision_context.channel(vm), Target.CONTACT: contact}
     names = [named[target] for target in targets]
     return list_text(names)

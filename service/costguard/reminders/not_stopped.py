@@ -19,7 +19,7 @@ from costguard.model.reminder import Enforcement, RequestKind
 from costguard.model.utilisation import Evidence, IdleState
 from costguard.model.words import list_text
 from costguard.reminders import enforcement, ladder
-from costguard.reminders.context import DecisionContext
+from costguard.reminders.context import PlanContext
 from costguard.reminders.decide import due_of, next_step
 from costguard.reminders.due import DueMoment, kept_to
 from costguard.reminders.enforcement import protected_because
@@ -99,7 +99,7 @@ def why_not_stopped(
 
     The same rules as a pass decides by, asked for the first thing that keeps a stop from happening.
     """
-    context = DecisionContext(rules, people, now)
+    context = PlanContext(rules, people, now)
     if (diagnosis := _state(vm, unread)) is not None:
         return diagnosis
     preset = context.preset(vm)
@@ -161,7 +161,7 @@ def _out_of_reach(vm: WatchedVm, preset: Preset, rules: Rules) -> StopDiagnosis 
 
 
 def _waiting(
-    vm: WatchedVm, preset: Preset, due: DueMoment | None, measured: Evidence | None, decision_context: DecisionContext
+    vm: WatchedVm, preset: Preset, due: DueMoment | None, measured: Evidence | None, decision_context: PlanContext
 ) -> StopDiagnosis:
     """How far its rule has come, and what it still needs."""
     assert due is not None  # it runs, and its preset has a limit
@@ -191,9 +191,7 @@ def _waiting(
     return _warned(vm, preset, due, decision_context, text)
 
 
-def _warned(
-    vm: WatchedVm, preset: Preset, due: DueMoment, decision_context: DecisionContext, text: str
-) -> StopDiagnosis:
+def _warned(vm: WatchedVm, preset: Preset, due: DueMoment, decision_context: PlanContext, text: str) -> StopDiagnosis:
     rule = preset.reminders
     standing = ladder.standing_of(vm.sent, vm.cycle)
     at = enforcement.stop_at(rule, standing, due, "")

@@ -23,7 +23,7 @@ from costguard.model.instance import Status
 from costguard.model.moments import moment_text
 from costguard.model.reminder import Keep, ReminderRule, Request, RequestKind, SubjectKind
 from costguard.reminders.claims import RequestedVm, refusal
-from costguard.reminders.context import DecisionContext
+from costguard.reminders.context import PlanContext
 from costguard.reminders.due import DueMoment
 from costguard.reminders.watched import WatchedVm, subject_of
 
@@ -35,10 +35,10 @@ _DONE = {RequestKind.STOP: "stop", RequestKind.KEEP: "keep"}
 class _RequestContext:
     vm: WatchedVm
     due: DueMoment | None
-    decision: DecisionContext
+    decision: PlanContext
 
 
-def settle(vm: WatchedVm, due: DueMoment | None, decision_context: DecisionContext) -> tuple[Action, ...]:
+def settle(vm: WatchedVm, due: DueMoment | None, decision_context: PlanContext) -> tuple[Action, ...]:
     """Refusals, up to the first request that is carried out.
 
     That one changes what the later ones are about, so they wait for the next pass.

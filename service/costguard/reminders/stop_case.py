@@ -75,13 +75,13 @@ def unlike(case: StopCase, sighting: Sighting | None) -> str:
 
 
 def is_on_its_way(case: StopCase, life: Lifetime) -> bool:
-    """It does not run any more, it is not at rest yet, and the operation that says why was not read."""
+    """It is no longer running but not stopped yet, and the operation that says why was not read."""
     record = case.vm.record
     return life.end_reason is EndReason.UNKNOWN and record.status not in _REST and record.gone_at is None
 
 
 def is_our_end(case: StopCase, life: Lifetime) -> bool:
-    """An end by a stop since ours was intended; where no operation tells, the VM is at rest."""
+    """An end by a stop since ours was intended; without an operation, the VM has stopped."""
     if life.ended_at is None or life.ended_at < case.stop.intended_at - _SKEW:
         return False
     if life.end_reason is EndReason.UNKNOWN:

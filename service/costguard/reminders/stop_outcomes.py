@@ -55,7 +55,7 @@ def leave_alone(connection: Connection, case: StopCase, why: str, now: datetime)
 
 
 def fail(connection: Connection, case: StopCase, words: str, now: datetime) -> None:
-    """Given up, and never taken for done: whoever asked is told, and it counts as running."""
+    """Gives up: the requester is notified, and the VM still counts as running."""
     operation = case.stop.operation
     stop_rows.advance(connection, case.stop.id, StopOutcome.FAILED, operation, words, settled_at=now)
     sentence = f"{case.name} could not be stopped: {words}"

@@ -1,4 +1,4 @@
-"""Stops in words and keys: their natural keys, their facts, and what people are told of them."""
+"""The words of stops: their natural keys, events and sentences."""
 
 from __future__ import annotations
 

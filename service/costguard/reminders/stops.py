@@ -26,7 +26,7 @@ from costguard.reminders.stop_case import StopCase
 from costguard.reminders.stop_rows import NewStop, StopRecord
 
 TRIES = 6
-_FRESH_S = 5.0  # so long after its last look, what a stop rests on may be over
+_FRESH_S = 5.0  # after its last look: later the reason for a stop may be over
 _BACKOFF = Backoff(timedelta(seconds=30), timedelta(minutes=10))
 _AGAIN_SOON = timedelta(seconds=30)
 
@@ -35,7 +35,7 @@ Result = tuple[StopOutcome | None, str]  # None: it is under way, or was settled
 
 @dataclass(slots=True)
 class LookStep(StepDefaults):
-    """A look at a VM that is to be stopped. The last check follows in the transaction that settles it.
+    """A look at a VM before its stop. The last check follows in the transaction that settles it.
 
     `project` is "" for a stop that is resumed: stops are not paced.
     """

@@ -30,7 +30,7 @@ class ReceiverPosition:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WebhookBacklog:
     """Events that a receiver has not accepted yet: how many, up to a limit, and since when."""
 
     count: int
@@ -69,7 +69,7 @@ def refused(connection: Connection, name: str, fact_id: int, tries: int, try_aft
     _change(connection, name, fact_id=fact_id, tries=tries, try_after=try_after, error=storable(error))
 
 
-def waiting(connection: Connection, webhook: Webhook, fact_id: int) -> Waiting:
+def waiting(connection: Connection, webhook: Webhook, fact_id: int) -> WebhookBacklog:
     conditions = stream.matching(fact_id, webhook.kinds, webhook.projects)
     first = select(facts.c.id, facts.c.recorded_at).where(*conditions, facts.c.id <= fact_id + _MOST_READ)
     waiting_events = first.order_by(facts.c.id).limit(MOST_COUNTED).subquery()
@@ -77,7 +77,7 @@ def waiting(connection: Connection, webhook: Webhook, fact_id: int) -> Waiting:
     since: datetime | None = connection.scalar(
         select(waiting_events.c.recorded_at).order_by(waiting_events.c.id).limit(1)
     )
-    return Waiting(count, since)
+    return WebhookBacklog(count, since)
 
 
 def _change(connection: Connection, name: str, **values: object) -> None:
