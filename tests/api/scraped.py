@@ -23,7 +23,8 @@ from costguard.db.transaction import Database
 from costguard.jobs import interruptions
 from costguard.ledger.charging import Charged
 from costguard.ledger.record import Recorded
-from costguard.main.figures import families_of, metrics_of
+from costguard.main.serve import families_of
+from costguard.main.web_app import metrics_of
 from costguard.model.access import Via
 from costguard.model.attempt import Interruption, Notice, Outcome
 from costguard.model.job import JobState

@@ -21,7 +21,7 @@ from costguard.api.app import create_app
 from costguard.db.transaction import Database
 from costguard.events import stream
 from costguard.model.access import Credentials, Principal, Stranger
-from costguard.web.streams import Streams
+from costguard.web.limits import Streams
 
 
 class Revocable:

@@ -18,7 +18,7 @@ from tests.doors import gate, somebody
 
 from costguard.access.tokens import NewToken, TokenService
 from costguard.api.deps import DaemonStatus
-from costguard.daemon.one_question import OneQuestion
+from costguard.daemon.health import OneQuestion
 from costguard.db import lease
 from costguard.db.transaction import Database
 from costguard.errors import DatabaseUnreachable

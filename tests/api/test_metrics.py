@@ -22,7 +22,7 @@ from costguard.api.app import create_app
 from costguard.db import tables
 from costguard.db.transaction import Database
 from costguard.model.access import Permission
-from costguard.web.metered import Metered
+from costguard.web.meters import Metered
 
 
 @pytest.fixture

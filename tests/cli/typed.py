@@ -66,7 +66,7 @@ def _serve() -> None:
 
     import costguard.cli.app
     import costguard.db.migrate
-    import costguard.main.on_server
+    import costguard.main.local_access
     from costguard.main import opened, service, start_web_process  # noqa: F401 - loaded when they are first named
 
     for line in sys.stdin:

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from costguard.daemon.one_question import OneQuestion, Unanswered
+from costguard.daemon.health import OneQuestion, Unanswered
 
 PATIENCE = 30.0
 SOON = timedelta(milliseconds=50)

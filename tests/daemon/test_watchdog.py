@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from costguard.daemon.lease_keeper import LEASE_TTL
-from costguard.daemon.watchdog import LIMIT, Watchdog
+from costguard.daemon.lease_keeper import LEASE_TTL, LIMIT, Watchdog
 
 
 class Time:

@@ -9,7 +9,7 @@ from tests.identity.provider import CLIENT, SECRET, providing
 from tests.settings.reading import read
 
 from costguard import main
-from costguard.main import identity
+from costguard.main import access
 from costguard.main.access import sign_in_pages as built
 from costguard.pages.sign_in import SignInPages
 
@@ -20,7 +20,7 @@ def test_by_the_settings(tmp_path: Path, sqlite_url: str) -> None:
     """Nothing is there unasked; a stranger does not learn whom to ask."""
     text = BARE + f'[database]\nurl = "{sqlite_url}"\n[sign_in]\n'
     none = read(tmp_path, text)
-    assert (identity.iap(none), identity.oidc(none)) == (None, None)
+    assert (access.iap_verifier(none), access.oidc_provider(none)) == (None, None)
     with main.opened(none) as guard:
         pages = pages_of(guard)
         assert (pages.is_https, pages.is_behind_iap, pages.ask, pages.sign_ins.provider) == (False, False, "", None)
@@ -39,7 +39,7 @@ def test_by_the_settings(tmp_path: Path, sqlite_url: str) -> None:
             assert pages_of(guard).ask == "lead@example.com"
             assert "hd=example.com" in pages_of(guard).sign_ins.begin("/", "")[0]
     proxied = read(tmp_path, text + 'iap_audience = "/projects/1/global/backendServices/2"\n')
-    assert identity.iap(proxied) is not None
+    assert access.iap_verifier(proxied) is not None
     with main.opened(proxied) as guard:
         assert (pages_of(guard).is_behind_iap, pages_of(guard).ask) == (True, "lead@example.com")
 

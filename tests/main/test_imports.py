@@ -13,7 +13,7 @@ import pytest
     ("module", "without"),
     [
         (
-            "costguard.main.serving",
+            "costguard.main.web_app",
             {"google.cloud", "slack_sdk", "apscheduler", "alembic", "obstore", "typer", "httpx2"},
         ),
         ("costguard.main.serve", {"google.cloud", "fastapi", "starlette", "uvicorn", "jinja2", "alembic", "obstore"}),

@@ -15,10 +15,10 @@ from tests.settings.reading import read
 from tests.waiting import until
 
 from costguard.clock import ScaledClock
-from costguard.main.figures import families_of, metrics_of
-from costguard.main.watcher import Watcher
+from costguard.main.serve import families_of
+from costguard.main.web_app import metrics_of
 from costguard.main.web_process import Process, WebProcess
-from costguard.main.wire import Alive, Asked, Begin, Pace, SlackTrouble, State, Wake, Wire
+from costguard.main.wire import Alive, Asked, Begin, Pace, SlackTrouble, State, Wake, Watcher, Wire
 from costguard.settings import Settings
 from costguard.web.meters import WatchMeters
 

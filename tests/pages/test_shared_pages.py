@@ -25,8 +25,8 @@ from costguard.db.transaction import Database
 from costguard.model.access import Credentials, Permission, Principal, Role, Stranger, Via
 from costguard.model.reminder import Team
 from costguard.pages.app import add_pages
-from costguard.web.get_kinds import GetKind, GetKinds
-from costguard.web.sharing import Sharing
+from costguard.web.rendering import Sharing
+from costguard.web.sharing import GetKind, GetKinds
 
 ADA, BOB, CLEO, DAN, EVE = (f"{name}@lab.example" for name in ("ada", "bob", "cleo", "dan", "eve"))
 # Owners, members of a team, admins, viewers with and without a session, a program that may read, one that is nobody.

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.slack.conftest import START
 
-from costguard.main.checkup import slack_checkup
+from costguard.main.messaging import slack_checkup
 from costguard.settings.load import validate
 
 

@@ -13,7 +13,7 @@ from tests.doors import OpenDoor, keyed, somebody
 from costguard.model.access import Permission, Role, Via
 from costguard.web import problems
 from costguard.web.authentication import AuthenticationMiddleware, Limits, RequestAuthenticator, credentials
-from costguard.web.who import Asker, needs
+from costguard.web.permissions import Asker, needs
 
 OUR_PROOF = "the page's own"
 

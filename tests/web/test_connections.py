@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 from structlog.testing import capture_logs
 
-from costguard.web.connections import OVER, Connections, Limits, Phase, most_connections
-from costguard.web.sparse import EVERY_S, SparseLog
+from costguard.web.connections import EVERY_S, OVER, Connections, Limits, Phase, SparseLog, most_connections
 
 
 @dataclass(eq=False)

@@ -28,7 +28,7 @@ from costguard.model.attempt import AttemptState
 from costguard.pages.app import add_pages
 from costguard.pages.sign_in import add_sign_in
 from costguard.web.authentication import OPEN_PATHS
-from costguard.web.who import Needs
+from costguard.web.permissions import Needs
 
 OWNER = "ana@lab.example"
 AGENTS = AgentTokens(b"k" * 32)

@@ -15,9 +15,10 @@ from tests.loops import Run, loop
 
 from costguard.errors import StoreError
 from costguard.model.access import Principal, Role, Via
-from costguard.web.methods import HeadAsGet
-from costguard.web.sharing import Shared, Sharing
-from costguard.web.who import Asker
+from costguard.web.permissions import Asker
+from costguard.web.problems import HeadAsGet
+from costguard.web.rendering import Sharing
+from costguard.web.sharing import Shared
 
 ADA, BOB = (somebody(Role.VIEWER, f"{name}@lab.example", Via.LINK) for name in ("ada", "bob"))
 ROOT = somebody(Role.ADMIN, "root@lab.example", Via.LINK)

@@ -31,8 +31,8 @@ from costguard.api.deps import Deps
 from costguard.api.document import describe
 from costguard.web import problems
 from costguard.web.authentication import MOST_BYTES, AuthenticationMiddleware
-from costguard.web.metered import Metered
-from costguard.web.methods import HeadAsGet
+from costguard.web.meters import Metered
+from costguard.web.problems import HeadAsGet
 from costguard.web.sharing import Shared
 
 _DESCRIPTION = """Costguard tracks a fleet of GPU VMs on Google Compute Engine and what it costs.

@@ -14,8 +14,8 @@ from costguard.api.instances import UnreadOut, unread_parts
 from costguard.api.route import Route, routes
 from costguard.ledger import projects as stored_projects
 from costguard.model.access import Permission
+from costguard.web.permissions import needs
 from costguard.web.problems import KINDS, NOT_FOUND, RESPONSES, ProblemError
-from costguard.web.who import needs
 
 router = routes("configuration")
 problems_router = APIRouter(

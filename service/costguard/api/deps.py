@@ -12,8 +12,7 @@ from prometheus_client.core import Metric
 from sqlalchemy import Connection
 
 from costguard.access.rules import Rules
-from costguard.daemon.health import ANSWER, VitalSigns
-from costguard.daemon.one_question import OneQuestion
+from costguard.daemon.health import ANSWER, OneQuestion, VitalSigns
 from costguard.db.transaction import Database
 from costguard.jobs.agent_events import AgentEvents
 from costguard.jobs.submit import JobService
@@ -24,9 +23,9 @@ from costguard.model.ports import Clock
 from costguard.model.preset import Preset
 from costguard.model.webhook import WebhookState
 from costguard.web.authentication import Limits, RequestAuthenticator
+from costguard.web.limits import Streams
 from costguard.web.meters import Meters
-from costguard.web.sharing import Sharing
-from costguard.web.streams import Streams
+from costguard.web.rendering import Sharing
 
 
 @dataclass(frozen=True, slots=True)

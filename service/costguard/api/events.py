@@ -23,9 +23,9 @@ from costguard.events.search import FactFilters
 from costguard.model.access import Permission, Principal
 from costguard.web import csv_files
 from costguard.web.authentication import credentials
+from costguard.web.limits import TooManyStreams
+from costguard.web.permissions import Asker
 from costguard.web.problems import ProblemError
-from costguard.web.streams import TooManyStreams
-from costguard.web.who import Asker
 
 router = routes("events")
 

@@ -37,8 +37,8 @@ from costguard.ledger.accrual import accrual_at
 from costguard.model.access import Permission, Principal
 from costguard.model.attempt import Attempt
 from costguard.model.job import JobKind, JobState
+from costguard.web.permissions import Asker
 from costguard.web.problems import NOT_FOUND, ProblemError, problem
-from costguard.web.who import Asker
 
 router = routes("jobs")
 acting_router = routes("jobs", Permission.JOBS)

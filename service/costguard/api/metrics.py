@@ -15,8 +15,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from costguard.api.deps import Deps, Given
-from costguard.daemon.counts import Interrupted
-from costguard.daemon.metrics import MONTH, Figures, figures
+from costguard.daemon.metrics import MONTH, Figures, InterruptionCounts, figures
 from costguard.db.health_rows import holders, is_held_by
 from costguard.model.access import Permission
 from costguard.model.action import StopOutcome
@@ -26,8 +25,8 @@ from costguard.model.money import Money
 from costguard.model.webhook import WebhookState
 from costguard.spend.spend import SpendRow
 from costguard.spend.spend_rows import Grouping
+from costguard.web.permissions import needs
 from costguard.web.problems import RESPONSES
-from costguard.web.who import needs
 
 router = APIRouter(tags=["metrics"], responses=RESPONSES, dependencies=[needs(Permission.METRICS)])
 
@@ -159,7 +158,7 @@ def _work(found: Figures) -> Iterator[Metric]:
     yield _gauge("messages_waiting", "Messages that Slack has not accepted yet.", waiting, "kind")
 
 
-def _interruptions(interrupted: Interrupted) -> Iterator[Metric]:
+def _interruptions(interrupted: InterruptionCounts) -> Iterator[Metric]:
     kinds = sorted({Outcome.PREEMPTED, Outcome.HOST_ERROR, *interrupted.happened})
     happened = {(kind.value,): float(interrupted.happened.get(kind, 0)) for kind in kinds}
     yield _counter("interruptions", "Runs of jobs that were interrupted.", happened, "outcome")

@@ -18,7 +18,7 @@ from costguard.jobs.submit import available_service
 from costguard.model.access import Permission
 from costguard.model.budget import AtLimit, Period
 from costguard.model.job import JobKind
-from costguard.web.who import Asker
+from costguard.web.permissions import Asker
 
 router = routes("jobs", Permission.JOBS)  # it reads buckets, with Costguard's own credentials
 

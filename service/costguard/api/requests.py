@@ -22,8 +22,8 @@ from costguard.model.access import Permission, Principal
 from costguard.model.instance import InstanceKey
 from costguard.model.reminder import RequestKind
 from costguard.reminders.requests import ask
+from costguard.web.permissions import Asker
 from costguard.web.problems import NOT_FOUND, ProblemError, problem
-from costguard.web.who import Asker
 
 router = routes("instances")
 acting_router = routes("instances", Permission.INSTANCES)

@@ -14,9 +14,9 @@ from fastapi.routing import APIRoute
 from costguard.access.roles import Actor, actor
 from costguard.errors import Forbidden, Invalid
 from costguard.model.access import Permission, Principal
+from costguard.web.permissions import needs
 from costguard.web.problems import RESPONSES, ProblemError, problem
-from costguard.web.tags import is_known
-from costguard.web.who import needs
+from costguard.web.sharing import is_known
 
 # What changes as time passes: a response in which nothing else is new has not changed.
 _TICKS = re.compile(rb'^\{"as_of":"[^"]*",(?:"age_seconds":(?:\d+|null),)?')

@@ -15,8 +15,8 @@ from costguard.api.deps import Deps, Given
 from costguard.api.fields import Address, Moment, Out, Query, Text, one_of
 from costguard.api.route import routes
 from costguard.model.access import Permission, Principal, Role, Via
+from costguard.web.permissions import Asker
 from costguard.web.problems import NOT_FOUND
-from costguard.web.who import Asker
 
 router = routes("sessions", Permission.TOKENS)
 

@@ -17,8 +17,8 @@ from costguard.api.deps import Given
 from costguard.api.fields import Address, Body, Moment, Out, Query, Text, one_of, read_from
 from costguard.api.route import CHECKED, WRITTEN, Key, routes
 from costguard.model.access import Permission, Role, Via
+from costguard.web.permissions import Asker
 from costguard.web.problems import NOT_FOUND, problem
-from costguard.web.who import Asker
 
 router = routes("tokens", Permission.TOKENS)
 admin_router = routes("tokens", Permission.ADMIN)

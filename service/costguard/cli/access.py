@@ -20,7 +20,7 @@ from costguard.cli.tables import Answer, Column, cell, clean_lines, render, say,
 from costguard.model.access import Permission, Role
 
 if TYPE_CHECKING:
-    from costguard.main.on_server import ServerTokens
+    from costguard.main.local_access import ServerTokens
 
 token = typer.Typer(no_args_is_help=True, help="Tokens for programs and for this command.")
 session = typer.Typer(no_args_is_help=True, help="Sessions of signed-in browsers.")
@@ -70,7 +70,7 @@ def sign_in(
     as_json: AsJson = False,
 ) -> None:
     """Print a link that signs someone in, once and within ten minutes. Run it where the server runs."""
-    from costguard.main.on_server import new_link  # only here: other commands start sooner
+    from costguard.main.local_access import new_link  # only here: other commands start sooner
 
     link = new_link(settings_of(config), address, role, url)
     if as_json:
@@ -203,7 +203,7 @@ def _local(config: Path | None, url: str) -> ServerTokens | None:
     has_settings = Path("costguard.toml").exists() or "COSTGUARD_CONFIG" in os.environ
     if config is None and (url or not has_settings):
         return None
-    from costguard.main.on_server import ServerTokens  # only here, as above
+    from costguard.main.local_access import ServerTokens  # only here, as above
 
     return ServerTokens(settings_of(config))
 

@@ -139,9 +139,9 @@ def verify(
 
 def unknown(config: Config = None, as_json: AsJson = False) -> None:
     """List VMs with this installation's labels that the ledger has no launch for."""
-    from costguard.main.unknown import listed
+    from costguard.main.backups import unknown_vms_in
 
-    vms = listed(_url(config))
+    vms = unknown_vms_in(_url(config))
     if as_json:
         print_json({"items": [_vm(vm) for vm in vms]})
         return
@@ -172,10 +172,10 @@ def delete_vm(
 
 def _decide(name: str, verdict: str, config: Path | None, as_json: bool) -> None:
     from costguard.clock import SystemClock
-    from costguard.main.unknown import decide
+    from costguard.main.backups import decide_unknown_vm
 
     by = f"{getpass.getuser()}@{socket.gethostname()}"
-    vm = decide(_url(config), name, verdict, by, SystemClock().now())
+    vm = decide_unknown_vm(_url(config), name, verdict, by, SystemClock().now())
     if as_json:
         print_json(_vm(vm))
         return

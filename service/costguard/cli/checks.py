@@ -96,7 +96,7 @@ def slack_test(
 ) -> None:
     """Check token, scopes, channels and how button clicks arrive. Exits 1 when something is missing."""
     from costguard.clock import SystemClock
-    from costguard.main.checkup import slack_checkup
+    from costguard.main.messaging import slack_checkup
 
     findings = slack_checkup(settings_of(path), SystemClock().now(), with_message=with_message)
     if as_json:
@@ -121,7 +121,7 @@ def webhooks_test(
 ) -> None:
     """Post a signed message of the kind WebhookTest, and show the answer. Exits 1 when it is not accepted."""
     from costguard.clock import SystemClock
-    from costguard.main.webhooks import try_out
+    from costguard.main.messaging import try_out
     from costguard.webhooks.signature import refusal
 
     answer = try_out(settings_of(path), SystemClock(), name)

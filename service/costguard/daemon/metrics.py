@@ -5,26 +5,82 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
-from sqlalchemy import Connection
+from sqlalchemy import BigInteger, Connection, func, select, text, type_coerce
 
 from costguard.access.rules import Rules
-from costguard.daemon import counts
-from costguard.daemon.counts import Interrupted
 from costguard.db import health_rows
+from costguard.db.remembered import remembers
+from costguard.db.tables import OPEN_JOB, WAITING, facts, interruptions, jobs, messages, stops
 from costguard.events import stream
 from costguard.ledger import burn_rates, projects
 from costguard.ledger.accrual import accrual_at
 from costguard.ledger.fleet_rows import Burning
 from costguard.ledger.projects import ProjectLook
+from costguard.model.attempt import Outcome
 from costguard.model.fact_kinds import FACT_KINDS
 from costguard.model.job import JobState
+from costguard.model.money import ZERO, Money
 from costguard.spend.budget import Standing
 from costguard.spend.budgets import standings
 from costguard.spend.spend import SpendRow, spend
 from costguard.spend.spend_rows import Grouping
+
+
+@dataclass(frozen=True, slots=True)
+class InterruptionCounts:
+    """All interruptions there ever were, by their outcome. `recoveries` are in seconds, of preemptions alone."""
+
+    happened: Mapping[Outcome, int] = field(default_factory=dict)
+    resumed: Mapping[Outcome, int] = field(default_factory=dict)
+    recoveries: tuple[float, ...] = ()
+    lost: Money = ZERO
+    lost_seconds: int = 0
+
+
+def count_events(connection: Connection, after: int, through: int) -> dict[str, int]:
+    """Of those that were recorded after the one, up to the other."""
+    of = facts.c
+    query = select(of.kind, func.count().label("many")).where(of.id > after, of.id <= through).group_by(of.kind)
+    return {row.kind: row.many for row in connection.execute(query)}
+
+
+def count_waiting_messages(connection: Connection) -> dict[str, int]:
+    """By kind, those that Slack has not accepted yet."""
+    query = select(messages.c.kind, func.count().label("many")).where(text(WAITING)).group_by(messages.c.kind)
+    return {row.kind: row.many for row in connection.execute(query)}
+
+
+def count_open_jobs(connection: Connection) -> dict[JobState, int]:
+    query = select(jobs.c.state, func.count()).where(text(OPEN_JOB)).group_by(jobs.c.state)
+    return {JobState(state): count for state, count in connection.execute(query)}
+
+
+def count_stops(connection: Connection) -> dict[tuple[str, bool], int]:
+    """All there ever were, by outcome and whether a person had asked for it."""
+    is_asked = stops.c.request_id.is_not(None).label("is_asked")
+    query = select(stops.c.outcome, is_asked, func.count()).group_by(stops.c.outcome, is_asked)
+    return {(outcome, bool(asked)): count for outcome, asked, count in connection.execute(query)}
+
+
+@remembers(interruptions)
+def count_interruptions(connection: Connection) -> InterruptionCounts:
+    of = interruptions.c
+    happened: dict[Outcome, int] = {}
+    resumed: dict[Outcome, int] = {}
+    nanos = seconds = 0
+    sums = func.sum(of.lost_nanos), func.sum(of.lost_s)
+    query = select(of.outcome, func.count(), func.count(of.resumed_at), *sums).group_by(of.outcome)
+    for outcome, count, resumed_count, lost_nanos, lost_s in connection.execute(query):
+        happened[Outcome(outcome)], resumed[Outcome(outcome)] = count, resumed_count
+        nanos, seconds = nanos + int(lost_nanos or 0), seconds + int(lost_s or 0)
+    took = type_coerce(of.resumed_at, BigInteger) - type_coerce(of.happened_at, BigInteger)  # microseconds
+    ended = select(took).where(of.outcome == Outcome.PREEMPTED.value, of.resumed_at.is_not(None))
+    recoveries = tuple(microseconds / 1_000_000 for microseconds in connection.scalars(ended))
+    return InterruptionCounts(happened, resumed, recoveries, Money(nanos), seconds)
+
 
 MONTH = (Grouping.DAY, Grouping.PROJECT, Grouping.PRESET, Grouping.PROVISIONING_MODEL)
 
@@ -45,7 +101,7 @@ class Figures:
     waiting_messages: Mapping[str, int]
     open_jobs: Mapping[JobState, int]
     stops: Mapping[tuple[str, bool], int]  # by outcome, and whether a person had requested it
-    interrupted: Interrupted
+    interrupted: InterruptionCounts
     facts: Mapping[str, int]
 
 
@@ -61,7 +117,7 @@ class FactCounts:
         with self._lock:
             latest = stream.latest_id(connection)
             if self._through is not None and latest > self._through:
-                self._counts.update(counts.facts_by_kind(connection, self._through, latest))
+                self._counts.update(count_events(connection, self._through, latest))
             # Of two looks at once, the one that began first may be the last to get here.
             self._through = max(latest, self._through or 0)
             return dict(self._counts)
@@ -79,9 +135,9 @@ def figures(connection: Connection, rules: Rules, now: datetime, told: FactCount
         prices_at=health_rows.prices_recorded_at(connection),
         month=spend(connection, accrual, today.replace(day=1), today, MONTH).rows,
         budgets=budgets,
-        waiting_messages=counts.waiting_messages(connection),
-        open_jobs=counts.open_jobs(connection),
-        stops=counts.stops_by_outcome(connection),
-        interrupted=counts.interrupted(connection),
+        waiting_messages=count_waiting_messages(connection),
+        open_jobs=count_open_jobs(connection),
+        stops=count_stops(connection),
+        interrupted=count_interruptions(connection),
         facts=told.read(connection),
     )

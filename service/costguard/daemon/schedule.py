@@ -14,9 +14,8 @@ import structlog
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 
-from costguard.daemon.lease_keeper import LeaseKeeper
+from costguard.daemon.lease_keeper import LeaseKeeper, Watchdog
 from costguard.daemon.reconcile import PassReport, Reconciler
-from costguard.daemon.watchdog import Watchdog
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.errors import CostguardError, DatabaseUnreachable, LeaseLost

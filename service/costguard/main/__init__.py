@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from costguard.main.guard import Guard, opened
-    from costguard.main.on_server import first_link
+    from costguard.main.local_access import first_link
     from costguard.main.serve import daemon_of, service
     from costguard.main.web_process import start_web_process
 
@@ -16,7 +16,7 @@ __all__ = ["Guard", "daemon_of", "first_link", "opened", "service", "start_web_p
 _HOMES = {
     "Guard": "guard",
     "daemon_of": "serve",
-    "first_link": "on_server",
+    "first_link": "local_access",
     "opened": "guard",
     "service": "serve",
     "start_web_process": "web_process",

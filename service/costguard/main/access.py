@@ -11,13 +11,39 @@ from costguard.access.links import GOOD_FOR
 from costguard.access.seal import Seal
 from costguard.access.sessions import Sessions
 from costguard.access.sign_ins import Provider, SignIns
+from costguard.clock import SystemClock
 from costguard.db.transaction import Database
-from costguard.main import identity
 from costguard.model.access import Via
-from costguard.model.ports import Clock
+from costguard.model.ports import Clock, IapVerifier, OidcProvider
 from costguard.pages.sign_in import SignInPages
 from costguard.settings import Settings
 from costguard.web.limits import TokenBucket
+
+
+def iap_verifier(settings: Settings) -> IapVerifier | None:
+    """None: what Identity-Aware Proxy's headers say is not looked at."""
+    if settings.sign_in.iap_audience is None:
+        return None
+    from costguard.identity.iap import Iap  # only here, as below: cryptography is slow to load
+
+    return Iap(settings.sign_in.iap_audience, SystemClock())
+
+
+def oidc_provider(settings: Settings) -> OidcProvider | None:
+    """None: nobody signs in by OpenID Connect."""
+    sign_in = settings.sign_in
+    if sign_in.oidc_issuer is None or sign_in.oidc_client_id is None:
+        return None
+    from costguard.identity.oidc import Client, Oidc
+
+    client = Client(
+        issuer=sign_in.oidc_issuer,
+        id=sign_in.oidc_client_id,
+        secret=sign_in.oidc_client_secret.get_secret_value(),
+        domain=sign_in.oidc_domain or "",
+    )
+    return Oidc(client, SystemClock())
+
 
 _KEY = "sessions"
 # To sign in, a minute and an address: behind a balancer all of a company come from one.
@@ -28,7 +54,7 @@ def authenticator_of(settings: Settings, database: Database, clock: Clock, speed
     """What every process over this database knows alike: a session holds at each of them."""
     seal, sessions = _sessions(settings, database, clock, speed)
     master = settings.token.get_secret_value() if settings.token is not None else None
-    iap = identity.iap(settings)
+    iap = iap_verifier(settings)
     return Authenticator(
         database, clock, settings.access.access, seal, sessions, master, iap.address if iap is not None else None
     )
@@ -41,7 +67,7 @@ def sign_in_pages(
     sign_in = settings.sign_in
     seal, sessions = _sessions(settings, database, clock, speed)
     provider = None
-    if (oidc := identity.oidc(settings)) is not None:
+    if (oidc := oidc_provider(settings)) is not None:
         provider = Provider(_called(sign_in.oidc_issuer or ""), sign_in.url or "", oidc)
     # Anyone may have an account with a provider: an address is shown to known people alone.
     is_of_the_house = sign_in.iap_audience is not None or sign_in.oidc_domain is not None

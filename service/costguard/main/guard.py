@@ -6,15 +6,20 @@ import os
 import secrets
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import structlog
 
+from costguard.access import signing
 from costguard.access.rules import Rules
+from costguard.agent.bundle import bundle
 from costguard.clock import SystemClock
+from costguard.daemon import restoring
 from costguard.daemon.lease_keeper import LEASE, LEASE_TTL, kept
 from costguard.daemon.reconcile import PassReport, Reconciler
 from costguard.db import lease as leases
@@ -23,16 +28,19 @@ from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.db.version import bring_up_to_date
 from costguard.errors import LeaseLost, PriceSourceError
+from costguard.gce.boot import metadata_items
 from costguard.gce.client import ComputeCloud
 from costguard.gce.prices import CatalogPrices, snapshot_prices
-from costguard.jobs.turn import TurnReport
+from costguard.jobs.agent_events import KEY_NAME, AgentTokens
+from costguard.jobs.budget_holds import BudgetHolds
+from costguard.jobs.checkpoint_watch import CheckpointWatch
+from costguard.jobs.turn import JobsTurn, TurnReport
+from costguard.jobs.vm_request import VmMaker
 from costguard.ledger import price_refresh
 from costguard.ledger.idle_watch import IdleWatch
 from costguard.ledger.observe import Belonging
 from costguard.main.checkpoints import InScaledTime, checkpoints
-from costguard.main.jobs import Jobs, jobs
-from costguard.main.messaging import Messaging, messaging
-from costguard.main.webhooks import webhooks
+from costguard.main.messaging import Messaging, messaging, webhooks
 from costguard.main.wire import SlackTrouble
 from costguard.model.ports import Checkpoints, Clock
 from costguard.model.price import Price
@@ -43,6 +51,56 @@ from costguard.settings import Settings
 from costguard.spend.budgets import BudgetWatch
 from costguard.web.meters import WatchMeters
 from costguard.webhooks.delivery import Webhooks
+
+if TYPE_CHECKING:
+    from costguard.gce.client import ComputeCloud
+    from costguard.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """What advances jobs."""
+
+    turn: JobsTurn
+    holds: BudgetHolds
+    watch: CheckpointWatch
+
+
+def jobs(
+    settings: Settings, rules: Rules, database: Database, cloud: ComputeCloud, checkpoints: Checkpoints, clock: Clock
+) -> Jobs:
+    now = clock.now()
+    with database.write() as connection:
+        tokens = AgentTokens(signing.key(connection, KEY_NAME, now))
+        guard_id = signing.key(connection, "guard-id", now).hex()[:12]
+        restoring.settle_in(connection, now)
+    maker = VmMaker(
+        guard_id=guard_id,
+        guard_url=rules.jobs.guard_url,
+        guard_ca=rules.jobs.guard_ca,
+        token_of=tokens.of,
+        metadata=_metadata,
+        owners=settings.owners.rules,
+        cancel_grace=rules.jobs.terms.cancel_grace,
+        quick_crash=rules.jobs.terms.quick_crash,
+        heartbeat=rules.jobs.heartbeat,
+    )
+    holds = BudgetHolds(database, rules)
+    turn = JobsTurn(
+        database, clock, cloud.launcher, maker, checkpoints, rules.jobs.terms, cloud.shape, holds, restoring.begin
+    )
+    watch = CheckpointWatch(database, clock, checkpoints, rules.jobs.terms)
+    return Jobs(turn, holds, watch)
+
+
+@lru_cache(maxsize=1)
+def _agent() -> bytes:
+    return bundle()
+
+
+def _metadata(settings: Mapping[str, object], token: str, with_drivers: bool) -> Mapping[str, str]:
+    return metadata_items(_agent(), settings, token, with_drivers)
+
 
 _SENDINGS = 10
 _LONGEST_WAIT = timedelta(seconds=2)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import Connection
 
+from costguard import __version__
+from costguard.access.roles import without_role
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
+from costguard.errors import SettingsError
 from costguard.messages.digest import DigestComposer, DigestWatch
 from costguard.messages.digest_schedule import DigestRule
 from costguard.messages.job_update import CARD, CardComposer
@@ -19,10 +23,78 @@ from costguard.messages.recipients import AccountLookups
 from costguard.messages.reminder import ReminderComposer
 from costguard.model.message import EphemeralContent
 from costguard.model.ports import Clock
+from costguard.model.webhook import WebhookResponse
 from costguard.reminders.message_rows import StoredMessage
 from costguard.settings import Settings
+from costguard.slack.checkup import Finding, Setup, check_up
 from costguard.slack.client import SlackNotifier
 from costguard.slack.web_api import ENDPOINT
+from costguard.webhooks.client import HttpPoster
+from costguard.webhooks.delivery import Webhooks
+
+
+def try_out(settings: Settings, clock: Clock, name: str) -> WebhookResponse:
+    """What this receiver answers to a test. Raises Missing and WebhookError."""
+    with (
+        closing(Database.open(settings.database.url.get_secret_value())) as database,
+        webhooks(settings, database, clock) as hooks,
+    ):
+        return hooks.send_test(name)
+
+
+@contextmanager
+def webhooks(
+    settings: Settings,
+    database: Database,
+    clock: Clock,
+    told: Callable[[str, str], None] = lambda _name, _outcome: None,
+) -> Iterator[Webhooks]:
+    """`told` hears how each message to a receiver ended."""
+    poster = HttpPoster(__version__)
+    hooks = Webhooks(database, poster, clock, settings.webhook_list(), told)
+    try:
+        yield hooks
+    finally:
+        hooks.close()
+        poster.close()
+
+
+def slack_checkup(settings: Settings, now: datetime, *, with_message: bool) -> list[Finding]:
+    """What works and what does not; with a message, one is posted to the channel. Raises SettingsError."""
+    slack = settings.slack
+    if slack is None:
+        raise SettingsError(
+            "The settings have no [slack] section, so nobody can be reminded.",
+            'Add [slack] with channel = "#your-channel"; `costguard config init` shows how.',
+        )
+    teams = [section.channel for section in settings.teams.values() if section.channel]
+    setup = Setup(
+        bot_token=slack.token.get_secret_value(),
+        endpoint=slack.endpoint or ENDPOINT,
+        channels=list(dict.fromkeys([slack.channel, slack.budget_channel, *teams])),
+        address=settings.reminders.contact or "",
+        signing_secret=slack.signing_secret.get_secret_value() if slack.signing_secret is not None else "",
+        app_token=slack.app_token.get_secret_value() if slack.socket_mode and slack.app_token is not None else "",
+    )
+    return [*check_up(setup, now, post_to=slack.channel if with_message else ""), _owners_role(settings)]
+
+
+def _owners_role(settings: Settings) -> Finding:
+    """Owners are reminded whatever their role, and without one their buttons do nothing."""
+    domain, rules = settings.owners.domain, settings.rules()
+    if domain is None:
+        has_role = any((rules.access.viewers, rules.access.operators, rules.access.admins))
+        whom, add = "Nobody", 'those who own VMs: viewers = ["@your-domain"]'
+    else:
+        has_role = not without_role(f"someone@{domain}", rules.access, ())
+        whom, add = f"Not everybody at @{domain}", f'viewers = ["@{domain}"]'
+    if has_role:
+        return Finding(True, "Owners have a role, so they may press buttons.")
+    return Finding(
+        False,
+        f"{whom} has a role, and Slack's buttons and /gpu are for people with one.",
+        f"Add {add} under [access]; reminders reach owners without it, too.",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,17 +9,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import Metric
+
 from costguard.clock import ScaledClock
 from costguard.daemon.reconcile import PassReport
 from costguard.daemon.schedule import JOBS, Daemon, SideTask
 from costguard.errors import CostguardError
-from costguard.main.figures import families_of
 from costguard.main.guard import Guard, opened
 from costguard.main.shutdown import Shutdown, ended_by_signals
 from costguard.main.slack_intake import SlackIntake, entrance
 from costguard.main.supervisor import Supervisor, end_hung
 from costguard.main.web_process import WebProcess
-from costguard.main.wire import Asked, Begin, Pace, State
+from costguard.main.wire import Asked, Begin, Family, Pace, State
 from costguard.model.ports import Clock
 from costguard.settings import Settings
 from costguard.web.memory import few_arenas, give_back
@@ -184,3 +186,13 @@ def _wakes(daemon: Daemon) -> dict[Asked, Callable[[], None]]:
         daemon.ask_for_look()
 
     return {"pass": daemon.ask_for_pass, "jobs": daemon.ask_for_jobs, "look": look}
+
+
+def families_of(registry: CollectorRegistry) -> tuple[Family, ...]:
+    """What the registry's collectors count now."""
+    return tuple(_family(metric) for metric in registry.collect())
+
+
+def _family(metric: Metric) -> Family:
+    samples = tuple((sample.name, dict(sample.labels), float(sample.value)) for sample in metric.samples)
+    return Family(name=metric.name, text=metric.documentation, type=metric.type, samples=samples)

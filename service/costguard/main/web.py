@@ -41,8 +41,8 @@ def serve(wire: Wire, listener: socket.socket) -> int:
 
     from costguard import logs
     from costguard.errors import CostguardError
-    from costguard.main.serving import server_of
-    from costguard.main.watcher import Watcher
+    from costguard.main.web_app import server_of
+    from costguard.main.wire import Watcher
     from costguard.settings import Settings
 
     begin = wire.receive()

@@ -22,7 +22,7 @@ from costguard.pages.query import BadAddress, place_before
 from costguard.pages.show import link
 from costguard.pages.sign_in import SIGNED_OUT, drop
 from costguard.web.authentication import COOKIES
-from costguard.web.who import Asker
+from costguard.web.permissions import Asker
 
 _PAGE_SIZE = 50
 _LIFETIMES = {"30": 30, "90": 90, "365": 365, "never": None}  # days

@@ -34,7 +34,7 @@ from costguard.spend.burn_history import burned
 from costguard.spend.choices import Choices
 from costguard.spend.fleet import Cursor, FleetPage, Sort
 from costguard.web.memo import memo_of
-from costguard.web.who import Asker
+from costguard.web.permissions import Asker
 
 PAGE_SIZE = 50
 _EVENTS = 12

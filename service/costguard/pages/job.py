@@ -32,7 +32,7 @@ from costguard.pages.query import LONGEST, BadAddress
 from costguard.pages.show import gpu_words, job_link
 from costguard.pages.timeline import Timeline
 from costguard.web.memo import memo_of
-from costguard.web.who import Asker
+from costguard.web.permissions import Asker
 
 BILLED = frozenset({AttemptState.BOOTING, AttemptState.RUNNING, AttemptState.ENDING})
 _LINES = 60  # of the output

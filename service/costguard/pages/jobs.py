@@ -30,7 +30,7 @@ from costguard.pages.page import Given, Source, page_router
 from costguard.pages.query import BadAddress, place_before
 from costguard.pages.show import gpu_words, link
 from costguard.web.memo import memo_of
-from costguard.web.who import Asker
+from costguard.web.permissions import Asker
 
 _PAGE_SIZE = 50
 _DAYS = 30

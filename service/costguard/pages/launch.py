@@ -28,7 +28,7 @@ from costguard.pages.job import no_such_job
 from costguard.pages.page import Form, Given, Source, page_router, redirect
 from costguard.pages.query import LONGEST
 from costguard.pages.show import gpu_words, job_link
-from costguard.web.who import Asker
+from costguard.web.permissions import Asker
 
 _LONGEST_KEY = 100
 

@@ -22,9 +22,9 @@ from costguard.model.access import Permission, Principal
 from costguard.pages import show
 from costguard.pages.query import BadAddress
 from costguard.web.memo import memo_of
+from costguard.web.permissions import needs
 from costguard.web.placeholders import CSRF, Cut, initial, stand_in
 from costguard.web.problems import ProblemError, status_of
-from costguard.web.who import needs
 
 HEADERS = {
     "Content-Security-Policy": "; ".join(

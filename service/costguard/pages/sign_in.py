@@ -17,7 +17,7 @@ from costguard.errors import SignInRefused, SignInUnavailable
 from costguard.model.access import Permission, Principal, Via
 from costguard.pages.page import Given, PageRoute, redirect
 from costguard.web.authentication import COOKIES, IAP_HEADER, Limits
-from costguard.web.who import proven
+from costguard.web.permissions import proven
 
 # Each cookie has one of two names: the first over https, because no other host can set it then.
 CookieNames = tuple[str, str]

@@ -36,7 +36,7 @@ from costguard.reminders.not_stopped import StopDiagnosis
 from costguard.reminders.requests import RequestReceipt, ask
 from costguard.spend import fleet
 from costguard.web.memo import memo_of
-from costguard.web.who import Asker
+from costguard.web.permissions import Asker
 
 _EVENTS = 100
 _MESSAGES = 60

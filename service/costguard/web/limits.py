@@ -2,10 +2,57 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+
+class TooManyStreams(Exception):
+    """This token or session has as many open as one may, or all together have."""
+
+
+@dataclass
+class Streams:
+    """All that are open in one process; used by its event loop alone. Times are seconds of the machine.
+
+    However many there are, the database is asked once in each `every` whether anything is new.
+    """
+
+    most: int = 8  # of one token or session
+    most_in_all: int = 200  # well below the connections that a server may have
+    every: float = 0.5
+    ask_again_after: float = 30.0  # whether who listens still may
+    _open: Counter[str] = field(default_factory=Counter)
+    _latest: int = 0
+    _looked_at: float = float("-inf")
+    _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @contextmanager
+    def one_more(self, key: str) -> Iterator[None]:
+        """Raises TooManyStreams."""
+        if self._open[key] >= self.most or self._open.total() >= self.most_in_all:
+            raise TooManyStreams
+        self._open[key] += 1
+        try:
+            yield
+        finally:
+            self._open[key] -= 1
+            self._open += Counter()  # keys at zero go
+
+    async def latest(self, look: Callable[[], Awaitable[int]]) -> int:
+        """The id of the latest fact, at most `every` old."""
+        async with self._looking:
+            now = asyncio.get_running_loop().time()
+            if now - self._looked_at >= self.every:
+                self._latest = await look()
+                self._looked_at = asyncio.get_running_loop().time()
+            return self._latest
+
 
 _MINUTE = 60.0
 _MOST_KEPT = 10_000

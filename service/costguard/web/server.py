@@ -19,10 +19,9 @@ import uvicorn
 from anyio.to_thread import current_default_thread_limiter
 from starlette.types import ASGIApp
 
-from costguard.web.connections import Connections, Limits, most_connections
+from costguard.web.connections import Connections, Limits, SparseLog, SparseWarnings, most_connections
 from costguard.web.http1 import Http1, Unambiguous, refusal
 from costguard.web.memory import few_arenas, give_back
-from costguard.web.sparse import SparseLog, SparseWarnings
 
 _BACKLOG = 1024  # clients that the system keeps waiting to be accepted
 _AT_ONCE = 32  # accepted in a row, before those that are there get their turn

@@ -6,178 +6,34 @@ what the application never gets, it cannot show to others.
 
 from __future__ import annotations
 
-import asyncio
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Mapping
+from enum import Enum
 from http import HTTPStatus
-from typing import TypeAlias
+from typing import Any
 
-import anyio
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import RouteContext, iter_route_contexts
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from costguard.errors import StoreError
-from costguard.model.access import Principal
+from costguard.model.access import Permission, Principal
 from costguard.web import problems
-from costguard.web.fair_queue import FairQueue, QueueFull
-from costguard.web.get_kinds import GetKind, GetKinds
-from costguard.web.memo import Memo, Memories
+from costguard.web.memo import Memo
+from costguard.web.permissions import asker
 from costguard.web.placeholders import CSRF, Cut, any_reader, filling, stand_in
-from costguard.web.tags import is_known
+from costguard.web.rendering import QueueFull, Rendering, Sharing
 
-AT_ONCE = 2  # more would fight for the interpreter and end later
-KEPT_S = 2.0  # what changes by itself, such as dollars, may be so old: the answer says of when it is
-CROWDED_S = 6.0  # the same, where others wait for a turn
-_PATIENCE_S = 20.0
 _RETRY_S = 2
-_MOST_KEPT = 200
-_MOST_BYTES = 24 << 20  # kept in all
-_LARGEST = 2 << 20
 _MIN_ZIPPED = 1000
 _LARGE = 16 << 10  # too much to compress between two other answers
 # All that a rendering may depend on; what else a request brings, the application does not get.
 _READ = frozenset({b"accept", b"host", b"hx-request"})
 _FOR_PROGRAMS = ("/api/v1/", "/metrics")
 _KEPT_OF_304 = ("etag", "cache-control")
-
-_Headers: TypeAlias = list[tuple[bytes, bytes]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Rendering:
-    status: int
-    headers: _Headers
-    cut: Cut
-    is_html: bool
-    route: object  # that made it, for those who time it
-
-    @property
-    def is_kept(self) -> bool:
-        """Only what is sure to be right for others too, and not too large."""
-        plain = self.is_html or not self.cut.has_holes
-        return self.status == HTTPStatus.OK and plain and self.cut.size <= _LARGEST
-
-
-_Make: TypeAlias = Callable[[Memo], Awaitable[_Rendering]]
-
-
-@dataclass(slots=True)
-class _Made:
-    """Good for callers that came before it was begun, then for as long as the state is that of its beginning."""
-
-    rendering: asyncio.Future[_Rendering]
-    state: Hashable = None  # None: not begun
-    begun: float = 0.0
-
-
-class Latest:
-    """The state of the database, read once for all who ask at a time: never one from before they asked."""
-
-    def __init__(self, read: Callable[[], Hashable]) -> None:
-        self._read = read
-        self._limiter: anyio.CapacityLimiter | None = None
-        self._running: asyncio.Task[Hashable] | None = None
-        self._queued: asyncio.Task[Hashable] | None = None
-
-    async def state(self) -> Hashable:
-        if self._queued is None:
-            self._queued = asyncio.get_running_loop().create_task(self._after(self._running))
-        return await asyncio.shield(self._queued)
-
-    async def _after(self, before: asyncio.Task[Hashable] | None) -> Hashable:
-        if before is not None:
-            await asyncio.wait({before})
-        self._running, self._queued = self._queued, None
-        if self._limiter is None:
-            self._limiter = anyio.CapacityLimiter(1)
-        return await anyio.to_thread.run_sync(self._read, limiter=self._limiter)
-
-
-class Sharing:
-    """Which answers are being made, and those that were made just now. Used by the event loop's thread alone."""
-
-    def __init__(
-        self, read_state: Callable[[], Hashable], at_once: int = AT_ONCE, patience: float = _PATIENCE_S
-    ) -> None:
-        self.latest = Latest(read_state)
-        self.renderings = FairQueue(at_once, patience)
-        self.exports = FairQueue(4, patience, most=20, most_each=4)
-        self.forms = FairQueue(2, patience)
-        self.memories = Memories(CROWDED_S)
-        self.changes = 0  # that came in over this process
-        self.patience = patience
-        self._made: OrderedDict[Hashable, _Made] = OrderedDict()
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    async def one(self, key: Hashable, who: str, make: _Make) -> _Rendering:
-        """The rendering of this key, made no earlier than this caller allows. Raises QueueFull and StoreError."""
-        made = self._made.get(key)
-        if made is None or (made.state is not None and not self._is_good(made, await self._state())):
-            made = self._begin(key, who, make)
-        return await asyncio.shield(made.rendering)
-
-    def _is_good(self, made: _Made, state: Hashable) -> bool:
-        is_fresh = not made.rendering.done() or asyncio.get_running_loop().time() - made.begun <= self._longest
-        return made.state == state and is_fresh
-
-    def _begin(self, key: Hashable, who: str, make: _Make) -> _Made:
-        """Another may have begun one meanwhile, which is as good."""
-        waiting = self._made.get(key)
-        if waiting is not None and waiting.state is None:
-            return waiting
-        loop = asyncio.get_running_loop()
-        made = self._made[key] = _Made(loop.create_future())
-        self._made.move_to_end(key)
-        task = loop.create_task(self._make(key, made, who, make))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return made
-
-    @property
-    def _longest(self) -> float:
-        return CROWDED_S if self.renderings.waiting else KEPT_S
-
-    async def _state(self) -> Hashable:
-        return (await self.latest.state(), self.changes)
-
-    async def _make(self, key: Hashable, made: _Made, who: str, make: _Make) -> None:
-        """Goes on where who asked first has gone: others wait for it too."""
-        try:
-            async with self.renderings.turn(who):
-                made.state, made.begun = await self._state(), asyncio.get_running_loop().time()
-                rendering = await make(Memo(self.memories, made.state, self._longest))
-        except BaseException as error:
-            self._drop(key, made)
-            made.rendering.set_exception(error)
-            made.rendering.exception()  # it may be that nobody waits any more
-            if not isinstance(error, Exception):
-                raise
-            return
-        made.rendering.set_result(rendering)
-        if rendering.is_kept:
-            self._bound()
-        else:
-            self._drop(key, made)
-        asyncio.get_running_loop().call_later(CROWDED_S, self._forget, key, made)
-
-    def _forget(self, key: Hashable, made: _Made) -> None:
-        self._drop(key, made)
-        self.memories.forget()
-
-    def _drop(self, key: Hashable, made: _Made) -> None:
-        if self._made.get(key) is made:
-            del self._made[key]
-
-    def _bound(self) -> None:
-        done = [(key, made) for key, made in self._made.items() if made.rendering.done()]
-        size = sum(made.rendering.result().cut.size for _, made in done)
-        for key, made in done:
-            if len(self._made) <= _MOST_KEPT and size <= _MOST_BYTES:
-                return
-            size -= made.rendering.result().cut.size
-            self._drop(key, made)
 
 
 class Shared:
@@ -246,7 +102,7 @@ def _seen_by(scope: Scope, principal: Principal, kind: GetKind) -> Principal:
     return any_reader(principal) if scope["path"].startswith(_FOR_PROGRAMS) else stand_in(principal)
 
 
-async def _rendered(app: ASGIApp, scope: Scope, memo: Memo) -> _Rendering:
+async def _rendered(app: ASGIApp, scope: Scope, memo: Memo) -> Rendering:
     scope["state"]["memo"] = memo
     status, headers, parts = 500, [], []
 
@@ -263,14 +119,14 @@ async def _rendered(app: ASGIApp, scope: Scope, memo: Memo) -> _Rendering:
     cut = scope["state"].get("cut") or Cut(b"".join(parts))
     if cut.size > _LARGE:
         await run_in_threadpool(cut.pack)
-    return _Rendering(status, headers, cut, is_html, scope.get("route"))
+    return Rendering(status, headers, cut, is_html, scope.get("route"))
 
 
 async def _nothing_more() -> Message:
     return {"type": "http.request"}  # an empty body, and no more of it: the defaults of the ASGI specification
 
 
-async def _send(rendering: _Rendering, asked: Headers, values: Mapping[bytes, bytes], send: Send) -> None:
+async def _send(rendering: Rendering, asked: Headers, values: Mapping[bytes, bytes], send: Send) -> None:
     tag = next((value.decode() for name, value in rendering.headers if name.lower() == b"etag"), "")
     headers = [(name, value) for name, value in rendering.headers if name.lower() != b"content-length"]
     if tag and is_known(tag, asked.get("if-none-match", "")):
@@ -296,3 +152,77 @@ def _crowded(scope: Scope) -> ASGIApp:
         path=scope["path"],
         headers={"Retry-After": str(_RETRY_S)},
     )
+
+
+_TAG = re.compile(r'(?:W/)?("[^"]*")')
+
+
+def is_known(tag: str, known: str) -> bool:
+    """`tag` is one ETag, `known` the value of If-None-Match. Whether it is weak does not matter for reading."""
+    return known.strip() == "*" or tag.removeprefix("W/") in _TAG.findall(known)
+
+
+class GetKind(Enum):
+    """What a GET of a path is."""
+
+    CHEAP = "cheap"  # waits for nobody
+    EXPORT = "export"  # goes on as long as its reader reads
+    FORM = "form"  # made for one person, once: what is done with it must not wait for pages
+    OWN = "own"  # may differ from person to person
+    ALIKE = "alike"  # the same for all with the same permissions, but for what is filled in
+
+
+_CHEAP = frozenset({"/api/v1", "/api/v1/events/stream", "/api/v1/me", "/problems/{kind}"})
+_EXPORTS = frozenset({"/events.csv", "/events.json"})
+# Pages that differ only in what their viewer may do: nothing, for who may not act at all.
+_OF_ACTORS = frozenset({"/", "/vm/{project}/{gce_id}", "/jobs", "/jobs/{job_id}"})
+_ACTS = (Permission.INSTANCES, Permission.JOBS)
+_MOST_PATHS = 2_000
+
+
+class GetKinds:
+    """Of the paths of one application; it learns its routes with the first request."""
+
+    def __init__(self) -> None:
+        self._routes: list[RouteContext] | None = None
+        self._known: dict[str, GetKind] = {}
+
+    def __call__(self, scope: Scope, principal: Principal) -> GetKind:
+        path = scope["path"]
+        if path.startswith(("/static/", "/sign-in", "/healthz", "/readyz")):
+            return GetKind.CHEAP
+        kind = self._known.get(path)
+        if kind is None:
+            if len(self._known) >= _MOST_PATHS:
+                self._known.clear()
+            kind = self._known[path] = self._of(scope)
+        is_actor = any(principal.may(each) for each in _ACTS)
+        return GetKind.ALIKE if kind is GetKind.OWN and not is_actor else kind
+
+    def _of(self, scope: Scope) -> GetKind:
+        if self._routes is None:
+            self._routes = list(_gets(scope["app"].routes))
+        route = next((each for each in self._routes if each.path_regex.match(scope["path"])), None)
+        if route is None:
+            return GetKind.CHEAP  # there is no such path, or nothing to make
+        return kind_of(route)
+
+
+def kind_of(route: RouteContext) -> GetKind:
+    path, dependant = route.path or "", getattr(route, "dependant", None)
+    if path in _CHEAP:
+        return GetKind.CHEAP
+    if path in _EXPORTS:
+        return GetKind.EXPORT
+    if dependant is not None and not _asks_who(dependant):
+        return GetKind.ALIKE
+    return GetKind.OWN if path in _OF_ACTORS else GetKind.FORM
+
+
+def _gets(routes: list[BaseRoute]) -> Iterator[RouteContext]:
+    return (each for each in iter_route_contexts(routes) if "GET" in (each.methods or ()))
+
+
+def _asks_who(dependant: Dependant) -> bool:
+    call: Any = dependant.call
+    return call is asker or any(map(_asks_who, dependant.dependencies))

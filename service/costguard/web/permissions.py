@@ -17,7 +17,7 @@ _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 async def asker(request: Request) -> Principal:
-    """What a route depends on whose answer may differ from person to person (see web/get_kinds.py)."""
+    """What a route depends on whose answer may differ from person to person (see web/sharing.py)."""
     return _principal(request)
 
 

@@ -3,39 +3,105 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+import os
+import secrets
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import AsyncExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
+from prometheus_client.core import Metric
+from prometheus_client.samples import Sample
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from costguard import __version__
+from costguard.access import signing
+from costguard.access.rules import Rules
 from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
 from costguard.clock import ScaledClock, SystemClock
 from costguard.db.remembered import forget
 from costguard.db.state import state
 from costguard.db.transaction import Database
+from costguard.jobs.agent_events import KEY_NAME, AgentEvents, AgentTokens
+from costguard.jobs.quote import LaunchTargets
+from costguard.jobs.submit import JobService
 from costguard.main.access import authenticator_of, sign_in_pages
-from costguard.main.figures import metrics_of
-from costguard.main.job_services import job_services
-from costguard.main.watcher import Watcher
-from costguard.main.wire import Begin
+from costguard.main.checkpoints import InScaledTime, checkpoints
+from costguard.main.wire import Begin, Family, Watcher
 from costguard.messages.slack_health import OutboxTrouble, trouble_of
-from costguard.model.ports import Clock
+from costguard.model.instance import Shape
+from costguard.model.ports import Checkpoints, Clock
 from costguard.pages.app import add_pages
 from costguard.pages.sign_in import add_sign_in
 from costguard.settings import Settings
 from costguard.web.limits import TokenBucket
 from costguard.web.meters import Meters
 from costguard.web.proxies import TrustedProxies
+from costguard.web.rendering import Sharing
 from costguard.web.server import is_loopback, make_server
-from costguard.web.sharing import Sharing
 from costguard.webhooks.delivery import states
+
+if TYPE_CHECKING:
+    from costguard.gce.client import ComputeCloud
+
+
+_ID_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # none that is taken for another
+_ID_LENGTH = 7
+
+
+@dataclass(frozen=True, slots=True)
+class JobServices:
+    """`service` takes jobs in, `hearing` listens to the agents on their VMs."""
+
+    service: JobService
+    hearing: AgentEvents
+
+
+def job_services(
+    settings: Settings,
+    rules: Rules,
+    database: Database,
+    clock: Clock,
+    speed: float,
+    wake: Callable[[], None],
+    news: Callable[[], None],
+) -> JobServices:
+    """`wake` asks for a turn of the jobs, `news` for a look at the VMs as well."""
+    stored: Checkpoints = checkpoints(settings, os.environ)
+    if speed != 1:
+        stored = InScaledTime(stored, clock, speed)
+    launching = LaunchTargets(settings.watch.projects, _Shapes(settings.compute.endpoint, clock))
+    tokens = AgentTokens(signing.kept(database, KEY_NAME, clock.now()))
+    service = JobService(database, clock, rules, launching, stored, _new_id, wake)
+    return JobServices(service, AgentEvents(database, clock, tokens, news))
+
+
+class _Shapes:
+    """What machine types are made of. Google's client is loaded for the first one that its name does not tell."""
+
+    def __init__(self, endpoint: str | None, clock: Clock) -> None:
+        self._endpoint = endpoint
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._cloud: ComputeCloud | None = None
+
+    def __call__(self, project: str, zone: str, machine_type: str) -> Shape | None:
+        with self._lock:
+            if self._cloud is None:
+                from costguard.gce.client import ComputeCloud  # only here: most who serve never ask Google
+
+                self._cloud = ComputeCloud(self._endpoint, self._clock)
+        return self._cloud.shape(project, zone, machine_type)
+
+
+def _new_id() -> str:
+    return "j" + "".join(secrets.choice(_ID_LETTERS) for _ in range(_ID_LENGTH))
+
 
 _PULSE_S = 1.0
 
@@ -157,3 +223,11 @@ def _outbox_trouble(settings: Settings, database: Database, watcher: Watcher) ->
     if settings.slack is None:
         return None
     return trouble_of(database, watcher.state.slack.workspace, watcher.state.slack.channels)
+
+
+def metrics_of(families: Iterable[Family]) -> Iterator[Metric]:
+    """The same, as Prometheus's own client has them."""
+    for family in families:
+        metric = Metric(family.name, family.text, family.type)
+        metric.samples = [Sample(name, labels, value) for name, labels, value in family.samples]
+        yield metric

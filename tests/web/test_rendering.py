@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from tests.loops import run
 
-from costguard.web.fair_queue import FairQueue, QueueFull
+from costguard.web.rendering import FairQueue, QueueFull
 
 _LONG = 600.0
 

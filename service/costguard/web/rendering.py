@@ -1,0 +1,234 @@
+"""Answers that are being rendered: how many at a time, who is next, and which are shared."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TypeAlias
+
+import anyio
+
+from costguard.web.memo import Memo, Memories
+from costguard.web.placeholders import Cut
+
+AT_ONCE = 2  # more would fight for the interpreter and end later
+KEPT_S = 2.0  # what changes by itself, such as dollars, may be so old: the answer says of when it is
+CROWDED_S = 6.0  # the same, where others wait for a turn
+_PATIENCE_S = 20.0
+_MOST_KEPT = 200
+_MOST_BYTES = 24 << 20  # kept in all
+_LARGEST = 2 << 20
+
+_Headers: TypeAlias = list[tuple[bytes, bytes]]
+
+
+class QueueFull(Exception):
+    """No turn came within the time that a caller may wait, or too many wait already."""
+
+
+class FairQueue:
+    """`at_once` at a time; others wait, each person's in their order, and people take turns.
+
+    Used by the event loop's thread alone.
+    """
+
+    def __init__(self, at_once: int, patience: float, most: int = 400, most_each: int = 40) -> None:
+        self._free, self.patience, self._most, self._most_each = at_once, patience, most, most_each
+        self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+        self._count = 0
+
+    @property
+    def waiting(self) -> int:
+        return self._count
+
+    @asynccontextmanager
+    async def turn(self, who: str) -> AsyncIterator[None]:
+        """Raises QueueFull."""
+        if self._free and not self._count:
+            self._free -= 1
+        else:
+            await self._wait(who)
+        try:
+            yield
+        finally:
+            self._next()
+
+    async def _wait(self, who: str) -> None:
+        line = self._waiting.get(who, deque())
+        if self._count >= self._most or len(line) >= self._most_each:
+            raise QueueFull
+        self._waiting[who] = line
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        line.append(turn)
+        self._count += 1
+        try:
+            async with asyncio.timeout(self.patience):
+                await turn
+        except BaseException as error:
+            if turn.done() and not turn.cancelled():
+                self._next()  # it came at the very moment
+            else:
+                self._forget(who, turn)
+            if isinstance(error, TimeoutError):
+                raise QueueFull from None
+            raise
+
+    def _next(self) -> None:
+        while self._waiting:
+            who, line = self._waiting.popitem(last=False)
+            turn = line.popleft()
+            self._count -= 1
+            if line:
+                self._waiting[who] = line  # behind everybody else
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
+
+    def _forget(self, who: str, turn: asyncio.Future[None]) -> None:
+        line = self._waiting.get(who)
+        if line is None or turn not in line:
+            return
+        line.remove(turn)
+        self._count -= 1
+        if not line:
+            del self._waiting[who]
+
+
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    status: int
+    headers: _Headers
+    cut: Cut
+    is_html: bool
+    route: object  # that made it, for those who time it
+
+    @property
+    def is_kept(self) -> bool:
+        """Only what is sure to be right for others too, and not too large."""
+        plain = self.is_html or not self.cut.has_holes
+        return self.status == HTTPStatus.OK and plain and self.cut.size <= _LARGEST
+
+
+_Make: TypeAlias = Callable[[Memo], Awaitable[Rendering]]
+
+
+@dataclass(slots=True)
+class _Made:
+    """Good for callers that came before it was begun, then for as long as the state is that of its beginning."""
+
+    rendering: asyncio.Future[Rendering]
+    state: Hashable = None  # None: not begun
+    begun: float = 0.0
+
+
+class Latest:
+    """The state of the database, read once for all who ask at a time: never one from before they asked."""
+
+    def __init__(self, read: Callable[[], Hashable]) -> None:
+        self._read = read
+        self._limiter: anyio.CapacityLimiter | None = None
+        self._running: asyncio.Task[Hashable] | None = None
+        self._queued: asyncio.Task[Hashable] | None = None
+
+    async def state(self) -> Hashable:
+        if self._queued is None:
+            self._queued = asyncio.get_running_loop().create_task(self._after(self._running))
+        return await asyncio.shield(self._queued)
+
+    async def _after(self, before: asyncio.Task[Hashable] | None) -> Hashable:
+        if before is not None:
+            await asyncio.wait({before})
+        self._running, self._queued = self._queued, None
+        if self._limiter is None:
+            self._limiter = anyio.CapacityLimiter(1)
+        return await anyio.to_thread.run_sync(self._read, limiter=self._limiter)
+
+
+class Sharing:
+    """Which answers are being made, and those that were made just now. Used by the event loop's thread alone."""
+
+    def __init__(
+        self, read_state: Callable[[], Hashable], at_once: int = AT_ONCE, patience: float = _PATIENCE_S
+    ) -> None:
+        self.latest = Latest(read_state)
+        self.renderings = FairQueue(at_once, patience)
+        self.exports = FairQueue(4, patience, most=20, most_each=4)
+        self.forms = FairQueue(2, patience)
+        self.memories = Memories(CROWDED_S)
+        self.changes = 0  # that came in over this process
+        self.patience = patience
+        self._made: OrderedDict[Hashable, _Made] = OrderedDict()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def one(self, key: Hashable, who: str, make: _Make) -> Rendering:
+        """The rendering of this key, made no earlier than this caller allows. Raises QueueFull and StoreError."""
+        made = self._made.get(key)
+        if made is None or (made.state is not None and not self._is_good(made, await self._state())):
+            made = self._begin(key, who, make)
+        return await asyncio.shield(made.rendering)
+
+    def _is_good(self, made: _Made, state: Hashable) -> bool:
+        is_fresh = not made.rendering.done() or asyncio.get_running_loop().time() - made.begun <= self._longest
+        return made.state == state and is_fresh
+
+    def _begin(self, key: Hashable, who: str, make: _Make) -> _Made:
+        """Another may have begun one meanwhile, which is as good."""
+        waiting = self._made.get(key)
+        if waiting is not None and waiting.state is None:
+            return waiting
+        loop = asyncio.get_running_loop()
+        made = self._made[key] = _Made(loop.create_future())
+        self._made.move_to_end(key)
+        task = loop.create_task(self._make(key, made, who, make))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return made
+
+    @property
+    def _longest(self) -> float:
+        return CROWDED_S if self.renderings.waiting else KEPT_S
+
+    async def _state(self) -> Hashable:
+        return (await self.latest.state(), self.changes)
+
+    async def _make(self, key: Hashable, made: _Made, who: str, make: _Make) -> None:
+        """Goes on where who asked first has gone: others wait for it too."""
+        try:
+            async with self.renderings.turn(who):
+                made.state, made.begun = await self._state(), asyncio.get_running_loop().time()
+                rendering = await make(Memo(self.memories, made.state, self._longest))
+        except BaseException as error:
+            self._drop(key, made)
+            made.rendering.set_exception(error)
+            made.rendering.exception()  # it may be that nobody waits any more
+            if not isinstance(error, Exception):
+                raise
+            return
+        made.rendering.set_result(rendering)
+        if rendering.is_kept:
+            self._bound()
+        else:
+            self._drop(key, made)
+        asyncio.get_running_loop().call_later(CROWDED_S, self._forget, key, made)
+
+    def _forget(self, key: Hashable, made: _Made) -> None:
+        self._drop(key, made)
+        self.memories.forget()
+
+    def _drop(self, key: Hashable, made: _Made) -> None:
+        if self._made.get(key) is made:
+            del self._made[key]
+
+    def _bound(self) -> None:
+        done = [(key, made) for key, made in self._made.items() if made.rendering.done()]
+        size = sum(made.rendering.result().cut.size for _, made in done)
+        for key, made in done:
+            if len(self._made) <= _MOST_KEPT and size <= _MOST_BYTES:
+                return
+            size -= made.rendering.result().cut.size
+            self._drop(key, made)
