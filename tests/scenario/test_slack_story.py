@@ -78,7 +78,7 @@ def test_a_button_that_is_late(sqlite_url: str) -> None:
         assert told.status() is Status.RUNNING
         (why,) = told.told("chiara")
         assert why.startswith("dana@example.com kept trainer until Mon 23:01 CET after your request.")
-        assert "/gpu has buttons to stop it" in why
+        assert "Type /gpu for buttons to stop it" in why
 
 
 def test_the_owner_stops_it(sqlite_url: str) -> None:
@@ -92,7 +92,7 @@ def test_the_owner_stops_it(sqlite_url: str) -> None:
         told.later(5 * MINUTE)
         told.later(MINUTE)
         assert told.status() is Status.TERMINATED
-        assert "It was stopped after 8 h, as requested by ana@example.com" in shown(asked)
+        assert "It was stopped after 8 h 1 min, as requested by ana@example.com; that run cost" in shown(asked)
         assert "that run cost $4.3" in shown(asked)
         assert (buttons(asked), told.only()) == ({}, asked)
         assert len([one for one in told.world.operations.of(PROJECT) if one.kind == "stop"]) == 1
@@ -210,10 +210,16 @@ def test_it_ends_while_a_message_stands(sqlite_url: str) -> None:
         told.world.delete(PROJECT, "removed", "ben@example.com")
         told.later(5 * MINUTE)
         told.later(2 * MINUTE)
-        ends = {"lost": "preempted by Google", "halted": "stopped by ben", "removed": "deleted by ben"}
+        ends = {
+            "lost": ("preempted by Google after", "; that run"),
+            "halted": ("stopped after", " by ben@example.com; that run"),
+            "removed": ("deleted after", " by ben@example.com; that run"),
+        }
         for message in told.sent():
             name = message.text.split(":")[0]
-            assert f"It was {ends.pop(name)}" in shown(message)
+            verb, by = ends.pop(name)
+            assert f"It was {verb}" in shown(message)
+            assert by in shown(message)
             assert "that run cost $" in shown(message)
             assert buttons(message) == {}
         told.later(DAY, every=timedelta(hours=12))

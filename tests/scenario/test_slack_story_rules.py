@@ -68,7 +68,7 @@ def test_nobody_answers_so_it_is_stopped(sqlite_url: str) -> None:
         told.later(3 * MINUTE)
         told.later(5 * MINUTE)
         assert told.status() is Status.TERMINATED
-        assert "It was stopped after 9 h, because no one answered" in shown(told.last())
+        assert "It was stopped after 9 h 31 min, because no one answered; that run cost" in shown(told.last())
         (ordered,) = told.facts("InstanceStopOrdered")
         assert "preset t4: stop after 2 unanswered reminders and 30 min" in ordered
         assert "nobody answered 2 reminders since Mon" in ordered

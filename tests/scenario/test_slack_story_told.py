@@ -155,7 +155,7 @@ def test_gpu(sqlite_url: str) -> None:
         told.vm("other", owner="ben")
         told.later(HOUR)
         text, its = said(told, "ana", "")
-        assert "Your VMs: 1 runs" in text
+        assert "Your VMs: 1 running" in text
         assert "trainer" in text
         assert "other" not in text
         stop = next(action for action in its if action.startswith("stop"))
