@@ -13,7 +13,7 @@ from costguard.model.money import ZERO, Money
 from costguard.model.price import Price, PriceKey, SpotUse, Unit
 
 METHOD = (
-    "Every second of Spot vCPUs, memory, GPUs and local SSDs, at what it was billed, next to the same second at the "
+    "Every second of Spot vCPUs, memory, GPUs and local SSDs, at what it was billed, against the same second at the "
     "on-demand list price of that region in force when its UTC day began. Disks cost the same either way and are in "
     "neither. Sustained-use discounts, which on-demand N1 machines may earn, are not taken off."
 )
