@@ -16,10 +16,10 @@ from costguard.jobs.decide import decide
 from costguard.jobs.view import (
     AskAgain,
     AttemptView,
-    DecisionContext,
     DeleteVm,
     EndAttempt,
     JobAction,
+    JobContext,
     JobDecision,
     JobView,
     LaunchAttempt,
@@ -81,7 +81,7 @@ class World:
 
     def turn(self, look: Look) -> None:
         """One decision, checked, and carried out, or not: a guard may be killed before it does."""
-        decision = decide(self.view(), PLACES, DecisionContext(TERMS, self.now, LONG_AGO))
+        decision = decide(self.view(), PLACES, JobContext(TERMS, self.now, LONG_AGO))
         look(self, decision)
         if not self.job.state.is_over:
             self.job = replace(self.job, state=decision.state, reason=decision.reason, next_at=decision.next_at)

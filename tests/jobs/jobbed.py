@@ -10,7 +10,7 @@ from tests.builders import at
 
 from costguard.jobs.decide import decide
 from costguard.jobs.placement import LaunchPlace
-from costguard.jobs.view import AttemptView, DecisionContext, JobAction, JobDecision, JobView, VmState
+from costguard.jobs.view import AttemptView, JobAction, JobContext, JobDecision, JobView, VmState
 from costguard.model.attempt import AgentState, Attempt, AttemptState, Exit, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel, Status
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState, SeenCheckpoint, Terms
@@ -128,7 +128,7 @@ def decided(
     terms: Terms = TERMS,
 ) -> JobDecision:
     """Decided twice, to the same result."""
-    about = DecisionContext(terms, now, listening_since, all_silent)
+    about = JobContext(terms, now, listening_since, all_silent)
     decision = decide(given, places, about)
     kept = replace(given, job=replace(given.job, next_at=decision.next_at))
     again = decide(kept, places, about)

@@ -25,7 +25,7 @@ from tests.jobs.jobbed import (
 )
 
 from costguard.jobs.ending import RunEnd, all_silent, ending
-from costguard.jobs.view import AttemptView, DecisionContext, VmState, present_run
+from costguard.jobs.view import AttemptView, JobContext, VmState, present_run
 from costguard.model.attempt import AttemptState, Exit, Interruption, Notice, Outcome
 from costguard.model.instance import Status
 from costguard.model.job import Job, JobKind
@@ -45,7 +45,7 @@ def end_of(
 ) -> RunEnd | None:
     """What is concluded by now; None where nothing is yet."""
     run = present_run(AttemptView(attempt(**given), vm), before)
-    found = ending(run, of or job(), DecisionContext(TERMS, now, listening, silent))
+    found = ending(run, of or job(), JobContext(TERMS, now, listening, silent))
     return found if found is not None and found.due_at <= now else None
 
 

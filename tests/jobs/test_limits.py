@@ -145,7 +145,7 @@ def test_a_cancel_gives_the_command_its_notice_first() -> None:
     """Once; then its end is waited for, and then the job is cancelled, by whom it says."""
     told = only(decided(view(attempt(), of=job(**CANCELLED))))
     assert isinstance(told, TellCommandToStop)
-    assert (told.why, told.reason) == ("cancel", f"cancelled by {ANA}; the command gets SIGTERM first")
+    assert (told.why, told.reason) == ("cancel", f"cancelled by {ANA}; the command gets time to save first")
     waiting = decided(view(attempt(stop_asked_at=NOW, stop_why="cancel"), of=job(**CANCELLED)))
     assert (waiting.actions, waiting.next_at) == ((), at("12:01:30"))
     done = attempt(stop_asked_at=NOW, stop_why="cancel", agent=agent(exit=exited(0, asked="cancel")))

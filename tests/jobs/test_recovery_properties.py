@@ -12,7 +12,7 @@ from tests.jobs.jobbed import ANA, LONG_AGO, ON_DISK, PLACES, PLAN, TERMS, job
 
 from costguard.jobs.decide import decide
 from costguard.jobs.limits import crashes, preemptions
-from costguard.jobs.view import AskAgain, DecisionContext, DeleteVm, EndAttempt, JobDecision, LaunchAttempt, StopVm
+from costguard.jobs.view import AskAgain, DeleteVm, EndAttempt, JobContext, JobDecision, LaunchAttempt, StopVm
 from costguard.model.attempt import AttemptState, Outcome
 from costguard.model.job import CheckpointPlan, JobKind, JobState
 from costguard.model.money import Money
@@ -40,7 +40,7 @@ def check(world: World, decision: JobDecision) -> None:
     assert crashes(view) == world.outcomes.count(Outcome.CRASHED)
     assert preemptions(view) == world.outcomes.count(Outcome.PREEMPTED)
     kept = replace(view, job=replace(view.job, next_at=decision.next_at))
-    again = decide(kept, PLACES, DecisionContext(TERMS, world.now, LONG_AGO))
+    again = decide(kept, PLACES, JobContext(TERMS, world.now, LONG_AGO))
     same = (decision.state, decision.actions, decision.next_at)
     assert (again.state, again.actions, again.next_at) == same
     if not world.job.state.is_over:

@@ -120,7 +120,7 @@ def test_one_recovery_makes_one_message(sqlite_url: str) -> None:
             assert len(at_work.owners) == number - 1
         card, reply = at_work.owners
         assert (card.thread_ts, reply.thread_ts) == ("", card.ts)
-        assert "bert runs" in card.text
+        assert "bert is running" in card.text
         assert "back after" in str(card.blocks)
         assert "bert runs again" in reply.text
         assert at_work.channels == []

@@ -74,7 +74,7 @@ def work(database: Database) -> Work:
 def test_a_stop_by_a_person_cancels_the_job_once(work: Work) -> None:
     """By anyone who asked, with the request settled and the fact told; a second one changes nothing."""
     work.scene.ask(work.subject)
-    told = f"{ANA} stops vm-1, so its job resnet is cancelled; its command gets SIGTERM first."
+    told = f"{ANA} stops vm-1, so its job resnet is cancelled; its command gets time to save first."
     assert work.carry_out() == [f"settled: {told}"]
     job = work.job()
     assert (job.cancel_asked_by, job.cancel_asked_at, job.reason) == (ANA, at("12:00"), told)

@@ -32,7 +32,7 @@ def test_who_stops_it_cancels_its_job(enforcement: Enforcement) -> None:
     assert isinstance(action, CancelJob)
     assert (action.job, action.request.by) == ("j7k2m9q4", ANA)
     assert plan.decisions[0].reason == (
-        f"asked for in Slack by {ANA}, so job j7k2m9q4 is cancelled; its command gets SIGTERM first: wrong data"
+        f"asked for in Slack by {ANA}, so job j7k2m9q4 is cancelled; its command gets time to save first: wrong data"
     )
 
 

@@ -1,4 +1,4 @@
-"""Google's limits on calls: when one is reached, all of a project's calls of that kind wait, and nothing is lost."""
+"""Paces calls by Google's limits: once one is reached, a project's calls of that kind wait."""
 
 from __future__ import annotations
 

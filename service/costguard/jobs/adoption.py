@@ -1,4 +1,4 @@
-"""VMs with this installation's labels that the ledger holds no intent for: adopted where that is clear, else reported.
+"""Whether a VM with our labels that the ledger holds no intent for is adopted or only reported.
 
 They come from a later time of this database, which a restore lost, or from another guard that works with a copy of it.
 """
@@ -76,7 +76,7 @@ def number_of(vm: AdoptionCandidate, attempts: Sequence[Attempt]) -> int:
 def in_the_way(job: Job, mine: Sequence[tuple[str, str, Status]]) -> str:
     """Why no VM may be launched for the job meanwhile; "" where none of these can write to its checkpoints.
 
-    `mine` are names, zones and statuses. One that is at rest writes nothing, but its disk may be what is resumed from.
+    `mine` are names, zones and statuses. A stopped one writes nothing, but its disk may be what is resumed from.
     """
     vms = [f"{name} in {zone}" for name, zone, status in mine if status not in AT_REST or saves_on_disk(job)]
     if not vms:

@@ -1,4 +1,4 @@
-"""What changed about jobs since they were last decided on: two cheap queries, before anything is read_news in full."""
+"""When each job is decided on: what changed about it, when it is due, and backoff of launches. Two cheap queries."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Wait:
 
 
 class LaunchBackoff:
-    """Kept in memory alone: a guard that starts anew tries at once."""
+    """Kept in memory: after a restart everything is tried at once."""
 
     def __init__(self) -> None:
         self._waits: dict[str, _Wait] = {}
@@ -54,7 +54,7 @@ _UNSETTLED_EVERY = timedelta(seconds=5)
 
 
 class Agenda:
-    """Kept in memory alone: a guard that starts anew decides on every job once."""
+    """Kept in memory: after a restart every job is decided on once."""
 
     def __init__(self) -> None:
         self._marks: dict[str, tuple[Any, ...]] = {}

@@ -1,4 +1,4 @@
-"""Listening to agents: what they tell is kept with their attempt, and answered with whether the command is to stop."""
+"""Receives agents' events: records them with the attempt, and answers whether the command must stop."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class AgentTokens:
         return hmac.new(self._key, f"attempt\0{attempt_name}".encode(), hashlib.sha256).hexdigest()
 
     def speaks_for(self, token: str, attempt_name: str) -> bool:
-        """In a time that tells nothing about the right one."""
+        """In constant time."""
         return hmac.compare_digest(token.encode("utf-8", "replace"), self.of(attempt_name).encode())
 
 
@@ -82,14 +82,14 @@ __all__ = ["AgentEvent", "AgentEvents", "EventsAnswer"]
 
 @dataclass(frozen=True, slots=True)
 class EventsAnswer:
-    """`cancel`: the command gets its notice. All events up to `accepted_through` are safe."""
+    """`cancel`: the command must stop. All events up to `accepted_through` are stored."""
 
     cancel: bool
     accepted_through: int
 
 
 class AgentEvents:
-    """What is told twice is kept once. `wake` is called when there is news that the next step of a job may wait for."""
+    """Events that arrive twice are kept once. `wake` is called on news that the next step of a job may wait for."""
 
     def __init__(self, database: Database, clock: Clock, tokens: AgentTokens, wake: Callable[[], None]) -> None:
         self._database = database

@@ -1,4 +1,4 @@
-"""What an agent tells -> what the guard knows of its attempt. The words are those of the agent's PROTOCOL.md."""
+"""Applies an agent's events to the state of its attempt. The event kinds are those of the agent's PROTOCOL.md."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_ERROR = 2000  # characters
 _SHORT = 100
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
-# News that somebody waits for; heartbeats are none.
+# Events that a job's next step may wait for; heartbeats are none.
 _NEWS = frozenset({"start", "notice", "stopping", "exit"})
 
 _AWAITS_START = frozenset({AttemptState.BOOTING, AttemptState.RESTARTING})
@@ -27,7 +27,7 @@ _AWAITS_START = frozenset({AttemptState.BOOTING, AttemptState.RESTARTING})
 
 @dataclass(frozen=True, slots=True)
 class AgentEvent:
-    """One thing that an agent told. What a later agent adds to the fields is passed over."""
+    """One event from an agent. Fields that a later agent adds are ignored."""
 
     seq: int
     kind: str
@@ -37,11 +37,11 @@ class AgentEvent:
 
 @dataclass(frozen=True, slots=True)
 class AgentUpdate:
-    """What is known after listening."""
+    """What an agent's events changed."""
 
     agent: AgentState
     state: AttemptState | None = None  # where this takes the attempt; None leaves it where it is
-    started_run: bool = False  # the present run was told to have begun
+    started_run: bool = False  # the agent reported the start of the present run
     is_news: bool = False
     look: SeenCheckpoint | None = None  # the latest look at the VM's own disk
     resumed: SeenCheckpoint | None = None  # the look by which the present run began; None for a first one
@@ -57,9 +57,9 @@ def apply_events(
     *,
     is_over: bool = False,
 ) -> AgentUpdate:
-    """Take in what was not told before, in its order.
+    """Apply the events that are new, in their order.
 
-    Where the attempt `is_over`, only its last run is heard: somebody may have started its VM to fetch what is on its
+    Where the attempt `is_over`, only its last run is heard: someone may have started its VM to fetch what is on its
     disk, and how the job ended stays written down. Moments are the guard's: `sent_at` is the VM's for `now`, so that a
     clock that is wrong there misleads nobody here.
     """
@@ -103,7 +103,7 @@ def _take(update: AgentUpdate, event: AgentEvent, now: datetime, shift: timedelt
                 agent = replace(agent, step=None, step_at=None)
             agent = replace(agent, started_at=agent.started_at or moment(fields.get("started_at")))
         case "heartbeat" if fields.get("is_running") is True and agent.started_at is None:
-            # Its start was told to a guard whose database was replaced by an older one: it began before this.
+            # Its start was reported before the database was replaced by an older one: it began before this.
             agent = replace(agent, started_at=moment(event.at))
             update = replace(update, started_run=True)
         case "image":
@@ -190,7 +190,7 @@ def _moment(value: object) -> datetime | None:
 
 
 def _printed(output: object) -> str | None:
-    """It is told line by line."""
+    """Output arrives line by line."""
     if isinstance(output, list):
         return "\n".join(line for line in output if isinstance(line, str))
     return output if isinstance(output, str) else None

@@ -1,4 +1,4 @@
-"""Attempts: committed before Google is asked, and changed only from the states that a change is meant for."""
+"""Rows of attempts: committed before Google is called, and changed only from the states a change is meant for."""
 
 from __future__ import annotations
 
@@ -281,7 +281,7 @@ def hear(
     agent: AgentState,
     state: AttemptState | None = None,
 ) -> None:
-    """Keep what its agent told. `state` is where that takes it; None leaves it where it is.
+    """Record what its agent reported. `state` is the attempt's new state; None leaves it.
 
     Without an output, or without figures of the machine, those that are stored stay.
     """

@@ -1,4 +1,4 @@
-"""Budgets at their limit, as jobs meet them: when they are submitted, launched again, or run."""
+"""Applies budgets to jobs: when they are submitted, launched again, or run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WAITS = (JobState.QUEUED, JobState.RECOVERING)
 
 @dataclass(frozen=True, slots=True)
 class BudgetLeft:
-    """What a budget has left in its present period, and would have after a job; None: what that costs is not known."""
+    """What a budget has left in its current period, and would have after a job; None: the cost is unknown."""
 
     budget: Budget
     ends_at: datetime
@@ -68,7 +68,7 @@ def budgets_left(
 class BudgetHolds:
     """What spent budgets have against stored jobs, for their turns. One thread at a time.
 
-    The ledger is read again after a minute, so that a job may be launched so long after its budget was spent.
+    The ledger is read again after a minute: within that minute a job may be launched though its budget is spent.
     """
 
     def __init__(self, database: Database, rules: Rules, serves: timedelta = SERVES) -> None:
@@ -102,7 +102,7 @@ class BudgetHolds:
         return budget_holds
 
     def tell(self, fence: Lease | None, now: datetime) -> list[Fact]:
-        """Write down which budgets were spent and which jobs wait for them, once a period. The facts that are new.
+        """Record which budgets were spent and which jobs wait for them, once a period. Returns the new events.
 
         Raises LeaseLost when another daemon took over.
         """

@@ -1,4 +1,4 @@
-"""Looks at the checkpoints of running jobs, so that it is known what a preemption would cost, and that they advance."""
+"""Watches the checkpoints of running jobs: what a preemption would cost, and whether they advance."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class CheckpointReport:
 
 
 class CheckpointWatch:
-    """One look at a time; the caller sees to that. What it cannot read it says with the job, and looks again later."""
+    """One run at a time; the caller sees to that. What it cannot read is stored with the job, and read again later."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class CheckpointWatch:
             if looks[job.id].error:
                 report.troubles[job.id] = looks[job.id].error
                 continue
-            # One that was being written looks torn as well: it is told when it still does at the next look.
+            # One that is being written looks torn as well: it is reported when it still does at the next look.
             still = set(earlier.torn if earlier is not None else ()) & set(seen.torn)
             events += [job_events.torn(job, checkpoint, now) for checkpoint in sorted(still)]
             stalled = self._stalled(job, tried.get(job.id, []), seen, now)

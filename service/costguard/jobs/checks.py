@@ -1,4 +1,4 @@
-"""What is wrong with a job that somebody asks for. Everything is said at once, each with what to change."""
+"""Validates a submitted job: command, container, checkpoints, limits. All problems at once, with what to change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from itertools import pairwise
 from urllib.parse import urlsplit
 
 from costguard.jobs import credentials
-from costguard.jobs.submission import Refusal, shown
+from costguard.jobs.submission import JobRefusal, shown
 from costguard.model.checkpoint import Framework, names_a_file
 from costguard.model.job import CheckpointPlan, JobKind, JobSpec
 from costguard.model.log_pattern import LogPattern
@@ -78,7 +78,7 @@ _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash"})
 _EMPTIED = ("/tmp", "/run", "/dev", "/proc", "/sys")  # noqa: S108 -- where nothing may be kept
 
 
-def command_problems(spec: JobSpec) -> Iterator[Refusal]:
+def command_problems(spec: JobSpec) -> Iterator[JobRefusal]:
     yield from _of_command(spec)
     yield from _of_container(spec)
     if spec.checkpoint is not None:
@@ -87,90 +87,90 @@ def command_problems(spec: JobSpec) -> Iterator[Refusal]:
             yield from _of_resume(spec.command, spec.checkpoint)
 
 
-def _of_command(spec: JobSpec) -> Iterator[Refusal]:
+def _of_command(spec: JobSpec) -> Iterator[JobRefusal]:
     if not spec.command and not spec.image:
         message = "There is neither a command nor an image: say what to run, such as python train.py."
-        yield Refusal("command", message)
+        yield JobRefusal("command", message)
     if spec.command and not spec.command[0].strip():
-        yield Refusal("command", "Its first word is empty: begin with the program to run.")
+        yield JobRefusal("command", "Its first word is empty: begin with the program to run.")
     if any("\x00" in word for word in spec.command):
-        yield Refusal("command", "It holds a NUL character, which no program can be given: take it out.")
+        yield JobRefusal("command", "It holds a NUL character, which no program can be given: take it out.")
     if not spec.step_pattern:
         return
     try:
         groups = LogPattern(spec.step_pattern).groups
     except ValueError as wrong:
-        yield Refusal("step_pattern", f"It is no regular expression that can be used ({wrong}): write step (\\d+).")
+        yield JobRefusal("step_pattern", f"It is no regular expression that can be used ({wrong}): write step (\\d+).")
     else:
         if not groups:
-            yield Refusal("step_pattern", "It has no group: put the step into one, as in step (\\d+).")
+            yield JobRefusal("step_pattern", "It has no group: put the step into one, as in step (\\d+).")
 
 
-def _of_container(spec: JobSpec) -> Iterator[Refusal]:
+def _of_container(spec: JobSpec) -> Iterator[JobRefusal]:
     if spec.image:
         try:
             parse_image(spec.image)
         except ValueError as wrong:
             message = f"{shown(spec.image)} is no reference of an image, since {wrong}: write one such as"
-            yield Refusal("image", f"{message} europe-docker.pkg.dev/project/repository/train:v3.")
+            yield JobRefusal("image", f"{message} europe-docker.pkg.dev/project/repository/train:v3.")
     elif spec.pull:
-        yield Refusal("pull", "There is no image whose tag could be asked for: leave it out, or name an image.")
+        yield JobRefusal("pull", "There is no image whose tag could be asked for: leave it out, or name an image.")
     if spec.mounts and not spec.image:
-        yield Refusal("mounts", "Nothing can be mounted without an image: leave it out, or name an image.")
+        yield JobRefusal("mounts", "Nothing can be mounted without an image: leave it out, or name an image.")
     for mount in spec.mounts:
         if not _MOUNT.fullmatch(mount):
-            yield Refusal(
+            yield JobRefusal(
                 "mounts", f"{shown(mount)} is no mount: write /on/the/vm:/in/the/image, and :ro to protect it."
             )
     if spec.workdir and not (spec.workdir.startswith("/") and spec.workdir.isprintable()):
-        yield Refusal("workdir", f"{shown(spec.workdir)} is no whole path: begin it with a slash.")
+        yield JobRefusal("workdir", f"{shown(spec.workdir)} is no whole path: begin it with a slash.")
 
 
-def _of_location(spec: JobSpec, plan: CheckpointPlan) -> Iterator[Refusal]:
+def _of_location(spec: JobSpec, plan: CheckpointPlan) -> Iterator[JobRefusal]:
     where = "checkpoint.location"
     if not plan.location:
         message = "It does not say where the checkpoints lie: name a place such as gs://bucket/run-1"
-        yield Refusal(where, f"{message}, or leave out how to resume.")
+        yield JobRefusal(where, f"{message}, or leave out how to resume.")
     elif not plan.is_on_disk and "://" not in plan.location:
         message = f"{shown(plan.location)} is no location: write gs://bucket/run-1, s3://bucket/run-1"
-        yield Refusal(where, f"{message}, or a whole path on the VM's disk.")
+        yield JobRefusal(where, f"{message}, or a whole path on the VM's disk.")
     if names_a_file(plan.location) and (plan.look_for.pattern or plan.look_for.marker):
         message = f"{shown(plan.location)} names one file, so a pattern or a marker means nothing"
-        yield Refusal(where, f"{message}: leave them out, or name the folder that holds the files.")
+        yield JobRefusal(where, f"{message}: leave them out, or name the folder that holds the files.")
     if not plan.is_on_disk:
         return
     if not plan.location.isprintable() or "/../" in f"{plan.location}/":
-        yield Refusal(where, f"{shown(plan.location)} is no plain path: write it out.")
+        yield JobRefusal(where, f"{shown(plan.location)} is no plain path: write it out.")
     if spec.image and not any(_holds(mount, plan.location) for mount in spec.mounts):
         message = f"{shown(plan.location)} would lie in the container and go with it: mount a folder of the VM there"
-        yield Refusal(where, f"{message}, as in mounts = [/var/checkpoints:{plan.location}].")
+        yield JobRefusal(where, f"{message}, as in mounts = [/var/checkpoints:{plan.location}].")
     if not spec.image and any(_is_below(plan.location, top) for top in _EMPTIED):
         message = f"What lies in {shown(plan.location)} is gone once the VM was stopped"
-        yield Refusal(where, f"{message}: name a folder such as /var/checkpoints.")
+        yield JobRefusal(where, f"{message}: name a folder such as /var/checkpoints.")
 
 
-def _of_resume(words: Sequence[str], plan: CheckpointPlan) -> Iterator[Refusal]:
+def _of_resume(words: Sequence[str], plan: CheckpointPlan) -> Iterator[JobRefusal]:
     where = "checkpoint.resume"
     try:
         shlex.split(plan.resume)
     except ValueError:
-        yield Refusal(where, "A quote in it is not closed: close it; it is split as a shell would.")
+        yield JobRefusal(where, "A quote in it is not closed: close it; it is split as a shell would.")
     names = set(_PLACEHOLDER.findall(plan.resume))
     if unknown := sorted(names - _PLACEHOLDERS):
-        yield Refusal(where, f"{{{unknown[0]}}} stands for nothing: use {{checkpoint}}, {{location}} or {{step}}.")
+        yield JobRefusal(where, f"{{{unknown[0]}}} stands for nothing: use {{checkpoint}}, {{location}} or {{step}}.")
     takes_folder = plan.is_on_disk or plan.look_for.framework in _TAKE_A_FOLDER
     if "checkpoint" not in names and not (takes_folder and "location" in names):
         either = "{checkpoint} or {location}" if takes_folder else "{checkpoint}"
         message = f"It does not say where the checkpoint goes: put {either} into it"
-        yield Refusal(where, f"{message}, as in --resume_from {{checkpoint}}.")
+        yield JobRefusal(where, f"{message}, as in --resume_from {{checkpoint}}.")
     if plan.is_on_disk and "step" in names:
-        yield Refusal(where, "Nobody can look at the VM's own disk for a step: leave {step} out.")
+        yield JobRefusal(where, "Nobody can look at the VM's own disk for a step: leave {step} out.")
     if not words:
         message = "It would take the place of the image's own arguments: write the whole command out, to be added to."
-        yield Refusal(where, message)
+        yield JobRefusal(where, message)
     elif (script := _script(words)) is not None and not re.search(r"\$[@*0-9{]", script):
         message = 'It is added after the shell\'s script, which does not use it: write "$@" where it belongs'
-        yield Refusal(where, f"{message}, and one more word, such as train, after the script.")
+        yield JobRefusal(where, f"{message}, and one more word, such as train, after the script.")
 
 
 def _script(words: Sequence[str]) -> str | None:
@@ -205,7 +205,7 @@ _SECRET = re.compile(r"projects/[a-z0-9.:-]+/secrets/[A-Za-z0-9_-]{1,255}(?:/ver
 _USE_SECRETS = "give it by reference, secrets = {NAME: projects/P/secrets/S}, which the VM reads itself"
 
 
-def problems(spec: JobSpec, guard_url: str, now: datetime) -> list[Refusal]:
+def problems(spec: JobSpec, guard_url: str, now: datetime) -> list[JobRefusal]:
     """All that can be said of it by itself. No credential that it holds is in any sentence."""
     return list(_all(spec, guard_url, now))
 
@@ -227,7 +227,7 @@ def is_out_of_reach(location: str, guard_url: str) -> bool:
     return location.lower().startswith("file:") and not is_here
 
 
-def _all(spec: JobSpec, guard_url: str, now: datetime) -> Iterator[Refusal]:
+def _all(spec: JobSpec, guard_url: str, now: datetime) -> Iterator[JobRefusal]:
     yield from _of_people(spec)
     if spec.kind is JobKind.DEV:
         yield from _of_dev(spec)
@@ -235,28 +235,28 @@ def _all(spec: JobSpec, guard_url: str, now: datetime) -> Iterator[Refusal]:
         yield from command_problems(spec)
         if not guard_url:
             message = "Its VM could not reach this guard: set guard_url under [jobs] to an address that VMs can open."
-            yield Refusal("guard_url", message)
+            yield JobRefusal("guard_url", message)
     if spec.checkpoint is not None and is_out_of_reach(spec.checkpoint.location, guard_url):
         message = "VMs cannot write to a folder of the guard's machine: use gs:// or s3://, or a path on the VM's disk."
-        yield Refusal("checkpoint.location", message)
+        yield JobRefusal("checkpoint.location", message)
     yield from _of_variables(spec)
     yield from _of_credentials(spec)
     yield from _of_limits(spec, now)
     if (size := _size(spec)) > MOST_BYTES:
         message = f"With the rest it comes to {size >> 10} KiB, and a VM's metadata have room for {MOST_BYTES >> 10}"
-        yield Refusal("command", f"{message}: put files into the image or a bucket.")
+        yield JobRefusal("command", f"{message}: put files into the image or a bucket.")
 
 
-def _of_people(spec: JobSpec) -> Iterator[Refusal]:
+def _of_people(spec: JobSpec) -> Iterator[JobRefusal]:
     if not _ADDRESS.fullmatch(spec.owner):
         given = f"{shown(spec.owner)} is no mail address" if spec.owner else "Nobody is named as its owner"
-        yield Refusal("owner", f"{given}: give the address of who answers for it, such as ana@example.com.")
+        yield JobRefusal("owner", f"{given}: give the address of who answers for it, such as ana@example.com.")
     if len(spec.name) > LONGEST_NAME or not spec.name.isprintable() or spec.name != spec.name.strip():
         message = f"Use at most {LONGEST_NAME} printable characters, with no line break and no space at either end."
-        yield Refusal("name", message)
+        yield JobRefusal("name", message)
 
 
-def _of_dev(spec: JobSpec) -> Iterator[Refusal]:
+def _of_dev(spec: JobSpec) -> Iterator[JobRefusal]:
     unused = {
         "command": spec.command,
         "image": spec.image,
@@ -272,36 +272,36 @@ def _of_dev(spec: JobSpec) -> Iterator[Refusal]:
         if given:
             hint = " (what it boots from is overrides.image)" if where == "image" else ""
             message = f"A development VM runs nothing by itself, so this means nothing{hint}: leave it out."
-            yield Refusal(where, message)
+            yield JobRefusal(where, message)
 
 
-def _of_variables(spec: JobSpec) -> Iterator[Refusal]:
+def _of_variables(spec: JobSpec) -> Iterator[JobRefusal]:
     for where, names in (("environment", spec.environment), ("secrets", spec.secrets)):
         for name in names:
             if not _VARIABLE.fullmatch(name):
                 message = (
                     f"{shown(name)} is no name of a variable: use letters, digits and underscores, no digit first."
                 )
-                yield Refusal(where, message)
+                yield JobRefusal(where, message)
             elif name.startswith(_OURS):
-                yield Refusal(where, f"{name}: names that begin with {_OURS} are the guard's own: choose another.")
+                yield JobRefusal(where, f"{name}: names that begin with {_OURS} are the guard's own: choose another.")
     if any("\x00" in value for value in spec.environment.values()):
-        yield Refusal("environment", "A value holds a NUL character, which no program can be given: take it out.")
+        yield JobRefusal("environment", "A value holds a NUL character, which no program can be given: take it out.")
     for name, reference in spec.secrets.items():
         if not _SECRET.fullmatch(reference):
             message = "This must be a reference into Secret Manager, never the secret itself: projects/P/secrets/S"
-            yield Refusal(_named("secrets", name), f"{message}, or projects/P/secrets/S/versions/V.")
+            yield JobRefusal(_named("secrets", name), f"{message}, or projects/P/secrets/S/versions/V.")
         if name in spec.environment:
             message = "The environment has this name as well: leave it out of one of them."
-            yield Refusal(_named("secrets", name), message)
+            yield JobRefusal(_named("secrets", name), message)
 
 
-def _of_credentials(spec: JobSpec) -> Iterator[Refusal]:
+def _of_credentials(spec: JobSpec) -> Iterator[JobRefusal]:
     if kind := credentials.in_command(spec.command):
-        yield Refusal("command", f"It holds what looks like {kind}, and many can read it: {_USE_SECRETS}.")
+        yield JobRefusal("command", f"It holds what looks like {kind}, and many can read it: {_USE_SECRETS}.")
     for name, kind in credentials.in_environment(spec.environment):
         message = f"This looks like {kind}, and many can read it: {_USE_SECRETS}."
-        yield Refusal(_named("environment", name), message)
+        yield JobRefusal(_named("environment", name), message)
     texts = {
         "name": spec.name,
         "image": spec.image,
@@ -313,17 +313,17 @@ def _of_credentials(spec: JobSpec) -> Iterator[Refusal]:
     }
     for where, text in texts.items():
         if kind := credentials.in_text(text):
-            yield Refusal(where, f"It holds what looks like {kind}, and many can read it: take it out.")
+            yield JobRefusal(where, f"It holds what looks like {kind}, and many can read it: take it out.")
 
 
-def _of_limits(spec: JobSpec, now: datetime) -> Iterator[Refusal]:
+def _of_limits(spec: JobSpec, now: datetime) -> Iterator[JobRefusal]:
     if spec.deadline is not None and spec.deadline <= now:
-        yield Refusal("deadline", f"{utc_text(spec.deadline)} has passed: give a later one, or none.")
+        yield JobRefusal("deadline", f"{utc_text(spec.deadline)} has passed: give a later one, or none.")
     if spec.ceiling is not None and spec.ceiling.nanos <= 0:
-        yield Refusal("ceiling", "It must be more than nothing: give an amount of dollars, or none.")
+        yield JobRefusal("ceiling", "It must be more than nothing: give an amount of dollars, or none.")
     if spec.expected is not None and not timedelta() < spec.expected <= LONGEST_EXPECTED:
         message = "This must be more than nothing and at most a year: say how long it runs without interruptions."
-        yield Refusal("expected_hours", message)
+        yield JobRefusal("expected_hours", message)
 
 
 def _named(where: str, name: str) -> str:
@@ -342,7 +342,7 @@ def _size(spec: JobSpec) -> int:
         spec.workdir,
         spec.step_pattern,
         spec.image,
-        # A run that follows on the same disk has its own command beside the first.
+        # A later run on the same disk has its own command in addition to the first.
         [*spec.command, plan.resume, plan.location] if plan is not None else [],
     ]
     return len(json.dumps(texts))

@@ -1,4 +1,4 @@
-"""Credentials that somebody wrote where all can read them: in a command, or in a variable of the environment."""
+"""Finds credentials that were written where everyone can read them: in a command or an environment variable."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def in_text(text: str) -> str | None:
 
 
 def _of_pair(name: str, value: str) -> str | None:
-    """A token counts where it looks random: `--token_budget 2048` and `HF_TOKEN=$TOKEN` are nobody's secret."""
+    """A token counts where it looks random: `--token_budget 2048` and `HF_TOKEN=$TOKEN` are no secrets."""
     if not value or value.startswith("-") or _ELSEWHERE.match(value):
         return None
     words = [word.lower() for word in _WORDS.findall(name)]

@@ -1,4 +1,4 @@
-"""What comes next for a job, whatever became of its VMs: every pass decides anew from what is known."""
+"""Decides what comes next for a job: each turn starts from what the ledger shows, whatever happened before."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from costguard.jobs.view import (
     HOLD_AGAIN,
     NO_ROOM,
     AskAgain,
-    DecisionContext,
     DeleteVm,
     EndAttempt,
     JobAction,
+    JobContext,
     JobDecision,
     JobView,
     LaunchAttempt,
     Proposal,
     StopVm,
+    an_hour,
     earliest,
     is_due,
     may_write,
+    place_of,
     wait_stably,
     without_vm,
 )
-from costguard.jobs.words import an_hour, place_of
 from costguard.model.attempt import Attempt, AttemptState, Outcome
 from costguard.model.duration import span_text
 from costguard.model.instance import ProvisioningModel
@@ -50,7 +51,7 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitForPlace:
     until: datetime | None
     reason: str
 
@@ -60,7 +61,7 @@ class Hopeless:
     reason: str
 
 
-def choose(view: JobView, places: Sequence[LaunchPlace], context: DecisionContext) -> Chosen | Waiting | Hopeless:
+def choose(view: JobView, places: Sequence[LaunchPlace], context: JobContext) -> Chosen | WaitForPlace | Hopeless:
     """The next place, or until when all of them are left in peace."""
     payable = [place for place in places if max_run(view, place.rate) is not None]
     if not payable:
@@ -80,16 +81,16 @@ def choose(view: JobView, places: Sequence[LaunchPlace], context: DecisionContex
         last = list(tried.values())[-1]
         until = (last.ended_at or context.now) + wait(context.terms, view.job.id, last.number, len(rounds))
         if until > context.now:
-            return Waiting(until, f"{_what_failed(tried)}; asked again at {clock_text(until, context.now)}")
+            return WaitForPlace(until, f"{_what_failed(tried)}; asked again at {clock_text(until, context.now)}")
         place, tried = open_to_us[0], {}
     longest = max_run(view, place.rate)
     assert longest is not None, "only payable places are left"
     return Chosen(place, longest, _why(view, place, tried, is_late, context))
 
 
-def _until(view: JobView, context: DecisionContext, due: datetime, reason: str) -> Waiting:
+def _until(view: JobView, context: JobContext, due: datetime, reason: str) -> WaitForPlace:
     until = wait_stably(view, due, context.now)
-    return Waiting(until, f"{reason}; looked at again at {clock_text(until, context.now)}")
+    return WaitForPlace(until, f"{reason}; looked at again at {clock_text(until, context.now)}")
 
 
 def _rounds(view: JobView) -> list[dict[Key, Attempt]]:
@@ -137,7 +138,7 @@ def _what_failed(tried: dict[Key, Attempt]) -> str:
     return ", ".join(said)
 
 
-def _why(view: JobView, place: LaunchPlace, tried: dict[Key, Attempt], is_late: bool, context: DecisionContext) -> str:
+def _why(view: JobView, place: LaunchPlace, tried: dict[Key, Attempt], is_late: bool, context: JobContext) -> str:
     reason = f"{place.zone}, {place.provisioning_model.in_words}: {', '.join(place.reasons)}"
     on_demand = place.provisioning_model is ProvisioningModel.STANDARD
     if is_late and on_demand and view.job.spec.deadline is not None:
@@ -149,7 +150,7 @@ def _zones(places: Sequence[LaunchPlace]) -> str:
     return list_text(list(dict.fromkeys(place.zone for place in places)))
 
 
-def next_vm(view: JobView, places: Sequence[LaunchPlace], context: DecisionContext) -> Proposal:
+def next_vm(view: JobView, places: Sequence[LaunchPlace], context: JobContext) -> Proposal:
     """Launch it as soon as nothing of the one before can write into the same checkpoints."""
     if view.last is not None and holds_only_copy(view, view.last):
         return Proposal(
@@ -195,7 +196,7 @@ _WAITS_FOR_WRITER = "the next VM is requested once nothing on this one can write
 _UNKNOWN = frozenset({AttemptState.INTENDED, AttemptState.ASKED})
 
 
-def decide(view: JobView, places: Sequence[LaunchPlace], context: DecisionContext) -> JobDecision:
+def decide(view: JobView, places: Sequence[LaunchPlace], context: JobContext) -> JobDecision:
     """The job's state and reason, and what is done for it now. The same view gives the same decision.
 
     An end is written down first, and judged by the next decision, so that a crash in between loses nothing: right
@@ -218,7 +219,7 @@ def decide(view: JobView, places: Sequence[LaunchPlace], context: DecisionContex
     )
 
 
-def _loose_end(view: JobView, context: DecisionContext) -> tuple[JobAction, ...]:
+def _loose_end(view: JobView, context: JobContext) -> tuple[JobAction, ...]:
     """A job that is over leaves no attempt open: its VM would bill for nobody."""
     if view.last is None or not view.last.attempt.is_open:
         return ()
@@ -228,7 +229,7 @@ def _loose_end(view: JobView, context: DecisionContext) -> tuple[JobAction, ...]
     return (AskAgain(attempt.id, "its job is over"),) if is_due(attempt.try_after, context.now) else ()
 
 
-def _deletes(view: JobView, context: DecisionContext) -> tuple[tuple[JobAction, ...], datetime | None]:
+def _deletes(view: JobView, context: JobContext) -> tuple[tuple[JobAction, ...], datetime | None]:
     """For every attempt that ended and whose VM may still be there; and when one is tried again.
 
     A VM whose disk holds the only copy of what was saved is stopped and kept instead.

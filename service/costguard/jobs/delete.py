@@ -1,4 +1,4 @@
-"""Deleting VMs of jobs: by their numeric id, again and again, and believed only when the VM is seen to be gone."""
+"""Steps that delete job VMs: by numeric id, repeatedly, and done only when the VM is seen to be gone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from costguard.model.instance import InstanceKey, Status
 
 _BACKOFF = Backoff(timedelta(seconds=20), timedelta(minutes=2))
 _ON_ITS_WAY = frozenset({Status.STOPPING, Status.DEPROVISIONING})
-# An insert of which no answer came may still take effect for so long. Until then a 404 is not believed.
+# An unanswered insert may still take effect until then. Before that a 404 is not believed.
 _LATE = timedelta(minutes=2)
 _ENDED = (AttemptState.ENDING, AttemptState.KEPT)
 _DOWN = _ON_ITS_WAY | {Status.STOPPED}

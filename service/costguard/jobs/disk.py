@@ -1,4 +1,4 @@
-"""Whether a VM's disk is full, or will be before long, from what its agent measures."""
+"""A job VM's own disk: whether it is full, and whether it holds the only copy of what the job saved."""
 
 from __future__ import annotations
 

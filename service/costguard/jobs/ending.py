@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from costguard.jobs.disk import filled
-from costguard.jobs.view import AttemptRun, DecisionContext, VmState, has_ended
-from costguard.jobs.words import place_of
+from costguard.jobs.view import JobContext, PresentRun, VmState, has_ended, place_of
 from costguard.ledger.owner import is_person
 from costguard.model.attempt import Attempt, Exit, Notice, Outcome
 from costguard.model.duration import span_text
@@ -128,7 +127,7 @@ class RunEnd:
     due_at: datetime
 
 
-def ending(run: AttemptRun, job: Job, context: DecisionContext) -> RunEnd | None:
+def ending(run: PresentRun, job: Job, context: JobContext) -> RunEnd | None:
     """The earliest conclusion about a run; it is none yet where it is due later. None: only news can end it."""
     seen = _of_vm(run, context)
     if job.spec.kind is JobKind.DEV:
@@ -150,7 +149,7 @@ def all_silent(last_words: Collection[datetime], terms: Terms, now: datetime, li
     return len(agent) > 1 and all(now - moment > terms.silence / 2 for moment in agent)
 
 
-def _told(run: AttemptRun, job: Job, seen: RunEnd | None, context: DecisionContext) -> RunEnd | None:
+def _told(run: PresentRun, job: Job, seen: RunEnd | None, context: JobContext) -> RunEnd | None:
     """What the agent's last word means, with what Google says where the machine ended the command."""
     end = run.agent.exit
     if end is None:
@@ -181,7 +180,7 @@ def _told(run: AttemptRun, job: Job, seen: RunEnd | None, context: DecisionConte
     return _now(Outcome.CRASHED, f"the command failed with {how(end)}{_filled(end)}", end, context)
 
 
-def _asked(run: AttemptRun, job: Job, end: Exit, context: DecisionContext) -> RunEnd:
+def _asked(run: PresentRun, job: Job, end: Exit, context: JobContext) -> RunEnd:
     if job.cancel_asked_at is not None or run.attempt.stop_why == "cancel":
         return _now(Outcome.CANCELLED, "the command ended after SIGTERM", end, context)
     if run.attempt.stop_why:
@@ -189,13 +188,13 @@ def _asked(run: AttemptRun, job: Job, end: Exit, context: DecisionContext) -> Ru
     return _now(Outcome.LOST, "the agent was asked to stop, and the reason is not known", end, context)
 
 
-def _may_be_shutdown(run: AttemptRun, end: Exit) -> bool:
+def _may_be_shutdown(run: PresentRun, end: Exit) -> bool:
     """A Spot VM that is shut down without notice may first show as a killed command."""
     is_spot = run.attempt.provisioning_model is ProvisioningModel.SPOT
     return is_spot and (end.signal in {9, 15} or end.code in _KILLED)
 
 
-def _unexplained(run: AttemptRun, end: Exit, context: DecisionContext) -> RunEnd:
+def _unexplained(run: PresentRun, end: Exit, context: JobContext) -> RunEnd:
     """What counts once Google has had time to say why the machine ended the command."""
     due = max(end.at, run.agent.at or end.at) + _FACTS_ARRIVE
     place = place_of(run.attempt)
@@ -210,7 +209,7 @@ def _unexplained(run: AttemptRun, end: Exit, context: DecisionContext) -> RunEnd
     return RunEnd(Outcome.CRASHED, f"the command failed with {how(end)}{_filled(end)}", end.at, Notice.EXIT, due)
 
 
-def _of_vm(run: AttemptRun, context: DecisionContext) -> RunEnd | None:
+def _of_vm(run: PresentRun, context: JobContext) -> RunEnd | None:
     """What the end of its VM means; a notice explains one that Google does not."""
     if run.vm is None or not has_ended(run.vm):
         return None
@@ -223,13 +222,13 @@ def _of_vm(run: AttemptRun, context: DecisionContext) -> RunEnd | None:
     return RunEnd(outcome, reason, happened, Notice.STATUS, happened + _FACTS_ARRIVE)
 
 
-def _of_dev(run: AttemptRun, seen: RunEnd | None) -> RunEnd | None:
-    """A VM for development that was merely stopped is not at its end: its disk holds somebody's work."""
+def _of_dev(run: PresentRun, seen: RunEnd | None) -> RunEnd | None:
+    """A development VM that was merely stopped has not ended: its disk holds its owner's work."""
     is_gone = run.vm is not None and run.vm.gone_at is not None
     return seen if seen is not None and (is_gone or seen.outcome in _GOOGLES_ENDS) else None
 
 
-def _noticed(run: AttemptRun, context: DecisionContext) -> RunEnd | None:
+def _noticed(run: PresentRun, context: JobContext) -> RunEnd | None:
     """After a notice the agent goes on until the machine dies; from its last word on, by the guard's own clock."""
     noticed = run.agent.noticed_at
     if noticed is None:
@@ -238,7 +237,7 @@ def _noticed(run: AttemptRun, context: DecisionContext) -> RunEnd | None:
     return RunEnd(Outcome.PREEMPTED, f"preempted in {place_of(run.attempt)}", noticed, Notice.NOTICE, due)
 
 
-def _stop_ignored(run: AttemptRun, context: DecisionContext) -> RunEnd | None:
+def _stop_ignored(run: PresentRun, context: JobContext) -> RunEnd | None:
     attempt = run.attempt
     if attempt.stop_asked_at is None:
         return None
@@ -247,7 +246,7 @@ def _stop_ignored(run: AttemptRun, context: DecisionContext) -> RunEnd | None:
     return RunEnd(outcome, f"{reason}; its end was not reported", due, Notice.SILENCE, due)
 
 
-def _silent(run: AttemptRun, context: DecisionContext) -> RunEnd | None:
+def _silent(run: PresentRun, context: JobContext) -> RunEnd | None:
     """Nothing is concluded where our own door may be shut, or where nobody can say whether the VM runs."""
     if context.all_silent or (run.vm is not None and not run.vm.is_known) or is_unheard(run, context):
         return None
@@ -263,7 +262,7 @@ def _silent(run: AttemptRun, context: DecisionContext) -> RunEnd | None:
     return RunEnd(Outcome.NOT_STARTED, reason, due, Notice.SILENCE, due)
 
 
-def is_unheard(run: AttemptRun, context: DecisionContext) -> bool:
+def is_unheard(run: PresentRun, context: JobContext) -> bool:
     """Whether nothing was heard of an agent since the database's generation began, before which it was launched.
 
     Then it may speak to another guard, which works with a copy of this database, or with what came after the backup.
@@ -286,7 +285,7 @@ def _filled(end: Exit) -> str:
     return f"; {full}" if full else ""
 
 
-def _now(outcome: Outcome, reason: str, end: Exit, context: DecisionContext) -> RunEnd:
+def _now(outcome: Outcome, reason: str, end: Exit, context: JobContext) -> RunEnd:
     return RunEnd(outcome, reason, end.at, Notice.EXIT, context.now)
 
 

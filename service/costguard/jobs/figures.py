@@ -1,4 +1,4 @@
-"""How fast a job trains, and what that costs."""
+"""Figures about jobs: training pace, work at risk or lost, and histograms of spans."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class TrainingPace:
 
 
 def step_of(attempts: Sequence[Attempt]) -> int | None:
-    """Where it stands: what was told last, or where the latest attempt resumed."""
+    """The last reported step, or where the latest attempt resumed."""
     for attempt in reversed(attempts):
         step = attempt.agent.step if attempt.agent.step is not None else attempt.resume_step
         if step is not None:

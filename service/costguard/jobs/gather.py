@@ -1,4 +1,4 @@
-"""Everything that decisions about jobs rest on, in a few queries for all of them."""
+"""Reads what decisions about jobs are based on, in a few queries for all of them."""
 
 from __future__ import annotations
 

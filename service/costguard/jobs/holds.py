@@ -1,4 +1,4 @@
-"""What budgets that are spent have against jobs."""
+"""Whether a spent budget holds a job, pauses it, or refuses it."""
 
 from __future__ import annotations
 

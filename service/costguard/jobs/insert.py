@@ -1,4 +1,4 @@
-"""Making a VM: the attempt committed first, then asked of Google, and asked again only after a look at its name."""
+"""Steps that launch VMs: an attempt is committed, inserted, and inserted again only after a look at its name."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class InsertStep(StepDefaults):
         return CallKind.WRITE
 
     def intend(self, connection: Connection, now: datetime) -> bool:
-        """Not where somebody cancelled it since, nor beside an attempt that is open or has this number."""
+        """Not after a cancel, nor while another attempt is open or has this number."""
         if not agenda.may_follow(connection, self.subject):
             return False
         job, action, spec = self.view.job, self.action, self.view.job.spec
@@ -277,7 +277,7 @@ class WatchInsertStep(AttemptStep):
         return self.seen is not None and is_of(self.seen, self.attempt, self.means.maker)
 
     def _later(self, connection: Connection, now: datetime, error: CloudError | None = None) -> bool:
-        """It goes on; so long, nothing is to be decided."""
+        """The operation is still running: nothing is decided meanwhile."""
         attempt = self.attempt
         speaks = attempt.agent.at is not None  # then it cannot take much longer
         again = retry_at(0 if speaks else attempt.tries, now)

@@ -1,4 +1,4 @@
-"""Runs that were interrupted: one row each, whatever told of it and however often."""
+"""Rows of interruptions, one for each interrupted run, and how recoveries went."""
 
 from __future__ import annotations
 

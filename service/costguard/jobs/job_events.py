@@ -1,4 +1,4 @@
-"""The facts of jobs' VMs: one sentence each, for the audit log and the timeline."""
+"""The events of jobs and their VMs: one sentence each, for the audit log and the timeline."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def resumed(job: Job, attempt: Attempt, run: int, after: timedelta, at: datetime
 
 
 def from_zero(job: Job, attempt: Attempt, loss: WorkAtRisk, now: datetime, what: str = "from_zero") -> Fact:
-    """Loud: what was paid for is gone."""
+    """Work that was paid for is lost."""
     cost = f", about {loss.cost}" if loss.cost is not None else ""
     where = f" at {job.spec.checkpoint.location}" if job.spec.checkpoint is not None else ""
     why = f"there is no complete checkpoint{where}" if where else "it saves no checkpoints"

@@ -1,4 +1,4 @@
-"""Jobs: taken in once, read for pages and for the turn, and settled for good."""
+"""Rows of jobs and of the complete checkpoints seen at their locations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The VMs of attempts as the ledger has them, and those that bear our labels and may be nobody's."""
+"""Job VMs as the ledger shows them, and orphans: VMs with our labels that no attempt accounts for."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def labelled(connection: Connection, guard_id: str) -> list[LabelledVm]:
 
 
 def find_orphans(connection: Connection, ours: list[LabelledVm], grace: timedelta, now: datetime) -> list[DeleteOrphan]:
-    """Those that have been nobody's for the grace, and those that an admin wants deleted.
+    """Orphans for longer than the grace period, and VMs that an admin wants deleted.
 
     A VM whose disk may hold the only copy of what a job saved is to be stopped, and never deleted by a rule.
     """

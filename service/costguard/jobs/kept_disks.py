@@ -21,7 +21,7 @@ _THERE = frozenset({AttemptState.ENDING, AttemptState.KEPT})
 
 
 @dataclass(frozen=True, slots=True)
-class KeptDisks:
+class KeptJobDisks:
     """All disks that are kept; `monthly` is not whole where one of them has no price."""
 
     count: int
@@ -29,7 +29,7 @@ class KeptDisks:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptDisk:
+class KeptJobDisk:
     """The disk of a job that is over: `holds` says what lies on it; `monthly` is None where it has no price."""
 
     attempt: Attempt
@@ -43,21 +43,23 @@ class KeptDisk:
         return f"about {self.monthly} a month" if self.monthly is not None else "a price that is not known"
 
 
-def of_job(job: Job, tried: Sequence[Attempt], checkpoint: SeenCheckpoint | None, accrual: Accrual) -> KeptDisk | None:
+def of_job(
+    job: Job, tried: Sequence[Attempt], checkpoint: SeenCheckpoint | None, accrual: Accrual
+) -> KeptJobDisk | None:
     """None where none is kept: its VM is at work, was deleted, or may be."""
     last = attempt_of(job, tried)
     if last is None:
         return None
-    return KeptDisk(last, job.recipe.disk_gib, holds(checkpoint), _monthly(job, last.zone, accrual))
+    return KeptJobDisk(last, job.recipe.disk_gib, holds(checkpoint), _monthly(job, last.zone, accrual))
 
 
-def in_all(connection: Connection, accrual: Accrual) -> KeptDisks:
+def in_all(connection: Connection, accrual: Accrual) -> KeptJobDisks:
     """Whatever else is looked for among the jobs, so that none of them is forgotten."""
     kept = job_rows.disk_kept(connection)
     tried = attempts.of_jobs(connection, [job.id for job in kept])
     disks = [disk for job in kept if (disk := of_job(job, tried.get(job.id, ()), None, accrual)) is not None]
     monthly = sum((disk.monthly for disk in disks if disk.monthly is not None), ZERO)
-    return KeptDisks(len(disks), Priced(monthly, all(disk.monthly is not None for disk in disks)))
+    return KeptJobDisks(len(disks), Priced(monthly, all(disk.monthly is not None for disk in disks)))
 
 
 def attempt_of(job: Job, tried: Sequence[Attempt]) -> Attempt | None:

@@ -1,4 +1,4 @@
-"""What a job may still cost, and how often it may still fail."""
+"""Whether a job is over, and what its ceiling, its deadline and its failures leave it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 
 from costguard.jobs.suspects import is_quick_crash
-from costguard.jobs.view import NEVER_A_VM, NO_ROOM, DecisionContext, JobView, of_attempt
+from costguard.jobs.view import NEVER_A_VM, NO_ROOM, JobContext, JobView, of_attempt
 from costguard.model.attempt import Attempt, AttemptState, Interruption, Notice, Outcome
 from costguard.model.backoff import Backoff
 from costguard.model.duration import span_text
@@ -19,7 +19,7 @@ from costguard.model.words import count_text
 Verdict = tuple[JobState, str]
 
 
-def verdict(view: JobView, context: DecisionContext) -> Verdict | None:
+def verdict(view: JobView, context: JobContext) -> Verdict | None:
     """The final state and its reason; None where the job goes on. Only for jobs without an open attempt."""
     job, last = view.job, view.last
     if last is not None and last.attempt.outcome is Outcome.SUCCEEDED:
@@ -185,7 +185,7 @@ def max_run(view: JobView, rate: Money | None) -> timedelta | None:
 
 
 def preemptions(view: JobView) -> int:
-    """Interrupted runs by preemption, each once, whatever told of it."""
+    """Runs interrupted by preemption, each once."""
     return sum(run.outcome is Outcome.PREEMPTED for run in ended_runs(view))
 
 
@@ -258,7 +258,7 @@ def saves_unseen(view: JobView) -> bool:
 
 
 def stop_at(view: JobView, attempt: Attempt, notice: timedelta, now: datetime) -> datetime | None:
-    """When the command is to be told to stop, so that its notice is over when its ceiling is reached."""
+    """When the command must be asked to stop, so that it has saved by the time its ceiling is reached."""
     left = time_left(view, attempt.rate) if attempt.rate is not None else None
     return None if left is None else now + left - notice
 

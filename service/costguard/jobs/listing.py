@@ -1,4 +1,4 @@
-"""Jobs as page, API and command line all show them."""
+"""Jobs as pages, API and command line show them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from costguard.jobs import attempts, interruptions, job_rows, kept_disks
 from costguard.jobs.figures import TrainingPace, WorkAtRisk, at_risk, pace, step_of
 from costguard.jobs.interruptions import LostWork, sum_lost
 from costguard.jobs.job_rows import JobFilters, KeptCheckpoint, checkpoints_of
-from costguard.jobs.kept_disks import KeptDisk
+from costguard.jobs.kept_disks import KeptJobDisk
 from costguard.jobs.limits import crashes, preemptions
 from costguard.jobs.view import AttemptView, JobView
 from costguard.ledger.accrual import Accrual
@@ -28,7 +28,7 @@ from costguard.spend import job_costs
 
 @dataclass(frozen=True, slots=True)
 class JobCount:
-    """So many open jobs of one state, owner and preset."""
+    """How many open jobs have this state, owner and preset."""
 
     state: JobState
     owner: str
@@ -68,7 +68,7 @@ class JobRow:
     preemptions: int
     crashes: int
     step: int | None
-    kept_disk: KeptDisk | None = None  # of a job that is over
+    kept_disk: KeptJobDisk | None = None  # of a job that is over
 
     @property
     def last(self) -> Attempt | None:
@@ -83,7 +83,7 @@ class JobRow:
 
 
 @dataclass(frozen=True, slots=True)
-class JobDetail:
+class JobOverview:
     """All about one job. The latest attempt that was heard comes with its machine's figures and its output.
 
     `seen` are complete checkpoints, the oldest first. `risk` is None where no command runs, or nobody knows what was
@@ -127,7 +127,7 @@ def jobs_page(
     ]
 
 
-def job_detail(connection: Connection, accrual: Accrual, job_id: str) -> JobDetail | None:
+def job_detail(connection: Connection, accrual: Accrual, job_id: str) -> JobOverview | None:
     """None: there is no such job."""
     job = job_rows.read(connection, job_id)
     if job is None:
@@ -142,7 +142,7 @@ def job_detail(connection: Connection, accrual: Accrual, job_id: str) -> JobDeta
     row = replace(row, kept_disk=kept_disks.of_job(job, tried, checkpoint, accrual))
     risk = _risk(row, checkpoint, accrual.now)
     ssh = _ssh(job, row.last)
-    return JobDetail(
+    return JobOverview(
         row=row,
         interruptions=ended,
         checkpoint=checkpoint,

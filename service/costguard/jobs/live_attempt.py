@@ -1,4 +1,4 @@
-"""What an attempt calls for whose outcome is not known yet."""
+"""Decides about an attempt whose outcome is not known yet."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from costguard.jobs.limits import (
 from costguard.jobs.view import (
     HOLD_AGAIN,
     AskAgain,
-    AttemptRun,
     AttemptView,
-    DecisionContext,
     EndAttempt,
+    JobContext,
     JobView,
+    PresentRun,
     Proposal,
     RestartVm,
     RestAttempt,
@@ -34,10 +34,10 @@ from costguard.jobs.view import (
     has_ended,
     is_due,
     of_attempt,
+    place_of,
     present_run,
     wait_stably,
 )
-from costguard.jobs.words import place_of
 from costguard.model.attempt import Attempt, AttemptState, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel, Status
 from costguard.model.job import JobKind, JobState
@@ -50,7 +50,7 @@ _INTERRUPTS = frozenset({Outcome.PREEMPTED, Outcome.HOST_ERROR, Outcome.TIME_LIM
 _RESTS = _INTERRUPTS | {Outcome.NOT_STARTED}
 
 
-def running(view: JobView, run: AttemptRun, context: DecisionContext) -> Proposal:
+def running(view: JobView, run: PresentRun, context: JobContext) -> Proposal:
     end = ending(run, view.job, context)
     if end is not None and end.due_at <= context.now:
         return _ended(view, run, end, context)
@@ -71,11 +71,11 @@ def running(view: JobView, run: AttemptRun, context: DecisionContext) -> Proposa
     return Proposal(state, _how_it_stands(view, run, context), next_at=next_at)
 
 
-def _works(run: AttemptRun) -> bool:
+def _works(run: PresentRun) -> bool:
     return run.attempt.state is AttemptState.RUNNING or run.agent.started_at is not None
 
 
-def _ended(view: JobView, run: AttemptRun, end: RunEnd, context: DecisionContext) -> Proposal:
+def _ended(view: JobView, run: PresentRun, end: RunEnd, context: JobContext) -> Proposal:
     attempt, job = run.attempt, view.job
     is_for_good = end.outcome is Outcome.TIME_LIMIT and attempt.stop_why == "ceiling"
     interruption: Interruption | None = None
@@ -93,13 +93,13 @@ def _ended(view: JobView, run: AttemptRun, end: RunEnd, context: DecisionContext
         )
     if interruption is not None and _rests(view, run, end, interruption, context):
         return Proposal(JobState.RECOVERING, end.reason, (RestAttempt(attempt.id, end.reason, interruption),))
-    # Runs of the same VM are told apart by their interruptions alone.
+    # Only their interruptions distinguish the runs of one VM.
     interruption = interruption if end.outcome in _INTERRUPTS or saves_on_disk(job) else None
     action = EndAttempt(attempt.id, end.outcome, end.reason, interruption)
     return Proposal(JobState.RECOVERING if interruption is not None else job.state, end.reason, (action,))
 
 
-def _rests(view: JobView, run: AttemptRun, end: RunEnd, interruption: Interruption, context: DecisionContext) -> bool:
+def _rests(view: JobView, run: PresentRun, end: RunEnd, interruption: Interruption, context: JobContext) -> bool:
     """Whether the same VM is started again, since its disk holds the checkpoints and another run is still allowed."""
     job, seen = view.job, view.last
     if seen is None or not saves_on_disk(job) or job.cancel_asked_at is not None:
@@ -116,8 +116,8 @@ def _rests(view: JobView, run: AttemptRun, end: RunEnd, interruption: Interrupti
     return not too_many(after, context.terms)
 
 
-def _stop(view: JobView, run: AttemptRun, context: DecisionContext) -> EndAttempt | TellCommandToStop | datetime | None:
-    """The end that somebody or some limit wants, or the moment from when on one does."""
+def _stop(view: JobView, run: PresentRun, context: JobContext) -> EndAttempt | TellCommandToStop | datetime | None:
+    """The stop that a user or a limit requires now, or the moment from which one will."""
     attempt, job = run.attempt, view.job
     if job.cancel_asked_at is not None:
         reason = f"cancelled by {job.cancel_asked_by or 'an unknown user'}"
@@ -133,18 +133,18 @@ def _stop(view: JobView, run: AttemptRun, context: DecisionContext) -> EndAttemp
 
 
 def _notice_or_end(
-    run: AttemptRun, kind: JobKind, why: str, outcome: Outcome, reason: str
+    run: PresentRun, kind: JobKind, why: str, outcome: Outcome, reason: str
 ) -> EndAttempt | TellCommandToStop:
-    """Where no command runs there is nobody to be told."""
+    """An attempt without a running command ends at once."""
     if kind is JobKind.DEV or run.agent.exit is not None or not _works(run):
         return EndAttempt(run.attempt.id, outcome, reason)
-    return TellCommandToStop(run.attempt.id, why, f"{reason}; the command gets SIGTERM first")
+    return TellCommandToStop(run.attempt.id, why, f"{reason}; the command gets time to save first")
 
 
-def _pause_at(view: JobView, run: AttemptRun, context: DecisionContext) -> datetime | None:
+def _pause_at(view: JobView, run: PresentRun, context: JobContext) -> datetime | None:
     """When a VM may be stopped for a budget: once something newer was saved, or half an hour later.
 
-    Never where that would delete what it is worth: checkpoints on its own disk, or somebody's development.
+    Never where that would lose work: checkpoints on its own disk, or a development VM.
     """
     plan = view.job.spec.checkpoint
     is_spot = run.attempt.provisioning_model is ProvisioningModel.SPOT
@@ -156,7 +156,7 @@ def _pause_at(view: JobView, run: AttemptRun, context: DecisionContext) -> datet
     return context.now if saved is not None and saved > view.pause_at else view.pause_at + _PAUSE_WAIT
 
 
-def _how_it_stands(view: JobView, run: AttemptRun, context: DecisionContext) -> str:
+def _how_it_stands(view: JobView, run: PresentRun, context: JobContext) -> str:
     attempt, place = run.attempt, place_of(run.attempt)
     agent = run.agent
     if run.vm is not None and not run.vm.is_known:
@@ -184,14 +184,14 @@ def _how_it_stands(view: JobView, run: AttemptRun, context: DecisionContext) -> 
     return f"its VM in {place} is booting"
 
 
-def _resumed(run: AttemptRun) -> str:
+def _resumed(run: PresentRun) -> str:
     attempt = run.attempt
     if attempt.resume_step is not None:
         return f", resumed from step {attempt.resume_step}"
     return ", resumed from its checkpoint" if attempt.resume_from or attempt.restarts else ""
 
 
-def _late(view: JobView, context: DecisionContext) -> str:
+def _late(view: JobView, context: JobContext) -> str:
     deadline = view.job.spec.deadline
     if deadline is None or deadline > context.now:
         return ""
@@ -204,7 +204,7 @@ _GOES_DOWN = timedelta(minutes=3)
 _UNKNOWN = frozenset({AttemptState.INTENDED, AttemptState.ASKED, AttemptState.RESTARTING})
 
 
-def live_run(view: JobView, seen: AttemptView, context: DecisionContext) -> Proposal:
+def live_run(view: JobView, seen: AttemptView, context: JobContext) -> Proposal:
     """The unknown is settled before anything else: nobody can delete a VM of which nobody knows whether it is there."""
     attempt = seen.attempt
     if attempt.state in _UNKNOWN:
@@ -214,7 +214,7 @@ def live_run(view: JobView, seen: AttemptView, context: DecisionContext) -> Prop
     return running(view, present_run(seen, view.interruptions), context)
 
 
-def _ask(view: JobView, seen: AttemptView, context: DecisionContext) -> Proposal:
+def _ask(view: JobView, seen: AttemptView, context: JobContext) -> Proposal:
     attempt = seen.attempt
     place = place_of(attempt)
     if attempt.state is AttemptState.INTENDED:
@@ -233,7 +233,7 @@ def _ask(view: JobView, seen: AttemptView, context: DecisionContext) -> Proposal
     return Proposal(JobState.PROVISIONING, reason, (AskAgain(attempt.id, reason, only_looks),))
 
 
-def _resting(view: JobView, seen: AttemptView, context: DecisionContext) -> Proposal:
+def _resting(view: JobView, seen: AttemptView, context: JobContext) -> Proposal:
     """Its disk holds what it saved, so the same VM is started again, where it is, for as long as it takes.
 
     Of a VM that is stopped, Google bills its disk alone: it is stopped first, whatever it waits for then.
@@ -272,7 +272,7 @@ def _resting(view: JobView, seen: AttemptView, context: DecisionContext) -> Prop
     return Proposal(JobState.RECOVERING, reason, (RestartVm(attempt.id, reason),))
 
 
-def _is_up_still(seen: AttemptView, view: JobView, context: DecisionContext) -> bool:
+def _is_up_still(seen: AttemptView, view: JobView, context: JobContext) -> bool:
     """Whether the VM of the run that ended may be up and will not go down by itself, as those that Google ends do."""
     ended = of_attempt(seen.attempt, view.interruptions)
     if not ended or seen.attempt.rested_at is not None or context.now < _goes_down_by(seen, view):
@@ -293,7 +293,7 @@ def _goes_down_by(seen: AttemptView, view: JobView) -> datetime:
 
 
 def _can_start(seen: AttemptView, view: JobView) -> bool:
-    """Once it has stopped; one that somebody started meanwhile is started once more, which Google takes as done."""
+    """Once it has stopped; one that a user started meanwhile is started again, which Google accepts as done."""
     vm, ended = _of_last_run(seen, view), of_attempt(seen.attempt, view.interruptions)
     if seen.attempt.rested_at is not None and (vm is None or vm.is_known):
         return True

@@ -1,4 +1,4 @@
-"""What a job would cost, and where it would start, before anything is launched."""
+"""What a job would cost in each place, and whether it can meet its deadline and ceiling."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from enum import StrEnum
 from operator import itemgetter
 
 from costguard.jobs.limits import START
-from costguard.jobs.submission import SHORTEST_RUN, Refusal
-from costguard.jobs.words import an_hour
+from costguard.jobs.submission import SHORTEST_RUN, JobRefusal
+from costguard.jobs.view import an_hour
 from costguard.model.duration import span_text
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import JobKind, JobSpec
@@ -37,7 +37,7 @@ class Feasibility:
     least: PlaceOffer | None = None
     most: PlaceOffer | None = None
     within_ceiling: Chance = Chance.UNKNOWN
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[JobRefusal, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
@@ -83,12 +83,12 @@ def _dearest(rates: HourlyRates, models: Sequence[ProvisioningModel], spec: JobS
     return PlaceOffer.at(zone, model, total, spec.expected)
 
 
-def _late(spec: JobSpec, now: datetime) -> Iterator[Refusal]:
+def _late(spec: JobSpec, now: datetime) -> Iterator[JobRefusal]:
     if spec.expected is not None and spec.deadline is not None:
         ends = moment_text(now + spec.expected)
         message = f"It takes {span_text(spec.expected)}: begun this minute, on-demand, it would end {ends}"
         late = f"after its deadline of {moment_text(spec.deadline)}"
-        yield Refusal("deadline", f"{message}, {late}. Give a later one, or none.")
+        yield JobRefusal("deadline", f"{message}, {late}. Give a later one, or none.")
 
 
 def _perhaps_late(spec: JobSpec, models: Sequence[ProvisioningModel], now: datetime) -> Iterator[str]:
@@ -103,10 +103,10 @@ def _perhaps_late(spec: JobSpec, models: Sequence[ProvisioningModel], now: datet
         yield f"{what}: one preemption would miss it, and on-demand is not allowed. Allow the fallback to on-demand."
 
 
-def _short(spec: JobSpec, least: PlaceOffer | None) -> Iterator[Refusal]:
+def _short(spec: JobSpec, least: PlaceOffer | None) -> Iterator[JobRefusal]:
     if least is not None and least.cost is not None and spec.expected is not None:
         message = f"{spec.ceiling} is less than the {least.cost} that {_what(spec, least)} cost"
-        yield Refusal("ceiling", f"{message}, the cheapest. Give more than that, or none.")
+        yield JobRefusal("ceiling", f"{message}, the cheapest. Give more than that, or none.")
 
 
 def _perhaps_short(spec: JobSpec, most: PlaceOffer | None) -> Iterator[str]:
@@ -184,14 +184,14 @@ def saving_percent(rates: HourlyRates, zone: str) -> int | None:
 
 def price_problems(
     rates: HourlyRates, models: Iterable[ProvisioningModel], chosen: Iterable[str], ceiling: Money | None
-) -> list[Refusal]:
+) -> list[JobRefusal]:
     """What the prices forbid. `chosen` are the zones that the job itself names: those must have a price.
 
     A ceiling cannot be kept where nothing has a price, nor where it pays for less than the shortest run.
     """
     models = tuple(models)
     problems = [
-        Refusal("overrides.zones", f"No price is known for this machine in {zone}: name a zone that has it.")
+        JobRefusal("overrides.zones", f"No price is known for this machine in {zone}: name a zone that has it.")
         for zone in chosen
         if all((rate := rates.get((zone, model))) is None or rate.total is None for model in models)
     ]
@@ -200,8 +200,8 @@ def price_problems(
     best = cheapest(rates, models, SHORTEST_RUN)
     if best is None or best.cost is None:
         message = "It could not be kept, since no price is known for this machine: leave it out, or choose another one."
-        return [*problems, Refusal("ceiling", message)]
+        return [*problems, JobRefusal("ceiling", message)]
     if best.cost > ceiling:
         message = f"{ceiling} is less than 10 minutes cost in {best.zone}, the cheapest at {best.rate} an hour"
-        return [*problems, Refusal("ceiling", f"{message}: give more than {best.cost}.")]
+        return [*problems, JobRefusal("ceiling", f"{message}: give more than {best.cost}.")]
     return problems

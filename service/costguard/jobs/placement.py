@@ -1,4 +1,4 @@
-"""Where a VM is best asked for: what an hour costs, and what happened there lately."""
+"""Ranks the places where a VM can be requested: by price, recent stockouts and preemptions, and quota."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from fractions import Fraction
 
-from costguard.jobs.view import JobView
-from costguard.jobs.words import an_hour
+from costguard.jobs.view import JobView, an_hour
 from costguard.model.attempt import Outcome
 from costguard.model.instance import ProvisioningModel
 from costguard.model.launch import Quota, Recipe

@@ -1,4 +1,4 @@
-"""What choosing a place rests on: what VMs cost there, what happened there lately, which quotas are used up."""
+"""Reads what ranking places is based on: prices, recent outcomes, quotas and machine types."""
 
 from __future__ import annotations
 

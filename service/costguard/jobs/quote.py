@@ -1,4 +1,4 @@
-"""What a job that is asked for would be: its recipe, its prices, and everything that speaks against it."""
+"""Assesses and quotes a submitted job: its recipe, its prices, and everything that speaks against it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from sqlalchemy import Connection
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.errors import CheckpointError, CloudError, NotFound
-from costguard.jobs import budget_holds, checks, credentials, offers, placement
+from costguard.jobs import budget_holds, checks, credentials, offers, placement, places
 from costguard.jobs import offers as policy
-from costguard.jobs import places as surroundings
 from costguard.jobs import submission as recipe
 from costguard.jobs import submission as roles
 from costguard.jobs.offers import Feasibility, HourlyRate, HourlyRates, PlaceOffer, feasibility
 from costguard.jobs.placement import LaunchPlace
 from costguard.jobs.places import Shapes, rates
-from costguard.jobs.submission import Overrides, Refusal, Submission, models_of, shape_of, shown
+from costguard.jobs.submission import JobRefusal, Overrides, Submission, models_of, shape_of, shown
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.model.access import Authority
 from costguard.model.checkpoint import Checkpoint, CheckpointLook, names_a_file, written_over
@@ -60,7 +59,7 @@ class JobQuote:
     budgets: Sequence[budget_holds.BudgetLeft]
     warnings: Sequence[str]
     feasibility: Feasibility
-    refusals: Sequence[Refusal]
+    refusals: Sequence[JobRefusal]
 
 
 def quote(database: Database, rules: Rules, case: Assessment, hours: timedelta, now: datetime) -> JobQuote:
@@ -68,7 +67,7 @@ def quote(database: Database, rules: Rules, case: Assessment, hours: timedelta, 
     made = case.recipe
     with database.read() as connection:
         accrual = accrual_at(connection, now)
-        lately = surroundings.recent_scores(connection, now)
+        lately = places.recent_scores(connection, now)
         tried = _tried(made, case, lately, now) if made is not None else []
         first = None if not tried else PlaceOffer.at(tried[0].zone, tried[0].provisioning_model, tried[0].rate, hours)
         cost = first.cost if first is not None else None
@@ -100,17 +99,17 @@ def quote(database: Database, rules: Rules, case: Assessment, hours: timedelta, 
     )
 
 
-def _tried(made: Recipe, case: Assessment, lately: surroundings.Scores, now: datetime) -> list[LaunchPlace]:
+def _tried(made: Recipe, case: Assessment, lately: places.Scores, now: datetime) -> list[LaunchPlace]:
     rates = {where: rate.total for where, rate in case.rates.items()}
     return placement.places(made, rates, lately, {}, "", now, made.falls_back_to_on_demand)
 
 
 def _note(zone: str, tried: Sequence[LaunchPlace]) -> str:
-    """What counts against it, beside its price."""
+    """What counts against it, apart from its price."""
     return "; ".join(dict.fromkeys(reason for place in tried if place.zone == zone for reason in place.reasons[1:]))
 
 
-def _refusals(case: Assessment) -> list[Refusal]:
+def _refusals(case: Assessment) -> list[JobRefusal]:
     """A price may be asked for before anybody knows what is to be run, and by whom."""
     unsaid = set()
     if not case.spec.owner:
@@ -143,7 +142,7 @@ class Assessment:
     resume: Checkpoint | None = None
     warnings: tuple[str, ...] = ()
     feasibility: Feasibility = field(default_factory=Feasibility)
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[JobRefusal, ...] = ()
 
 
 class Assessor:
@@ -178,7 +177,7 @@ class Assessor:
             message = (
                 "VMs of this preset have no service account, so none of them could read a secret: set service_account"
             )
-            refusals.append(Refusal("secrets", f"{message} under [presets.{preset.name}.launch]."))
+            refusals.append(JobRefusal("secrets", f"{message} under [presets.{preset.name}.launch]."))
         if spec.owner:
             access, teams = self._rules.access, self._rules.teams
             refusals += roles.launch_problems(
@@ -199,25 +198,25 @@ class Assessor:
         warnings = (*_warnings(spec, look), *ahead.warnings)
         return Assessment(spec, made, machine, hourly_rates, resume, warnings, ahead, (*refusals, *unreadable))
 
-    def _named(self, spec: JobSpec) -> tuple[JobSpec, list[Refusal]]:
+    def _named(self, spec: JobSpec) -> tuple[JobSpec, list[JobRefusal]]:
         """As it is kept: addresses are compared in lower case, and times in UTC."""
         deadline = spec.deadline.astimezone(UTC) if spec.deadline is not None else None
         spec = replace(spec, owner=spec.owner.strip().lower(), deadline=deadline)
         try:
             return replace(spec, project=checks.watched(spec.project, self._launching.projects)), []
         except ValueError as wrong:
-            return spec, [Refusal("project", str(wrong))]
+            return spec, [JobRefusal("project", str(wrong))]
 
-    def _no_recipe(self, name: str, preset: Preset | None) -> Refusal:
+    def _no_recipe(self, name: str, preset: Preset | None) -> JobRefusal:
         names = (
             ", ".join(preset.name for preset in self._rules.presets.values() if preset.launch is not None) or "none yet"
         )
         if preset is None:
-            return Refusal("preset", f"There is no preset {shown(name)}: choose one that can be launched ({names}).")
+            return JobRefusal("preset", f"There is no preset {shown(name)}: choose one that can be launched ({names}).")
         message = f"The preset {name} does not say how it is launched: choose one that does ({names})"
-        return Refusal("preset", f"{message}, or add a section [presets.{name}.launch] to the settings.")
+        return JobRefusal("preset", f"{message}, or add a section [presets.{name}.launch] to the settings.")
 
-    def _machine(self, project: str, base: Recipe, wanted: Overrides) -> tuple[Shape | None, Refusal | None]:
+    def _machine(self, project: str, base: Recipe, wanted: Overrides) -> tuple[Shape | None, JobRefusal | None]:
         name, zones = wanted.machine_type or base.machine_type, wanted.zones or base.zones
         if project not in self._launching.projects:
             project = self._launching.projects[0]  # what it is made of is the same in all
@@ -230,9 +229,9 @@ class Assessor:
             except CloudError as error:
                 if wanted.machine_type is None:
                     return None, None  # its price is not known, and the quote says so
-                return None, Refusal("overrides.machine_type", f"{error} Try again, or leave it out.")
+                return None, JobRefusal("overrides.machine_type", f"{error} Try again, or leave it out.")
         where = "preset" if wanted.machine_type is None else "overrides.machine_type"
-        return None, None if missing is None else Refusal(where, str(missing))
+        return None, None if missing is None else JobRefusal(where, str(missing))
 
     def _of_money(
         self,
@@ -242,15 +241,15 @@ class Assessor:
         made: Recipe,
         hourly_rates: HourlyRates,
         chosen: Sequence[str],
-    ) -> Iterator[Refusal]:
+    ) -> Iterator[JobRefusal]:
         models = recipe.models_of(made)
         yield from offers.price_problems(hourly_rates, models, chosen, spec.ceiling)
         best = offers.cheapest(hourly_rates, models, spec.expected) if spec.expected is not None else None
         expected: Money | None = best.cost if best is not None else None
         for message in budget_holds.budget_problems(connection, accrual, self._rules, spec, expected, accrual.now):
-            yield Refusal("budget", message)
+            yield JobRefusal("budget", message)
 
-    def _look(self, spec: JobSpec) -> tuple[CheckpointLook | None, list[Refusal]]:
+    def _look(self, spec: JobSpec) -> tuple[CheckpointLook | None, list[JobRefusal]]:
         """What cannot be read now could not be resumed from later."""
         plan = spec.checkpoint
         if spec.kind is not JobKind.TRAINING or plan is None or "://" not in plan.location:
@@ -262,7 +261,7 @@ class Assessor:
         try:
             return self._checkpoints.look(plan.location, plan.look_for), []
         except CheckpointError as error:
-            return None, [Refusal("checkpoint.location", str(error))]
+            return None, [JobRefusal("checkpoint.location", str(error))]
 
 
 def _warnings(spec: JobSpec, look: CheckpointLook | None) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What became of an insert or a start that Google accepted: its operation is read until it is done."""
+"""Steps that stop job VMs and restart them with their disks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From decisions to what is written down and what is asked of Google."""
+"""Turns decisions about jobs into notes for the ledger and steps for the executor."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class StartedNote:
 
 @dataclass(frozen=True, slots=True)
 class LateNote:
-    """Its deadline has passed. It is told, and stops nothing."""
+    """Its deadline has passed, which is reported and stops nothing."""
 
     job: Job
     deadline: datetime
@@ -73,7 +73,7 @@ class LateNote:
 
 
 class ProgressNotes:
-    """Remembers what was told by this process, so that a run of days is not written about every minute."""
+    """Remembers what this process has reported, so that a run of days is not reported every minute."""
 
     def __init__(self) -> None:
         self._started: dict[str, tuple[int, int]] = {}
@@ -125,7 +125,7 @@ class EndAttemptNote:
 
 @dataclass(frozen=True, slots=True)
 class RestAttemptNote:
-    """Its VM is at rest, or stopped now; it keeps its disk, and is started again."""
+    """Its VM has stopped, or is stopped now; it keeps its disk and is restarted."""
 
     job: Job
     attempt: Attempt
@@ -259,7 +259,7 @@ def _again(means: LaunchContext, job: Job, attempt: Attempt, only_looks: bool) -
 
 
 def _standing(view: JobView, decision: JobDecision) -> JobStateNote | None:
-    """None where it stands as it did. A running job's next moment is nobody's concern but ours, and is not written."""
+    """None where it stands as it did. When a running job is looked at next is internal, and not recorded."""
     job = view.job
     if job.state.is_over:
         return None

@@ -1,4 +1,4 @@
-"""The recipe that a job is launched by: the preset's, with what the job may have otherwise."""
+"""A submitted job: its overrides, the recipe that follows, and who may launch and cancel it."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ def launch_problems(
     teams: Collection[Team],
     may_override: Collection[str],
     authority: Authority | None = None,
-) -> Iterator[Refusal]:
+) -> Iterator[JobRefusal]:
     """Operators may launch, with what the preset lets them have otherwise; admins with anything."""
     why = lapsed(owner, access, authority, {Permission.JOBS})
     if why and authority is not None and authority.token_id:
-        yield Refusal("owner", why)
+        yield JobRefusal("owner", why)
         return
     if why or not _operates(owner, access, teams, authority):
-        yield Refusal("owner", f"{shown(owner)} may not launch: ask an admin to be made an operator under [access].")
+        yield JobRefusal("owner", f"{shown(owner)} may not launch: ask an admin to be made an operator under [access].")
         return
     if role_for(owner, access, authority) is Role.ADMIN:
         return
     for name in used(recipe, overrides):
         if name not in may_override:
             message = f"The preset {preset} does not let operators choose this: leave it out, or ask an admin to add"
-            yield Refusal(f"overrides.{name}", f"{message} {name} to overrides under [presets.{preset}.launch].")
+            yield JobRefusal(f"overrides.{name}", f"{message} {name} to overrides under [presets.{preset}.launch].")
 
 
 def cancel_refusal(by: str, owner: str, project: str, rules: Rules, authority: Authority | None = None) -> str | None:
@@ -95,7 +95,7 @@ def not_sold(machine_type: str, models: Iterable[ProvisioningModel]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What this job wants otherwise than the preset's recipe has it; None leaves it."""
+    """What this job overrides in the preset's recipe; None leaves it."""
 
     zones: tuple[str, ...] | None = None
     spot: bool | None = None
@@ -115,7 +115,7 @@ class Submission:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class JobRefusal:
     """`where` is the part of what was asked; `message` is one sentence with what to change."""
 
     where: str
@@ -172,56 +172,56 @@ def with_overrides(recipe: Recipe, wanted: Overrides, machine: Shape | None = No
     return changed
 
 
-def override_problems(recipe: Recipe, wanted: Overrides, machine: Shape | None) -> Iterator[Refusal]:
+def override_problems(recipe: Recipe, wanted: Overrides, machine: Shape | None) -> Iterator[JobRefusal]:
     """What of the overrides cannot be. `machine` is what the wanted machine type is made of; None: it is not known."""
     if wanted.zones is not None:
         if not wanted.zones:
-            yield Refusal("overrides.zones", "It is empty: name a zone, or leave it out for the preset's.")
+            yield JobRefusal("overrides.zones", "It is empty: name a zone, or leave it out for the preset's.")
         for zone in wanted.zones:
             if not _ZONE.fullmatch(zone):
-                yield Refusal("overrides.zones", f"{shown(zone)} is no zone: write one such as us-central1-a.")
+                yield JobRefusal("overrides.zones", f"{shown(zone)} is no zone: write one such as us-central1-a.")
             elif (region := _region_of(recipe.subnetwork)) and not zone.startswith(f"{region}-"):
                 message = f"{zone} is not in {region}, where this preset's subnetwork is: name a zone of that region."
-                yield Refusal("overrides.zones", message)
+                yield JobRefusal("overrides.zones", message)
     if wanted.machine_type is not None and wanted.machine_type != recipe.machine_type:
         yield from _of_machine(recipe, wanted.machine_type, machine)
     if wanted.disk_gib is not None and not SMALLEST_DISK <= wanted.disk_gib <= LARGEST_DISK:
         message = f"A boot disk has {SMALLEST_DISK} to {LARGEST_DISK} GiB: choose a size between them."
-        yield Refusal("overrides.disk_gib", message)
+        yield JobRefusal("overrides.disk_gib", message)
     if wanted.max_run is not None and not SHORTEST_RUN <= wanted.max_run <= LONGEST_RUN:
         message = "A VM may run from 10 minutes to 120 days (Google's limit): choose a time between them."
-        yield Refusal("overrides.max_run_hours", message)
+        yield JobRefusal("overrides.max_run_hours", message)
     if wanted.image is not None and not _BOOT_IMAGE.fullmatch(wanted.image):
         message = f"{shown(wanted.image)} is nothing to boot from: write projects/P/global/images/family/F"
-        yield Refusal("overrides.image", f"{message}; a container's image stands outside of overrides.")
+        yield JobRefusal("overrides.image", f"{message}; a container's image stands outside of overrides.")
 
 
-def unsold(recipe: Recipe, wanted: Overrides) -> Iterator[Refusal]:
+def unsold(recipe: Recipe, wanted: Overrides) -> Iterator[JobRefusal]:
     """What Google would not sell, in the recipe that these overrides made."""
     message = not_sold(recipe.machine_type, models_of(recipe))
     if not message:
         return
     if wanted.machine_type is not None:
-        yield Refusal("overrides.machine_type", message)
+        yield JobRefusal("overrides.machine_type", message)
     elif wanted.on_demand_fallback:
-        yield Refusal("overrides.on_demand_fallback", message)
+        yield JobRefusal("overrides.on_demand_fallback", message)
     elif wanted.spot is False:
-        yield Refusal("overrides.spot", message)
+        yield JobRefusal("overrides.spot", message)
     else:
-        yield Refusal("preset", message)
+        yield JobRefusal("preset", message)
 
 
-def _of_machine(recipe: Recipe, name: str, machine: Shape | None) -> Iterator[Refusal]:
+def _of_machine(recipe: Recipe, name: str, machine: Shape | None) -> Iterator[JobRefusal]:
     where = "overrides.machine_type"
     if not _MACHINE_TYPE.fullmatch(name) or machine is None:
-        yield Refusal(where, f"What {shown(name)} is made of is not known: name a machine type of Google's.")
+        yield JobRefusal(where, f"What {shown(name)} is made of is not known: name a machine type of Google's.")
     elif recipe.attaches_gpus and machine.family != "n1":
         message = f"A {recipe.gpu_type} can be attached to N1 machine types alone: name one, such as n1-standard-8."
-        yield Refusal(where, message)
+        yield JobRefusal(where, message)
     elif not recipe.attaches_gpus and recipe.gpu_type and machine.gpu_type != recipe.gpu_type:
         has = f"has {machine.gpu_type}" if machine.gpu_type else "has no GPU"
         message = f"{name} {has}, and this preset's VMs have {recipe.gpu_type}"
-        yield Refusal(where, f"{message}: name a machine type with it, or another preset.")
+        yield JobRefusal(where, f"{message}: name a machine type with it, or another preset.")
 
 
 def _region_of(subnetwork: str) -> str:

@@ -1,4 +1,4 @@
-"""Taking jobs in, and asking for their end. Both are written down; the daemon's turn acts on them."""
+"""Submits and cancels jobs. Both are recorded; the daemon's next turn acts on them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from costguard.events import facts
 from costguard.jobs import attempts, job_events, job_rows, kept_disks, submission
 from costguard.jobs.disk import saves_on_disk
 from costguard.jobs.quote import Assessment, Assessor, JobQuote, LaunchTargets, quote
-from costguard.jobs.submission import Overrides, Refusal, Submission
+from costguard.jobs.submission import JobRefusal, Overrides, Submission
 from costguard.model.access import Authority
 from costguard.model.fact import Fact
 from costguard.model.instance import ProvisioningModel
@@ -30,7 +30,7 @@ _QUEUED = "Submitted; a zone for its VM is chosen within seconds."
 
 
 class JobService:
-    """Where jobs are asked for. `new_id` makes ids such as j7k2m9q4; `wake` asks the daemon for a turn."""
+    """Submits, quotes and cancels jobs. `new_id` makes ids such as j7k2m9q4; `wake` asks the daemon for a turn."""
 
     def __init__(
         self,
@@ -94,9 +94,9 @@ class JobService:
     def cancel(
         self, job_id: str, by: str, reason: str, authority: Authority | None = None, *, delete_disk: bool = False
     ) -> tuple[Job, bool]:
-        """The job, and whether that was asked for only now. Raises Missing, Forbidden, or Conflict.
+        """The job, and whether this request is the first. Raises Missing, Forbidden, or Conflict.
 
-        Its command is given its notice first; a cancelled job is cancelled, whoever asks again. `delete_disk` agrees
+        Its command gets time to save first; cancelling it again changes nothing. `delete_disk` agrees
         that a disk which holds the only copy of what it saved is deleted; without it such a disk is kept.
         """
         now = self._clock.now()
@@ -171,7 +171,7 @@ def _digest(submission: Submission) -> str:
     return hashlib.sha256(json.dumps(asdict(submission), sort_keys=True, default=str).encode()).hexdigest()
 
 
-def _refused(refusals: tuple[Refusal, ...]) -> Invalid:
+def _refused(refusals: tuple[JobRefusal, ...]) -> Invalid:
     """Nothing was stored or launched. Each refusal is one sentence with what to change."""
     message = f"The job is refused: {' '.join(refusal.message for refusal in refusals)}"
     fields = [(refusal.where, refusal.message) for refusal in refusals]
@@ -194,7 +194,9 @@ def _cancelling(job: Job, by: str, reason: str, delete_disk: bool) -> str:
     why = f": {reason.rstrip('.')}" if reason else ""
     if job.spec.kind is JobKind.DEV:
         return f"{by} cancels it{why}; its VM is deleted."
-    what = "its command gets SIGTERM first" if job.state is JobState.RUNNING else "no VM is launched for it any more"
+    what = (
+        "its command gets time to save first" if job.state is JobState.RUNNING else "no VM is launched for it any more"
+    )
     if saves_on_disk(job):
         disk = "is deleted, with all that it saved" if delete_disk or job.disk_given_up_at else "is kept, and bills"
         what = f"{what}, and its disk {disk}"

@@ -1,4 +1,4 @@
-"""A turn of the jobs: what is new is gathered, decided on and carried out, until nothing more is due at once."""
+"""The jobs' turn: read what is new, decide, carry out, until nothing more is due at once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from costguard.jobs.places import PlaceFinder, Shapes, may_launch, recent_scores
 from costguard.jobs.resume import ResumePoint
 from costguard.jobs.steps import ProgressNotes
 from costguard.jobs.suspects import suspects
-from costguard.jobs.view import DecisionContext, JobDecision, JobView, LaunchAttempt
+from costguard.jobs.view import JobContext, JobDecision, JobView, LaunchAttempt
 from costguard.jobs.vm_request import VmMaker
 from costguard.jobs.vm_step import LaunchContext
 from costguard.ledger import generation, projects
@@ -36,7 +36,7 @@ from costguard.ledger.accrual import accrual_at
 from costguard.model.job import Terms
 from costguard.model.ports import Checkpoints, Clock, Launcher
 
-_ROUNDS = 6  # from an end that was told to the request for the next VM there are three
+_ROUNDS = 6  # from a reported end to the request for the next VM there are three
 _BUDGET_S = 20.0  # for the steps of one round; the rest is left to the next turn, so that news is not kept waiting
 _ORPHANS_EVERY = timedelta(seconds=60)
 
@@ -140,7 +140,7 @@ class JobsTurn:
         views = [self._held_up(_unseen(view, unread), now) for view in views]
         places = self._surroundings.places(asking, accrual, place_scores)
         silent = all_silent(news.reported_at.values(), self._terms, now, self._listening_since)
-        context = DecisionContext(self._terms, now, self._listening_since, silent, life)
+        context = JobContext(self._terms, now, self._listening_since, silent, life)
         decided = [(view, decision) for view in views if (decision := self._decide(view, places, context, report))]
         decided, points = self._prepared(decided, places, context, report)
         notes: list[Note] = []
@@ -162,7 +162,7 @@ class JobsTurn:
         return done.changed & news.marks.keys()
 
     def _decide(
-        self, view: JobView, places: dict[str, list[LaunchPlace]], context: DecisionContext, report: TurnReport
+        self, view: JobView, places: dict[str, list[LaunchPlace]], context: JobContext, report: TurnReport
     ) -> JobDecision | None:
         try:
             job_places = places.get(view.job.id, [])
@@ -176,7 +176,7 @@ class JobsTurn:
         self,
         decided: Sequence[tuple[JobView, JobDecision]],
         places: dict[str, list[LaunchPlace]],
-        context: DecisionContext,
+        context: JobContext,
         report: TurnReport,
     ) -> tuple[list[tuple[JobView, JobDecision]], dict[str, ResumePoint]]:
         """Where each launch resumes from. Those that nobody can tell of are decided on again, as held up."""
@@ -207,7 +207,7 @@ class JobsTurn:
         except CheckpointError as error:
             self._put_off.for_longer(job.id, f"its checkpoints cannot be read: {error}", now)
             return None
-        except Exception as error:  # nobody knows what lies there, and to begin anew may cost days
+        except Exception as error:  # what lies there is unknown, and starting over may cost days
             log.exception("checkpoints_not_looked_at", job=job.id)
             reason = f"its checkpoints cannot be read ({type(error).__name__}: {error})"
             self._put_off.for_longer(job.id, reason, now)

@@ -1,4 +1,4 @@
-"""What a decision about one job rests on, and what was decided."""
+"""What a decision about one job is based on, and the actions that can be decided."""
 
 from __future__ import annotations
 
@@ -11,7 +11,17 @@ from costguard.model.generation import Generation
 from costguard.model.instance import ProvisioningModel, Status
 from costguard.model.job import Job, JobState, SeenCheckpoint, Terms
 from costguard.model.lifetime import EndReason
-from costguard.model.money import Money, Priced
+from costguard.model.money import Money, Priced, rate_text
+
+
+def place_of(attempt: Attempt) -> str:
+    """`us-central1-a (Spot)`."""
+    return f"{attempt.zone} ({attempt.provisioning_model.in_words})"
+
+
+def an_hour(rate: Money | None) -> str:
+    return f"{rate_text(rate)} an hour" if rate is not None else "a price that is not known"
+
 
 NO_ROOM = frozenset({Outcome.STOCKOUT, Outcome.QUOTA})
 NEVER_A_VM = NO_ROOM | {Outcome.REFUSED}
@@ -19,7 +29,7 @@ _AT_REST = frozenset({Status.STOPPED, Status.SUSPENDED})
 
 
 @dataclass(frozen=True, slots=True)
-class AttemptRun:
+class PresentRun:
     """`number` is the key of its interruption. A VM that is started again has had runs before this one."""
 
     attempt: Attempt
@@ -38,20 +48,20 @@ class AttemptRun:
         return max(moments, default=self.attempt.intended_at if self.before is None else None)
 
 
-def present_run(seen: AttemptView, interruptions: Sequence[Interruption]) -> AttemptRun:
+def present_run(seen: AttemptView, interruptions: Sequence[Interruption]) -> PresentRun:
     """What was heard and seen of a run that was interrupted stays written down until there is news of the next."""
     attempt, agent, vm = seen.attempt, seen.attempt.agent, seen.vm
     before = of_attempt(attempt, interruptions)
     if before and attempt.outcome is before[-1].outcome:
         before = before[:-1]  # that is how this run ended
     if not before:
-        return AttemptRun(attempt, agent.run, agent, vm, None)
+        return PresentRun(attempt, agent.run, agent, vm, None)
     last = before[-1].happened_at
     if agent.run in {one.run for one in before}:
         agent = AgentState()
     if vm is not None and vm.gone_at is None and (vm.started_at is None or vm.started_at <= last):
         vm = None
-    return AttemptRun(attempt, agent.run or -attempt.restarts, agent, vm, last)
+    return PresentRun(attempt, agent.run or -attempt.restarts, agent, vm, last)
 
 
 def of_attempt(attempt: Attempt, interruptions: Sequence[Interruption]) -> list[Interruption]:
@@ -67,11 +77,11 @@ def has_ended(vm: VmState | None) -> bool:
     return vm.gone_at is not None or vm.ended_at is not None or vm.status in _AT_REST
 
 
-def may_write(seen: AttemptView, interruptions: Sequence[Interruption], context: DecisionContext) -> datetime | bool:
+def may_write(seen: AttemptView, interruptions: Sequence[Interruption], context: JobContext) -> datetime | bool:
     """Whether something on the VM of an attempt that ended can still write; a moment: until then, at the latest.
 
     A preempted VM is powered off 30 s after its notice. Of any other, nothing but its agent's last word, or the sight
-    of it at rest or gone, proves that.
+    of it stopped or gone, proves that.
     """
     attempt = seen.attempt
     if attempt.state is AttemptState.OVER or attempt.outcome in NEVER_A_VM:
@@ -165,7 +175,7 @@ class JobView:
 
 
 @dataclass(frozen=True, slots=True)
-class DecisionContext:
+class JobContext:
     """What holds for all jobs at one moment.
 
     `listening_since` is when this guard began to hear agents: silence before that was its own. `all_silent`: of
@@ -208,7 +218,7 @@ class AskAgain:
 class EndAttempt:
     """Write down how it ended. Its VM is deleted after that, or stopped and kept, or was never there.
 
-    `interruption` is written beside it where work was interrupted.
+    `interruption` is recorded with it where work was interrupted.
     """
 
     attempt_id: int
@@ -268,7 +278,7 @@ class DeleteOrphan:
 
 @dataclass(frozen=True, slots=True)
 class TellCommandToStop:
-    """The agent is told to give the command its notice, at its next word."""
+    """Ask the command to stop: the agent gets this in the answer to its next report."""
 
     attempt_id: int
     why: str  # "cancel", "pause" or "ceiling"
@@ -302,11 +312,11 @@ class JobDecision:
 __all__ = [
     "AskAgain",
     "AttemptView",
-    "DecisionContext",
     "DeleteOrphan",
     "DeleteVm",
     "EndAttempt",
     "JobAction",
+    "JobContext",
     "JobDecision",
     "JobView",
     "LaunchAttempt",

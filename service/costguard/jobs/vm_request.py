@@ -1,4 +1,4 @@
-"""The VM of an attempt: all of its request follows from the stored job and attempt, so that it can be repeated."""
+"""The request for the VM of an attempt: it follows from the stored job and attempt, so that it can be repeated."""
 
 from __future__ import annotations
 

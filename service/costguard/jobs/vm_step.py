@@ -68,7 +68,7 @@ class AttemptStep(StepDefaults):
 
 
 def request_uuid(project: str, name: str, what: str = "insert") -> str:
-    """The same for the same call, whoever makes it and however often."""
+    """The same for the same call, from any process and however often."""
     return str(uuid.uuid5(_NAMESPACE, f"{project}/{name}/{what}"))
 
 
@@ -78,7 +78,7 @@ def retry_at(tries: int, now: datetime) -> datetime:
 
 
 def retry_changes(attempt: Attempt, error: CloudError, now: datetime) -> attempts.Changes:
-    """What is written of an attempt whose call came to nothing that is known. To be told to wait is no try."""
+    """What to record after a call with an unknown or failed outcome. Reaching Google's limit counts as no try."""
     if isinstance(error, Paused):
         return {"try_after": error.until, "error": str(error)}
     tries = attempt.tries + 1

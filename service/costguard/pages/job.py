@@ -17,8 +17,8 @@ from costguard.access.rules import Rules
 from costguard.jobs import submission
 from costguard.jobs.disk import disk_of, saves_on_disk
 from costguard.jobs.figures import WorkAtRisk, pace
-from costguard.jobs.kept_disks import KeptDisk, holds
-from costguard.jobs.listing import JobDetail, JobRow, heard_last, job_detail
+from costguard.jobs.kept_disks import KeptJobDisk, holds
+from costguard.jobs.listing import JobOverview, JobRow, heard_last, job_detail
 from costguard.jobs.submit import available_service
 from costguard.ledger.accrual import accrual_at
 from costguard.model.access import Permission, Principal
@@ -95,7 +95,7 @@ class JobPage:
     timeline_text: str  # for screen readers
     heard_at: datetime | None
     output: Sequence[str]
-    kept_disk: KeptDisk | None
+    kept_disk: KeptJobDisk | None
 
 
 @router.get("/jobs/{job_id}")
@@ -173,7 +173,7 @@ def no_such_job(job_id: str) -> BadAddress:
     )
 
 
-def _page(detail: JobDetail, now: datetime) -> JobPage:
+def _page(detail: JobOverview, now: datetime) -> JobPage:
     row = detail.row
     job, end = row.job, row.job.settled_at or now
     is_dev = job.spec.kind is JobKind.DEV
@@ -245,7 +245,7 @@ def _ran_until(attempt: Attempt, now: datetime) -> datetime:
     return seen if agent.at is None else min(seen, agent.at)
 
 
-def _timeline_text(detail: JobDetail) -> str:
+def _timeline_text(detail: JobOverview) -> str:
     zones = ", ".join(dict.fromkeys(attempt.zone for attempt in detail.row.attempts))
     return (
         f"{len(detail.row.attempts)} attempts in {zones}, {len(detail.interruptions)} interruptions,"

@@ -13,7 +13,7 @@ from costguard.access.rules import Rules
 from costguard.jobs import job_rows, kept_disks, listing
 from costguard.jobs.interruptions import RecoveryReport, recoveries
 from costguard.jobs.job_rows import JobFilters
-from costguard.jobs.kept_disks import KeptDisk, KeptDisks
+from costguard.jobs.kept_disks import KeptJobDisk, KeptJobDisks
 from costguard.jobs.listing import JobCount, JobRow, jobs_page
 from costguard.jobs.placement import PREEMPTION_HALF_LIFE, STOCKOUT_HALF_LIFE, PlaceEvent
 from costguard.jobs.places import PlaceScore, place_scores
@@ -86,7 +86,7 @@ class JobLine:
     zone: str
     is_spot: bool
     is_late: bool
-    kept_disk: KeptDisk | None
+    kept_disk: KeptJobDisk | None
     offer: CancelOffer = _NO_OFFER
 
 
@@ -121,7 +121,7 @@ class JobsPage:
     starting: int
     recovering: int
     rate: Priced  # an hour, of all VMs of jobs
-    kept: KeptDisks
+    kept: KeptJobDisks
     states: Sequence[str]
     owners: Sequence[str]
     presets: Sequence[str]

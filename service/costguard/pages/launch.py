@@ -15,7 +15,7 @@ from costguard.access import roles
 from costguard.access.roles import Actor
 from costguard.errors import Conflict, Invalid
 from costguard.jobs import job_rows
-from costguard.jobs.submission import Refusal
+from costguard.jobs.submission import JobRefusal
 from costguard.jobs.submit import JobQuote, available_service
 from costguard.ledger import projects
 from costguard.model.access import Permission, Principal
@@ -111,7 +111,7 @@ def _page(
     me: Principal,
     values: Mapping[str, str],
     key: str,
-    refused: Sequence[Refusal] = (),
+    refused: Sequence[JobRefusal] = (),
     notice: str = "",
 ) -> LaunchPage:
     """The form with the quote of what is in it, and the reasons against it."""
@@ -152,14 +152,14 @@ def _launched(source: Source, me: Principal, values: Mapping[str, str], new_key:
     try:
         job, _ = available_service(source.jobs).submit(form.submission, f"page/{key}", "page", owner.authority)
     except Invalid as refused:
-        return _page(source, me, values, key, [Refusal(part, message) for part, message in refused.fields])
+        return _page(source, me, values, key, [JobRefusal(part, message) for part, message in refused.fields])
     except Conflict:
         notice = "This form was already used to launch a job with other values. Click Launch again to launch another."
         return _page(source, me, values, new_key, notice=notice)
     return job
 
 
-def _refusals(quote: JobQuote | None, values: Mapping[str, str]) -> list[Refusal]:
+def _refusals(quote: JobQuote | None, values: Mapping[str, str]) -> list[JobRefusal]:
     """A quote may be shown before one of several projects is chosen."""
     refusals = quote.refusals if quote is not None else ()
     return [refusal for refusal in refusals if refusal.where != "project" or values.get("project")]

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TypeVar
 
-from costguard.jobs.submission import Refusal
+from costguard.jobs.submission import JobRefusal
 from costguard.jobs.submit import Overrides, Submission
 from costguard.model.checkpoint import Framework, LookFor
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec
@@ -48,7 +48,7 @@ class FormSubmission:
 
     submission: Submission
     hours: timedelta
-    wrong: tuple[Refusal, ...]
+    wrong: tuple[JobRefusal, ...]
 
 
 def field_of(where: str) -> str:
@@ -143,7 +143,7 @@ class _Reader:
 
     def __init__(self, values: dict[str, str]) -> None:
         self._values = dict.fromkeys(FIELDS, "") | values
-        self.wrong = [Refusal(name, _ROOM) for name, value in values.items() if len(value) > LONGEST]
+        self.wrong = [JobRefusal(name, _ROOM) for name, value in values.items() if len(value) > LONGEST]
         self.forget([refusal.where for refusal in self.wrong])
 
     def forget(self, names: Collection[str]) -> None:
@@ -159,7 +159,7 @@ class _Reader:
         try:
             return read(self._values[name])
         except ValueError as error:
-            self.wrong.append(Refusal(name, str(error)))
+            self.wrong.append(JobRefusal(name, str(error)))
             return None
 
 

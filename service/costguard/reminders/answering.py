@@ -55,7 +55,7 @@ def _cancel(connection: Connection, vm: KnownInstance, action: CancelJob, now: d
         refuse(connection, request, f"The job that {name} works on has ended: {name} is about to be deleted.", now)
         return f"job {action.job} is over"
     why = f": {request.reason}" if request.reason else ""
-    text = f"{request.by} stops {name}, so its job {job.title} is cancelled; its command gets SIGTERM first{why}."
+    text = f"{request.by} stops {name}, so its job {job.title} is cancelled; its command gets time to save first{why}."
     text = f"{text}{disk_fate(job)}"
     if job_rows.ask_cancel(connection, job.id, request.by, text, now):
         event = job_events.of_job(

@@ -122,7 +122,7 @@ def _stop(context: _RequestContext, request: Request) -> Action | str:
     origin = f"asked for {_VIA.get(request.via, f'by {request.via}')} by {request.by}"
     why = f": {request.reason}" if request.reason else ""
     if vm.job:
-        reason = f"{origin}, so job {vm.job} is cancelled; its command gets SIGTERM first{why}"
+        reason = f"{origin}, so job {vm.job} is cancelled; its command gets time to save first{why}"
         return CancelJob(request, vm.job, reason)
     return StopInstance(
         subject=request.subject,
