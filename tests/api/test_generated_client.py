@@ -54,7 +54,7 @@ def test_the_document_is_openapi_31_by_an_independent_validator(told: story.Stor
     """openapi-spec-validator, which holds it against the specification's own schema."""
     document = told.app.openapi()
     assert document["openapi"].startswith("3.1.")
-    assert [str(each.message) for each in OpenAPIV31SpecValidator(document).iter_errors()] == []
+    assert [str(error.message) for error in OpenAPIV31SpecValidator(document).iter_errors()] == []
 
 
 def test_a_generated_client_lists_launches_and_cancels(told: story.Story, tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ class Api:
     @property
     def told(self) -> list[str]:
         with self.database.read() as connection:
-            return [each.fact.text for each in reversed(facts.read(connection))]
+            return [fact.fact.text for fact in reversed(facts.read(connection))]
 
 
 @pytest.fixture

@@ -73,7 +73,7 @@ def test_what_somebody_may_ask_stands_beside_the_vm(
     page = page_of(client_with(authenticator=signed_in(role, address)), "/")
     wanted = {each.replace(each.split("/")[0], ids[each.split("/")[0]]) for each in offered}
     assert wanted <= acts(page)
-    assert not any(each.startswith(ids["resting"]) and each.endswith("stop") for each in acts(page))
+    assert not any(act.startswith(ids["resting"]) and act.endswith("stop") for act in acts(page))
     assert bool(acts(page)) == bool(offered)
     assert ("You can view the fleet but not change it" in page.text) == (role is Role.VIEWER)
 

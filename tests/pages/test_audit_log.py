@@ -83,7 +83,7 @@ def test_more_facts_than_fit_come_on_further_pages(database: Database, client: T
     while address:
         page = read(client, address)
         seen += [str(attrs["id"]) for tag, attrs in page.tags if tag == "tr" and "id" in attrs]
-        address = next((each for each in page.addresses if "before=" in each), "")
+        address = next((address for address in page.addresses if "before=" in address), "")
     assert len(seen) == len(set(seen)) == 1101
     assert len(client.get("/events.json").json()) == 1101
     assert [each["text"] for each in client.get("/events.json?words=number+1100.").json()] == ["number 1100."]

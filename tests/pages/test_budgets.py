@@ -76,7 +76,7 @@ def test_a_budget_burns_down_from_its_limit(database: Database) -> None:
             Budget("day", Scope(), Money.of(4), Period.DAY),
         ]
         standings = engine.standings(connection, accrual_at(connection, NOW), budgets)
-    month, over, day = (burn_down(each, NOW) for each in standings)
+    month, over, day = (burn_down(standing, NOW) for standing in standings)
     points = [[float(place) for place in point.split(",")] for point in month.line.split()]
     assert points[0] == [0, 0]
     assert len(points) == 21  # 1 November, the 19 midnights since, and now

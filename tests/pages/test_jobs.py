@@ -178,7 +178,7 @@ def test_what_others_wrote_into_a_job_is_only_text(database: Database, client: T
         page = read(client, address)
         assert ATTACK in page.text
         assert all(str(attrs.get("src", "")).startswith("/static/") for tag, attrs in page.tags if tag == "script")
-        assert all(each.startswith(("/", "#")) for each in page.addresses)
+        assert all(address.startswith(("/", "#")) for address in page.addresses)
         assert all(not name.startswith("on") and name != "style" for _, attrs in page.tags for name in attrs)
 
 

@@ -101,7 +101,7 @@ def test_elapsed_time_is_the_billed_one(start: str, end: str, seconds: int) -> N
 def test_spans_are_written_by_their_two_largest_units() -> None:
     """Rounded down, in every place."""
     spans = (0, 40, 90, 300, 3 * 3600 + 720, 48 * 3600, 53 * 3600 + 59)
-    assert [span_text(timedelta(seconds=each)) for each in spans] == [
+    assert [span_text(timedelta(seconds=span)) for span in spans] == [
         "0 s",
         "40 s",
         "1 min 30 s",

@@ -57,7 +57,7 @@ class House:
 
     def told(self) -> list[str]:
         with self.database.read() as connection:
-            return [each.fact.text for each in facts.read(connection, kind="SignedIn")]
+            return [fact.fact.text for fact in facts.read(connection, kind="SignedIn")]
 
     def proof(self) -> str:
         """What a page of ours carries."""

@@ -13,7 +13,7 @@ from costguard.jobs.figures import histogram as counted
 from costguard.model.attempt import AgentState, Attempt, AttemptState, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel
 from costguard.pages import charts
-from costguard.pages.timeline import Phase, Timeline, draw
+from costguard.pages.timeline import AttemptPhase, Timeline, draw
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 FIRST = NOW - 10 * HOUR
@@ -54,18 +54,18 @@ def drawn(attempts: list[Attempt], cuts: list[Interruption], saved: Any = ()) ->
     return draw(attempts, cuts, saved, FIRST, NOW)
 
 
-def phases(of: Timeline) -> list[tuple[int, Phase, timedelta, timedelta]]:
-    return [(each.attempt, each.phase, each.since - FIRST, each.until - FIRST) for each in of.stretches]
+def phases(of: Timeline) -> list[tuple[int, AttemptPhase, timedelta, timedelta]]:
+    return [(stretch.attempt, stretch.phase, stretch.since - FIRST, stretch.until - FIRST) for stretch in of.stretches]
 
 
 def test_waiting_working_and_what_was_lost_follow_each_other() -> None:
     """Nothing overlaps, nothing is missing from the launch to now."""
     assert phases(drawn([WORKED, RUNS], [CUT])) == [
-        (1, Phase.WAITING, 0 * HOUR, 10 * MINUTE),
-        (1, Phase.WORKING, 10 * MINUTE, 2.5 * HOUR),
-        (1, Phase.LOST, 2.5 * HOUR, 3 * HOUR),
-        (2, Phase.WAITING, 3 * HOUR, 4 * HOUR),
-        (2, Phase.WORKING, 4 * HOUR, 10 * HOUR),
+        (1, AttemptPhase.WAITING, 0 * HOUR, 10 * MINUTE),
+        (1, AttemptPhase.WORKING, 10 * MINUTE, 2.5 * HOUR),
+        (1, AttemptPhase.LOST, 2.5 * HOUR, 3 * HOUR),
+        (2, AttemptPhase.WAITING, 3 * HOUR, 4 * HOUR),
+        (2, AttemptPhase.WORKING, 4 * HOUR, 10 * HOUR),
     ]
 
 
@@ -85,10 +85,10 @@ def test_a_vm_that_is_started_again_stays_in_its_lane() -> None:
     again = replace(RUNS, id=1, zone="us-a", intended_at=FIRST, restarts=1)
     made = drawn([again], [CUT])
     assert phases(made) == [
-        (2, Phase.WORKING, 0 * HOUR, 2.5 * HOUR),
-        (2, Phase.LOST, 2.5 * HOUR, 3 * HOUR),
-        (2, Phase.WAITING, 3 * HOUR, 4 * HOUR),
-        (2, Phase.WORKING, 4 * HOUR, 10 * HOUR),
+        (2, AttemptPhase.WORKING, 0 * HOUR, 2.5 * HOUR),
+        (2, AttemptPhase.LOST, 2.5 * HOUR, 3 * HOUR),
+        (2, AttemptPhase.WAITING, 3 * HOUR, 4 * HOUR),
+        (2, AttemptPhase.WORKING, 4 * HOUR, 10 * HOUR),
     ]
     assert made.interruptions[0].to is not None
     assert made.interruptions[0].to[1] == made.interruptions[0].y
@@ -98,7 +98,7 @@ def test_an_attempt_that_never_worked_only_waited() -> None:
     """A stockout is a moment, and still wide enough to be seen."""
     none_left = replace(WORKED, outcome=Outcome.STOCKOUT, ended_at=FIRST + MINUTE, agent=AgentState())
     (stretch,) = drawn([none_left], []).stretches
-    assert stretch.phase is Phase.WAITING
+    assert stretch.phase is AttemptPhase.WAITING
     assert stretch.width >= 2.5
 
 
@@ -106,7 +106,7 @@ def test_checkpoints_stand_with_whoever_wrote_them() -> None:
     """What lay there before the job is left out."""
     saved = [(FIRST - HOUR, 1), (FIRST + HOUR, 100), (FIRST + 9 * HOUR, None)]
     made = drawn([WORKED, RUNS], [CUT], saved)
-    assert [(each.step, each.y) for each in made.checkpoints] == [
+    assert [(checkpoint.step, checkpoint.y) for checkpoint in made.checkpoints] == [
         (100, made.stretches[0].y + made.bar / 2),
         (None, made.stretches[-1].y + made.bar / 2),
     ]

@@ -243,7 +243,9 @@ def _parsed(body: bytes) -> tuple[list[AgentEvent], datetime | None]:
             "Correct the parts named in `errors`; GET /openapi.json describes all of them.",
             errors,
         ) from None
-    return [AgentEvent(each.seq, each.kind, each.at, each.model_extra or {}) for each in report.events], report.sent_at
+    return [
+        AgentEvent(event.seq, event.kind, event.at, event.model_extra or {}) for event in report.events
+    ], report.sent_at
 
 
 def _too_large() -> ProblemError:

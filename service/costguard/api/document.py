@@ -64,7 +64,7 @@ def describe(app: FastAPI) -> None:
 
     @cache
     def made() -> dict[str, Any]:
-        found = get_openapi(
+        document = get_openapi(
             title=app.title,
             version=app.version,
             description=app.description,
@@ -73,14 +73,14 @@ def describe(app: FastAPI) -> None:
             servers=_SERVERS,
             tags=[{"name": name, "description": text} for name, text in _TAGS.items()],
         )
-        found["components"]["schemas"] |= problems.components()
-        found["components"]["securitySchemes"] = _SECURITY
-        found["paths"] = dict(sorted(found["paths"].items()))
+        document["components"]["schemas"] |= problems.components()
+        document["components"]["securitySchemes"] = _SECURITY
+        document["paths"] = dict(sorted(document["paths"].items()))
         examples = json.loads(_EXAMPLES.read_bytes())
-        for path, method, operation in operations(found):
+        for path, method, operation in operations(document):
             _complete(path, method, operation)
             _illustrate(operation, examples.get(operation["operationId"], {}))
-        return found
+        return document
 
     app.openapi = made  # type: ignore[method-assign]  # as FastAPI's manual does it
 

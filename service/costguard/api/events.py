@@ -102,18 +102,18 @@ def events(deps: Given, query: Annotated[EventQuery, Parameter()], request: Requ
         words=query.words or "",
     )
     with deps.database.read() as connection:
-        found = search.search(connection, filters, last, query.limit, oldest_first=query.sort == "oldest")
-    more = None if found.next_id is None else cursors.encode(order, found.next_id)
+        result = search.search(connection, filters, last, query.limit, oldest_first=query.sort == "oldest")
+    more = None if result.next_id is None else cursors.encode(order, result.next_id)
     if wants_csv(request, query.format):
         headers = {"Content-Disposition": 'attachment; filename="costguard-events.csv"'}
         if more is not None:
             headers["Link"] = f'<{request.url.include_query_params(cursor=more)}>; rel="next"'
-        text = csv_files.event_head() + csv_files.event_lines(found.facts)
+        text = csv_files.event_head() + csv_files.event_lines(result.facts)
         return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
     return EventsResponse(
         as_of=deps.clock.now(),
-        events=[EventOut.model_validate(stored) for stored in found.facts],
-        searched_to=found.looked_to,
+        events=[EventOut.model_validate(stored) for stored in result.facts],
+        searched_to=result.looked_to,
         next_cursor=more,
     )
 
@@ -169,8 +169,8 @@ async def stream_events(
                 return
             checked_at = loop.time()
         if await deps.streams.latest(lambda: run_in_threadpool(_latest, deps)) > after:
-            found, after = await run_in_threadpool(_read, deps, query, after)
-            for stored in found:
+            events, after = await run_in_threadpool(_read, deps, query, after)
+            for stored in events:
                 yield ServerSentEvent(id=str(stored.id), event=stored.fact.kind, data=EventOut.model_validate(stored))
         else:
             await asyncio.sleep(deps.streams.every)
@@ -184,8 +184,8 @@ def _latest(deps: Deps) -> int:
 def _read(deps: Deps, query: StreamQuery, after: int) -> tuple[list[StoredFact], int]:
     """The new events, and the id after which to continue."""
     with deps.database.read() as connection:
-        found = stream.after(connection, after, _AT_ONCE, kinds=query.kind, projects=query.project)
-        return found, found[-1].id if len(found) == _AT_ONCE else stream.latest_id(connection)
+        events = stream.after(connection, after, _AT_ONCE, kinds=query.kind, projects=query.project)
+        return events, events[-1].id if len(events) == _AT_ONCE else stream.latest_id(connection)
 
 
 def _may_listen(deps: Deps, request: Request) -> bool:

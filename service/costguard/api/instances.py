@@ -342,12 +342,12 @@ def lifetimes(deps: Given, query: Annotated[LifetimeQuery, Parameter()]) -> Life
     before = cursors.decode_id(query.cursor, "lifetimes")
     with deps.database.read() as connection:
         accrual = accrual_at(connection, deps.clock.now())
-        found = history.lifetimes(connection, accrual, filters, before, query.limit)
-    page = found[: query.limit]
+        runs = history.lifetimes(connection, accrual, filters, before, query.limit)
+    page = runs[: query.limit]
     return LifetimesResponse(
         as_of=accrual.now,
         lifetimes=[LifetimeOut.read(run, seconds=run.stored.lifetime.ran(accrual.now)) for run in page],
-        next_cursor=cursors.encode("lifetimes", page[-1].stored.id) if len(found) > query.limit else None,
+        next_cursor=cursors.encode("lifetimes", page[-1].stored.id) if len(runs) > query.limit else None,
     )
 
 

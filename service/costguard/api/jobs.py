@@ -109,10 +109,10 @@ def jobs(deps: Given, query: Annotated[JobQuery, Parameter()]) -> JobsResponse:
     after, oldest_first = cursors.decode_place(query.cursor, order), query.sort == "oldest"
     with deps.database.read() as connection:
         accrual = accrual_at(connection, deps.clock.now())
-        found = listing.jobs_page(connection, accrual, filters, after, query.limit + 1, oldest_first=oldest_first)
+        rows = listing.jobs_page(connection, accrual, filters, after, query.limit + 1, oldest_first=oldest_first)
         kept = kept_disks.in_all(connection, accrual)
-    page, more = found[: query.limit], None
-    if len(found) > query.limit:
+    page, more = rows[: query.limit], None
+    if len(rows) > query.limit:
         more = cursors.encode_place(order, page[-1].job.created_at, page[-1].job.id)
     return JobsResponse(
         as_of=accrual.now,
@@ -234,7 +234,10 @@ def _detail(deps: Deps, job_id: str) -> JobResponse:
         detail,
         as_of=now,
         attempts=[attempt_out(attempt) for attempt in detail.row.attempts],
-        interruptions=[InterruptionOut.read(each, attempt=numbers[each.attempt_id]) for each in detail.interruptions],
+        interruptions=[
+            InterruptionOut.read(interruption, attempt=numbers[interruption.attempt_id])
+            for interruption in detail.interruptions
+        ],
         checkpoint=checkpoint and CheckpointOut.read(checkpoint, is_deleted=detail.is_checkpoint_deleted),
         work_at_risk=risk and AtRiskOut.read(risk, since=now - risk.span),
         ssh_command=detail.ssh or None,

@@ -71,26 +71,26 @@ class _Everything(Collector):
         yield from deps.watch_metrics()
 
 
-def families(found: Figures, hooks: Sequence[WebhookState], *, is_acting: bool) -> Iterator[Metric]:
+def families(figures: Figures, hooks: Sequence[WebhookState], *, is_acting: bool) -> Iterator[Metric]:
     yield _gauge(
         "lease_held", "Whether this replica acts, by the database; one of all replicas does.", {(): float(is_acting)}
     )
-    yield from _fleet(found)
-    yield from _health(found)
-    yield from _money(found)
-    yield from _work(found)
-    yield from _webhooks(hooks, found)
+    yield from _fleet(figures)
+    yield from _health(figures)
+    yield from _money(figures)
+    yield from _work(figures)
+    yield from _webhooks(hooks, figures)
 
 
-def _fleet(found: Figures) -> Iterator[Metric]:
+def _fleet(figures: Figures) -> Iterator[Metric]:
     rates: dict[tuple[str, ...], int] = {}
     counts: dict[tuple[str, ...], float] = {}
     unpriced: dict[tuple[str, ...], float] = {}
-    for each in found.burning:
-        kind = (each.project, each.preset, each.provisioning_model.value)
-        rates[kind] = rates.get(kind, 0) + each.rate.nanos
-        unpriced[kind] = unpriced.get(kind, 0) + each.unpriced
-        counts[each.project, each.preset, each.provisioning_model.value, each.status.value.lower()] = each.count
+    for group in figures.burning:
+        kind = (group.project, group.preset, group.provisioning_model.value)
+        rates[kind] = rates.get(kind, 0) + group.rate.nanos
+        unpriced[kind] = unpriced.get(kind, 0) + group.unpriced
+        counts[group.project, group.preset, group.provisioning_model.value, group.status.value.lower()] = group.count
     dollars = {kind: _dollars(Money(nanos)) for kind, nanos in rates.items()}
     yield _gauge(
         "burn_rate_dollars_per_hour",
@@ -102,59 +102,65 @@ def _fleet(found: Figures) -> Iterator[Metric]:
     yield _gauge("vms_unpriced", "VMs without a complete price.", unpriced, *_KIND)
 
 
-def _health(found: Figures) -> Iterator[Metric]:
-    unread = {(look.project,): float(len(look.unread)) for look in found.looks}
+def _health(figures: Figures) -> Iterator[Metric]:
+    unread = {(look.project,): float(len(look.unread)) for look in figures.looks}
     yield _gauge("unread_scopes", "Zones and lists that the last read missed.", unread, "project")
-    blind = {(look.project,): float(look.is_unread) for look in found.looks}
+    blind = {(look.project,): float(look.is_unread) for look in figures.looks}
     yield _gauge("project_unread", "Whether the last read of the project failed completely.", blind, "project")
     complete = {
-        (look.project,): look.last_complete_at.timestamp() for look in found.looks if look.last_complete_at is not None
+        (look.project,): look.last_complete_at.timestamp()
+        for look in figures.looks
+        if look.last_complete_at is not None
     }
     text = "When the project was last read completely."
     yield _gauge("last_complete_look_timestamp_seconds", text, complete, "project")
-    ages = {} if found.prices_at is None else {(): (found.as_of - found.prices_at).total_seconds()}
+    ages = {} if figures.prices_at is None else {(): (figures.as_of - figures.prices_at).total_seconds()}
     yield _gauge("prices_age_seconds", "How long ago prices were read or changed.", ages)
 
 
-def _money(found: Figures) -> Iterator[Metric]:
-    today = found.as_of.date().isoformat()
-    spent = (row for row in found.month if row.group[MONTH.index(Grouping.DAY)] == today)
+def _money(figures: Figures) -> Iterator[Metric]:
+    today = figures.as_of.date().isoformat()
+    spent = (row for row in figures.month if row.group[MONTH.index(Grouping.DAY)] == today)
     yield _gauge("spend_today_dollars", "Spent since midnight UTC.", _sums(spent), *_KIND)
-    yield _gauge("spend_month_dollars", "Spent since the first of the month, UTC.", _sums(found.month), *_KIND)
-    budgets = {(each.budget.name, each.budget.period.value): each for each in found.budgets}
+    yield _gauge("spend_month_dollars", "Spent since the first of the month, UTC.", _sums(figures.month), *_KIND)
+    budgets = {(budget.budget.name, budget.budget.period.value): budget for budget in figures.budgets}
     of_budgets = (
-        ("limit_dollars", "The limit of the period.", lambda each: _dollars(each.budget.limit)),
-        ("spent_dollars", "The spend of the period so far.", lambda each: _dollars(each.outlook.spent)),
+        ("limit_dollars", "The limit of the period.", lambda standing: _dollars(standing.budget.limit)),
+        ("spent_dollars", "The spend of the period so far.", lambda standing: _dollars(standing.outlook.spent)),
         (
             "forecast_dollars",
             "The forecast for the end of the period; absent while it is too early for one.",
-            lambda each: _dollars(each.outlook.forecast.expected) if each.outlook.forecast.is_grounded else None,
+            lambda standing: (
+                _dollars(standing.outlook.forecast.expected) if standing.outlook.forecast.is_grounded else None
+            ),
         ),
         (
             "spent_ratio",
             "The share of the limit that is spent; 1 is all of it.",
-            lambda each: each.outlook.spent.nanos / each.budget.limit.nanos,
+            lambda standing: standing.outlook.spent.nanos / standing.budget.limit.nanos,
         ),
     )
-    for name, text, of in of_budgets:
-        values = {key: value for key, each in budgets.items() if (value := of(each)) is not None}
+    for name, text, read in of_budgets:
+        values = {key: value for key, standing in budgets.items() if (value := read(standing)) is not None}
         yield _gauge(f"budget_{name}", text, values, "budget", "period")
 
 
-def _work(found: Figures) -> Iterator[Metric]:
+def _work(figures: Figures) -> Iterator[Metric]:
     open_states = [state for state in JobState if not state.is_over]
-    jobs = {(state.value,): float(found.open_jobs.get(state, 0)) for state in open_states}
+    jobs = {(state.value,): float(figures.open_jobs.get(state, 0)) for state in open_states}
     yield _gauge("jobs", "Jobs that have not ended.", jobs, "state")
     stops = {
-        (outcome.value, "request" if asked else "limit"): float(found.stops.get((outcome.value, asked), 0))
+        (outcome.value, "request" if is_requested else "limit"): float(
+            figures.stops.get((outcome.value, is_requested), 0)
+        )
         for outcome in StopOutcome
-        for asked in (True, False)
+        for is_requested in (True, False)
     }
     yield _counter("stops", "Stops by outcome; requested, or due at a limit.", stops, "outcome", "rule")
-    yield from _interruptions(found.interrupted)
-    events = {(kind,): float(count) for kind, count in sorted(found.facts.items())}
+    yield from _interruptions(figures.interrupted)
+    events = {(kind,): float(count) for kind, count in sorted(figures.facts.items())}
     yield _counter("events", "Events recorded since this process was first scraped.", events, "kind")
-    waiting = {(kind,): float(count) for kind, count in found.waiting_messages.items()}
+    waiting = {(kind,): float(count) for kind, count in figures.waiting_messages.items()}
     yield _gauge("messages_waiting", "Messages that Slack has not accepted yet.", waiting, "kind")
 
 
@@ -179,12 +185,12 @@ def _interruptions(interrupted: InterruptionCounts) -> Iterator[Metric]:
     )
 
 
-def _webhooks(hooks: Sequence[WebhookState], found: Figures) -> Iterator[Metric]:
-    waiting = {(each.name,): float(each.waiting) for each in hooks}
+def _webhooks(hooks: Sequence[WebhookState], figures: Figures) -> Iterator[Metric]:
+    waiting = {(hook.name,): float(hook.waiting) for hook in hooks}
     yield _gauge("webhook_waiting", "Events that a webhook has not accepted yet.", waiting, "webhook")
     lags = {
-        (each.name,): 0.0 if each.since is None else max(0.0, (found.as_of - each.since).total_seconds())
-        for each in hooks
+        (hook.name,): 0.0 if hook.since is None else max(0.0, (figures.as_of - hook.since).total_seconds())
+        for hook in hooks
     }
     yield _gauge("webhook_lag_seconds", "How long the oldest of them has been waiting.", lags, "webhook")
 

@@ -120,26 +120,26 @@ def recoveries(deps: Given, query: Annotated[RecoveryQuery, Parameter()]) -> Rec
     """From each preemption until it was noticed, until the next VM was requested, and until the command ran again."""
     now = deps.clock.now()
     with deps.database.read() as connection:
-        found = engine.recoveries(connection, now - timedelta(days=query.days))
+        report = engine.recoveries(connection, now - timedelta(days=query.days))
     return RecoveriesResponse.read(
-        found,
+        report,
         as_of=now,
-        by_outcome={outcome.value: count for outcome, count in found.by_outcome.items()},
-        noticed_first={notice.value: count for notice, count in found.noticed_first.items()},
+        by_outcome={outcome.value: count for outcome, count in report.by_outcome.items()},
+        noticed_first={notice.value: count for notice, count in report.noticed_first.items()},
         spans=[
-            _span("noticed", found.noticed),
-            _span("requested", found.requested),
-            _span("resumed", found.resumed),
+            _span("noticed", report.noticed),
+            _span("requested", report.requested),
+            _span("resumed", report.resumed),
         ],
         interruptions=[
             RecoveryOut.read(
-                each.interruption,
-                attempt=each.attempt.number,
-                job=each.job.id,
-                title=each.job.title,
-                zone=each.attempt.zone,
+                recovery.interruption,
+                attempt=recovery.attempt.number,
+                job=recovery.job.id,
+                title=recovery.job.title,
+                zone=recovery.attempt.zone,
             )
-            for each in found.newest
+            for recovery in report.newest
         ],
     )
 

@@ -124,10 +124,10 @@ def quote(deps: Given, asker: Asker, body: QuoteBody) -> QuoteOut:
     Nothing is stored.
     """
     owner = owner_of(asker, body)
-    found = available_service(deps.jobs).quote(body.submission(owner.address), body.span, owner.authority)
-    spec = found.spec
-    outlook = JobOutlookOut.read(found.feasibility, deadline=spec.deadline, ceiling=spec.ceiling)
-    return QuoteOut.read(found, hours=f"{body.hours:g}", machine=_vm(found), outlook=outlook)
+    job_quote = available_service(deps.jobs).quote(body.submission(owner.address), body.span, owner.authority)
+    spec = job_quote.spec
+    outlook = JobOutlookOut.read(job_quote.feasibility, deadline=spec.deadline, ceiling=spec.ceiling)
+    return QuoteOut.read(job_quote, hours=f"{body.hours:g}", machine=_vm(job_quote), outlook=outlook)
 
 
 def _vm(quote: JobQuote) -> QuotedVmOut | None:

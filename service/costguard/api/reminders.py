@@ -138,14 +138,14 @@ def preview_now(deps: Given) -> PreviewResponse:
     """What a pass would send and do now, as far as the ledger knows the fleet. Nothing is sent."""
     now = deps.clock.now()
     with deps.database.read() as connection:
-        found = preview(connection, deps.rules, now)
+        previewed = preview(connection, deps.rules, now)
     return PreviewResponse(
         as_of=now,
         is_shadow=deps.rules.is_shadow,
         channel=deps.rules.channel,
-        messages=[_due(send) for send in found.sends],
-        actions=[_action(name, action) for name, action in found.others],
-        left_alone=[LeftAloneOut.read(decision) for decision in found.left_alone],
+        messages=[_due(send) for send in previewed.sends],
+        actions=[_action(name, action) for name, action in previewed.others],
+        left_alone=[LeftAloneOut.read(decision) for decision in previewed.left_alone],
     )
 
 

@@ -156,10 +156,10 @@ def listed(deps: Given, query: Annotated[RequestQuery, Parameter()]) -> Requests
         if query.project is not None or query.gce_id is not None:
             key = InstanceKey(query.project or "", query.gce_id or "")
             instance_id = fleet_rows.instance_id(connection, key) or 0
-        found = requests.page(connection, query.status, instance_id, before, query.limit + 1)
-        page = found[: query.limit]
+        rows = requests.page(connection, query.status, instance_id, before, query.limit + 1)
+        page = rows[: query.limit]
         shown = _requests(connection, page)
-    more = cursors.encode("requests", page[-1].request.id or 0) if len(found) > query.limit else None
+    more = cursors.encode("requests", page[-1].request.id or 0) if len(rows) > query.limit else None
     return RequestsResponse(as_of=deps.clock.now(), requests=shown, next_cursor=more)
 
 
@@ -211,9 +211,9 @@ def _ask(
 
 
 def _requests(connection: Connection, stored: Sequence[StoredRequest]) -> list[RequestOut]:
-    ids = list({each.request.subject.instance_id for each in stored})
+    ids = list({request.request.subject.instance_id for request in stored})
     vms = {vm.id: vm for vm in fleet_rows.known(connection, ids)}
-    return [_request(each, vms[each.request.subject.instance_id]) for each in stored]
+    return [_request(request, vms[request.request.subject.instance_id]) for request in stored]
 
 
 def _request(stored: StoredRequest, vm: fleet_rows.FleetInstance) -> RequestOut:

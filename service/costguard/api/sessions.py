@@ -61,9 +61,9 @@ class EndSessionsQuery(Query):
 @router.get("/sessions", summary="List sessions, the latest first", operation_id="listSessions")
 def sessions(deps: Given, asker: Asker, query: Annotated[SessionQuery, Parameter()]) -> SessionsResponse:
     """Your own browser sessions; admins see everyone's. People who sign in through a proxy have none here."""
-    found = _sessions(deps).listing(asker, cursors.decode_place(query.cursor, "sessions"), query.limit + 1)
-    page, more = found[: query.limit], None
-    if len(found) > query.limit:
+    rows = _sessions(deps).listing(asker, cursors.decode_place(query.cursor, "sessions"), query.limit + 1)
+    page, more = rows[: query.limit], None
+    if len(rows) > query.limit:
         more = cursors.encode_place("sessions", page[-1].began_at, page[-1].id)
     return SessionsResponse(
         as_of=deps.clock.now(), sessions=[_session(deps, asker, session) for session in page], next_cursor=more

@@ -134,12 +134,12 @@ def spend(deps: Given, query: Annotated[SpendQuery, Parameter()], request: Reque
         accrual = accrual_at(connection, now)
         scope = Scope(query.project, query.preset, query.owner, job=query.job)
         if by_vm:
-            vms, found = spend_by_vm(connection, accrual, first, last, group_by, scope)
+            vms, spent = spend_by_vm(connection, accrual, first, last, group_by, scope)
         else:
-            found = engine.spend(connection, accrual, first, last, group_by, scope)
+            spent = engine.spend(connection, accrual, first, last, group_by, scope)
     teams = deps.rules.teams
     if wants_csv(request, query.format):
-        text = _vm_csv(vms, group_by, teams) if by_vm else _csv(found.rows, group_by)
+        text = _vm_csv(vms, group_by, teams) if by_vm else _csv(spent.rows, group_by)
         headers = {"Content-Disposition": f'attachment; filename="costguard-spend-{first}-{last}.csv"'}
         return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
     return SpendResponse(
@@ -147,10 +147,10 @@ def spend(deps: Given, query: Annotated[SpendQuery, Parameter()], request: Reque
         **beginning(first),
         to=last,
         group_by=[grouping.value for grouping in group_by],
-        rows=[_vm_row(row, group_by, teams) for row in vms] if by_vm else [_row(row, group_by) for row in found.rows],
-        total=SumsOut.read(found.total, hours=hours(found.total.seconds)),
-        unpriced=len(found.unpriced),
-        unpriced_spans=[UnpricedSpanOut.read(span) for span in found.unpriced[:_LISTED_UNPRICED]],
+        rows=[_vm_row(row, group_by, teams) for row in vms] if by_vm else [_row(row, group_by) for row in spent.rows],
+        total=SumsOut.read(spent.total, hours=hours(spent.total.seconds)),
+        unpriced=len(spent.unpriced),
+        unpriced_spans=[UnpricedSpanOut.read(span) for span in spent.unpriced[:_LISTED_UNPRICED]],
     )
 
 

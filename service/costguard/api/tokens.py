@@ -144,9 +144,9 @@ def make(deps: Given, asker: Asker, body: TokenBody, response: Response, key: Ke
 def tokens(deps: Given, asker: Asker, query: Annotated[TokenQuery, Parameter()]) -> TokensResponse:
     """Your own; admins see everyone's. Secrets are never shown."""
     before = cursors.decode_place(query.cursor, "tokens")
-    found = TokenService(deps.database, deps.clock).listing(asker, before, query.limit + 1)
-    page, now, more = found[: query.limit], deps.clock.now(), None
-    if len(found) > query.limit:
+    rows = TokenService(deps.database, deps.clock).listing(asker, before, query.limit + 1)
+    page, now, more = rows[: query.limit], deps.clock.now(), None
+    if len(rows) > query.limit:
         more = cursors.encode_place("tokens", page[-1].made_at, page[-1].id)
     return TokensResponse(as_of=now, tokens=[_token(token, now) for token in page], next_cursor=more)
 

@@ -212,7 +212,7 @@ def _question(source: Source, me: Principal, session_id: str) -> EndSessionQuest
     """Raises Missing."""
     office = _sessions(source)
     session = office.find(session_id, me)
-    theirs = [each for each in office.listing(me, limit=_PAGE_SIZE) if each.address == session.address]
+    theirs = [other for other in office.listing(me, limit=_PAGE_SIZE) if other.address == session.address]
     return EndSessionQuestion(
         session=session,
         address=session.address,

@@ -115,7 +115,7 @@ def _operation(path: str, method: str, operation: Mapping[str, Any]) -> DocOpera
         operation["summary"],
         operation["description"],
         next(iter(security[0])) if security else "",
-        tuple(_parameter(each) for each in operation.get("parameters", ())),
+        tuple(_parameter(parameter) for parameter in operation.get("parameters", ())),
         tuple(_named(content.get("schema", {}))),
         _shown(content),
         tuple(_answer(status, answer) for status, answer in operation["responses"].items()),
@@ -131,7 +131,7 @@ def _parameter(parameter: Mapping[str, Any]) -> DocPart:
 
 def _answer(status: str, answer: Mapping[str, Any]) -> DocAnswer:
     content = answer.get("content", {})
-    schemas = tuple(dict.fromkeys(name for each in content.values() for name in _named(each.get("schema", {}))))
+    schemas = tuple(dict.fromkeys(name for media in content.values() for name in _named(media.get("schema", {}))))
     return DocAnswer(
         status, answer["description"], tuple(content), schemas, _shown(content.get("application/json", {}))
     )
@@ -151,7 +151,7 @@ def _type(schema: Mapping[str, Any]) -> str:
     if "$ref" in schema:
         return str(schema["$ref"]).removeprefix(_REF)
     if "anyOf" in schema:
-        return " or ".join(dict.fromkeys(_type(each) for each in schema["anyOf"]))
+        return " or ".join(dict.fromkeys(_type(option) for option in schema["anyOf"]))
     if "enum" in schema or "const" in schema:
         values = schema.get("enum", [schema.get("const")])
         return "one of " + ", ".join('""' if value == "" else str(value) for value in values)
@@ -173,13 +173,13 @@ def _references(schema: Mapping[str, Any] | Sequence[Any]) -> Iterator[str]:
     if isinstance(schema, Mapping):
         if "$ref" in schema:
             yield str(schema["$ref"]).removeprefix(_REF)
-        for each in schema.values():
-            if isinstance(each, (Mapping, list)):
-                yield from _references(each)
+        for part in schema.values():
+            if isinstance(part, (Mapping, list)):
+                yield from _references(part)
     else:
-        for each in schema:
-            if isinstance(each, (Mapping, list)):
-                yield from _references(each)
+        for part in schema:
+            if isinstance(part, (Mapping, list)):
+                yield from _references(part)
 
 
 def _shown(content: Mapping[str, Any]) -> str:

@@ -131,13 +131,13 @@ def audit_log_query(address: Mapping[str, str]) -> AuditLogQuery:
 
 def _gathered(source: Source, wanted: AuditLogQuery) -> AuditLogPage:
     with source.database.read() as connection:
-        found = search.search(connection, wanted.filters, wanted.before, _PAGE_SIZE)
+        result = search.search(connection, wanted.filters, wanted.before, _PAGE_SIZE)
         kinds = search.kinds(connection)
         watched = [look.project for look in projects.read_all(connection)]
     return AuditLogPage(
-        lines=[_line(group.stored, group.steps) for group in folded(found.facts)],
-        next_address=wanted.address(before=found.next_id) if found.next_id is not None else "",
-        searched_to=found.looked_to,
+        lines=[_line(group.stored, group.steps) for group in folded(result.facts)],
+        next_address=wanted.address(before=result.next_id) if result.next_id is not None else "",
+        searched_to=result.looked_to,
         kinds={kind: _words(kind) for kind in sorted({*kinds, *filter(None, [wanted.kind])})},
         projects=watched,
         files={name: wanted.address(f"/events.{name.lower()}") for name in ("CSV", "JSON")},
@@ -147,15 +147,15 @@ def _gathered(source: Source, wanted: AuditLogQuery) -> AuditLogPage:
 def _csv(source: Source, wanted: AuditLogQuery) -> Iterator[str]:
     """All events that pass the filters, the newest first, in pieces; formulas are made harmless."""
     yield csv_files.event_head()
-    for found in _all(source, wanted):
-        yield csv_files.event_lines(found.facts)
+    for page in _all(source, wanted):
+        yield csv_files.event_lines(page.facts)
 
 
 def _json(source: Source, wanted: AuditLogQuery) -> Iterator[str]:
     """The same as one list of objects, in pieces."""
     before = "["
-    for found in _all(source, wanted):
-        for stored in found.facts:
+    for page in _all(source, wanted):
+        for stored in page.facts:
             cells = dict(zip(csv_files.EVENT_COLUMNS, csv_files.event_cells(stored), strict=True))
             yield f"{before}\n{json.dumps({**cells, 'data': stored.fact.data}, ensure_ascii=False)}"
             before = ","
@@ -167,11 +167,11 @@ def _all(source: Source, wanted: AuditLogQuery) -> Iterator[Found]:
     before = wanted.before
     while True:
         with source.database.read() as connection:
-            found = search.search(connection, wanted.filters, before, _CHUNK)
-        yield found
-        if found.next_id is None:
+            page = search.search(connection, wanted.filters, before, _CHUNK)
+        yield page
+        if page.next_id is None:
             return
-        before = found.next_id
+        before = page.next_id
 
 
 def _file(text: Iterator[str], kind: str, name: str) -> StreamingResponse:

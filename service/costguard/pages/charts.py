@@ -107,7 +107,7 @@ def trace(history: BurnHistory, rate: Money, now: datetime) -> Trace | None:
     """Level until something starts or ends, and at its end the present rate. None where there is nothing to see."""
     if not history.rates or not any(history.rates):
         return None
-    peak_at, peak = max(history.peak, (now, rate), key=lambda each: each[1])
+    peak_at, peak = max(history.peak, (now, rate), key=lambda moment: moment[1])
     whole = now - history.since
     points: list[tuple[int, float]] = []
     for place, amount in enumerate((*history.rates, rate)):

@@ -86,7 +86,7 @@ def _gathered(source: Source) -> HealthPage:
         detail=_detail(found),
         projects=[_project(state) for state in found.projects],
         holder=daemon.lease.holder if daemon is not None else "",
-        is_held=any(each.is_held for each in found.holders),
+        is_held=any(holder.is_held for holder in found.holders),
         prices_are_old=found.prices_age is not None and found.prices_age > OLD,
         refused=found.slack_refused,
         database=_database(source) if found.has_answered else None,

@@ -232,7 +232,7 @@ def _disk(last: Attempt | None) -> str:
 def _attempt_row(attempt: Attempt, interruptions: Sequence[Interruption], now: datetime) -> AttemptRow:
     started = attempt.agent.started_at
     ran = None if started is None else max(timedelta(), _ran_until(attempt, now) - started)
-    own = [each for each in interruptions if each.attempt_id == attempt.id]
+    own = [interruption for interruption in interruptions if interruption.attempt_id == attempt.id]
     return AttemptRow(attempt, InstanceKey(attempt.project, attempt.gce_id), ran, own)
 
 

@@ -143,8 +143,8 @@ def show_jobs(request: Request, pages: Given, me: Asker) -> HTMLResponse:
         now = source.clock.now()
         return now, _gathered(source, wanted, now)
 
-    as_of, found = memo_of(request).once(("jobs", wanted), gather)
-    page = _with_offers(found, source.rules, me)
+    as_of, gathered = memo_of(request).once(("jobs", wanted), gather)
+    page = _with_offers(gathered, source.rules, me)
     depends_on = (wanted, tuple(line.offer for line in page.lines))
     return pages.renderer.shared_page(request, "jobs.html", as_of, depends_on, query=wanted, jobs=page)
 
@@ -181,8 +181,8 @@ def _gathered(source: Source, wanted: JobsQuery, now: datetime) -> JobsPage:
         rate=rate,
         kept=kept,
         states=[state.value for state in JobState],
-        owners=sorted({each.owner for each in opened} | {row.job.spec.owner for row in shown}),
-        presets=sorted({each.preset for each in opened} | {row.job.spec.preset for row in shown}),
+        owners=sorted({count.owner for count in opened} | {row.job.spec.owner for row in shown}),
+        presets=sorted({count.preset for count in opened} | {row.job.spec.preset for row in shown}),
         launchable=[name for name, preset in source.rules.presets.items() if preset.launch is not None],
         can_launch=source.jobs is not None,
         recoveries=_recovery_summary(recovered),
@@ -204,7 +204,7 @@ def _recovery_summary(recovered: RecoveryReport) -> RecoverySummary:
     sources = ", ".join(f"{source.value} {count}" for source, count in recovered.noticed_first.items())
     lost = span_text(recovered.lost.span) if recovered.lost.span else "none"
     drawn = (
-        charts.histogram("From the preemption until Costguard noticed", recovered.noticed),
+        charts.histogram("Until Costguard noticed", recovered.noticed),
         charts.histogram("Until the next VM was requested", recovered.requested),
         charts.histogram("Until the command was running again", recovered.resumed),
     )
@@ -238,7 +238,7 @@ def _line(row: JobRow, now: datetime) -> JobLine:
 
 
 def _count(opened: Sequence[JobCount], *states: JobState) -> int:
-    return sum(each.count for each in opened if each.state in states)
+    return sum(count.count for count in opened if count.state in states)
 
 
 def _zone_row(place: PlaceScore) -> ZoneRow:

@@ -166,10 +166,10 @@ class _Reader:
 def _checkpoint(read: _Reader) -> CheckpointPlan | None:
     names = ("location", "resume", "framework", "pattern", "marker")
     location, resume, framework, pattern, marker = (read.text(f"checkpoint.{name}") for name in names)
-    known = Framework(framework) if framework in list(Framework) else None
+    chosen = Framework(framework) if framework in list(Framework) else None
     if not any((location, resume, pattern, marker)):
         return None
-    return CheckpointPlan(location, resume, LookFor(known, pattern, marker))
+    return CheckpointPlan(location, resume, LookFor(chosen, pattern, marker))
 
 
 def _command(text: str) -> tuple[str, ...]:

@@ -134,9 +134,7 @@ def _gathered(source: Source, wanted: PricesQuery, now: datetime) -> PricesPage:
         book = book_of(connection)
         refused = price_list.refusals(connection)
         recorded_at = health_rows.prices_recorded_at(connection)
-        gaps = [
-            each for each in spend_rows.unpriced(connection, now.date(), now.date(), Scope()) if each.ended_at is None
-        ]
+        gaps = [row for row in spend_rows.unpriced(connection, now.date(), now.date(), Scope()) if row.ended_at is None]
     keys = book.keys()
     pairs = {(key.resource, key.region) for key in keys}
     matching = sorted((pair for pair in pairs if _matches(*pair, wanted)), key=_order)
@@ -158,7 +156,7 @@ def _gathered(source: Source, wanted: PricesQuery, now: datetime) -> PricesPage:
         recorded_at=recorded_at,
         age=age,
         is_old=age is not None and age > OLD,
-        refused=[_refused(each, book, now) for each in refused[:_MOST_REFUSALS]],
+        refused=[_refused(listed, book, now) for listed in refused[:_MOST_REFUSALS]],
         refusals=len(refused),
         unpriced=gaps[:_MOST_UNPRICED],
         gaps=len(gaps),

@@ -35,7 +35,7 @@ class AgeBar:
 class VmOffer:
     """An action that would make sense now; `refusal` says why the viewer may not ask for it, "" where they may."""
 
-    asked: RequestKind
+    kind: RequestKind
     refusal: str
 
 
@@ -76,8 +76,8 @@ def with_offers(rows: Sequence[Row], rules: Rules, me: Principal, now: datetime)
     offered = []
     for row in rows:
         offers = _offers(rules, me, row.view, row.decision, now) if row.decision is not None else ()
-        asked = {request.kind for request in row.pending}
-        offered.append(replace(row, offers=tuple(offer for offer in offers if offer.asked not in asked)))
+        pending = {request.kind for request in row.pending}
+        offered.append(replace(row, offers=tuple(offer for offer in offers if offer.kind not in pending)))
     return offered
 
 

@@ -24,7 +24,7 @@ from costguard.spend.spend_rows import Amounts, Grouping, UnpricedSpan
 from costguard.spend.spend_story import Month, Story, month_of, story_of
 from costguard.web.memo import memo_of
 
-SERIES = 6  # colours that can be told apart; the groups beyond them are shown together
+SERIES = 6  # distinct colours; the groups beyond them are shown together
 GROUPINGS = (Grouping.PRESET, Grouping.OWNER, Grouping.PROJECT, Grouping.PROVISIONING_MODEL)
 _LONGEST = timedelta(days=366)
 _LISTED_UNPRICED = 20

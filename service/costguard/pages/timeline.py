@@ -17,14 +17,14 @@ _ROOM = 18  # for the number of an attempt
 _LEAST = 2.5  # the narrowest stretch that can be seen
 _MINUTE, _HOUR, _DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 _TICKS = (
-    *(_MINUTE * each for each in (1, 2, 5, 10, 15, 30)),
-    *(_HOUR * each for each in (1, 2, 3, 6, 12)),
-    *(_DAY * each for each in (1, 2, 4, 7, 14, 28, 56, 112)),
+    *(_MINUTE * number for number in (1, 2, 5, 10, 15, 30)),
+    *(_HOUR * number for number in (1, 2, 3, 6, 12)),
+    *(_DAY * number for number in (1, 2, 4, 7, 14, 28, 56, 112)),
 )
 _MOST_TICKS = 8
 
 
-class Phase(StrEnum):
+class AttemptPhase(StrEnum):
     """What a stretch of a bar shows; also its class in the style sheet."""
 
     WAITING = "waiting"  # requested, booting, or stopped until it is started again
@@ -34,7 +34,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    phase: Phase
+    phase: AttemptPhase
     x: float
     width: float
     y: float
@@ -71,7 +71,7 @@ class AttemptNumber:
     attempt: int
     x: float
     y: float
-    on: Phase
+    on: AttemptPhase
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ def draw(
     ys = {zone: _TOP + _LANE * number + (_LANE - _BAR) / 2 for number, zone in enumerate(zones)}
     stretches: list[Stretch] = []
     for attempt in attempts:
-        own = [each for each in interruptions if each.attempt_id == attempt.id]
+        own = [interruption for interruption in interruptions if interruption.attempt_id == attempt.id]
         for phase, since, until in _phases(attempt, own, last):
             x = axis.x(since)
             width = max(_LEAST, round(axis.x(until) - x, 2))
@@ -145,25 +145,29 @@ def draw(
 
 def _numbers(stretches: Sequence[Stretch]) -> list[AttemptNumber]:
     widest: dict[int, Stretch] = {}
-    for each in stretches:
-        if each.attempt not in widest or each.width > widest[each.attempt].width:
-            widest[each.attempt] = each
-    room = (each for each in widest.values() if each.width >= _ROOM)
+    for stretch in stretches:
+        if stretch.attempt not in widest or stretch.width > widest[stretch.attempt].width:
+            widest[stretch.attempt] = stretch
+    room = (stretch for stretch in widest.values() if stretch.width >= _ROOM)
     return [
-        AttemptNumber(each.attempt, round(each.x + each.width / 2, 2), round(each.y + _BAR * 0.74, 2), each.phase)
-        for each in room
+        AttemptNumber(
+            stretch.attempt, round(stretch.x + stretch.width / 2, 2), round(stretch.y + _BAR * 0.74, 2), stretch.phase
+        )
+        for stretch in room
     ]
 
 
-def _phases(attempt: Attempt, own: Sequence[Interruption], now: datetime) -> list[tuple[Phase, datetime, datetime]]:
+def _phases(
+    attempt: Attempt, own: Sequence[Interruption], now: datetime
+) -> list[tuple[AttemptPhase, datetime, datetime]]:
     """Only the last start of a VM is known: where it was started again, earlier runs count from its launch."""
-    phases: list[tuple[Phase, datetime, datetime]] = []
+    phases: list[tuple[AttemptPhase, datetime, datetime]] = []
     since, started = attempt.intended_at, attempt.agent.started_at
     end = attempt.ended_at or attempt.gone_at or now
-    for each in own:
-        began = started if started is not None and since <= started <= each.happened_at else since
-        phases += _run(since, began, each.happened_at, each.lost)
-        since = each.happened_at
+    for interruption in own:
+        began = started if started is not None and since <= started <= interruption.happened_at else since
+        phases += _run(since, began, interruption.happened_at, interruption.lost)
+        since = interruption.happened_at
     if since < end and not (own and attempt.outcome is not None and own[-1].outcome is attempt.outcome):
         began = started if started is not None and since <= started <= end else end
         phases += _run(since, began, end, None)
@@ -172,9 +176,13 @@ def _phases(attempt: Attempt, own: Sequence[Interruption], now: datetime) -> lis
 
 def _run(
     since: datetime, began: datetime, end: datetime, lost: timedelta | None
-) -> list[tuple[Phase, datetime, datetime]]:
+) -> list[tuple[AttemptPhase, datetime, datetime]]:
     worked_until = max(began, end - lost) if lost else end
-    parts = ((Phase.WAITING, since, began), (Phase.WORKING, began, worked_until), (Phase.LOST, worked_until, end))
+    parts = (
+        (AttemptPhase.WAITING, since, began),
+        (AttemptPhase.WORKING, began, worked_until),
+        (AttemptPhase.LOST, worked_until, end),
+    )
     return [part for part in parts if part[1] < part[2]]
 
 
@@ -183,17 +191,19 @@ def _interruption_marks(
 ) -> list[InterruptionMark]:
     by_id = {attempt.id: attempt for attempt in attempts}
     marks = []
-    for each in interruptions:
-        attempt = by_id.get(each.attempt_id)
+    for interruption in interruptions:
+        attempt = by_id.get(interruption.attempt_id)
         if attempt is None:
             continue
         after = next((one for one in attempts if one.number > attempt.number and one.agent.started_at), None)
         to = None
-        if each.resumed_at is not None:
-            zone = attempt.zone if after is None or each.resumed_at < after.intended_at else after.zone
-            to = (axis.x(each.resumed_at), ys[zone] + _BAR / 2)
-        place = axis.x(each.happened_at), ys[attempt.zone] + _BAR / 2
-        marks.append(InterruptionMark(each.outcome, *place, each.happened_at, to, each.from_zero))
+        if interruption.resumed_at is not None:
+            zone = attempt.zone if after is None or interruption.resumed_at < after.intended_at else after.zone
+            to = (axis.x(interruption.resumed_at), ys[zone] + _BAR / 2)
+        place = axis.x(interruption.happened_at), ys[attempt.zone] + _BAR / 2
+        marks.append(
+            InterruptionMark(interruption.outcome, *place, interruption.happened_at, to, interruption.from_zero)
+        )
     return marks
 
 
@@ -211,6 +221,6 @@ def _checkpoint_marks(
 
 def _ticks(axis: _Axis) -> tuple[Tick, ...]:
     span = axis.last - axis.first
-    step = next((each for each in _TICKS if span <= _MOST_TICKS * each), _TICKS[-1])
+    step = next((tick for tick in _TICKS if span <= _MOST_TICKS * tick), _TICKS[-1])
     marks = (number * step for number in range(span // step + 1))
     return tuple(Tick(axis.x(axis.first + after), span_text(after) if after else "0") for after in marks)

@@ -89,7 +89,7 @@ class VmPage:
 class VmQuestion:
     """`key` names this form, so that sending it twice asks once. `refusal` says why the action is not possible."""
 
-    asked: RequestKind
+    kind: RequestKind
     row: Row
     refusal: str
     key: str
@@ -118,8 +118,8 @@ def show_vm(request: Request, pages: Given, me: Asker, project: str, gce_id: str
 @router.get("/vm/{project}/{gce_id}/{action}")
 def confirm_action(request: Request, pages: Given, me: Asker, project: str, gce_id: str, action: str) -> HTMLResponse:
     now, form = pages.source.clock.now(), secrets.token_urlsafe(12)
-    asked = question(pages.source, me, instance_key(project, gce_id), action, now, form)
-    return pages.renderer.page(request, "vm_action.html", now, question=asked)
+    page = question(pages.source, me, instance_key(project, gce_id), action, now, form)
+    return pages.renderer.page(request, "vm_action.html", now, question=page)
 
 
 @acting_router.post("/vm/{project}/{gce_id}/{action}")
@@ -192,11 +192,11 @@ def question(
         for _, resource, size_mib, zone in stored_fleet.open_storage(connection, [instance_id]):
             storage_rate += priced(accrual.storage_rate(resource, size_mib, zone))
     vm, decision = row.view.instance, row.decision
-    offer = next((each for each in row.offers if each.asked is wanted), None)
+    offer = next((offer for offer in row.offers if offer.kind is wanted), None)
     preset = source.rules.presets.get(vm.preset)
     due_at = decision.due_at if decision is not None else None
     return VmQuestion(
-        asked=wanted,
+        kind=wanted,
         row=row,
         refusal=f"You cannot {wanted.value} {vm.name} now." if offer is None else offer.refusal,
         key=form,

@@ -57,7 +57,7 @@ class StackedChart extends HTMLElement {
   start() {
     const table = document.getElementById(this.getAttribute("table"));
     this.canvas = this.appendChild(document.createElement("canvas"));
-    this.canvas.setAttribute("aria-hidden", "true"); // whoever cannot see it has the table
+    this.canvas.setAttribute("aria-hidden", "true"); // screen readers use the table
     this.changes = new MutationObserver(() => this.draw(table));
     this.changes.observe(table, { subtree: true, childList: true, characterData: true, attributes: true });
     this.theme = () => this.draw(table);
