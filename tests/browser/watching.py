@@ -63,7 +63,7 @@ def watched(context: BrowserContext, origin: str) -> Iterator[Page]:
     watch = Watch(context, origin)
     page = context.new_page()
     yield page
-    assert watch.wrong == []
+    assert watch.wrong == [], watch.wrong
 
 
 def axe(page: Page, options: Mapping[str, Any] | None = None) -> list[str]:
