@@ -64,9 +64,11 @@ class Authenticator:
             return self._of_bearer(shown.bearer)
         if shown.session and (session := self._sessions.read(shown.session)) is not None:
             self._note(session.id, session.last_used_at, sessions.used)
-            known = self._person(session.address, session.via, session.granted, session.id)
+            principal = self._person(session.address, session.via, session.granted, session.id)
             is_of_link = session.via is Via.LINK
-            return replace(known, link_session=session.id, link_until=session.expires_at) if is_of_link else known
+            return (
+                replace(principal, link_session=session.id, link_until=session.expires_at) if is_of_link else principal
+            )
         if shown.iap and self._iap is not None:
             try:
                 return self._person(self._iap(shown.iap), Via.IAP, None, "")

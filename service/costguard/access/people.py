@@ -15,16 +15,16 @@ from costguard.db.upsert import upsert
 from costguard.model.person import AccountLookup, Person
 
 
-def save(connection: Connection, found: AccountLookup) -> None:
-    person = found.person
+def save(connection: Connection, lookup: AccountLookup) -> None:
+    person = lookup.person
     row = {
-        "address": storable(found.address.lower()),
+        "address": storable(lookup.address.lower()),
         "user_id": storable(person.user_id) if person is not None else "",
         "name": storable(person.name) if person is not None else "",
         "time_zone": storable(person.time_zone) if person is not None else "",
-        "direct_channel": storable(found.direct_channel),
+        "direct_channel": storable(lookup.direct_channel),
         "team_id": storable(person.team_id) if person is not None else "",
-        "looked_up_at": found.looked_up_at,
+        "looked_up_at": lookup.looked_up_at,
     }
     upsert(connection, people, [row], ["address"])
 

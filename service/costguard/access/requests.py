@@ -93,16 +93,16 @@ def withdraw(connection: Connection, token_id: str, outcome: str, at: datetime) 
     return connection.execute(update(requests).where(*of_token).values(values)).rowcount
 
 
-def _authority_row(of: Authority | None) -> dict[str, object]:
-    if of is None:
+def _authority_row(authority: Authority | None) -> dict[str, object]:
+    if authority is None:
         return {}
     return {
-        "role": of.role.value,
-        "known_by": of.via.value,
-        "asked_by": storable(of.of),
-        "is_granted": of.is_granted,
-        "permissions": sorted(each.value for each in of.permissions),
-        "token_id": of.token_id,
+        "role": authority.role.value,
+        "known_by": authority.via.value,
+        "asked_by": storable(authority.of),
+        "is_granted": authority.is_granted,
+        "permissions": sorted(permission.value for permission in authority.permissions),
+        "token_id": authority.token_id,
     }
 
 

@@ -85,7 +85,7 @@ def lapsed(by: str, access: Access, authority: Authority | None, needed: Set[Per
     role = authority.role if not authority.of else role_for(authority.of, access, authority)
     may = authority.permissions & PERMISSIONS[role]
     wanted = needed | ({Permission.ADMIN} if authority.of != by.lower() else set())
-    if not (lacking := sorted(each.value for each in wanted - may)):
+    if not (lacking := sorted(permission.value for permission in wanted - may)):
         return None
     who = authority.of or "The master token"
     if authority.token_id:
@@ -103,7 +103,7 @@ def without_role(address: str, access: Access, teams: Iterable[Team]) -> str:
 
 
 def refusal(
-    asked: RequestKind,
+    kind: RequestKind,
     by: str,
     name: str,
     owner: str,
@@ -116,17 +116,17 @@ def refusal(
 
     Claims add to this: see `reminders/claims.py`.
     """
-    cancels = {Permission.JOBS} if job and asked is RequestKind.STOP else set()
+    cancels = {Permission.JOBS} if job and kind is RequestKind.STOP else set()
     if why := lapsed(by, access, authority, {Permission.INSTANCES} | cancels):
         return why
     is_owner = bool(owner) and by.lower() == owner.lower()
     if is_owner or operates(by, owner, team, access, authority):
         return None
-    who = [] if asked is RequestKind.CLAIM or not owner else [owner]
+    who = [] if kind is RequestKind.CLAIM or not owner else [owner]
     if team is not None or not owner:
         who.append(f"an operator of team {team.name}" if team is not None else "an operator")
-    sentence = f"Only {', '.join(who)}{' or ' if who else ''}an admin can {_VERB[asked]} {name}"
-    return f"{sentence} from {owner}." if asked is RequestKind.CLAIM and owner else f"{sentence}."
+    sentence = f"Only {', '.join(who)}{' or ' if who else ''}an admin can {_VERB[kind]} {name}"
+    return f"{sentence} from {owner}." if kind is RequestKind.CLAIM and owner else f"{sentence}."
 
 
 def operates(by: str, owner: str, team: Team | None, access: Access, authority: Authority | None) -> bool:

@@ -27,12 +27,12 @@ class Seal:
             return None
         return data if isinstance(data, dict) else None
 
-    def proof(self, purpose: str, of: str) -> str:
+    def proof(self, purpose: str, subject: str) -> str:
         """A text that only we can make of this one."""
-        return hmac.new(self._key, f"{purpose}\0{of}".encode(), hashlib.sha256).hexdigest()
+        return hmac.new(self._key, f"{purpose}\0{subject}".encode(), hashlib.sha256).hexdigest()
 
-    def is_proof(self, purpose: str, of: str, text: str) -> bool:
-        return hmac.compare_digest(self.proof(purpose, of).encode(), text.encode("utf-8", "replace"))
+    def is_proof(self, purpose: str, subject: str, text: str) -> bool:
+        return hmac.compare_digest(self.proof(purpose, subject).encode(), text.encode("utf-8", "replace"))
 
     def _signer(self, purpose: str) -> URLSafeSerializer:
         return URLSafeSerializer(

@@ -63,12 +63,19 @@ def page(
     connection: Connection, address: str | None, now: datetime, before: tuple[datetime, str] | None, limit: int
 ) -> Sequence[Session]:
     """The newest first; `before` is the time and the id of the last one already shown."""
-    of = sessions.c
-    query = select(sessions).where(of.expires_at > now).order_by(of.began_at.desc(), of.id.desc()).limit(limit)
+    columns = sessions.c
+    query = (
+        select(sessions)
+        .where(columns.expires_at > now)
+        .order_by(columns.began_at.desc(), columns.id.desc())
+        .limit(limit)
+    )
     if address is not None:
-        query = query.where(of.address == address)
+        query = query.where(columns.address == address)
     if before is not None:
-        query = query.where((of.began_at < before[0]) | ((of.began_at == before[0]) & (of.id < before[1])))
+        query = query.where(
+            (columns.began_at < before[0]) | ((columns.began_at == before[0]) & (columns.id < before[1]))
+        )
     return [_session(row) for row in connection.execute(query)]
 
 

@@ -63,31 +63,31 @@ class SessionService:
                 kind="name-refused",
             )
         with self._database.write() as connection:
-            found = session_rows.page(connection, whose, self._clock.now(), None, _MOST)
-            self._end(connection, found, by)
-        return found
+            open_sessions = session_rows.page(connection, whose, self._clock.now(), None, _MOST)
+            self._end(connection, open_sessions, by)
+        return open_sessions
 
     def role(self, session: Session) -> Role:
         """The role of its holder today."""
         return session.granted if session.granted is not None else role_of(session.address, self._access)
 
     def _found(self, connection: Connection, session_id: str, by: Principal) -> Session:
-        found = session_rows.read(connection, session_id, self._clock.now())
-        if found is None or not (by.may(Permission.ADMIN) or found.address == by.address):
+        session = session_rows.read(connection, session_id, self._clock.now())
+        if session is None or not (by.may(Permission.ADMIN) or session.address == by.address):
             raise Missing(
                 f"There is no session {session_id[:40]!r} of yours: it may be over.",
                 "`costguard session list` shows them.",
             )
-        return found
+        return session
 
-    def _end(self, connection: Connection, found: Sequence[Session], by: Principal) -> None:
+    def _end(self, connection: Connection, open_sessions: Sequence[Session], by: Principal) -> None:
         now = self._clock.now()
-        ended = [session.id for session in found]
+        ended = [session.id for session in open_sessions]
         session_rows.end(connection, ended)
         end_with_sessions(connection, ended, by, now)
         # The audit log is no place for anyone who has an account somewhere, and comes and goes again.
-        told = [each for each in found if self.role(each) is not Role.NOBODY or each.address != by.address]
-        facts.append(connection, [_fact(session, by, now) for session in told], now)
+        recorded = [each for each in open_sessions if self.role(each) is not Role.NOBODY or each.address != by.address]
+        facts.append(connection, [_fact(session, by, now) for session in recorded], now)
 
 
 def _fact(session: Session, by: Principal, now: datetime) -> Fact:

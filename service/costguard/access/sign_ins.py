@@ -89,12 +89,12 @@ class SignIns:
         """Raises SignInRefused: it was used before, has expired, or never was."""
         now = self._clock.now()
         with self._database.write() as connection:
-            found = link_rows.redeem(connection, digest_of(code), now)
-            if found is not None:
-                address, role = found
+            redeemed = link_rows.redeem(connection, digest_of(code), now)
+            if redeemed is not None:
+                address, role = redeemed
                 session, cookie = self._sessions.begin(connection, address, Via.LINK, role, client)
                 facts.append(connection, [_fact(session, role, "with a link made on the server", client, now)], now)
-        if found is None:
+        if redeemed is None:
             raise self.refused(Via.LINK, client, SignInRefused(*USED_LINK))
         self._came_in(session, client)
         return Arrival(cookie)
@@ -102,28 +102,28 @@ class SignIns:
     def begin(self, next_: str, client: str) -> tuple[str, str]:
         """Where to send the browser, and the cookie that it must bring back. Raises SignInRefused."""
         provider = self._provider()
-        told = {name: self._new_secret() for name in ("state", "nonce", "verifier")}
+        secrets = {name: self._new_secret() for name in ("state", "nonce", "verifier")}
         try:
-            url = provider.oidc.begin(f"{provider.url}{CALLBACK}", **told)
+            url = provider.oidc.begin(f"{provider.url}{CALLBACK}", **secrets)
         except SignInRefused as refused:
             raise self.refused(Via.OIDC, client, refused) from None
         until = (self._clock.now() + self._patience - EPOCH) // _SECOND
-        return url, self._seal.seal(_PURPOSE, {**told, "next": next_, "until": until})
+        return url, self._seal.seal(_PURPOSE, {**secrets, "next": next_, "until": until})
 
     def finish(self, cookie: str, state: str, code: str, client: str) -> Arrival:
         """Completes a sign-in that the provider redirected back. Raises SignInRefused."""
         provider = self._provider()
-        told = self._seal.opened(_PURPOSE, cookie) or {}
-        is_late = int(told.get("until", 0)) < (self._clock.now() - EPOCH) // _SECOND
+        sealed_state = self._seal.opened(_PURPOSE, cookie) or {}
+        is_late = int(sealed_state.get("until", 0)) < (self._clock.now() - EPOCH) // _SECOND
         if (
-            not told
+            not sealed_state
             or is_late
-            or not hmac.compare_digest(str(told["state"]).encode(), state.encode("utf-8", "replace"))
+            or not hmac.compare_digest(str(sealed_state["state"]).encode(), state.encode("utf-8", "replace"))
         ):
             raise self.refused(Via.OIDC, client, SignInRefused(*_NOT_BEGUN))
         try:
             back = f"{provider.url}{CALLBACK}"
-            address = provider.oidc.finish(code, back, str(told["nonce"]), str(told["verifier"]))
+            address = provider.oidc.finish(code, back, str(sealed_state["nonce"]), str(sealed_state["verifier"]))
         except SignInRefused as refused:
             raise self.refused(Via.OIDC, client, refused) from None
         role, now = role_of(address, self._access), self._clock.now()
@@ -132,7 +132,7 @@ class SignIns:
             if role is not Role.NOBODY:  # the audit log is no place for anyone who has an account somewhere
                 facts.append(connection, [_fact(session, role, f"through {provider.name}", client, now)], now)
         self._came_in(session, client)
-        return Arrival(sealed, str(told["next"]))
+        return Arrival(sealed, str(sealed_state["next"]))
 
     def leave(self, who: Principal) -> None:
         """It is no matter if the session was ended meanwhile."""

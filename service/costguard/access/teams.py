@@ -33,12 +33,12 @@ def contact_of(project: str, preset: str, owner: str, rules: Rules) -> str:
     budget is for its job alone.
     """
     team = team_of(project, owner, rules.teams)
-    found = [
+    owning = [
         budget
         for budget in rules.budgets
         if budget.contact and _covers(budget.scope, project, preset, owner.lower(), team.name if team else "")
     ]
-    return max(found, key=_parts).contact if found else rules.contact
+    return max(owning, key=_parts).contact if owning else rules.contact
 
 
 def _covers(scope: Scope, project: str, preset: str, owner: str, team: str) -> bool:

@@ -101,17 +101,22 @@ def revoke(connection: Connection, token_id: str, by: str, at: datetime) -> bool
 
 def confirm(connection: Connection, token_id: str, by: str, at: datetime) -> bool:
     """It lasts as long as was asked for. False: it was not provisional, or is revoked."""
-    of = api_tokens.c
-    query = update(api_tokens).where(of.id == token_id, of.provisional_until.is_not(None), of.revoked_at.is_(None))
+    columns = api_tokens.c
+    query = update(api_tokens).where(
+        columns.id == token_id, columns.provisional_until.is_not(None), columns.revoked_at.is_(None)
+    )
     values = {"provisional_until": None, "confirmed_at": at, "confirmed_by": storable(by)}
     return connection.execute(query.values(values)).rowcount == 1
 
 
 def ending_with(connection: Connection, session_ids: Sequence[str]) -> Sequence[ApiToken]:
     """Those that were made in these sessions, are not revoked, and were not confirmed."""
-    of = api_tokens.c
-    where = (of.session_id.in_(session_ids), of.provisional_until.is_not(None), of.revoked_at.is_(None))
-    return [_token(row) for row in connection.execute(select(api_tokens).where(*where).order_by(of.made_at, of.id))]
+    columns = api_tokens.c
+    where = (columns.session_id.in_(session_ids), columns.provisional_until.is_not(None), columns.revoked_at.is_(None))
+    return [
+        _token(row)
+        for row in connection.execute(select(api_tokens).where(*where).order_by(columns.made_at, columns.id))
+    ]
 
 
 def used(connection: Connection, token_id: str, at: datetime) -> None:
@@ -130,7 +135,7 @@ def _token(row: Row[Any]) -> ApiToken:
         owner=row.owner,
         role=Role(row.role),
         is_granted=row.is_granted,
-        permissions=frozenset(Permission(each) for each in row.permissions),
+        permissions=frozenset(Permission(name) for name in row.permissions),
         made_at=row.made_at,
         made_by=row.made_by,
         expires_at=row.expires_at,

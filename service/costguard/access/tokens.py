@@ -53,24 +53,24 @@ class TokenService:
     ) -> None:
         self._database, self._clock, self._new_id, self._new_secret = database, clock, new_id, new_secret
 
-    def make(self, asked: NewToken, by: Principal, idempotency_key: str | None = None) -> tuple[ApiToken, str | None]:
+    def make(self, new: NewToken, by: Principal, idempotency_key: str | None = None) -> tuple[ApiToken, str | None]:
         """The token and its secret; the secret is None for a repeat under its key.
 
         Raises Invalid, or Conflict where the key came with another before.
         """
-        token, now = self._drawn(asked, by), self._clock.now()
+        token, now = self._drawn(new, by), self._clock.now()
         secret = f"{PREFIX}{token.id}_{self._new_secret()}"
         key = None if idempotency_key is None else f"{by.key}/{idempotency_key}"
         with self._database.write() as connection:
-            known = None if key is None else token_rows.of_key(connection, key)
-            if known is not None:
-                if (known.name, known.owner, known.permissions) != (token.name, token.owner, token.permissions):
+            earlier = None if key is None else token_rows.of_key(connection, key)
+            if earlier is not None:
+                if (earlier.name, earlier.owner, earlier.permissions) != (token.name, token.owner, token.permissions):
                     raise Conflict(
                         "This Idempotency-Key came with another token before.",
                         "Use a new key for a new token.",
                         kind="key-taken",
                     )
-                return known, None
+                return earlier, None
             token_rows.add(connection, token, digest_of(secret), key)
             facts.append(connection, [_made(token, now)], now)
         return token, secret
@@ -110,15 +110,15 @@ class TokenService:
         with self._database.read() as connection:
             return token_rows.page(connection, owner, before, limit)
 
-    def _drawn(self, asked: NewToken, by: Principal) -> ApiToken:
-        name = asked.name.strip()
+    def _drawn(self, new: NewToken, by: Principal) -> ApiToken:
+        name = new.name.strip()
         if not 1 <= len(name) <= LONGEST_NAME:
             raise Invalid(
                 f"A token's name has 1 to {LONGEST_NAME} characters.",
                 "Name it after what will use it.",
                 kind="token-refused",
             )
-        owner = asked.owner.strip().lower() or by.address
+        owner = new.owner.strip().lower() or by.address
         if "@" not in owner:
             raise Invalid(
                 "It is not said whom the token speaks for.", "Name an owner, by e-mail address.", kind="token-refused"
@@ -129,29 +129,29 @@ class TokenService:
                 "Leave the owner out: then it speaks for you.",
                 kind="token-refused",
             )
-        role = asked.role or by.role
+        role = new.role or by.role
         if role.rank > by.role.rank or role is Role.NOBODY:
             raise Invalid(
                 f"Nobody who is {by.role.value} makes a token for an {role.value}.",
                 "Ask an admin.",
                 kind="token-refused",
             )
-        permissions = asked.permissions if asked.permissions is not None else by.permissions & PERMISSIONS[role]
+        permissions = new.permissions if new.permissions is not None else by.permissions & PERMISSIONS[role]
         more = permissions - (by.permissions & PERMISSIONS[role])
         if more or not permissions:
-            named = ", ".join(sorted(each.value for each in more)) or "no permission at all"
+            named = ", ".join(sorted(permission.value for permission in more)) or "no permission at all"
             raise Invalid(
                 f"A token of a {role.value} made by you cannot have: {named}.",
-                f"Choose from {', '.join(sorted(each.value for each in by.permissions & PERMISSIONS[role]))}.",
+                f"Choose from {', '.join(sorted(one.value for one in by.permissions & PERMISSIONS[role]))}.",
                 kind="token-refused",
             )
-        if asked.lasts is not None and asked.lasts <= timedelta():
+        if new.lasts is not None and new.lasts <= timedelta():
             raise Invalid(
                 "The token would be over before it began.", "Give the days that it is to last.", kind="token-refused"
             )
         now = self._clock.now()
         # A token that makes others would else never be over.
-        ends = [end for end in (now + asked.lasts if asked.lasts is not None else None, by.until) if end is not None]
+        ends = [end for end in (now + new.lasts if new.lasts is not None else None, by.until) if end is not None]
         return ApiToken(
             id=self._new_id(),
             name=name,
@@ -210,7 +210,7 @@ def _name(by: Principal) -> str:
 
 
 def _made(token: ApiToken, now: datetime) -> Fact:
-    may = ", ".join(sorted(each.value for each in token.permissions))
+    may = ", ".join(sorted(permission.value for permission in token.permissions))
     until = f"until {token.expires_at:%Y-%m-%d}" if token.expires_at is not None else "without an end"
     if token.provisional_until is not None:
         until = f"until {utc_text(token.provisional_until)} unless an admin confirms it"

@@ -30,10 +30,10 @@ def stored(connection: Connection, table: Table, names: Sequence[str]) -> Stored
     ]
 
     def processed(values: Sequence[Any]) -> tuple[Any, ...]:
-        found = list(values)
+        rows = list(values)
         for place, processor in needed:
-            found[place] = processor(found[place])
-        return tuple(found)
+            rows[place] = processor(rows[place])
+        return tuple(rows)
 
     return processed
 

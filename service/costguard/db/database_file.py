@@ -85,7 +85,7 @@ def _is_something_else(file: Path) -> bool:
 
 def _not_private(wide: list[tuple[Path, int]]) -> StoreError:
     file, mode = wide[0]
-    names = " ".join(shlex.quote(str(each)) for each, _ in wide)
+    names = " ".join(shlex.quote(str(path)) for path, _ in wide)
     return StoreError(
         f"The SQLite database {file} is open to other users of this machine: its mode is {mode:04o}. It holds keys and "
         "digests of tokens, so it is not used.",

@@ -31,7 +31,7 @@ def holders(connection: Connection) -> list[Holder]:
 
 def is_held_by(held: Sequence[Holder], name: str) -> bool:
     """Whether this daemon holds the lease to act. "" is no daemon's name."""
-    return bool(name) and any(each.is_held and each.lease.holder == name for each in held)
+    return bool(name) and any(holder.is_held and holder.lease.holder == name for holder in held)
 
 
 def holders_if_any(connection: Connection) -> list[Holder]:

@@ -1,4 +1,4 @@
-"""Who asks, and what they may."""
+"""Principals: who makes a request, and what they may do."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class Role(StrEnum):
-    """What somebody may do. Each may all that those before it may."""
+    """What a principal may do. Each may all that those before it may."""
 
     NOBODY = "nobody"
     VIEWER = "viewer"
@@ -43,9 +43,9 @@ PERMISSIONS: Mapping[Role, frozenset[Permission]] = {
 
 
 class Via(StrEnum):
-    """How it is known who asks."""
+    """How a principal was identified."""
 
-    MASTER = "master"  # COSTGUARD_TOKEN: whoever runs the server
+    MASTER = "master"  # COSTGUARD_TOKEN: the server's operator
     TOKEN = "token"  # noqa: S105 - the name of a way in
     LINK = "link"  # a one-time link made on the server
     IAP = "iap"
@@ -54,9 +54,9 @@ class Via(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """What somebody asked with. It is stored with what they asked for, which never counts for more than this.
+    """What a request was made with. It is stored with what they asked for, which never counts for more than this.
 
-    `of` is the address of whoever asked, "" the master token. `role` is the most that counts; `is_granted`: it was
+    `of` is the address of the requester, "" the master token. `role` is the most that counts; `is_granted`: it was
     given on the server, and the settings' lists are not asked. `token_id` is "" where no token was shown.
     """
 
@@ -70,7 +70,7 @@ class Authority:
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks. `address` is an e-mail address in lower case, and "" for the master token, which speaks for nobody.
+    """The caller. `address` is an e-mail address in lower case, and "" for the master token, which speaks for nobody.
 
     `session` and `token_id` name the session or the token that was shown; "" where it was none.
     `is_granted`: the role was given on the server with the token or the link, and not by the settings' lists.
@@ -109,7 +109,7 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class Stranger:
-    """Somebody who showed nothing, or nothing that holds."""
+    """A caller without valid credentials."""
 
     reason: str
     what_next: str

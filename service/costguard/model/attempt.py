@@ -40,7 +40,7 @@ class Outcome(StrEnum):
     PREEMPTED = "preempted"
     HOST_ERROR = "host_error"  # host errors and maintenance
     LOST = "lost"  # silent, or gone, and nothing says why
-    REMOVED = "removed"  # somebody stopped or deleted the VM
+    REMOVED = "removed"  # a person stopped or deleted the VM
     TIME_LIMIT = "time_limit"  # maxRunDuration
     STOCKOUT = "stockout"
     QUOTA = "quota"

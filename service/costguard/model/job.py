@@ -1,4 +1,4 @@
-"""Jobs: what somebody wants to have run, and how it stands."""
+"""Jobs: what is to run, and how far it has come."""
 
 from __future__ import annotations
 

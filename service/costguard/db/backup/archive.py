@@ -115,8 +115,8 @@ class Reader:
 
     def read(self, name: str) -> Iterator[bytes]:
         """Raises Invalid at the end of a part that is not what the manifest says."""
-        known = self.manifest.parts.get(name)
-        if known is None:
+        described = self.manifest.parts.get(name)
+        if described is None:
             raise Invalid(f"{self.path} lacks {name}.", _ANOTHER)
         digest, size = hashlib.sha256(), 0
         try:
@@ -127,7 +127,7 @@ class Reader:
                     yield chunk
         except (KeyError, zipfile.BadZipFile, EOFError, OSError, ValueError) as error:
             raise Invalid(f"{self.path} is damaged: {name} cannot be read ({error}).", _ANOTHER) from error
-        if (size, digest.hexdigest()) != (known.size, known.sha256):
+        if (size, digest.hexdigest()) != (described.size, described.sha256):
             raise Invalid(f"{self.path} is damaged: {name} is not what was written.", _ANOTHER)
 
 
