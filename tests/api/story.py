@@ -11,7 +11,7 @@ from tests.api import rows
 from tests.api.conftest import deps_of
 from tests.api.rows import NOW
 from tests.doors import begun, gate, somebody
-from tests.jobs.office import Office
+from tests.jobs.job_service import Office
 from tests.pages import job_story
 from tests.reminders import reminder_rows
 

@@ -12,7 +12,7 @@ from tests.api.conftest import deps_of
 from tests.api.rows import NOW
 from tests.doors import EVERYBODY, keyed
 from tests.jobs import job_rows
-from tests.jobs.office import B200, RULES, Office, Store, priced
+from tests.jobs.job_service import B200, RULES, Office, Store, priced
 
 from costguard.access.rules import Access
 from costguard.api.app import create_app

@@ -12,7 +12,7 @@ from tests.api import rows
 from tests.api.conftest import deps_of
 from tests.api.rows import NOW
 from tests.jobs import job_rows
-from tests.jobs.office import RULES
+from tests.jobs.job_service import RULES
 
 from costguard.api.app import create_app
 from costguard.db.transaction import Database

@@ -11,7 +11,7 @@ from tests.api import rows
 from tests.api.conftest import deps_of
 from tests.doors import EVERYBODY
 from tests.jobs import job_rows
-from tests.jobs.office import Office
+from tests.jobs.job_service import Office
 
 from costguard.api.app import create_app
 from costguard.db.transaction import Database

@@ -12,7 +12,7 @@ from tests.api import rows
 from tests.api.conftest import Standstill
 from tests.api.rows import H100, NOW
 from tests.doors import signed_in
-from tests.jobs import office
+from tests.jobs import job_service
 from tests.pages import job_story
 from tests.reminders import reminder_rows
 from tests.within import keep_rates
@@ -71,7 +71,7 @@ RULES = Rules(
     by_name(
         [
             replace(
-                office.PRESETS[0], match=Match(gpu_types=frozenset({"nvidia-tesla-t4"})), limit=8 * HOUR,
+                job_service.PRESETS[0], match=Match(gpu_types=frozenset({"nvidia-tesla-t4"})), limit=8 * HOUR,
                 reminders=ReminderRule(enforcement=Enforcement.STOP),
             ),
             Preset(
@@ -88,7 +88,7 @@ RULES = Rules(
         Budget("bob", Scope(owner="bob@lab.example"), Money.of(40), Period.DAY),
     ),
     channel="#gpu-costs",
-    jobs=office.RULES.jobs,
+    jobs=job_service.RULES.jobs,
 )  # fmt: skip
 
 
@@ -215,7 +215,7 @@ def _app(database: Database, authenticator: RequestAuthenticator) -> FastAPI:
         status=lambda: DaemonStatus(last_pass_at=NOW - MINUTE),
         holder="guard-1",
         outbox_trouble=lambda: OutboxTrouble(),
-        jobs=office.Office(database, RULES).it,
+        jobs=job_service.Office(database, RULES).it,
     )
     app = create_app(deps)
     add_pages(app, deps)

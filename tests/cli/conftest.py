@@ -13,7 +13,7 @@ from tests.api.conftest import Standstill
 from tests.api.rows import NOW
 from tests.cli.typed import Typist
 from tests.doors import EVERYBODY, keyed
-from tests.jobs.office import Office
+from tests.jobs.job_service import Office
 from tests.serving import serving as serving_app
 
 from costguard.access.rules import Rules, by_name

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from tests.cli.conftest import Run, runner, serving
 from tests.cli.typed import Typist
-from tests.jobs.office import Office, priced
+from tests.jobs.job_service import Office, priced
 from tests.pages import job_story
 
 from costguard.db.transaction import Database

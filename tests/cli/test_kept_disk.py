@@ -11,7 +11,7 @@ from tests.api.rows import NOW
 from tests.cli.conftest import Run, runner, serving
 from tests.cli.typed import Typist
 from tests.jobs import job_rows
-from tests.jobs.office import Office
+from tests.jobs.job_service import Office
 
 from costguard.db.transaction import Database
 from costguard.jobs import job_rows as jobs

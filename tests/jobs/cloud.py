@@ -110,57 +110,57 @@ class CloudOfVms:
         with self._called("insert", project):
             self.asked_for.append((vm.name, request_id))
             self._deafness()
-            known = self._by_request.get((project, request_id))
-            if known is None:
-                known = self._insert(project, zone, vm, request_id)
+            stored = self._by_request.get((project, request_id))
+            if stored is None:
+                stored = self._insert(project, zone, vm, request_id)
             self._muteness()
-            return known
+            return stored
 
     def start(self, project: str, zone: str, instance: str, request_id: str) -> str:
         with self._called("start", project):
             self._deafness()
-            known = self._by_request.get((project, request_id))
-            if known is None:
+            stored = self._by_request.get((project, request_id))
+            if stored is None:
                 vm = self._at(project, zone, instance)
                 if vm.status is not Status.STOPPED:
                     raise RequestRefused(f"The resource {vm.name} is not ready.")
                 error = _stockout(zone) if zone in self.stockouts else ("", "")
                 if not error[0]:
                     vm.status = Status.STAGING
-                known = self._begin("start", vm, self._insert_takes, request_id, error)
+                stored = self._begin("start", vm, self._insert_takes, request_id, error)
             self._muteness()
-            return known
+            return stored
 
     def stop(self, project: str, zone: str, instance: str, request_id: str) -> str:
         with self._called("stop", project):
             self._deafness()
-            known = self._by_request.get((project, request_id))
-            if known is None:
+            stored = self._by_request.get((project, request_id))
+            if stored is None:
                 vm = self._at(project, zone, instance)
                 vm.status = Status.STOPPING
-                known = self._begin(_STOPPED, vm, self._delete_takes, request_id)
+                stored = self._begin(_STOPPED, vm, self._delete_takes, request_id)
             self._muteness()
-            return known
+            return stored
 
     def delete(self, project: str, zone: str, instance: str, request_id: str) -> str:
         with self._called("delete", project):
             self._deafness()
-            known = self._by_request.get((project, request_id))
-            if known is None:
+            stored = self._by_request.get((project, request_id))
+            if stored is None:
                 vm = self._at(project, zone, instance)
                 vm.status = Status.STOPPING
-                known = self._begin(_GONE, vm, self._delete_takes, request_id)
+                stored = self._begin(_GONE, vm, self._delete_takes, request_id)
             self._muteness()
-            return known
+            return stored
 
     def operation(self, project: str, zone: str, operation: str) -> OperationAnswer | None:
         with self._called("operation", project, changes=False):
-            found = self._operations.get(operation)
-            if found is None or (found.project, found.zone) != (project, zone):
+            result = self._operations.get(operation)
+            if result is None or (result.project, result.zone) != (project, zone):
                 return None
-            is_done = found.done_at <= self._clock.now()
-            error = found.error if is_done else ("", "")
-            return OperationAnswer(is_done, found.target_id, *error)
+            is_done = result.done_at <= self._clock.now()
+            error = result.error if is_done else ("", "")
+            return OperationAnswer(is_done, result.target_id, *error)
 
     def quotas(self, project: str, region: str) -> Mapping[str, Quota]:
         with self._called("quotas", project, changes=False):
@@ -202,7 +202,7 @@ class CloudOfVms:
                 self._note(serial, _RESTS if vm.request.keeps_disk else _VANISHES, vm, timedelta(seconds=30))
 
     def remove(self, vm: Vm, user: str) -> None:
-        """Somebody deletes it in the console."""
+        """Someone deletes it in the console."""
         with self._lock:
             self._move_on()
             vm.status = Status.STOPPING
@@ -210,7 +210,7 @@ class CloudOfVms:
             self._move_on()
 
     def stop_by_hand(self, vm: Vm, user: str) -> None:
-        """Somebody stops it in the console."""
+        """Someone stops it in the console."""
         with self._lock:
             self._move_on()
             vm.status = Status.STOPPING

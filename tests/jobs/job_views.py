@@ -75,9 +75,9 @@ class World:
     spent: Money = field(default_factory=Money)
 
     def view(self) -> JobView:
-        seen = tuple(AttemptView(each, self.vms[each.id].seen) for each in self.attempts)
-        told = tuple(self.interruptions.values())
-        return JobView(self.job, seen, told, Priced(self.spent), hold=self.hold, pause=self.pause)
+        seen = tuple(AttemptView(item, self.vms[item.id].seen) for item in self.attempts)
+        reported = tuple(self.interruptions.values())
+        return JobView(self.job, seen, reported, Priced(self.spent), hold=self.hold, pause=self.pause)
 
     def turn(self, look: Look) -> None:
         """One decision, checked, and carried out, or not: a guard may be killed before it does."""
@@ -100,11 +100,11 @@ class World:
                 self.vms[new.id] = Vm()
             case AskAgain(attempt_id):
                 self.ask(attempt_id)
-            case EndAttempt(attempt_id, outcome, reason, told):
-                self.end(attempt_id, outcome, reason, told)
-            case RestAttempt(attempt_id, reason, told):
-                self.outcomes.append(told.outcome)
-                self.interrupt(told)
+            case EndAttempt(attempt_id, outcome, reason, reported):
+                self.end(attempt_id, outcome, reason, reported)
+            case RestAttempt(attempt_id, reason, reported):
+                self.outcomes.append(reported.outcome)
+                self.interrupt(reported)
                 self.change(attempt_id, state=AttemptState.RESTING, reason=reason)
             case RestartVm(attempt_id):
                 starts = self.attempt(attempt_id).restarts + 1
@@ -124,18 +124,18 @@ class World:
     def may_lose(self, attempt_id: int) -> bool:
         """Whether its disk is no only copy: it succeeded, nothing ran there, or its owner agreed."""
         vm, job = self.vms[attempt_id], self.job
-        is_done = Outcome.SUCCEEDED in [each.outcome for each in self.attempts] or job.disk_given_up_at is not None
+        is_done = Outcome.SUCCEEDED in [item.outcome for item in self.attempts] or job.disk_given_up_at is not None
         return not (self.keeps_disk and vm.is_there and vm.has_saved) or is_done
 
     def stop(self, attempt_id: int) -> None:
-        vm, each = self.vms[attempt_id], self.attempt(attempt_id)
+        vm, item = self.vms[attempt_id], self.attempt(attempt_id)
         if vm.runs:
             vm.runs = not self.goes_well(0.5)
-        elif not vm.is_there and each.state is AttemptState.RESTING:
+        elif not vm.is_there and item.state is AttemptState.RESTING:
             self.end(attempt_id, Outcome.LOST, "its VM is gone", None)
         elif not vm.is_there:
             self.change(attempt_id, state=AttemptState.OVER, gone_at=self.now)
-        elif each.state is AttemptState.ENDING:
+        elif item.state is AttemptState.ENDING:
             self.change(attempt_id, state=AttemptState.KEPT)
 
     def ask(self, attempt_id: int) -> None:
@@ -159,86 +159,86 @@ class World:
             vm.runs_begun += 1
             vm.runs, vm.dies_at, vm.began_at = True, None, self.now
 
-    def end(self, attempt_id: int, outcome: Outcome, reason: str, told: Interruption | None) -> None:
+    def end(self, attempt_id: int, outcome: Outcome, reason: str, interruption: Interruption | None) -> None:
         self.outcomes.append(outcome)
-        if told is not None:
-            self.interrupt(told)
+        if interruption is not None:
+            self.interrupt(interruption)
         self.change(attempt_id, state=AttemptState.ENDING, outcome=outcome, reason=reason, ended_at=self.now)
 
-    def interrupt(self, told: Interruption) -> None:
-        self.interruptions.setdefault((told.attempt_id, told.run), told)
+    def interrupt(self, interruption: Interruption) -> None:
+        self.interruptions.setdefault((interruption.attempt_id, interruption.run), interruption)
 
     def change(self, attempt_id: int, **values: object) -> None:
-        at = next(place for place, each in enumerate(self.attempts) if each.id == attempt_id)
+        at = next(place for place, item in enumerate(self.attempts) if item.id == attempt_id)
         self.attempts[at] = replace(self.attempts[at], **{"try_after": None, **values})  # type: ignore[arg-type]
 
     def attempt(self, attempt_id: int) -> Attempt:
-        return next(each for each in self.attempts if each.id == attempt_id)
+        return next(item for item in self.attempts if item.id == attempt_id)
 
     def pass_time(self) -> None:
         """Whatever happens to the VMs and is heard of it, or not."""
         self.now += TICK if self.lot.random() < 0.8 else 10 * TICK
-        for each in list(self.attempts):
-            vm = self.vms[each.id]
+        for item in list(self.attempts):
+            vm = self.vms[item.id]
             if vm.dies_at is not None and vm.dies_at <= self.now:
                 vm.runs, vm.dies_at = False, None
                 vm.is_there = self.keeps_disk
-            if vm.runs and each.state in (AttemptState.BOOTING, AttemptState.RUNNING):
-                self.work(each, vm)
-            self.observe(each, vm)
+            if vm.runs and item.state in (AttemptState.BOOTING, AttemptState.RUNNING):
+                self.work(item, vm)
+            self.observe(item, vm)
 
     @property
     def keeps_disk(self) -> bool:
         plan = self.job.spec.checkpoint
         return plan is not None and plan.is_on_disk
 
-    def work(self, each: Attempt, vm: Vm) -> None:
+    def work(self, item: Attempt, vm: Vm) -> None:
         """The agent's part; a VM for development has none."""
         self.spent += Money.of("0.01")
         if vm.dies_at is None and not self.goes_well(0.9):
             vm.dies_at = self.now + timedelta(seconds=30)
             vm.dies_of = self.lot.choice(ENDS)
-            if self.lot.random() < 0.5 and each.agent.exit is None and vm.dies_of[0] is EndReason.PREEMPTED:
-                self.change(each.id, agent=replace(each.agent, at=self.now, noticed_at=self.now))
+            if self.lot.random() < 0.5 and item.agent.exit is None and vm.dies_of[0] is EndReason.PREEMPTED:
+                self.change(item.id, agent=replace(item.agent, at=self.now, noticed_at=self.now))
             return
-        if self.job.spec.kind is JobKind.DEV or (each.agent.exit is not None and each.agent.run == vm.runs_begun):
+        if self.job.spec.kind is JobKind.DEV or (item.agent.exit is not None and item.agent.run == vm.runs_begun):
             return
         if not self.goes_well(0.8):
             return
         run = vm.runs_begun
         vm.has_saved = True
-        if each.agent.run != run:
+        if item.agent.run != run:
             news = AgentState(at=self.now, run=run, started_at=self.now)
-            self.change(each.id, state=AttemptState.RUNNING, agent=news)
+            self.change(item.id, state=AttemptState.RUNNING, agent=news)
             return
-        said = replace(each.agent, at=self.now)
-        asked = "preemption" if vm.dies_at else "cancel" if each.stop_asked_at else ""
+        said = replace(item.agent, at=self.now)
+        asked = "preemption" if vm.dies_at else "cancel" if item.stop_asked_at else ""
         if asked or self.lot.random() < 0.2:
             code = 0 if self.goes_well(0.6) else 1
             said = replace(said, exit=exited(code, moment=self.now, asked=asked))
-        self.change(each.id, agent=said)
+        self.change(item.id, agent=said)
 
-    def observe(self, each: Attempt, vm: Vm) -> None:
+    def observe(self, item: Attempt, vm: Vm) -> None:
         """A pass of the ledger, which may not come."""
-        if not self.goes_well(0.4) or each.made_at is None:
+        if not self.goes_well(0.4) or item.made_at is None:
             return
         if vm.runs:
             vm.seen = standing(started_at=vm.began_at)
             return
-        why, by = vm.dies_of if each.outcome is None else (EndReason.DELETED, "guard")
-        known = vm.seen if vm.seen is not None and vm.seen.started_at == vm.began_at else None
-        ended = (known.ended_at if known is not None else None) or self.now
+        why, by = vm.dies_of if item.outcome is None else (EndReason.DELETED, "guard")
+        stored = vm.seen if vm.seen is not None and vm.seen.started_at == vm.began_at else None
+        ended = (stored.ended_at if stored is not None else None) or self.now
         gone = None if vm.is_there else self.now
         vm.seen = standing(Status.STOPPED, why, by, started_at=vm.began_at, ended_at=ended, gone_at=gone)
 
     @property
     def writers(self) -> list[int]:
         """Attempts whose command may write now: its VM runs, and it has not ended."""
-        return [each.id for each in self.attempts if self.vms[each.id].runs and each.agent.exit is None]
+        return [item.id for item in self.attempts if self.vms[item.id].runs and item.agent.exit is None]
 
     @property
     def is_settled(self) -> bool:
         """Over, or waiting for its budget: without a VM, or with a stopped one whose disk holds its work."""
-        left = {each.state for each in self.attempts} - {AttemptState.OVER}
+        left = {item.state for item in self.attempts} - {AttemptState.OVER}
         waits = bool(self.hold) and self.job.state in (JobState.QUEUED, JobState.RECOVERING)
         return left <= {AttemptState.RESTING} if waits else left <= {AttemptState.KEPT} and self.job.state.is_over

@@ -32,13 +32,13 @@ ANA, BEN = "ana@example.com", "ben@example.com"
 
 def job(state: JobState = JobState.RUNNING, recipe: Recipe = RECIPE, **given: Any) -> Job:
     """What `Job` knows goes there, and the rest is what was asked for."""
-    about = {
+    context = {
         name: given.pop(name)
         for name in ("cancel_asked_at", "cancel_asked_by", "next_at", "disk_given_up_at")
         if name in given
     }
     spec = {"kind": JobKind.TRAINING, "preset": "t4", "project": "acme", "owner": ANA, "checkpoint": PLAN, **given}
-    return Job("j1", JobSpec(**spec), recipe, state, "so it stood", at("08:00"), "api", **about)
+    return Job("j1", JobSpec(**spec), recipe, state, "so it stood", at("08:00"), "api", **context)
 
 
 def attempt(state: AttemptState = AttemptState.RUNNING, number: int = 1, **given: Any) -> Attempt:
@@ -115,7 +115,7 @@ PLACES = (place(A), place(B), place(C))
 
 
 def view(*attempts: AttemptView | Attempt, of: Job | None = None, **given: Any) -> JobView:
-    seen = tuple(each if isinstance(each, AttemptView) else AttemptView(each) for each in attempts)
+    seen = tuple(item if isinstance(item, AttemptView) else AttemptView(item) for item in attempts)
     return JobView(of or job(), seen, **given)
 
 
@@ -128,10 +128,10 @@ def decided(
     terms: Terms = TERMS,
 ) -> JobDecision:
     """Decided twice, to the same result."""
-    about = JobContext(terms, now, listening_since, all_silent)
-    decision = decide(given, places, about)
+    context = JobContext(terms, now, listening_since, all_silent)
+    decision = decide(given, places, context)
     kept = replace(given, job=replace(given.job, next_at=decision.next_at))
-    again = decide(kept, places, about)
+    again = decide(kept, places, context)
     assert again == decision
     return decision
 

@@ -72,7 +72,7 @@ class Life:
         return repr((self.machines, sorted(self.seen), shelf.saved, self.world.outside.seq, self.world.cloud.mark()))
 
     def copied(self) -> Life:
-        """The same VMs, checkpoints and people at the same moment, under a guard that starts anew."""
+        """The same VMs, checkpoints and people at the same moment, under a guard that starts again."""
         outside, machines, seen = deepcopy((self.world.outside, self.machines, self.seen))
         return Life(
             World(self.world.database, outside), self.happens, self.needs, machines, seen, self.ticks, self.people
@@ -111,7 +111,7 @@ class Life:
         self.happens(self, machine)
 
     def crash(self, machine: Machine) -> None:
-        """The command fails; its VM stays up until somebody stops it."""
+        """The command fails; its VM stays up until someone stops it."""
         self.world.exit(machine.vm.name, code=3, run=machine.run)
         self.seen.add(f"{machine.vm.name}/{machine.run} crashed")
         machine.is_done = True

@@ -46,7 +46,7 @@ def test_a_change_is_made_from_expected_states_alone(database: Database) -> None
         assert live.reason == "gone\N{REPLACEMENT CHARACTER}"
         attempts.change(connection, attempt.id, [AttemptState.ASKED], state=AttemptState.OVER)
         assert attempts.live(connection) == []
-        assert [each.number for each in attempts.of_jobs(connection, ["j7k2m9q4", "x"])["j7k2m9q4"]] == [1]
+        assert [item.number for item in attempts.of_jobs(connection, ["j7k2m9q4", "x"])["j7k2m9q4"]] == [1]
 
 
 def test_what_is_heard_is_kept(database: Database) -> None:
@@ -80,10 +80,10 @@ def test_the_vm_of_an_attempt_is_found_by_id_and_by_name(database: Database) -> 
         job_rows.added(connection)
         one = job_rows.attempt(connection, gce_id="71")
         two = job_rows.attempt(connection, number=2, state=AttemptState.OVER)
-        found = attempts.of_instances(connection, "lab", ["71", "", "99"], [one.name, two.name, "other"])
+        result = attempts.of_instances(connection, "lab", ["71", "", "99"], [one.name, two.name, "other"])
         assert attempts.of_instances(connection, "elsewhere", ["71"], [one.name]) == []
     place = "us-central1-a"
-    assert sorted(found, key=lambda vm: vm.attempt_id) == [
+    assert sorted(result, key=lambda vm: vm.attempt_id) == [
         JobVm(one.id, "j7k2m9q4", "ada@lab.example", one.name, place, "71", True, one.request_uuid),
         JobVm(two.id, "j7k2m9q4", "ada@lab.example", two.name, place, "", False, two.request_uuid),
     ]
@@ -104,7 +104,7 @@ def test_an_interruption_counts_once_and_is_resumed_by_a_later_run(database: Dat
             )
 
         first, second, third = interruption(one.id, 1, 1), interruption(one.id, 2, 2), interruption(two.id, 1, 5)
-        assert all(interruptions.add(connection, each) for each in (first, second, third))
+        assert all(interruptions.add(connection, item) for item in (first, second, third))
         assert not interruptions.add(connection, interruption(one.id, 1, 4))
         assert interruptions.of_jobs(connection, ["j7k2m9q4"]) == {"j7k2m9q4": [first, second, third]}
         assert interruptions.newest_interruptions(connection, NOW + 2 * MINUTE, 9) == [third, second]

@@ -46,18 +46,18 @@ def look(of: BudgetHolds, database: Database, jobs: Sequence[Job], now: datetime
         return of(connection, jobs, now)
 
 
-def told(database: Database) -> list[Fact]:
+def reported(database: Database) -> list[Fact]:
     with database.read() as connection:
         return [fact.fact for fact in facts.read(connection)]
 
 
 def held(of: BudgetHolds, database: Database, *jobs: Job, minutes: int = 0) -> dict[str, tuple[str, str]]:
-    found = look(of, database, jobs, NOW + minutes * MINUTE)
-    return {job_id: (each.hold[:13], each.pause[:13]) for job_id, each in found.items()}
+    result = look(of, database, jobs, NOW + minutes * MINUTE)
+    return {job_id: (item.hold[:13], item.pause[:13]) for job_id, item in result.items()}
 
 
 def test_what_is_held(ledger: Database) -> None:
-    """A job that counts against a spent budget is held until that is read anew; another one is not."""
+    """A job that counts against a spent budget is held until that is read again; another one is not."""
     of = BudgetHolds(ledger, Rules({}, budgets=(TELLS, REFUSES, STOPS)))
     mine, elsewhere = job(), job("j0000000", project="other", owner="bob@lab.example")
     assert held(of, ledger, mine, elsewhere) == {"j7k2m9q4": ("budget lab is", "")}
@@ -84,7 +84,7 @@ def test_the_ledger_is_read_once_a_minute(ledger: Database) -> None:
 
 
 def test_it_is_written_down_once_a_period(ledger: Database) -> None:
-    """That a budget is spent and which waiting jobs it holds are facts, once, whoever looks again."""
+    """That a budget is spent and which waiting jobs it holds are facts, once, anyone who looks again."""
     rules = Rules({}, budgets=(REFUSES,))
     of = BudgetHolds(ledger, rules)
     running = job("j1111111", state=JobState.RUNNING)
@@ -104,11 +104,11 @@ def test_it_is_written_down_once_a_period(ledger: Database) -> None:
     another = BudgetHolds(ledger, rules)
     held(another, ledger, job(), minutes=6)
     assert another.tell(None, NOW + 6 * MINUTE) == []
-    assert len(told(ledger)) == 2
+    assert len(reported(ledger)) == 2
 
 
 def test_since_when_a_spot_vm_is_to_stop(ledger: Database) -> None:
-    """From the moment that the budget was first found spent, and a guard that starts anew knows it too."""
+    """From the moment that the budget was first found spent, and a guard that starts again knows it too."""
     rules = Rules({}, budgets=(STOPS,))
     of = BudgetHolds(ledger, rules)
     at = NOW + 2 * HOUR
@@ -130,7 +130,7 @@ def test_what_a_new_job_is_told(ledger: Database) -> None:
         problems = budget_holds.budget_problems(connection, accrual, rules, spec, Money.of(1), NOW)
         left = budget_holds.budgets_left(connection, accrual, rules, spec, Money.of(1))
     assert [problem[:28] for problem in problems] == ["The budget lab is spent: $3.", "It would cost about $1.00 un"]
-    assert [(each.budget.name, str(each.left), str(each.left_after)) for each in left] == [
+    assert [(item.budget.name, str(item.left), str(item.left_after)) for item in left] == [
         ("all", "-$2.18", "-$3.18"),
         ("lab", "-$0.18", "-$1.18"),
         ("ada", "$0.82", "-$0.18"),

@@ -37,10 +37,10 @@ def after(attempt: AttemptView, **given: Any) -> JobDecision:
 
 def test_what_the_agent_calls_certain_is_tried_once() -> None:
     """A program or an image that does not exist: one VM, and its words in the reason."""
-    found = after(never_started(repeats=True))
-    assert found.state is JobState.FAILED
-    assert NO_PROGRAM in found.reason
-    assert "another VM would end the same way" in found.reason
+    result = after(never_started(repeats=True))
+    assert result.state is JobState.FAILED
+    assert NO_PROGRAM in result.reason
+    assert "another VM would end the same way" in result.reason
 
 
 def test_what_another_vm_may_do_better_is_tried_again() -> None:
@@ -71,9 +71,9 @@ def test_a_failure_that_is_not_certain_is_tried_again(end: Exit, given: dict[str
 @pytest.mark.parametrize("attempt", [never_started(repeats=False), crashed(exited(1, moment=at("11:51")))])
 def test_no_crash_allowed_means_one_vm(attempt: AttemptView) -> None:
     """Whether the command failed or could not be started."""
-    found = after(attempt, max_crashes=0)
-    assert found.state is JobState.FAILED
-    assert "none is allowed" in found.reason
+    result = after(attempt, max_crashes=0)
+    assert result.state is JobState.FAILED
+    assert "none is allowed" in result.reason
 
 
 def test_a_preemption_is_not_a_crash_where_none_is_allowed() -> None:

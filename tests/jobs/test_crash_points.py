@@ -66,7 +66,7 @@ def _points(life: Life, path: Path, state: JobState) -> int:
     while not life.is_over():
         database.close()
         shutil.copy(path, saved)
-        known: set[tuple[bytes, str]] = set()
+        stored: set[tuple[bytes, str]] = set()
         for point in range(1, 1000):
             fuse = Fuse(point)
             other = life.copied()
@@ -77,8 +77,8 @@ def _points(life: Life, path: Path, state: JobState) -> int:
             points += 1
             database.close()
             left = (sha256(path.read_bytes()).digest(), other.mark())
-            if left not in known:
-                known.add(left)
+            if left not in stored:
+                stored.add(left)
                 other.world.guard()
                 other.play()
                 check(other.world, state)
@@ -115,13 +115,13 @@ STORIES = {
 @pytest.mark.parametrize("story", STORIES)
 def test_at_every_point(tmp_path: Path, sqlite_template: Path, story: str) -> None:
     """Whatever the point: exactly one VM for each attempt ever, no orphan, no lost job, nothing that bills."""
-    told = STORIES[story]
+    reported = STORIES[story]
     path = tmp_path / "costguard.db"
     with _database(path, sqlite_template) as database:
-        life = Life(World(database).begin(), told.happens, told.needs, people=told.people)
-        life.world.submit(checkpoint=CheckpointPlan(told.location, "--from {checkpoint}"))
-        while told.begins_with and told.begins_with not in life.seen:
+        life = Life(World(database).begin(), reported.happens, reported.needs, people=reported.people)
+        life.world.submit(checkpoint=CheckpointPlan(reported.location, "--from {checkpoint}"))
+        while reported.begins_with and reported.begins_with not in life.seen:
             assert life.ticks < MOST_TICKS
             life.tick()
-        points = _points(life, path, told.state)
+        points = _points(life, path, reported.state)
     assert points > 20

@@ -30,9 +30,9 @@ def test_a_tenth_or_twenty_gibibytes_is_low_and_less_than_one_mebibyte_is_full(
     free: int, total: int | None, state: DiskState, text: str
 ) -> None:
     """On a small disk a share counts, on a large one an amount; without a size nothing is said of a share."""
-    found = disk_of({"disk_free_bytes": free, "disk_total_bytes": total, "disk_mount": "/"})
-    assert found is not None
-    assert (found.state, found.text) == (state, text)
+    result = disk_of({"disk_free_bytes": free, "disk_total_bytes": total, "disk_mount": "/"})
+    assert result is not None
+    assert (result.state, result.text) == (state, text)
 
 
 @pytest.mark.parametrize("free", [None, "much", True, -1])
@@ -60,6 +60,6 @@ def test_sizes_in_words(count: int, text: str) -> None:
 def test_a_command_that_filled_its_disk_says_so_in_its_reason(free: int | None, mount: str, words: str) -> None:
     """Its owner need not guess why a write failed."""
     end = exited(1, moment=at("11:59"), disk_free=free, disk_mount=mount)
-    found = only(decided(view(attempt(AttemptState.RUNNING, agent=agent(exit=end)))))
-    assert isinstance(found, EndAttempt)
-    assert (found.outcome, found.reason) == (Outcome.CRASHED, words)
+    result = only(decided(view(attempt(AttemptState.RUNNING, agent=agent(exit=end)))))
+    assert isinstance(result, EndAttempt)
+    assert (result.outcome, result.reason) == (Outcome.CRASHED, words)

@@ -1,4 +1,4 @@
-"""What the end of a run means, whoever told of it."""
+"""What the end of a run means, anyone who told of it."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ def end_of(
 ) -> RunEnd | None:
     """What is concluded by now; None where nothing is yet."""
     run = present_run(AttemptView(attempt(**given), vm), before)
-    found = ending(run, of or job(), JobContext(TERMS, now, listening, silent))
-    return found if found is not None and found.due_at <= now else None
+    result = ending(run, of or job(), JobContext(TERMS, now, listening, silent))
+    return result if result is not None and result.due_at <= now else None
 
 
 def outcome(**given: Any) -> Outcome | None:
-    found = end_of(**given)
-    return found.outcome if found is not None else None
+    result = end_of(**given)
+    return result.outcome if result is not None else None
 
 
-def told(exit: Exit, **given: Any) -> Outcome | None:
+def reported(exit: Exit, **given: Any) -> Outcome | None:
     more = {name: given.pop(name) for name in ("noticed_at",) if name in given}
     return outcome(agent=agent(exit=exit, **more), **given)
 
@@ -77,7 +77,7 @@ def told(exit: Exit, **given: Any) -> Outcome | None:
 )
 def test_the_agents_last_word(exit: Exit, means: Outcome | None) -> None:
     """Code 0 is a success only where nobody had asked; what the machine may have done waits for Google's word."""
-    assert told(exit) is means
+    assert reported(exit) is means
 
 
 @pytest.mark.parametrize(
@@ -90,30 +90,30 @@ def test_the_agents_last_word(exit: Exit, means: Outcome | None) -> None:
 )
 def test_google_is_given_two_minutes_to_say_why(exit: Exit, means: Outcome) -> None:
     """After that the likeliest counts: a Spot VM that is shut down was preempted."""
-    assert told(exit, now=NOW + 2 * MINUTE) is means
-    assert told(exit, vm=standing(Status.STOPPED, EndReason.PREEMPTED)) is Outcome.PREEMPTED
-    assert told(exit, vm=standing(Status.STOPPED, EndReason.STOPPED, ANA)) is Outcome.REMOVED
+    assert reported(exit, now=NOW + 2 * MINUTE) is means
+    assert reported(exit, vm=standing(Status.STOPPED, EndReason.PREEMPTED)) is Outcome.PREEMPTED
+    assert reported(exit, vm=standing(Status.STOPPED, EndReason.STOPPED, ANA)) is Outcome.REMOVED
 
 
 def test_an_on_demand_vm_is_not_preempted() -> None:
     """A shutdown that nobody explains is a loss there, and a killed command has crashed at once."""
-    assert told(exited(0, asked="shutdown"), provisioning_model=ON_DEMAND, now=NOW + 2 * MINUTE) is Outcome.LOST
-    assert told(exited(137), provisioning_model=ON_DEMAND) is Outcome.CRASHED
+    assert reported(exited(0, asked="shutdown"), provisioning_model=ON_DEMAND, now=NOW + 2 * MINUTE) is Outcome.LOST
+    assert reported(exited(137), provisioning_model=ON_DEMAND) is Outcome.CRASHED
 
 
 def test_a_crash_after_the_notice_is_the_preemption() -> None:
     """Within minutes; one before the notice is a crash, and a success is a success."""
-    assert told(exited(1), noticed_at=at("11:59")) is Outcome.PREEMPTED
-    assert told(exited(1, moment=at("11:50")), noticed_at=at("11:59")) is Outcome.CRASHED
-    assert told(exited(1), noticed_at=at("11:50")) is Outcome.CRASHED
-    assert told(exited(0), noticed_at=at("11:59")) is Outcome.SUCCEEDED
-    assert told(exited(1), vm=standing(Status.STOPPING, EndReason.PREEMPTED)) is Outcome.PREEMPTED
-    assert told(exited(1, moment=at("11:30")), vm=standing(Status.STOPPING, EndReason.PREEMPTED)) is Outcome.CRASHED
+    assert reported(exited(1), noticed_at=at("11:59")) is Outcome.PREEMPTED
+    assert reported(exited(1, moment=at("11:50")), noticed_at=at("11:59")) is Outcome.CRASHED
+    assert reported(exited(1), noticed_at=at("11:50")) is Outcome.CRASHED
+    assert reported(exited(0), noticed_at=at("11:59")) is Outcome.SUCCEEDED
+    assert reported(exited(1), vm=standing(Status.STOPPING, EndReason.PREEMPTED)) is Outcome.PREEMPTED
+    assert reported(exited(1, moment=at("11:30")), vm=standing(Status.STOPPING, EndReason.PREEMPTED)) is Outcome.CRASHED
 
 
 def test_a_shutdown_at_the_vms_limit_is_its_limit() -> None:
     """Nobody waits for Google to confirm what was arranged."""
-    assert told(exited(0, asked="shutdown"), max_run=2 * HOUR - MINUTE) is Outcome.TIME_LIMIT
+    assert reported(exited(0, asked="shutdown"), max_run=2 * HOUR - MINUTE) is Outcome.TIME_LIMIT
 
 
 @pytest.mark.parametrize(
@@ -122,8 +122,8 @@ def test_a_shutdown_at_the_vms_limit_is_its_limit() -> None:
 )
 def test_a_stop_that_was_asked_for_ends_as_what_it_was_for(why: str, means: Outcome) -> None:
     """And the cancel of a job covers them all."""
-    assert told(exited(0, asked="cancel"), stop_why=why) is means
-    assert told(exited(0, asked="cancel"), stop_why=why, of=job(cancel_asked_at=NOW)) is Outcome.CANCELLED
+    assert reported(exited(0, asked="cancel"), stop_why=why) is means
+    assert reported(exited(0, asked="cancel"), stop_why=why, of=job(cancel_asked_at=NOW)) is Outcome.CANCELLED
 
 
 @pytest.mark.parametrize(
@@ -150,9 +150,9 @@ def test_the_end_of_the_vm(reason: EndReason, by: str, means: Outcome | None) ->
 
 def test_the_reason_names_who_removed_it() -> None:
     """And when, and where."""
-    found = end_of(vm=standing(Status.STOPPED, EndReason.DELETED, ANA, **GONE))
-    assert found is not None
-    assert found.reason == "its VM in us-central1-a (Spot) was deleted by ana@example.com at 11:59 UTC"
+    result = end_of(vm=standing(Status.STOPPED, EndReason.DELETED, ANA, **GONE))
+    assert result is not None
+    assert result.reason == "its VM in us-central1-a (Spot) was deleted by ana@example.com at 11:59 UTC"
 
 
 def test_a_vm_that_could_not_be_read_has_not_ended() -> None:
@@ -166,10 +166,10 @@ def test_a_notice_is_the_end_once_the_machine_must_be_dead() -> None:
     """40 seconds after the agent's last word, and only where no exit came; Google's own moment is kept."""
     noticed = agent(noticed_at=at("11:59:30"))
     assert outcome(agent=noticed, now=at("12:00:39")) is None
-    found = end_of(agent=noticed, now=at("12:00:40"))
-    assert found is not None
-    assert (found.outcome, found.noticed_by) == (Outcome.PREEMPTED, Notice.NOTICE)
-    assert found.happened_at == at("11:59:30")
+    result = end_of(agent=noticed, now=at("12:00:40"))
+    assert result is not None
+    assert (result.outcome, result.noticed_by) == (Outcome.PREEMPTED, Notice.NOTICE)
+    assert result.happened_at == at("11:59:30")
     assert outcome(agent=noticed, vm=standing(Status.STOPPED, EndReason.UNKNOWN)) is Outcome.PREEMPTED
 
 

@@ -24,7 +24,7 @@ RATES = {
 BOTH = (SPOT, ON_DEMAND)
 
 
-def found(
+def result(
     models: tuple[ProvisioningModel, ...] = BOTH, is_resumed: bool = False, rates: Any = RATES, **given: Any
 ) -> Feasibility:
     spec = JobSpec(JobKind.TRAINING, "t4", "lab", "ana@example.com", **{"expected": 10 * HOUR, **given})
@@ -47,7 +47,7 @@ def test_a_deadline_needs_the_work_and_a_start(
     left: timedelta, models: tuple[ProvisioningModel, ...], chance: Chance
 ) -> None:
     """Less than the work is certain to miss it; Spot without a fallback needs room for one preemption."""
-    of = found(models, deadline=NOW + left)
+    of = result(models, deadline=NOW + left)
     assert of.meets_deadline is chance
     assert [refusal.where for refusal in of.refusals] == (["deadline"] if chance is Chance.NO else [])
     assert len(of.warnings) == (chance is Chance.AT_RISK)
@@ -55,7 +55,7 @@ def test_a_deadline_needs_the_work_and_a_start(
 
 def test_a_deadline_that_cannot_be_met_names_the_figures() -> None:
     """How long it takes, when it would end, and the deadline."""
-    (refusal,) = found(deadline=at("20:00")).refusals
+    (refusal,) = result(deadline=at("20:00")).refusals
     assert refusal.message == (
         "It takes 10 h: begun this minute, on-demand, it would end Mon 2 Nov 22:00 UTC, after its deadline of "
         "Mon 2 Nov 20:00 UTC. Give a later one, or none."
@@ -77,7 +77,7 @@ def test_a_ceiling_is_held_against_the_cheapest_and_the_dearest_place(
     ceiling: str, models: tuple[ProvisioningModel, ...], chance: Chance
 ) -> None:
     """Below the cheapest it cannot finish; between the two it depends on where there is room."""
-    of = found(models, ceiling=Money.of(ceiling))
+    of = result(models, ceiling=Money.of(ceiling))
     assert of.within_ceiling is chance
     assert [refusal.where for refusal in of.refusals] == (["ceiling"] if chance is Chance.NO else [])
     assert len(of.warnings) == (chance is Chance.AT_RISK)
@@ -85,12 +85,12 @@ def test_a_ceiling_is_held_against_the_cheapest_and_the_dearest_place(
 
 def test_a_ceiling_that_is_too_low_names_the_figures() -> None:
     """Both amounts, and where."""
-    (refusal,) = found(ceiling=Money.of(5)).refusals
+    (refusal,) = result(ceiling=Money.of(5)).refusals
     assert refusal.message == (
         "$5.00 is less than the $10.00 that 10 h in us-central1-a (Spot, $1.00 an hour) cost, the cheapest. Give more "
         "than that, or none."
     )
-    (warning,) = found(ceiling=Money.of(15)).warnings
+    (warning,) = result(ceiling=Money.of(15)).warnings
     assert warning == (
         "Its ceiling of $15.00 does not pay for 10 h in us-central1-b (on-demand, $4.00 an hour), which cost $40.00."
     )
@@ -98,7 +98,7 @@ def test_a_ceiling_that_is_too_low_names_the_figures() -> None:
 
 def test_a_job_that_resumes_is_warned_and_not_refused() -> None:
     """A part of its work may be done already."""
-    of = found(is_resumed=True, deadline=at("20:00"), ceiling=Money.of(5))
+    of = result(is_resumed=True, deadline=at("20:00"), ceiling=Money.of(5))
     assert of.refusals == ()
     assert len(of.warnings) == 2
     assert (of.meets_deadline, of.within_ceiling) == (Chance.NO, Chance.NO)
@@ -115,5 +115,5 @@ def test_without_a_length_nothing_is_certain(given: dict[str, Any]) -> None:
 
 def test_without_a_price_a_ceiling_is_unknown() -> None:
     """What is not priced is never nothing."""
-    of = found(rates={(A, SPOT): HourlyRate()}, ceiling=Money.of(5))
+    of = result(rates={(A, SPOT): HourlyRate()}, ceiling=Money.of(5))
     assert (of.least, of.most, of.within_ceiling) == (None, None, Chance.UNKNOWN)

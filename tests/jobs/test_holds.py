@@ -54,28 +54,28 @@ def test_a_new_job_is_no_job_of_a_scope() -> None:
 def test_only_a_spent_budget_holds() -> None:
     """At its limit a budget refuses; below it, or where it only tells, nothing is held."""
     assert held([standing(budget(), "99.99"), standing(budget(AtLimit.TELL), 200)], NOW) == BudgetHold()
-    found = held([standing(budget(), 100)], NOW)
-    assert found.hold == ("budget refuse-day is spent: $100.00 of $100.00 today; the next period begins Sat 00:00 UTC")
-    assert (found.pause, found.pause_at) == ("", None)
+    result = held([standing(budget(), 100)], NOW)
+    assert result.hold == ("budget refuse-day is spent: $100.00 of $100.00 today; the next period begins Sat 00:00 UTC")
+    assert (result.pause, result.pause_at) == ("", None)
 
 
 def test_the_one_that_lasts_longest_is_named() -> None:
     """Of several the one whose period ends last says when there is money again; Spot VMs stop by their own."""
     day, month = budget(AtLimit.STOP_SPOT, Period.DAY), budget(AtLimit.REFUSE, Period.MONTH)
-    found = held([standing(day, 120, reached_at=NOW - HOUR), standing(month, 130)], NOW)
-    assert found.hold == why(standing(month, 130), NOW)
-    assert "this month; the next period begins Tue 1 Dec 00:00 UTC" in found.hold
-    assert found.pause == why(standing(day, 120), NOW)
-    assert found.pause_at == NOW - HOUR
+    result = held([standing(day, 120, reached_at=NOW - HOUR), standing(month, 130)], NOW)
+    assert result.hold == why(standing(month, 130), NOW)
+    assert "this month; the next period begins Tue 1 Dec 00:00 UTC" in result.hold
+    assert result.pause == why(standing(day, 120), NOW)
+    assert result.pause_at == NOW - HOUR
 
 
 def test_what_is_refused_at_once() -> None:
     """A spent budget lets no job in; one that only tells lets every job in."""
     assert problem(standing(budget(AtLimit.TELL), 200), job().spec, Money.of(50), NOW) is None
-    told = problem(standing(budget(), 120), job().spec, None, NOW)
-    assert told is not None
-    assert told.startswith("The budget refuse-day is spent: $120.00 of $100.00 today")
-    assert told.endswith("Launch it then, or have the budget's limit raised.")
+    reported = problem(standing(budget(), 120), job().spec, None, NOW)
+    assert reported is not None
+    assert reported.startswith("The budget refuse-day is spent: $120.00 of $100.00 today")
+    assert reported.endswith("Launch it then, or have the budget's limit raised.")
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_what_is_left_must_be_enough(
 ) -> None:
     """A job whose cost is known must fit into what its budgets have left, as far as it falls into their period."""
     spec = job(expected=expected, ceiling=None if ceiling is None else Money.of(ceiling)).spec
-    told = problem(standing(budget(), spent), spec, None if cost is None else Money.of(cost), NOW)
-    assert (told is not None) is is_refused
-    if told is not None:
-        assert "budget refuse-day has $60.00 of $100.00 left until then" in told
+    reported = problem(standing(budget(), spent), spec, None if cost is None else Money.of(cost), NOW)
+    assert (reported is not None) is is_refused
+    if reported is not None:
+        assert "budget refuse-day has $60.00 of $100.00 left until then" in reported

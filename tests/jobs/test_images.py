@@ -23,8 +23,8 @@ def lose(of: World, name: str) -> None:
 
 
 def image_of(of: World, name: str) -> str:
-    (found,) = [one for one in of.attempts() if one.name == name]
-    return found.image
+    (result,) = [one for one in of.attempts() if one.name == name]
+    return result.image
 
 
 @pytest.mark.parametrize(("pull", "second"), [(False, f"{TAG}@{FIRST}"), (True, TAG)])

@@ -25,8 +25,8 @@ def test_open_jobs_are_counted_and_what_their_vms_cost_is_added_up(database: Dat
         over = job_rows.attempt(connection, "a0000004", state=AttemptState.OVER, outcome=Outcome.CRASHED)
         assert over.rate is not None
         running = {AttemptState.RUNNING, AttemptState.BOOTING, AttemptState.OVER}
-        found = set(listing.open_job_counts(connection))
-        assert found == {
+        result = set(listing.open_job_counts(connection))
+        assert result == {
             JobCount(JobState.RUNNING, "ada@lab.example", "t4", 2),
             JobCount(JobState.QUEUED, "bob@lab.example", "t4", 1),
         }

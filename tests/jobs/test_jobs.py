@@ -50,12 +50,12 @@ def test_pages_go_on_where_they_ended(database: Database) -> None:
         for number, name in enumerate(("a", "b", "c", "d")):
             job_rows.added(connection, name, created_at=NOW + timedelta(seconds=number // 2), preset=f"p{number % 2}")
         jobs.set_state(connection, "d", JobState.FAILED, "It failed.", None, NOW)
-        everything, found = JobFilters(), []
+        everything, result = JobFilters(), []
         before = None
         while some := jobs.page(connection, everything, before, 3):
-            found += [job.id for job in some]
+            result += [job.id for job in some]
             before = some[-1].created_at, some[-1].id
-        assert found == ["d", "c", "b", "a"]
+        assert result == ["d", "c", "b", "a"]
         for filters, expected in (
             (JobFilters(preset=("p1",)), ["d", "b"]),
             (JobFilters(preset=("p1",), open=True), ["b"]),
@@ -88,8 +88,8 @@ def test_jobs_whose_disk_is_kept_are_found_among_those_that_are_over(database: D
             job_rows.added(connection, name, checkpoint=plan)
             job_rows.attempt(connection, name, **ending)
             jobs.set_state(connection, name, state, "It is over.", None, NOW)
-        found = jobs.page(connection, JobFilters(open=True, or_disk_kept=True), None, 9)
-        assert {job.id for job in found} == {"open", "kept", "stopping"}
+        result = jobs.page(connection, JobFilters(open=True, or_disk_kept=True), None, 9)
+        assert {job.id for job in result} == {"open", "kept", "stopping"}
         assert [job.id for job in jobs.page(connection, JobFilters(open=True), None, 9)] == ["open"]
         assert [job.id for job in jobs.disk_kept(connection)] == ["kept", "stopping"]
 
@@ -130,14 +130,14 @@ def test_a_look_is_kept_and_advances_with_newer_checkpoints_alone(database: Data
         assert save(SeenCheckpoint(NOW)).advanced_at is None
         assert save(first) == replace(first, advanced_at=NOW, seen_at=NOW)
         failed = save(SeenCheckpoint(NOW + minute, error="no permission"))
-        known = replace(first, advanced_at=NOW, seen_at=NOW)
-        assert failed == replace(known, looked_at=NOW + minute, error="no permission")
+        existing = replace(first, advanced_at=NOW, seen_at=NOW)
+        assert failed == replace(existing, looked_at=NOW + minute, error="no permission")
         assert save(replace(first, looked_at=NOW + 2 * minute, torn=())).advanced_at == NOW
         newer = replace(first, looked_at=NOW + 3 * minute, resume_from="checkpoint-20", step=20, written_at=NOW)
         assert save(newer).advanced_at == NOW + 3 * minute
         assert save(replace(first, looked_at=NOW + 4 * minute)).advanced_at == NOW + 3 * minute
         kept = checkpoints_of(connection, "j7k2m9q4")
-    assert [(each.step, each.first_seen_at) for each in kept] == [(20, NOW + 3 * minute), (10, NOW)]
+    assert [(item.step, item.first_seen_at) for item in kept] == [(20, NOW + 3 * minute), (10, NOW)]
 
 
 def test_a_signing_key_is_made_once(database: Database) -> None:

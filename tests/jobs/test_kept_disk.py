@@ -94,10 +94,10 @@ def test_a_job_that_failed_for_good_keeps_its_disk(sqlite_url: str, quick: bool)
         assert ("crash loop" in w.job().reason) is quick
         assert [vm.status for vm in w.cloud.there()] == [Status.STOPPED]
         assert w.cloud.calls["delete"] == 0
-        (told,) = w.facts("DiskKept")
-        assert "up to the checkpoint of step 40 in /ckpt/step-40" in told.text
-        assert "about $10.00 a month" in told.text
-        assert "costguard delete-disk j1" in told.text
+        (reported,) = w.facts("DiskKept")
+        assert "up to the checkpoint of step 40 in /ckpt/step-40" in reported.text
+        assert "about $10.00 a month" in reported.text
+        assert "costguard delete-disk j1" in reported.text
 
 
 def test_a_kept_disk_goes_once_its_owner_agreed(sqlite_url: str) -> None:
@@ -142,7 +142,7 @@ def test_a_disk_that_could_not_be_read_is_kept(sqlite_url: str) -> None:
 
 
 def test_a_cancelled_job_keeps_its_disk(sqlite_url: str) -> None:
-    """Unless whoever cancels it says that the disk may go."""
+    """Unless anyone who cancels it says that the disk may go."""
     with world(sqlite_url) as w:
         _running(w)
         w.cancel()
@@ -190,8 +190,8 @@ def test_a_vm_that_somebody_deleted_is_lost_and_said_to_be(sqlite_url: str) -> N
         _until(w, lambda: len(w.attempts()) == 2)
         (first, second) = w.attempts()
         assert (first.outcome, second.resume_from) == (Outcome.LOST, "")
-        (told,) = w.facts("JobRestartedFromZero")
-        assert "2 h" in told.text
+        (reported,) = w.facts("JobRestartedFromZero")
+        assert "2 h" in reported.text
 
 
 def test_work_lost_is_counted_over_all_runs_of_the_one_vm(sqlite_url: str) -> None:
@@ -242,8 +242,8 @@ def test_a_run_from_an_older_checkpoint_counts_what_lies_between(sqlite_url: str
             w.beat()
         _crash(w)
         _until(w, lambda: w.attempts()[0].restarts == 1 and w.is_up("cg-j1-1"))
-        found = _saved(40, written_at=saved_at.isoformat())
-        w.say("cg-j1-1", ("boot", {"run": 2}), ("start", {"run": 2, "checkpoint": found}))
+        outcome_found = _saved(40, written_at=saved_at.isoformat())
+        w.say("cg-j1-1", ("boot", {"run": 2}), ("start", {"run": 2, "checkpoint": outcome_found}))
         (one,) = w.interruptions()
         assert one.lost is not None
         assert timedelta(minutes=30) <= one.lost < timedelta(minutes=31)

@@ -46,13 +46,13 @@ def state(*attempts: AttemptView, **given: Any) -> JobState:
 
 def test_preemptions_and_crashes_are_two_counts() -> None:
     """Each run once, whatever told of it; neither counts as the other."""
-    known = view(
+    stored = view(
         ended(Outcome.PREEMPTED, 1),
         ended(Outcome.PREEMPTED, 2),
         crashed(3),
         interruptions=(interruption(1), interruption(3, outcome=Outcome.CRASHED), interruption(3, run=-1)),
     )
-    assert (preemptions(known), crashes(known)) == (3, 1)
+    assert (preemptions(stored), crashes(stored)) == (3, 1)
 
 
 def test_too_many_preemptions_fail_the_job() -> None:
@@ -131,8 +131,8 @@ def test_the_command_gets_its_notice_before_the_ceiling_is_reached(spent: str, s
     action = only(decision)
     assert isinstance(action, TellCommandToStop)
     assert action.why == "ceiling"
-    told = attempt(stop_asked_at=NOW, stop_why="ceiling", agent=agent(exit=exited(0, asked="cancel")))
-    end = only(decided(view(told, **given)))
+    reported = attempt(stop_asked_at=NOW, stop_why="ceiling", agent=agent(exit=exited(0, asked="cancel")))
+    end = only(decided(view(reported, **given)))
     assert end == EndAttempt(1, Outcome.TIME_LIMIT, "stopped because its ceiling is reached")
     over = ended(Outcome.TIME_LIMIT, stop_why="ceiling")
     assert decided(view(over, **given)).state is JobState.FAILED
@@ -143,9 +143,9 @@ CANCELLED: dict[str, Any] = {"cancel_asked_at": NOW, "cancel_asked_by": ANA}
 
 def test_a_cancel_gives_the_command_its_notice_first() -> None:
     """Once; then its end is waited for, and then the job is cancelled, by whom it says."""
-    told = only(decided(view(attempt(), of=job(**CANCELLED))))
-    assert isinstance(told, TellCommandToStop)
-    assert (told.why, told.reason) == ("cancel", f"cancelled by {ANA}; the command gets time to save first")
+    reported = only(decided(view(attempt(), of=job(**CANCELLED))))
+    assert isinstance(reported, TellCommandToStop)
+    assert (reported.why, reported.reason) == ("cancel", f"cancelled by {ANA}; the command gets time to save first")
     waiting = decided(view(attempt(stop_asked_at=NOW, stop_why="cancel"), of=job(**CANCELLED)))
     assert (waiting.actions, waiting.next_at) == ((), at("12:01:30"))
     done = attempt(stop_asked_at=NOW, stop_why="cancel", agent=agent(exit=exited(0, asked="cancel")))

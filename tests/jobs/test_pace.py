@@ -20,8 +20,8 @@ PAID = Priced(Money.of(3))
 
 def attempt(step: int | None, minutes: int = 30, resumed_at: int | None = None, **given: Any) -> Attempt:
     """It ran for so many minutes, and told this step at their end."""
-    told = {"started_at": START, "step": step, "step_at": START + minutes * MINUTE if step is not None else None}
-    agent = AgentState(START, given.pop("run", 1), **told)  # type: ignore[arg-type]
+    reported = {"started_at": START, "step": step, "step_at": START + minutes * MINUTE if step is not None else None}
+    agent = AgentState(START, given.pop("run", 1), **reported)  # type: ignore[arg-type]
     values: dict[str, Any] = {
         "id": 1,
         "job_id": "j1",
@@ -75,15 +75,15 @@ def test_a_job_stands_where_it_was_heard_or_resumed_last() -> None:
 
 def test_spans_fall_into_buckets() -> None:
     """Half are at most the median, nine in ten at most the p90; clocks that differ make no span negative."""
-    found = histogram(timedelta(seconds=seconds) for seconds in (-3, 1, 2, 40, 5000))
-    assert (found.count, found.median, found.p90) == (5, timedelta(seconds=2), timedelta(seconds=5000))
-    assert found.longest == timedelta(seconds=5000)
-    filled = {edge and edge.total_seconds(): number for edge, number in found.buckets if number}
+    result = histogram(timedelta(seconds=seconds) for seconds in (-3, 1, 2, 40, 5000))
+    assert (result.count, result.median, result.p90) == (5, timedelta(seconds=2), timedelta(seconds=5000))
+    assert result.longest == timedelta(seconds=5000)
+    filled = {edge and edge.total_seconds(): number for edge, number in result.buckets if number}
     assert filled == {1: 2, 5: 1, 60: 1, None: 1}
-    assert sum(number for _, number in found.buckets) == found.count
+    assert sum(number for _, number in result.buckets) == result.count
 
 
 def test_without_spans_nothing_is_known() -> None:
     """Not zero: nothing was measured."""
-    found = histogram([])
-    assert (found.count, found.median, found.p90, found.longest) == (0, None, None, None)
+    result = histogram([])
+    assert (result.count, result.median, result.p90, result.longest) == (0, None, None, None)

@@ -46,8 +46,8 @@ def test_what_an_operations_error_means(code: str, outcome: Outcome) -> None:
 
 def test_an_error_in_googles_words() -> None:
     """With its code, for those who search for it."""
-    told = OperationAnswer(True, "", "QUOTA_EXCEEDED", "Quota 'GPUS'  exceeded.")
-    assert words_of(told) == "Quota 'GPUS' exceeded (QUOTA_EXCEEDED)"
+    reported = OperationAnswer(True, "", "QUOTA_EXCEEDED", "Quota 'GPUS'  exceeded.")
+    assert words_of(reported) == "Quota 'GPUS' exceeded (QUOTA_EXCEEDED)"
     assert words_of(OperationAnswer(True, "", "INTERNAL_ERROR", "")) == "Google says INTERNAL_ERROR"
 
 
@@ -161,8 +161,10 @@ def test_a_location_that_changes_is_never_the_beginning(sqlite_url: str) -> None
 )
 def test_a_name_proves_no_intent(is_live: bool, gce_id: str, request_uuid: str, is_proof: bool) -> None:
     """An older database that was restored gives names out again: only the VM's id, or the request's, is proof."""
-    known = JobVm(1, "j1", "ana@example.com", "cg-j1-1", "us-central1-a", "70000", is_live=is_live, request_uuid="r1")
-    assert gave_up(known, gce_id, request_uuid) is is_proof
+    existing = JobVm(
+        1, "j1", "ana@example.com", "cg-j1-1", "us-central1-a", "70000", is_live=is_live, request_uuid="r1"
+    )
+    assert gave_up(existing, gce_id, request_uuid) is is_proof
 
 
 def test_an_address_as_a_label() -> None:

@@ -26,32 +26,32 @@ def event(zone: str, outcome: Outcome = Outcome.STOCKOUT, ago: int = 0) -> Place
     return PlaceEvent(zone, "nvidia-tesla-t4", SPOT, outcome, NOW - ago * MINUTE)
 
 
-def found(*history: PlaceEvent, **given: object) -> list[LaunchPlace]:
+def result(*history: PlaceEvent, **given: object) -> list[LaunchPlace]:
     values = {"rates": RATES, "quotas": {}, "last_zone": "", "now": NOW, "allow_on_demand": False, **given}
     return places(RECIPE, history=history, **values)  # type: ignore[arg-type]
 
 
 def zones(some: list[LaunchPlace]) -> list[str]:
-    return [each.zone for each in some]
+    return [item.zone for item in some]
 
 
 def test_the_cheapest_zone_comes_first() -> None:
     """Without history, price decides; the recipe's order where prices are the same."""
-    assert zones(found()) == [B, C, A]
-    assert zones(found(rates=dict.fromkeys(RATES, Money.of("0.20")))) == [A, B, C]
+    assert zones(result()) == [B, C, A]
+    assert zones(result(rates=dict.fromkeys(RATES, Money.of("0.20")))) == [A, B, C]
 
 
 def test_fresh_stockouts_and_preemptions_make_a_zone_dearer() -> None:
     """By its penalty, and it says so."""
-    hit = found(event(B))
+    hit = result(event(B))
     assert zones(hit) == [C, B, A]
     assert hit[1].reasons == ("$0.200 an hour", "1 stockout lately")
-    assert zones(found(event(B, Outcome.PREEMPTED), event(B, Outcome.PREEMPTED), event(B))) == [C, A, B]
+    assert zones(result(event(B, Outcome.PREEMPTED), event(B, Outcome.PREEMPTED), event(B))) == [C, A, B]
 
 
 def test_what_happened_fades() -> None:
     """Stockouts within half an hour to half, preemptions within six; quota errors never count, nor what is old."""
-    known = scores(
+    stored = scores(
         [
             event(A, ago=30),
             event(A, ago=60),
@@ -61,15 +61,15 @@ def test_what_happened_fades() -> None:
         ],
         NOW,
     )
-    assert set(known) == {(A, "nvidia-tesla-t4", SPOT), (B, "nvidia-tesla-t4", SPOT)}
-    assert known[A, "nvidia-tesla-t4", SPOT].stockouts == pytest.approx(0.75)
-    assert known[B, "nvidia-tesla-t4", SPOT].preemptions == pytest.approx(0.5)
-    assert zones(found(event(B, ago=180))) == [B, C, A]
+    assert set(stored) == {(A, "nvidia-tesla-t4", SPOT), (B, "nvidia-tesla-t4", SPOT)}
+    assert stored[A, "nvidia-tesla-t4", SPOT].stockouts == pytest.approx(0.75)
+    assert stored[B, "nvidia-tesla-t4", SPOT].preemptions == pytest.approx(0.5)
+    assert zones(result(event(B, ago=180))) == [B, C, A]
 
 
 def test_the_zone_just_lost_comes_last() -> None:
     """However cheap; and it is still one of them."""
-    hit = found(last_zone=B)
+    hit = result(last_zone=B)
     assert zones(hit) == [C, A, B]
     assert "just lost there" in hit[-1].reasons
 
@@ -77,15 +77,15 @@ def test_the_zone_just_lost_comes_last() -> None:
 def test_a_zone_without_a_price_is_last_but_not_left_out() -> None:
     """It is only a price that is missing."""
     rates = {**RATES, (B, SPOT): None}
-    hit = found(rates=rates)
+    hit = result(rates=rates)
     assert zones(hit) == [C, A, B]
     assert hit[-1].reasons == ("a price that is not known",)
 
 
 def test_on_demand_follows_spot_where_it_is_allowed() -> None:
     """Every Spot place before any on-demand one, each kind by its own prices."""
-    hit = found(allow_on_demand=True)
-    assert [(each.zone, each.provisioning_model) for each in hit] == [
+    hit = result(allow_on_demand=True)
+    assert [(item.zone, item.provisioning_model) for item in hit] == [
         (B, SPOT),
         (C, SPOT),
         (A, SPOT),
@@ -107,8 +107,8 @@ def test_on_demand_follows_spot_where_it_is_allowed() -> None:
 )
 def test_a_region_without_quota_is_passed_over(quotas: tuple[tuple[str, float, float], ...], passed_over: bool) -> None:
     """Spot counts against the preemptible quota once that was granted, else the common one; unknown is no reason."""
-    hit = found(quotas={"us-central1": {metric: Quota(metric, limit, used) for metric, limit, used in quotas}})
-    by_zone = {each.zone: each.passed_over for each in hit}
+    hit = result(quotas={"us-central1": {metric: Quota(metric, limit, used) for metric, limit, used in quotas}})
+    by_zone = {item.zone: item.passed_over for item in hit}
     assert not by_zone[C]
     assert [bool(by_zone[A]), bool(by_zone[B])] == [passed_over, passed_over]
     if passed_over:

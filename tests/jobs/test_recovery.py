@@ -51,8 +51,8 @@ OPEN = [state for state in AttemptState if state not in (AttemptState.ENDING, At
 def launched(*attempts: AttemptView, **given: Any) -> LaunchAttempt | None:
     """The VM that is asked for next, if any."""
     decision = decided(view(*attempts, **given))
-    found = [action for action in decision.actions if isinstance(action, LaunchAttempt)]
-    return found[0] if found else None
+    result = [action for action in decision.actions if isinstance(action, LaunchAttempt)]
+    return result[0] if result else None
 
 
 def test_a_queued_job_is_launched_in_the_best_place() -> None:
@@ -113,15 +113,15 @@ def test_a_preemption_is_an_interruption_with_its_moments() -> None:
     assert isinstance(action, EndAttempt)
     assert action.interruption == interruption(noticed_at=at("11:59"), started_at=at("10:05"))
     seen = AttemptView(attempt(), standing(Status.STOPPING, EndReason.PREEMPTED))
-    told = only(decided(view(seen)))
-    assert isinstance(told, EndAttempt)
-    assert told.interruption == interruption(noticed_at=NOW, noticed_by=Notice.OPERATION, started_at=at("10:05"))
+    reported = only(decided(view(seen)))
+    assert isinstance(reported, EndAttempt)
+    assert reported.interruption == interruption(noticed_at=NOW, noticed_by=Notice.OPERATION, started_at=at("10:05"))
 
 
 def test_the_next_vm_is_asked_for_while_the_last_one_is_deleted() -> None:
     """Once it can write no more; both in one decision."""
-    told = ended(Outcome.PREEMPTED, gone=False, agent=agent(exit=exited(0, asked="preemption")))
-    decision = decided(view(told))
+    reported = ended(Outcome.PREEMPTED, gone=False, agent=agent(exit=exited(0, asked="preemption")))
+    decision = decided(view(reported))
     assert {type(action) for action in decision.actions} == {LaunchAttempt, DeleteVm}
 
 
@@ -223,11 +223,11 @@ def test_a_vm_with_its_checkpoints_on_its_disk_is_started_again() -> None:
     rest = decided(view(AttemptView(attempt(), stopping), of=on_disk))
     assert (rest.state, type(only(rest))) == (JobState.RECOVERING, RestAttempt)
     resting = attempt(AttemptState.RESTING, agent=agent())
-    known: dict[str, Any] = {"of": on_disk, "interruptions": (interruption(),)}
-    waits = decided(view(AttemptView(resting, stopping), **known))
+    stored: dict[str, Any] = {"of": on_disk, "interruptions": (interruption(),)}
+    waits = decided(view(AttemptView(resting, stopping), **stored))
     assert (waits.state, waits.actions) == (JobState.RECOVERING, ())
     stopped = AttemptView(resting, standing(Status.STOPPED, EndReason.PREEMPTED))
-    assert only(decided(view(stopped, **known))) == RestartVm(
+    assert only(decided(view(stopped, **stored))) == RestartVm(
         1, "its VM in us-central1-a (Spot) is being restarted, with its checkpoints on its disk"
     )
 
@@ -283,9 +283,9 @@ def test_a_vm_for_development_looks_for_a_place_as_any_other() -> None:
 
 def test_a_resting_vm_that_somebody_started_is_taken_back() -> None:
     """It bills: a start that finds it running is done, and its agent is listened to again."""
-    known: dict[str, Any] = {"of": job(checkpoint=ON_DISK), "interruptions": (interruption(),)}
+    stored: dict[str, Any] = {"of": job(checkpoint=ON_DISK), "interruptions": (interruption(),)}
     resting = attempt(AttemptState.RESTING)
     begun = AttemptView(resting, standing(started_at=at("11:59:50")))
-    assert isinstance(only(decided(view(begun, **known))), RestartVm)
+    assert isinstance(only(decided(view(begun, **stored))), RestartVm)
     not_yet_seen = AttemptView(resting, standing())
-    assert decided(view(not_yet_seen, **known)).actions == ()
+    assert decided(view(not_yet_seen, **stored)).actions == ()

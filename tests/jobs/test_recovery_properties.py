@@ -94,4 +94,4 @@ def test_every_job_comes_to_an_end_with_nothing_running_and_nothing_lost(
     keeps = {AttemptState.RESTING} if agrees else {AttemptState.RESTING, AttemptState.KEPT}
     resting = {attempt.id for attempt in world.attempts if attempt.state in keeps}
     assert not any(vm.runs for vm in world.vms.values())
-    assert {each for each, vm in world.vms.items() if vm.is_there} <= resting
+    assert {item for item, vm in world.vms.items() if vm.is_there} <= resting

@@ -42,10 +42,10 @@ FALLS_BACK = replace(RECIPE, falls_back_to_on_demand=True)
 
 
 def asked(decision: JobDecision) -> tuple[str, Any] | None:
-    found = [
+    result = [
         (action.zone, action.provisioning_model) for action in decision.actions if isinstance(action, LaunchAttempt)
     ]
-    return found[0] if found else None
+    return result[0] if result else None
 
 
 def test_a_zone_without_room_is_followed_by_the_next_at_once() -> None:
@@ -71,9 +71,9 @@ def test_after_all_zones_it_waits_and_says_until_when() -> None:
 def test_each_round_waits_longer_than_the_one_before() -> None:
     """Doubled, up to a quarter of an hour, a little different for every attempt, and always the same for the same."""
     waits = [wait(TERMS, "j1", number, number) for number in range(1, 12)]
-    for number, each in enumerate(waits, 1):
+    for number, item in enumerate(waits, 1):
         whole = min(TERMS.first_wait * 2 ** (number - 1), TERMS.longest_wait)
-        assert whole * 3 / 4 - timedelta(seconds=1) <= each <= whole * 5 / 4
+        assert whole * 3 / 4 - timedelta(seconds=1) <= item <= whole * 5 / 4
     assert len({wait(TERMS, f"j{number}", 1, 6) for number in range(50)}) > 40
     twice = view(*ALL, *(no_room(number + 3, zone) for number, zone in enumerate((A, B, C), 1)))
     assert decided(twice).next_at == NOW + wait(TERMS, "j1", 6, 2)
@@ -94,7 +94,7 @@ def test_a_place_that_opens_during_a_wait_is_taken_at_once() -> None:
 
 def test_where_every_quota_is_used_up_it_waits_and_says_so() -> None:
     """Nothing is asked of Google but the quota."""
-    used = tuple(replace(each, passed_over="the quota X of us-central1 is used up (4 of 4)") for each in PLACES)
+    used = tuple(replace(item, passed_over="the quota X of us-central1 is used up (4 of 4)") for item in PLACES)
     decision = decided(view(of=job(JobState.QUEUED)), places=used)
     assert (decision.actions, decision.next_at) == ((), NOW + 2 * MINUTE)
     assert decision.reason == ("waits: the quota X of us-central1 is used up (4 of 4); looked at again at 12:02 UTC")

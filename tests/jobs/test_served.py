@@ -48,8 +48,8 @@ def test_a_job_in_the_simulated_cloud(sqlite_database: Database) -> None:
 
         def say(number: int, *kinds: str) -> None:
             name = f"cg-j1-{number}"
-            told = [AgentEvent(seq, kind, clock.now(), _FIELDS[kind]) for seq, kind in enumerate(kinds, 1)]
-            hearing.hear(name, tokens.of(name), told)
+            reported = [AgentEvent(seq, kind, clock.now(), _FIELDS[kind]) for seq, kind in enumerate(kinds, 1)]
+            hearing.hear(name, tokens.of(name), reported)
 
         plan = CheckpointPlan("gs://runs/train", "--from_checkpoint {checkpoint}")
         spec = JobSpec(JobKind.TRAINING, "t4", PROJECT, "ana@example.com", command=("train",), checkpoint=plan)

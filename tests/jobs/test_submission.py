@@ -39,7 +39,7 @@ AWS = "AKIA" + "IOSFODNN7EXAMPL3"
 RANDOM = "q8Zt4LxP0vRw7KsN2mYb"
 
 
-def found(**changed: Any) -> list[tuple[str, str]]:
+def result(**changed: Any) -> list[tuple[str, str]]:
     refusals = checks.problems(replace(JOB, **changed), GUARD, NOW)
     return [(refusal.where, refusal.message) for refusal in refusals]
 
@@ -79,7 +79,7 @@ def plan(resume: str = "", location: str = "gs://bucket/run", framework: Framewo
 )
 def test_what_is_sound_is_taken(changed: dict[str, Any]) -> None:
     """Nothing is said of a job that can be run, however odd it looks."""
-    assert found(**changed) == []
+    assert result(**changed) == []
 
 
 @pytest.mark.parametrize(
@@ -128,14 +128,14 @@ def test_what_is_sound_is_taken(changed: dict[str, Any]) -> None:
 )
 def test_what_cannot_be_run_is_refused_with_what_to_change(changed: dict[str, Any], where: str, words: str) -> None:
     """One sentence about the part that is wrong, and nothing else is wrong."""
-    ((part, message),) = found(**changed)
+    ((part, message),) = result(**changed)
     assert part == where
     assert words in message
 
 
 def test_everything_is_said_at_once() -> None:
     """Nobody mends one thing only to hear of the next."""
-    wrong = found(owner="", name="\t", command=(), deadline=NOW, secrets={"9": "x"})
+    wrong = result(owner="", name="\t", command=(), deadline=NOW, secrets={"9": "x"})
     assert [where for where, _ in wrong] == ["owner", "name", "command", "secrets", "secrets", "deadline"]
 
 
@@ -172,12 +172,12 @@ def test_credentials_are_refused_and_never_repeated(
     changed: dict[str, Any], where: str, kind: str, secret: str
 ) -> None:
     """Commands and environments are shown on pages and lie in a VM's metadata; a reference takes their place."""
-    ((part, message),) = found(**changed)
+    ((part, message),) = result(**changed)
     assert (part, kind in message, secret in message) == (where, True, False)
 
 
 def test_no_refusal_repeats_a_credential_that_is_wrong_in_another_way_too() -> None:
-    """Wherever somebody pastes it: as a variable's name, a reference, an image or an address."""
+    """Wherever someone pastes it: as a variable's name, a reference, an image or an address."""
     for changed in (
         {"secrets": {"A": HUGGING_FACE}},
         {"environment": {f"A={HUGGING_FACE}": "x"}},
@@ -186,7 +186,7 @@ def test_no_refusal_repeats_a_credential_that_is_wrong_in_another_way_too() -> N
         {"owner": HUGGING_FACE},
         {"workdir": HUGGING_FACE},
     ):
-        assert not [message for where, message in found(**changed) if HUGGING_FACE in where + message]
+        assert not [message for where, message in result(**changed) if HUGGING_FACE in where + message]
 
 
 @pytest.mark.parametrize(
@@ -345,7 +345,7 @@ def test_long_and_hostile_texts_are_looked_through_in_no_time(piece: str) -> Non
     """A request must not hold the server up, whatever is repeated in it."""
     long = piece * (50_000 // len(piece))
     begun = time.process_time()
-    found(command=("train", long), environment={"A": long}, name=long)
+    result(command=("train", long), environment={"A": long}, name=long)
     assert time.process_time() - begun < 2
 
 

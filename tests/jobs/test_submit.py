@@ -11,7 +11,19 @@ from typing import Any
 import pytest
 from tests.api import rows
 from tests.api.rows import NOW
-from tests.jobs.office import B200, COMPLETE, ON_DEMAND, RULES, SPOT, T4, Office, Store, WatchedDatabase, asked, priced
+from tests.jobs.job_service import (
+    B200,
+    COMPLETE,
+    ON_DEMAND,
+    RULES,
+    SPOT,
+    T4,
+    Office,
+    Store,
+    WatchedDatabase,
+    asked,
+    priced,
+)
 
 from costguard.access.rules import Access, JobRules
 from costguard.db.transaction import Database
@@ -37,7 +49,7 @@ def office(sqlite_database: Database) -> Office:
     return Office(priced(sqlite_database))
 
 
-def told(office: Office) -> list[Fact]:
+def reported(office: Office) -> list[Fact]:
     with office.database.read() as connection:
         return [fact.fact for fact in facts.read(connection)]
 
@@ -51,7 +63,7 @@ def refused(office: Office, **given: Any) -> list[tuple[str, str]]:
     """What is wrong with it, by part; nothing was stored, and nobody was woken."""
     with pytest.raises(Invalid) as error:
         office.it.submit(asked(**given), None, "api")
-    assert (stored(office), office.woken, told(office)) == (0, 0, [])
+    assert (stored(office), office.woken, reported(office)) == (0, 0, [])
     return list(error.value.fields)
 
 
@@ -60,7 +72,7 @@ def test_a_job_is_taken_in_with_its_recipe(office: Office) -> None:
     job, is_new = office.it.submit(asked(owner=" Ada@Lab.example", ceiling=Money.of(5)), None, "cli")
     assert (is_new, office.woken, job.id, job.state, job.via) == (True, 1, "j1", JobState.QUEUED, "cli")
     assert (job.spec.project, job.spec.owner, job.recipe, job.created_at) == ("lab", "ada@lab.example", T4, NOW)
-    (fact,) = told(office)
+    (fact,) = reported(office)
     assert (fact.kind, fact.key, fact.data["job"], fact.actor) == (
         "JobSubmitted",
         "job/j1/submitted",
@@ -83,7 +95,7 @@ def test_a_development_vm_boots_its_own_image_and_needs_no_guard(office: Office)
     office.rules = replace(RULES, jobs=JobRules())
     job, _ = office.it.submit(asked(kind=JobKind.DEV, command=()), None, "api")
     assert job.recipe.image == "projects/ml/global/images/family/dev"
-    assert [each[0] for each in refused_again(office)] == ["guard_url"]
+    assert [item[0] for item in refused_again(office)] == ["guard_url"]
 
 
 def refused_again(office: Office) -> list[tuple[str, str]]:
@@ -102,7 +114,7 @@ def test_the_same_request_under_the_same_key_is_one_job(office: Office) -> None:
     with pytest.raises(Conflict, match="came with another request before"):
         office.it.submit(asked(command=("python", "other.py")), "key-1", "api")
     other, is_new = office.it.submit(asked(), "key-2", "api")
-    assert (other.id, is_new, len(told(office))) == ("j2", True, 2)
+    assert (other.id, is_new, len(reported(office))) == ("j2", True, 2)
 
 
 def test_of_two_equal_requests_at_once_one_makes_the_job(office: Office) -> None:
@@ -149,7 +161,7 @@ def test_everything_that_is_wrong_is_said_at_once(office: Office) -> None:
     with office.database.write() as connection:
         vm = rows.instance(connection, "one")
         rows.lifetime(connection, vm, NOW - HOUR)
-    found = refused(
+    result = refused(
         office,
         owner="",
         command=(),
@@ -158,7 +170,7 @@ def test_everything_that_is_wrong_is_said_at_once(office: Office) -> None:
         overrides=Overrides(machine_type="n1-huge", disk_gib=1),
         checkpoint=CheckpointPlan("gs://lab/run", "--from"),
     )
-    assert [part for part, _ in found] == [
+    assert [part for part, _ in result] == [
         "owner",
         "command",
         "checkpoint.resume",
@@ -170,8 +182,8 @@ def test_everything_that_is_wrong_is_said_at_once(office: Office) -> None:
         "budget",
         "checkpoint.location",
     ]
-    assert found[-1][1] == "gs://lab/run: access is denied. Grant it."
-    assert "budget lab is spent" in found[-2][1]
+    assert result[-1][1] == "gs://lab/run: access is denied. Grant it."
+    assert "budget lab is spent" in result[-2][1]
 
 
 def test_viewers_may_not_launch(office: Office) -> None:
@@ -204,7 +216,7 @@ def test_what_google_does_not_sell_is_refused(office: Office, recipe: Recipe, ov
     assert part == where
     assert message.startswith(f"Google sells {recipe.machine_type} ")
     quoted = office.it.quote(asked(overrides), HOUR).refusals
-    assert [(each.where, each.message) for each in quoted] == [(part, message)]
+    assert [(item.where, item.message) for item in quoted] == [(part, message)]
 
 
 def test_secrets_need_an_account_that_may_read_them(office: Office) -> None:
@@ -225,7 +237,7 @@ def test_a_location_is_looked_at_before_anything_is_stored(sqlite_url: str) -> N
         office.it.submit(asked(checkpoint=CheckpointPlan("gs://lab/run", "--from {checkpoint}")), None, "api")
         office.it.submit(asked(checkpoint=CheckpointPlan("/var/checkpoints")), None, "api")
         assert (office.store.looked_at, open_while_looking) == (["gs://lab/run"], [0])
-        assert "resumes from gs://lab/run/checkpoint-500, which is there already" in told(office)[-1].text
+        assert "resumes from gs://lab/run/checkpoint-500, which is there already" in reported(office)[-1].text
 
 
 def test_files_that_no_layout_recognises_are_reported_at_launch(sqlite_database: Database) -> None:
@@ -236,7 +248,7 @@ def test_files_that_no_layout_recognises_are_reported_at_launch(sqlite_database:
     assert office.it.quote(submission, timedelta(hours=1)).warnings == (note,)
     job, _ = office.it.submit(submission, None, "api")
     assert job.reason.endswith(note)
-    assert told(office)[-1].text.endswith(note)
+    assert reported(office)[-1].text.endswith(note)
 
 
 def test_one_file_on_a_vms_disk_is_warned_about(office: Office) -> None:
@@ -270,9 +282,9 @@ def test_an_unknown_machine_type_is_refused_as_such(
     preset = replace(RULES.presets["t4"], may_override=OVERRIDES)
     office.rules = replace(RULES, presets={"t4": preset})
     office.lacking = frozenset(T4.zones)
-    found = dict(refused(office, overrides=overrides))
-    assert found[where] == f"Unknown machine type {name} in zone us-central1-a of project lab. Choose another."
-    assert {refusal.where: refusal.message for refusal in office.it.quote(asked(overrides), HOUR).refusals} == found
+    result = dict(refused(office, overrides=overrides))
+    assert result[where] == f"Unknown machine type {name} in zone us-central1-a of project lab. Choose another."
+    assert {refusal.where: refusal.message for refusal in office.it.quote(asked(overrides), HOUR).refusals} == result
     office.lacking = frozenset({"us-central1-a"})
     assert office.it.submit(asked(overrides), None, "api")[1]
 
@@ -280,21 +292,21 @@ def test_an_unknown_machine_type_is_refused_as_such(
 def test_a_quote_says_what_it_costs_where_and_stores_nothing(office: Office) -> None:
     """By part in every zone, where it would start, and what is left of budgets; command and owner may wait."""
     office.rules = replace(RULES, budgets=(Budget("lab", Scope(project="lab"), Money.of(10), Period.MONTH),))
-    found = office.it.quote(asked(owner="", command=()), 10 * HOUR)
-    first = found.places[0]
-    assert [place.zone for place in found.places] == ["us-central1-a", "us-central1-b"]
+    result = office.it.quote(asked(owner="", command=()), 10 * HOUR)
+    first = result.places[0]
+    assert [place.zone for place in result.places] == ["us-central1-a", "us-central1-b"]
     assert (first.spot.machine, first.spot.gpu, first.spot.disk) == (
         Money.of("0.055"),
         Money.of("0.11"),
         Money.of("0.004"),
     )
     assert (first.spot.total, first.on_demand.total) == (Money.of(SPOT), Money.of(ON_DEMAND))
-    assert found.first is not None
-    assert (found.first.zone, found.first.cost) == ("us-central1-a", Money.of("1.69"))
-    assert (found.cheapest, found.saving_percent, found.refusals) == (found.first, 68, [])
-    (budget,) = found.budgets
+    assert result.first is not None
+    assert (result.first.zone, result.first.cost) == ("us-central1-a", Money.of("1.69"))
+    assert (result.cheapest, result.saving_percent, result.refusals) == (result.first, 68, [])
+    (budget,) = result.budgets
     assert (budget.left, budget.left_after) == (Money.of(10), Money.of("8.31"))
-    assert (stored(office), told(office)) == (0, [])
+    assert (stored(office), reported(office)) == (0, [])
 
 
 def test_a_quote_of_what_would_be_refused_says_why(office: Office) -> None:
@@ -327,14 +339,14 @@ def test_cancelling_is_written_down_once(office: Office) -> None:
     assert job.reason == "bob@lab.example cancels it: wrong data; no VM is launched for it any more."
     again, is_new = office.it.cancel("j1", "ada@lab.example", "")
     assert (again, is_new, office.woken) == (job, False, 2)
-    assert [fact.kind for fact in told(office)] == ["CancelAsked", "JobSubmitted"]
+    assert [fact.kind for fact in reported(office)] == ["CancelAsked", "JobSubmitted"]
     with pytest.raises(Missing):
         office.it.cancel("j9", "ada@lab.example", "")
 
 
 @pytest.mark.parametrize("state", [JobState.SUCCEEDED, JobState.FAILED])
 def test_what_is_over_cannot_be_cancelled(office: Office, state: JobState) -> None:
-    """Whoever asks is told how it ended."""
+    """Anyone who asks is told how it ended."""
     office.it.submit(asked(), None, "api")
     with office.database.write() as connection:
         job_rows.set_state(connection, "j1", state, "It ended.", None, NOW)

@@ -25,7 +25,7 @@ def tried(
     resume_from: str = "gs://r/300",
     resume_step: int | None = 300,
 ) -> Attempt:
-    """An attempt that resumed and ended so long after its start, at this step."""
+    """An attempt that resumed and ended meanwhile after its start, at this step."""
     agent = AgentState(at=NOW, run=1, started_at=NOW - after, step=step, exit=exited(1, moment=NOW))
     return replace(
         attempt(AttemptState.OVER, number, outcome=outcome, intended_at=NOW - after - MINUTE, agent=agent),

@@ -108,8 +108,8 @@ def test_without_a_checkpoint_it_starts_again_and_says_so_in_dollars(sqlite_url:
         _preempted(w)
         w.step()
         assert w.attempts()[1].resume_from == ""
-        (told,) = w.facts("JobRestartedFromZero")
-        assert "2 h of work, about $0.45, are lost" in told.text, told.text
+        (reported,) = w.facts("JobRestartedFromZero")
+        assert "2 h of work, about $0.45, are lost" in reported.text, reported.text
         (one,) = w.interruptions()
         assert one.from_zero
         assert one.lost_cost is not None
@@ -237,8 +237,8 @@ def test_cancelling_gives_the_command_its_notice(sqlite_url: str) -> None:
         assert w.job().state is JobState.CANCELLED
         assert w.attempts()[0].outcome is Outcome.CANCELLED
         assert w.cloud.there() == []
-        (told,) = w.facts("JobCancelled")
-        assert told.actor == ANA
+        (reported,) = w.facts("JobCancelled")
+        assert reported.actor == ANA
 
 
 def test_cancelled_before_there_was_a_vm(sqlite_url: str) -> None:
@@ -271,8 +271,8 @@ def test_the_orphan_of_a_given_up_intent_is_deleted(sqlite_url: str) -> None:
         assert len(w.cloud.running()) == 2
         w.settle(6)
         assert w.cloud.running() == [w.cloud.all[1]]
-        (told,) = w.facts("OrphanDeleted")
-        assert told.gce_id == w.cloud.all[0].gce_id
+        (reported,) = w.facts("OrphanDeleted")
+        assert reported.gce_id == w.cloud.all[0].gce_id
 
 
 def test_googles_limit_on_calls_delays_and_loses_nothing(sqlite_url: str) -> None:

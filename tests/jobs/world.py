@@ -1,4 +1,4 @@
-"""A small world for jobs: a cloud, VMs whose agents speak, a guard that can be ended at any step and built anew."""
+"""A small world for jobs: a cloud, VMs whose agents speak, a guard that can be ended at any step and built again."""
 
 from __future__ import annotations
 
@@ -172,11 +172,11 @@ class Shelf:
         self.looks += 1
         if self.trouble is not None:
             raise self.trouble
-        found = [_checkpoint(location, *one, torn=False) for one in self.saved.get(location, [])]
-        found += [_checkpoint(location, *one, torn=True) for one in self.torn.get(location, [])]
-        found.sort(key=lambda one: one.step or 0, reverse=True)
-        best = next((one for one in found if one.is_complete), None)
-        return CheckpointLook(location, Listing(location, {}), tuple(found), best)
+        result = [_checkpoint(location, *one, torn=False) for one in self.saved.get(location, [])]
+        result += [_checkpoint(location, *one, torn=True) for one in self.torn.get(location, [])]
+        result.sort(key=lambda one: one.step or 0, reverse=True)
+        best = next((one for one in result if one.is_complete), None)
+        return CheckpointLook(location, Listing(location, {}), tuple(result), best)
 
 
 @dataclass
@@ -288,11 +288,11 @@ class World:
     def say(self, name: str, *events: tuple[str, Mapping[str, object]]) -> bool:
         """Whether the command is to stop."""
         begin = self.outside.seq.get(name, 0) + 1
-        told = [
+        reported = [
             AgentEvent(seq, kind, self.clock.now(), {"run": 1, **fields})
             for seq, (kind, fields) in enumerate(events, begin)
         ]
-        answer = self.hearing.hear(name, self.tokens.of(name), told)
+        answer = self.hearing.hear(name, self.tokens.of(name), reported)
         self.outside.seq[name] = answer.accepted_through
         return answer.cancel
 

@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 from tests.api.rows import NOW
 from tests.doors import EVERYBODY, OpenDoor
-from tests.jobs.office import Office
+from tests.jobs.job_service import Office
 
 from costguard.access.rules import Rules, by_name
 from costguard.api.app import create_app

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from fastapi.testclient import TestClient
 from tests.doors import EVERYBODY, OpenDoor, signed_in
-from tests.jobs.office import B200, PRESETS, RULES, Office, priced
+from tests.jobs.job_service import B200, PRESETS, RULES, Office, priced
 from tests.pages.html import Page, tidy
 
 from costguard.access.rules import by_name

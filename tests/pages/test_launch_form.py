@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from tests.jobs.office import SPEC
+from tests.jobs.job_service import SPEC
 
 from costguard.jobs.submit import Overrides
 from costguard.model.checkpoint import Framework, LookFor

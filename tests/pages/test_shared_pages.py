@@ -14,7 +14,7 @@ from fastapi.routing import iter_route_contexts
 from starlette.types import Message, Scope
 from tests.api import rows
 from tests.doors import somebody
-from tests.jobs.office import Office
+from tests.jobs.job_service import Office
 from tests.loops import Run, loop
 from tests.pages import story
 

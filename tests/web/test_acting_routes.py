@@ -18,7 +18,7 @@ from tests.api.conftest import Standstill, deps_of
 from tests.api.rows import NOW
 from tests.doors import gate, sign_in_pages, somebody
 from tests.jobs import job_rows
-from tests.jobs.office import Office
+from tests.jobs.job_service import Office
 from tests.web.test_routes import READS_BY_POST, SAFE, Asked, table
 
 from costguard.access.rules import Access

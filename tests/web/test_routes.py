@@ -16,7 +16,7 @@ from starlette.routing import Mount
 from tests.api.conftest import Standstill, deps_of
 from tests.doors import begun, gate, sign_in_pages, somebody
 from tests.jobs import job_rows
-from tests.jobs.office import Office
+from tests.jobs.job_service import Office
 
 from costguard.access.sessions import Sessions
 from costguard.access.tokens import NewToken, TokenService

@@ -63,8 +63,8 @@ def test_a_checkpoint_is_torn_when_it_still_is_at_the_next_look(sqlite_url: str)
         for _ in range(3):
             w.clock.advance(timedelta(minutes=5))
             watch.run()
-        (told,) = w.facts("CheckpointTorn")
-        assert "checkpoint-20: optimizer.pt: missing." in told.text
+        (reported,) = w.facts("CheckpointTorn")
+        assert "checkpoint-20: optimizer.pt: missing." in reported.text
 
 
 def test_checkpoints_that_stop_advancing_are_told_once(sqlite_url: str) -> None:
@@ -77,8 +77,10 @@ def test_checkpoints_that_stop_advancing_are_told_once(sqlite_url: str) -> None:
             w.clock.advance(timedelta(minutes=5))
             w.beat()
             watch.run()
-        (told,) = w.facts("CheckpointsStalled")
-        assert f"the newest is {BUCKET}/checkpoint-10; 2 h of work, about $0.45, would be lost" in told.text, told.text
+        (reported,) = w.facts("CheckpointsStalled")
+        assert f"the newest is {BUCKET}/checkpoint-10; 2 h of work, about $0.45, would be lost" in reported.text, (
+            reported.text
+        )
         w.shelf.save(20)
         for _ in range(30):
             w.clock.advance(timedelta(minutes=5))

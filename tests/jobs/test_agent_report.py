@@ -26,8 +26,8 @@ def agent(
 ) -> AgentUpdate:
     """What is made of these; the VM's clock is `late` by so much."""
     late = late or timedelta()
-    told = [AgentEvent(each.seq, each.kind, each.at - late, each.fields) for each in events]
-    return apply_events(before or AgentState(), state, told, NOW, NOW - late)
+    reported = [AgentEvent(item.seq, item.kind, item.at - late, item.fields) for item in events]
+    return apply_events(before or AgentState(), state, reported, NOW, NOW - late)
 
 
 WHOLE = (
@@ -42,8 +42,8 @@ WHOLE = (
 
 def test_a_run_is_heard_from_its_boot_to_its_exit() -> None:
     """In the order of the numbers, however they come; the exit keeps what was told before it."""
-    told = agent(*reversed(WHOLE))
-    assert told.agent == AgentState(
+    reported = agent(*reversed(WHOLE))
+    assert reported.agent == AgentState(
         at=NOW,
         run=1,
         booted_at=NOW - 90 * SECOND,
@@ -56,7 +56,7 @@ def test_a_run_is_heard_from_its_boot_to_its_exit() -> None:
         exit=Exit("exited", NOW - 6 * SECOND, code=0, asked="preemption"),
         accepted_through=7,
     )
-    assert (told.state, told.is_news) == (None, True)
+    assert (reported.state, reported.is_news) == (None, True)
 
 
 def test_what_was_told_before_is_passed_over() -> None:
@@ -90,9 +90,15 @@ def test_the_next_run_begins_anew() -> None:
     Late words of that run are nothing.
     """
     before = agent(*WHOLE).agent
-    told = agent(event(8, "boot", 9, run=2), before=before).agent
-    assert (told.run, told.exit, told.started_at, told.noticed_at, told.step) == (2, None, None, None, 7)
-    late = agent(event(9, "exit", run=1, reason="cut_off"), event(10, "start", 8, run=2), before=told)
+    reported = agent(event(8, "boot", 9, run=2), before=before).agent
+    assert (reported.run, reported.exit, reported.started_at, reported.noticed_at, reported.step) == (
+        2,
+        None,
+        None,
+        None,
+        7,
+    )
+    late = agent(event(9, "exit", run=1, reason="cut_off"), event(10, "start", 8, run=2), before=reported)
     assert (late.agent.exit, late.agent.started_at, late.state) == (None, NOW - 8 * SECOND, RUNNING)
     assert late.agent.step is None
 
@@ -100,8 +106,8 @@ def test_the_next_run_begins_anew() -> None:
 @pytest.mark.parametrize("late", [timedelta(days=-400), timedelta(hours=7)])
 def test_a_wrong_clock_on_the_vm_misleads_nobody(late: timedelta) -> None:
     """Moments are told relative to when the VM sent them; none is to come."""
-    told = agent(event(1, "boot", 90), event(2, "notice", -5, what="preemption"), late=late).agent
-    assert (told.booted_at, told.noticed_at) == (NOW - 90 * SECOND, NOW)
+    reported = agent(event(1, "boot", 90), event(2, "notice", -5, what="preemption"), late=late).agent
+    assert (reported.booted_at, reported.noticed_at) == (NOW - 90 * SECOND, NOW)
 
 
 def test_first_words_about_a_run_count() -> None:
@@ -126,11 +132,11 @@ def test_what_is_too_much_is_cut() -> None:
         "gpus": [{"index": 0, "more": [1]}, 7],
         "long": "x" * 20_000,
     }
-    told = agent(event(1, "heartbeat", output="é" * 20_000 + "end", machine=machine, step=2**63)).agent
-    assert told.machine == {"cpu": 1, "gpus": [{"index": 0}]}
-    assert told.output.endswith("éend")
-    assert len(told.output.encode()) <= MOST_OUTPUT
-    assert told.step is None
+    reported = agent(event(1, "heartbeat", output="é" * 20_000 + "end", machine=machine, step=2**63)).agent
+    assert reported.machine == {"cpu": 1, "gpus": [{"index": 0}]}
+    assert reported.output.endswith("éend")
+    assert len(reported.output.encode()) <= MOST_OUTPUT
+    assert reported.step is None
 
 
 def test_words_of_later_agents_are_passed_over() -> None:
@@ -141,8 +147,8 @@ def test_words_of_later_agents_are_passed_over() -> None:
         AgentEvent(3, "start", NOW),
         event(4, "boot", mood=1),
     )
-    told = agent(*news)
-    assert told.agent == AgentState(at=NOW, run=1, booted_at=NOW, accepted_through=4)
+    reported = agent(*news)
+    assert reported.agent == AgentState(at=NOW, run=1, booted_at=NOW, accepted_through=4)
 
 
 _JUNK = st.recursive(
