@@ -1,4 +1,4 @@
-"""The examples in the OpenAPI document are answers that the API gave: `python -m tests.api.examples` asks it anew."""
+"""The examples in the OpenAPI document are answers that the API gave: `python -m tests.api.examples` asks it again."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ Labels: TypeAlias = frozenset[tuple[str, str]]
 
 @dataclass
 class Scrape:
-    """What was told: types by family, and values by name and labels."""
+    """One scrape: types by family, and values by name and labels."""
 
     text: str
     types: dict[str, str] = field(default_factory=dict)
@@ -78,7 +78,7 @@ def scrape(client: TestClient, accept: str = "") -> Scrape:
 
 
 def full(database: Database) -> Deps:
-    """A Spot VM, an on-demand one without a price, one at rest, and all that is counted besides."""
+    """A Spot VM, an on-demand one without a price, a stopped one, and everything else that is counted."""
     with database.write() as connection:
         rows.prices(connection)
         rows.project(connection, unread=[{"scope": "us-east1-b", "code": "503", "reason": "It could not be read."}])

@@ -47,7 +47,7 @@ REFUSAL = {
 
 @dataclass(frozen=True)
 class Story:
-    """`rules` are those of the office, with people in them."""
+    """`rules` are those of the job service, with people in them."""
 
     app: FastAPI
     office: Office

@@ -66,7 +66,7 @@ def event(seq: int, kind: str, ago: int = 0, **fields: Any) -> dict[str, Any]:
 
 
 def test_an_attempt_is_heard_once(guard: Guard) -> None:
-    """What is told is kept, a repeat answers the same, and only news wakes the daemon."""
+    """Events are stored, a repeat gets the same answer, and only new events wake the daemon."""
     told = [
         event(1, "boot", 60),
         event(2, "start", 50),

@@ -45,7 +45,7 @@ def ledger(database: Database) -> Database:
 
 
 def test_budgets_tell_spent_forecast_and_thresholds(ledger: Database, client_with: Callable[..., TestClient]) -> None:
-    """In exact dollars, with the method in words, and with when each threshold was told."""
+    """In exact dollars, with the method in words, and with when each threshold notified."""
     answer = client_with(rules=Rules({}, budgets=tuple(BUDGETS))).get("/api/v1/budgets").json()
     lab, ada = answer["budgets"]
     assert (lab["name"], lab["project"], lab["period"], lab["limit"]) == ("lab", "lab", "month", "100.00")
@@ -75,7 +75,7 @@ def test_any_scope_has_a_forecast(ledger: Database, client: TestClient) -> None:
 
 
 def test_a_teams_budget_and_forecast_count_its_people(ledger: Database, client_with: Callable[..., TestClient]) -> None:
-    """And not everybody; who answers for it is told. An unknown team is refused in words, not forecast as nothing."""
+    """And not everybody; the contact is named. An unknown team is refused in words, not forecast as nothing."""
     with ledger.write() as connection:
         rows.day(connection, (NOW - DAY).date(), owner="bob@lab.example", gpu_nanos=7 * 10**9)
     budget = Budget("vision", Scope(team="vision"), Money.of(10), Period.MONTH, contact="cfo@lab.example")

@@ -1,4 +1,4 @@
-"""Facts are told to whoever listens, as they are recorded, over a real connection."""
+"""Events are streamed as they are recorded, over a real connection."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def served(database: Database) -> Iterator[Served]:
 
 
 def test_facts_come_as_they_are_recorded(sqlite_database: Database) -> None:
-    """The same as in the list, those that were asked for; who comes again misses nothing, and is told nothing twice."""
+    """The same as in the list, filtered; a client that reconnects misses nothing, and is told nothing twice."""
     with served(sqlite_database) as place:
         place.fact("before")
         all_of_it, some = Heard(place.port, "?after=0"), Heard(place.port, "?kind=PriceRefused&kind=VmStopped")

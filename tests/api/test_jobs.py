@@ -27,7 +27,7 @@ SECRET = "hf_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3z"  # of no account
 
 @dataclass
 class Api:
-    """An API that lets everybody in, or who knows the token, with the office behind it."""
+    """An API that lets everybody in, or who knows the token, with the job service behind it."""
 
     office: Office
     token: str | None = None
@@ -259,7 +259,7 @@ def test_a_quote_shows_prices_and_what_would_be_refused(api: Api) -> None:
 
 
 def test_a_job_is_cancelled_once(api: Api) -> None:
-    """202 first, 200 for whoever asks again; 403 for others, 404 for what is not there, 409 once it is over."""
+    """202 first, 200 for a repeat; 403 for others, 404 for what is not there, 409 once it is over."""
     api.office.rules = replace(RULES, access=Access(operators=frozenset({"ada@lab.example"})))
     api.post("jobs", BODY)
     ada, eve = {"by": "ada@lab.example", "reason": "wrong data"}, {"by": "eve@lab.example"}

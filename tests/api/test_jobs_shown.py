@@ -168,7 +168,7 @@ def test_a_development_vm_tells_how_to_reach_it(database: Database, client: Test
 
 
 def test_an_attempt_that_crashed_tells_how(database: Database, client: TestClient) -> None:
-    """The agent's last word stands beside the outcome; a job that starts from zero says what comes next."""
+    """The agent's last report is shown with the outcome; a job that starts from zero says what comes next."""
     with database.write() as connection:
         job_rows.added(connection, checkpoint=None)
         jobs.set_state(connection, ID, JobState.RECOVERING, "It crashed.", NOW + MINUTE, NOW)

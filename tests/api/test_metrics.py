@@ -1,4 +1,4 @@
-"""What Prometheus is told: the same figures as everybody, in its own words, of few series."""
+"""What Prometheus scrapes: the API's figures as metrics, in few series."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def client(sqlite_database: Database) -> TestClient:
 
 
 def test_money_is_what_all_others_are_told(client: TestClient) -> None:
-    """Burn rate, spend and budgets are those of the API, and what has no price is counted beside them."""
+    """Burn rate, spend and budgets are those of the API, and what has no price is counted next to them."""
     told = scrape(client)
     totals = client.get("/api/v1/instances").json()["totals"]
     assert told.value("costguard_burn_rate_dollars_per_hour") == pytest.approx(float(totals["rate_per_hour"]))

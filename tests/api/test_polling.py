@@ -1,4 +1,4 @@
-"""Who polls is told when nothing is new, and no cache keeps what anybody was told."""
+"""Polling gets a 304 when nothing is new, and no cache keeps a response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slack's addresses: no token, one method, a bound on what is read, and nothing told to whoever is not Slack."""
+"""Slack's addresses: no token, one method, a bound on what is read, and no reason for callers who is not Slack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens are made, listed and revoked over REST; who asks is told who they are."""
+"""Tokens are made, listed and revoked over REST; callers can ask who they are."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ WIDE = ViewportSize(width=1280, height=900)
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """Where continuous integration has none, tests fail; elsewhere they say aloud that they were left out."""
+    """Where continuous integration has none, tests fail; elsewhere they report that they were left out."""
     path = found.browser()
     if path is None:
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(found.missing())

@@ -87,7 +87,7 @@ def demo(folder: Path) -> Iterator[Demo]:
 
 
 def test_the_demos_story_is_read_and_acted_on(context: BrowserContext, tmp_path: Path) -> None:
-    """A VM is stopped, another kept, a job launched and cancelled; what Google is told is what was pressed."""
+    """A VM is stopped, another kept, a job launched and cancelled; what Google is asked is what was pressed."""
     context.set_default_timeout(PATIENCE_MS)
     expect.set_options(timeout=PATIENCE_MS)
     with demo(tmp_path) as program:

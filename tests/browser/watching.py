@@ -101,7 +101,7 @@ def picture(page: Page, name: str) -> None:
 
 
 def vendored() -> dict[str, tuple[str, str]]:
-    """Of each file beside the checksums: what it should be, and what it is."""
+    """For each file next to the checksums: what it should be, and what it is."""
     lines = [line.split() for line in (_VENDOR / "CHECKSUMS").read_text("utf-8").splitlines() if line[0] != "#"]
     wanted = {name: digest for digest, name, *_ in lines}
     there = {path.name: sha256(path.read_bytes()).hexdigest() for path in _VENDOR.iterdir() if path.name != "CHECKSUMS"}

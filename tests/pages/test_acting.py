@@ -67,7 +67,7 @@ def stored(database: Database) -> list[Request]:
 def test_what_somebody_may_ask_stands_beside_the_vm(
     database: Database, client_with: Clients, role: Role, address: str, offered: set[str]
 ) -> None:
-    """An admin is offered what makes sense; who may ask for nothing at all is told so once, and offered nothing."""
+    """An admin is offered what makes sense; who may ask for nothing at all sees that once, and offered nothing."""
     addresses = story.tell(database)
     ids = {name: place.removeprefix("/vm/lab/") for name, place in addresses.items()}
     page = page_of(client_with(authenticator=signed_in(role, address)), "/")
@@ -79,7 +79,7 @@ def test_what_somebody_may_ask_stands_beside_the_vm(
 
 
 def test_who_may_not_is_told_why(database: Database, client_with: Clients) -> None:
-    """An operator of another team sees whose it is to decide, beside the VM and in place of the form."""
+    """An operator of another team sees whose it is to decide, next to the VM and in place of the form."""
     addresses = story.tell(database)
     teams = (Team("vision", frozenset({ADA})),)
     client = client_with(authenticator=signed_in(Role.OPERATOR, BOB), rules=Rules({}, teams=teams))

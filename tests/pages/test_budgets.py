@@ -40,7 +40,7 @@ def a_month(database: Database) -> None:
 
 
 def test_budgets_are_held_against_their_limits(database: Database, client_with: Callable[..., TestClient]) -> None:
-    """Spent, forecast and range, a verdict in words, what was told and when, and how the forecast is made."""
+    """Spent, forecast and range, a verdict in words, what was sent and when, and how the forecast is made."""
     a_month(database)
     budgets = [
         Budget("late", Scope(), Money.of(100), Period.MONTH),

@@ -78,7 +78,7 @@ def test_who_may_not_is_told_why(database: Database, client_of: Callable[[OpenDo
 
 
 def test_the_master_token_says_for_whom(database: Database, client_of: Callable[[OpenDoor], TestClient]) -> None:
-    """It speaks for nobody, so the form asks; whoever is named must be allowed to."""
+    """It speaks for nobody, so the form asks; the person named must be allowed to."""
     address = job_story.tell(database)["bert"]
     client = client_of(EVERYBODY)
     page, _ = shown(client.get(f"{address}/cancel").text)

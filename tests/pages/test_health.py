@@ -69,7 +69,7 @@ def test_it_says_whether_all_is_well(database: Database, client_with: Callable[.
 
 
 def test_what_is_red_says_what_to_do(database: Database, client_with: Callable[..., TestClient]) -> None:
-    """A missing permission by the command that gives it; what waits is told with since when."""
+    """A missing permission by the command that gives it; what waits is shown with since when."""
     lease.acquire(database, "daemon", "guard-1:4242", HOUR)
     unread = [
         {"scope": "instances", "code": "permission", "reason": MISSING},

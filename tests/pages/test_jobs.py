@@ -183,7 +183,7 @@ def test_what_others_wrote_into_a_job_is_only_text(database: Database, client: T
 
 
 def test_a_full_disk_and_the_images_digest_are_shown(database: Database, client: TestClient) -> None:
-    """Above the figures while its VM runs, and beside the image's name."""
+    """Above the figures while its VM runs, and next to the image's name."""
     digest = "sha256:" + "a" * 64
     with database.write() as connection:
         job_rows.added(connection, state=JobState.RUNNING, image="acme/train:7")

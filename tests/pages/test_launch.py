@@ -38,7 +38,7 @@ def office(database: Database) -> Office:
 
 @pytest.fixture
 def client_of(client_with: Callable[..., TestClient], office: Office) -> Callable[[OpenDoor], TestClient]:
-    """A browser of somebody's, which shows redirects."""
+    """A browser with a session, which shows redirects."""
 
     def made(authenticator: OpenDoor) -> TestClient:
         client = client_with(rules=office.rules, jobs=office.it, authenticator=authenticator)

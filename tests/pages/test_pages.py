@@ -150,7 +150,7 @@ def test_the_fleet_is_sorted_by_what_its_address_says(
     "query", ["sort=size", *(f"after={each}" for each in ("x", "0.1", "0.x.1.a", f"0.{2**70}.1.a", "1.-5.1.a"))]
 )
 def test_a_wrong_page_of_the_fleet_is_explained(client: TestClient, query: str) -> None:
-    """An order that is none, and a page's place that was tampered with, are told, and break nothing."""
+    """An order that is none, and a page's place that was tampered with, are explained, and break nothing."""
     read(client, f"/?{query}", 422)
 
 

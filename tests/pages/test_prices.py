@@ -1,4 +1,4 @@
-"""The page of prices: Spot beside on-demand, what was refused and what stays, what has no price."""
+"""The page of prices: Spot next to on-demand, what was refused and what stays, what has no price."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def _says_what_it_may(headers: Mapping[str, str]) -> None:
 
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 def test_static_files_may_be_kept_while_they_are_the_same(client: TestClient) -> None:
-    """What a page names is addressed by its content and kept; without that, it is asked for anew."""
+    """What a page names is addressed by its content and kept; without that, it is requested again."""
     found = [a for a in Page(client.get("/").text).addresses if a.startswith("/static/")]
     assert len(found) >= 4
     for address in found:
@@ -197,7 +197,7 @@ def test_a_full_page_of_vms_is_quick_and_small(database: Database, client: TestC
     client.get("/")
     took = []
     for _ in range(3):
-        started = time.process_time()  # of the processor: other tests run beside this one
+        started = time.process_time()  # of the processor: other tests run at the same time
         answer = client.get("/", headers={"Accept-Encoding": "gzip"})
         took.append(time.process_time() - started)
     print(f"page: {min(took) * 1000:.0f} ms, {len(answer.content):,} B, {answer.headers['content-length']} B sent")

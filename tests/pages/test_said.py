@@ -38,7 +38,7 @@ def test_a_vm_tells_what_was_said_about_it_and_what_came_of_it(database: Databas
 
 
 def test_a_vm_nobody_was_asked_about_says_so(database: Database, client: TestClient) -> None:
-    """Silence is told, and is no empty table."""
+    """Silence is stated, instead of an empty table."""
     with database.write() as connection:
         rows.instance(connection, "one", gce_id="1")
     assert "No reminder has been sent about it." in tidy(read(client, "/vm/lab/1").text)

@@ -62,7 +62,7 @@ class Crowd:
 
 
 class Apps:
-    """The same application twice: one that makes each answer for who asks, and one that shares them."""
+    """The same application twice: one that makes each response for its caller, and one that shares them."""
 
     def __init__(self, deps: Deps) -> None:
         self.alone, self.shared = _app(deps), _app(replace(deps, sharing=Sharing(lambda: state(deps.database))))

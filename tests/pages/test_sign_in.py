@@ -115,7 +115,7 @@ def built(
 
 
 def cookies(answer: httpx2.Response) -> dict[str, str]:
-    """What is set, by name: everything but the value, which is told as `…`, or as nothing when it is taken away."""
+    """What is set, by name: everything but the value, which is shown as `…`, or as nothing when it is taken away."""
     found = {}
     for line in answer.headers.get_list("set-cookie"):
         name, _, value = line.partition("=")
@@ -226,7 +226,7 @@ def test_who_needs_no_signing_in(house: House) -> None:
 
 
 def test_a_role_is_not_given_by_signing_in(sqlite_database: Database) -> None:
-    """Who has none is told so and whom to ask, sees nothing of the fleet, and is no fact of the audit log."""
+    """A person without a role sees that and whom to ask, nothing of the fleet, and is no event of the audit log."""
     with providing() as provider:
         provider.claims = {"email": "eve@elsewhere.example"}
         with built(sqlite_database, provider) as house:
@@ -251,7 +251,7 @@ def through_provider(house: House, provider: Provider, next_: str = "/", **chang
 
 
 def test_through_the_provider(sqlite_database: Database) -> None:
-    """Somebody comes back to where they were going, with a session whose role the settings' lists say each time."""
+    """A person returns to where they were going, with a session whose role the settings' lists say each time."""
     with providing() as provider, built(sqlite_database, provider) as house:
         page = house.client.get("/sign-in?next=/events")
         assert 'href="/sign-in/oidc?next=/events"' in page.text
@@ -269,7 +269,7 @@ def test_through_the_provider(sqlite_database: Database) -> None:
 
 
 def test_what_comes_back_wrong_from_the_provider(sqlite_database: Database) -> None:
-    """Guessed, late, refused and unverified sign-ins, and a provider that is down, are told; none gets a session."""
+    """Guessed, late, refused and unverified sign-ins, and a provider that is down, are explained without a session."""
     with providing() as provider, built(sqlite_database, provider) as house:
         cases: list[tuple[int, str, httpx2.Response]] = [
             (403, "begun in another browser", through_provider(house, provider, state="guessed")),
@@ -301,7 +301,7 @@ def test_what_comes_back_wrong_from_the_provider(sqlite_database: Database) -> N
 
 
 def test_behind_the_proxy(sqlite_database: Database) -> None:
-    """Google's proxy signs people in by itself; what is wrong with its word is told, and it is told when they leave."""
+    """Google's proxy signs people in by itself; a wrong header is explained, and so is leaving."""
     with built(sqlite_database, iap=True) as house:
         header = "X-Goog-IAP-JWT-Assertion"
         assert house.client.get("/events", headers={header: "ana"}).status_code == 200

@@ -27,7 +27,7 @@ Clients = Callable[..., TestClient]
 
 @pytest.fixture
 def database(sqlite_database: Database) -> Database:
-    """The office of tokens is tested on both."""
+    """The token service is tested on both."""
     return sqlite_database
 
 
