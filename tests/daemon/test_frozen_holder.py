@@ -9,7 +9,7 @@ from tests.builders import at
 from tests.jobs.world import world
 from tests.messages.outbox_setup import Place
 from tests.reminders.execute_setup import Scene
-from tests.webhooks.office import FakePoster, Office, webhook
+from tests.webhooks.webhook_setup import FakePoster, Office, webhook
 
 from costguard.daemon.lease_keeper import LEASE, LEASE_TTL
 from costguard.db import lease as leases

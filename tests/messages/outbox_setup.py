@@ -59,7 +59,7 @@ class Place:
 
         def changed(_connection: Connection, live: object, _now: object) -> list[StoredMessage]:
             assert isinstance(live, list)
-            return [each for each in live if self.state.get(each.key, "open") != each.shown]
+            return [item for item in live if self.state.get(item.key, "open") != item.shown]
 
         stopwatch = monotonic or (lambda: self.seconds)
         return Outbox(database or self.database, self.slack, compose, self.clock, "#fallback", changed, stopwatch)

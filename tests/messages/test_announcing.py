@@ -27,8 +27,8 @@ def cut(number: int, when: str, outcome: Outcome = Outcome.PREEMPTED) -> Interru
 def said(
     *news: Fact, cuts: tuple[Interruption, ...] = (), card: Card | None = CARD, now: datetime = at("12:00")
 ) -> list[tuple[str, Form, bool]]:
-    found = announced(news, cuts, card, QUICK, now)
-    return [(each.fact.kind, each.form, each.is_for_team) for each in found]
+    result = announced(news, cuts, card, QUICK, now)
+    return [(item.fact.kind, item.form, item.is_for_team) for item in result]
 
 
 def test_the_first_recovery_is_the_card_itself() -> None:

@@ -61,15 +61,15 @@ def test_the_same_press_twice_is_one_request(office: Office) -> None:
     assert len(office.open) == 2
 
 
-# Who may ask what of ada's VM, whose team is vision, and of one that is nobody's and of no team.
+# Who may ask what of ada's VM, whose team is vision, and of an unowned one of no team.
 _HERS = {"ada", "tess", "olaf", "adam"}
 _MAY = {
     **{(asked, "hers"): _HERS for asked in RequestKind},
-    **{(asked, "nobody's"): {"olaf", "olga", "adam"} for asked in RequestKind},
+    **{(asked, "unowned"): {"olaf", "olga", "adam"} for asked in RequestKind},
 }
 
 
-@pytest.mark.parametrize("whose", ["hers", "nobody's"])
+@pytest.mark.parametrize("whose", ["hers", "unowned"])
 @pytest.mark.parametrize("asked", list(RequestKind))
 def test_who_may_press_what(office: Office, asked: RequestKind, whose: str) -> None:
     """Owner, the team's operators and admins; operators what is unowned. Others are refused in private."""
@@ -81,8 +81,8 @@ def test_who_may_press_what(office: Office, asked: RequestKind, whose: str) -> N
     assert {request.user_id for request in office.open} == {user_id(name) for name in may}
     assert len(office.ephemerals) == len(NAMES) - len(may)
     assert all("trainer-7" in text for text in office.ephemerals)
-    told = [fact.fact for fact in office.facts]
-    assert {fact.actor for fact in told if fact.kind == "RequestRefused"} == {
+    reported = [fact.fact for fact in office.facts]
+    assert {fact.actor for fact in reported if fact.kind == "RequestRefused"} == {
         f"{name}@lab.example" for name in set(NAMES) - may
     }
 
@@ -154,7 +154,7 @@ def test_when_slack_does_not_say_who_it_is_they_are_told(office: Office) -> None
 
 @pytest.mark.parametrize("known", [None, Person("U0ADA", "", "Ada")])
 def test_who_has_no_address_may_nothing(office: Office, known: Person | None) -> None:
-    """A member or a bot whose address Slack does not tell is nobody's owner."""
+    """A member or a bot whose address Slack does not tell owns nothing."""
     subject = office.running(owner="")
     office.slack.people = {} if known is None else {"U0ADA": known}
     for number, asked in enumerate(RequestKind):

@@ -61,8 +61,8 @@ def composed(database: Database, rules: Rules = RULES, weekly: bool = False, now
 
 
 def section(content: DigestContent, title: str) -> tuple[DigestLine, ...]:
-    (found,) = (lines for name, lines in content.sections if name.startswith(title))
-    return found
+    (result,) = (lines for name, lines in content.sections if name.startswith(title))
+    return result
 
 
 def a_fleet(database: Database) -> None:
@@ -90,13 +90,13 @@ def test_each_is_intended_once(database: Database) -> None:
     with database.write() as connection:
         rows.project(connection)
     clock = HandClock(NOW)
-    assert [each.key for each in watch(database, clock).intend()] == ["digest/daily/2026-11-20"]
+    assert [item.key for item in watch(database, clock).intend()] == ["digest/daily/2026-11-20"]
     assert watch(database, clock).intend() == []
     (message,) = stored(database)
     assert (message.kind, message.address, message.status) == ("digest", "#gpus", "intended")
     assert (message.data["first"], message.data["last"]) == ("2026-11-19", "2026-11-19")
     clock.advance(3 * DAY)
-    assert [each.key for each in watch(database, clock).intend()] == [
+    assert [item.key for item in watch(database, clock).intend()] == [
         "digest/daily/2026-11-23",
         "digest/weekly/2026-11-23",
     ]
@@ -135,15 +135,15 @@ def test_nothing_is_intended_without_a_channel_or_a_ledger(database: Database) -
 def test_a_daily_tells_of_yesterday_and_of_now(database: Database) -> None:
     """Spend against the day before, and what runs and idles at this moment."""
     a_fleet(database)
-    found = composed(database)
-    assert (found.weekly, found.first, found.last) == (False, date(2026, 11, 19), date(2026, 11, 19))
-    assert found.headline.startswith(
+    result = composed(database)
+    assert (result.weekly, result.first, result.last) == (False, date(2026, 11, 19), date(2026, 11, 19))
+    assert result.headline.startswith(
         "$14.24 was spent, 78% more than the $8.00 on the day before. 5 VMs are running now at $2.30 an hour"
     )
-    assert "; 2 idle, at $0.710 an hour." in found.headline
-    assert section(found, "By preset") == (DigestLine("t4", "$14.24", "$8.00 before"),)
-    assert section(found, "By owner")[0] == DigestLine("ada@lab.example", "$14.24")
-    assert found.url == "https://guard.example/spend"
+    assert "; 2 idle, at $0.710 an hour." in result.headline
+    assert section(result, "By preset") == (DigestLine("t4", "$14.24", "$8.00 before"),)
+    assert section(result, "By owner")[0] == DigestLine("ada@lab.example", "$14.24")
+    assert result.url == "https://guard.example/spend"
 
 
 def test_idlers_come_with_what_they_wasted(database: Database) -> None:
@@ -158,14 +158,14 @@ def test_idlers_come_with_what_they_wasted(database: Database) -> None:
 def test_the_late_and_the_unclaimed_are_named(database: Database) -> None:
     """Each with how late it is, or how long it runs."""
     a_fleet(database)
-    found = composed(database)
-    late = {line.label: line.remark for line in section(found, "Past their limits")}
+    result = composed(database)
+    late = {line.label: line.remark for line in section(result, "Past their limits")}
     assert late == {
         "late": "ada@lab.example, past the 8 h of preset t4 by 2 h",
         "sleepy": "ada@lab.example, past the 8 h of preset t4 by 12 h",
         "nobodys": "unclaimed, past the 8 h of preset t4 by 1 h",
     }
-    assert section(found, "Running without an owner") == (DigestLine("nobodys", "$0.530/h", "running for 9 h in lab"),)
+    assert section(result, "Running without an owner") == (DigestLine("nobodys", "$0.530/h", "running for 9 h in lab"),)
 
 
 def test_budgets_are_told_with_their_forecast(database: Database) -> None:
@@ -188,19 +188,19 @@ def test_stops_of_the_period_are_told_with_what_they_saved(database: Database, i
         if is_shadow:
             long = rows.lifetime(connection, rows.instance(connection, "long"), NOW - 60 * HOUR)
             reminder_rows.stop(connection, vm + 1, long, NOW - 30 * HOUR, outcome="shadow")
-    found = composed(database, Rules(RULES.presets, is_shadow=is_shadow))
-    (line,) = section(found, "Stopped, $10.60 saved (estimate: ")
+    result = composed(database, Rules(RULES.presets, is_shadow=is_shadow))
+    (line,) = section(result, "Stopped, $10.60 saved (estimate: ")
     assert (line.label, line.amount) == ("stopped", "$10.60")
-    (kept,) = section(found, "Kept")
+    (kept,) = section(result, "Kept")
     assert (kept.label, kept.amount, kept.remark) == (
         "stopped",
         "until Fri 20 Nov 12:00 UTC",
         "by bob@lab.example: ablation",
     )
-    titles = [title for title, _ in found.sections]
+    titles = [title for title, _ in result.sections]
     assert ("Would have been stopped, saving $12.72" in titles) is is_shadow
     if is_shadow:
-        (shadow,) = section(found, "Would have been stopped")
+        (shadow,) = section(result, "Would have been stopped")
         assert shadow.remark.endswith("; it has cost $15.90 since")
 
 
@@ -212,11 +212,11 @@ def test_what_has_no_price_or_was_not_read_is_said(database: Database) -> None:
         rows.lifetime(connection, vm, NOW - 30 * HOUR, **rows.H100, charged_to=NOW, unpriced="No price is known.")
         reason = {"scope": "us-east1-b", "code": "quota", "reason": "Too many requests."}
         connection.execute(update(tables.projects).values(unread=[reason]))
-    found = composed(database)
-    assert found.headline.startswith("At least $14.24 was spent")
-    assert "$2.30 an hour plus unpriced VMs; 2 idle" in found.headline
-    assert section(found, "Not priced")[0].label == "dear"
-    assert section(found, "Not read") == (DigestLine("lab, us-east1-b", "quota", "Too many requests."),)
+    result = composed(database)
+    assert result.headline.startswith("At least $14.24 was spent")
+    assert "$2.30 an hour plus unpriced VMs; 2 idle" in result.headline
+    assert section(result, "Not priced")[0].label == "dear"
+    assert section(result, "Not read") == (DigestLine("lab, us-east1-b", "quota", "Too many requests."),)
 
 
 def test_only_the_first_few_are_named_and_the_rest_is_counted(database: Database) -> None:
@@ -228,9 +228,9 @@ def test_only_the_first_few_are_named_and_the_rest_is_counted(database: Database
             vm = rows.instance(connection, f"vm{number}", owner="")
             rows.lifetime(connection, vm, NOW - 2 * HOUR)
             rows.day(connection, date(2026, 11, 19), preset=f"p{number}", gpu_nanos=(9 - number) * 10**9)
-    found = composed(database)
-    assert [line.label for line in section(found, "Running without an owner")][-2:] == ["vm4", "2 more"]
-    assert section(found, "By preset")[-1] == DigestLine("2 more", "$7.00")
+    result = composed(database)
+    assert [line.label for line in section(result, "Running without an owner")][-2:] == ["vm4", "2 more"]
+    assert section(result, "By preset")[-1] == DigestLine("2 more", "$7.00")
 
 
 def test_a_week_is_compared_with_the_week_before_where_that_was_watched(database: Database) -> None:
@@ -250,9 +250,9 @@ def test_a_week_is_compared_with_the_week_before_where_that_was_watched(database
 
 def test_an_empty_ledger_has_a_digest_too(database: Database) -> None:
     """Every section is there, and empty."""
-    found = composed(database, Rules({}))
-    assert found.headline == "$0.00 was spent. No VM is running now."
-    assert all(lines == () for _, lines in found.sections)
+    result = composed(database, Rules({}))
+    assert result.headline == "$0.00 was spent. No VM is running now."
+    assert all(lines == () for _, lines in result.sections)
 
 
 def test_one_that_could_not_be_sent_in_time_is_withdrawn(database: Database) -> None:

@@ -29,12 +29,12 @@ moments = st.timedeltas(timedelta(), timedelta(days=700)).map(lambda later: date
 
 def all_of(rule: DigestRule, start: datetime, days: int) -> list[DueDigest]:
     """What one meets who looks every 20 minutes, each digest once."""
-    found = {each.key: each for step in range(days * 72) for each in due(rule, EVER, start + step * HOUR / 3)}
-    return list(found.values())
+    result = {item.key: item for step in range(days * 72) for item in due(rule, EVER, start + step * HOUR / 3)}
+    return list(result.values())
 
 
 def keys(rule: DigestRule, now: datetime, since: datetime | None = EVER) -> list[str]:
-    return [each.key for each in due(rule, since, now)]
+    return [item.key for item in due(rule, since, now)]
 
 
 @pytest.mark.parametrize(
@@ -95,9 +95,9 @@ def test_what_is_off_is_never_due() -> None:
 def test_a_clock_change_neither_repeats_nor_leaves_out_a_day(changes: str, at: str) -> None:
     """Also at a local time that does not exist that day, or exists twice."""
     start = datetime.fromisoformat(changes).replace(tzinfo=UTC) - 2 * DAY
-    found = all_of(DigestRule(time.fromisoformat(at), None, 0, "Europe/Berlin"), start, 5)
-    days = sorted(each.last for each in found)
-    assert len(found) >= 5
+    result = all_of(DigestRule(time.fromisoformat(at), None, 0, "Europe/Berlin"), start, 5)
+    days = sorted(item.last for item in result)
+    assert len(result) >= 5
     assert days == [days[0] + back * DAY for back in range(len(days))]
 
 
@@ -105,20 +105,20 @@ def test_a_clock_change_neither_repeats_nor_leaves_out_a_day(changes: str, at: s
 @given(rules, moments)
 def test_each_day_and_each_week_has_one_digest(rule: DigestRule, start: datetime) -> None:
     """Whatever the zone: keys are never reused, and the days they tell of follow on each other without a gap."""
-    found = all_of(rule, start, 16)
+    result = all_of(rule, start, 16)
     for every, step in ((Every.DAILY, DAY), (Every.WEEKLY, 7 * DAY)):
-        mine = sorted((each for each in found if each.every is every), key=lambda each: each.due_at)
+        mine = sorted((item for item in result if item.every is every), key=lambda item: item.due_at)
         assert len(mine) >= 16 // step.days
-        assert [each.last - mine[0].last for each in mine] == [back * step for back in range(len(mine))]
-        assert all(each.last - each.first == step - DAY for each in mine)
+        assert [item.last - mine[0].last for item in mine] == [back * step for back in range(len(mine))]
+        assert all(item.last - item.first == step - DAY for item in mine)
 
 
 @given(rules, moments)
 def test_what_is_told_of_is_over(rule: DigestRule, now: datetime) -> None:
     """A digest tells of whole days, and is due at its local time or, where that does not exist, within the hour."""
-    for each in due(rule, EVER, now):
-        assert datetime.combine(each.last + DAY, time(), UTC) <= each.due_at <= now < each.good_until
-        local = each.due_at.astimezone(ZoneInfo(rule.time_zone))
-        at = rule.daily_at if each.every is Every.DAILY else rule.weekly_at
+    for item in due(rule, EVER, now):
+        assert datetime.combine(item.last + DAY, time(), UTC) <= item.due_at <= now < item.good_until
+        local = item.due_at.astimezone(ZoneInfo(rule.time_zone))
+        at = rule.daily_at if item.every is Every.DAILY else rule.weekly_at
         assert at is not None
         assert abs(datetime.combine(local.date(), at) - local.replace(tzinfo=None)) <= HOUR

@@ -1,4 +1,4 @@
-"""What is told of jobs in Slack: each fact once, the routine ones in one thread under a card that is kept true."""
+"""Job updates in Slack: each event once, routine ones in one thread under a card that is kept true."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Office:
     def statuses(self) -> dict[str, str]:
         with self.database.read() as connection:
             return {
-                each.key: each.status for each in message_log.messages_page(connection, MessageFilters(), None, 100)
+                item.key: item.status for item in message_log.messages_page(connection, MessageFilters(), None, 100)
             }
 
 
@@ -199,7 +199,7 @@ def test_a_cancel_is_told_unless_it_was_the_owners_own(office: Office, actor: st
 
 
 def test_what_is_not_true_any_more_is_not_sent(office: Office) -> None:
-    """It waited, and runs by now; or the job is over, and only its end is told."""
+    """It waited, and runs by now; or the job is over, and only its end is reported."""
     office.happened("JobWaits")
     (card,) = office.told()
     assert content(card).title == "resnet is running"

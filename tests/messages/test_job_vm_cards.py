@@ -37,9 +37,9 @@ def card(database: Database, subject_kind: SubjectKind, name: str) -> VmCard:
         rows.storage(connection, vm, NOW - DAY)
     with database.read() as connection:
         accrual = accrual_at(connection, NOW)
-        found = cards.card(connection, accrual, Rules({}), Subject(subject_kind, vm, life), NOW, "")
-    assert found is not None
-    return found
+        result = cards.card(connection, accrual, Rules({}), Subject(subject_kind, vm, life), NOW, "")
+    assert result is not None
+    return result
 
 
 def running(database: Database, **given: Any) -> None:
@@ -121,5 +121,5 @@ def test_the_news_of_an_end_say_that_a_disk_is_kept(sqlite_database: Database, k
             attempts.change(connection, 1, list(AttemptState), state=AttemptState.OVER, gone_at=NOW)
         scene = job_update.read_scene(connection, accrual_at(connection, NOW), "jkept")
     assert scene is not None
-    told = job_update.news(scene, Fact(key="end", kind=kind, occurred_at=NOW, text="It is over."), "")
-    assert ("Once you no longer need it: costguard delete-disk jkept" in told.what_next) is is_kept
+    reported = job_update.news(scene, Fact(key="end", kind=kind, occurred_at=NOW, text="It is over."), "")
+    assert ("Once you no longer need it: costguard delete-disk jkept" in reported.what_next) is is_kept

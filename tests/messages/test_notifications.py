@@ -1,4 +1,4 @@
-"""Notices: which facts are told in Slack, to whom, once each, and with which figures."""
+"""Notifications: which events, to whom, once each, and with which figures."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ def test_a_restore_and_the_vms_that_it_lost_are_two_notices(database: Database) 
         for number in range(5):
             rows.fact(connection, f"unknown/lab/{number}", NOW, kind="UnknownVmFound", text=f"vm-{number} is unknown.")
     assert len(intend(database)) == 2
-    assert {each.address for each in stored(database)} == {"#costs"}
+    assert {item.address for item in stored(database)} == {"#costs"}
     assert intend(database) == []
     first, second = (made for made in stored(database))
     with database.read() as connection:
         compose = NotificationComposer(RULES, "https://guard.example")
-        found = [compose(connection, each, NOW) for each in (first, second)]
-    titles = {each.content.title for each in found if isinstance(each, Composed)}  # type: ignore[union-attr]
+        result = [compose(connection, item, NOW) for item in (first, second)]
+    titles = {item.content.title for item in result if isinstance(item, Composed)}  # type: ignore[union-attr]
     assert titles == {
         "Costguard is running on a restored or different database",
         "5 VMs that the ledger does not know",
@@ -92,7 +92,7 @@ def test_a_crossing_is_told_to_the_channel_and_to_the_contact_once(database: Dat
     a_crossing(database)
     key = "notice/budget/lab/month/2026-11-01/spent/50"
     assert intend(database) == [key, f"{key}/contact"]
-    assert [(each.address, each.kind) for each in stored(database)] == [
+    assert [(item.address, item.kind) for item in stored(database)] == [
         ("#costs", "notification"),
         ("cfo@lab.example", "notification"),
     ]
@@ -106,7 +106,7 @@ def test_a_teams_budget_is_told_in_its_channel_and_an_anomaly_in_that_of_its_pro
         rows.fact(connection, "anomaly/gpus/vision/1", NOW, kind="GpusAppeared", project="vision")
         rows.fact(connection, "anomaly/burn/lab/1", NOW, kind="BurnRateUnusual")
     intend(database)
-    assert [each.address for each in stored(database)] == ["#vision", "#vision", "#costs"]
+    assert [item.address for item in stored(database)] == ["#vision", "#vision", "#costs"]
 
 
 def test_old_facts_and_other_facts_are_no_news(database: Database) -> None:
@@ -123,14 +123,14 @@ def test_a_crossing_shows_how_the_budget_stands_when_it_is_sent(database: Databa
     """Spent, forecast, rate and who spent the most, after it waited for an hour."""
     a_crossing(database)
     intend(database)
-    found = composed(database, HOUR)
-    assert (found.icon, found.title) == ("budget", "Budget lab: 50% spent")
-    assert found.text.startswith("Budget lab: $61.06 is spent, past 50% of the $100.00")
-    assert found.figures["Spent"] == "$61.59 (61%)"
-    assert found.figures["Limit"] == "$100.00 a month"
-    assert found.figures["Now"] == "$0.53 an hour"
-    assert found.figures["Most spent by"] == "ada@lab.example $46.59, bob@lab.example $15.00"
-    assert found.url == "https://guard.example/budgets"
+    result = composed(database, HOUR)
+    assert (result.icon, result.title) == ("budget", "Budget lab: 50% spent")
+    assert result.text.startswith("Budget lab: $61.06 is spent, past 50% of the $100.00")
+    assert result.figures["Spent"] == "$61.59 (61%)"
+    assert result.figures["Limit"] == "$100.00 a month"
+    assert result.figures["Now"] == "$0.53 an hour"
+    assert result.figures["Most spent by"] == "ada@lab.example $46.59, bob@lab.example $15.00"
+    assert result.url == "https://guard.example/budgets"
 
 
 def test_a_teams_crossing_shows_what_its_people_spent(database: Database) -> None:
@@ -154,9 +154,9 @@ def test_a_crossing_of_a_period_that_is_over_shows_how_it_stood(database: Databa
         data |= {"period_starts_at": "2026-10-01T00:00:00+00:00"}
         rows.fact(connection, "budget/lab/1", NOW, kind="BudgetThresholdCrossed", data=data)
     intend(database)
-    found = composed(database, rules=rules)
-    assert found.title == "Budget lab: 100% forecast to be spent"
-    assert found.figures == {"Spent": "$50.00", "Limit": "$100.00 a month", "Forecast": "about $120.00"}
+    result = composed(database, rules=rules)
+    assert result.title == "Budget lab: 100% forecast to be spent"
+    assert result.figures == {"Spent": "$50.00", "Limit": "$100.00 a month", "Forecast": "about $120.00"}
 
 
 def test_sudden_gpus_come_with_how_many_run_now(database: Database) -> None:
@@ -168,16 +168,16 @@ def test_sudden_gpus_come_with_how_many_run_now(database: Database) -> None:
         rows.lifetime(connection, rows.instance(connection, "dear", **rows.H100), NOW - HOUR, **rows.H100)
         rows.fact(connection, "anomaly/gpus/lab/1", NOW, kind="GpusAppeared", text="GPUs run in project lab.")
     intend(database)
-    found = composed(database)
-    assert (found.icon, found.title, found.text) == ("anomaly", "GPUs appeared in lab", "GPUs run in project lab.")
-    assert found.figures == {
+    result = composed(database)
+    assert (result.icon, result.title, result.text) == ("anomaly", "GPUs appeared in lab", "GPUs run in project lab.")
+    assert result.figures == {
         "GPUs now": "8 x nvidia-h100-80gb, 2 x nvidia-tesla-t4",
         "Now": "$1.06 an hour plus unpriced GPUs",
     }
 
 
 def test_an_unusual_rate_comes_with_the_usual_one(database: Database) -> None:
-    """Both per hour, as they were told."""
+    """Both per hour, as they were recorded."""
     with database.write() as connection:
         data = {"rate_nanos": 40 * 10**9, "usual_nanos": 5 * 10**9}
         rows.fact(connection, "anomaly/burn/lab/1", NOW, kind="BurnRateUnusual", data=data)
@@ -192,9 +192,9 @@ def test_prices_refused_at_one_reading_are_one_notice(database: Database) -> Non
             rows.fact(connection, f"price-refused/{number}", NOW, kind="PriceRefused", text=f"Price {number}.")
         rows.fact(connection, "price-refused/later", NOW, kind="PriceRefused", recorded_at=NOW + HOUR)
     assert len(intend(database, later=HOUR)) == 2
-    found = composed(database)
-    assert found.title == "5 prices were refused"
-    assert found.text == "Price 0.\nPrice 1.\nPrice 2.\nand 2 more"
+    result = composed(database)
+    assert result.title == "5 prices were refused"
+    assert result.text == "Price 0.\nPrice 1.\nPrice 2.\nand 2 more"
 
 
 def test_what_could_not_be_sent_for_days_is_withdrawn(database: Database) -> None:

@@ -55,7 +55,7 @@ def test_a_message_behind_a_burst_in_another_channel_goes_at_once(database: Data
 
 
 def test_a_limited_channel_waits_as_long_as_slack_says(database: Database) -> None:
-    """The others go on meanwhile, and the time to wait is told."""
+    """The others go on meanwhile, and the time to wait is returned."""
     place = Place(database)
     place.slack.limited["C-ops"] = place.clock.now() + timedelta(seconds=40)
     for key, channel in (("a", "#ops"), ("b", "#ops"), ("c", "#other")):

@@ -75,7 +75,7 @@ def test_a_claim_that_got_old_is_left_to_be_settled(database: Database) -> None:
 
 
 def test_who_lost_the_lease_sends_nothing_more(database: Database) -> None:
-    """Of two outboxes the one with the later lease sends; the other is told."""
+    """Of two outboxes the one with the later lease sends; the other loses its lease."""
     place = Place(database)
     for key in ("a", "b", "c"):
         place.intend(key, f"#{key}")

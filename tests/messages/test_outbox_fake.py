@@ -18,11 +18,11 @@ def test_a_lost_answer_leaves_a_message_that_can_be_found() -> None:
     slack.lose_answers = 1
     with pytest.raises(SlackUncertain):
         slack.post("#ops", TEXT, "a")
-    found = slack.find("#ops", "a", NOW)
-    assert found == slack.find("C-ops", "a", NOW)
-    assert found is not None
-    assert slack.find("#ops", "a", NOW, found.ts + "1") is None
-    slack.update(found, TEXT, "a")
+    result = slack.find("#ops", "a", NOW)
+    assert result == slack.find("C-ops", "a", NOW)
+    assert result is not None
+    assert slack.find("#ops", "a", NOW, result.ts + "1") is None
+    slack.update(result, TEXT, "a")
     with pytest.raises(SlackError):
         slack.update(Posted("C-ops", "9.9"), TEXT, "a")
 

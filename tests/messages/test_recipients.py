@@ -24,7 +24,7 @@ class Place:
     def __init__(self, database: Database, slack: FakeNotifier | None = None) -> None:
         self.database = database
         self.clock = HandClock(NOW)
-        self.slack = slack or FakeNotifier(self.clock, [Person(f"U{each[:3]}", each, each[:3]) for each in MANY])
+        self.slack = slack or FakeNotifier(self.clock, [Person(f"U{item[:3]}", item, item[:3]) for item in MANY])
         self.lookups = AccountLookups(database, self.slack, self.clock)
 
     def look_up(self, *addresses: str) -> bool:
@@ -35,8 +35,8 @@ class Place:
     def known(self) -> dict[str, str | None]:
         """Slack's id of everybody who was looked up."""
         with self.database.read() as connection:
-            found = people.of_addresses(connection, None)
-        return {address: each.person.user_id if each.person else None for address, each in sorted(found.items())}
+            result = people.of_addresses(connection, None)
+        return {address: item.person.user_id if item.person else None for address, item in sorted(result.items())}
 
     def asked(self) -> list[str]:
         return [address for _, address, _ in self.slack.calls]
@@ -87,8 +87,8 @@ def test_slack_away_is_told_and_made_up_for(database: Database) -> None:
     assert place.asked() == [MANY[0]] * 2
     assert "does not answer" in place.lookups.trouble
     with database.read() as connection:
-        (told,) = facts.read(connection, kind="SlackTrouble")
-    assert "Slack refuses to look up people" in told.fact.text
+        (reported,) = facts.read(connection, kind="SlackTrouble")
+    assert "Slack refuses to look up people" in reported.fact.text
     place.slack.down = False
     assert place.look_up(MANY[0])
     assert place.lookups.trouble == ""
@@ -119,7 +119,7 @@ class Particular(FakeNotifier):
 
 
 def test_one_refused_address_hides_no_other(sqlite_database: Database) -> None:
-    """It counts as nobody's; what is met before Slack goes away is news."""
+    """It counts as unknown; what was found before Slack failed is kept."""
     clock = HandClock(NOW)
     place = Place(sqlite_database, Particular(clock, [Person("U1", MANY[1], "one")]))
     assert place.look_up(*MANY[:3])

@@ -58,11 +58,11 @@ def rules(one: Preset | None = None, **given: Any) -> Rules:
 
 def people(**zones: str) -> dict[str, AccountLookup]:
     """Ana, Ben and Cara have accounts; `ana="Europe/Berlin"` says where."""
-    found = {}
+    result = {}
     for name in ("ana", "ben", "cara"):
         address = f"{name}@example.com"
-        found[address] = AccountLookup(address, Person(f"U{name}", address, name, zones.get(name, "UTC")), STARTED)
-    return found
+        result[address] = AccountLookup(address, Person(f"U{name}", address, name, zones.get(name, "UTC")), STARTED)
+    return result
 
 
 def nobody(address: str) -> dict[str, AccountLookup]:

@@ -135,7 +135,7 @@ def test_a_jobs_vm_is_its_jobs_whatever_was_claimed() -> None:
 
 
 def test_the_refusal_names_the_teams_channel() -> None:
-    """The one that the claim is told in: of the team that the VM was of before."""
+    """The channel of the VM's previous team, where the claim is announced."""
     claimed = Ownership(claim=Claim(1, OLAF, OLAF, AT))
     text = refusal(RequestKind.STOP, OLAF, replace(VISIONS, owner=OLAF), claimed, RULES, None, AT)
     assert text is not None

@@ -20,9 +20,9 @@ T4 = preset()
 
 
 def due(evidence: Evidence | None = None, *keeps: Keep, now: datetime = NOW) -> DueMoment:
-    found = due_of_run(T4, STARTED, evidence, keeps, now)
-    assert found is not None
-    return found
+    result = due_of_run(T4, STARTED, evidence, keeps, now)
+    assert result is not None
+    return result
 
 
 def test_the_limit_makes_it_due() -> None:
@@ -50,9 +50,9 @@ def test_what_is_not_known_to_be_idle_changes_nothing(state: IdleState) -> None:
 
 def test_without_an_idle_rule_nobody_asks_about_idleness() -> None:
     """Evidence of a preset that had a rule before counts no more."""
-    found = due_of_run(replace(T4, idle=None), STARTED, idle(at("03:00")), (), NOW)
-    assert found is not None
-    assert found.at == DUE
+    result = due_of_run(replace(T4, idle=None), STARTED, idle(at("03:00")), (), NOW)
+    assert result is not None
+    assert result.at == DUE
 
 
 def test_weak_evidence_is_due_and_not_firm() -> None:
@@ -73,17 +73,17 @@ def test_no_limit_is_never_due() -> None:
 def test_never_within_a_keep(hours: list[int], since: int) -> None:
     """The latest keep holds, firm or not, idle or not."""
     keeps = tuple(keep(STARTED + hour * HOUR) for hour in hours)
-    found = due(idle(STARTED + since * HOUR), *keeps)
-    assert found.firm_at is not None
-    assert all(one.until <= found.at <= found.firm_at for one in keeps)
+    result = due(idle(STARTED + since * HOUR), *keeps)
+    assert result.firm_at is not None
+    assert all(one.until <= result.at <= result.firm_at for one in keeps)
 
 
 def test_a_rest_is_due_after_a_while() -> None:
     """Storage of a stopped VM; a keep moves that too, no rule stops it, and the settings may ask for none."""
-    found = due_of_rest(StorageRule(), STARTED, (), "stopped", STARTED + 4 * DAY)
-    assert found == DueMoment(STARTED + 3 * DAY, "stopped for 4 d, and its storage is billed", None)
+    result = due_of_rest(StorageRule(), STARTED, (), "stopped", STARTED + 4 * DAY)
+    assert result == DueMoment(STARTED + 3 * DAY, "stopped for 4 d, and its storage is billed", None)
     kept = (Keep(REST, STARTED + 9 * DAY, "ana", NOW),)
     assert due_of_rest(StorageRule(), STARTED, kept, "stopped", NOW) == replace(
-        found, at=STARTED + 9 * DAY, why="stopped for 10 h, and its storage is billed"
+        result, at=STARTED + 9 * DAY, why="stopped for 10 h, and its storage is billed"
     )
     assert due_of_rest(StorageRule(None), STARTED, (), "stopped", NOW) is None

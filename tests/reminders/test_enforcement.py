@@ -39,8 +39,8 @@ NOW = at("19:00")
 
 
 def stop_of(one: WatchedVm, now: datetime = NOW) -> StopInstance | None:
-    found = [action for action in planned(one, now, rules(stopping())).actions if isinstance(action, StopInstance)]
-    return found[0] if found else None
+    result = [action for action in planned(one, now, rules(stopping())).actions if isinstance(action, StopInstance)]
+    return result[0] if result else None
 
 
 def at_for(messages: tuple[Sent, ...], due: DueMoment | None = FIRM, protection: str = "") -> datetime | None:
@@ -78,16 +78,16 @@ def test_only_reminders_about_this_count() -> None:
 
 def test_the_stop_says_why() -> None:
     """Rule, count, since when, the message and the evidence stand in it."""
-    found = stop_of(vm(sent=THREE, idle=idle(at("15:00"))))
-    assert found is not None
-    assert (found.subject, found.due_at, found.started_at) == (SUBJECT, DUE, STARTED)
-    assert found.rule == "preset t4: stop after 3 unanswered reminders and 1 h"
-    assert found.reminder == THREE[2].key
-    assert found.reason == (
+    result = stop_of(vm(sent=THREE, idle=idle(at("15:00"))))
+    assert result is not None
+    assert (result.subject, result.due_at, result.started_at) == (SUBJECT, DUE, STARTED)
+    assert result.rule == "preset t4: stop after 3 unanswered reminders and 1 h"
+    assert result.reminder == THREE[2].key
+    assert result.reason == (
         "past the limit of preset t4 (8 h) by 9 h, idle for 4 h; GPU under 5 % for 3 h; "
         "nobody answered 3 reminders since Mon 10:00 UTC, the last at Mon 18:00 UTC"
     )
-    assert found.evidence["idle"] == {
+    assert result.evidence["idle"] == {
         "state": "idle",
         "since": "2026-11-02T15:00:00+00:00",
         "sentence": "GPU under 5 % for 3 h",
@@ -173,7 +173,7 @@ def test_no_stop_without_warnings_and_the_full_grace(
     )
     by = rules(stopping(stop_after=stop_after, grace=grace * HOUR))
     if any(isinstance(action, StopInstance) for action in planned(vm(sent=history), moment, by).actions):
-        accepted = {each.stage for each in history if each.accepted_at is not None and each.accepted_at >= DUE}
+        accepted = {item.stage for item in history if item.accepted_at is not None and item.accepted_at >= DUE}
         assert len(accepted) >= stop_after
-        early = {each.stage for each in history if each.accepted_at and each.accepted_at <= moment - grace * HOUR}
+        early = {item.stage for item in history if item.accepted_at and item.accepted_at <= moment - grace * HOUR}
         assert len(early) >= stop_after

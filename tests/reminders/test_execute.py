@@ -43,16 +43,16 @@ def test_the_intent_is_committed_before_google_is_asked(database: Database) -> N
     """Whoever reads the ledger while Google is asked finds the stop there already, as one that may have begun."""
     scene = Scene(database)
     subject = scene.run()
-    found: list[StopOutcome] = []
+    stop_outcomes: list[StopOutcome] = []
 
     class Watching(type(scene.google)):  # type: ignore[misc]
         def stop(self, project: str, zone: str, instance: str, request_id: str) -> str:
-            found.append(scene.stop(subject).outcome)
+            stop_outcomes.append(scene.stop(subject).outcome)
             return "1"
 
     google = Watching(scene.google.vms)
     scene.executor(actuator=google).carry_out([scene.stop_by_rule(subject)])
-    assert found == [StopOutcome.UNKNOWN]
+    assert stop_outcomes == [StopOutcome.UNKNOWN]
 
 
 def test_a_process_that_stood_still_asks_nothing(database: Database) -> None:
@@ -89,7 +89,7 @@ def test_one_run_is_not_stopped_by_two_at_once(database: Database) -> None:
     scene = Scene(database)
     subject = scene.run()
     results = scene.executor().carry_out([scene.stop_by_rule(subject), scene.stop_by_ana(subject)])
-    assert [(each.result, each.text) for each in results][1:] == [("repeated", "it is being stopped already")]
+    assert [(result.result, result.text) for result in results][1:] == [("repeated", "it is being stopped already")]
     assert len(scene.stops(subject)) == 1
 
 
@@ -155,7 +155,7 @@ def test_a_rule_asks_once_more_whether_it_is_due(database: Database) -> None:
     busy = scene.executor(still_due=lambda *_: StopHold("it is in use again"))
     assert [each.result for each in busy.carry_out([action])] == ["not_needed"]
     assert [each.result for each in scene.executor().carry_out([action])] == ["asked"]
-    assert [each.outcome for each in scene.stops(subject)] == [StopOutcome.NOT_NEEDED, StopOutcome.ASKED]
+    assert [stop.outcome for stop in scene.stops(subject)] == [StopOutcome.NOT_NEEDED, StopOutcome.ASKED]
 
 
 def test_who_lost_the_lease_does_nothing(database: Database) -> None:
@@ -192,7 +192,7 @@ def test_one_oddity_does_not_keep_the_others_running(database: Database) -> None
     scene.google.looks = [ZeroDivisionError("odd")]  # type: ignore[list-item]
     actions = [scene.stop_by_rule(first, 1), scene.stop_by_rule(second, 2)]
     outcomes = scene.executor().carry_out(actions)
-    assert [each.result for each in outcomes] == ["intended", "asked"]
+    assert [outcome.result for outcome in outcomes] == ["intended", "asked"]
     assert outcomes[0].text == "ZeroDivisionError: odd. The log holds the trace to report."
 
 
@@ -210,7 +210,7 @@ def test_shadow(database: Database) -> None:
     ]
     assert [each.result for each in shadow.carry_out(actions)] == ["repeated", "repeated"]
     with database.read() as connection:
-        assert [each.subject for each in stop_rows.open_stops(connection)] == [second]
+        assert [stop.subject for stop in stop_rows.open_stops(connection)] == [second]
 
 
 def test_what_was_a_shadow_is_stopped_once_shadow_is_off(database: Database) -> None:

@@ -81,5 +81,5 @@ def test_answers_come_before_stops(database: Database) -> None:
     scene, stop = judged.scene, judged.decided()
     keep = KeepLifetime(scene.ask(judged.subject, RequestKind.KEEP), at("16:00"), "ana keeps it")
     results = scene.executor(still_due=ByTheRules(judged.rules)).carry_out([stop, keep])
-    assert [each.result for each in results] == ["settled", "not_needed"]
+    assert [result.result for result in results] == ["settled", "not_needed"]
     assert scene.google.calls == []

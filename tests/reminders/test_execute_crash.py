@@ -64,7 +64,7 @@ def test_ended_at_every_step(database: Database, database_url: str, by_rule: boo
         assert len({call[2] for call in scene.google.calls}) == 1, step
         scene.come_to_rest(step, operation_id=f"op-{step}")
         executor.settle()
-        assert [each.outcome for each in scene.stops(subject)] == [StopOutcome.DONE], step
+        assert [stop.outcome for stop in scene.stops(subject)] == [StopOutcome.DONE], step
         assert len(scene.told("InstanceStopOrdered")) == tried + 1, step
     assert reached > len(steps) // 2
 

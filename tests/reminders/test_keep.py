@@ -52,10 +52,10 @@ def test_until_tomorrow_morning() -> None:
     ],
 )
 def test_refusals(hours: int | None, due: datetime, times: int, expected: str) -> None:
-    """Too often, too long, or for nothing: each is told with what to do instead."""
-    found = kept(hours, due, times)
-    assert isinstance(found, str)
-    assert found.startswith(expected)
+    """Too often, too long, or for nothing: each is refused with what to do instead."""
+    result = kept(hours, due, times)
+    assert isinstance(result, str)
+    assert result.startswith(expected)
 
 
 def test_an_admin_keeps_it_once_more() -> None:
@@ -66,8 +66,8 @@ def test_an_admin_keeps_it_once_more() -> None:
 
 def test_without_admins_the_refusal_says_so() -> None:
     """Nobody is sent to look for someone who does not exist."""
-    found = kept_until(asked(RequestKind.KEEP, hours=4), zone_of(""), DUE, RULE, [keep(DUE)] * 3, False, NOW)
-    assert found == "It was already kept 3 times; only an admin can keep it again, and [access] names none."
+    result = kept_until(asked(RequestKind.KEEP, hours=4), zone_of(""), DUE, RULE, [keep(DUE)] * 3, False, NOW)
+    assert result == "It was already kept 3 times; only an admin can keep it again, and [access] names none."
 
 
 @given(st.none() | st.integers(-5, 200), st.integers(-100, 100), st.integers(0, 5), st.booleans())
@@ -75,7 +75,7 @@ def test_a_keep_moves_the_due_moment_forward_within_bounds(
     hours: int | None, due: int, times: int, admin: bool
 ) -> None:
     """Never back, never further than the rule allows, and never more often without an admin."""
-    found = kept(hours, NOW + due * HOUR, times, admin)
-    if not isinstance(found, str):
-        assert max(NOW, NOW + due * HOUR) < found <= NOW + RULE.longest_keep
+    result = kept(hours, NOW + due * HOUR, times, admin)
+    if not isinstance(result, str):
+        assert max(NOW, NOW + due * HOUR) < result <= NOW + RULE.longest_keep
         assert admin or times < RULE.keeps

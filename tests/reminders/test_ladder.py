@@ -36,8 +36,8 @@ def test_the_escalation() -> None:
 
 def test_what_is_nobodys_goes_to_the_channel() -> None:
     """The channel stands in for an owner whom nobody knows."""
-    found = [targets(climbed(stage), owner=False) for stage in range(5)]
-    assert found == [(CHANNEL,), (CHANNEL,), (CHANNEL,), (CHANNEL, CONTACT), (CHANNEL,)]
+    result = [targets(climbed(stage), owner=False) for stage in range(5)]
+    assert result == [(CHANNEL,), (CHANNEL,), (CHANNEL,), (CHANNEL, CONTACT), (CHANNEL,)]
 
 
 def test_silence_is_counted_from_the_last_acceptance() -> None:
@@ -66,20 +66,20 @@ def test_one_acceptance_is_enough() -> None:
         sent(2, at("18:30"), CONTACT),
         sent(2, None, CHANNEL),
     ]
-    found = standing_of(messages, 0)
-    assert (found.stage, found.warned[2].at, found.waiting, found.is_intended) == (
+    result = standing_of(messages, 0)
+    assert (result.stage, result.warned[2].at, result.waiting, result.is_intended) == (
         3,
         at("18:30"),
         frozenset({CHANNEL}),
         False,
     )
-    assert targets(found) == (OWNER, CONTACT)
+    assert targets(result) == (OWNER, CONTACT)
 
 
 def test_while_it_waits_nothing_follows() -> None:
     """A stage that nobody has yet is the present one, and it is intended."""
-    found = standing_of([sent(0, DUE), sent(1)], 0)
-    assert (found.stage, found.is_intended, found.waiting) == (1, True, frozenset({OWNER}))
+    result = standing_of([sent(0, DUE), sent(1)], 0)
+    assert (result.stage, result.is_intended, result.waiting) == (1, True, frozenset({OWNER}))
 
 
 @pytest.mark.parametrize(
@@ -92,10 +92,10 @@ def test_while_it_waits_nothing_follows() -> None:
 )
 def test_who_cannot_be_reached_is_stood_in_for(messages: list[Sent], expected: tuple[Target, ...]) -> None:
     """What Slack refused for good warned nobody: the same stage goes to the next who is left."""
-    found = standing_of(messages, 0)
-    assert (found.stage, found.is_intended) == (0, False)
-    assert targets(found) == expected
-    assert may_need_contact(found)
+    result = standing_of(messages, 0)
+    assert (result.stage, result.is_intended) == (0, False)
+    assert targets(result) == expected
+    assert may_need_contact(result)
 
 
 def test_one_failure_of_several_is_left_out() -> None:

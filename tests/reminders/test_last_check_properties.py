@@ -106,8 +106,8 @@ def decided(judged: Judged, rules: Rules) -> StopInstance | None:
     """What a pass decides about this VM, had it looked at this moment: labels are of the look."""
     with judged.scene.database.read() as connection:
         plan, fleet = gather.look_at(connection, rules, judged.scene.clock.now())
-    by_rule = [each for each in plan.actions if isinstance(each, StopInstance) and each.request is None]
-    standing = {each.subject: each.stop_at for each in plan.decisions}
+    by_rule = [action for action in plan.actions if isinstance(action, StopInstance) and action.request is None]
+    standing = {decision.subject: decision.stop_at for decision in plan.decisions}
     assert len(fleet) == 3
     return next((each for each in by_rule if each.subject == judged.subject and standing[each.subject]), None)
 

@@ -125,7 +125,7 @@ def test_a_thread_that_is_about_no_vm_is_kept_in_order_too(database: Database) -
 
 
 def test_what_was_sent_about_a_subject_leaves_out_what_was_withdrawn(database: Database) -> None:
-    """A failure is told as such: it warned nobody."""
+    """A failure is recorded as such: it warned no one."""
     with database.write() as connection:
         subject = _subject(connection)
         accepted, failed, withdrawn = (_intend(connection, key, subject=subject) for key in ("a", "b", "c"))

@@ -78,17 +78,17 @@ def _request(asked: RequestKind) -> Request:
 )
 def test_what_the_vm_is_decides_first(given: dict[str, Any], cause: StopBlocker, said: str) -> None:
     """Its state, a request, a job, a protection: no rule comes into it."""
-    found = _asked(vm(**given))
-    assert found.cause is cause
-    assert found.sentence(LATE) == said
+    result = _asked(vm(**given))
+    assert result.cause is cause
+    assert result.sentence(LATE) == said
 
 
 @pytest.mark.parametrize("unread", [{"us-central1-a"}, {"*"}])
 def test_vm_in_a_zone_that_was_not_read(unread: set[str]) -> None:
     """Nothing is decided about what nobody saw."""
-    found = _asked(vm(), unread=unread)
-    assert found.cause is StopBlocker.NOT_READ
-    assert found.sentence(LATE) == (
+    result = _asked(vm(), unread=unread)
+    assert result.cause is StopBlocker.NOT_READ
+    assert result.sentence(LATE) == (
         "Not stopped: zone us-central1-a could not be read, so nothing is decided about it."
     )
 
@@ -97,9 +97,9 @@ def test_preset_that_only_reminds() -> None:
     """The most common answer, and what would change it; whether it is late or kept does not matter."""
     keep = Keep(SUBJECT, at("20:00"), ANA, at("12:00"))
     for given in ({}, {"keeps": (keep,)}):
-        found = _asked(vm(**given), reminded.rules(reminded.preset()))
-        assert found.cause is StopBlocker.REMINDS_ONLY
-        assert found.sentence(LATE) == (
+        result = _asked(vm(**given), reminded.rules(reminded.preset()))
+        assert result.cause is StopBlocker.REMINDS_ONLY
+        assert result.sentence(LATE) == (
             'Not stopped: preset t4 only reminds (presets.t4.when_unanswered = "stop" would change that).'
         )
 
@@ -107,9 +107,9 @@ def test_preset_that_only_reminds() -> None:
 def test_preset_without_a_limit() -> None:
     """Its rule is written down, and never begins."""
     free = Preset("t4", Match(), None, reminders=ReminderRule(enforcement=Enforcement.STOP))
-    found = _asked(vm(), reminded.rules(free))
-    assert found.cause is StopBlocker.NO_LIMIT
-    assert found.sentence(LATE) == (
+    result = _asked(vm(), reminded.rules(free))
+    assert result.cause is StopBlocker.NO_LIMIT
+    assert result.sentence(LATE) == (
         "Not stopped: preset t4 sets no limit, so its rule never begins "
         "(preset t4: stop after 3 unanswered reminders and 1 h)."
     )
@@ -118,9 +118,9 @@ def test_preset_without_a_limit() -> None:
 def test_kept_vm() -> None:
     """By whom, why and until when."""
     keep = Keep(SUBJECT, at("20:00"), ANA, at("12:00"), "long run")
-    found = _asked(vm(keeps=(keep,)))
-    assert (found.cause, found.at) == (StopBlocker.KEPT, at("20:00"))
-    assert found.sentence(LATE) == (
+    result = _asked(vm(keeps=(keep,)))
+    assert (result.cause, result.at) == (StopBlocker.KEPT, at("20:00"))
+    assert result.sentence(LATE) == (
         f"Not stopped: ana@example.com keeps it (long run) ({RULE}); still missing: 3 unanswered reminders and "
         "1 h of grace; the keep ends Mon 20:00 UTC."
     )
@@ -139,9 +139,9 @@ def test_vm_within_its_limit(measured: IdleState | None, said: str) -> None:
     """The evidence that there is, what is missing, and when it is due."""
     now = at("09:00")
     evidence = None if measured is None else Evidence(measured, at("08:55"), "GPU under 5 %")
-    found = _asked(vm(), now=now, measured=evidence)
-    assert (found.cause, found.at) == (StopBlocker.NOT_DUE, DUE)
-    assert found.sentence(now) == (
+    result = _asked(vm(), now=now, measured=evidence)
+    assert (result.cause, result.at) == (StopBlocker.NOT_DUE, DUE)
+    assert result.sentence(now) == (
         f"Not stopped: its limit of 8 h has not passed, and {said} ({RULE}); still missing: the limit, "
         "3 unanswered reminders and 1 h of grace; it is due Mon 10:00 UTC."
     )
@@ -149,18 +149,18 @@ def test_vm_within_its_limit(measured: IdleState | None, said: str) -> None:
 
 def test_guard_without_slack() -> None:
     """No reminder can be accepted, so nothing is ever stopped by a rule."""
-    found = _asked(vm(), reminded.rules(stopping(), channel=""))
-    assert found.cause is StopBlocker.NO_SLACK
-    assert "Slack is not set up" in found.sentence(LATE)
+    result = _asked(vm(), reminded.rules(stopping(), channel=""))
+    assert result.cause is StopBlocker.NO_SLACK
+    assert "Slack is not set up" in result.sentence(LATE)
 
 
 def test_weak_evidence_is_not_enough() -> None:
     """Idle by CPU and network alone: reminders go out, and a stop waits for the limit."""
     now = at("08:00")
     weak = reminded.idle(at("05:00"), weak=True)
-    found = _asked(vm(idle=weak), now=now, measured=weak)
-    assert (found.cause, found.at) == (StopBlocker.WEAK_EVIDENCE, DUE)
-    assert found.missing[0] == "firm evidence or the limit"
+    result = _asked(vm(idle=weak), now=now, measured=weak)
+    assert (result.cause, result.at) == (StopBlocker.WEAK_EVIDENCE, DUE)
+    assert result.missing[0] == "firm evidence or the limit"
 
 
 @pytest.mark.parametrize(
@@ -170,25 +170,25 @@ def test_weak_evidence_is_not_enough() -> None:
 def test_warnings_that_are_missing(accepted: tuple[str, ...], count: int, left: str) -> None:
     """How many went unanswered, how many are wanted, and when the next one is due."""
     now = at("11:00")
-    found = _asked(vm(sent=_sent(*accepted)), now=now)
-    assert found.cause is StopBlocker.WARNINGS
-    assert found.missing == (left, "1 h of grace")
-    assert f"{count} of 3 unanswered reminders have gone without an answer" in found.reason
-    assert found.at == (at("14:00") if accepted else now)
+    result = _asked(vm(sent=_sent(*accepted)), now=now)
+    assert result.cause is StopBlocker.WARNINGS
+    assert result.missing == (left, "1 h of grace")
+    assert f"{count} of 3 unanswered reminders have gone without an answer" in result.reason
+    assert result.at == (at("14:00") if accepted else now)
 
 
 def test_warning_that_slack_has_not_accepted() -> None:
     """Without a moment: it depends on Slack."""
     waits = Sent("r0", 0, 0, Target.OWNER, None)
-    found = _asked(vm(sent=(waits,)))
-    assert (found.cause, found.step, found.at) == (StopBlocker.WARNINGS, "Slack has to accept the next one", None)
+    result = _asked(vm(sent=(waits,)))
+    assert (result.cause, result.step, result.at) == (StopBlocker.WARNINGS, "Slack has to accept the next one", None)
 
 
 def test_grace_that_is_not_over() -> None:
     """All warnings went out; the moment of the stop is known."""
-    found = _asked(vm(sent=_sent("10:00", "11:00", "12:30")))
-    assert (found.cause, found.at) == (StopBlocker.GRACE, at("13:30"))
-    assert found.sentence(LATE) == (
+    result = _asked(vm(sent=_sent("10:00", "11:00", "12:30")))
+    assert (result.cause, result.at) == (StopBlocker.GRACE, at("13:30"))
+    assert result.sentence(LATE) == (
         f"Not stopped: the grace of 1 h after the last reminder is not over ({RULE}); "
         "if nobody answers, it is stopped Mon 13:30 UTC."
     )
@@ -196,8 +196,8 @@ def test_grace_that_is_not_over() -> None:
 
 def test_everything_is_there() -> None:
     """The next pass stops it."""
-    found = _asked(vm(sent=_sent("10:00", "11:00", "11:30")))
-    assert found.cause is StopBlocker.DUE_NOW
+    result = _asked(vm(sent=_sent("10:00", "11:00", "11:30")))
+    assert result.cause is StopBlocker.DUE_NOW
 
 
 def test_shadow_mode_at_the_end_of_the_rule() -> None:
@@ -215,9 +215,9 @@ def test_shadow_mode_at_the_end_of_the_rule() -> None:
 
 def test_shadow_mode_before_the_end_of_the_rule() -> None:
     """The first reason stays the first, and shadow mode is named with it."""
-    found = _asked(vm(), reminded.rules(stopping(), is_shadow=True), now=at("09:00"))
-    assert found.cause is StopBlocker.NOT_DUE
-    assert "and shadow mode is on, in which rules stop nothing" in found.reason
+    result = _asked(vm(), reminded.rules(stopping(), is_shadow=True), now=at("09:00"))
+    assert result.cause is StopBlocker.NOT_DUE
+    assert "and shadow mode is on, in which rules stop nothing" in result.reason
 
 
 def test_answer_agrees_with_what_the_next_pass_does() -> None:
@@ -248,6 +248,6 @@ def test_protected_projects_and_names_are_named() -> None:
 
 def test_moments_are_shown_as_the_view_shows_them() -> None:
     """A page gives its own clock, which follows the viewer's zone."""
-    found = _asked(vm(), now=DUE - HOUR)
-    assert found.sentence(DUE - HOUR, lambda moment: f"<{moment:%H:%M}>").endswith("; it is due <10:00>.")
-    assert found.at == DUE
+    result = _asked(vm(), now=DUE - HOUR)
+    assert result.sentence(DUE - HOUR, lambda moment: f"<{moment:%H:%M}>").endswith("; it is due <10:00>.")
+    assert result.at == DUE

@@ -54,10 +54,10 @@ def test_reading_resumes_once_however_it_failed() -> None:
     """Refused credentials, then a lost permission: nothing can be read again until something can."""
     zone = Unread("us-central1-a", "it did not answer", "unreachable")
     refused, forbidden = (Unread("project", code, code) for code in ("credentials", "permission"))
-    told = []
+    reported = []
     for before, now in (((zone,), (refused,)), ((refused,), (forbidden,)), ((forbidden,), (zone,)), ((zone,), ())):
-        told.append([(fact.kind, fact.data["scope"]) for fact in tell_looks(observation(unread=now), before)])
-    assert told == [
+        reported.append([(fact.kind, fact.data["scope"]) for fact in tell_looks(observation(unread=now), before)])
+    assert reported == [
         [("ReadingFailed", "project")],
         [("ReadingFailed", "project")],
         [("ReadingFailed", "us-central1-a"), ("ReadingResumed", "project")],

@@ -61,14 +61,14 @@ class Life:
         self.asked = 0
 
     def happen(self, kind: str, value: Any) -> None:
-        waiting = [each for each in self.vm.sent if each.accepted_at is None and not each.is_failed]
+        waiting = [item for item in self.vm.sent if item.accepted_at is None and not item.is_failed]
         match kind:
             case "wait":
                 self.now += value
             case "accept" | "fail" if waiting:
                 which = waiting[value % len(waiting)]
                 done = replace(which, accepted_at=self.now) if kind == "accept" else replace(which, is_failed=True)
-                self.vm = replace(self.vm, sent=tuple(done if each is which else each for each in self.vm.sent))
+                self.vm = replace(self.vm, sent=tuple(done if item is which else item for item in self.vm.sent))
             case "ask":
                 self.asked += 1
                 request = asked(value, BEN if value is RequestKind.CLAIM else ANA, at=self.now, id=self.asked, hours=4)
@@ -112,15 +112,15 @@ class Life:
 
     def assert_reminder(self, send: SendReminder, plan: FleetPlan) -> None:
         due_at = plan.decisions[0].due_at
-        mine = [each for each in self.vm.sent if each.cycle == self.vm.cycle]
-        accepted = {each.stage for each in mine if each.accepted_at is not None}
+        mine = [item for item in self.vm.sent if item.cycle == self.vm.cycle]
+        accepted = {item.stage for item in mine if item.accepted_at is not None}
         assert due_at is not None
         assert due_at <= self.now
         assert all(one.until <= self.now for one in self.vm.keeps)
         assert send.cycle == self.vm.cycle
         assert accepted == set(range(send.stage))
-        assert not {(send.stage, target) for target in send.targets} & {(each.stage, each.target) for each in mine}
-        waiting = {each.target for each in mine if each.accepted_at is None and not each.is_failed}
+        assert not {(send.stage, target) for target in send.targets} & {(item.stage, item.target) for item in mine}
+        waiting = {item.target for item in mine if item.accepted_at is None and not item.is_failed}
         assert send.targets
         assert not waiting & set(send.targets)
         zone = ZONE if self.vm.owner else "UTC"
@@ -129,9 +129,9 @@ class Life:
     def assert_warned(self, stop: StopInstance) -> None:
         rule = PRESET.reminders
         firsts: dict[int, datetime] = {}
-        for each in self.vm.sent:
-            if each.cycle == self.vm.cycle and each.accepted_at is not None:
-                firsts[each.stage] = min(each.accepted_at, firsts.get(each.stage, each.accepted_at))
+        for item in self.vm.sent:
+            if item.cycle == self.vm.cycle and item.accepted_at is not None:
+                firsts[item.stage] = min(item.accepted_at, firsts.get(item.stage, item.accepted_at))
         good = [at for at in firsts.values() if stop.due_at is not None and stop.due_at <= at <= self.now - rule.grace]
         assert len(good) >= rule.stop_after
         weak = self.vm.idle is not None and self.vm.idle.is_weak
@@ -168,7 +168,7 @@ def carried_out(one: WatchedVm, actions: Iterable[Action], now: datetime) -> Wat
 
 
 def without(one: WatchedVm, request: object) -> WatchedVm:
-    return replace(one, requests=tuple(each for each in one.requests if each != request))
+    return replace(one, requests=tuple(item for item in one.requests if item != request))
 
 
 @settings(max_examples=200, deadline=None)
@@ -194,8 +194,8 @@ def test_nothing_is_lost_or_doubled_where_clocks_change(late: int, outage: int, 
         actions = planned(one, now, by, PEOPLE).actions
         one = carried_out(one, actions, now)
         if not is_away:
-            accepted += sorted({each.stage for each in one.sent if each.accepted_at is None})
-            one = replace(one, sent=tuple(replace(each, accepted_at=each.accepted_at or now) for each in one.sent))
+            accepted += sorted({item.stage for item in one.sent if item.accepted_at is None})
+            one = replace(one, sent=tuple(replace(item, accepted_at=item.accepted_at or now) for item in one.sent))
         now += 30 * MINUTE
     assert accepted == list(range(len(accepted)))
     assert len(accepted) >= 3
@@ -215,5 +215,5 @@ def test_one_decision_for_each_in_order(ages: list[int], known: dict[str, Accoun
     """Whatever is given comes back, with a reason."""
     fleet = [vm(name=f"vm-{number}", running_since=DUE - age * HOUR) for number, age in enumerate(ages)]
     decisions = decide(fleet, rules(), {}, known, DUE).decisions
-    assert [decision.name for decision in decisions] == [each.name for each in fleet]
+    assert [decision.name for decision in decisions] == [item.name for item in fleet]
     assert all(decision.reason for decision in decisions)

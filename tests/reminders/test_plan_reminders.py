@@ -63,7 +63,7 @@ def test_what_people_read() -> None:
     assert reason(known={}) == f"{LATE}2 h; Slack was not asked yet who ana@example.com is"
     assert reason(by=rules(channel="")) == f"{LATE}2 h; no reminder is sent: Slack is not set up"
     assert reason(status=Status.PENDING_STOP) == f"{LATE}2 h; it is shutting down"
-    failed = tuple(sent(0, None, each, failed=True) for each in Target)
+    failed = tuple(sent(0, None, item, failed=True) for item in Target)
     assert reason(sent=failed) == f"{LATE}2 h; Slack refused reminder 1 for good wherever it could go"
     assert reason(preset="free") == "runs for 10 h; preset free sets no limit"
 
@@ -92,7 +92,7 @@ def test_quiet_hours_are_the_owners() -> None:
 
 
 def test_the_channels_quiet_hours() -> None:
-    """What is nobody's keeps to the time zone of the settings."""
+    """An unowned VM keeps to the settings' time zone."""
     by = rules(quiet=QuietRule(), time_zone="Asia/Tokyo")
     assert reason(by=by, owner="") == f"{LATE}2 h; quiet hours until Tue 08:00 JST"
 
@@ -128,7 +128,7 @@ def test_idleness_reminds_sooner() -> None:
 
 
 def test_a_claim_starts_the_stages_anew() -> None:
-    """Anyone who it was given to is told from the start."""
+    """The budget's contact is reminded from the start."""
     later = at("18:00")
     plan = planned(vm(owner=BEN, sent=(sent(0, DUE),), keeps=(keep(later),)), later)
     (send,) = plan.actions

@@ -22,8 +22,8 @@ rules = st.builds(QuietRule, hours, hours, st.frozensets(st.integers(0, 6), max_
 
 
 def until(text: str, zone: str = "UTC", rule: QuietRule = RULE, rate: Money | None = None) -> str:
-    found = quiet_until(rule, zone, rate, datetime.fromisoformat(text).replace(tzinfo=UTC))
-    return f"{found:%Y-%m-%dT%H:%M}" if found is not None else ""
+    result = quiet_until(rule, zone, rate, datetime.fromisoformat(text).replace(tzinfo=UTC))
+    return f"{result:%Y-%m-%dT%H:%M}" if result is not None else ""
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def until(text: str, zone: str = "UTC", rule: QuietRule = RULE, rate: Money | No
     ],
 )
 def test_nights_and_weekends(now: str, expected: str) -> None:
-    """From eight to eight, and all Saturday and Sunday; the end of it all is told."""
+    """From eight to eight, and all Saturday and Sunday; the end of the whole span is returned."""
     assert until(now) == expected
 
 

@@ -53,23 +53,23 @@ def outcome(request: Request, one: WatchedVm | None = None, **given: Any) -> Act
 
 
 def refused(request: Request, one: WatchedVm | None = None, **given: Any) -> str:
-    found = outcome(request, one, **given)
-    assert isinstance(found, RefuseRequest)
-    assert found.request == request
-    return found.reason
+    result = outcome(request, one, **given)
+    assert isinstance(result, RefuseRequest)
+    assert result.request == request
+    return result.reason
 
 
 def test_a_stop() -> None:
     """It is carried out whether due or not, protected or not, and names who asked and how."""
     request = asked(RequestKind.STOP, due_at=DUE, reason="done")
-    found = outcome(request, labels={"costguard-protect": "true"})
-    assert isinstance(found, StopInstance)
-    assert (found.request, found.rule, found.due_at) == (request, "request", DUE)
-    assert found.reason == "asked for in Slack by ana@example.com: done"
+    result = outcome(request, labels={"costguard-protect": "true"})
+    assert isinstance(result, StopInstance)
+    assert (result.request, result.rule, result.due_at) == (request, "request", DUE)
+    assert result.reason == "asked for in Slack by ana@example.com: done"
     early = vm(requests=(asked(RequestKind.STOP, via="api"),), running_since=at("11:00"))
-    (found,) = planned(early, NOW).actions
-    assert isinstance(found, StopInstance)
-    assert found.reason == "asked for over REST by ana@example.com"
+    (result,) = planned(early, NOW).actions
+    assert isinstance(result, StopInstance)
+    assert result.reason == "asked for over REST by ana@example.com"
 
 
 @pytest.mark.parametrize("before", [*StopOutcome])
@@ -94,7 +94,7 @@ def test_an_unread_zone_makes_requests_wait() -> None:
 
 
 def test_a_keep() -> None:
-    """It moves the due moment, is told in the person's time, and no reminder goes out in the same pass."""
+    """It moves the due time, is shown in the person's time zone, and no reminder goes out in the same pass."""
     request = asked(RequestKind.KEEP, due_at=DUE, reason="training")
     one = vm(requests=(request,))
     plan = planned(one, NOW, known=people(ana="Europe/Berlin"))
@@ -104,10 +104,10 @@ def test_a_keep() -> None:
 
 
 def test_the_fourth_keep_needs_an_admin() -> None:
-    """Owners are told whom to ask."""
+    """The refusal names an admin."""
     three = tuple(keep(DUE) for _ in range(3))
-    told = refused(asked(RequestKind.KEEP, hours=4), keeps=three)
-    assert told == "It was already kept 3 times; ask an admin: root@example.com."
+    reported = refused(asked(RequestKind.KEEP, hours=4), keeps=three)
+    assert reported == "It was already kept 3 times; ask an admin: root@example.com."
     assert isinstance(outcome(asked(RequestKind.KEEP, ROOT, hours=4), keeps=three), KeepLifetime)
 
 
@@ -115,15 +115,15 @@ def test_a_button_from_before_a_keep_does_nothing() -> None:
     """Anyone who pressed it did not know that someone had answered, even when it is due again."""
     for now_kept in (at("16:00"), at("11:00")):
         for what in (RequestKind.STOP, RequestKind.KEEP):
-            told = refused(asked(what, due_at=DUE, hours=4), keeps=(keep(now_kept),))
-            assert told.startswith("ben@example.com kept debug-ana until Mon ")
-            assert told.endswith(f"Type /gpu for buttons to {what.value} it anyway.")
+            reported = refused(asked(what, due_at=DUE, hours=4), keeps=(keep(now_kept),))
+            assert reported.startswith("ben@example.com kept debug-ana until Mon ")
+            assert reported.endswith(f"Type /gpu for buttons to {what.value} it anyway.")
 
 
 def test_a_button_about_idleness_that_ended_does_nothing() -> None:
     """The VM works again; nobody asks about it until its limit."""
-    told = refused(asked(RequestKind.STOP, due_at=at("05:00")), running_since=at("11:00"))
-    assert told == "debug-ana is no longer due. Type /gpu for buttons to stop it anyway."
+    reported = refused(asked(RequestKind.STOP, due_at=at("05:00")), running_since=at("11:00"))
+    assert reported == "debug-ana is no longer due. Type /gpu for buttons to stop it anyway."
 
 
 def test_a_due_moment_that_only_shifted_is_the_same_question() -> None:
@@ -162,15 +162,15 @@ def test_a_keep_of_what_is_being_stopped_comes_too_late() -> None:
 def test_a_rest_can_be_kept_for_a_week() -> None:
     """Reminders about storage are so far apart that a keep may last until the next."""
     request = asked(RequestKind.KEEP, hours=7 * 24, subject=REST)
-    found = outcome(request, resting(requests=(request,)))
-    assert isinstance(found, KeepLifetime)
+    result = outcome(request, resting(requests=(request,)))
+    assert isinstance(result, KeepLifetime)
     assert refused(asked(RequestKind.KEEP, hours=7 * 24)).startswith("It can be kept for at most 3 d")
 
 
 def test_permission_is_looked_at_again() -> None:
     """It may have been lost since, with the VM's owner."""
-    told = refused(asked(RequestKind.STOP, ANA), owner=BEN)
-    assert told == "Only ben@example.com or an admin can stop debug-ana."
+    reported = refused(asked(RequestKind.STOP, ANA), owner=BEN)
+    assert reported == "Only ben@example.com or an admin can stop debug-ana."
 
 
 def test_a_role_that_was_granted_on_the_server_is_honoured() -> None:
@@ -202,7 +202,7 @@ def test_what_a_token_may_is_looked_at_again() -> None:
 
 
 def test_claiming_and_disowning() -> None:
-    """Whose it is changes at once; to claim one's own, or to disown what is nobody's, changes nothing."""
+    """Whose it is changes at once; to claim one's own, or to disown an unowned VM, changes nothing."""
     claim, disown = asked(RequestKind.CLAIM, OP), asked(RequestKind.DISOWN)
     assert outcome(claim, owner="") == AssignOwner(claim, OP, "op@example.com claimed debug-ana")
     assert refused(asked(RequestKind.CLAIM, BEN), owner="") == "Only an operator or an admin can take over debug-ana."

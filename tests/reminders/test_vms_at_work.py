@@ -41,9 +41,9 @@ class Work:
 
     def job(self) -> Job:
         with self.scene.database.read() as connection:
-            found = jobs.read(connection, "j7k2m9q4")
-        assert found is not None
-        return found
+            result = jobs.read(connection, "j7k2m9q4")
+        assert result is not None
+        return result
 
     def look(self) -> tuple[str, list[type]]:
         """The job that it is thought to work on, and what a pass would do."""
@@ -55,7 +55,7 @@ class Work:
         with self.scene.database.read() as connection:
             plan, _ = gather.look_at(connection, RULES, self.scene.clock.now())
         executor = ShadowExecutor(self.scene.database, self.scene.clock, self.scene.executor())
-        return [f"{each.result}: {each.text}" for each in executor.carry_out(plan.actions)]
+        return [f"{item.result}: {item.text}" for item in executor.carry_out(plan.actions)]
 
 
 def begun(database: Database, kind: JobKind = JobKind.TRAINING, **given: Any) -> Work:
@@ -74,15 +74,15 @@ def work(database: Database) -> Work:
 def test_a_stop_by_a_person_cancels_the_job_once(work: Work) -> None:
     """By anyone who asked, with the request settled and the fact told; a second one changes nothing."""
     work.scene.ask(work.subject)
-    told = f"{ANA} stops vm-1, so its job resnet is cancelled; its command gets time to save first."
-    assert work.carry_out() == [f"settled: {told}"]
+    reported = f"{ANA} stops vm-1, so its job resnet is cancelled; its command gets time to save first."
+    assert work.carry_out() == [f"settled: {reported}"]
     job = work.job()
-    assert (job.cancel_asked_by, job.cancel_asked_at, job.reason) == (ANA, at("12:00"), told)
-    assert (work.scene.told("CancelAsked"), work.scene.google.calls) == ([told], [])
+    assert (job.cancel_asked_by, job.cancel_asked_at, job.reason) == (ANA, at("12:00"), reported)
+    assert (work.scene.told("CancelAsked"), work.scene.google.calls) == ([reported], [])
     work.scene.ask(work.subject, key="again")
     again = f"Job resnet is being cancelled already, as {ANA} asked."
     assert work.carry_out() == [f"settled: {again}"]
-    assert [outcome for _, outcome in work.scene.requests()] == [told, again]
+    assert [outcome for _, outcome in work.scene.requests()] == [reported, again]
 
 
 def test_the_message_says_that_the_job_is_cancelled(work: Work) -> None:
@@ -154,7 +154,7 @@ def test_a_vm_for_development_is_stopped_as_any_other(sqlite_database: Database)
 
 
 def test_a_job_that_ended_meanwhile_is_not_cancelled(sqlite_database: Database) -> None:
-    """The person is told that the VM goes all the same."""
+    """The person reads that the VM is deleted anyway."""
     work = begun(sqlite_database)
     work.scene.ask(work.subject)
     with sqlite_database.read() as connection:

@@ -65,13 +65,13 @@ def test_a_bad_token_ends_it(setup: Setup, now: datetime, slack: Workspace) -> N
 
 
 def test_no_connection_ends_it(now: datetime) -> None:
-    """A server that is not there is told as such."""
+    """A missing server is reported as such."""
     (finding,) = check_up(Setup(BOT_TOKEN, "http://127.0.0.1:1/api/"), now)
     assert "no connection" in finding.sentence
 
 
 def test_a_token_of_another_kind(endpoint: str, now: datetime) -> None:
-    """The app-level token in place of the bot token is told from it."""
+    """The app-level token in place of the bot token is recognised."""
     found = check_up(Setup(APP_TOKEN, endpoint), now)
     assert found[0] == Finding(
         False, "The Slack token is not an app's bot token.", "Use the one that begins with xoxb-."
@@ -79,14 +79,14 @@ def test_a_token_of_another_kind(endpoint: str, now: datetime) -> None:
 
 
 def test_channels(endpoint: str, now: datetime, slack: Workspace) -> None:
-    """Each channel that cannot be used is told with its own remedy, and the others are well."""
+    """Each unusable channel is reported with its own remedy, and the others are fine."""
     slack.add_channel("alone", with_app=False)
     slack.add_channel("old")
     slack.archive("old")
     ids = [slack.channel(name).id for name in ("alone", "old")]
     found = check_up(Setup(BOT_TOKEN, endpoint, ("#gpu-costs", "#never", *ids), "", SIGNING_SECRET), now)
-    told = [(finding.sentence, finding.what_next) for finding in missing(found)]
-    assert told == [
+    reported = [(finding.sentence, finding.what_next) for finding in missing(found)]
+    assert reported == [
         (
             "There is no channel #never that the app can see.",
             "Check its name in the settings. If it is private, invite the app there: /invite @costguard",
@@ -97,7 +97,7 @@ def test_channels(endpoint: str, now: datetime, slack: Workspace) -> None:
 
 
 def test_somebody_unknown(endpoint: str, now: datetime) -> None:
-    """An address that Slack does not know is told, and what happens with such owners."""
+    """An address unknown to Slack is reported, with what happens to such owners."""
     (finding,) = missing(check_up(Setup(BOT_TOKEN, endpoint, (), "zoe@example.com", SIGNING_SECRET), now))
     assert finding.sentence == "No one in the Slack workspace has the address zoe@example.com."
     assert "reminded in the channel" in finding.what_next
@@ -115,7 +115,7 @@ def test_the_way_back(endpoint: str, now: datetime) -> None:
 
 @pytest.mark.parametrize(("skew", "words"), [(400, "400 s ahead of"), (-400, "400 s behind")])
 def test_a_clock_that_is_wrong(skew: int, words: str, setup: Setup, now: datetime) -> None:
-    """A machine whose clock differs would refuse every press: it is told by how much."""
+    """A wrong clock would refuse every click: the report says by how much."""
     (finding,) = missing(check_up(setup, now + timedelta(seconds=skew)))
     # The server's second may turn between the question and the answer.
     assert words in finding.sentence or words.replace("400", "399") in finding.sentence or "401" in finding.sentence

@@ -143,7 +143,7 @@ def test_find_by_the_channels_name(endpoint: str, slack: Workspace) -> None:
 
 
 def test_no_such_channel(notifier: SlackNotifier, slack: Workspace) -> None:
-    """A name that the app cannot see is refused with what to do, anyone who asks for it."""
+    """A name that the app cannot see is refused with what to do, in every method."""
     slack.add_channel("hidden", private=True, with_app=False)
     with pytest.raises(ChannelRefused, match="/invite @costguard"):
         notifier.post("#hidden", TEST, KEY)
@@ -168,13 +168,13 @@ def test_direct_messages(notifier: SlackNotifier, slack: Workspace) -> None:
 def test_people_by_address_and_id(notifier: SlackNotifier, slack: Workspace) -> None:
     """Both look-ups give the same person, with their time zone and their address in lower case."""
     emi = slack.user("emi")
-    known = Person(emi.id, "emi@example.com", "emi", "Asia/Tokyo", TEAM_ID)
-    assert notifier.person_of(" Emi@Example.com ") == known
-    assert notifier.person_by_id(emi.id) == known
+    stored = Person(emi.id, "emi@example.com", "emi", "Asia/Tokyo", TEAM_ID)
+    assert notifier.person_of(" Emi@Example.com ") == stored
+    assert notifier.person_by_id(emi.id) == stored
 
 
 def test_who_is_nobody(notifier: SlackNotifier, slack: Workspace) -> None:
-    """People who left, apps and strangers are nobody: they can neither be told nor press anything."""
+    """People who left, apps and strangers are no one: they can neither be notified nor click anything."""
     gone = slack.add_user("gone", deleted=True)
     assert notifier.person_of("gone@example.com") is None
     assert notifier.person_of("stranger@example.com") is None
@@ -193,13 +193,13 @@ def test_only_members_are_found_by_address(notifier: SlackNotifier, slack: Works
     ):
         user = slack.add_user(name)
         slack.users[user.id] = replace(user, **changed)
-    found = {name: notifier.person_by_id(slack.user(name).id) for name in ("guest", "partner", "unconfirmed")}
-    assert {name: person.membership for name, person in found.items() if person is not None} == {
+    result = {name: notifier.person_by_id(slack.user(name).id) for name in ("guest", "partner", "unconfirmed")}
+    assert {name: person.membership for name, person in result.items() if person is not None} == {
         "guest": Membership.GUEST,
         "partner": Membership.EXTERNAL,
         "unconfirmed": Membership.UNCONFIRMED,
     }
-    assert [notifier.person_of(f"{name}@example.com") for name in found] == [None, None, None]
+    assert [notifier.person_of(f"{name}@example.com") for name in result] == [None, None, None]
 
 
 def test_a_sister_workspace_of_the_organisation_is_ours(notifier: SlackNotifier, slack: Workspace) -> None:
@@ -207,9 +207,9 @@ def test_a_sister_workspace_of_the_organisation_is_ours(notifier: SlackNotifier,
     slack.enterprise_id = "E0ORG"
     sister = replace(slack.add_user("sister"), team_id="T0SISTER", enterprise_id="E0ORG")
     slack.users[sister.id] = sister
-    found = notifier.person_of("sister@example.com")
-    assert found is not None
-    assert (found.membership, found.team_id) == (Membership.MEMBER, "T0SISTER")
+    result = notifier.person_of("sister@example.com")
+    assert result is not None
+    assert (result.membership, result.team_id) == (Membership.MEMBER, "T0SISTER")
 
 
 def test_many_threads_share_it(notifier: SlackNotifier, slack: Workspace) -> None:

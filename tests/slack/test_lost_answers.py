@@ -33,9 +33,9 @@ def test_a_post_without_an_answer_is_uncertain(kind: str, notifier: SlackNotifie
     with pytest.raises(SlackUncertain):
         notifier.post("#gpu-costs", FIRST, KEY)
     assert slack.calls["chat.postMessage"] == 1
-    found = notifier.find("#gpu-costs", KEY, START)
-    assert ([found.ts] if found else []) == [message.ts for message in slack.messages("gpu-costs")]
-    assert (found is not None) == kind.startswith("lost_answer")
+    result = notifier.find("#gpu-costs", KEY, START)
+    assert ([result.ts] if result else []) == [message.ts for message in slack.messages("gpu-costs")]
+    assert (result is not None) == kind.startswith("lost_answer")
 
 
 @pytest.mark.parametrize("kind", ["timeout", "lost_answer_timeout"])
@@ -187,8 +187,8 @@ def test_a_search_that_slack_ends_early_goes_on_where_it_came_to(
         for minute in range(10):
             world.advance(timedelta(minutes=1))
             with suppress(SlackLimited):
-                found = notifier.find(channel, key, since, thread)
-                assert (found is not None) == (key in keys)
+                result = notifier.find(channel, key, since, thread)
+                assert (result is not None) == (key in keys)
                 return minute
         raise AssertionError("the search comes to no end")
 

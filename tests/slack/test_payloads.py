@@ -44,16 +44,16 @@ def test_a_press_says_who_asks_what_of_which_subject() -> None:
 
 def test_a_press_in_a_thread_knows_the_thread() -> None:
     """A reply's press names its thread's root as well."""
-    found = click_of(press(container={**MESSAGE, "thread_ts": "1795160000.000300"}))
-    assert found is not None
-    assert found.thread_ts == "1795160000.000300"
+    result = click_of(press(container={**MESSAGE, "thread_ts": "1795160000.000300"}))
+    assert result is not None
+    assert result.thread_ts == "1795160000.000300"
 
 
 def test_an_organisation_takes_the_place_of_a_workspace() -> None:
     """Where the app is installed for a whole organisation `team` is null, and the key names the organisation."""
-    found = click_of(press(team=None, enterprise={"id": "E0ORG", "name": "Org"}))
-    assert found is not None
-    assert found.key.startswith("slack/E0ORG/")
+    result = click_of(press(team=None, enterprise={"id": "E0ORG", "name": "Org"}))
+    assert result is not None
+    assert result.key.startswith("slack/E0ORG/")
 
 
 def test_a_link_that_is_followed_asks_for_nothing() -> None:
@@ -107,7 +107,7 @@ def test_a_link_that_is_followed_asks_for_nothing() -> None:
 )
 def test_whatever_is_not_as_documented_is_no_press(changed: dict[str, Any]) -> None:
     """One part that is missing, of another type, or hostile, and the whole is malformed."""
-    with pytest.raises(ValueError):  # noqa: PT011 - any: nobody is told which
+    with pytest.raises(ValueError):  # noqa: PT011 - any: the sender learns none
         click_of(press(**changed))
 
 
@@ -164,14 +164,14 @@ def test_any_part_may_be_anything(data: st.DataObject, value: object) -> None:
         part = part[step]
     part[last] = copy.deepcopy(value)
     try:
-        found = click_of(payload)
+        result = click_of(payload)
     except ValueError:
         return
-    if found is not None:
-        assert (found.user_id[0], found.channel[0]) == ("U", "C")
-        assert found.subject.instance_id > 0
-        assert len(found.key) < 300
-        assert found.key.isprintable()
+    if result is not None:
+        assert (result.user_id[0], result.channel[0]) == ("U", "C")
+        assert result.subject.instance_id > 0
+        assert len(result.key) < 300
+        assert result.key.isprintable()
 
 
 def _paths(value: object, here: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

@@ -39,7 +39,7 @@ def buttons(rendered: Rendered) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_slack_takes_each_kind(name: str) -> None:
-    """Blocks keep Slack's rules, there is always a text to read aloud, and the same content looks the same."""
+    """Blocks keep Slack's rules, there is always a text for screen readers, and the same content looks the same."""
     rendered = render(SAMPLES[name])
     assert checked(rendered.blocks)
     assert rendered.text.strip()
@@ -136,8 +136,8 @@ def test_a_stop_is_asked_twice() -> None:
 def test_the_question_before_a_stop_says_what_the_stop_does() -> None:
     """A VM that works on a job is not simply shut down: what becomes of the job and its disk stands there, in full."""
     effect = "This cancels job llama: its disk is kept. Delete it with: costguard delete-disk j7k2m9q4"
-    asked = Button(RequestKind.STOP, "Stop now", is_danger=True, effect=effect)
-    (stop,) = buttons(render(replace(FIRST, buttons=(asked,))))
+    requested = Button(RequestKind.STOP, "Stop now", is_danger=True, effect=effect)
+    (stop,) = buttons(render(replace(FIRST, buttons=(requested,))))
     assert stop["confirm"]["text"]["text"] == effect
 
 

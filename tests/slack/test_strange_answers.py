@@ -118,10 +118,10 @@ def test_answers_that_are_not_slacks(
 )
 def test_only_a_connection_that_never_was_is_certain(wrong: Exception, certain: bool) -> None:
     """All else may have broken after the call was done; what only asks is unavailable either way."""
-    told = error_of(wrong, "chat.postMessage", "#gpu-costs", acts=True)
-    assert type(told) is (SlackUnavailable if certain else SlackUncertain)
-    assert told.message
-    assert told.what_next
+    reported = error_of(wrong, "chat.postMessage", "#gpu-costs", acts=True)
+    assert type(reported) is (SlackUnavailable if certain else SlackUncertain)
+    assert reported.message
+    assert reported.what_next
     assert type(error_of(wrong, "users.info", "", acts=False)) is SlackUnavailable
 
 

@@ -34,8 +34,8 @@ class Got:
 
     @property
     def fact(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.body)
-        return found
+        result: dict[str, Any] = json.loads(self.body)
+        return result
 
 
 Reply = tuple[int, dict[str, str], bytes]
@@ -53,7 +53,7 @@ class Receiver:
     @property
     def names(self) -> list[str]:
         """Of the facts that came, in their order, refused ones included."""
-        return [each.fact["name"] for each in self.got]
+        return [item.fact["name"] for item in self.got]
 
     def reply(self, got: Got) -> Reply:
         self.got.append(got)

@@ -25,7 +25,7 @@ HEAD = b"HTTP/1.1 500 Odd\r\nContent-Type: text/html\r\n"
 
 @contextmanager
 def raw_server(answer: bytes, context: ssl.SSLContext | None = None) -> Iterator[int]:
-    """A port that says these bytes to anyone who asks, and then nothing more, without hanging up."""
+    """A port that sends these bytes to every client, then nothing more, without hanging up."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         kept: list[socket.socket] = []
 
@@ -51,8 +51,8 @@ def raw_server(answer: bytes, context: ssl.SSLContext | None = None) -> Iterator
         finally:
             listener.shutdown(socket.SHUT_RDWR)
             thread.join()
-            for each in kept:
-                each.close()
+            for item in kept:
+                item.close()
 
 
 @pytest.mark.parametrize(

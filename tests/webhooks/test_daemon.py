@@ -8,8 +8,8 @@ from datetime import timedelta
 
 from tests.builders import PROJECT, at, observation, seen
 from tests.fakes import FakeCloud, HandClock
-from tests.webhooks.office import webhook
 from tests.webhooks.receiver import Receiver
+from tests.webhooks.webhook_setup import webhook
 
 from costguard.access.rules import Rules
 from costguard.daemon.reconcile import PassReport, Reconciler

@@ -9,8 +9,8 @@ from datetime import timedelta
 
 import pytest
 from tests.crashing import Fuse, Killed, fragile_database
-from tests.webhooks.office import T0, FakePoster, Office, ended, webhook
 from tests.webhooks.receiver import Receiver
+from tests.webhooks.webhook_setup import T0, FakePoster, Office, ended, webhook
 
 from costguard.db.transaction import Database
 from costguard.errors import LeaseLost, Missing, WebhookError
@@ -89,7 +89,7 @@ def test_what_waits_is_counted_from_the_first_that_was_refused(sqlite_database: 
 
 
 def test_what_is_refused_is_sent_again_before_anything_else(office: Office, receiver: Receiver) -> None:
-    """Waits grow and obey Retry-After, what came after waits too, and the trouble is told until it is over."""
+    """Waits grow and obey Retry-After, what came after waits too, and the trouble is shown until it is over."""
     office.record("a", "b", "c")
     moved = {"Location": receiver.url}
     receiver.answers = [
@@ -218,7 +218,7 @@ def test_who_lost_the_lease_posts_nothing(sqlite_database: Database) -> None:
 
 
 def test_what_no_adapter_foresaw_waits_like_any_refusal(sqlite_database: Database) -> None:
-    """An oddity costs a wait, is told, and ends when the fact is taken; outcomes are counted."""
+    """An oddity costs a wait, is shown, and ends when the fact is taken; outcomes are counted."""
     poster, outcomes = FakePoster(), list[str]()
     office = Office(sqlite_database, poster)
     hooks, lease = office.webhooks(lambda name, outcome: outcomes.append(f"{name} {outcome}")), office.lease()
@@ -226,7 +226,7 @@ def test_what_no_adapter_foresaw_waits_like_any_refusal(sqlite_database: Databas
     for trouble in (KeyError("odd"), WebhookError("No connection.", "It is tried again."), None):
         poster.trouble = trouble
         hooks.deliver(lease)
-        assert [each.error for each in office.troubled()] == ([str(trouble)] if trouble else [])
+        assert [item.error for item in office.troubled()] == ([str(trouble)] if trouble else [])
         office.clock.advance(timedelta(hours=1))
     assert outcomes == ["pager unreachable", "pager unreachable", "pager accepted"]
 

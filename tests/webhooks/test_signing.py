@@ -6,8 +6,8 @@ import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from tests.webhooks.office import T0, fact, webhook
 from tests.webhooks.receiver import is_signed
+from tests.webhooks.webhook_setup import T0, fact, webhook
 
 from costguard.model.fact_kinds import FACT_KINDS
 from costguard.model.webhook import WebhookResponse
@@ -54,7 +54,7 @@ def test_every_kind_of_fact_can_be_asked_for() -> None:
     """The list that settings are checked by has all kinds that the code records, and no others."""
     sources = {file: file.read_text("utf-8") for file in HOUSE.rglob("*.py")}
     recorders = [text for file, text in sources.items() if file.relative_to(HOUSE).parts[0] in _RECORDERS]
-    texts = {found[1] for text in recorders for found in _KIND.finditer(text)}
-    names = {found[1] for text in sources.values() for found in _NAME.finditer(text)}
+    texts = {result[1] for text in recorders for result in _KIND.finditer(text)}
+    names = {result[1] for text in sources.values() for result in _NAME.finditer(text)}
     assert texts - FACT_KINDS - names == {"WebhookTest"}, "add the others to model/fact_kinds.py"
     assert texts >= FACT_KINDS, "nothing records these any more"

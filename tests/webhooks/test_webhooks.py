@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from tests.webhooks.office import T0, fact, webhook
+from tests.webhooks.webhook_setup import T0, fact, webhook
 
 from costguard.db.transaction import Database
 from costguard.events import facts
