@@ -122,5 +122,5 @@ def test_one_recovery_makes_one_message(sqlite_url: str) -> None:
         assert (card.thread_ts, reply.thread_ts) == ("", card.ts)
         assert "bert is running" in card.text
         assert "back after" in str(card.blocks)
-        assert "bert runs again" in reply.text
+        assert "bert is running again" in reply.text
         assert at_work.channels == []
