@@ -39,7 +39,8 @@ from costguard.db.transaction import Database
 from costguard.errors import DatabaseUnreachable, StoreError
 from costguard.ledger.accrual import accrual_at
 from costguard.model.reminder import RequestKind
-from costguard.reminders import stop_rows
+from costguard.reminders import message_rows, stop_rows
+from costguard.reminders.message_rows import NewMessage
 from costguard.spend.spend import spend
 from costguard.spend.spend_rows import Grouping
 
@@ -188,6 +189,22 @@ def _money(database: Database) -> list[list[tuple[Any, ...]]]:
 def _spot_rows(database: Database) -> list[list[tuple[Any, ...]]]:
     with database.read() as connection:
         return [sorted(map(tuple, connection.execute(select(totals)))) for totals in (daily_spot, daily_spot_totals)]
+
+
+def test_upgrade_renames_the_kinds_of_messages(empty_database_url: str) -> None:
+    """A notification keeps its key, by which it is sent once; an ephemeral message's key follows its kind."""
+    migrate.upgrade(empty_database_url)
+    with closing(Database.open(empty_database_url)) as database, database.write() as connection:
+        for key, kind in (("notice/a", "notification"), ("ephemeral/7", "ephemeral"), ("digest/d", "digest")):
+            message_rows.intend(connection, NewMessage(key, kind, "#gpus"), NOW)
+    migrate.downgrade(empty_database_url, "0018")
+    with closing(Database.open(empty_database_url)) as database, database.read() as connection:
+        before = {tuple(row) for row in connection.execute(text("SELECT key, kind FROM messages"))}
+    migrate.upgrade(empty_database_url)
+    with closing(Database.open(empty_database_url)) as database, database.read() as connection:
+        after = {tuple(row) for row in connection.execute(text("SELECT key, kind FROM messages"))}
+    assert before == {("notice/a", "notice"), ("whisper/7", "whisper"), ("digest/d", "digest")}
+    assert after == {("notice/a", "notification"), ("ephemeral/7", "ephemeral"), ("digest/d", "digest")}
 
 
 def test_an_upgrade_closes_what_was_to_be_suspended(empty_database_url: str) -> None:
