@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import typer
-from tests.doors import EVERYBODY
+from tests.authenticators import ADMIT_ALL
 from typer.core import TyperGroup
 
 from costguard.access.rules import Rules
@@ -64,7 +64,7 @@ def test_reference_names_every_route(tmp_path: Path) -> None:
         database=database,
         clock=SystemClock(),
         rules=Rules({}),
-        authenticator=EVERYBODY,
+        authenticator=ADMIT_ALL,
         version="0",
         stale_after=timedelta(hours=1),
         status=lambda: DaemonStatus(),

@@ -11,7 +11,7 @@ from functools import partial
 
 import pytest
 from sqlalchemy import select
-from tests.doors import SEAL, begun, is_good, redeem, somebody
+from tests.authenticators import SEAL, begin_session, is_good, make_principal, redeem
 
 from costguard.access import session_rows, token_rows
 from costguard.access.authentication import Authenticator
@@ -90,7 +90,7 @@ def test_what_is_shown_must_hold(house: House) -> None:
     """The master token speaks for nobody and may all; a wrong token is refused, whatever lies beside it."""
     master = house.known("the master's")
     assert (master.address, master.role, master.via) == ("", Role.ADMIN, Via.MASTER)
-    _, cookie = begun(house.database, house.sessions, ANA, Via.OIDC)
+    _, cookie = begin_session(house.database, house.sessions, ANA, Via.OIDC)
     assert "not known" in house.refused("the mistress's", cookie, ANA)
     assert "without a token" in house.refused()
     assert "does not hold" in house.refused(iap="nonsense")
@@ -100,12 +100,12 @@ def test_what_is_shown_must_hold(house: House) -> None:
 
 def test_a_session_says_who_until_it_is_over(house: House) -> None:
     """Its role is what the settings say today, or what a link gave; ended or expired it opens nothing."""
-    session, cookie = begun(house.database, house.sessions, ANA.upper(), Via.OIDC)
+    session, cookie = begin_session(house.database, house.sessions, ANA.upper(), Via.OIDC)
     found = house.known(session=cookie)
     assert (found.address, found.role, found.session, found.is_ambient) == (ANA, Role.OPERATOR, session.id, True)
     house.access = Access(viewers=frozenset({ANA}))
     assert house.known(session=cookie).role is Role.VIEWER
-    _, granted = begun(house.database, house.sessions, "root@localhost", Via.LINK, Role.ADMIN)
+    _, granted = begin_session(house.database, house.sessions, "root@localhost", Via.LINK, Role.ADMIN)
     assert house.known(session=granted).is_granted
     house.at += timedelta(hours=13)
     assert house.refused(session=cookie) == "The session is over."
@@ -122,7 +122,7 @@ def test_a_session_says_who_until_it_is_over(house: House) -> None:
 def test_sessions_are_listed_and_ended_by_whose_they_are_and_by_admins(house: House) -> None:
     """One or all of a person's; each is a fact, but of who has no role; others' are not known, nor expired ones."""
     office = SessionService(house.database, house, ACCESS)
-    begin = partial(begun, house.database, house.sessions)
+    begin = partial(begin_session, house.database, house.sessions)
     here, cookie = begin(ANA, Via.OIDC, client="10.0.0.7")
     other, _ = begin(ANA, Via.LINK, Role.ADMIN)
     house.at += timedelta(hours=1)
@@ -131,7 +131,7 @@ def test_sessions_are_listed_and_ended_by_whose_they_are_and_by_admins(house: Ho
     ana, mallory, root = (
         house.known(session=cookie),
         house.known(session=stranger),
-        somebody(address="root@lab.example"),
+        make_principal(address="root@lab.example"),
     )
     assert {each.id for each in office.listing(ana)} == {here.id, other.id}
     assert {each.id for each in office.listing(root)} == {here.id, other.id, eves.id, stray.id}
@@ -141,7 +141,7 @@ def test_sessions_are_listed_and_ended_by_whose_they_are_and_by_admins(house: Ho
     with pytest.raises(Forbidden):
         office.end_all(EVE, ana)
     with pytest.raises(Invalid):
-        office.end_all("", somebody())
+        office.end_all("", make_principal())
     assert office.end(other.id, ana) == other
     office.end(stray.id, mallory)
     assert [each.id for each in office.end_all("", ana)] == [here.id]
@@ -165,8 +165,8 @@ def test_sessions_are_listed_and_ended_by_whose_they_are_and_by_admins(house: Ho
 
 def test_a_cookie_is_a_secret_of_which_the_database_keeps_the_digest(house: House) -> None:
     """256 random bits; nothing that the database holds opens the session, nor the id that people see, nor any other."""
-    session, cookie = begun(house.database, house.sessions, ANA, Via.OIDC)
-    other, _ = begun(house.database, house.sessions, ANA, Via.OIDC)
+    session, cookie = begin_session(house.database, house.sessions, ANA, Via.OIDC)
+    other, _ = begin_session(house.database, house.sessions, ANA, Via.OIDC)
     assert len(urlsafe_b64decode(cookie + "=")) * 8 == 256
     assert house.known(session=cookie).session == session.id != other.id
     with house.database.read() as connection:
@@ -181,14 +181,14 @@ def test_a_cookie_is_a_secret_of_which_the_database_keeps_the_digest(house: Hous
 def test_proofs_are_of_one_session(house: House) -> None:
     """The proof that a page sends back holds for whoever it was made for."""
     gate = house.gate()
-    ana, eve = somebody(Role.VIEWER, ANA, Via.IAP), somebody(Role.VIEWER, EVE, Via.IAP)
+    ana, eve = make_principal(Role.VIEWER, ANA, Via.IAP), make_principal(Role.VIEWER, EVE, Via.IAP)
     assert gate.is_csrf(ana, gate.csrf(ana))
     assert not any((gate.is_csrf(eve, gate.csrf(ana)), gate.is_csrf(ana, ""), gate.is_csrf(ana, "ä\udcff")))
 
 
 def test_a_token_is_kept_as_a_digest_and_told_once(house: House) -> None:
     """Its permissions are those it was given and its owner's role has today; when it was last used is noted."""
-    ana = somebody(Role.OPERATOR, ANA, Via.OIDC, is_granted=False)
+    ana = make_principal(Role.OPERATOR, ANA, Via.OIDC, is_granted=False)
     made, secret = house.office.make(NewToken("laptop", frozenset({Permission.READ, Permission.JOBS})), ana, "k1")
     assert secret is not None
     assert house.office.make(NewToken("laptop", made.permissions), ana, "k1") == (made, None)
@@ -214,7 +214,7 @@ def test_a_token_is_kept_as_a_digest_and_told_once(house: House) -> None:
 
 def test_a_token_is_over_when_it_expires_or_is_revoked(house: House) -> None:
     """Each says so; to revoke it again changes nothing, and others' tokens are not seen."""
-    ana, eve = (somebody(Role.OPERATOR, each, Via.OIDC, is_granted=False) for each in (ANA, EVE))
+    ana, eve = (make_principal(Role.OPERATOR, each, Via.OIDC, is_granted=False) for each in (ANA, EVE))
     made, secret = house.office.make(NewToken("ci", lasts=DAY), ana)
     assert secret is not None
     house.at += DAY
@@ -226,13 +226,13 @@ def test_a_token_is_over_when_it_expires_or_is_revoked(house: House) -> None:
     assert [each.id for each in house.office.listing(ana)] == [made.id]
     over = house.office.revoke(made.id, ana)
     house.at += timedelta(hours=1)
-    assert house.office.revoke(made.id, somebody()) == over
+    assert house.office.revoke(made.id, make_principal()) == over
     assert "was revoked" in house.refused(secret)
 
 
 def test_nobody_gives_more_than_they_have(house: House) -> None:
     """Not a higher role, not more permissions, not in another's name, and no longer than the token that makes it."""
-    ana = somebody(Role.OPERATOR, ANA, Via.OIDC, is_granted=False)
+    ana = make_principal(Role.OPERATOR, ANA, Via.OIDC, is_granted=False)
     wrong = {
         "an admin": NewToken("x", role=Role.ADMIN),
         "cannot have: admin": NewToken("x", frozenset({Permission.READ, Permission.ADMIN})),
@@ -245,11 +245,11 @@ def test_nobody_gives_more_than_they_have(house: House) -> None:
         with pytest.raises(Invalid, match=why):
             house.office.make(asked, ana)
     with pytest.raises(Invalid, match="whom the token speaks for"):
-        house.office.make(NewToken("x"), somebody())
+        house.office.make(NewToken("x"), make_principal())
     _, secret = house.office.make(NewToken("x", lasts=DAY), ana)
     again, _ = house.office.make(NewToken("y", lasts=None), house.known(secret or ""))
     assert again.expires_at == NOW + DAY
-    by_admin, secret = house.office.make(NewToken("z", owner=EVE, role=Role.VIEWER), somebody())
+    by_admin, secret = house.office.make(NewToken("z", owner=EVE, role=Role.VIEWER), make_principal())
     assert (by_admin.permissions, house.known(secret or "").address) == (PERMISSIONS[Role.VIEWER], EVE)
 
 
@@ -266,7 +266,7 @@ def test_a_link_signs_in_once(house: House) -> None:
 
 def test_a_token_of_a_links_session_ends_with_it(house: House) -> None:
     """Also when the session is ended early, with what it asked for; tokens that it made end with it, too."""
-    session, cookie = begun(house.database, house.sessions, ROOT, Via.LINK, Role.ADMIN)
+    session, cookie = begin_session(house.database, house.sessions, ROOT, Via.LINK, Role.ADMIN)
     made, secret = house.office.make(NewToken("short"), house.known(session=cookie))
     child, of_child = house.office.make(NewToken("shorter", lasts=None), house.known(secret or ""))
     assert (made.provisional_until, child.provisional_until) == (session.expires_at, session.expires_at)
@@ -283,7 +283,7 @@ def test_a_token_of_a_links_session_ends_with_it(house: House) -> None:
 def test_a_token_of_a_long_links_session_ends_within_a_day(house: House) -> None:
     """However long sessions last, and however long was asked for."""
     lasting = Sessions(house.database, house, 30 * DAY)
-    _, cookie = begun(house.database, lasting, ROOT, Via.LINK, Role.ADMIN)
+    _, cookie = begin_session(house.database, lasting, ROOT, Via.LINK, Role.ADMIN)
     made, secret = house.office.make(NewToken("x", lasts=None), house.known(session=cookie))
     assert made.ends_at == NOW + DAY
     house.at += DAY - timedelta(seconds=1)
@@ -294,10 +294,10 @@ def test_a_token_of_a_long_links_session_ends_within_a_day(house: House) -> None
 
 def test_a_confirmed_token_lasts_as_long_as_was_asked_for(house: House) -> None:
     """By an admin of the lists or on the server; never by whoever came by a link, nor with what they made there."""
-    session, cookie = begun(house.database, house.sessions, ROOT, Via.LINK, Role.ADMIN)
+    session, cookie = begin_session(house.database, house.sessions, ROOT, Via.LINK, Role.ADMIN)
     by_link, office = house.known(session=cookie), house.office
     made, secret = office.make(NewToken("ci", lasts=90 * DAY), by_link)
-    ana, ada = (somebody(Role.OPERATOR, ANA, Via.OIDC, is_granted=False), house.known(iap="ada@lab.example"))
+    ana, ada = (make_principal(Role.OPERATOR, ANA, Via.OIDC, is_granted=False), house.known(iap="ada@lab.example"))
     for who in (by_link, house.known(secret or "")):
         with pytest.raises(Conflict, match="came by a one-time link"):
             office.confirm(made.id, who)
@@ -305,7 +305,7 @@ def test_a_confirmed_token_lasts_as_long_as_was_asked_for(house: House) -> None:
         office.confirm(made.id, ana)
     confirmed = office.confirm(made.id, ada)
     assert (confirmed.ends_at, confirmed.confirmed_by, confirmed.confirmed_at) == (NOW + 90 * DAY, ada.address, NOW)
-    assert office.confirm(made.id, somebody()) == confirmed, "once more changes nothing"
+    assert office.confirm(made.id, make_principal()) == confirmed, "once more changes nothing"
     SessionService(house.database, house, ACCESS).end(session.id, by_link)
     house.at += 2 * DAY
     assert house.known(secret or "").link_session == ""
@@ -316,10 +316,10 @@ def test_a_confirmed_token_lasts_as_long_as_was_asked_for(house: House) -> None:
 
 def test_a_token_that_is_over_is_not_confirmed(house: House) -> None:
     """It stays over; and one that was never provisional needs nobody's word."""
-    _, cookie = begun(house.database, house.sessions, ROOT, Via.LINK, Role.ADMIN)
+    _, cookie = begin_session(house.database, house.sessions, ROOT, Via.LINK, Role.ADMIN)
     made, _ = house.office.make(NewToken("late"), house.known(session=cookie))
     plain, _ = house.office.make(NewToken("plain"), house.known(iap="ada@lab.example"))
-    assert house.office.confirm(plain.id, somebody()) == plain
+    assert house.office.confirm(plain.id, make_principal()) == plain
     house.at += DAY
     with pytest.raises(Conflict, match="is over"):
-        house.office.confirm(made.id, somebody())
+        house.office.confirm(made.id, make_principal())

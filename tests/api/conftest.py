@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import pytest
 from fastapi.testclient import TestClient
 from tests.api.rows import NOW
-from tests.doors import EVERYBODY
+from tests.authenticators import ADMIT_ALL
 
 from costguard.access.rules import Rules, by_name
 from costguard.api.app import create_app
@@ -42,7 +42,7 @@ def deps_of(database: Database) -> Deps:
         database=database,
         clock=Standstill(),
         rules=Rules(by_name(PRESETS), budgets=(Budget("all", Scope(), Money.of("5000"), Period.MONTH),)),
-        authenticator=EVERYBODY,
+        authenticator=ADMIT_ALL,
         version="1.2.3",
         stale_after=timedelta(minutes=10),
         status=lambda: DaemonStatus(last_pass_at=NOW),

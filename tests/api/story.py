@@ -10,7 +10,7 @@ from sqlalchemy import insert
 from tests.api import rows
 from tests.api.conftest import deps_of
 from tests.api.rows import NOW
-from tests.doors import begun, gate, somebody
+from tests.authenticators import begin_session, gate, make_principal
 from tests.jobs.job_service import Office
 from tests.pages import job_story
 from tests.reminders import reminder_rows
@@ -56,7 +56,7 @@ class Story:
 
     def token(self, role: Role, address: str) -> str:
         """The secret of one that may all that its role may."""
-        _, secret = self.tokens.make(NewToken(role.value, owner=address, role=role), somebody())
+        _, secret = self.tokens.make(NewToken(role.value, owner=address, role=role), make_principal())
         assert secret is not None
         return secret
 
@@ -99,7 +99,7 @@ def told(database: Database) -> Story:
     )
     ids = iter(range(1000))
     sessions = Sessions(database, plain.clock, 12 * HOUR, lambda: f"{next(ids):016x}")
-    begun(database, sessions, ADA, Via.OIDC, client="10.0.0.7")
+    begin_session(database, sessions, ADA, Via.OIDC, client="10.0.0.7")
     ids = iter(range(1000))
     tokens = TokenService(database, plain.clock, lambda: f"{next(ids):010x}")
     return Story(create_app(deps), office, authenticator, tokens)

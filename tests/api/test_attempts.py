@@ -12,7 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 from tests.api.conftest import Standstill, deps_of
 from tests.api.rows import NOW
-from tests.doors import keyed
+from tests.authenticators import keyed
 from tests.jobs import job_rows
 
 from costguard.api.app import create_app

@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import Connection
 from tests.api.conftest import Standstill
-from tests.doors import keyed
+from tests.authenticators import keyed
 
 from costguard.db.transaction import Database
 from costguard.errors import StoreError

@@ -15,7 +15,7 @@ import uvicorn
 from tests.api import rows
 from tests.api.conftest import deps_of
 from tests.api.rows import NOW
-from tests.doors import keyed
+from tests.authenticators import keyed
 
 from costguard.api.app import create_app
 from costguard.db.transaction import Database

@@ -14,7 +14,7 @@ from tests.api import rows
 from tests.api.conftest import Standstill
 from tests.api.rows import NOW
 from tests.api.test_errors import LockedDatabase
-from tests.doors import gate, somebody
+from tests.authenticators import gate, make_principal
 
 from costguard.access.tokens import NewToken, TokenService
 from costguard.api.deps import DaemonStatus
@@ -98,7 +98,7 @@ def test_strangers_are_told_the_verdict_only(
 ) -> None:
     """With nothing, with a token that does not hold or that may not read; ready or not, and never a version."""
     authenticator = gate(sqlite_database, Standstill(), master="the master's token")
-    by = somebody(Role.ADMIN, "root@lab.example")
+    by = make_principal(Role.ADMIN, "root@lab.example")
     _, narrow = TokenService(sqlite_database, Standstill()).make(NewToken("m", frozenset({Permission.METRICS})), by)
     headers = {"Authorization": f"Bearer {narrow if shown == 'only metrics' else shown}"} if shown else {}
     client = client_with(database=sqlite_database, authenticator=authenticator)

@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 from tests.api.conftest import deps_of
 from tests.api.rows import NOW
-from tests.doors import EVERYBODY, keyed
+from tests.authenticators import ADMIT_ALL, keyed
 from tests.jobs import job_rows
 from tests.jobs.job_service import B200, RULES, Office, Store, priced
 
@@ -40,7 +40,7 @@ class Api:
         office = self.office
         key = (self.token, self.base, *self.headers, id(office.rules), id(office.store))
         if key not in self._made:
-            authenticator = EVERYBODY if self.token is None else keyed(self.token)
+            authenticator = ADMIT_ALL if self.token is None else keyed(self.token)
             deps = replace(deps_of(office.database), rules=office.rules, jobs=office.it, authenticator=authenticator)
             self._made[key] = TestClient(create_app(deps), self.base, headers=self.headers)
         return self._made[key]

@@ -9,7 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 from tests.api import rows
 from tests.api.conftest import deps_of
-from tests.doors import EVERYBODY
+from tests.authenticators import ADMIT_ALL
 from tests.jobs import job_rows
 from tests.jobs.job_service import Office
 
@@ -34,7 +34,7 @@ def office(sqlite_database: Database) -> Office:
 
 @pytest.fixture
 def client(office: Office) -> TestClient:
-    deps = replace(deps_of(office.database), rules=office.rules, jobs=office.it, authenticator=EVERYBODY)
+    deps = replace(deps_of(office.database), rules=office.rules, jobs=office.it, authenticator=ADMIT_ALL)
     return TestClient(create_app(deps), "http://127.0.0.1:8765")
 
 

@@ -15,14 +15,14 @@ from tests.api import rows
 from tests.api.conftest import deps_of
 from tests.api.rows import NOW
 from tests.api.scraped import HOUR, full, full_scrape, scrape
-from tests.doors import OpenDoor, somebody
+from tests.authenticators import FixedAuthenticator, make_principal
 from tests.loops import run
 
 from costguard.api.app import create_app
 from costguard.db import tables
 from costguard.db.transaction import Database
 from costguard.model.access import Permission
-from costguard.web.meters import Metered
+from costguard.web.meters import TimingMiddleware
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ def test_nobody_who_uses_a_vm_can_make_series(sqlite_database: Database) -> None
 def test_a_token_for_it_opens_nothing_else(sqlite_database: Database) -> None:
     """The permission metrics is enough for /metrics and for no other route; to read is not enough for it."""
     for permission, expected in ((Permission.METRICS, (200, 403)), (Permission.READ, (403, 200))):
-        authenticator = OpenDoor(somebody(permissions={permission}))
+        authenticator = FixedAuthenticator(make_principal(permissions={permission}))
         client = TestClient(create_app(replace(deps_of(sqlite_database), authenticator=authenticator)))
         assert (client.get("/metrics").status_code, client.get("/api/v1/events").status_code) == expected
 
@@ -185,9 +185,9 @@ def test_streams_and_mistakes_are_timed_too() -> None:
         pass
 
     scope = {"type": "http", "method": "GET", "path": "/"}
-    run(Metered(stream, Meter(), lambda: seconds)(scope, receive, send))
+    run(TimingMiddleware(stream, Meter(), lambda: seconds)(scope, receive, send))
     with pytest.raises(KeyError):
-        run(Metered(broken, Meter(), lambda: seconds)(scope, receive, send))
+        run(TimingMiddleware(broken, Meter(), lambda: seconds)(scope, receive, send))
     assert told == [(200, 2), (500, 0)]
 
 

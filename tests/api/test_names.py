@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 from tests.api import story
 from tests.api.story import ADA, ROOT, VIC
-from tests.doors import SwingDoor, somebody
+from tests.authenticators import SwitchableAuthenticator, make_principal
 
 from costguard.api.app import create_app
 from costguard.db.transaction import Database
@@ -21,7 +21,7 @@ GUEST = "guest@else.example"  # in no list of the settings
 
 
 def person(address: str, role: Role, is_granted: bool = False) -> Principal:
-    return somebody(role, address, Via.TOKEN, is_granted=is_granted)
+    return make_principal(role, address, Via.TOKEN, is_granted=is_granted)
 
 
 Post = Callable[[Principal, str, Any], Any]
@@ -29,7 +29,7 @@ Post = Callable[[Principal, str, Any], Any]
 
 @pytest.fixture
 def post(sqlite_database: Database) -> Post:
-    told, authenticator = story.told(sqlite_database), SwingDoor(somebody())
+    told, authenticator = story.told(sqlite_database), SwitchableAuthenticator(make_principal())
     told.gate.close()
     client = TestClient(create_app(replace(told.app.state.deps, authenticator=authenticator)))
 
@@ -50,8 +50,8 @@ def test_a_job_is_whose_token_it_is(post: Post) -> None:
         (person(ROOT, Role.ADMIN), {"owner": VIC}, 422, "may not launch"),
         (person(GUEST, Role.OPERATOR, is_granted=True), {}, 201, GUEST),
         (person(GUEST, Role.OPERATOR), {}, 422, "may not launch"),
-        (somebody(), {}, 422, "Nobody is named as its owner"),
-        (somebody(), {"owner": ADA}, 201, ADA),
+        (make_principal(), {}, 422, "Nobody is named as its owner"),
+        (make_principal(), {"owner": ADA}, 201, ADA),
     )
     for who, named, status, said in cases:
         answer = post(who, "jobs", {**JOB, **named})
@@ -75,7 +75,7 @@ def test_a_cancel_is_by_who_asks(post: Post) -> None:
     assert post(person(VIC, Role.OPERATOR), "jobs/j7k2m9q4/cancel", {}).status_code == 403
     assert post(person(GUEST, Role.OPERATOR), "jobs/j7k2m9q4/cancel", {}).status_code == 403
     assert post(person(ADA, Role.OPERATOR), "jobs/j7k2m9q4/cancel", {"by": ROOT}).status_code == 403
-    nobody = post(somebody(), "jobs/j7k2m9q4/cancel", {})
+    nobody = post(make_principal(), "jobs/j7k2m9q4/cancel", {})
     assert (nobody.status_code, nobody.json()["errors"][0]["where"]) == (422, "body.by")
     guest = post(person(GUEST, Role.ADMIN, is_granted=True), "jobs/j7k2m9q4/cancel", {"reason": "wrong data"})
     assert (guest.status_code, guest.json()["job"]["cancel_asked_by"]) == (202, GUEST)

@@ -12,7 +12,7 @@ from tests.access.office import ADA, RULES
 from tests.api import rows
 from tests.api.conftest import deps_of
 from tests.api.rows import NOW
-from tests.doors import SwingDoor, somebody
+from tests.authenticators import SwitchableAuthenticator, make_principal
 from tests.fakes import HandClock
 
 from costguard.access import requests
@@ -24,12 +24,12 @@ from costguard.events import facts
 from costguard.model.access import Permission, Principal, Role, Via
 from costguard.model.reminder import Request, RequestKind, Subject, SubjectKind
 
-MASTER = somebody()
-OWNER = somebody(Role.OPERATOR, ADA, Via.TOKEN, is_granted=False)
-STRANGER = somebody(Role.OPERATOR, "vic@lab.example", Via.TOKEN, is_granted=False)
-GUEST = somebody(Role.ADMIN, "guest@else.example", Via.TOKEN)  # in no list: the role came with the token
-ADMIN = somebody(Role.ADMIN, "adam@lab.example", Via.TOKEN, is_granted=False)
-VIEWER = somebody(Role.VIEWER, ADA, Via.TOKEN, is_granted=False)
+MASTER = make_principal()
+OWNER = make_principal(Role.OPERATOR, ADA, Via.TOKEN, is_granted=False)
+STRANGER = make_principal(Role.OPERATOR, "vic@lab.example", Via.TOKEN, is_granted=False)
+GUEST = make_principal(Role.ADMIN, "guest@else.example", Via.TOKEN)  # in no list: the role came with the token
+ADMIN = make_principal(Role.ADMIN, "adam@lab.example", Via.TOKEN, is_granted=False)
+VIEWER = make_principal(Role.VIEWER, ADA, Via.TOKEN, is_granted=False)
 _LISTS = replace(RULES.access, operators=RULES.access.operators | {ADA, STRANGER.address})
 LISTED = replace(RULES, access=_LISTS)  # who is an operator in these tests is one by the lists, too
 STARTED = NOW - timedelta(hours=9)
@@ -37,7 +37,7 @@ STARTED = NOW - timedelta(hours=9)
 
 class Api:
     def __init__(self, database: Database) -> None:
-        self.database, self.woken, self._authenticator = database, list[bool](), SwingDoor(OWNER)
+        self.database, self.woken, self._authenticator = database, list[bool](), SwitchableAuthenticator(OWNER)
         deps = replace(
             deps_of(database), rules=LISTED, authenticator=self._authenticator, wake=lambda: self.woken.append(True)
         )
@@ -177,7 +177,7 @@ def test_in_whose_name_it_is_asked(api: Api) -> None:
 def test_a_token_without_the_permission_acts_on_nothing(api: Api) -> None:
     """Whatever role its owner has."""
     api.vm("trainer", owner=ADA)
-    reader = somebody(Role.ADMIN, ADA, Via.TOKEN, [Permission.READ, Permission.JOBS])
+    reader = make_principal(Role.ADMIN, ADA, Via.TOKEN, [Permission.READ, Permission.JOBS])
     for asked in RequestKind:
         assert api.post(asked.value, {}, reader).status_code == 403
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from fastapi.testclient import TestClient
 from tests.api.story import ADA, MASTER, ROOT, told
-from tests.doors import begun
+from tests.authenticators import begin_session
 
 from costguard.access.sessions import Sessions
 from costguard.db.transaction import Database
@@ -17,7 +17,7 @@ def test_sessions_over_rest(sqlite_database: Database) -> None:
     """One's own, an admin's everybody's, page by page; ended one by one or all of a person's; problems say why."""
     story = told(sqlite_database)
     sessions = Sessions(sqlite_database, story.office.clock, timedelta(hours=1))
-    roots, cookie = begun(sqlite_database, sessions, ROOT, Via.LINK, Role.ADMIN)
+    roots, cookie = begin_session(sqlite_database, sessions, ROOT, Via.LINK, Role.ADMIN)
     client = TestClient(story.app)
     ada, master = ({"Authorization": f"Bearer {each}"} for each in (story.token(Role.VIEWER, ADA), MASTER))
     (mine,) = client.get("/api/v1/sessions", headers=ada).json()["sessions"]

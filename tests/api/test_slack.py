@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 import uvicorn
 from fastapi.testclient import TestClient
-from tests.doors import keyed
+from tests.authenticators import keyed
 
 from costguard.api.app import create_app
 from costguard.api.deps import Deps

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 from tests.api.conftest import deps_of
-from tests.doors import gate
+from tests.authenticators import gate
 
 from costguard.access.rules import Access
 from costguard.api.app import create_app

@@ -14,10 +14,10 @@ from fastapi.routing import iter_route_contexts
 from fastapi.testclient import TestClient
 from sqlalchemy import update
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from tests.authenticators import begin_session, gate
 from tests.benchmarks import busy_year, year
 from tests.benchmarks.databases import both
 from tests.benchmarks.measure import Measured
-from tests.doors import begun, gate
 
 from costguard.access.sessions import Sessions
 from costguard.api.app import create_app
@@ -175,7 +175,7 @@ def _app(database: Database) -> tuple[FastAPI, dict[str, str]]:
     """With the real authenticator, and the cookie of an administrator's browser."""
     clock = _Standstill()
     sessions = Sessions(database, clock, timedelta(hours=12))
-    _, cookie = begun(database, sessions, "ada@lab.example", Via.LINK, Role.ADMIN)
+    _, cookie = begin_session(database, sessions, "ada@lab.example", Via.LINK, Role.ADMIN)
     deps = Deps(
         database=database,
         clock=clock,

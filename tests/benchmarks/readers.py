@@ -16,11 +16,11 @@ from pathlib import Path
 from statistics import median
 from threading import Event
 
+from tests.authenticators import begin_session
 from tests.benchmarks import year
 from tests.benchmarks.measure import Measured
 from tests.benchmarks.readers_client import Crowd, Found
 from tests.benchmarks.served import PROJECT, served_fleet
-from tests.doors import begun
 
 from costguard.access.sessions import Sessions
 from costguard.clock import SystemClock
@@ -170,7 +170,7 @@ def _people(database: Path) -> list[str]:
     with closing(Database.open(f"sqlite:///{database}")) as opened:
         sessions = Sessions(opened, SystemClock(), timedelta(hours=12))
         cookies = [
-            begun(opened, sessions, f"person-{number}@lab.example", Via.LINK, _ROLES[number % len(_ROLES)])[1]
+            begin_session(opened, sessions, f"person-{number}@lab.example", Via.LINK, _ROLES[number % len(_ROLES)])[1]
             for number in range(_READERS)
         ]
     return [f"Cookie: {COOKIES[1]}={cookie}" for cookie in cookies]

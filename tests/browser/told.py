@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from tests.api import rows
 from tests.api.conftest import Standstill
 from tests.api.rows import H100, NOW
-from tests.doors import signed_in
+from tests.authenticators import signed_in
 from tests.jobs import job_service
 from tests.pages import job_story
 from tests.reminders import reminder_rows

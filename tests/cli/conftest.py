@@ -11,8 +11,8 @@ from datetime import timedelta
 import pytest
 from tests.api.conftest import Standstill
 from tests.api.rows import NOW
+from tests.authenticators import ADMIT_ALL, keyed
 from tests.cli.typed import Typist
-from tests.doors import EVERYBODY, keyed
 from tests.jobs.job_service import Office
 from tests.serving import serving as serving_app
 
@@ -41,7 +41,7 @@ def serving(
         clock=Standstill(),
         rules=office.rules if office is not None else rules,
         jobs=office.it if office is not None else None,
-        authenticator=EVERYBODY if token is None else keyed(token),
+        authenticator=ADMIT_ALL if token is None else keyed(token),
         version="1.2.3",
         stale_after=timedelta(minutes=10),
         status=lambda: DaemonStatus(last_pass_at=NOW),

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from tests.api.conftest import deps_of
+from tests.authenticators import begin_session, gate, make_principal, redeem
 from tests.cli.typed import Typist
-from tests.doors import begun, gate, redeem, somebody
 from tests.serving import serving
 
 from costguard.access.rules import Access
@@ -131,8 +131,8 @@ def test_here_and_there_answer_alike(run: Run, here: Path, url: str) -> None:
 def test_a_token_of_a_links_session_is_confirmed(run: Run, here: Path, url: str, sqlite_database: Database) -> None:
     """On the server, or with an admin's token; until then the list says that it is not."""
     sessions = Sessions(sqlite_database, SystemClock(), timedelta(hours=1))
-    session, _ = begun(sqlite_database, sessions, "lead@lab.example", Via.LINK, Role.ADMIN)
-    by = somebody(Role.ADMIN, "lead@lab.example", Via.LINK)
+    session, _ = begin_session(sqlite_database, sessions, "lead@lab.example", Via.LINK, Role.ADMIN)
+    by = make_principal(Role.ADMIN, "lead@lab.example", Via.LINK)
     by = replace(by, link_session=session.id, link_until=session.expires_at)
     office = TokenService(sqlite_database, SystemClock())
     one, two = (office.make(NewToken(name, lasts=timedelta(days=90)), by)[0] for name in ("one", "two"))
@@ -179,8 +179,8 @@ def test_who_is_signed_in(run: Run, here: Path, url: str, sqlite_database: Datab
     (here / "home").mkdir(exist_ok=True)
     there = {"folder": here / "home", "COSTGUARD_TOKEN": secret, "COSTGUARD_URL": url}
     sessions = Sessions(sqlite_database, SystemClock(), timedelta(hours=1))
-    one, _ = begun(sqlite_database, sessions, "vic@lab.example", Via.LINK, Role.VIEWER, "10.0.0.7")
-    begun(sqlite_database, sessions, "vic@lab.example", Via.OIDC)
+    one, _ = begin_session(sqlite_database, sessions, "vic@lab.example", Via.LINK, Role.VIEWER, "10.0.0.7")
+    begin_session(sqlite_database, sessions, "vic@lab.example", Via.OIDC)
     shown = run("session", "list", **there)
     assert (shown.returncode, shown.stdout.count("vic@lab.example"), "10.0.0.7" in shown.stdout) == (0, 2, True)
     ended = run("session", "end", one.id, **there)

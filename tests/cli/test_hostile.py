@@ -8,10 +8,10 @@ import json
 
 import pytest
 from fastapi.testclient import TestClient
+from tests.authenticators import ADMIT_ALL
 from tests.browser import told
 from tests.cli.conftest import runner
 from tests.cli.typed import Typist
-from tests.doors import EVERYBODY
 from tests.hostile import ATTACK, HARMFUL, spoil
 from tests.serving import serving
 
@@ -40,7 +40,7 @@ _AS_JSON = {"ps --all", "events", "job j7k2m9q4"}  # one function prints all of 
 
 @pytest.fixture
 def spoiled(sqlite_database: Database) -> told.Told:
-    story = told.tell(sqlite_database, EVERYBODY)
+    story = told.tell(sqlite_database, ADMIT_ALL)
     spoil(sqlite_database)
     return story
 

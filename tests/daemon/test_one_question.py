@@ -14,7 +14,7 @@ SOON = timedelta(milliseconds=50)
 
 
 def test_answers_and_errors_come_through() -> None:
-    """What the question returns or raises is what the caller gets, each time anew."""
+    """What the question returns or raises is what the caller gets, each time again."""
     question = OneQuestion[int](timedelta(seconds=PATIENCE))
     answers = iter([1, 2])
     assert [question.ask(lambda: next(answers)) for _ in range(2)] == [1, 2]
@@ -28,18 +28,18 @@ def test_answers_and_errors_come_through() -> None:
 
 
 def test_callers_share_one_question() -> None:
-    """Twenty ask while one question is open: it is asked once, and all have its answer."""
+    """Twenty ask while one question is open: it is begun once, and all have its answer."""
     question = OneQuestion[int](timedelta(seconds=PATIENCE))
-    asked, go_on, answers = threading.Semaphore(0), threading.Event(), []
+    begun, go_on, answers = threading.Semaphore(0), threading.Event(), []
 
     def answer() -> int:
-        asked.release()
+        begun.release()
         assert go_on.wait(PATIENCE)
         return 7
 
     threads = [threading.Thread(target=lambda: answers.append(question.ask(answer))) for _ in range(20)]
     threads[0].start()
-    assert asked.acquire(timeout=PATIENCE)
+    assert begun.acquire(timeout=PATIENCE)
     for thread in threads[1:]:
         thread.start()
     go_on.set()
@@ -49,7 +49,7 @@ def test_callers_share_one_question() -> None:
 
 
 def test_silence_is_told_in_time_and_ends_with_an_answer() -> None:
-    """The caller that asked waits its time; later ones get the failure at once; an answer ends it for all."""
+    """The caller that begun waits its time; later ones get the failure at once; an answer ends it for all."""
     now = 100.0
     question = OneQuestion[int](SOON, lambda: now)
     go_on = threading.Event()
@@ -70,15 +70,15 @@ def test_silence_is_told_in_time_and_ends_with_an_answer() -> None:
 
 
 def test_only_one_caller_waits_for_each_try_while_nothing_answers() -> None:
-    """After a failure the next question is asked by one caller; who comes meanwhile has the last failure at once."""
+    """After a failure the next question is begun by one caller; who comes meanwhile has the last failure at once."""
     question = OneQuestion[int](timedelta(seconds=PATIENCE))
-    asked, go_on = threading.Semaphore(0), threading.Event()
+    begun, go_on = threading.Semaphore(0), threading.Event()
 
     def fail() -> int:
         raise KeyError("first")
 
     def hang() -> int:
-        asked.release()
+        begun.release()
         assert go_on.wait(PATIENCE)
         return 1
 
@@ -86,7 +86,7 @@ def test_only_one_caller_waits_for_each_try_while_nothing_answers() -> None:
         question.ask(fail)
     waiting = threading.Thread(target=lambda: question.ask(hang))
     waiting.start()
-    assert asked.acquire(timeout=PATIENCE)
+    assert begun.acquire(timeout=PATIENCE)
     with pytest.raises(KeyError, match="first"):
         question.ask(hang)
     go_on.set()

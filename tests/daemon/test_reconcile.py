@@ -234,11 +234,11 @@ def _second() -> FakeCloud:
     stopped = seen(Status.STOPPED, key=InstanceKey(PROJECT, "0"), name="vm-0", fingerprint="s", last_stopped_at="12:01")
     runs = seen(key=InstanceKey(PROJECT, "1"), name="vm-1")
     new = seen(key=InstanceKey(PROJECT, "4"), name="vm-4", started="13:00", created_at="12:59")
-    told = (
+    operations = (
         operation("stop", "12:00", "12:01", target_id="0", target_name="vm-0", operation_id="1"),
         operation("delete", "12:30", "12:32", target_id="2", target_name="vm-2", operation_id="2"),
     )
-    return FakeCloud({PROJECT: observation(stopped, runs, new, read="2026-11-03T00:09:00", operations=told)})
+    return FakeCloud({PROJECT: observation(stopped, runs, new, read="2026-11-03T00:09:00", operations=operations)})
 
 
 _PRICES = [
@@ -268,10 +268,10 @@ def test_a_project_taken_out_of_the_settings(database: Database) -> None:
         _reconciler(database, cloud, PROJECT).run()
     assert runs() == {PROJECT: (None, False), OTHER: (at("2026-11-03T00:09:00"), True)}
     with database.read() as connection:
-        told = [stored.fact.kind for stored in facts.read(connection, project=OTHER)]
+        kinds = [stored.fact.kind for stored in facts.read(connection, project=OTHER)]
         assert [look.project for look in projects.read_all(connection)] == [PROJECT]
-    assert told.count("ProjectUnwatched") == 1
-    assert "InstanceGone" not in told
+    assert kinds.count("ProjectUnwatched") == 1
+    assert "InstanceGone" not in kinds
     cloud.observations[OTHER] = replace(_look(OTHER, 2), read_at=NOW)
     _reconciler(database, cloud).run()
     assert runs() == {PROJECT: (None, False), OTHER: (None, False)}

@@ -98,8 +98,8 @@ def test_a_message_that_was_sent_since_the_backup_is_not_sent_again(sqlite_datab
     place.intend("to-ada", ADA)
     place.intend("new", "#ops")
     with sqlite_database.write() as connection:
-        known = people.of_addresses(connection, [ADA])
-        assert known == {}
+        accounts = people.of_addresses(connection, [ADA])
+        assert accounts == {}
     place.run(timedelta(minutes=5))
     sent = list(place.slack.keys())
     with sqlite_database.write() as connection:

@@ -202,15 +202,15 @@ def test_prices_that_cannot_be_refreshed_are_shown_and_passes_go_on(sqlite_datab
 
 def test_a_silent_catalogue_holds_up_neither_passes_nor_the_end(sqlite_database: Database) -> None:
     """While it is waited for, passes go on, and a shutdown leaves it alone."""
-    asked, answer, cloud = threading.Event(), threading.Event(), _Cloud()
+    requested, answer, cloud = threading.Event(), threading.Event(), _Cloud()
 
     def fetch() -> Sequence[Price]:
-        asked.set()
+        requested.set()
         answer.wait()
         return ()
 
     with _started(_daemon(sqlite_database, cloud, "one", fetch)) as daemon:
-        assert asked.wait(PATIENCE)
+        assert requested.wait(PATIENCE)
         for _ in range(2):
             assert cloud.looked.acquire(timeout=PATIENCE)
             daemon._pass()
@@ -332,7 +332,7 @@ def test_an_empty_outbox_is_left_alone_for_a_while_and_after_a_pass_looked_into_
 
 
 def test_who_was_met_is_decided_about_at_once(sqlite_database: Database) -> None:
-    """People are looked up where messages are sent, side_tasks the passes; somebody new brings on a pass."""
+    """People are looked up where messages are sent, side_tasks the passes; someone new brings on a pass."""
     cloud, met = _Cloud(), threading.Event()
     reconciler = Reconciler(sqlite_database, cloud, HandClock(NOW), [PROJECT], Rules({}), Belonging((), OwnerRules()))
 

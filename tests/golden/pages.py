@@ -11,8 +11,8 @@ from fastapi.testclient import TestClient
 from httpx2 import Response
 from structlog.testing import capture_logs
 from tests.api.conftest import Standstill
+from tests.authenticators import make_principal, signed_in
 from tests.browser import told
-from tests.doors import signed_in, somebody
 from tests.golden.databases import migrated
 from tests.golden.page_text import PageText
 from tests.identity.provider import providing
@@ -106,8 +106,8 @@ def _of_a_fleet(database: Database) -> Iterator[tuple[str, str]]:
     story_told = told.tell(database)
     ids = iter(("70c3a1b2c3", "70c3d4e5f6"))
     tokens = TokenService(database, Standstill(), lambda: next(ids))
-    tokens.make(NewToken("ci", owner="ada@lab.example", role=Role.OPERATOR, lasts=timedelta(days=30)), somebody())
-    tokens.make(NewToken("nightly", owner="bob@lab.example"), somebody())
+    tokens.make(NewToken("ci", owner="ada@lab.example", role=Role.OPERATOR, lasts=timedelta(days=30)), make_principal())
+    tokens.make(NewToken("nightly", owner="bob@lab.example"), make_principal())
     with _browser(story_told.app) as browser:
         yield "frame", _frame(browser.get("/"))
         for name, address in addresses(story_told).items():

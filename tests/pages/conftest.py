@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import pytest
 from fastapi.testclient import TestClient
 from tests.api.rows import NOW
-from tests.doors import EVERYBODY, OpenDoor
+from tests.authenticators import ADMIT_ALL, FixedAuthenticator
 from tests.jobs.job_service import Office
 
 from costguard.access.rules import Rules, by_name
@@ -39,7 +39,7 @@ def deps(database: Database) -> Deps:
         database=database,
         clock=Standstill(),
         rules=Rules(by_name(PRESETS)),
-        authenticator=EVERYBODY,
+        authenticator=ADMIT_ALL,
         version="1.2.3",
         stale_after=timedelta(minutes=10),
         status=lambda: DaemonStatus(last_pass_at=NOW),
@@ -65,10 +65,10 @@ def client_with(deps: Deps) -> Callable[..., TestClient]:
 
 
 @pytest.fixture
-def client_of(client_with: Callable[..., TestClient], database: Database) -> Callable[[OpenDoor], TestClient]:
+def client_of(client_with: Callable[..., TestClient], database: Database) -> Callable[[FixedAuthenticator], TestClient]:
     """A browser behind a authenticator, over a database with an office for jobs, which shows redirects."""
 
-    def made(authenticator: OpenDoor) -> TestClient:
+    def made(authenticator: FixedAuthenticator) -> TestClient:
         office = Office(database)
         client = client_with(rules=office.rules, jobs=office.it, authenticator=authenticator)
         client.follow_redirects = False

@@ -9,7 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 from tests.api import rows
 from tests.api.rows import NOW
-from tests.doors import signed_in
+from tests.authenticators import signed_in
 from tests.pages import story
 from tests.pages.html import Page, tidy
 

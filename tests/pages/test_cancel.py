@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from fastapi.testclient import TestClient
 from tests.api.rows import NOW
-from tests.doors import EVERYBODY, OpenDoor, signed_in
+from tests.authenticators import ADMIT_ALL, FixedAuthenticator, signed_in
 from tests.pages import job_story
 from tests.pages.html import Page, tidy
 
@@ -34,7 +34,7 @@ def shown(text: str) -> tuple[Page, str]:
 
 
 def test_a_job_is_cancelled_after_it_was_asked_what_that_does(
-    database: Database, client_of: Callable[[OpenDoor], TestClient]
+    database: Database, client_of: Callable[[FixedAuthenticator], TestClient]
 ) -> None:
     """The cost so far and what is not saved stand there; once asked for, nobody is offered it again."""
     address = job_story.tell(database)["resnet"]
@@ -61,7 +61,7 @@ def test_a_job_is_cancelled_after_it_was_asked_what_that_does(
     assert "being cancelled" in shown(client.get("/jobs").text)[1]
 
 
-def test_who_may_not_is_told_why(database: Database, client_of: Callable[[OpenDoor], TestClient]) -> None:
+def test_who_may_not_is_told_why(database: Database, client_of: Callable[[FixedAuthenticator], TestClient]) -> None:
     """A viewer, a form that no page of ours sent, and a job that is over."""
     story = job_story.tell(database)
     viewer = client_of(BOB)
@@ -77,10 +77,12 @@ def test_who_may_not_is_told_why(database: Database, client_of: Callable[[OpenDo
     assert client_of(ADA).post("/jobs/none/cancel", data=CSRF).status_code == 404
 
 
-def test_the_master_token_says_for_whom(database: Database, client_of: Callable[[OpenDoor], TestClient]) -> None:
+def test_the_master_token_says_for_whom(
+    database: Database, client_of: Callable[[FixedAuthenticator], TestClient]
+) -> None:
     """It speaks for nobody, so the form asks; the person named must be allowed to."""
     address = job_story.tell(database)["bert"]
-    client = client_of(EVERYBODY)
+    client = client_of(ADMIT_ALL)
     page, _ = shown(client.get(f"{address}/cancel").text)
     assert any(attrs.get("name") == "by" for tag, attrs in page.tags if tag == "input")
     assert client.post(f"{address}/cancel", data=CSRF).status_code == 403

@@ -9,7 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 from tests.api import rows
 from tests.api.rows import NOW
-from tests.doors import EVERYBODY, OpenDoor, signed_in
+from tests.authenticators import ADMIT_ALL, FixedAuthenticator, signed_in
 from tests.jobs import job_rows
 from tests.pages.html import Page, tidy
 
@@ -59,7 +59,7 @@ def inputs(page: Page, name: str) -> list[dict[str, str | None]]:
 
 
 def test_open_jobs_are_listed_with_those_whose_disk_is_kept(
-    database: Database, client_of: Callable[[OpenDoor], TestClient]
+    database: Database, client_of: Callable[[FixedAuthenticator], TestClient]
 ) -> None:
     """It is over, and it bills: an own mark, what it costs a month, and how to end that. Others that are over go."""
     page, text = shown(client_of(ADA), "/jobs")
@@ -77,7 +77,7 @@ def test_open_jobs_are_listed_with_those_whose_disk_is_kept(
 
 
 def test_a_kept_disk_behind_many_newer_jobs_is_counted_all_the_same(
-    database: Database, client_of: Callable[[OpenDoor], TestClient]
+    database: Database, client_of: Callable[[FixedAuthenticator], TestClient]
 ) -> None:
     """It may stand on the second page: the headline counts every one."""
     with database.write() as connection:
@@ -89,7 +89,7 @@ def test_a_kept_disk_behind_many_newer_jobs_is_counted_all_the_same(
 
 
 def test_the_box_says_what_is_lost_and_asks_for_an_agreement(
-    database: Database, client_of: Callable[[OpenDoor], TestClient]
+    database: Database, client_of: Callable[[FixedAuthenticator], TestClient]
 ) -> None:
     """A box that must be ticked; without it nothing is deleted."""
     client = client_of(ADA)
@@ -109,19 +109,21 @@ def test_the_box_says_what_is_lost_and_asks_for_an_agreement(
     assert "kept-disk" not in shown(client, "/jobs/jkept")[0].ids
 
 
-def test_only_who_may_is_offered_to_delete_it(client_of: Callable[[OpenDoor], TestClient], database: Database) -> None:
+def test_only_who_may_is_offered_to_delete_it(
+    client_of: Callable[[FixedAuthenticator], TestClient], database: Database
+) -> None:
     """A viewer reads what it holds and costs; the master token must say for whom it agrees."""
     page, text = shown(client_of(BOB), "/jobs/jkept")
     assert "Its disk is kept" in text
     assert inputs(page, "agreed") == []
     assert client_of(BOB).post("/jobs/jkept/delete-disk", data={**CSRF, "agreed": "yes"}).status_code == 403
     assert stored(database, "jkept").disk_given_up_at is None
-    assert inputs(shown(client_of(EVERYBODY), "/jobs/jkept")[0], "by")
+    assert inputs(shown(client_of(ADMIT_ALL), "/jobs/jkept")[0], "by")
 
 
 @pytest.mark.parametrize("agrees", [True, False])
 def test_a_cancel_asks_about_the_disk(
-    database: Database, client_of: Callable[[OpenDoor], TestClient], agrees: bool
+    database: Database, client_of: Callable[[FixedAuthenticator], TestClient], agrees: bool
 ) -> None:
     """A box that is not ticked by itself; only ticking it gives the disk up."""
     client = client_of(ADA)
@@ -136,7 +138,7 @@ def test_a_cancel_asks_about_the_disk(
 
 
 def test_a_job_that_saves_elsewhere_is_not_asked_about_its_disk(
-    database: Database, client_of: Callable[[OpenDoor], TestClient]
+    database: Database, client_of: Callable[[FixedAuthenticator], TestClient]
 ) -> None:
     """What it saved lies in a bucket: there is nothing to agree to."""
     with database.write() as connection:
@@ -145,7 +147,7 @@ def test_a_job_that_saves_elsewhere_is_not_asked_about_its_disk(
 
 
 def test_a_job_names_no_checkpoint_as_if_it_were_there_still(
-    database: Database, client_of: Callable[[OpenDoor], TestClient]
+    database: Database, client_of: Callable[[FixedAuthenticator], TestClient]
 ) -> None:
     """Its disk was deleted with its VM; or the last look failed, and what is known is older."""
     client = client_of(ADA)
@@ -169,7 +171,7 @@ def test_a_job_names_no_checkpoint_as_if_it_were_there_still(
     ],
 )
 def test_running_time_ends_with_the_last_word_of_the_agent(
-    database: Database, client_of: Callable[[OpenDoor], TestClient], agent: AgentState, ran: str
+    database: Database, client_of: Callable[[FixedAuthenticator], TestClient], agent: AgentState, ran: str
 ) -> None:
     """Its attempt ended just now, and nobody saw the command run after that: what it reported counts, else when."""
     with database.write() as connection:
@@ -179,7 +181,7 @@ def test_running_time_ends_with_the_last_word_of_the_agent(
 
 
 def test_a_job_that_failed_for_good_is_not_awaited_back_at_work(
-    database: Database, client_of: Callable[[OpenDoor], TestClient]
+    database: Database, client_of: Callable[[FixedAuthenticator], TestClient]
 ) -> None:
     """It did not go on; one that is open may still."""
     for job_id in ("jkept", "jrun"):

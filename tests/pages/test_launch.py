@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from fastapi.testclient import TestClient
-from tests.doors import EVERYBODY, OpenDoor, signed_in
+from tests.authenticators import ADMIT_ALL, FixedAuthenticator, signed_in
 from tests.jobs.job_service import B200, PRESETS, RULES, Office, priced
 from tests.pages.html import Page, tidy
 
@@ -37,10 +37,10 @@ def office(database: Database) -> Office:
 
 
 @pytest.fixture
-def client_of(client_with: Callable[..., TestClient], office: Office) -> Callable[[OpenDoor], TestClient]:
+def client_of(client_with: Callable[..., TestClient], office: Office) -> Callable[[FixedAuthenticator], TestClient]:
     """A browser with a session, which shows redirects."""
 
-    def made(authenticator: OpenDoor) -> TestClient:
+    def made(authenticator: FixedAuthenticator) -> TestClient:
         client = client_with(rules=office.rules, jobs=office.it, authenticator=authenticator)
         client.follow_redirects = False
         return client
@@ -68,7 +68,7 @@ def values(page: Page) -> dict[str, str]:
 
 
 def test_a_job_is_launched_once_however_often_the_form_is_sent(
-    client_of: Callable[[OpenDoor], TestClient], office: Office
+    client_of: Callable[[FixedAuthenticator], TestClient], office: Office
 ) -> None:
     """In the name of who is signed in; sent again with other contents it asks before it launches another."""
     client = client_of(ADA)
@@ -89,7 +89,9 @@ def test_a_job_is_launched_once_however_often_the_form_is_sent(
     assert client.post("/launch", data=fresh).headers["location"] == "/jobs/j2"
 
 
-def test_what_is_wrong_stands_beside_its_field(client_of: Callable[[OpenDoor], TestClient], office: Office) -> None:
+def test_what_is_wrong_stands_beside_its_field(
+    client_of: Callable[[FixedAuthenticator], TestClient], office: Office
+) -> None:
     """What was typed comes back whole and harmless, and nothing is stored."""
     long = "x" * 5_000
     wrong = {
@@ -114,7 +116,7 @@ def test_what_is_wrong_stands_beside_its_field(client_of: Callable[[OpenDoor], T
     assert stored(office) == []
 
 
-def test_the_quote_follows_what_is_typed(client_of: Callable[[OpenDoor], TestClient], office: Office) -> None:
+def test_the_quote_follows_what_is_typed(client_of: Callable[[FixedAuthenticator], TestClient], office: Office) -> None:
     """Next to each field, too; what is not typed yet is no mistake, and nothing is stored."""
     client = client_of(ADA)
     answer = client.post("/launch/quote", data={**CSRF, "preset": "t4", "expected_hours": "10", "overrides.spot": "no"})
@@ -130,14 +132,14 @@ def test_the_quote_follows_what_is_typed(client_of: Callable[[OpenDoor], TestCli
     assert (stored(office), office.woken) == ([], 0)
 
 
-def test_a_vm_to_work_on_is_launched(client_of: Callable[[OpenDoor], TestClient], office: Office) -> None:
+def test_a_vm_to_work_on_is_launched(client_of: Callable[[FixedAuthenticator], TestClient], office: Office) -> None:
     """With the rest of the form as it stood for a training."""
     client_of(ADA).post("/launch", data={**FORM, "kind": "dev"})
     assert [job.spec.kind for job in stored(office)] == [JobKind.DEV]
 
 
 def test_another_like_a_job_begins_with_what_it_had(
-    client_of: Callable[[OpenDoor], TestClient], office: Office
+    client_of: Callable[[FixedAuthenticator], TestClient], office: Office
 ) -> None:
     """Its command, where it saves and its limits; a job that is not there is said so."""
     client = client_of(ADA)
@@ -154,15 +156,15 @@ def test_another_like_a_job_begins_with_what_it_had(
 
 
 def test_an_admin_may_name_another_and_the_master_token_must(
-    client_of: Callable[[OpenDoor], TestClient], office: Office
+    client_of: Callable[[FixedAuthenticator], TestClient], office: Office
 ) -> None:
     """Viewers get no form, and nobody without the page's proof launches."""
     admin = client_of(signed_in(Role.ADMIN, "root@lab.example"))
     admin.post("/launch", data={**FORM, "owner": "bob@lab.example"})
     admin.post("/launch", data={**FORM, "key": "k2"})
     assert [job.spec.owner for job in stored(office)] == ["root@lab.example", "bob@lab.example"]
-    assert client_of(EVERYBODY).get("/launch").status_code == 200
-    assert client_of(EVERYBODY).post("/launch", data=FORM).status_code == 422
+    assert client_of(ADMIT_ALL).get("/launch").status_code == 200
+    assert client_of(ADMIT_ALL).post("/launch", data=FORM).status_code == 422
     viewer = client_of(signed_in(Role.VIEWER, "vic@lab.example"))
     for answer in (viewer.get("/launch"), viewer.post("/launch", data=FORM), viewer.post("/launch/quote", data=FORM)):
         assert answer.status_code == 403
@@ -180,7 +182,7 @@ def test_where_nothing_can_be_launched_it_says_how(client_with: Callable[..., Te
 
 
 def test_a_machine_that_google_does_not_sell_so_is_refused_in_words(
-    client_of: Callable[[OpenDoor], TestClient], office: Office
+    client_of: Callable[[FixedAuthenticator], TestClient], office: Office
 ) -> None:
     """The form says how Google sells it and what to do; no job is made."""
     on_demand = replace(B200, provisioning_model=ProvisioningModel.STANDARD)

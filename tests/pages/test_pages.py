@@ -9,7 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 from tests.api import rows
 from tests.api.rows import NOW
-from tests.doors import keyed
+from tests.authenticators import keyed
 from tests.pages import story
 from tests.pages.html import Page, tidy
 

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
 from starlette.types import Message, Scope
 from tests.api import rows
-from tests.doors import somebody
+from tests.authenticators import make_principal
 from tests.jobs.job_service import Office
 from tests.loops import Run, loop
 from tests.pages import story
@@ -31,16 +31,16 @@ from costguard.web.sharing import GetKind, GetKinds
 ADA, BOB, CLEO, DAN, EVE = (f"{name}@lab.example" for name in ("ada", "bob", "cleo", "dan", "eve"))
 # Owners, members of a team, admins, viewers with and without a session, a program that may read, one that is nobody.
 PEOPLE = {
-    "ada": somebody(Role.OPERATOR, ADA, Via.LINK),
-    "bob": somebody(Role.OPERATOR, BOB, Via.LINK),
-    "cleo": somebody(Role.OPERATOR, CLEO, Via.OIDC, is_granted=False),
-    "dan": somebody(Role.VIEWER, DAN, Via.LINK),
-    "eve": somebody(Role.VIEWER, EVE, Via.LINK),
-    "root": somebody(Role.ADMIN, "root@lab.example", Via.LINK),
-    "boss": somebody(Role.ADMIN, "boss@lab.example", Via.LINK),
-    "master": somebody(Role.ADMIN, ""),
-    "reader": replace(somebody(Role.VIEWER, "reader@lab.example", Via.TOKEN), token_id="t1"),
-    "scrape": somebody(Role.VIEWER, "scrape@lab.example", Via.TOKEN, [Permission.METRICS]),
+    "ada": make_principal(Role.OPERATOR, ADA, Via.LINK),
+    "bob": make_principal(Role.OPERATOR, BOB, Via.LINK),
+    "cleo": make_principal(Role.OPERATOR, CLEO, Via.OIDC, is_granted=False),
+    "dan": make_principal(Role.VIEWER, DAN, Via.LINK),
+    "eve": make_principal(Role.VIEWER, EVE, Via.LINK),
+    "root": make_principal(Role.ADMIN, "root@lab.example", Via.LINK),
+    "boss": make_principal(Role.ADMIN, "boss@lab.example", Via.LINK),
+    "master": make_principal(Role.ADMIN, ""),
+    "reader": replace(make_principal(Role.VIEWER, "reader@lab.example", Via.TOKEN), token_id="t1"),
+    "scrape": make_principal(Role.VIEWER, "scrape@lab.example", Via.TOKEN, [Permission.METRICS]),
 }
 PEOPLE = {name: replace(each, session=f"s-{name}") if each.is_ambient else each for name, each in PEOPLE.items()}
 # What each has that nobody else may see: the proof that their own page sends.

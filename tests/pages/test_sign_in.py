@@ -15,7 +15,7 @@ import pytest
 import structlog
 from fastapi.testclient import TestClient
 from tests.api.conftest import deps_of
-from tests.doors import SEAL
+from tests.authenticators import SEAL
 from tests.fakes import HandClock
 from tests.identity.provider import CLIENT, SECRET, Provider, providing
 from tests.identity.signing import NOW

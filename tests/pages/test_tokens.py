@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from fastapi.testclient import TestClient
 from tests.api.rows import NOW
-from tests.doors import OpenDoor, begun, signed_in, somebody
+from tests.authenticators import FixedAuthenticator, begin_session, make_principal, signed_in
 from tests.fakes import HandClock
 from tests.pages.html import Page, tidy
 
@@ -107,12 +107,12 @@ def test_ones_own_tokens_are_seen_and_revoked_an_admin_those_of_all(database: Da
 def test_sessions_are_shown_and_ended(database: Database, client_with: Clients) -> None:
     """One's own, an admin's everybody's, asked first; to end the one that asks leads to where one signs in."""
     sessions = Sessions(database, HandClock(NOW), timedelta(hours=12))
-    here, _ = begun(database, sessions, ADA, Via.LINK, Role.OPERATOR, "10.0.0.7")
-    there, _ = begun(database, sessions, ADA, Via.OIDC)
-    bobs, _ = begun(database, sessions, BOB, Via.OIDC)
-    who = replace(somebody(Role.OPERATOR, ADA, Via.LINK), session=here.id)
+    here, _ = begin_session(database, sessions, ADA, Via.LINK, Role.OPERATOR, "10.0.0.7")
+    there, _ = begin_session(database, sessions, ADA, Via.OIDC)
+    bobs, _ = begin_session(database, sessions, BOB, Via.OIDC)
+    who = replace(make_principal(Role.OPERATOR, ADA, Via.LINK), session=here.id)
     ada, admin = (
-        client_with(authenticator=OpenDoor(who)),
+        client_with(authenticator=FixedAuthenticator(who)),
         client_with(authenticator=signed_in(Role.ADMIN, "root@lab.example")),
     )
     page = Page(ada.get("/tokens").text)
@@ -163,12 +163,12 @@ def test_a_token_of_a_links_session_says_when_it_ends_and_is_confirmed(
 ) -> None:
     """Who came by a link is shown the command, and no button; an admin who came another way confirms it there."""
     sessions = Sessions(database, HandClock(NOW), timedelta(hours=12))
-    here, _ = begun(database, sessions, ADA, Via.LINK, Role.ADMIN)
+    here, _ = begin_session(database, sessions, ADA, Via.LINK, Role.ADMIN)
     by_link = replace(
-        somebody(Role.ADMIN, ADA, Via.LINK), session=here.id, link_session=here.id, link_until=here.expires_at
+        make_principal(Role.ADMIN, ADA, Via.LINK), session=here.id, link_session=here.id, link_until=here.expires_at
     )
     ada, root = (
-        client_with(authenticator=OpenDoor(by_link)),
+        client_with(authenticator=FixedAuthenticator(by_link)),
         client_with(authenticator=signed_in(Role.ADMIN, "root@lab.example")),
     )
     made = Page(ada.post("/tokens", data=FORM).text)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-from tests.doors import EVERYBODY
+from tests.authenticators import ADMIT_ALL
 from tests.scenario.fleet import body
 from tests.serving import serving
 
@@ -18,7 +18,7 @@ from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
 from costguard.events import facts
 from costguard.main import Guard, opened
-from costguard.main.slack_intake import SlackIntake, entrance
+from costguard.main.slack_intake import SlackIntake, build_slack_intake
 from costguard.messages.preview import ReminderPreview, preview
 from costguard.messages.slack_health import OutboxTrouble, trouble_of
 from costguard.settings import validate
@@ -199,7 +199,7 @@ def story(database_url: str, start: datetime = MONDAY, **settings: Mapping[str, 
         checked = validate(wanted, _SECRETS, Path("story"))
         with opened(checked, world.clock) as guard:
             assert guard.messaging is not None
-            way_in = entrance(
+            way_in = build_slack_intake(
                 checked, guard.rules, guard.database, guard.clock, lambda: None, by_http=True, by_socket=True
             )
             assert way_in is not None
@@ -222,7 +222,7 @@ def _served(guard: Guard, way_in: SlackIntake) -> Iterator[str]:
         database=guard.database,
         clock=guard.clock,
         rules=guard.rules,
-        authenticator=EVERYBODY,
+        authenticator=ADMIT_ALL,
         version="story",
         stale_after=timedelta(days=2),
         status=lambda: DaemonStatus(),

@@ -217,12 +217,16 @@ def test_two_vms_that_nobody_knows_are_reported_and_hold_their_job(guard: Restor
     assert "does not know, may be at work" in guard.job("j1").reason
     with guard.database.write() as connection:
         first, _ = unknown_vms.there(connection)
-        assert unknown_vms.decide(connection, first.key, unknown_vms.Verdict.ADOPT, "root@server", guard.clock.now())
+        assert unknown_vms.decide(
+            connection, first.key, unknown_vms.UnknownVmVerdict.ADOPT, "root@server", guard.clock.now()
+        )
     guard.go_on(3)
     assert [one.name for one in guard.attempts("j1")] == ["cg-j1-1"]
     with guard.database.write() as connection:
         (second,) = unknown_vms.there(connection)
-        assert unknown_vms.decide(connection, second.key, unknown_vms.Verdict.DELETE, "root@server", guard.clock.now())
+        assert unknown_vms.decide(
+            connection, second.key, unknown_vms.UnknownVmVerdict.DELETE, "root@server", guard.clock.now()
+        )
     guard.go_on(4)
     assert guard.up() == ["cg-j1-1"]
     (deleted,) = guard.facts("OrphanDeleted")

@@ -11,7 +11,7 @@ import pytest
 from slack_sdk import WebClient
 from sqlalchemy import Connection
 from tests.api import rows
-from tests.doors import keyed
+from tests.authenticators import keyed
 from tests.fakes import HandClock
 from tests.serving import serving
 from tests.slack.samples import CARD

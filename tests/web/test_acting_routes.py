@@ -16,7 +16,7 @@ from fastapi.testclient import TestClient
 from tests.api import rows
 from tests.api.conftest import Standstill, deps_of
 from tests.api.rows import NOW
-from tests.doors import gate, sign_in_pages, somebody
+from tests.authenticators import gate, make_principal, sign_in_pages
 from tests.jobs import job_rows
 from tests.jobs.job_service import Office
 from tests.web.test_routes import READS_BY_POST, SAFE, Asked, table
@@ -31,11 +31,11 @@ from costguard.pages.app import add_pages
 from costguard.pages.sign_in import add_sign_in
 
 ME, MATE, OTHER = "root@lab.example", "mate@lab.example", "else@lab.example"
-# Who asks is an admin by the lists: what their tokens may not, only the tokens keep from them.
+# The caller is an admin by the lists: what their tokens may not, only the tokens keep from them.
 ACCESS = Access(frozenset({"@lab.example"}), frozenset({MATE, OTHER}), frozenset({ME}))
 OWNERS = {"own": ME, "team": MATE, "other": OTHER, "unowned": ""}
 WISHES = ("stop", "keep", "claim", "disown")
-PAIRS = [frozenset({each, Permission.ADMIN}) for each in Permission]
+PAIRS = [frozenset({permission, Permission.ADMIN}) for permission in Permission]
 PAIRS.append(frozenset({Permission.INSTANCES, Permission.JOBS}))
 REFUSED = {403, 404}  # 404: tokens and sessions of others are not seen
 
@@ -79,11 +79,11 @@ class House:
 
     def tokens(self) -> Iterator[Held]:
         """One for each role, and of each role one for each permission, and the pairs that open something together."""
-        me = somebody(Role.ADMIN, ME, Via.OIDC, is_granted=False)
+        me = make_principal(Role.ADMIN, ME, Via.OIDC, is_granted=False)
         for role in (Role.VIEWER, Role.OPERATOR, Role.ADMIN):
             all_of_it = sorted(PERMISSIONS[role])
             several = [all_of_it, *combinations(all_of_it, 1), *(p for p in PAIRS if p <= PERMISSIONS[role])]
-            for permissions in dict.fromkeys(frozenset(each) for each in several):
+            for permissions in dict.fromkeys(frozenset(held) for held in several):
                 _, secret = self._tokens.make(NewToken("t", permissions, role=role), me)
                 yield Held(role, permissions, {"Authorization": f"Bearer {secret}"})
 
@@ -118,7 +118,7 @@ def vm_on_a_page(wish: str) -> Case:
 def of_job(path: str) -> Case:
     def case(house: House, held: Held, whose: str) -> tuple[int, bool] | None:
         if not OWNERS[whose]:
-            return None  # a job is always somebody's
+            return None  # a job is always someone's
         return house.post(
             held, path.format(job=whose), {"agreed": "yes"} if path.startswith("/jobs") else {}
         ), held.may(Permission.JOBS, whose)
@@ -167,7 +167,7 @@ def token_revoked(method: str, path: str) -> Case:
     def case(house: House, held: Held, whose: str) -> tuple[int, bool] | None:
         if not OWNERS[whose]:
             return None
-        by = somebody(Role.ADMIN, OWNERS[whose], Via.OIDC, is_granted=False)
+        by = make_principal(Role.ADMIN, OWNERS[whose], Via.OIDC, is_granted=False)
         made, _ = house._tokens.make(NewToken("x"), by)
         return house.post(held, path.format(token=made.id), {}, method), held.may(Permission.TOKENS, whose)
 
@@ -180,7 +180,7 @@ def token_confirmed(path: str) -> Case:
     def case(house: House, held: Held, whose: str) -> tuple[int, bool] | None:
         if not OWNERS[whose]:
             return None
-        by = somebody(Role.ADMIN, OWNERS[whose], Via.LINK)
+        by = make_principal(Role.ADMIN, OWNERS[whose], Via.LINK)
         made, _ = house._tokens.make(NewToken("x"), replace(by, link_session="s1", link_until=NOW + timedelta(hours=1)))
         status = house.post(held, path.format(token=made.id), {})
         may = Permission.ADMIN in held.permissions
@@ -220,15 +220,15 @@ def house(sqlite_database: Database) -> Iterator[House]:
 
 def acting(house: House) -> list[Asked]:
     return [
-        each
-        for each in table(house.app)
-        if each.method not in SAFE and each.needs is not None and each.path not in READS_BY_POST
+        route
+        for route in table(house.app)
+        if route.method not in SAFE and route.needs is not None and route.path not in READS_BY_POST
     ]
 
 
 def test_no_route_that_acts_is_left_out(house: House) -> None:
     """Whatever changes something has a case below; what has one is there."""
-    assert {(each.method, each.path) for each in acting(house)} == {*CASES, *ELSEWHERE}
+    assert {(route.method, route.path) for route in acting(house)} == {*CASES, *ELSEWHERE}
 
 
 def test_a_token_acts_by_its_own_role_and_permissions(house: House) -> None:
@@ -240,12 +240,12 @@ def test_a_token_acts_by_its_own_role_and_permissions(house: House) -> None:
         for case in cases:
             for held in tokens:
                 for whose in OWNERS:
-                    found = case(house, held, whose)
-                    if found is None:
+                    outcome = case(house, held, whose)
+                    if outcome is None:
                         continue
-                    status, may = found
-                    told = (method, path, held.role.value, sorted(held.permissions), whose, status)
-                    assert status < 500, told
-                    assert (status not in REFUSED) == may, told
+                    status, may = outcome
+                    context = (method, path, held.role.value, sorted(held.permissions), whose, status)
+                    assert status < 500, context
+                    assert (status not in REFUSED) == may, context
                     tried += 1
     assert tried > 1000

@@ -1,4 +1,4 @@
-"""The authenticator: who gets past it, and what strangers are told."""
+"""Authentication: who passes, and how strangers are refused."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from starlette.datastructures import Headers
-from tests.doors import OpenDoor, keyed, somebody
+from tests.authenticators import FixedAuthenticator, keyed, make_principal
 
 from costguard.model.access import Permission, Role, Via
 from costguard.web import problems
-from costguard.web.authentication import AuthenticationMiddleware, Limits, RequestAuthenticator, credentials
+from costguard.web.authentication import AuthenticationMiddleware, RateLimiter, RequestAuthenticator, credentials
 from costguard.web.permissions import Asker, needs
 
 OUR_PROOF = "the page's own"
 
 
-def app_behind(authenticator: RequestAuthenticator, limits: Limits | None = None) -> TestClient:
+def app_behind(authenticator: RequestAuthenticator, limits: RateLimiter | None = None) -> TestClient:
     app = FastAPI()
     problems.install(app)
     app.add_middleware(AuthenticationMiddleware, authenticator=authenticator, limits=limits)
@@ -38,7 +38,7 @@ def app_behind(authenticator: RequestAuthenticator, limits: Limits | None = None
 
 
 def test_strangers_get_no_further() -> None:
-    """A person is led to where they sign in, a program is told; unknown paths are no different."""
+    """A person is redirected to sign in, a program gets a 401; unknown paths are no different."""
     client = app_behind(keyed("s3cret"))
     for path in ("/api/v1/thing", "/api/v1/nothing", "/nothing", "/openapi.json"):
         answer = client.get(path)
@@ -62,7 +62,7 @@ def test_a_browser_changes_something_only_for_our_own_pages() -> None:
     """It sends its session with whatever page asks: the proof, in a header or the form, tells ours from others'."""
     ours = {"X-CSRF-Token": OUR_PROOF}
     for via in (Via.LINK, Via.OIDC, Via.IAP):
-        client = app_behind(OpenDoor(somebody(Role.OPERATOR, "ana@lab.example", via)))
+        client = app_behind(FixedAuthenticator(make_principal(Role.OPERATOR, "ana@lab.example", via)))
         assert client.post("/page").status_code == 403
         assert client.post("/page", headers={"X-CSRF-Token": "guessed"}).status_code == 403
         assert client.post("/page", json={"csrf": OUR_PROOF}).status_code == 403
@@ -72,21 +72,26 @@ def test_a_browser_changes_something_only_for_our_own_pages() -> None:
             assert client.post("/page", headers={**ours, "Sec-Fetch-Site": site}).status_code == 403
         assert client.post("/page", headers={**ours, "Sec-Fetch-Site": "same-origin"}).json() == "ana@lab.example"
         assert client.post("/page", data={"csrf": OUR_PROOF}).status_code == 200
-    assert app_behind(OpenDoor(somebody(Role.OPERATOR, "ana@lab.example", Via.TOKEN))).post("/page").status_code == 200
+    assert (
+        app_behind(FixedAuthenticator(make_principal(Role.OPERATOR, "ana@lab.example", Via.TOKEN)))
+        .post("/page")
+        .status_code
+        == 200
+    )
 
 
 def test_who_may_not_is_told_whom_to_ask() -> None:
     """A person hears of roles, and a token of permissions."""
-    nobody = app_behind(OpenDoor(somebody(Role.NOBODY, "eve@lab.example", Via.OIDC)))
+    nobody = app_behind(FixedAuthenticator(make_principal(Role.NOBODY, "eve@lab.example", Via.OIDC)))
     answer = nobody.get("/page")
     assert (answer.status_code, answer.json()["detail"].partition(",")[0]) == (403, "eve@lab.example has no role here")
-    viewer = app_behind(OpenDoor(somebody(Role.VIEWER, "vic@lab.example", Via.LINK)))
+    viewer = app_behind(FixedAuthenticator(make_principal(Role.VIEWER, "vic@lab.example", Via.LINK)))
     assert viewer.get("/page").status_code == 200
     assert "is a viewer, and this needs the permission instances" in viewer.post("/page").json()["detail"]
 
 
 @dataclass
-class Enough(Limits):
+class Enough(RateLimiter):
     """So many requests, and no more."""
 
     left: int
@@ -98,7 +103,7 @@ class Enough(Limits):
 
 def test_who_asks_too_often_waits() -> None:
     """It is said for how long; what is open to all is not counted."""
-    client = app_behind(OpenDoor(somebody()), Enough(2))
+    client = app_behind(FixedAuthenticator(make_principal()), Enough(2))
     assert [client.get("/page").status_code for _ in range(3)] == [200, 200, 429]
     assert client.get("/page").headers["retry-after"] == "7"
     assert client.get("/healthz").status_code == 200
@@ -116,8 +121,8 @@ def test_every_answer_is_nothing_that_a_browser_runs() -> None:
 
 def test_by_https_no_other_host_sets_the_session() -> None:
     """Only the cookie that a browser takes from this very host is read; by http there is no such cookie."""
-    for name, found in (("__Host-costguard_session", "mine"), ("costguard_session", "")):
-        assert credentials(Headers({"cookie": f"{name}=mine"}), is_https=True).session == found
+    for name, session in (("__Host-costguard_session", "mine"), ("costguard_session", "")):
+        assert credentials(Headers({"cookie": f"{name}=mine"}), is_https=True).session == session
         assert credentials(Headers({"cookie": f"{name}=mine"}), is_https=False).session == "mine"
     both = Headers({"cookie": "costguard_session=theirs; __Host-costguard_session=mine"})
     assert credentials(both, is_https=False).session == "mine"

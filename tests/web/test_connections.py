@@ -7,18 +7,26 @@ from dataclasses import dataclass, field
 import pytest
 from structlog.testing import capture_logs
 
-from costguard.web.connections import EVERY_S, OVER, Connections, Limits, Phase, SparseLog, most_connections
+from costguard.web.connections import (
+    EVERY_S,
+    OVER,
+    ConnectionLimits,
+    ConnectionPhase,
+    Connections,
+    SparseLog,
+    most_connections,
+)
 
 
 @dataclass(eq=False)
 class Waiting:
     address: str = "192.0.2.1"
-    phase: Phase = Phase.HEAD
+    phase: ConnectionPhase = ConnectionPhase.HEAD
     since: float = 0.0
     is_over: bool = False
     ended: list[str] = field(default_factory=list)
 
-    def expire(self, phase: Phase) -> None:
+    def expire(self, phase: ConnectionPhase) -> None:
         self.ended.append(phase.value)
 
     def abort(self) -> None:
@@ -31,7 +39,7 @@ class Ground:
     def __init__(self, most: int = 8) -> None:
         self.now = 0.0
         self.sparse = SparseLog(lambda: self.now)
-        limits = Limits(head=10, body=30, idle=15, write=20, over=2, most=most)
+        limits = ConnectionLimits(head=10, body=30, idle=15, write=20, over=2, most=most)
         self.all = Connections(limits, lambda address: address.startswith("198.51.100."), self.sparse, lambda: self.now)
 
     def open(self, **given: object) -> Waiting | None:
@@ -44,9 +52,10 @@ class Ground:
 
 
 @pytest.mark.parametrize(
-    ("phase", "longest"), [(Phase.HEAD, 10), (Phase.BODY, 30), (Phase.IDLE, 15), (Phase.UNREAD, 20)]
+    ("phase", "longest"),
+    [(ConnectionPhase.HEAD, 10), (ConnectionPhase.BODY, 30), (ConnectionPhase.IDLE, 15), (ConnectionPhase.UNREAD, 20)],
 )
-def test_each_phase_has_its_limit(phase: Phase, longest: int) -> None:
+def test_each_phase_has_its_limit(phase: ConnectionPhase, longest: int) -> None:
     """To the second, and then it ends as what it waited for."""
     ground = Ground()
     made = ground.open(phase=phase)
@@ -62,7 +71,7 @@ def test_each_phase_has_its_limit(phase: Phase, longest: int) -> None:
 def test_the_applications_time_is_not_the_clients() -> None:
     """A whole request whose answer takes an hour is never closed, nor makes room."""
     ground = Ground(most=1)
-    made = ground.open(phase=Phase.BUSY)
+    made = ground.open(phase=ConnectionPhase.BUSY)
     assert made is not None
     ground.now = 3600
     ground.all.sweep()
@@ -73,7 +82,7 @@ def test_the_applications_time_is_not_the_clients() -> None:
 def test_the_longest_waiting_make_room() -> None:
     """Where there are as many as there may be, those that wait longest go, and busy ones stay."""
     ground = Ground(most=2)
-    busy = ground.open(address="192.0.2.1", phase=Phase.BUSY)
+    busy = ground.open(address="192.0.2.1", phase=ConnectionPhase.BUSY)
     ground.now = 1
     waiting = ground.open(address="192.0.2.2")
     ground.now = 2
@@ -98,13 +107,13 @@ def test_one_address_has_a_share() -> None:
 def test_an_address_whose_share_is_busy_is_refused() -> None:
     """Its requests are being answered, so none of them makes room."""
     ground = Ground()
-    assert [ground.open(phase=Phase.BUSY) is not None for _ in range(3)] == [True, True, False]
+    assert [ground.open(phase=ConnectionPhase.BUSY) is not None for _ in range(3)] == [True, True, False]
 
 
 def test_a_subscribers_ipv6_addresses_are_one() -> None:
     """A subscriber has 2^64 of them (RFC 6177, section 2), and would have as many shares."""
     ground = Ground()
-    opened = [ground.open(address=f"2001:db8::{number}", phase=Phase.BUSY) is not None for number in range(3)]
+    opened = [ground.open(address=f"2001:db8::{number}", phase=ConnectionPhase.BUSY) is not None for number in range(3)]
     assert opened == [True, True, False]
     assert ground.open(address="2001:db8:0:1::1") is not None
 
@@ -112,15 +121,15 @@ def test_a_subscribers_ipv6_addresses_are_one() -> None:
 def test_a_proxy_has_no_share() -> None:
     """Many people come from its address."""
     ground = Ground()
-    assert all(ground.open(address="198.51.100.7", phase=Phase.BUSY) for _ in range(8))
+    assert all(ground.open(address="198.51.100.7", phase=ConnectionPhase.BUSY) for _ in range(8))
 
 
 def test_the_last_places_are_beyond_the_most() -> None:
     """They are there where all others are busy, end after two seconds of waiting, and are counted as well."""
     ground = Ground(most=8)
     for number in range(8):
-        assert ground.open(address=f"192.0.2.{number}", phase=Phase.BUSY)
-    over = [ground.open(address=f"198.51.100.{number}", phase=Phase.IDLE) for number in range(OVER)]
+        assert ground.open(address=f"192.0.2.{number}", phase=ConnectionPhase.BUSY)
+    over = [ground.open(address=f"198.51.100.{number}", phase=ConnectionPhase.IDLE) for number in range(OVER)]
     assert all(made is not None and made.is_over for made in over)
     ground.now = 3
     ground.all.sweep()
@@ -130,7 +139,7 @@ def test_the_last_places_are_beyond_the_most() -> None:
 def test_a_closed_connection_leaves_its_place() -> None:
     """Also one that went before it was open, and one that closes twice."""
     ground = Ground(most=1)
-    made = ground.open(phase=Phase.BUSY)
+    made = ground.open(phase=ConnectionPhase.BUSY)
     assert made is not None
     ground.all.closed(made)
     ground.all.closed(made)

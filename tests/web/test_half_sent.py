@@ -40,8 +40,8 @@ def test_half_sent_requests_stop_neither_the_health_check_nor_fill_the_log(tmp_p
         slowest = max(_answers(url) for _ in range(20))
         assert slowest < 5, f"the health check took {slowest:.1f} s"
         lines = (tmp_path / "serve.log").read_text().splitlines()
-        told = [line for line in lines if "connections_closed" in line]
-        assert len(told) == 1, lines[:20]
+        closings = [line for line in lines if "connections_closed" in line]
+        assert len(closings) == 1, lines[:20]
         assert "Traceback" not in "".join(lines)
         assert len("".join(lines)) < 20_000
 
@@ -70,9 +70,9 @@ def _served(folder: Path, cloud: str) -> Iterator[str]:
         )
         try:
             until(lambda: re.search(r"http://[0-9.]+:\d+", log.read_text()) is not None)
-            found = re.search(r"http://[0-9.]+:\d+", log.read_text())
-            assert found is not None
-            yield found[0]
+            address = re.search(r"http://[0-9.]+:\d+", log.read_text())
+            assert address is not None
+            yield address[0]
         finally:
             process.terminate()
             process.wait(PATIENCE_S)

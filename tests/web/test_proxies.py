@@ -32,8 +32,8 @@ def app(*networks: str, header: Literal["x-forwarded", "forwarded"] = "x-forward
     return TrustedProxies(Starlette(routes=[Route("/", shown)]), networks, header)
 
 
-def seen(of: TrustedProxies, headers: list[tuple[str, str]] | dict[str, str], peer: str = PEER) -> Any:
-    client = TestClient(of, client=(peer, 4711), base_url="http://guard.example")
+def seen(proxies: TrustedProxies, headers: list[tuple[str, str]] | dict[str, str], peer: str = PEER) -> Any:
+    client = TestClient(proxies, client=(peer, 4711), base_url="http://guard.example")
     return client.get("/", headers=headers).json()
 
 
@@ -57,10 +57,10 @@ def test_nobody_is_believed_by_default(peer: str) -> None:
 
 def test_a_named_proxy_says_who_comes_and_how() -> None:
     """Address, scheme and host; the header that it does not write itself counts for nothing."""
-    told = seen(app("10.0.0.0/8"), {**SPOOFED, **x_for("203.0.113.9", proto="https", host="costguard.example.com")})
-    assert told == {"client": "203.0.113.9", "scheme": "https", "host": "costguard.example.com", "said": []}
+    request = seen(app("10.0.0.0/8"), {**SPOOFED, **x_for("203.0.113.9", proto="https", host="costguard.example.com")})
+    assert request == {"client": "203.0.113.9", "scheme": "https", "host": "costguard.example.com", "said": []}
     forwarded = {**SPOOFED, "Forwarded": "for=203.0.113.9;proto=https;host=costguard.example.com"}
-    assert seen(app("10.0.0.0/8", header="forwarded"), forwarded) == told
+    assert seen(app("10.0.0.0/8", header="forwarded"), forwarded) == request
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ def test_googles_load_balancer() -> None:
     Source: https://cloud.google.com/load-balancing/docs/https#x-forwarded-for_header.
     """
     behind = app(*GOOGLE, "34.120.0.7/32")
-    told = seen(behind, x_for("6.6.6.6,203.0.113.9,34.120.0.7", proto="https"), peer="130.211.1.9")
-    assert (told["client"], told["scheme"]) == ("203.0.113.9", "https")
+    request = seen(behind, x_for("6.6.6.6,203.0.113.9,34.120.0.7", proto="https"), peer="130.211.1.9")
+    assert (request["client"], request["scheme"]) == ("203.0.113.9", "https")
 
 
 def test_each_hop_has_its_scheme() -> None:
@@ -158,8 +158,8 @@ def test_uvicorn_believes_nobody_by_itself() -> None:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         try:
-            told = httpx2.get(f"http://127.0.0.1:{listening.getsockname()[1]}", headers=SPOOFED, timeout=60).json()
+            request = httpx2.get(f"http://127.0.0.1:{listening.getsockname()[1]}", headers=SPOOFED, timeout=60).json()
         finally:
             server.should_exit = True
             thread.join()
-    assert (told["client"], told["scheme"]) == ("127.0.0.1", "http")
+    assert (request["client"], request["scheme"]) == ("127.0.0.1", "http")

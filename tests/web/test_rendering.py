@@ -22,7 +22,7 @@ class Ground:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def come(self, name: str, who: str | None = None) -> asyncio.Task[None]:
-        """`name` comes and waits; `who` it is, by default somebody of this name."""
+        """`name` comes and waits; `who` it is, by default someone of this name."""
         self._going[name] = asyncio.Event()
         self._tasks[name] = asyncio.create_task(self._turn(name, who or name))
         await asyncio.sleep(0)
@@ -54,7 +54,7 @@ def test_no_more_than_the_lane_holds() -> None:
 
 
 def test_people_take_turns() -> None:
-    """Who asks for a hundred things waits behind who asks for one."""
+    """A caller with a hundred requests waits behind a caller with one."""
 
     async def story() -> None:
         ground = Ground()

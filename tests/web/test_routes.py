@@ -14,7 +14,7 @@ from fastapi.routing import APIRoute, iter_route_contexts
 from fastapi.testclient import TestClient
 from starlette.routing import Mount
 from tests.api.conftest import Standstill, deps_of
-from tests.doors import begun, gate, sign_in_pages, somebody
+from tests.authenticators import begin_session, gate, make_principal, sign_in_pages
 from tests.jobs import job_rows
 from tests.jobs.job_service import Office
 
@@ -55,7 +55,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Comer:
-    """Somebody who asks, and what they may."""
+    """A caller, and what they may do."""
 
     name: str
     permissions: frozenset[Permission] | None  # None: nobody knows them
@@ -84,20 +84,20 @@ class House:
             job_rows.added(connection)
             job_rows.attempt(connection, state=AttemptState.BOOTING, gce_id="71")
 
-    def status(self, asked: Asked, comer: Comer) -> int:
+    def status(self, route: Asked, comer: Comer) -> int:
         # A form, where the route is a page's: the API then says that it is no JSON, once the authenticator is passed.
         headers = {"Accept": "application/json", **comer.headers}
-        body = b"" if asked.method in SAFE else b"{}" if asked.path.startswith("/api/") else b"nothing=1"
-        kind = "application/json" if asked.path.startswith("/api/") else "application/x-www-form-urlencoded"
+        body = b"" if route.method in SAFE else b"{}" if route.path.startswith("/api/") else b"nothing=1"
+        kind = "application/json" if route.path.startswith("/api/") else "application/x-www-form-urlencoded"
         return self.client.request(
-            asked.method, asked.address, content=body, headers={"Content-Type": kind, **headers}
+            route.method, route.address, content=body, headers={"Content-Type": kind, **headers}
         ).status_code
 
     def strangers(self) -> Iterator[Comer]:
         yield Comer("no token", None, {})
         yield Comer("a wrong token", None, _bearer("cgt_0123456789_nonsense"))
         yield Comer("an attempt's token", None, _bearer(AGENTS.of("cg-j7k2m9q4-1")))
-        yield Comer("a cookie of nobody's", None, {"Cookie": "costguard_session=nonsense"})
+        yield Comer("an unknown cookie", None, {"Cookie": "costguard_session=nonsense"})
         _, expired = self._tokens.make(NewToken("old", lasts=timedelta(microseconds=1)), self._person(Role.ADMIN))
         made, revoked = self._tokens.make(NewToken("lost"), self._person(Role.ADMIN))
         self._tokens.revoke(made.id, self._person(Role.ADMIN))
@@ -107,7 +107,7 @@ class House:
 
     def comers(self) -> Iterator[Comer]:
         for role in Role:
-            _, cookie = begun(self.office.database, self._sessions, OWNER, Via.LINK, role)
+            _, cookie = begin_session(self.office.database, self._sessions, OWNER, Via.LINK, role)
             who = self.gate.who(Credentials(session=cookie))
             assert isinstance(who, Principal)
             proof = {"X-CSRF-Token": self.gate.csrf(who)}
@@ -124,11 +124,11 @@ class House:
 
     def browser_of_others(self) -> Comer:
         """An admin's, that some other page makes ask: without the proof of ours."""
-        _, cookie = begun(self.office.database, self._sessions, OWNER, Via.LINK, Role.ADMIN)
+        _, cookie = begin_session(self.office.database, self._sessions, OWNER, Via.LINK, Role.ADMIN)
         return Comer("another page", frozenset(), {"Cookie": f"costguard_session={cookie}"})
 
     def _person(self, role: Role) -> Principal:
-        return somebody(role, OWNER, Via.LINK)
+        return make_principal(role, OWNER, Via.LINK)
 
     def _expired(self) -> str:
         class Yesterday:
@@ -159,7 +159,7 @@ def table(app: FastAPI) -> list[Asked]:
 
 def _permissions(dependant: Dependant) -> list[Permission]:
     own = [dependant.call.permission] if isinstance(dependant.call, Needs) else []
-    return own + [each for below in dependant.dependencies for each in _permissions(below)]
+    return own + [permission for below in dependant.dependencies for permission in _permissions(below)]
 
 
 @pytest.fixture
@@ -171,22 +171,22 @@ def house(sqlite_database: Database) -> Iterator[House]:
 
 def test_every_route_needs_a_permission_or_is_open_on_purpose(house: House) -> None:
     """And what changes something needs more than to read."""
-    for asked in table(house.app):
-        is_open = asked.path in OPEN_PATHS or asked.path.startswith("/sign-in") or asked.path == EVENTS
-        is_anybodys = asked.path in {"/openapi.json", "/api/v1", "/api/v1/me", "/sign-out"}  # of those who are known
-        assert (asked.needs is None) == (is_open or is_anybodys), asked
-        if asked.method not in SAFE and asked.path not in READS_BY_POST and asked.needs is not None:
-            assert asked.needs is not Permission.READ, asked
+    for route in table(house.app):
+        is_open = route.path in OPEN_PATHS or route.path.startswith("/sign-in") or route.path == EVENTS
+        is_anybodys = route.path in {"/openapi.json", "/api/v1", "/api/v1/me", "/sign-out"}  # of those who are known
+        assert (route.needs is None) == (is_open or is_anybodys), route
+        if route.method not in SAFE and route.path not in READS_BY_POST and route.needs is not None:
+            assert route.needs is not Permission.READ, route
 
 
 def test_strangers_get_nowhere(house: House) -> None:
     """No token, a wrong, expired or revoked one, an agent's: 401 at every route that is not open."""
     strangers = list(house.strangers())
-    for asked in table(house.app):
-        if (asked.needs is None and asked.path in OPEN_PATHS) or asked.path.startswith("/sign-in"):
+    for route in table(house.app):
+        if (route.needs is None and route.path in OPEN_PATHS) or route.path.startswith("/sign-in"):
             continue
         for stranger in strangers:
-            assert house.status(asked, stranger) == 401, (asked, stranger.name)
+            assert house.status(route, stranger) == 401, (route, stranger.name)
     assert (
         house.client.post(
             EVENTS.format(attempt="cg-j7k2m9q4-2"), json={"events": []}, headers=_bearer(AGENTS.of("cg-j7k2m9q4-1"))
@@ -204,24 +204,24 @@ def test_strangers_get_nowhere(house: House) -> None:
 def test_each_comes_as_far_as_they_may(house: House) -> None:
     """By role and by what a token was made for: 403 without the permission, and an answer of the route's with it."""
     comers = list(house.comers())
-    rows = [asked for asked in table(house.app) if asked.needs is not None]
+    rows = [route for route in table(house.app) if route.needs is not None]
     assert len(rows) > 40
-    for asked in rows:
+    for row in rows:
         for comer in comers:
-            if comer.name == MASTER and asked.method not in SAFE and not asked.path.startswith("/api/"):
+            if comer.name == MASTER and row.method not in SAFE and not row.path.startswith("/api/"):
                 continue  # it speaks for nobody, and a page's form has no place to say for whom
-            may = asked.needs in (comer.permissions or ())
-            status = house.status(asked, comer)
-            assert status < 500, (asked, comer.name, status)
-            assert (status == 403) == (not may), (asked, comer.name, status)
-            assert status != 401, (asked, comer.name)
+            may = row.needs in (comer.permissions or ())
+            status = house.status(row, comer)
+            assert status < 500, (row, comer.name, status)
+            assert (status == 403) == (not may), (row, comer.name, status)
+            assert status != 401, (row, comer.name)
 
 
 def test_pages_of_others_change_nothing(house: House) -> None:
     """A browser that is signed in, and sends no proof of our pages: 403 at whatever is not only read."""
-    for asked in table(house.app):
-        if asked.method not in SAFE and (asked.needs is not None or asked.path == "/sign-out"):
-            assert house.status(asked, house.browser_of_others()) == 403, asked
+    for route in table(house.app):
+        if route.method not in SAFE and (route.needs is not None or route.path == "/sign-out"):
+            assert house.status(route, house.browser_of_others()) == 403, route
 
 
 def test_no_body_is_taken_in_that_does_not_fit(house: House) -> None:

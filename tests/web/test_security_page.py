@@ -34,15 +34,15 @@ def house(sqlite_database: Database) -> Iterator[House]:
 
 def _roles() -> dict[str, list[str]]:
     """By file: the permissions that the page gives a reason for."""
-    found: dict[str, list[str]] = {}
+    rows: dict[str, list[str]] = {}
     file = ""
     for line in PAGE.read_text("utf-8").splitlines():
         if named := re.match(r"\[`deploy/(iam-role[a-z-]*\.yaml)`\]", line):
             file = named[1]
         elif file and (row := re.match(r"\| `([a-zA-Z.]+)` \| (.+) \|", line)):
             assert len(row[2]) > 5, f"{row[1]} has no reason"
-            found.setdefault(file, []).append(row[1])
-    return found
+            rows.setdefault(file, []).append(row[1])
+    return rows
 
 
 def test_every_permission_has_its_reason() -> None:
@@ -69,11 +69,11 @@ def test_an_agents_token_opens_the_events_of_its_attempt_and_nothing_else(house:
     assert house.client.post(own, json={"events": []}, headers=shown).status_code == 200
     assert house.client.post(other, json={"events": []}, headers=shown).status_code == 401
     tried = 0
-    for asked in table(house.app):
-        if asked.needs is None and asked.path not in {"/openapi.json", "/api/v1", "/api/v1/me"}:
+    for route in table(house.app):
+        if route.needs is None and route.path not in {"/openapi.json", "/api/v1", "/api/v1/me"}:
             continue  # open to strangers, or what was tried above
-        answer = house.client.request(asked.method, asked.address, headers={**shown, "Accept": "application/json"})
-        assert answer.status_code == 401, asked
+        answer = house.client.request(route.method, route.address, headers={**shown, "Accept": "application/json"})
+        assert answer.status_code == 401, route
         tried += 1
     assert tried > 50
     assert house.client.get("/readyz", headers=shown).json().keys() == {"status"}
@@ -102,7 +102,7 @@ def test_secrets_are_256_random_bits() -> None:
     """By the very default that sessions are made with: no two alike, and 32 bytes each."""
     made = {_default(sessions.Sessions, "new_secret")() for _ in range(50)}
     assert len(made) == 50
-    assert {len(urlsafe_b64decode(f"{each}=")) for each in made} == {32}
+    assert {len(urlsafe_b64decode(f"{token}=")) for token in made} == {32}
     assert len(urlsafe_b64decode(f"{secrets.token_urlsafe(32)}=")) * 8 == 256
 
 
@@ -122,5 +122,5 @@ def test_every_secret_of_the_environment_is_a_credential_on_the_page() -> None:
     assert [row for row in rows.values() if row not in text] == []
 
 
-def _default(of: type, name: str) -> Any:
-    return inspect.signature(of).parameters[name].default
+def _default(callable_: type, name: str) -> Any:
+    return inspect.signature(callable_).parameters[name].default

@@ -19,7 +19,7 @@ from starlette.routing import Route
 from structlog.testing import capture_logs
 from tests.waiting import PATIENCE_S, until
 
-from costguard.web.connections import OVER, Limits
+from costguard.web.connections import OVER, ConnectionLimits
 from costguard.web.server import Server
 
 _LONG = 600.0
@@ -71,7 +71,7 @@ def served(listener: socket.socket | None = None, **limits: float) -> Iterator[S
 
     routes = [Route("/healthz", health), Route("/echo", echo, methods=["POST"]), Route("/busy", busy)]
     given = {"head": _LONG, "body": _LONG, "idle": _LONG, "write": _LONG, "most": 100} | limits
-    server = Server(Starlette(routes=[*routes, Route("/large", large)]), Limits(**given))  # type: ignore[arg-type]
+    server = Server(Starlette(routes=[*routes, Route("/large", large)]), ConnectionLimits(**given))  # type: ignore[arg-type]
     with listener or socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()
@@ -86,11 +86,11 @@ def served(listener: socket.socket | None = None, **limits: float) -> Iterator[S
 
 
 def _all(client: socket.socket) -> bytes:
-    found = b""
+    received = b""
     with suppress(ConnectionResetError):
         while part := client.recv(65536):
-            found += part
-    return found
+            received += part
+    return received
 
 
 def _status(answer: bytes) -> int:
@@ -98,8 +98,8 @@ def _status(answer: bytes) -> int:
 
 
 def _problem(answer: bytes) -> dict[str, object]:
-    found: dict[str, object] = json.loads(answer.partition(b"\r\n\r\n")[2])
-    return found
+    body: dict[str, object] = json.loads(answer.partition(b"\r\n\r\n")[2])
+    return body
 
 
 def _trickled(client: socket.socket, byte: bytes) -> bytes:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fastapi import FastAPI, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from tests.doors import somebody
+from tests.authenticators import make_principal
 from tests.loops import Run, loop
 
 from costguard.errors import StoreError
@@ -18,10 +18,10 @@ from costguard.model.access import Principal, Role, Via
 from costguard.web.permissions import Asker
 from costguard.web.problems import HeadAsGet
 from costguard.web.rendering import Sharing
-from costguard.web.sharing import Shared
+from costguard.web.sharing import SharingMiddleware
 
-ADA, BOB = (somebody(Role.VIEWER, f"{name}@lab.example", Via.LINK) for name in ("ada", "bob"))
-ROOT = somebody(Role.ADMIN, "root@lab.example", Via.LINK)
+ADA, BOB = (make_principal(Role.VIEWER, f"{name}@lab.example", Via.LINK) for name in ("ada", "bob"))
+ROOT = make_principal(Role.ADMIN, "root@lab.example", Via.LINK)
 
 
 class Ground:
@@ -38,7 +38,7 @@ class Ground:
         app.add_api_route("/form", self._form)
         app.add_api_route("/list", self._change, methods=["POST"])
         self.sharing = Sharing(self._read, at_once=at_once, patience=patience)
-        app.add_middleware(Shared, sharing=self.sharing)
+        app.add_middleware(SharingMiddleware, sharing=self.sharing)
         app.add_middleware(HeadAsGet)
         self.app: ASGIApp = app
 
@@ -104,9 +104,9 @@ def run() -> Iterator[Run]:
         yield running
 
 
-async def started(*asked: Coroutine[Any, Any, tuple[int, str]]) -> list[asyncio.Task[tuple[int, str]]]:
+async def started(*requests: Coroutine[Any, Any, tuple[int, str]]) -> list[asyncio.Task[tuple[int, str]]]:
     """They have come as far as they get."""
-    tasks = [asyncio.create_task(each) for each in asked]
+    tasks = [asyncio.create_task(request) for request in requests]
     for _ in range(50):
         await asyncio.sleep(0.001)
     return tasks
@@ -172,7 +172,7 @@ def test_an_answer_begun_before_a_change_is_not_for_who_asks_after_it(run: Run) 
         ground.state = 1
         after = await started(ground.ask("/list", BOB), ground.ask("/list"))
         ground.go_on.set()
-        answers = [json.loads((await each)[1])["state"] for each in (*before, *after)]
+        answers = [json.loads((await task)[1])["state"] for task in (*before, *after)]
         assert answers == [0, 1, 1]
         assert ground.made == 2
 
@@ -213,11 +213,11 @@ def test_no_more_are_made_at_once_than_may_be(run: Run) -> None:
     async def story() -> None:
         ground = Ground(at_once=2)
         ground.go_on.clear()
-        asked = await started(*(ground.ask(f"/other/{number}") for number in range(30)))
+        tasks = await started(*(ground.ask(f"/other/{number}") for number in range(30)))
         while ground.made < 2:
             await asyncio.sleep(0.001)
         ground.go_on.set()
-        await asyncio.gather(*asked)
+        await asyncio.gather(*tasks)
         assert (ground.made, ground.most_at_once) == (30, 2)
 
     run(story())

@@ -31,9 +31,9 @@ from costguard.api.deps import Deps
 from costguard.api.document import describe
 from costguard.web import problems
 from costguard.web.authentication import MOST_BYTES, AuthenticationMiddleware
-from costguard.web.meters import Metered
+from costguard.web.meters import TimingMiddleware
 from costguard.web.problems import HeadAsGet
-from costguard.web.sharing import Shared
+from costguard.web.sharing import SharingMiddleware
 
 _DESCRIPTION = """Costguard tracks a fleet of GPU VMs on Google Compute Engine and what it costs.
 Jobs are submitted here; the daemon launches their VMs and resumes them from their checkpoints.
@@ -92,13 +92,13 @@ def create_app(deps: Deps) -> FastAPI:
     )
     app.state.deps = deps
     problems.install(app)
-    app.add_middleware(Shared, sharing=deps.sharing)
+    app.add_middleware(SharingMiddleware, sharing=deps.sharing)
     app.add_middleware(HeadAsGet)
     app.add_middleware(RequestBodyLimitMiddleware, max_body_size=MOST_BYTES)
     app.add_middleware(
         AuthenticationMiddleware, authenticator=deps.authenticator, limits=deps.limits, is_https=deps.is_https
     )
-    app.add_middleware(Metered, meters=deps.meters)
+    app.add_middleware(TimingMiddleware, meters=deps.meters)
     for router in _ROUTERS:
         app.include_router(router)
     describe(app)

@@ -22,7 +22,7 @@ from costguard.model.interaction import InteractionReply
 from costguard.model.ports import Clock
 from costguard.model.preset import Preset
 from costguard.model.webhook import WebhookState
-from costguard.web.authentication import Limits, RequestAuthenticator
+from costguard.web.authentication import RateLimiter, RequestAuthenticator
 from costguard.web.limits import Streams
 from costguard.web.meters import Meters
 from costguard.web.rendering import Sharing
@@ -69,7 +69,7 @@ class Deps:
     hearing: AgentEvents | None = None  # None: no agents are accepted
     jobs: JobService | None = None  # None: no jobs are accepted
     is_https: bool = False  # whether people reach it over https
-    limits: Limits | None = None  # None: requests are not limited
+    limits: RateLimiter | None = None  # None: requests are not limited
     wake: Callable[[], None] = lambda: None  # asks the daemon for a pass
     streams: Streams = field(default_factory=Streams)
     is_stopping: Callable[[], bool] = lambda: False  # streams end when it is True

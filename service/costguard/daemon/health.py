@@ -49,44 +49,44 @@ class OneQuestion(Generic[_T]):
         self._within_s = within.total_seconds()
         self._monotonic = monotonic
         self._lock = threading.Lock()
-        self._open: _OpenQuestion[_T] | None = None
+        self._open: _OpenQuery[_T] | None = None
         self._silent_since: float | None = None  # the beginning of the first question that was not answered in time
         self._failure: Exception | None = None  # of the last question that ended
 
     def ask(self, question: Callable[[], _T]) -> _T:
         """Its answer. Raises Unanswered, or what the question raises."""
         with self._lock:
-            asked = self._open
-            if asked is None or asked.ended.is_set():
-                asked = self._open = _OpenQuestion(self._monotonic())
-                threading.Thread(target=self._run, args=(asked, question), name="question", daemon=True).start()
+            query = self._open
+            if query is None or query.ended.is_set():
+                query = self._open = _OpenQuery(self._monotonic())
+                threading.Thread(target=self._run, args=(query, question), name="question", daemon=True).start()
             elif self._failure is not None or self._silent_since is not None:
-                raise self._failure or self._unanswered(asked)
-        left = asked.began + self._within_s - self._monotonic()
-        if not asked.ended.wait(max(0.0, left)):
+                raise self._failure or self._unanswered(query)
+        left = query.began + self._within_s - self._monotonic()
+        if not query.ended.wait(max(0.0, left)):
             with self._lock:
-                raise self._unanswered(asked)
-        return asked.outcome()
+                raise self._unanswered(query)
+        return query.outcome()
 
-    def _unanswered(self, asked: _OpenQuestion[_T]) -> Unanswered:
+    def _unanswered(self, query: _OpenQuery[_T]) -> Unanswered:
         if self._silent_since is None:
-            self._silent_since = asked.began
+            self._silent_since = query.began
         return Unanswered(self._monotonic() - self._silent_since)
 
-    def _run(self, asked: _OpenQuestion[_T], question: Callable[[], _T]) -> None:
+    def _run(self, query: _OpenQuery[_T], question: Callable[[], _T]) -> None:
         try:
-            asked.answer = [question()]
+            query.answer = [question()]
             failure = None
         except Exception as error:  # raised again where it is waited for
-            asked.failure = failure = error
+            query.failure = failure = error
         with self._lock:
             self._failure = failure
             if failure is None:
                 self._silent_since = None
-            asked.ended.set()
+            query.ended.set()
 
 
-class _OpenQuestion(Generic[_T]):
+class _OpenQuery(Generic[_T]):
     def __init__(self, began: float) -> None:
         self.began = began
         self.ended = threading.Event()
@@ -113,7 +113,7 @@ class Verdict(StrEnum):
     NOT_READY = "not ready"
 
 
-class Daemon(Protocol):
+class DaemonReport(Protocol):
     """What the daemon of this replica says of itself. Whether it acts, the database says."""
 
     @property
@@ -124,7 +124,7 @@ class Daemon(Protocol):
     def silent_for(self) -> timedelta | None: ...
 
 
-class Guard(Protocol):
+class HealthSources(Protocol):
     """What has to be asked."""
 
     @property
@@ -138,7 +138,7 @@ class Guard(Protocol):
     @property
     def stale_after(self) -> timedelta: ...
     @property
-    def status(self) -> Callable[[], Daemon]: ...
+    def status(self) -> Callable[[], DaemonReport]: ...
     @property
     def outbox_trouble(self) -> Callable[[], OutboxTrouble | None]: ...
     @property
@@ -179,7 +179,7 @@ class Health:
     """
 
     as_of: datetime
-    daemon: Daemon
+    daemon: DaemonReport
     has_answered: bool
     is_acting: bool
     reasons: Sequence[str]
@@ -203,61 +203,61 @@ class Health:
         return None if self.prices_at is None else max(timedelta(), self.as_of - self.prices_at)
 
 
-def health(of: Guard) -> Health:
+def health(sources: HealthSources) -> Health:
     """Never raises StoreError: a database that does not answer is a reason by itself, and known within ANSWER."""
-    now, daemon = of.clock.now(), of.status()
+    now, daemon = sources.clock.now(), sources.status()
     signs, reasons, has_answered = VitalSigns(), [], True
     if daemon.silent_for is not None:
         reasons.append(_SILENT.format(seconds=daemon.silent_for // timedelta(seconds=1)))
     try:
-        signs = of.vital_signs.ask(lambda: _vital_signs(of))
+        signs = sources.vital_signs.ask(lambda: _vital_signs(sources))
     except StoreError as error:
         reasons.append(str(error))
         has_answered = False
     except Unanswered as late:
         reasons.append(
-            f"{of.database.name} has not answered for {late.seconds:.0f} s, so who acts is not known. "
+            f"{sources.database.name} has not answered for {late.seconds:.0f} s, so who acts is not known. "
             "Look at its server and at what lies between."
         )
         has_answered = False
     else:
         reasons += _reasons(daemon, signs)
-    slack = slack_health(signs.outbox, of.socket_trouble(), now, of.stale_after)
-    states = [_project(look, now, of.stale_after) for look in signs.looks]
+    slack = slack_health(signs.outbox, sources.socket_trouble(), now, sources.stale_after)
+    states = [_project(look, now, sources.stale_after) for look in signs.looks]
     return Health(
         as_of=now,
         daemon=daemon,
         has_answered=has_answered,
-        is_acting=stored.is_held_by(signs.holders, of.holder) and daemon.silent_for is None,
+        is_acting=stored.is_held_by(signs.holders, sources.holder) and daemon.silent_for is None,
         reasons=reasons,
         warnings=[
             *_warnings(daemon, states, slack, now),
             *_of_unknown(signs.unknown_vms),
-            *(_of_webhook(each, now) for each in signs.webhooks if each.error),
+            *(_of_webhook(webhook, now) for webhook in signs.webhooks if webhook.error),
         ],
         holders=signs.holders,
         projects=states,
         prices_at=signs.prices_at,
         slack=slack,
         has_slack=signs.outbox is not None,
-        slack_refused=dict(of.slack_refused()),
+        slack_refused=dict(sources.slack_refused()),
         webhooks=signs.webhooks,
     )
 
 
-def _vital_signs(of: Guard) -> VitalSigns:
-    with of.database.read() as connection:
+def _vital_signs(sources: HealthSources) -> VitalSigns:
+    with sources.database.read() as connection:
         signs = VitalSigns(
             stored.holders(connection),
             projects.read_all(connection),
             stored.prices_recorded_at(connection),
-            of.webhook_states(connection),
+            sources.webhook_states(connection),
             unknown_vms=unknown_vms.there(connection),
         )
-    return replace(signs, outbox=of.outbox_trouble())
+    return replace(signs, outbox=sources.outbox_trouble())
 
 
-def _reasons(daemon: Daemon, signs: VitalSigns) -> Iterator[str]:
+def _reasons(daemon: DaemonReport, signs: VitalSigns) -> Iterator[str]:
     looks = signs.looks
     if not any(holder.is_held for holder in signs.holders):
         yield (
@@ -273,20 +273,20 @@ def _reasons(daemon: Daemon, signs: VitalSigns) -> Iterator[str]:
         yield "No prices are known, so nothing can be priced. See the server's log."
 
 
-def _warnings(daemon: Daemon, states: Sequence[ProjectState], slack: SlackHealth, now: datetime) -> list[str]:
-    found = [
-        f"Project {each.look.project} was not read whole for too long."
-        for each in states
-        if each.is_stale and not each.look.is_unread
+def _warnings(daemon: DaemonReport, states: Sequence[ProjectState], slack: SlackHealth, now: datetime) -> list[str]:
+    warnings = [
+        f"Project {state.look.project} was not read whole for too long."
+        for state in states
+        if state.is_stale and not state.look.is_unread
     ]
-    found += [_of_part(each.look.project, part) for each in states for part in each.look.unread]
+    warnings += [_of_part(state.look.project, part) for state in states for part in state.look.unread]
     if daemon.last_error:
-        found.append(f"The last pass failed: {daemon.last_error}")
-    found += [f"Slack: {reason}" for reason in slack.reasons]
+        warnings.append(f"The last pass failed: {daemon.last_error}")
+    warnings += [f"Slack: {reason}" for reason in slack.reasons]
     if slack.is_late and slack.waiting_since is not None:
         since = clock_text(slack.waiting_since, now)
-        found.append(f"{slack.waiting} messages wait for Slack, the oldest since {since}.")
-    return found
+        warnings.append(f"{slack.waiting} messages wait for Slack, the oldest since {since}.")
+    return warnings
 
 
 def _of_part(project: str, part: Unread) -> str:
@@ -302,9 +302,9 @@ def _of_unknown(vms: Sequence[UnknownVm]) -> Iterator[str]:
     yield f"{names} {what} not in the ledger, as after a restore: `costguard db unknown` says what to do."
 
 
-def _of_webhook(of: WebhookState, now: datetime) -> str:
-    since = f", the oldest since {clock_text(of.since, now)}" if of.since is not None else ""
-    return f"Webhook {of.name}: {of.waiting} facts wait{since}: {of.error}"
+def _of_webhook(state: WebhookState, now: datetime) -> str:
+    since = f", the oldest since {clock_text(state.since, now)}" if state.since is not None else ""
+    return f"Webhook {state.name}: {state.waiting} facts wait{since}: {state.error}"
 
 
 def _project(look: ProjectLook, now: datetime, stale_after: timedelta) -> ProjectState:

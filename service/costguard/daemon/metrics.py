@@ -42,8 +42,12 @@ class InterruptionCounts:
 
 def count_events(connection: Connection, after: int, through: int) -> dict[str, int]:
     """Of those that were recorded after the one, up to the other."""
-    of = facts.c
-    query = select(of.kind, func.count().label("many")).where(of.id > after, of.id <= through).group_by(of.kind)
+    columns = facts.c
+    query = (
+        select(columns.kind, func.count().label("many"))
+        .where(columns.id > after, columns.id <= through)
+        .group_by(columns.kind)
+    )
     return {row.kind: row.many for row in connection.execute(query)}
 
 
@@ -62,22 +66,22 @@ def count_stops(connection: Connection) -> dict[tuple[str, bool], int]:
     """All there ever were, by outcome and whether a person had asked for it."""
     is_asked = stops.c.request_id.is_not(None).label("is_asked")
     query = select(stops.c.outcome, is_asked, func.count()).group_by(stops.c.outcome, is_asked)
-    return {(outcome, bool(asked)): count for outcome, asked, count in connection.execute(query)}
+    return {(outcome, bool(is_requested)): count for outcome, is_requested, count in connection.execute(query)}
 
 
 @remembers(interruptions)
 def count_interruptions(connection: Connection) -> InterruptionCounts:
-    of = interruptions.c
+    columns = interruptions.c
     happened: dict[Outcome, int] = {}
     resumed: dict[Outcome, int] = {}
     nanos = seconds = 0
-    sums = func.sum(of.lost_nanos), func.sum(of.lost_s)
-    query = select(of.outcome, func.count(), func.count(of.resumed_at), *sums).group_by(of.outcome)
+    sums = func.sum(columns.lost_nanos), func.sum(columns.lost_s)
+    query = select(columns.outcome, func.count(), func.count(columns.resumed_at), *sums).group_by(columns.outcome)
     for outcome, count, resumed_count, lost_nanos, lost_s in connection.execute(query):
         happened[Outcome(outcome)], resumed[Outcome(outcome)] = count, resumed_count
         nanos, seconds = nanos + int(lost_nanos or 0), seconds + int(lost_s or 0)
-    took = type_coerce(of.resumed_at, BigInteger) - type_coerce(of.happened_at, BigInteger)  # microseconds
-    ended = select(took).where(of.outcome == Outcome.PREEMPTED.value, of.resumed_at.is_not(None))
+    took = type_coerce(columns.resumed_at, BigInteger) - type_coerce(columns.happened_at, BigInteger)  # microseconds
+    ended = select(took).where(columns.outcome == Outcome.PREEMPTED.value, columns.resumed_at.is_not(None))
     recoveries = tuple(microseconds / 1_000_000 for microseconds in connection.scalars(ended))
     return InterruptionCounts(happened, resumed, recoveries, Money(nanos), seconds)
 
@@ -123,7 +127,7 @@ class FactCounts:
             return dict(self._counts)
 
 
-def figures(connection: Connection, rules: Rules, now: datetime, told: FactCounts) -> Figures:
+def figures(connection: Connection, rules: Rules, now: datetime, fact_counts: FactCounts) -> Figures:
     accrual = accrual_at(connection, now)
     today = now.date()
     # Budgets first: they tell owners apart, and what they read of what is not stored yet answers the month as well.
@@ -139,5 +143,5 @@ def figures(connection: Connection, rules: Rules, now: datetime, told: FactCount
         open_jobs=count_open_jobs(connection),
         stops=count_stops(connection),
         interrupted=count_interruptions(connection),
-        facts=told.read(connection),
+        facts=fact_counts.read(connection),
     )

@@ -74,13 +74,13 @@ def settle_in(connection: Connection, now: datetime) -> None:
 def _suspect_messages(connection: Connection, now: datetime) -> None:
     """Those whose place in Slack is known; of the others nobody can say whether they were sent."""
     waiting = message_rows.intended(connection)
-    known = people.of_addresses(connection, [each.address for each in waiting if "@" in each.address])
+    accounts = people.of_addresses(connection, [row.address for row in waiting if "@" in row.address])
     for message in waiting:
         if message.kind == "ephemeral":
             continue
         channel = message.address
         if "@" in channel:
-            person = known.get(channel.lower())
+            person = accounts.get(channel.lower())
             channel = person.direct_channel if person is not None else ""
         if not channel:
             continue

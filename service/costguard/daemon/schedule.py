@@ -128,8 +128,8 @@ class Daemon:
             self._add("idle", self._idle_every, self._measure)
         if self._send_messages is not None:
             self._add("send", _SEND_EVERY, self._send)
-        for name, each in self._side_tasks.items():
-            self._add(name, each.every, partial(self._run_side_task, name), max_instances=2)
+        for name, task in self._side_tasks.items():
+            self._add(name, task.every, partial(self._run_side_task, name), max_instances=2)
         self._scheduler.start()
         self.keeper.start()
         if self._watchdog is not None:

@@ -16,7 +16,7 @@ from costguard.jobs.view import DeleteOrphan
 from costguard.jobs.vm_request import GUARD_LABEL
 from costguard.jobs.vm_step import AttemptStep, LaunchContext, is_of, request_uuid, retry_changes
 from costguard.ledger import unknown_vms
-from costguard.ledger.unknown_vms import Verdict
+from costguard.ledger.unknown_vms import UnknownVmVerdict
 from costguard.model.attempt import ATTEMPT_LABEL, AttemptState
 from costguard.model.backoff import Backoff
 from costguard.model.generation import REQUEST_LABEL
@@ -119,7 +119,7 @@ class DeleteOrphanStep(StepDefaults):
             return False
         if any(gave_up(attempt, action.gce_id, action.request_uuid) for attempt in named):
             return True
-        return unknown_vms.verdict_on(connection, InstanceKey(action.project, action.gce_id)) is Verdict.DELETE
+        return unknown_vms.verdict_on(connection, InstanceKey(action.project, action.gce_id)) is UnknownVmVerdict.DELETE
 
     def call(self) -> None:
         action = self.action

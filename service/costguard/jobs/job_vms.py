@@ -19,7 +19,7 @@ from costguard.jobs.disk import saves_on_disk
 from costguard.jobs.view import DeleteOrphan
 from costguard.jobs.vm_request import DISK_LABEL, GUARD_LABEL
 from costguard.ledger import unknown_vms
-from costguard.ledger.unknown_vms import Verdict
+from costguard.ledger.unknown_vms import UnknownVmVerdict
 from costguard.model.attempt import ATTEMPT_LABEL
 from costguard.model.generation import REQUEST_LABEL
 from costguard.model.instance import InstanceKey, ProvisioningModel, Status
@@ -71,7 +71,7 @@ def find_orphans(connection: Connection, ours: list[LabelledVm], grace: timedelt
         if not ((keeps := _keeps(vm, jobs_of.get(attempt.job_id))) and vm.is_at_rest)
         and now - max(vm.first_seen_at, left.get(attempt.attempt_id, vm.first_seen_at)) >= grace
     ]
-    unwanted = {one.key: one for one in unknown_vms.there(connection) if one.verdict is Verdict.DELETE}
+    unwanted = {one.key: one for one in unknown_vms.there(connection) if one.verdict is UnknownVmVerdict.DELETE}
     return orphans + [
         _orphan(one.vm, f"{unwanted[one.vm.key].verdict_by} wants it deleted", False)
         for one in ours

@@ -21,7 +21,7 @@ from costguard.jobs.job_vms import LabelledVm, PresentVm
 from costguard.jobs.vm_request import JOB_LABEL
 from costguard.jobs.vm_step import request_uuid
 from costguard.ledger import generation, operations, unknown_vms
-from costguard.ledger.unknown_vms import UnknownVm, Verdict
+from costguard.ledger.unknown_vms import UnknownVm, UnknownVmVerdict
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.fact import Fact
 from costguard.model.generation import FIRST, REQUEST_LABEL, AttemptName, Cause, Generation, generation_of
@@ -147,7 +147,7 @@ def _why_raised(connection: Connection, strange: Sequence[PresentVm], is_first_l
 
 def _candidate(vm: PresentVm, scene: _Scene) -> AdoptionCandidate:
     before = scene.before.get(vm.key)
-    is_wanted = before is not None and before.verdict is Verdict.ADOPT
+    is_wanted = before is not None and before.verdict is UnknownVmVerdict.ADOPT
     return AdoptionCandidate(vm.key, vm.name, vm.zone, vm.status, vm.labels.get(JOB_LABEL, ""), is_wanted)
 
 

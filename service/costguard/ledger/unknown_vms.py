@@ -17,7 +17,7 @@ from costguard.db.upsert import upsert
 from costguard.model.instance import InstanceKey, Status
 
 
-class Verdict(StrEnum):
+class UnknownVmVerdict(StrEnum):
     NONE = ""
     ADOPT = "adopt"
     DELETE = "delete"
@@ -36,7 +36,7 @@ class UnknownVm:
     status: Status
     reason: str
     found_at: datetime
-    verdict: Verdict = Verdict.NONE
+    verdict: UnknownVmVerdict = UnknownVmVerdict.NONE
     verdict_by: str = ""
 
 
@@ -86,7 +86,7 @@ def clear(connection: Connection, keys: Collection[InstanceKey], now: datetime) 
         connection.execute(mine.values(cleared_at=now))
 
 
-def decide(connection: Connection, key: InstanceKey, verdict: Verdict, by: str, now: datetime) -> bool:
+def decide(connection: Connection, key: InstanceKey, verdict: UnknownVmVerdict, by: str, now: datetime) -> bool:
     """What an admin wants done with it. False: no such VM is there."""
     of = unknown_vms.c
     mine = update(unknown_vms).where(of.project == key.project, of.gce_id == key.gce_id, text(UNKNOWN_THERE))
@@ -94,10 +94,10 @@ def decide(connection: Connection, key: InstanceKey, verdict: Verdict, by: str, 
     return connection.execute(mine.values(values)).rowcount == 1
 
 
-def verdict_on(connection: Connection, key: InstanceKey) -> Verdict:
+def verdict_on(connection: Connection, key: InstanceKey) -> UnknownVmVerdict:
     of = unknown_vms.c
     query = select(of.verdict).where(of.project == key.project, of.gce_id == key.gce_id, text(UNKNOWN_THERE))
-    return Verdict(connection.scalar(query) or "")
+    return UnknownVmVerdict(connection.scalar(query) or "")
 
 
 def _vm(row: Row[Any]) -> UnknownVm:
@@ -111,6 +111,6 @@ def _vm(row: Row[Any]) -> UnknownVm:
         Status(row.status),
         row.reason,
         row.found_at,
-        Verdict(row.verdict),
+        UnknownVmVerdict(row.verdict),
         row.verdict_by,
     )

@@ -26,6 +26,6 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = found  # else the module of this name, now loaded, would stand where the function is expected
-    return found
+    member = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = member  # else the module of this name, now loaded, would stand where the function is expected
+    return member

@@ -22,7 +22,7 @@ from costguard.db.limits import MIGRATING
 from costguard.db.transaction import Database
 from costguard.errors import Conflict, Invalid, Missing
 from costguard.ledger import generation, unknown_vms
-from costguard.ledger.unknown_vms import UnknownVm, Verdict
+from costguard.ledger.unknown_vms import UnknownVm, UnknownVmVerdict
 from costguard.model.generation import FIRST, Cause, Generation
 
 
@@ -38,13 +38,15 @@ def decide_unknown_vm(url: str, name: str, verdict: str, by: str, now: datetime)
     with closing(Database.open(url)) as database:
         migrate.check(database)
         with database.write() as connection:
-            found = [vm for vm in unknown_vms.there(connection) if f"{vm.key.project}/{vm.name}" == name]
-            found = found or [vm for vm in unknown_vms.there(connection) if f"{vm.key.project}/{vm.key.gce_id}" == name]
-            if len(found) != 1:
-                what = "are several unknown VMs" if found else "is no unknown VM"
+            matches = [vm for vm in unknown_vms.there(connection) if f"{vm.key.project}/{vm.name}" == name]
+            matches = matches or [
+                vm for vm in unknown_vms.there(connection) if f"{vm.key.project}/{vm.key.gce_id}" == name
+            ]
+            if len(matches) != 1:
+                what = "are several unknown VMs" if matches else "is no unknown VM"
                 raise Missing(f"There {what} {name}.", "Name one that `costguard db unknown` lists.")
-            unknown_vms.decide(connection, found[0].key, Verdict(verdict), by, now)
-            return found[0]
+            unknown_vms.decide(connection, matches[0].key, UnknownVmVerdict(verdict), by, now)
+            return matches[0]
 
 
 _WHO_IS_IT = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
@@ -132,9 +134,9 @@ def verify_backup(source: Path) -> Verified:
             sqlite.unpacked(reader, Path(scratch)) as path,
         ):
             migrate.upgrade(f"sqlite:///{path}")
-            found = verify_database(f"sqlite:///{path}")
+            verified = verify_database(f"sqlite:///{path}")
         whole = Check("every part is what was written")
-        return Verified(str(source), manifest.revision, manifest, (whole, *found.checks))
+        return Verified(str(source), manifest.revision, manifest, (whole, *verified.checks))
 
 
 def _restore_sqlite(url: str, path: Path, reader: Reader, now: datetime) -> Restored:

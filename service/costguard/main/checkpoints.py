@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def checkpoints(settings: Settings | None, environ: Mapping[str, str]) -> StoredCheckpoints:
-    told = settings.checkpoints if settings is not None else None
+    section = settings.checkpoints if settings is not None else None
     return StoredCheckpoints(
         StoreAccess(
-            s3_endpoint=(told and told.s3_endpoint) or "",
-            s3_region=(told and told.s3_region) or "",
-            gcs_endpoint=(told and told.gcs_endpoint) or "",
+            s3_endpoint=(section and section.s3_endpoint) or "",
+            s3_region=(section and section.s3_region) or "",
+            gcs_endpoint=(section and section.gcs_endpoint) or "",
             environ=environ,
         )
     )

@@ -57,30 +57,30 @@ class ServerTokens:
         self._settings, self._clock = settings, SystemClock()
         self.url = settings.sign_in.url or (_listened_at(settings) if settings.server.port else "")
 
-    def make(self, asked: NewToken) -> dict[str, Any]:
+    def make(self, request: NewToken) -> dict[str, Any]:
         """Without a role it gets what the settings' lists give its owner, for as long as they do.
 
         Without an owner it is for the guard's contact, who is an admin where no list names them.
         """
-        owner = asked.owner.strip().lower() or in_charge(self._settings)
+        owner = request.owner.strip().lower() or in_charge(self._settings)
         listed = role_of(owner, self._settings.access.access)
-        if asked.owner and asked.role is None and listed is Role.NOBODY:
+        if request.owner and request.role is None and listed is Role.NOBODY:
             raise Invalid(
                 f"No list under access in the settings names {owner}.",
                 "Give --role, or add them there.",
                 kind="token-refused",
             )
-        role = asked.role or (Role.ADMIN if listed is Role.NOBODY else listed)
-        by = replace(_THEY, is_granted=asked.role is not None or listed is Role.NOBODY)
+        role = request.role or (Role.ADMIN if listed is Role.NOBODY else listed)
+        by = replace(_THEY, is_granted=request.role is not None or listed is Role.NOBODY)
         with self._tokens() as tokens:
-            made, secret = tokens.make(replace(asked, owner=owner, role=role), by)
+            made, secret = tokens.make(replace(request, owner=owner, role=role), by)
         return self._answer(token=self._described(made), secret=secret)
 
     def listing(self, limit: int) -> dict[str, Any]:
         """The newest; 0 asks for all."""
         with self._tokens() as tokens:
-            found = tokens.listing(_THEY, limit=limit or _MOST)
-        return self._answer(tokens=[self._described(each) for each in found], next_cursor=None)
+            api_tokens = tokens.listing(_THEY, limit=limit or _MOST)
+        return self._answer(tokens=[self._described(token) for token in api_tokens], next_cursor=None)
 
     def revoke(self, token_id: str) -> dict[str, Any]:
         with self._tokens() as tokens:
@@ -101,7 +101,7 @@ class ServerTokens:
             "name": token.name,
             "owner": token.owner,
             "role": token.role.value,
-            "permissions": sorted(each.value for each in token.permissions),
+            "permissions": sorted(permission.value for permission in token.permissions),
             "made_at": _z(token.made_at),
             "made_by": token.made_by,
             "expires_at": _z(token.ends_at),
@@ -123,7 +123,7 @@ class ServerTokens:
 def in_charge(settings: Settings) -> str:
     """Whom a link signs in, and whom a token is for, where nobody is named."""
     named = [settings.reminders.contact or "", *settings.access.admins]
-    return next((each for each in named if each and not each.startswith("@")), "admin@localhost")
+    return next((address for address in named if address and not address.startswith("@")), "admin@localhost")
 
 
 @contextmanager

@@ -47,11 +47,11 @@ def webhooks(
     settings: Settings,
     database: Database,
     clock: Clock,
-    told: Callable[[str, str], None] = lambda _name, _outcome: None,
+    count: Callable[[str, str], None] = lambda _name, _outcome: None,
 ) -> Iterator[Webhooks]:
     """`told` hears how each message to a receiver ended."""
     poster = HttpPoster(__version__)
-    hooks = Webhooks(database, poster, clock, settings.webhook_list(), told)
+    hooks = Webhooks(database, poster, clock, settings.webhook_list(), count)
     try:
         yield hooks
     finally:
@@ -123,15 +123,15 @@ class _ByKind:
         return compose(connection, message, now)
 
     def changed(self, connection: Connection, live: Sequence[StoredMessage], now: datetime) -> list[StoredMessage]:
-        found = []
+        messages = []
         for kind, changed in self._edited.items():
             if of_kind := [message for message in live if message.kind == kind]:
-                found += changed(connection, of_kind, now)
-        return found
+                messages += changed(connection, of_kind, now)
+        return messages
 
 
 def messaging(
-    settings: Settings, rules: Rules, database: Database, clock: Clock, told: Callable[[str, str], None]
+    settings: Settings, rules: Rules, database: Database, clock: Clock, count: Callable[[str, str], None]
 ) -> Messaging | None:
     """None without a [slack] section: then no messages are sent. `told` hears what came of each message."""
     slack = settings.slack
@@ -154,7 +154,7 @@ def messaging(
     rule = DigestRule(digests.daily, digests.weekly, digests.weekday, digests.time_zone)
     return Messaging(
         notifier=notifier,
-        outbox=Outbox(database, notifier, compose, clock, rules.channel, compose.changed, count=told),
+        outbox=Outbox(database, notifier, compose, clock, rules.channel, compose.changed, count=count),
         lookups=AccountLookups(database, notifier, clock),
         reminders=reminders,
         notices=NotificationWatch(database, clock, rules, slack.budget_channel),

@@ -18,7 +18,7 @@ from costguard.daemon.schedule import JOBS, Daemon, SideTask
 from costguard.errors import CostguardError
 from costguard.main.guard import Guard, opened
 from costguard.main.shutdown import Shutdown, ended_by_signals
-from costguard.main.slack_intake import SlackIntake, entrance
+from costguard.main.slack_intake import SlackIntake, build_slack_intake
 from costguard.main.supervisor import Supervisor, end_hung
 from costguard.main.web_process import WebProcess
 from costguard.main.wire import Asked, Begin, Family, Pace, State
@@ -79,17 +79,17 @@ def service(
     clock: Clock | None = None,
     speed: float = 1.0,
     stop: threading.Event | None = None,
-) -> Iterator[Service]:
+) -> Iterator[GuardService]:
     """A guard that is about to serve; its web process is starting already. Setting `stop` ends it, as SIGTERM does."""
     shutdown = Shutdown(stop)
     with opened(settings, clock, speed) as guard:
-        made = Service(guard, web, shutdown)
+        made = GuardService(guard, web, shutdown)
         yield made
     if made.has_ended:
         shutdown.over()
 
 
-class Service:
+class GuardService:
     """A guard with both of its processes."""
 
     def __init__(self, guard: Guard, web: WebProcess, shutdown: Shutdown) -> None:
@@ -115,42 +115,44 @@ class Service:
         supervisor = Supervisor(os.environ, os.getpid())
         daemon = daemon_of(guard, supervisor.alive, end_hung)
         parts = (guard.settings, guard.rules, guard.database, guard.clock)
-        way_in = entrance(*parts, daemon.ask_for_pass, by_socket=True)
+        slack_intake = build_slack_intake(*parts, daemon.ask_for_pass, by_socket=True)
         metrics = guard.meters.registry
-        web.begin(_begin(guard), lambda: _state(guard, daemon, way_in), lambda: families_of(metrics), _wakes(daemon))
+        web.begin(
+            _begin(guard), lambda: _state(guard, daemon, slack_intake), lambda: families_of(metrics), _wakes(daemon)
+        )
         # What is there by now stays to the end. Looking through it for garbage would hold up everything by a fifth of
         # a second now and then.
         gc.freeze()
         web.has_served(_FIRST_ANSWER_S)
         daemon.start()
         try:
-            if way_in is not None:
-                way_in.open()
+            if slack_intake is not None:
+                slack_intake.open()
             if _came_up(web, shutdown):
                 ready(web.url)
                 supervisor.ready()
-                shutdown.asked.wait()
+                shutdown.requested.wait()
         finally:
             supervisor.stopping()
             shutdown.begin()
-            self._end(daemon, way_in)
+            self._end(daemon, slack_intake)
 
-    def _end(self, daemon: Daemon, way_in: SlackIntake | None) -> None:
+    def _end(self, daemon: Daemon, slack_intake: SlackIntake | None) -> None:
         """What hangs is left to the shutdown, which ends the process when the time is up."""
         self._web.ask_to_stop()
         steps: dict[str, Callable[[], object]] = {
             "the watch": lambda: daemon.stop(timedelta(seconds=_FINISHING_S)),
             "the process that serves": lambda: self._web.wait_for_end(_FINISHING_S),
         }
-        if way_in is not None:
-            steps["what people pressed in Slack"] = way_in.close
+        if slack_intake is not None:
+            steps["clicks in Slack"] = slack_intake.close
         is_over = self._shutdown.run(steps, lambda: daemon.running, _FINISHING_S + _RELEASING_S)
         self.has_ended = is_over and not daemon.running
 
 
 def _came_up(web: WebProcess, shutdown: Shutdown) -> bool:
     """Waits for the first answer; False: the end was asked for before. Raises CostguardError."""
-    while not shutdown.asked.is_set():
+    while not shutdown.requested.is_set():
         has_served = web.has_served(_LOOK_S)
         if has_served:
             return True
@@ -169,14 +171,14 @@ def _begin(guard: Guard) -> Begin:
     return Begin(settings=dict(guard.settings.given), holder=guard.holder, speed=guard.speed, pace=pace)
 
 
-def _state(guard: Guard, daemon: Daemon, way_in: SlackIntake | None) -> State:
+def _state(guard: Guard, daemon: Daemon, slack_intake: SlackIntake | None) -> State:
     state = daemon.state
     return State(
         last_pass_at=state.last_pass_at,
         last_error=state.trouble,
         slack=guard.slack_trouble,
-        socket_trouble=way_in.trouble if way_in is not None else "",
-        slack_refused=way_in.dispatcher.refused if way_in is not None else {},
+        socket_trouble=slack_intake.trouble if slack_intake is not None else "",
+        slack_refused=slack_intake.dispatcher.refused if slack_intake is not None else {},
     )
 
 

@@ -25,11 +25,11 @@ class Shutdown:
 
     def __init__(
         self,
-        asked: threading.Event | None = None,
+        requested: threading.Event | None = None,
         longest_s: float = LONGEST_S,
         end: Callable[[int], object] = os._exit,
     ) -> None:
-        self.asked = asked or threading.Event()
+        self.requested = requested or threading.Event()
         self.exit_code = 0
         self._longest_s = longest_s
         self._end = end
@@ -40,7 +40,7 @@ class Shutdown:
 
     def begin(self) -> None:
         """From now on the time runs. Begun twice, it runs from the first time."""
-        self.asked.set()
+        self.requested.set()
         with self._lock:
             if self._timer is None:
                 self._timer = threading.Timer(self._longest_s, self._cut)
@@ -94,7 +94,7 @@ def ended_by_signals(shutdown: Shutdown) -> Iterator[None]:
 
     def listen() -> None:
         while number := os.read(readable, 1)[0]:
-            if shutdown.asked.is_set():
+            if shutdown.requested.is_set():
                 os._exit(128 + number)
             shutdown.exit_code = 130 if number == signal.SIGINT else 0
             shutdown.begin()

@@ -47,7 +47,7 @@ class SlackIntake:
         self.handler.close()
 
 
-def entrance(
+def build_slack_intake(
     settings: Settings,
     rules: Rules,
     database: Database,

@@ -164,21 +164,27 @@ class _Built:
 
 
 @contextmanager
-def _deps(of: _Built, is_stopping: Callable[[], bool]) -> Iterator[Deps]:
-    settings, clock, database, watcher, speed = of.settings, of.clock, of.database, of.watcher, of.begin.speed
+def _deps(built: _Built, is_stopping: Callable[[], bool]) -> Iterator[Deps]:
+    settings, clock, database, watcher, speed = (
+        built.settings,
+        built.clock,
+        built.database,
+        built.watcher,
+        built.begin.speed,
+    )
     rules, receivers = settings.rules(), settings.webhook_list()
-    way_in = None
+    slack_intake = None
     if settings.slack is not None:
-        from costguard.main.slack_intake import entrance  # only here: it loads Slack's client
+        from costguard.main.slack_intake import build_slack_intake  # only here: it loads Slack's client
 
-        way_in = entrance(settings, rules, database, clock, partial(watcher.wake, "pass"), by_http=True)
+        slack_intake = build_slack_intake(settings, rules, database, clock, partial(watcher.wake, "pass"), by_http=True)
     jobs = job_services(
         settings, rules, database, clock, speed, partial(watcher.wake, "jobs"), partial(watcher.wake, "look")
     )
     authenticator = authenticator_of(settings, database, clock, speed)
 
     def refused() -> Mapping[str, int]:
-        here = way_in.dispatcher.refused if way_in is not None else {}
+        here = slack_intake.dispatcher.refused if slack_intake is not None else {}
         there = watcher.state.slack_refused
         return {reason: here.get(reason, 0) + there.get(reason, 0) for reason in sorted({*here, *there})}
 
@@ -192,8 +198,8 @@ def _deps(of: _Built, is_stopping: Callable[[], bool]) -> Iterator[Deps]:
             # The intervals between passes are the machine's, ages are the clock's.
             stale_after=max(3 * settings.watch.every, timedelta(minutes=5)) * speed,
             status=lambda: _status(watcher),
-            holder=of.begin.holder,
-            slack=way_in.signed if way_in is not None else None,
+            holder=built.begin.holder,
+            slack=slack_intake.signed if slack_intake is not None else None,
             slack_refused=refused,
             outbox_trouble=lambda: _outbox_trouble(settings, database, watcher),
             socket_trouble=lambda: watcher.state.socket_trouble,
@@ -209,8 +215,8 @@ def _deps(of: _Built, is_stopping: Callable[[], bool]) -> Iterator[Deps]:
             watch_metrics=lambda: metrics_of(watcher.state.metrics),
         )
     finally:
-        if way_in is not None:
-            way_in.close()
+        if slack_intake is not None:
+            slack_intake.close()
         authenticator.close()
 
 

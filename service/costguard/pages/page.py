@@ -23,7 +23,7 @@ from costguard.pages import show
 from costguard.pages.query import BadAddress
 from costguard.web.memo import memo_of
 from costguard.web.permissions import needs
-from costguard.web.placeholders import CSRF, Cut, initial, stand_in
+from costguard.web.placeholders import CSRF, SharedText, initial, stand_in
 from costguard.web.problems import ProblemError, status_of
 
 HEADERS = {
@@ -45,7 +45,7 @@ HEADERS = {
 }
 
 
-class Source(health.Guard, Protocol):
+class Source(health.HealthSources, Protocol):
     """What pages are made from: the API's dependencies have this shape, and so has what tests pass in."""
 
     @property
@@ -86,12 +86,14 @@ class Renderer:
             return self.page(request, template, as_of, **values)
         seen_by, csrf = stand_in(me), CSRF if request.state.csrf else ""
 
-        def rendered() -> Cut:
-            cut = Cut(self._text(template, as_of, seen_by, csrf, values).encode())
-            cut.pack()
-            return cut
+        def rendered() -> SharedText:
+            shared_text = SharedText(self._text(template, as_of, seen_by, csrf, values).encode())
+            shared_text.pack()
+            return shared_text
 
-        request.state.cut = memo.once((template, depends_on, seen_by, csrf), rendered)  # the middleware fills it in
+        request.state.shared_text = memo.once(
+            (template, depends_on, seen_by, csrf), rendered
+        )  # the middleware fills it in
         return HTMLResponse(b"", HTTPStatus.OK, {**HEADERS, "Cache-Control": "no-store"})
 
     def page(

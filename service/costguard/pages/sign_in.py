@@ -16,7 +16,7 @@ from costguard.access.sign_ins import CALLBACK, USED_LINK, SignIns
 from costguard.errors import SignInRefused, SignInUnavailable
 from costguard.model.access import Permission, Principal, Via
 from costguard.pages.page import Given, PageRoute, redirect
-from costguard.web.authentication import COOKIES, IAP_HEADER, Limits
+from costguard.web.authentication import COOKIES, IAP_HEADER, RateLimiter
 from costguard.web.permissions import proven
 
 # Each cookie has one of two names: the first over https, because no other host can set it then.
@@ -43,7 +43,7 @@ class SignInPages:
     """
 
     sign_ins: SignIns
-    limits: Limits
+    limits: RateLimiter
     lasts: timedelta
     is_https: bool = False
     is_behind_iap: bool = False

@@ -50,7 +50,7 @@ class RequestAuthenticator(Protocol):
     def is_csrf(self, principal: Principal, text: str) -> bool: ...
 
 
-class Limits(Protocol):
+class RateLimiter(Protocol):
     """How many requests a caller may make."""
 
     def refusal(self, key: str) -> Mapping[str, str] | None:
@@ -62,7 +62,11 @@ class AuthenticationMiddleware:
     """Refuses every request of strangers, for unknown paths too, so that nobody learns which exist."""
 
     def __init__(
-        self, app: ASGIApp, authenticator: RequestAuthenticator, limits: Limits | None = None, is_https: bool = False
+        self,
+        app: ASGIApp,
+        authenticator: RequestAuthenticator,
+        limits: RateLimiter | None = None,
+        is_https: bool = False,
     ) -> None:
         self._app, self._authenticator, self._limits, self._is_https = app, authenticator, limits, is_https
         # Of their own, so that nobody waits to come in for what others asked for.
@@ -101,9 +105,9 @@ class AuthenticationMiddleware:
 
     async def _known_soon(self, shown: Credentials) -> Principal | None:
         """None: a stranger, also where it cannot be known now. Health checks are not limited."""
-        asked = asyncio.get_running_loop().run_in_executor(self._threads, self._authenticator.who, shown)
+        lookup = asyncio.get_running_loop().run_in_executor(self._threads, self._authenticator.who, shown)
         try:
-            who = await asyncio.wait_for(asked, _PATIENCE_S)
+            who = await asyncio.wait_for(lookup, _PATIENCE_S)
         except (StoreError, TimeoutError):
             return None
         return who if isinstance(who, Principal) else None

@@ -82,7 +82,7 @@ OVER = 8  # connections beyond the most, for the health check alone
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ConnectionLimits:
     """Seconds that a client may take, and how many connections there may be. The application's time is not counted."""
 
     head: float = 10.0  # for the request line and the headers
@@ -93,7 +93,7 @@ class Limits:
     most: int = _MOST
 
 
-class Phase(Enum):
+class ConnectionPhase(Enum):
     IDLE = "idle"  # nothing of a request has come
     HEAD = "half-sent headers"
     BODY = "half-sent body"
@@ -101,17 +101,17 @@ class Phase(Enum):
     UNREAD = "unread answer"  # the client does not read what it asked for
 
 
-class Connection(Protocol):
+class ClientConnection(Protocol):
     @property
     def address(self) -> str: ...
     @property
-    def phase(self) -> Phase: ...
+    def phase(self) -> ConnectionPhase: ...
     @property
     def since(self) -> float: ...  # when the phase began
     @property
     def is_over(self) -> bool: ...  # beyond the most: answers the health check alone
 
-    def expire(self, phase: Phase) -> None:
+    def expire(self, phase: ConnectionPhase) -> None:
         """Closes it, with an answer where one can still be given."""
         ...
 
@@ -139,13 +139,13 @@ class Connections:
 
     def __init__(
         self,
-        limits: Limits,
+        limits: ConnectionLimits,
         is_shared: Callable[[str], bool],
         sparse: SparseLog,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.limits, self._is_shared, self._sparse, self.now = limits, is_shared, sparse, monotonic
-        self._open: dict[Connection, str] = {}
+        self._open: dict[ClientConnection, str] = {}
         self._of: Counter[str] = Counter()
         self._coming: Counter[str] = Counter()  # accepted, and not open yet
 
@@ -168,7 +168,7 @@ class Connections:
         self._coming[source] += 1
         return True
 
-    def opened(self, connection: Connection) -> bool:
+    def opened(self, connection: ClientConnection) -> bool:
         """Whether it is beyond the most, so that only the health check may use it."""
         source = _source(connection.address)
         self.not_coming(connection.address)
@@ -184,7 +184,7 @@ class Connections:
         if not self._coming[source]:
             del self._coming[source]
 
-    def closed(self, connection: Connection) -> None:
+    def closed(self, connection: ClientConnection) -> None:
         source = self._open.pop(connection, None)
         if source is None:
             return
@@ -197,7 +197,7 @@ class Connections:
         for connection in list(self._open):
             phase = connection.phase
             if self.now() - connection.since > self._longest(connection, phase):
-                if phase is not Phase.IDLE:
+                if phase is not ConnectionPhase.IDLE:
                     self._sparse.warn("connections_closed", why=phase.value, address=connection.address)
                 connection.expire(phase)
         self._sparse.flush()
@@ -205,38 +205,40 @@ class Connections:
     def drop_waiting(self) -> None:
         """Closes those that have sent no whole request."""
         for connection in list(self._open):
-            if connection.phase in (Phase.IDLE, Phase.HEAD, Phase.BODY):
+            if connection.phase in (ConnectionPhase.IDLE, ConnectionPhase.HEAD, ConnectionPhase.BODY):
                 connection.abort()
 
     def free_one(self) -> bool:
         """Closes the one that waits longest; False where all are busy."""
         return self._close_waiting(1) > 0
 
-    def _longest(self, connection: Connection, phase: Phase) -> float:
+    def _longest(self, connection: ClientConnection, phase: ConnectionPhase) -> float:
         limits = self.limits
         longest = {
-            Phase.IDLE: limits.idle,
-            Phase.HEAD: limits.head,
-            Phase.BODY: limits.body,
-            Phase.UNREAD: limits.write,
-            Phase.BUSY: float("inf"),
+            ConnectionPhase.IDLE: limits.idle,
+            ConnectionPhase.HEAD: limits.head,
+            ConnectionPhase.BODY: limits.body,
+            ConnectionPhase.UNREAD: limits.write,
+            ConnectionPhase.BUSY: float("inf"),
         }[phase]
-        return min(longest, limits.over) if connection.is_over and phase is not Phase.BUSY else longest
+        return min(longest, limits.over) if connection.is_over and phase is not ConnectionPhase.BUSY else longest
 
     def _close_waiting(self, count: int, source: str | None = None, at_least: float = 0.0) -> int:
         now = self.now()
         waiting = [
-            each
-            for each, its in self._open.items()
-            if (source is None or its == source) and each.phase is not Phase.BUSY and now - each.since >= at_least
+            connection
+            for connection, its_source in self._open.items()
+            if (source is None or its_source == source)
+            and connection.phase is not ConnectionPhase.BUSY
+            and now - connection.since >= at_least
         ]
-        found = nlargest(count, waiting, key=lambda each: now - each.since)
-        for each in found:
-            each.abort()
-            self.closed(each)
-        if found:
-            self._sparse.warn("connections_closed", why="to make room for others", address=found[0].address)
-        return len(found)
+        longest = nlargest(count, waiting, key=lambda connection: now - connection.since)
+        for connection in longest:
+            connection.abort()
+            self.closed(connection)
+        if longest:
+            self._sparse.warn("connections_closed", why="to make room for others", address=longest[0].address)
+        return len(longest)
 
 
 def _source(address: str) -> str:

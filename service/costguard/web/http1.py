@@ -16,7 +16,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from costguard.web import problems
-from costguard.web.connections import Connections, Phase
+from costguard.web.connections import ConnectionPhase, Connections
 
 HEALTH = frozenset({"/healthz", "/readyz"})
 _BUSY = "The server has as many connections as it may."
@@ -45,15 +45,15 @@ class Http1(H11Protocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._all, self.logger = all_connections, logger
-        self._phase, self.since = Phase.IDLE, all_connections.now()
+        self._phase, self.since = ConnectionPhase.IDLE, all_connections.now()
         self.address, self.is_over = "", False
 
     @property
-    def phase(self) -> Phase:
+    def phase(self) -> ConnectionPhase:
         """A body that nobody reads yet does not come any further: that is not its sender's doing."""
         now = self._phase_now()
-        if now is Phase.BODY and self.flow.read_paused and not self.cycle.response_complete:
-            now = Phase.BUSY
+        if now is ConnectionPhase.BODY and self.flow.read_paused and not self.cycle.response_complete:
+            now = ConnectionPhase.BUSY
         if now is not self._phase:
             self._phase, self.since = now, self._all.now()
         return now
@@ -77,13 +77,13 @@ class Http1(H11Protocol):
         super().on_response_complete()
         _ = self.phase
 
-    def expire(self, phase: Phase) -> None:
-        if phase is Phase.UNREAD or self.transport.is_closing():
+    def expire(self, phase: ConnectionPhase) -> None:
+        if phase is ConnectionPhase.UNREAD or self.transport.is_closing():
             self.abort()
-        elif phase is Phase.IDLE:
+        elif phase is ConnectionPhase.IDLE:
             self.transport.close()
         else:
-            what = "headers" if phase is Phase.HEAD else "body"
+            what = "headers" if phase is ConnectionPhase.HEAD else "body"
             self._refuse(HTTPStatus.REQUEST_TIMEOUT, f"The request's {what} did not come to an end in time.")
 
     def abort(self) -> None:
@@ -95,14 +95,14 @@ class Http1(H11Protocol):
         status = HTTPStatus(error.error_status_hint) if isinstance(error, h11.RemoteProtocolError) else None
         self._refuse(status or HTTPStatus.BAD_REQUEST, msg)
 
-    def _phase_now(self) -> Phase:
+    def _phase_now(self) -> ConnectionPhase:
         if self.transport.is_closing() or self.flow.write_paused:
-            return Phase.UNREAD
+            return ConnectionPhase.UNREAD
         if self.conn.their_state is h11.IDLE:
-            return Phase.HEAD if self.conn.trailing_data[0] else Phase.IDLE
+            return ConnectionPhase.HEAD if self.conn.trailing_data[0] else ConnectionPhase.IDLE
         if self.conn.their_state is h11.SEND_BODY:
-            return Phase.BODY
-        return Phase.IDLE if self.cycle is None or self.cycle.response_complete else Phase.BUSY
+            return ConnectionPhase.BODY
+        return ConnectionPhase.IDLE if self.cycle is None or self.cycle.response_complete else ConnectionPhase.BUSY
 
     def _refuse(self, status: HTTPStatus, detail: str) -> None:
         """Answers where the answer has not begun, and closes; what runs for this request hears that its client left."""

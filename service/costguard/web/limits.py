@@ -76,7 +76,7 @@ class TokenBucket:
         """None: it may go on, and is counted; else after how many seconds it may."""
         with self._lock:
             if len(self._full_at) > _MOST_KEPT:
-                self._full_at = {known: at for known, at in self._full_at.items() if at > now}
+                self._full_at = {key_: at for key_, at in self._full_at.items() if at > now}
             full_at = max(self._full_at.get(key, now), now) + self._every
             wait = full_at - now - self._burst * self._every
             if wait > self._every * 1e-6:  # less than that is what floats round

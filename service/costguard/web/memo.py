@@ -42,15 +42,15 @@ class Memories:
         """What was made at most `longest` seconds ago, or is being made."""
         with self._lock:
             self._forget()
-            found, now = self._made.get(key), self._monotonic()
-            if found is not None and found[1].done() and now - found[0] > longest:
-                found = None
+            entry, now = self._made.get(key), self._monotonic()
+            if entry is not None and entry[1].done() and now - entry[0] > longest:
+                entry = None
             mine: Future[Any] = Future()
-            if found is None:
+            if entry is None:
                 self._made[key] = (now, mine)
                 self._made.move_to_end(key)
-        if found is not None:
-            return cast(_T, found[1].result())
+        if entry is not None:
+            return cast(_T, entry[1].result())
         try:
             made = make()
         except BaseException as error:
@@ -76,5 +76,5 @@ class Memories:
 
 
 def memo_of(request: Request) -> Memo:
-    found = getattr(request.state, _STATE, None)
-    return found if isinstance(found, Memo) else Memo()
+    memo = getattr(request.state, _STATE, None)
+    return memo if isinstance(memo, Memo) else Memo()

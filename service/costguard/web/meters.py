@@ -117,7 +117,7 @@ class Stopwatch(Protocol):
     def answered(self, route: str, method: str, status: int, seconds: float) -> None: ...
 
 
-class Metered:
+class TimingMiddleware:
     """A route is known by its template: what people put into addresses makes no series of its own."""
 
     def __init__(self, app: ASGIApp, meters: Stopwatch, seconds: Callable[[], float] = time.perf_counter) -> None:

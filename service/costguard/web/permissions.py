@@ -23,8 +23,8 @@ async def asker(request: Request) -> Principal:
 
 def _principal(request: Request) -> Principal:
     """Set by the authentication middleware."""
-    found: Principal = request.state.principal
-    return found
+    principal: Principal = request.state.principal
+    return principal
 
 
 Asker = Annotated[Principal, Depends(asker)]

@@ -1,6 +1,6 @@
-"""One text for many people: what is each one's own stands as a hole in it, and is filled in for each request.
+"""One text for many people: a placeholder stands for what is personal, and is filled in for each request.
 
-The marks of the holes are random, so that no text that comes from outside can hold one.
+The marks of the placeholders are random, so that no text that comes from outside can hold one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from costguard.model.access import Permission, Principal, Role, Via
 
 _RANDOM = secrets.token_hex(12)
 ADDRESS, INITIAL, CSRF = (f"{name}z{_RANDOM}z" for name in ("address", "initial", "csrf"))
-_HOLES = re.compile("|".join((ADDRESS, INITIAL, CSRF)).encode())
+_PLACEHOLDERS = re.compile("|".join((ADDRESS, INITIAL, CSRF)).encode())
 _READS = frozenset({Permission.READ, Permission.METRICS})
 _LEVEL = 5
 _HEAD = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"  # RFC 1952, section 2.3: deflate, no name, no time
@@ -31,7 +31,7 @@ def initial(address: str) -> str:
 
 
 def filling(principal: Principal, csrf: str) -> Mapping[bytes, bytes]:
-    """What belongs into the holes of a page, escaped for HTML."""
+    """What belongs into the placeholders of a page, escaped for HTML."""
     values = {ADDRESS: principal.address, INITIAL: initial(principal.address), CSRF: csrf}
     return {mark.encode(): str(escape(value)).encode() for mark, value in values.items()}
 
@@ -54,28 +54,28 @@ def any_reader(principal: Principal) -> Principal:
     return Principal("", Role.VIEWER, principal.permissions & _READS, Via.TOKEN)
 
 
-class Cut:
-    """A text cut at its placeholders: compressed once for all readers."""
+class SharedText:
+    """A text shared_text at its placeholders: compressed once for all readers."""
 
     def __init__(self, text: bytes) -> None:
-        self._holes = _HOLES.findall(text)
-        self._parts = _HOLES.split(text)
+        self._placeholders = _PLACEHOLDERS.findall(text)
+        self._parts = _PLACEHOLDERS.split(text)
         self.size = len(text)
 
     @property
-    def has_holes(self) -> bool:
-        return bool(self._holes)
+    def has_placeholders(self) -> bool:
+        return bool(self._placeholders)
 
     def filled(self, values: Mapping[bytes, bytes]) -> bytes:
-        if not self._holes:
+        if not self._placeholders:
             return self._parts[0]
-        between = [values[hole] for hole in self._holes] + [b""]
+        between = [values[placeholder] for placeholder in self._placeholders] + [b""]
         return b"".join(part + value for part, value in zip(self._parts, between, strict=True))
 
     def zipped(self, values: Mapping[bytes, bytes]) -> bytes:
         """As gzip: the parts as they were compressed, and between them stored blocks (RFC 1951, section 3.2.4)."""
         out, check, size = [_HEAD], 0, 0
-        between = [values[hole] for hole in self._holes] + [b""]
+        between = [values[placeholder] for placeholder in self._placeholders] + [b""]
         for part, packed, value in zip(self._parts, self._packed, between, strict=True):
             check = zlib.crc32(value, zlib.crc32(part, check))
             size += len(part) + len(value)

@@ -145,7 +145,7 @@ def response(
     headers: Mapping[str, str] | None = None,
     kind: str = "",
 ) -> JSONResponse:
-    found = Problem(
+    body = Problem(
         type=f"/problems/{kind}" if kind else "about:blank",
         title=kind.replace("-", " ").capitalize() if kind else status.phrase,
         status=status,
@@ -155,7 +155,7 @@ def response(
         errors=list(errors),
     )
     headers = {"Cache-Control": "no-store", **(headers or {})}
-    return JSONResponse(found.model_dump(mode="json"), status, headers, media_type=MEDIA_TYPE)
+    return JSONResponse(body.model_dump(mode="json"), status, headers, media_type=MEDIA_TYPE)
 
 
 def install(app: FastAPI) -> None:
@@ -174,8 +174,8 @@ def _found(request: Request, error: Exception) -> JSONResponse:
 
 def _invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    errors = [FieldError(where=".".join(map(str, each["loc"])), message=each["msg"]) for each in error.errors()]
-    named = "; ".join(f"{each.where}: {each.message}" for each in errors)
+    errors = [FieldError(where=".".join(map(str, item["loc"])), message=item["msg"]) for item in error.errors()]
+    named = "; ".join(f"{error.where}: {error.message}" for error in errors)
     return response(
         HTTPStatus.UNPROCESSABLE_ENTITY,
         f"The request is not understood: {named}.",
@@ -207,8 +207,8 @@ _STATUS: Mapping[type[CostguardError], HTTPStatus] = {
 
 def status_of(error: CostguardError) -> HTTPStatus:
     """The HTTP status of each of the five kinds; of any other error 500."""
-    found = (status for kind, status in _STATUS.items() if isinstance(error, kind))
-    return next(found, HTTPStatus.INTERNAL_SERVER_ERROR)
+    statuses = (status for kind, status in _STATUS.items() if isinstance(error, kind))
+    return next(statuses, HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
 def _known(request: Request, error: Exception) -> JSONResponse:

@@ -40,7 +40,7 @@ class TrustedProxies:
 
     def __init__(self, app: ASGIApp, networks: Iterable[str] = (), header: Header = "x-forwarded") -> None:
         self._app, self._header = app, header
-        self._networks = tuple(ip_network(each) for each in networks)
+        self._networks = tuple(ip_network(network) for network in networks)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -49,8 +49,8 @@ class TrustedProxies:
 
     def is_proxy(self, address: str) -> bool:
         """Whether this is where one of them comes from."""
-        found = _address(address)
-        return found is not None and self._is_trusted(found)
+        parsed = _address(address)
+        return parsed is not None and self._is_trusted(parsed)
 
     def _seen(self, scope: Scope) -> Scope:
         headers = [(name, value) for name, value in scope["headers"] if name not in _SAID]
@@ -94,17 +94,17 @@ def of_forwarded(values: Sequence[str]) -> list[Hop]:
     text, at = ",".join(values), 0
     pairs: dict[str, str] = {}
     while at < len(text):
-        found = _PAIR.match(text, at)
-        if found is None:
+        match = _PAIR.match(text, at)
+        if match is None:
             following = text.find(",", at)
             pairs, at = {}, len(text) if following < 0 else following + 1
             hops.append(Hop(None))
             continue
-        value = found[2]
+        value = match[2]
         quoted = re.sub(r"\\(.)", r"\1", value[1:-1]) if value.startswith('"') else value
-        pairs[found[1].lower()] = quoted
-        at = found.end()
-        if found[3] != ";":
+        pairs[match[1].lower()] = quoted
+        at = match.end()
+        if match[3] != ";":
             hops.append(Hop(_address(pairs.get("for", "")), pairs.get("proto", "").lower() or None, pairs.get("host")))
             pairs = {}
     return hops
@@ -116,11 +116,11 @@ def _of_x_forwarded(scope: Scope) -> list[Hop]:
     if not clients:
         clients = [""]
 
-    def of(said: list[str], at: int) -> str | None:
+    def of_hop(said: list[str], at: int) -> str | None:
         return None if not said else said[at] if len(said) == len(clients) else said[-1]
 
     return [
-        Hop(_address(client), (of(schemes, at) or "").lower() or None, of(hosts, at))
+        Hop(_address(client), (of_hop(schemes, at) or "").lower() or None, of_hop(hosts, at))
         for at, client in enumerate(clients)
     ]
 
@@ -144,7 +144,7 @@ def _address(text: str) -> Address | None:
     elif bare.count(":") == 1:
         bare = bare.partition(":")[0]
     try:
-        found = ip_address(bare.partition("%")[0])
+        parsed = ip_address(bare.partition("%")[0])
     except ValueError:
         return None
-    return getattr(found, "ipv4_mapped", None) or found
+    return getattr(parsed, "ipv4_mapped", None) or parsed

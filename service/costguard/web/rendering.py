@@ -13,7 +13,7 @@ from typing import TypeAlias
 import anyio
 
 from costguard.web.memo import Memo, Memories
-from costguard.web.placeholders import Cut
+from costguard.web.placeholders import SharedText
 
 AT_ONCE = 2  # more would fight for the interpreter and end later
 KEPT_S = 2.0  # what changes by itself, such as dollars, may be so old: the answer says of when it is
@@ -103,15 +103,15 @@ class FairQueue:
 class Rendering:
     status: int
     headers: _Headers
-    cut: Cut
+    shared_text: SharedText
     is_html: bool
     route: object  # that made it, for those who time it
 
     @property
     def is_kept(self) -> bool:
         """Only what is sure to be right for others too, and not too large."""
-        plain = self.is_html or not self.cut.has_holes
-        return self.status == HTTPStatus.OK and plain and self.cut.size <= _LARGEST
+        plain = self.is_html or not self.shared_text.has_placeholders
+        return self.status == HTTPStatus.OK and plain and self.shared_text.size <= _LARGEST
 
 
 _Make: TypeAlias = Callable[[Memo], Awaitable[Rendering]]
@@ -226,9 +226,9 @@ class Sharing:
 
     def _bound(self) -> None:
         done = [(key, made) for key, made in self._made.items() if made.rendering.done()]
-        size = sum(made.rendering.result().cut.size for _, made in done)
+        size = sum(made.rendering.result().shared_text.size for _, made in done)
         for key, made in done:
             if len(self._made) <= _MOST_KEPT and size <= _MOST_BYTES:
                 return
-            size -= made.rendering.result().cut.size
+            size -= made.rendering.result().shared_text.size
             self._drop(key, made)

@@ -19,7 +19,7 @@ import uvicorn
 from anyio.to_thread import current_default_thread_limiter
 from starlette.types import ASGIApp
 
-from costguard.web.connections import Connections, Limits, SparseLog, SparseWarnings, most_connections
+from costguard.web.connections import ConnectionLimits, Connections, SparseLog, SparseWarnings, most_connections
 from costguard.web.http1 import Http1, Unambiguous, refusal
 from costguard.web.memory import few_arenas, give_back
 
@@ -47,7 +47,7 @@ def is_loopback(address: str) -> bool:
 
 def make_server(
     app: ASGIApp,
-    limits: Limits | None = None,
+    limits: ConnectionLimits | None = None,
     is_shared: _IsShared = is_loopback,
     forget: Callable[[], object] = lambda: None,
 ) -> Server:
@@ -55,7 +55,7 @@ def make_server(
 
     `forget` is called once after each time of many requests, before memory is given back.
     """
-    return Server(app, limits or replace(Limits(), most=most_connections()), is_shared, forget)
+    return Server(app, limits or replace(ConnectionLimits(), most=most_connections()), is_shared, forget)
 
 
 class Server(uvicorn.Server):
@@ -64,7 +64,7 @@ class Server(uvicorn.Server):
     def __init__(
         self,
         app: ASGIApp,
-        limits: Limits,
+        limits: ConnectionLimits,
         is_shared: _IsShared = is_loopback,
         forget: Callable[[], object] = lambda: None,
     ) -> None:
@@ -100,7 +100,7 @@ class Server(uvicorn.Server):
         few_arenas()
         current_default_thread_limiter().total_tokens = _THREADS
         self._tasks = [loop.create_task(self._sweep()), loop.create_task(self._trim())]
-        self.servers = [_Acceptor(each, self._protocol, self.open, self.sparse) for each in sockets or ()]  # type: ignore[misc]  # what uvicorn calls of a server
+        self.servers = [_Acceptor(listener, self._protocol, self.open, self.sparse) for listener in sockets or ()]  # type: ignore[misc]  # what uvicorn calls of a server
         self.started = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

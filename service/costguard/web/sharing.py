@@ -24,7 +24,7 @@ from costguard.model.access import Permission, Principal
 from costguard.web import problems
 from costguard.web.memo import Memo
 from costguard.web.permissions import asker
-from costguard.web.placeholders import CSRF, Cut, any_reader, filling, stand_in
+from costguard.web.placeholders import CSRF, SharedText, any_reader, filling, stand_in
 from costguard.web.rendering import QueueFull, Rendering, Sharing
 
 _RETRY_S = 2
@@ -36,7 +36,7 @@ _FOR_PROGRAMS = ("/api/v1/", "/metrics")
 _KEPT_OF_304 = ("etag", "cache-control")
 
 
-class Shared:
+class SharingMiddleware:
     """The middleware, inside of authentication; without `sharing` it passes everything on."""
 
     def __init__(self, app: ASGIApp, sharing: Sharing | None = None) -> None:
@@ -74,14 +74,14 @@ class Shared:
     ) -> None:
         headers = Headers(scope=scope)
         seen_by, csrf = _seen_by(scope, principal, kind), scope["state"]["csrf"]
-        asked = [(name, value) for name, value in scope["headers"] if name in _READ]
+        request_headers = [(name, value) for name, value in scope["headers"] if name in _READ]
         inner = {
             **scope,
             "client": None if kind is GetKind.ALIKE else scope.get("client"),
-            "headers": asked,
+            "headers": request_headers,
             "state": {**scope["state"], "principal": seen_by, "csrf": CSRF if csrf and kind is GetKind.ALIKE else csrf},
         }
-        key = (scope["path"], scope["query_string"], scope["scheme"], tuple(asked), seen_by)
+        key = (scope["path"], scope["query_string"], scope["scheme"], tuple(request_headers), seen_by)
         try:
             rendering = await sharing.one(key, principal.key, lambda memo: _rendered(self._app, inner, memo))
         except StoreError:
@@ -114,31 +114,31 @@ async def _rendered(app: ASGIApp, scope: Scope, memo: Memo) -> Rendering:
             parts.append(message.get("body", b""))
 
     await app(scope, _nothing_more, collect)
-    found = {name.lower(): value for name, value in headers}
-    is_html = found.get(b"content-type", b"").startswith(b"text/html")
-    cut = scope["state"].get("cut") or Cut(b"".join(parts))
-    if cut.size > _LARGE:
-        await run_in_threadpool(cut.pack)
-    return Rendering(status, headers, cut, is_html, scope.get("route"))
+    by_name = {name.lower(): value for name, value in headers}
+    is_html = by_name.get(b"content-type", b"").startswith(b"text/html")
+    shared_text = scope["state"].get("shared_text") or SharedText(b"".join(parts))
+    if shared_text.size > _LARGE:
+        await run_in_threadpool(shared_text.pack)
+    return Rendering(status, headers, shared_text, is_html, scope.get("route"))
 
 
 async def _nothing_more() -> Message:
     return {"type": "http.request"}  # an empty body, and no more of it: the defaults of the ASGI specification
 
 
-async def _send(rendering: Rendering, asked: Headers, values: Mapping[bytes, bytes], send: Send) -> None:
+async def _send(rendering: Rendering, request_headers: Headers, values: Mapping[bytes, bytes], send: Send) -> None:
     tag = next((value.decode() for name, value in rendering.headers if name.lower() == b"etag"), "")
     headers = [(name, value) for name, value in rendering.headers if name.lower() != b"content-length"]
-    if tag and is_known(tag, asked.get("if-none-match", "")):
+    if tag and is_known(tag, request_headers.get("if-none-match", "")):
         kept = [(name, value) for name, value in headers if name.lower().decode() in _KEPT_OF_304]
         await send({"type": "http.response.start", "status": HTTPStatus.NOT_MODIFIED, "headers": kept})
         await send({"type": "http.response.body", "body": b""})
         return
-    if rendering.cut.size >= _MIN_ZIPPED and "gzip" in asked.get("accept-encoding", ""):
-        body = rendering.cut.zipped(values)
+    if rendering.shared_text.size >= _MIN_ZIPPED and "gzip" in request_headers.get("accept-encoding", ""):
+        body = rendering.shared_text.zipped(values)
         headers.append((b"content-encoding", b"gzip"))
     else:
-        body = rendering.cut.filled(values)
+        body = rendering.shared_text.filled(values)
     headers += [(b"vary", b"Accept-Encoding"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": rendering.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
@@ -157,9 +157,9 @@ def _crowded(scope: Scope) -> ASGIApp:
 _TAG = re.compile(r'(?:W/)?("[^"]*")')
 
 
-def is_known(tag: str, known: str) -> bool:
+def is_known(tag: str, if_none_match: str) -> bool:
     """`tag` is one ETag, `known` the value of If-None-Match. Whether it is weak does not matter for reading."""
-    return known.strip() == "*" or tag.removeprefix("W/") in _TAG.findall(known)
+    return if_none_match.strip() == "*" or tag.removeprefix("W/") in _TAG.findall(if_none_match)
 
 
 class GetKind(Enum):
@@ -196,13 +196,13 @@ class GetKinds:
             if len(self._known) >= _MOST_PATHS:
                 self._known.clear()
             kind = self._known[path] = self._of(scope)
-        is_actor = any(principal.may(each) for each in _ACTS)
+        is_actor = any(principal.may(act) for act in _ACTS)
         return GetKind.ALIKE if kind is GetKind.OWN and not is_actor else kind
 
     def _of(self, scope: Scope) -> GetKind:
         if self._routes is None:
             self._routes = list(_gets(scope["app"].routes))
-        route = next((each for each in self._routes if each.path_regex.match(scope["path"])), None)
+        route = next((route for route in self._routes if route.path_regex.match(scope["path"])), None)
         if route is None:
             return GetKind.CHEAP  # there is no such path, or nothing to make
         return kind_of(route)
@@ -220,7 +220,7 @@ def kind_of(route: RouteContext) -> GetKind:
 
 
 def _gets(routes: list[BaseRoute]) -> Iterator[RouteContext]:
-    return (each for each in iter_route_contexts(routes) if "GET" in (each.methods or ()))
+    return (context for context in iter_route_contexts(routes) if "GET" in (context.methods or ()))
 
 
 def _asks_who(dependant: Dependant) -> bool:

@@ -23,7 +23,7 @@ from costguard.web.limits import TokenBucket
 SEAL = Seal(b"a key of 32 bytes, for tests only")
 
 
-def somebody(
+def make_principal(
     role: Role = Role.ADMIN,
     address: str = "",
     via: Via = Via.MASTER,
@@ -35,8 +35,8 @@ def somebody(
 
 
 @dataclass(frozen=True)
-class OpenDoor:
-    """Whoever comes is this one."""
+class FixedAuthenticator:
+    """Anyone who comes is this one."""
 
     principal: Principal
 
@@ -51,8 +51,8 @@ class OpenDoor:
 
 
 @dataclass
-class SwingDoor:
-    """Whoever comes is who it was set to: an application takes long to make, and who asks changes often."""
+class SwitchableAuthenticator:
+    """Anyone who comes is who it was set to: an application takes long to make, and who asks changes often."""
 
     principal: Principal
 
@@ -66,12 +66,12 @@ class SwingDoor:
         return text == "the page's own"
 
 
-EVERYBODY = OpenDoor(somebody())
+ADMIT_ALL = FixedAuthenticator(make_principal())
 
 
-def signed_in(role: Role, address: str) -> OpenDoor:
+def signed_in(role: Role, address: str) -> FixedAuthenticator:
     """A person with a session whose role comes from a link of the server's."""
-    return OpenDoor(somebody(role, address, Via.LINK))
+    return FixedAuthenticator(make_principal(role, address, Via.LINK))
 
 
 def gate(database: Database, clock: Clock, access: Access = Access(), master: str | None = None) -> Authenticator:
@@ -79,10 +79,10 @@ def gate(database: Database, clock: Clock, access: Access = Access(), master: st
     return Authenticator(database, clock, access, SEAL, Sessions(database, clock, timedelta(hours=12)), master)
 
 
-def begun(
+def begin_session(
     database: Database, sessions: Sessions, address: str, via: Via, role: Role | None = None, client: str = ""
 ) -> tuple[Session, str]:
-    """Somebody's session, and the cookie of their browser."""
+    """Someone's session, and the cookie of their browser."""
     with database.write() as connection:
         return sessions.begin(connection, address, via, role, client)
 
@@ -95,7 +95,7 @@ def sign_in_pages(database: Database, clock: Clock, access: Access = Access()) -
 
 
 @dataclass(frozen=True)
-class KeyDoor(OpenDoor):
+class TokenAuthenticator(FixedAuthenticator):
     """Only who knows the key comes in."""
 
     key: str = "s3cret"
@@ -108,12 +108,12 @@ class KeyDoor(OpenDoor):
         )
 
 
-def keyed(key: str) -> OpenDoor:
-    return KeyDoor(somebody(), key)
+def keyed(key: str) -> FixedAuthenticator:
+    return TokenAuthenticator(make_principal(), key)
 
 
 def is_good(database: Database, code: str, now: datetime) -> bool:
-    """Whether a link with this code would sign somebody in."""
+    """Whether a link with this code would sign someone in."""
     with database.read() as connection:
         return link_rows.is_good(connection, digest_of(code), now)
 
