@@ -1,4 +1,4 @@
-"""Doors for tests: one that lets everybody in as one principal, and the real one."""
+"""Authenticators for tests: one that admits everyone as one principal, and the real one."""
 
 from __future__ import annotations
 
@@ -34,25 +34,9 @@ def make_principal(
     return Principal(address, role, allowed, via, is_granted=is_granted)
 
 
-@dataclass(frozen=True)
-class FixedAuthenticator:
-    """Anyone who comes is this one."""
-
-    principal: Principal
-
-    def who(self, shown: Credentials) -> Principal | Stranger:
-        return self.principal
-
-    def csrf(self, principal: Principal) -> str:
-        return "the page's own"
-
-    def is_csrf(self, principal: Principal, text: str) -> bool:
-        return text == "the page's own"
-
-
 @dataclass
-class SwitchableAuthenticator:
-    """Anyone who comes is who it was set to: an application takes long to make, and who asks changes often."""
+class FixedAuthenticator:
+    """Every caller is this principal, which a test may replace: an application takes long to make."""
 
     principal: Principal
 
@@ -82,21 +66,21 @@ def gate(database: Database, clock: Clock, access: Access = Access(), master: st
 def begin_session(
     database: Database, sessions: Sessions, address: str, via: Via, role: Role | None = None, client: str = ""
 ) -> tuple[Session, str]:
-    """Someone's session, and the cookie of their browser."""
+    """A person's session, and the cookie of their browser."""
     with database.write() as connection:
         return sessions.begin(connection, address, via, role, client)
 
 
 def sign_in_pages(database: Database, clock: Clock, access: Access = Access()) -> SignInPages:
-    """Where people sign in by links, for `gate` to know them by."""
+    """Where people sign in by links, for `authenticator_of` to know them by."""
     lasts = timedelta(hours=12)
     sign_ins = SignIns(database, clock, access, SEAL, Sessions(database, clock, lasts))
     return SignInPages(sign_ins, TokenBucket(1000), lasts)
 
 
-@dataclass(frozen=True)
+@dataclass
 class TokenAuthenticator(FixedAuthenticator):
-    """Only who knows the key comes in."""
+    """Admits only callers with the key."""
 
     key: str = "s3cret"
 

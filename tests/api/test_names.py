@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 from tests.api import story
 from tests.api.story import ADA, ROOT, VIC
-from tests.authenticators import SwitchableAuthenticator, make_principal
+from tests.authenticators import FixedAuthenticator, make_principal
 
 from costguard.api.app import create_app
 from costguard.db.transaction import Database
@@ -29,7 +29,7 @@ Post = Callable[[Principal, str, Any], Any]
 
 @pytest.fixture
 def post(sqlite_database: Database) -> Post:
-    told, authenticator = story.told(sqlite_database), SwitchableAuthenticator(make_principal())
+    told, authenticator = story.told(sqlite_database), FixedAuthenticator(make_principal())
     told.gate.close()
     client = TestClient(create_app(replace(told.app.state.deps, authenticator=authenticator)))
 

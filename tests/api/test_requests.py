@@ -12,7 +12,7 @@ from tests.access.office import ADA, RULES
 from tests.api import rows
 from tests.api.conftest import deps_of
 from tests.api.rows import NOW
-from tests.authenticators import SwitchableAuthenticator, make_principal
+from tests.authenticators import FixedAuthenticator, make_principal
 from tests.fakes import HandClock
 
 from costguard.access import requests
@@ -37,7 +37,7 @@ STARTED = NOW - timedelta(hours=9)
 
 class Api:
     def __init__(self, database: Database) -> None:
-        self.database, self.woken, self._authenticator = database, list[bool](), SwitchableAuthenticator(OWNER)
+        self.database, self.woken, self._authenticator = database, list[bool](), FixedAuthenticator(OWNER)
         deps = replace(
             deps_of(database), rules=LISTED, authenticator=self._authenticator, wake=lambda: self.woken.append(True)
         )

@@ -99,7 +99,7 @@ class Story:
         if self.guard.messaging.lookups.run():
             self.guard.reconciler.run()
         self.guard.budgets.look()
-        self.guard.messaging.notices.intend()
+        self.guard.messaging.notifications.intend()
         self.guard.messaging.digests.intend()
         if self.guard.idle_watch is not None:
             self.guard.idle_watch.record(self.guard.idle_watch.read())

@@ -1,4 +1,4 @@
-"""How the guard stands, in one value that /readyz and the page of health both show."""
+"""The guard's health, in one value that /readyz and the health page both show."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _T = TypeVar("_T")
 
 
 class Unanswered(Exception):
-    """Nobody has answered for `seconds`; the question is still open."""
+    """No answer for `seconds`; the question is still open."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"no answer for {seconds:.3g} s")
@@ -125,7 +125,7 @@ class DaemonReport(Protocol):
 
 
 class HealthSources(Protocol):
-    """What has to be asked."""
+    """The sources of a health check."""
 
     @property
     def database(self) -> Database: ...
@@ -304,7 +304,7 @@ def _of_unknown(vms: Sequence[UnknownVm]) -> Iterator[str]:
 
 def _of_webhook(state: WebhookState, now: datetime) -> str:
     since = f", the oldest since {clock_text(state.since, now)}" if state.since is not None else ""
-    return f"Webhook {state.name}: {state.waiting} facts wait{since}: {state.error}"
+    return f"Webhook {state.name}: {state.waiting} events wait{since}: {state.error}"
 
 
 def _project(look: ProjectLook, now: datetime, stale_after: timedelta) -> ProjectState:

@@ -20,7 +20,7 @@ log = structlog.get_logger(__name__)
 
 LEASE = "daemon"
 # Failover takes what is left of the dead daemon's lease, up to ASK_EVERY, and a first pass, and 15 s are allowed for
-# all. Three renewals fit into a life, so two may fail; one that comes late loses nothing while nobody else asked.
+# all. Three renewals fit into a life, so two may fail; one that comes late loses nothing while no other daemon asked.
 LEASE_TTL = timedelta(seconds=9)
 RENEW_EVERY = timedelta(seconds=3)
 ASK_EVERY = timedelta(seconds=1)  # a read of one row, by those who wait for the lease

@@ -1,4 +1,4 @@
-"""What the ledger says to machines that watch the guard, read in one view of it."""
+"""The ledger's figures for monitoring, read in one view of it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class InterruptionCounts:
 
 
 def count_events(connection: Connection, after: int, through: int) -> dict[str, int]:
-    """Of those that were recorded after the one, up to the other."""
+    """Events recorded after one id, up to the other."""
     columns = facts.c
     query = (
         select(columns.kind, func.count().label("many"))
@@ -63,7 +63,7 @@ def count_open_jobs(connection: Connection) -> dict[JobState, int]:
 
 
 def count_stops(connection: Connection) -> dict[tuple[str, bool], int]:
-    """All there ever were, by outcome and whether a person had asked for it."""
+    """All there ever were, by outcome and whether a person had requested it."""
     is_asked = stops.c.request_id.is_not(None).label("is_asked")
     query = select(stops.c.outcome, is_asked, func.count()).group_by(stops.c.outcome, is_asked)
     return {(outcome, bool(is_requested)): count for outcome, is_requested, count in connection.execute(query)}
@@ -93,7 +93,7 @@ MONTH = (Grouping.DAY, Grouping.PROJECT, Grouping.PRESET, Grouping.PROVISIONING_
 class Figures:
     """`month` has a row a day, project, preset and provisioning model, since the first of the month in UTC.
 
-    `facts` counts those that were recorded since the first time that this process was asked.
+    `facts` counts the events recorded since this process's first scrape.
     """
 
     as_of: datetime
@@ -110,7 +110,7 @@ class Figures:
 
 
 class FactCounts:
-    """Counts facts by kind as they are recorded, by whatever process. Each look reads only what is new."""
+    """Counts events by kind as any process records them. Each read covers only new ones."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

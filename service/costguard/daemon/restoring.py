@@ -72,7 +72,7 @@ def settle_in(connection: Connection, now: datetime) -> None:
 
 
 def _suspect_messages(connection: Connection, now: datetime) -> None:
-    """Those whose place in Slack is known; of the others nobody can say whether they were sent."""
+    """Those whose channel in Slack is known; for the others it is unknown whether they were sent."""
     waiting = message_rows.intended(connection)
     accounts = people.of_addresses(connection, [row.address for row in waiting if "@" in row.address])
     for message in waiting:

@@ -31,7 +31,7 @@ _AGAIN = timedelta(seconds=3)  # after a pass that the database's silence ended:
 _WORKERS = 16  # two turns of everything there is
 _TURNS_AT_REST = 5  # how many of these pass before an empty outbox is looked into again
 
-# A stalled machine must not lose a run, however late it wakes, nor run it many times over.
+# A stalled host must not lose a run, however late it wakes, nor run it many times over.
 _JOB_DEFAULTS = {"misfire_grace_time": None, "coalesce": True, "max_instances": 1}
 
 
@@ -110,7 +110,7 @@ class Daemon:
         # What runs next to the passes is not held up by them. Each step is checked against what is stored when it is
         # written.
         self._turns = {name: threading.Lock() for name in self._side_tasks}
-        self._looked_at = datetime.min.replace(tzinfo=UTC)  # by the machine's clock
+        self._looked_at = datetime.min.replace(tzinfo=UTC)  # in real time
         self._running: Counter[str] = Counter()
         self._counting = threading.Lock()
         self.state = DaemonState()
@@ -161,7 +161,7 @@ class Daemon:
 
     def wake(self) -> None:
         """Run everything now rather than at the next interval."""
-        now = datetime.now(UTC)  # noqa: TID251 - APScheduler keeps the machine's time, whatever the guard's clock says
+        now = datetime.now(UTC)  # noqa: TID251 - APScheduler keeps real time, whatever the guard's clock says
         for job in self._scheduler.get_jobs():
             job.modify(next_run_time=now)
 

@@ -1,6 +1,6 @@
 """The composition root: builds everything from settings, and passes it in.
 
-What stands here is loaded when it is first used: a command that needs one part alone starts without the weight of all.
+Members are imported when they are first used: a command that needs one part starts without loading all.
 """
 
 from importlib import import_module

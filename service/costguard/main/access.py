@@ -1,4 +1,4 @@
-"""Who may ask: built from the settings and from keys in the database, for the process that serves."""
+"""Authentication and sign-in, built from the settings and from keys in the database, for the serving process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from costguard.web.limits import TokenBucket
 
 
 def iap_verifier(settings: Settings) -> IapVerifier | None:
-    """None: what Identity-Aware Proxy's headers say is not looked at."""
+    """None: headers of Identity-Aware Proxy are ignored."""
     if settings.sign_in.iap_audience is None:
         return None
     from costguard.identity.iap import Iap  # only here, as below: cryptography is slow to load
@@ -30,7 +30,7 @@ def iap_verifier(settings: Settings) -> IapVerifier | None:
 
 
 def oidc_provider(settings: Settings) -> OidcProvider | None:
-    """None: nobody signs in by OpenID Connect."""
+    """None: OpenID Connect is not set up."""
     sign_in = settings.sign_in
     if sign_in.oidc_issuer is None or sign_in.oidc_client_id is None:
         return None

@@ -177,7 +177,7 @@ def _refuse_while_acting(url: str) -> int:
                 return _refuse_holder(connection)
         except Conflict:
             raise
-        except Exception:  # broken, of an older version, or not Costguard's: nobody can act on it
+        except Exception:  # broken, of an older version, or not Costguard's: no guard can act on it
             return FIRST
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints as the settings and the environment reach them."""
+"""Access to checkpoints, built from the settings and the environment."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def checkpoints(settings: Settings | None, environ: Mapping[str, str]) -> Stored
 
 
 class InScaledTime:
-    """Checkpoints that are written in the machine's time, seen by a guard whose clock runs faster."""
+    """Checkpoints written in real time, seen by a guard whose clock runs faster."""
 
     def __init__(self, reach: Checkpoints, clock: Clock, speed: float, real: SystemClock | None = None) -> None:
         self._reach = reach
@@ -56,7 +56,7 @@ class InScaledTime:
 
 
 def settings_if_any(path: Path | None, environ: Mapping[str, str]) -> Settings | None:
-    """A location can be looked at on a machine without settings; a file that was named must be right."""
+    """None where no settings file is named or there: a location can be read without one."""
     if path is None and not environ.get("COSTGUARD_CONFIG") and not Path("costguard.toml").exists():
         return None
     from costguard.settings import load  # only here: without a file nothing is loaded, which takes a while

@@ -123,7 +123,7 @@ class Guard:
     idle_watch: IdleWatch | None  # None: idleness is not asked about
     jobs: Jobs
     holder: str
-    speed: float  # the clock's seconds in one of the machine's
+    speed: float  # the clock's seconds in a real second
     webhooks: Webhooks
     meters: WatchMeters
 
@@ -149,12 +149,12 @@ class Guard:
 
     @property
     def after_pass(self) -> dict[str, Callable[[Lease], object]]:
-        """What follows each pass, in this order: the notices tell of what the budgets found."""
+        """What follows each pass, in this order: notifications report what the budgets found."""
         if self.messaging is None:
             return {"budgets": self.budgets.look}
         return {
             "budgets": self.budgets.look,
-            "notices": self.messaging.notices.intend,
+            "notifications": self.messaging.notifications.intend,
             "digests": self.messaging.digests.intend,
         }
 
@@ -163,7 +163,7 @@ class Guard:
         report = self.jobs.turn.run(lease, stop)
         self.jobs.holds.tell(lease, self.clock.now())
         if self.messaging is not None and report.decided:
-            self.messaging.notices.intend(lease)  # a job's owner need not wait for the next pass
+            self.messaging.notifications.intend(lease)  # a job's owner need not wait for the next pass
         return report
 
     def run_pass(self) -> PassReport:
@@ -244,7 +244,7 @@ def opened(settings: Settings, clock: Clock | None = None, speed: float = 1.0) -
     if settings.idle.enabled:
         watch, every = settings.watch, settings.idle.every * speed
         idle_watch = IdleWatch(database, cloud, clock, watch.projects, rules.presets, every, watch.parallel)
-    # Distinguishes two daemons on one machine, and a restarted one from the one that it replaces.
+    # Distinguishes two daemons on one host, and a restarted one from the one that it replaces.
     holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
     try:
         price_refresh.seed_snapshot(database, snapshot_prices(), clock.now())

@@ -121,7 +121,7 @@ class ServerTokens:
 
 
 def in_charge(settings: Settings) -> str:
-    """Whom a link signs in, and whom a token is for, where nobody is named."""
+    """The person that a link signs in or a token is for, where none is named."""
     named = [settings.reminders.contact or "", *settings.access.admins]
     return next((address for address in named if address and not address.startswith("@")), "admin@localhost")
 
@@ -135,7 +135,7 @@ def _opened(settings: Settings) -> Iterator[Database]:
 
 
 def _listened_at(settings: Settings) -> str:
-    """Where a browser on this machine finds the server."""
+    """The server's address for a browser on this computer."""
     server = settings.server
     if not server.port:
         raise SettingsError(

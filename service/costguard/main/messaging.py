@@ -1,4 +1,4 @@
-"""Slack, where the settings have it: what sends, and what says what is sent."""
+"""Messages to Slack and webhooks, built from the settings, and the check of the Slack setup."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def webhooks(
     clock: Clock,
     count: Callable[[str, str], None] = lambda _name, _outcome: None,
 ) -> Iterator[Webhooks]:
-    """`told` hears how each message to a receiver ended."""
+    """`count` is called with the outcome of each message to a receiver."""
     poster = HttpPoster(__version__)
     hooks = Webhooks(database, poster, clock, settings.webhook_list(), count)
     try:
@@ -89,7 +89,7 @@ def _owners_role(settings: Settings) -> Finding:
         has_role = not without_role(f"someone@{domain}", rules.access, ())
         whom, add = f"Not everybody at @{domain}", f'viewers = ["@{domain}"]'
     if has_role:
-        return Finding(True, "Owners have a role, so they may press buttons.")
+        return Finding(True, "Owners have a role, so they may use buttons.")
     return Finding(
         False,
         f"{whom} has a role, and Slack's buttons and /gpu are for people with one.",
@@ -99,13 +99,13 @@ def _owners_role(settings: Settings) -> Finding:
 
 @dataclass(frozen=True, slots=True)
 class Messaging:
-    """Everything that speaks to Slack."""
+    """Everything that sends to Slack."""
 
     notifier: SlackNotifier
     outbox: Outbox
     lookups: AccountLookups
     reminders: ReminderComposer
-    notices: NotificationWatch
+    notifications: NotificationWatch
     digests: DigestWatch
 
 
@@ -133,7 +133,7 @@ class _ByKind:
 def messaging(
     settings: Settings, rules: Rules, database: Database, clock: Clock, count: Callable[[str, str], None]
 ) -> Messaging | None:
-    """None without a [slack] section: then no messages are sent. `told` hears what came of each message."""
+    """None without a [slack] section: then no messages are sent. `count` is called with each message's outcome."""
     slack = settings.slack
     if slack is None:
         return None
@@ -157,7 +157,7 @@ def messaging(
         outbox=Outbox(database, notifier, compose, clock, rules.channel, compose.changed, count=count),
         lookups=AccountLookups(database, notifier, clock),
         reminders=reminders,
-        notices=NotificationWatch(database, clock, rules, slack.budget_channel),
+        notifications=NotificationWatch(database, clock, rules, slack.budget_channel),
         digests=DigestWatch(database, clock, rule, slack.budget_channel),
     )
 

@@ -1,4 +1,4 @@
-"""The guard as a whole, from start to end: this process watches, and another one serves what it sees."""
+"""The guard as a whole, from start to end: this process watches the fleet, and another one serves HTTP."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from costguard.settings import Settings
 from costguard.web.memory import few_arenas, give_back
 
 _JOBS_EVERY = timedelta(seconds=5)  # of the guard's clock...
-_JOBS_AT_MOST_EVERY = timedelta(seconds=1)  # ...where that is not too often for the machine
-_FACTS_EVERY = timedelta(seconds=1)  # how often it is asked whether there are any to send
+_JOBS_AT_MOST_EVERY = timedelta(seconds=1)  # ...but never more often in real time
+_EVENTS_EVERY = timedelta(seconds=1)  # how often it is asked whether there are any to send
 _LOOKS_EVERY = timedelta(seconds=15)  # how often it is asked whether one is due
 _FIRST_ANSWER_S = 5.0  # how long the first pass waits for it: they would keep each other waiting
 _FINISHING_S = 5.5  # for what is being written
@@ -57,7 +57,7 @@ def daemon_of(
             JOBS: SideTask(jobs_every, guard.advance_jobs),
             "checkpoints": SideTask(_LOOKS_EVERY, guard.jobs.watch.run),
             # Without receivers, once at the start: those that were taken out of the settings are forgotten.
-            "webhooks": SideTask(_FACTS_EVERY if guard.webhooks.names else timedelta(days=1), guard.webhooks.run),
+            "webhooks": SideTask(_EVENTS_EVERY if guard.webhooks.names else timedelta(days=1), guard.webhooks.run),
         },
         guard.messaging.lookups.run if guard.messaging is not None else None,
         lambda seconds, report: _passed(guard, seconds, report),

@@ -1,4 +1,4 @@
-"""Where button clicks and commands come in from Slack.
+"""Incoming button clicks and commands from Slack.
 
 Over HTTP they come to the process that serves, over a socket to the one that watches.
 """
@@ -69,7 +69,7 @@ def build_slack_intake(
     cards = ReminderComposer(rules, slack.url or "").cards
     handler = InteractionHandler(database, clock, rules, SlackNotifier(token, endpoint), cards, wake)
     dispatcher = InteractionDispatcher(handler.click, handler.command)
-    # Slack signs by the machine's time, whatever time the guard keeps.
+    # Slack signs with real time, whatever the guard's clock says.
     signed = (
         SignedRequests(signing_secret.get_secret_value(), SystemClock(), dispatcher)
         if signing_secret is not None

@@ -45,9 +45,9 @@ class Supervisor:
         if not self._address:
             return
         try:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notices:
-                notices.connect(self._address)
-                notices.sendall(state.encode())
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+                channel.connect(self._address)
+                channel.sendall(state.encode())
         except OSError as error:  # the work goes on; a supervisor that watches acts on its own
             log.warning("supervisor_not_notified", state=state, error=str(error))
 

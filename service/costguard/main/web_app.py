@@ -56,7 +56,7 @@ _ID_LENGTH = 7
 
 @dataclass(frozen=True, slots=True)
 class JobServices:
-    """`service` takes jobs in, `hearing` listens to the agents on their VMs."""
+    """`service` accepts jobs, `hearing` accepts the events of the agents on their VMs."""
 
     service: JobService
     hearing: AgentEvents
@@ -82,7 +82,7 @@ def job_services(
 
 
 class _Shapes:
-    """What machine types are made of. Google's client is loaded for the first one that its name does not tell."""
+    """The shapes of machine types. Google's client is loaded for the first whose name does not tell."""
 
     def __init__(self, endpoint: str | None, clock: Clock) -> None:
         self._endpoint = endpoint
@@ -129,7 +129,7 @@ def server_of(begin: Begin, settings: Settings, watcher: Watcher) -> Iterator[uv
 
 
 class Pulse:
-    """Says from the event loop that requests are answered: a loop that hangs says nothing."""
+    """Reports from the event loop that requests are answered: a loop that hangs reports nothing."""
 
     def __init__(self, app: ASGIApp, alive: Callable[[], None]) -> None:
         self._app, self._alive = app, alive
@@ -195,7 +195,7 @@ def _deps(built: _Built, is_stopping: Callable[[], bool]) -> Iterator[Deps]:
             rules=rules,
             authenticator=authenticator,
             version=__version__,
-            # The intervals between passes are the machine's, ages are the clock's.
+            # Passes come at real intervals; ages are the clock's.
             stale_after=max(3 * settings.watch.every, timedelta(minutes=5)) * speed,
             status=lambda: _status(watcher),
             holder=built.begin.holder,

@@ -1,4 +1,4 @@
-"""The process that serves HTTP, as the one that watches starts it, listens to it, and starts it again."""
+"""The serving process, as the watching one starts, hears and restarts it."""
 
 from __future__ import annotations
 
@@ -105,13 +105,13 @@ def spawned(wire: socket.socket, listener: socket.socket) -> Process:
 
 @contextmanager
 def start_web_process(host: str, port: int, spawn: Spawn = spawned) -> Iterator[WebProcess]:
-    """One that will serve there. Raises CostguardError where nobody can listen."""
+    """Starts the serving process. Raises CostguardError where it cannot listen."""
     with listening(host, port) as listener, WebProcess(listener, address_of(host, listener), spawn) as web:
         yield web
 
 
 class _Run(NamedTuple):
-    """One process, with our end of its wire."""
+    """One process and our end of its wire."""
 
     process: Process
     wire: Wire

@@ -1,4 +1,4 @@
-"""What the two processes of a guard say to each other: one JSON object a line, over a private pair of sockets.
+"""The messages between a guard's two processes: one JSON object a line, over a private pair of sockets.
 
 Both run the same code, so the messages have no versions. None is ever logged: `Begin` holds secrets.
 """
@@ -21,7 +21,7 @@ log = structlog.get_logger(__name__)
 
 
 class Watcher:
-    """Nothing here waits for the other process: what is asked twice before it could be sent is sent once.
+    """The watching process, as the serving one sees it. Never waits for it: repeated wakes are sent once.
 
     `gone` is called once when the wire is cut.
     """
@@ -92,7 +92,7 @@ class _Message(BaseModel):
 
 
 class Pace(_Message):
-    """A clock that was sped up: at the machine's `since` it showed `origin`."""
+    """A clock that was sped up: at the real time `since` it showed `origin`."""
 
     origin: AwareDatetime
     since: AwareDatetime
@@ -100,9 +100,9 @@ class Pace(_Message):
 
 
 class Begin(_Message):
-    """The watching process's first words. `settings` is what `Settings` is made from, secrets included.
+    """The watching process's first message. `settings` is what `Settings` is made from, secrets included.
 
-    `speed` is the clock's seconds in one of the machine's; without a `pace` the clock is the machine's own.
+    `speed` is the clock's seconds in a real second; without a `pace` the clock shows real time.
     """
 
     kind: Literal["begin"] = "begin"

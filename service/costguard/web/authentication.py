@@ -54,12 +54,12 @@ class RateLimiter(Protocol):
     """How many requests a caller may make."""
 
     def refusal(self, key: str) -> Mapping[str, str] | None:
-        """The headers that say when to come again; None: now is fine, and it is counted."""
+        """The headers that say when to retry; None: the request may go on, and is counted."""
         ...
 
 
 class AuthenticationMiddleware:
-    """Refuses every request of strangers, for unknown paths too, so that nobody learns which exist."""
+    """Refuses every request of strangers, for unknown paths too, so that strangers cannot probe which exist."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class AuthenticationMiddleware:
         is_https: bool = False,
     ) -> None:
         self._app, self._authenticator, self._limits, self._is_https = app, authenticator, limits, is_https
-        # Of their own, so that nobody waits to come in for what others asked for.
+        # A pool of its own, so that authentication never waits for other requests.
         self._threads = ThreadPoolExecutor(_THREADS, "authenticator")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -104,7 +104,7 @@ class AuthenticationMiddleware:
         await self._app(scope, receive, send)
 
     async def _known_soon(self, shown: Credentials) -> Principal | None:
-        """None: a stranger, also where it cannot be known now. Health checks are not limited."""
+        """None: a stranger, or the database does not answer. Health checks are not limited."""
         lookup = asyncio.get_running_loop().run_in_executor(self._threads, self._authenticator.who, shown)
         try:
             who = await asyncio.wait_for(lookup, _PATIENCE_S)
@@ -114,7 +114,7 @@ class AuthenticationMiddleware:
 
 
 def bearer(headers: Mapping[str, str]) -> str:
-    """The token that was sent; "" without one."""
+    """The bearer token of the request; "" without one."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
 
@@ -166,13 +166,13 @@ def _too_many(scope: Scope, headers: Mapping[str, str]) -> Response:
 
 
 def _too_large(scope: Scope) -> Response:
-    """What comes without a length is counted by the application, as it comes in."""
+    """A body without a Content-Length is counted by the application while it is read."""
     detail = f"The body is larger than {MOST_BYTES >> 20} MiB."
     return problems.response(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail, "Send less at once.", path=scope["path"])
 
 
 def _with_headers(send: Send) -> Send:
-    """A page brings a policy of its own; everything else is nothing that a browser should run or show in a frame."""
+    """Adds security headers: pages bring their own policy; no other response may run or be framed in a browser."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -1,4 +1,4 @@
-"""The connections of a server: what each waits for, for how long it may, and which one makes room for another."""
+"""The connections of a server: how long each may take, and which is closed to make room for another."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class ConnectionPhase(Enum):
     HEAD = "half-sent headers"
     BODY = "half-sent body"
     BUSY = "busy"  # the request is whole, and its answer is not
-    UNREAD = "unread answer"  # the client does not read what it asked for
+    UNREAD = "unread answer"  # the client does not read the response
 
 
 class ClientConnection(Protocol):
@@ -134,7 +134,7 @@ def most_connections(descriptors: int | None = None) -> int:
 class Connections:
     """All that are open. Used by the event loop's thread alone.
 
-    `is_shared` says of an address that many people come from it, such as a proxy's: it has no share.
+    `is_shared`: many people connect from this address, such as a proxy's, so it has no share.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class Connections:
         return len(self._open) + self._coming.total()
 
     def make_room(self, address: str) -> bool:
-        """Whether one more from this address may come; where there are too many, those that wait longest go."""
+        """Whether to accept one more from this address; too many close those that wait longest."""
         source = _source(address)
         share = max(1, self.limits.most // _SHARE)
         if not self._is_shared(address) and self._of[source] + self._coming[source] >= share:

@@ -50,7 +50,7 @@ class Http1(H11Protocol):
 
     @property
     def phase(self) -> ConnectionPhase:
-        """A body that nobody reads yet does not come any further: that is not its sender's doing."""
+        """A body that the application does not read yet cannot come further: the sender is not to blame."""
         now = self._phase_now()
         if now is ConnectionPhase.BODY and self.flow.read_paused and not self.cycle.response_complete:
             now = ConnectionPhase.BUSY

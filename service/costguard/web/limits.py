@@ -1,4 +1,4 @@
-"""How often one token or session may ask."""
+"""Rate limits of requests, and limits of open event streams."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 
 
 class TooManyStreams(Exception):
-    """This token or session has as many open as one may, or all together have."""
+    """This token or session, or all together, have the most streams open."""
 
 
 @dataclass
 class Streams:
-    """All that are open in one process; used by its event loop alone. Times are seconds of the machine.
+    """The open event streams of one process; used by its event loop alone. Times are real seconds.
 
     However many there are, the database is asked once in each `every` whether anything is new.
     """
@@ -26,7 +26,7 @@ class Streams:
     most: int = 8  # of one token or session
     most_in_all: int = 200  # well below the connections that a server may have
     every: float = 0.5
-    ask_again_after: float = 30.0  # whether who listens still may
+    ask_again_after: float = 30.0  # whether the listener still has the permission
     _open: Counter[str] = field(default_factory=Counter)
     _latest: int = 0
     _looked_at: float = float("-inf")
@@ -45,7 +45,7 @@ class Streams:
             self._open += Counter()  # keys at zero go
 
     async def latest(self, look: Callable[[], Awaitable[int]]) -> int:
-        """The id of the latest fact, at most `every` old."""
+        """The id of the latest event, at most `every` old."""
         async with self._looking:
             now = asyncio.get_running_loop().time()
             if now - self._looked_at >= self.every:
@@ -73,7 +73,7 @@ class TokenBucket:
         self._lock = threading.Lock()
 
     def take(self, key: str, now: float) -> float | None:
-        """None: it may go on, and is counted; else after how many seconds it may."""
+        """None: the request may go on, and is counted; else the seconds until it may."""
         with self._lock:
             if len(self._full_at) > _MOST_KEPT:
                 self._full_at = {key_: at for key_, at in self._full_at.items() if at > now}
@@ -85,7 +85,7 @@ class TokenBucket:
             return None
 
     def refusal(self, key: str) -> Mapping[str, str] | None:
-        """The headers that say when to come again; None: now is fine, and it is counted."""
+        """The headers that say when to retry; None: the request may go on, and is counted."""
         wait = self.take(key, self._monotonic())
         if wait is None:
             return None

@@ -1,4 +1,4 @@
-"""What was gathered for one answer, for others that are made from the same state of the database at the same time."""
+"""Query results shared between responses that are made from the same state of the database."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _STATE = "memo"
 
 @dataclass(frozen=True, slots=True)
 class Memo:
-    """Bound to one state of the database; without memories it remembers nothing. What it gives is `longest` s old."""
+    """Bound to one state of the database; without memories it keeps nothing. A result is at most `longest` s old."""
 
     memories: Memories | None = None
     state: Hashable = None
     longest: float = 0.0
 
     def once(self, question: Hashable, make: Callable[[], _T]) -> _T:
-        """What `make` gives, or gave for this question a moment ago. Nobody may change what it returns."""
+        """The result of `make`, new or kept. Callers must not change it."""
         return make() if self.memories is None else self.memories.once((self.state, question), make, self.longest)
 
 
 class Memories:
-    """Safe to use from any thread: what one makes, others wait for."""
+    """Kept results. Thread-safe: one thread makes a result, and the others wait for it."""
 
     def __init__(self, kept_s: float, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._kept_s, self._monotonic = kept_s, monotonic
@@ -39,7 +39,7 @@ class Memories:
         self._lock = threading.Lock()
 
     def once(self, key: Hashable, make: Callable[[], _T], longest: float) -> _T:
-        """What was made at most `longest` seconds ago, or is being made."""
+        """The result made at most `longest` seconds ago, or being made."""
         with self._lock:
             self._forget()
             entry, now = self._made.get(key), self._monotonic()
@@ -62,7 +62,7 @@ class Memories:
         return made
 
     def forget(self) -> None:
-        """Gives back what has grown old."""
+        """Drops old results."""
         with self._lock:
             self._forget()
 

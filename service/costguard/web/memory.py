@@ -1,4 +1,4 @@
-"""Memory that many answers took at once, given back to the system: C's allocator keeps it for a next time by itself."""
+"""Returns memory to the system after many requests at once: C's allocator would keep it."""
 
 from __future__ import annotations
 

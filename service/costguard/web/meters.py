@@ -1,4 +1,4 @@
-"""What each of the two processes counts and times, for Prometheus."""
+"""Prometheus metrics that each of the two processes counts and times."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 async def asker(request: Request) -> Principal:
-    """What a route depends on whose answer may differ from person to person (see web/sharing.py)."""
+    """The dependency of routes whose response may differ between people (see web/sharing.py)."""
     return _principal(request)
 
 
@@ -31,7 +31,7 @@ Asker = Annotated[Principal, Depends(asker)]
 
 
 class Needs:
-    """Lets through whom the permission was given; a change from a browser needs our own page's proof besides."""
+    """Requires the permission; a change from a browser also needs the CSRF token of our own page."""
 
     def __init__(self, permission: Permission) -> None:
         self.permission = permission
@@ -44,12 +44,12 @@ class Needs:
 
 
 def needs(permission: Permission) -> Any:
-    """What stands among a route's dependencies: each has exactly one."""
+    """The dependency that names a route's permission: each route has exactly one."""
     return Depends(Needs(permission))
 
 
 async def proven(request: Request) -> None:
-    """A change from a browser comes from a page of ours. By itself this asks for no permission."""
+    """Checks that a change from a browser comes from our own page (CSRF). Requires no permission."""
     principal = _principal(request)
     if request.method in _SAFE or not principal.is_ambient:
         return

@@ -1,6 +1,6 @@
-"""One text for many people: a placeholder stands for what is personal, and is filled in for each request.
+"""One text for many people: placeholders stand for what is personal, and are filled in for each request.
 
-The marks of the placeholders are random, so that no text that comes from outside can hold one.
+Their marks are random, so that no text from outside can contain one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def initial(address: str) -> str:
 
 
 def filling(principal: Principal, csrf: str) -> Mapping[bytes, bytes]:
-    """What belongs into the placeholders of a page, escaped for HTML."""
+    """The values for a page's placeholders, escaped for HTML."""
     values = {ADDRESS: principal.address, INITIAL: initial(principal.address), CSRF: csrf}
     return {mark.encode(): str(escape(value)).encode() for mark, value in values.items()}
 
@@ -55,7 +55,7 @@ def any_reader(principal: Principal) -> Principal:
 
 
 class SharedText:
-    """A text shared_text at its placeholders: compressed once for all readers."""
+    """A text split at its placeholders, compressed once for all readers."""
 
     def __init__(self, text: bytes) -> None:
         self._placeholders = _PLACEHOLDERS.findall(text)
@@ -85,7 +85,7 @@ class SharedText:
         return b"".join(out)
 
     def pack(self) -> None:
-        """Compresses it now, rather than when it is first asked for."""
+        """Compresses it now rather than with the first request."""
         _ = self._packed
 
     @cached_property

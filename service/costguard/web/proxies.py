@@ -1,4 +1,4 @@
-"""What proxies say of a request's origin: believed from those that the settings name, and from nobody else."""
+"""The origin of a request behind proxies: only those that the settings name are trusted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PAIR = re.compile(r'\s*([A-Za-z]+)=("(?:[^"\\]|\\.)*"|[^;,"\s]*)\s*([;,]|$)')
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """Whom one proxy had the request from, and how; None for what it did not say or what is no address."""
+    """The sender that one proxy names; None for what it left out, or what is no address."""
 
     client: Address | None
     scheme: str | None = None
@@ -33,9 +33,9 @@ class Hop:
 
 
 class TrustedProxies:
-    """Puts the client's address, scheme and host in place of the proxy's, and takes what was said of them away.
+    """Replaces the proxy's address, scheme and host by the client's, and removes the forwarding headers.
 
-    `header` is the one that the proxies write: the other could come from anybody, through them.
+    `header` is the one that the proxies write: the other could come from any client, through them.
     """
 
     def __init__(self, app: ASGIApp, networks: Iterable[str] = (), header: Header = "x-forwarded") -> None:
@@ -48,7 +48,7 @@ class TrustedProxies:
         await self._app(scope, receive, send)
 
     def is_proxy(self, address: str) -> bool:
-        """Whether this is where one of them comes from."""
+        """Whether this is a trusted proxy's address."""
         parsed = _address(address)
         return parsed is not None and self._is_trusted(parsed)
 
@@ -74,7 +74,7 @@ class TrustedProxies:
         return seen
 
     def _origin(self, hops: Sequence[Hop]) -> Hop | None:
-        """The right-most hop that no trusted proxy was: what stands to its left was said by strangers."""
+        """The right-most hop that no trusted proxy was: what is to its left comes from strangers."""
         nearest: Hop | None = None
         for hop in reversed(hops):
             if hop.client is None:

@@ -1,4 +1,4 @@
-"""Answers that are being rendered: how many at a time, who is next, and which are shared."""
+"""Rendering of responses: a fair queue that bounds how many run at once, and a cache of recent ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from costguard.web.memo import Memo, Memories
 from costguard.web.placeholders import SharedText
 
 AT_ONCE = 2  # more would fight for the interpreter and end later
-KEPT_S = 2.0  # what changes by itself, such as dollars, may be so old: the answer says of when it is
+KEPT_S = 2.0  # what changes by itself, such as dollars, may be so old: the page says of when it is
 CROWDED_S = 6.0  # the same, where others wait for a turn
 _PATIENCE_S = 20.0
 _MOST_KEPT = 200
@@ -27,7 +27,7 @@ _Headers: TypeAlias = list[tuple[bytes, bytes]]
 
 
 class QueueFull(Exception):
-    """No turn came within the time that a caller may wait, or too many wait already."""
+    """The caller waited too long for its turn, or the queue is full."""
 
 
 class FairQueue:
@@ -83,7 +83,7 @@ class FairQueue:
             turn = line.popleft()
             self._count -= 1
             if line:
-                self._waiting[who] = line  # behind everybody else
+                self._waiting[who] = line  # behind all others
             if not turn.done():
                 turn.set_result(None)
                 return
@@ -109,7 +109,7 @@ class Rendering:
 
     @property
     def is_kept(self) -> bool:
-        """Only what is sure to be right for others too, and not too large."""
+        """Whether others may get it: a success without personal parts, and not too large."""
         plain = self.is_html or not self.shared_text.has_placeholders
         return self.status == HTTPStatus.OK and plain and self.shared_text.size <= _LARGEST
 
@@ -127,7 +127,7 @@ class _Made:
 
 
 class Latest:
-    """The state of the database, read once for all who ask at a time: never one from before they asked."""
+    """The state of the database, read once for all callers at a time, and never earlier than their requests."""
 
     def __init__(self, read: Callable[[], Hashable]) -> None:
         self._read = read
@@ -150,7 +150,7 @@ class Latest:
 
 
 class Sharing:
-    """Which answers are being made, and those that were made just now. Used by the event loop's thread alone."""
+    """The renderings under way, and those made just now. Used by the event loop's thread alone."""
 
     def __init__(
         self, read_state: Callable[[], Hashable], at_once: int = AT_ONCE, patience: float = _PATIENCE_S
@@ -177,7 +177,7 @@ class Sharing:
         return made.state == state and is_fresh
 
     def _begin(self, key: Hashable, who: str, make: _Make) -> _Made:
-        """Another may have begun one meanwhile, which is as good."""
+        """Starts one, unless another caller has done so meanwhile."""
         waiting = self._made.get(key)
         if waiting is not None and waiting.state is None:
             return waiting
@@ -197,7 +197,7 @@ class Sharing:
         return (await self.latest.state(), self.changes)
 
     async def _make(self, key: Hashable, made: _Made, who: str, make: _Make) -> None:
-        """Goes on where who asked first has gone: others wait for it too."""
+        """Goes on when the first caller has disconnected: others wait for it too."""
         try:
             async with self.renderings.turn(who):
                 made.state, made.begun = await self._state(), asyncio.get_running_loop().time()
@@ -205,7 +205,7 @@ class Sharing:
         except BaseException as error:
             self._drop(key, made)
             made.rendering.set_exception(error)
-            made.rendering.exception()  # it may be that nobody waits any more
+            made.rendering.exception()  # perhaps no caller waits any more
             if not isinstance(error, Exception):
                 raise
             return

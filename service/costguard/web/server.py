@@ -39,7 +39,7 @@ _IsShared = Callable[[str], bool]
 
 
 def is_loopback(address: str) -> bool:
-    """A proxy on this host brings everybody's requests from there."""
+    """Requests of all people come from there through a proxy on this host."""
     with suppress(ValueError):
         return ip_address(address.partition("%")[0]).is_loopback
     return False

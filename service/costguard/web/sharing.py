@@ -1,4 +1,4 @@
-"""Pages and lists are made a few at a time, and one rendering answers all who ask for the same and may see the same.
+"""Shares renderings: pages and lists are made a few at a time, once for all callers with the same permissions.
 
 A rendering that is shared is made for a stand-in, who has the permissions of those who ask and nothing else of theirs:
 what the application never gets, it cannot show to others.
@@ -158,14 +158,14 @@ _TAG = re.compile(r'(?:W/)?("[^"]*")')
 
 
 def is_known(tag: str, if_none_match: str) -> bool:
-    """`tag` is one ETag, `known` the value of If-None-Match. Whether it is weak does not matter for reading."""
+    """Whether If-None-Match names this ETag. Weak or strong does not matter for reading."""
     return if_none_match.strip() == "*" or tag.removeprefix("W/") in _TAG.findall(if_none_match)
 
 
 class GetKind(Enum):
-    """What a GET of a path is."""
+    """How the response of a GET may be shared."""
 
-    CHEAP = "cheap"  # waits for nobody
+    CHEAP = "cheap"  # never queued
     EXPORT = "export"  # goes on as long as its reader reads
     FORM = "form"  # made for one person, once: what is done with it must not wait for pages
     OWN = "own"  # may differ from person to person
@@ -181,7 +181,7 @@ _MOST_PATHS = 2_000
 
 
 class GetKinds:
-    """Of the paths of one application; it learns its routes with the first request."""
+    """The kinds of an application's paths; its routes are read with the first request."""
 
     def __init__(self) -> None:
         self._routes: list[RouteContext] | None = None
