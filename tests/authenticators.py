@@ -58,7 +58,9 @@ def signed_in(role: Role, address: str) -> FixedAuthenticator:
     return FixedAuthenticator(make_principal(role, address, Via.LINK))
 
 
-def gate(database: Database, clock: Clock, access: Access = Access(), master: str | None = None) -> Authenticator:
+def authenticator_of(
+    database: Database, clock: Clock, access: Access = Access(), master: str | None = None
+) -> Authenticator:
     """The real one."""
     return Authenticator(database, clock, access, SEAL, Sessions(database, clock, timedelta(hours=12)), master)
 

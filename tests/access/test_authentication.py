@@ -34,12 +34,12 @@ DAY = timedelta(days=1)
 
 @dataclass
 class House:
-    """A gate, whatever makes what it takes, and a clock that is moved by hand."""
+    """An authenticator, whatever makes what it takes, and a clock that is moved by hand."""
 
     database: Database
     at: datetime = NOW
     access: Access = ACCESS
-    gates: list[Authenticator] = field(default_factory=list)
+    authenticators: list[Authenticator] = field(default_factory=list)
 
     def now(self) -> datetime:
         return self.at
@@ -52,14 +52,14 @@ class House:
     def office(self) -> TokenService:
         return TokenService(self.database, self)
 
-    def gate(self) -> Authenticator:
-        self.gates.append(
+    def authenticator(self) -> Authenticator:
+        self.authenticators.append(
             Authenticator(self.database, self, self.access, SEAL, self.sessions, "the master's", _vouched)
         )
-        return self.gates[-1]
+        return self.authenticators[-1]
 
     def who(self, bearer: str = "", session: str = "", iap: str = "") -> Principal | Stranger:
-        return self.gate().who(Credentials(bearer, session, iap))
+        return self.authenticator().who(Credentials(bearer, session, iap))
 
     def known(self, bearer: str = "", session: str = "", iap: str = "") -> Principal:
         found = self.who(bearer, session, iap)
@@ -82,8 +82,8 @@ def _vouched(assertion: str) -> str:
 def house(sqlite_database: Database) -> Iterator[House]:
     house = House(sqlite_database)
     yield house
-    for gate in house.gates:
-        gate.close()
+    for authenticator in house.authenticators:
+        authenticator.close()
 
 
 def test_what_is_shown_must_hold(house: House) -> None:
@@ -110,8 +110,8 @@ def test_a_session_says_who_until_it_is_over(house: House) -> None:
     house.at += timedelta(hours=13)
     assert house.refused(session=cookie) == "The session is over."
     house.at = NOW
-    for gate in house.gates:
-        gate.close()
+    for authenticator in house.authenticators:
+        authenticator.close()
     with house.database.read() as connection:
         (noted,) = (each for each in session_rows.page(connection, ANA, NOW, None, 9) if each.id == session.id)
     assert noted.last_used_at == NOW, "when it was last used is noted"
@@ -180,10 +180,16 @@ def test_a_cookie_is_a_secret_of_which_the_database_keeps_the_digest(house: Hous
 
 def test_proofs_are_of_one_session(house: House) -> None:
     """The proof that a page sends back holds for whoever it was made for."""
-    gate = house.gate()
+    authenticator = house.authenticator()
     ana, eve = make_principal(Role.VIEWER, ANA, Via.IAP), make_principal(Role.VIEWER, EVE, Via.IAP)
-    assert gate.is_csrf(ana, gate.csrf(ana))
-    assert not any((gate.is_csrf(eve, gate.csrf(ana)), gate.is_csrf(ana, ""), gate.is_csrf(ana, "ä\udcff")))
+    assert authenticator.is_csrf(ana, authenticator.csrf(ana))
+    assert not any(
+        (
+            authenticator.is_csrf(eve, authenticator.csrf(ana)),
+            authenticator.is_csrf(ana, ""),
+            authenticator.is_csrf(ana, "ä\udcff"),
+        )
+    )
 
 
 def test_a_token_is_kept_as_a_digest_and_told_once(house: House) -> None:
@@ -194,11 +200,11 @@ def test_a_token_is_kept_as_a_digest_and_told_once(house: House) -> None:
     assert house.office.make(NewToken("laptop", made.permissions), ana, "k1") == (made, None)
     with pytest.raises(Conflict, match="another token"):
         house.office.make(NewToken("desktop"), ana, "k1")
-    gate = house.gate()
-    found = gate.who(Credentials(secret))
+    authenticator = house.authenticator()
+    found = authenticator.who(Credentials(secret))
     assert isinstance(found, Principal)
     assert (found.address, found.permissions, found.is_ambient) == (ANA, made.permissions, False)
-    gate.close()
+    authenticator.close()
     with house.database.read() as connection:
         stored = token_rows.read(connection, made.id)
         told = facts.read(connection)

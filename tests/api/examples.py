@@ -118,4 +118,4 @@ if __name__ == "__main__":
         upgrade(url)
         told = story.told(Database.open(url))
         FILE.write_text(json.dumps(made(told), indent=1, ensure_ascii=False) + "\n")
-        told.gate.close()
+        told.authenticator.close()

@@ -10,7 +10,7 @@ from sqlalchemy import insert
 from tests.api import rows
 from tests.api.conftest import deps_of
 from tests.api.rows import NOW
-from tests.authenticators import begin_session, gate, make_principal
+from tests.authenticators import authenticator_of, begin_session, make_principal
 from tests.jobs.job_service import Office
 from tests.pages import job_story
 from tests.reminders import reminder_rows
@@ -51,7 +51,7 @@ class Story:
 
     app: FastAPI
     office: Office
-    gate: Authenticator
+    authenticator: Authenticator
     tokens: TokenService
 
     def token(self, role: Role, address: str) -> str:
@@ -88,13 +88,13 @@ def told(database: Database) -> Story:
     office = Office(database)
     office.rules = _with_people(office.rules)
     plain = deps_of(database)
-    authenticator = gate(database, plain.clock, office.rules.access, MASTER)
+    authenticator = authenticator_of(database, plain.clock, office.rules.access, MASTER)
     deps = replace(
         plain,
         authenticator=authenticator,
         rules=office.rules,
         jobs=office.it,
-        hearing=AgentEvents(database, plain.clock, AGENTS, lambda: None),
+        agent_events=AgentEvents(database, plain.clock, AGENTS, lambda: None),
         is_stopping=lambda: True,
     )
     ids = iter(range(1000))

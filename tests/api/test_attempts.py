@@ -36,8 +36,10 @@ class Guard:
     def __init__(self, deps: Deps) -> None:
         self.database = deps.database
         self.woken = 0
-        hearing = AgentEvents(deps.database, Standstill(), TOKENS, self._wake)
-        self.client = TestClient(create_app(replace(deps, authenticator=keyed("the operators"), hearing=hearing)))
+        agent_events = AgentEvents(deps.database, Standstill(), TOKENS, self._wake)
+        self.client = TestClient(
+            create_app(replace(deps, authenticator=keyed("the operators"), agent_events=agent_events))
+        )
         with self.database.write() as connection:
             job_rows.added(connection)
             self.attempt_id = job_rows.attempt(connection, state=AttemptState.BOOTING, gce_id="71").id

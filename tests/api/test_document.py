@@ -33,7 +33,7 @@ _STREAMED = {"streamEvents", "getMetrics"}  # answered with no JSON
 def told(sqlite_database: Database) -> Iterator[story.Story]:
     told = story.told(sqlite_database)
     yield told
-    told.gate.close()
+    told.authenticator.close()
 
 
 def test_every_operation_is_described(told: story.Story) -> None:

@@ -47,7 +47,7 @@ print(json.dumps({
 def told(sqlite_database: Database) -> Iterator[story.Story]:
     told = story.told(sqlite_database)
     yield told
-    told.gate.close()
+    told.authenticator.close()
 
 
 def test_the_document_is_openapi_31_by_an_independent_validator(told: story.Story) -> None:

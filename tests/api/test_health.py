@@ -14,7 +14,7 @@ from tests.api import rows
 from tests.api.conftest import Standstill
 from tests.api.rows import NOW
 from tests.api.test_errors import LockedDatabase
-from tests.authenticators import gate, make_principal
+from tests.authenticators import authenticator_of, make_principal
 
 from costguard.access.tokens import NewToken, TokenService
 from costguard.api.deps import DaemonStatus
@@ -97,7 +97,7 @@ def test_strangers_are_told_the_verdict_only(
     sqlite_database: Database, client_with: Callable[..., TestClient], shown: str
 ) -> None:
     """With nothing, with a token that does not hold or that may not read; ready or not, and never a version."""
-    authenticator = gate(sqlite_database, Standstill(), master="the master's token")
+    authenticator = authenticator_of(sqlite_database, Standstill(), master="the master's token")
     by = make_principal(Role.ADMIN, "root@lab.example")
     _, narrow = TokenService(sqlite_database, Standstill()).make(NewToken("m", frozenset({Permission.METRICS})), by)
     headers = {"Authorization": f"Bearer {narrow if shown == 'only metrics' else shown}"} if shown else {}
@@ -116,7 +116,7 @@ def test_strangers_are_told_the_verdict_only(
 def test_a_database_that_cannot_say_who_asks_makes_a_stranger(client_with: Callable[..., TestClient]) -> None:
     """/readyz answers 503 with the verdict, not 500, and in time; the master token is known without it."""
     locked = LockedDatabase()
-    authenticator = gate(locked, Standstill(), master="the master's token")  # type: ignore[arg-type]  # it raises at once
+    authenticator = authenticator_of(locked, Standstill(), master="the master's token")  # type: ignore[arg-type]  # it raises at once
     client = client_with(database=locked, authenticator=authenticator)
     for token, told in (("cgt_unknown", False), ("the master's token", True)):
         answer = client.get("/readyz", headers={"Authorization": f"Bearer {token}"})

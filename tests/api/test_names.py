@@ -30,7 +30,7 @@ Post = Callable[[Principal, str, Any], Any]
 @pytest.fixture
 def post(sqlite_database: Database) -> Post:
     told, authenticator = story.told(sqlite_database), FixedAuthenticator(make_principal())
-    told.gate.close()
+    told.authenticator.close()
     client = TestClient(create_app(replace(told.app.state.deps, authenticator=authenticator)))
 
     def send(who: Principal, path: str, body: Any) -> Any:

@@ -54,7 +54,7 @@ def test_every_answer_is_in_the_document(sqlite_database: Database) -> None:
     for operation in schema.get_all_operations():
         assert isinstance(operation, Ok)
         answered += sum(_ask(operation.ok(), mode, bearers) for mode in (*GenerationMode,))
-    told.gate.close()
+    told.authenticator.close()
     assert answered > 200
 
 

@@ -46,4 +46,4 @@ def test_sessions_over_rest(sqlite_database: Database) -> None:
     ended = client.delete(f"/api/v1/sessions?address={ROOT}", headers=master).json()["sessions"]
     assert [each["id"] for each in ended] == [roots.id]
     assert client.get("/api/v1/sessions", headers=browser).status_code == 401
-    story.gate.close()
+    story.authenticator.close()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 from tests.api.conftest import deps_of
-from tests.authenticators import gate
+from tests.authenticators import authenticator_of
 
 from costguard.access.rules import Access
 from costguard.api.app import create_app
@@ -23,7 +23,7 @@ MASTER = "the master token"
 @pytest.fixture
 def deps(sqlite_database: Database) -> Deps:
     plain = deps_of(sqlite_database)
-    return replace(plain, authenticator=gate(sqlite_database, plain.clock, ACCESS, MASTER))
+    return replace(plain, authenticator=authenticator_of(sqlite_database, plain.clock, ACCESS, MASTER))
 
 
 class Api:

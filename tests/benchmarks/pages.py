@@ -14,7 +14,7 @@ from fastapi.routing import iter_route_contexts
 from fastapi.testclient import TestClient
 from sqlalchemy import update
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from tests.authenticators import begin_session, gate
+from tests.authenticators import authenticator_of, begin_session
 from tests.benchmarks import busy_year, year
 from tests.benchmarks.databases import both
 from tests.benchmarks.measure import Measured
@@ -180,7 +180,7 @@ def _app(database: Database) -> tuple[FastAPI, dict[str, str]]:
         database=database,
         clock=clock,
         rules=busy_year.RULES,
-        authenticator=gate(database, clock),
+        authenticator=authenticator_of(database, clock),
         version="1",
         stale_after=timedelta(minutes=10),
         status=lambda: DaemonStatus(last_pass_at=year.NOW),

@@ -119,7 +119,7 @@ def _ground(cloud: Cloud, clock: JumpingClock, client: ComputeCloud, database: D
     presets = settings.preset_list()
     rules, belonging = Rules({preset.name: preset for preset in presets}), Belonging(presets, OWNERS)
     passes = Reconciler(database, client, clock, [PROJECT], rules, belonging)
-    hearing = AgentEvents(database, clock, tokens, lambda: None)
+    agent_events = AgentEvents(database, clock, tokens, lambda: None)
 
     def look() -> None:
         assert not passes.run().failed_projects
@@ -137,7 +137,7 @@ def _ground(cloud: Cloud, clock: JumpingClock, client: ComputeCloud, database: D
         now=lambda: clock.now().timestamp(),
         wait=lambda by: _jump(cloud, clock, by),
         look=look,
-        say=lambda name, events: _heard(hearing, tokens, name, events),
+        say=lambda name, events: _heard(agent_events, tokens, name, events),
         storm=let_loose,
         made=lambda: list(cloud.stands()["made"]),
         limited=lambda: int(cloud.stands()["refused"]),
@@ -149,8 +149,8 @@ def _jump(cloud: Cloud, clock: JumpingClock, by: timedelta) -> None:
     cloud.jump(by)
 
 
-def _heard(hearing: AgentEvents, tokens: AgentTokens, name: str, events: Sequence[Any]) -> None:
-    hearing.hear(name, tokens.of(name), events)
+def _heard(agent_events: AgentEvents, tokens: AgentTokens, name: str, events: Sequence[Any]) -> None:
+    agent_events.hear(name, tokens.of(name), events)
 
 
 @contextmanager

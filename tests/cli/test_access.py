@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.api.conftest import deps_of
-from tests.authenticators import begin_session, gate, make_principal, redeem
+from tests.authenticators import authenticator_of, begin_session, make_principal, redeem
 from tests.cli.typed import Typist
 from tests.serving import serving
 
@@ -53,7 +53,7 @@ def run(here: Path, typist: Typist) -> Run:
 @pytest.fixture
 def url(sqlite_database: Database) -> Iterator[str]:
     """A server on the same database, with its real authenticator."""
-    authenticator = gate(sqlite_database, SystemClock(), ACCESS)
+    authenticator = authenticator_of(sqlite_database, SystemClock(), ACCESS)
     with serving(
         create_app(replace(deps_of(sqlite_database), clock=SystemClock(), authenticator=authenticator))
     ) as address:

@@ -18,7 +18,7 @@ def texts() -> Mapping[str, str]:
         document = sample.app.openapi()
         client = TestClient(sample.app, headers={"Authorization": f"Bearer {story.MASTER}"})
         problems = {kind: client.get(f"/problems/{kind}").json() for kind in sorted(KINDS)}
-        sample.gate.close()
+        sample.authenticator.close()
     return {"openapi/openapi.json": _json(document), "openapi/problems.json": _json(problems)}
 
 

@@ -38,7 +38,7 @@ def test_a_job_in_the_simulated_cloud(sqlite_database: Database) -> None:
         turn = JobsTurn(
             sqlite_database, clock, cloud.launcher, maker, shelf, Terms(), lambda *_: T4, lambda *_: {}, restoring.begin
         )
-        hearing = AgentEvents(sqlite_database, clock, tokens, lambda: None)
+        agent_events = AgentEvents(sqlite_database, clock, tokens, lambda: None)
 
         def go_on(minutes: int) -> None:
             for _ in range(minutes * 2):
@@ -49,7 +49,7 @@ def test_a_job_in_the_simulated_cloud(sqlite_database: Database) -> None:
         def say(number: int, *kinds: str) -> None:
             name = f"cg-j1-{number}"
             reported = [AgentEvent(seq, kind, clock.now(), _FIELDS[kind]) for seq, kind in enumerate(kinds, 1)]
-            hearing.hear(name, tokens.of(name), reported)
+            agent_events.hear(name, tokens.of(name), reported)
 
         plan = CheckpointPlan("gs://runs/train", "--from_checkpoint {checkpoint}")
         spec = JobSpec(JobKind.TRAINING, "t4", PROJECT, "ana@example.com", command=("train",), checkpoint=plan)

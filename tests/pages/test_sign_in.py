@@ -47,7 +47,7 @@ class House:
 
     database: Database
     clock: HandClock
-    gate: Authenticator
+    authenticator: Authenticator
     pages: SignInPages
     client: TestClient
     counted: Counter[tuple[Via, bool]]
@@ -88,7 +88,7 @@ def built(
 ) -> Iterator[House]:
     clock = HandClock(NOW)
     sessions = Sessions(database, clock, timedelta(hours=12))
-    gate = Authenticator(database, clock, ACCESS, SEAL, sessions, iap=iap_of if iap else None)
+    authenticator = Authenticator(database, clock, ACCESS, SEAL, sessions, iap=iap_of if iap else None)
     through = None
     if provider is not None:
         client = Client(provider.issuer, CLIENT, SECRET)
@@ -102,16 +102,16 @@ def built(
         is_behind_iap=iap,
         ask="lead@example.com",
     )
-    deps = replace(deps_of(database), clock=clock, authenticator=gate)
+    deps = replace(deps_of(database), clock=clock, authenticator=authenticator)
     app = create_app(deps)
     add_pages(app, deps)
     add_sign_in(app, pages)
     with TestClient(app, address, follow_redirects=False) as browser:
         browser.headers["Accept"] = "text/html"
         try:
-            yield House(database, clock, gate, pages, browser, counted)
+            yield House(database, clock, authenticator, pages, browser, counted)
         finally:
-            gate.close()
+            authenticator.close()
 
 
 def cookies(answer: httpx2.Response) -> dict[str, str]:

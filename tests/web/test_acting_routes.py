@@ -16,7 +16,7 @@ from fastapi.testclient import TestClient
 from tests.api import rows
 from tests.api.conftest import Standstill, deps_of
 from tests.api.rows import NOW
-from tests.authenticators import gate, make_principal, sign_in_pages
+from tests.authenticators import authenticator_of, make_principal, sign_in_pages
 from tests.jobs import job_rows
 from tests.jobs.job_service import Office
 from tests.web.test_routes import READS_BY_POST, SAFE, Asked, table
@@ -63,8 +63,14 @@ class House:
         clock, self.office = Standstill(), Office(database)
         teams = (Team("vision", frozenset({ME, MATE})),)
         self.office.rules = replace(self.office.rules, access=ACCESS, teams=teams)
-        self.gate, self._tokens, self._count = gate(database, clock, ACCESS), TokenService(database, clock), 0
-        deps = replace(deps_of(database), authenticator=self.gate, jobs=self.office.it, rules=self.office.rules)
+        self.authenticator, self._tokens, self._count = (
+            authenticator_of(database, clock, ACCESS),
+            TokenService(database, clock),
+            0,
+        )
+        deps = replace(
+            deps_of(database), authenticator=self.authenticator, jobs=self.office.it, rules=self.office.rules
+        )
         self.app = create_app(deps)
         add_pages(self.app, deps)
         add_sign_in(self.app, sign_in_pages(database, clock, ACCESS))
@@ -215,7 +221,7 @@ ELSEWHERE = {("DELETE", "/api/v1/sessions/{session_id}"), ("POST", "/sessions/{s
 def house(sqlite_database: Database) -> Iterator[House]:
     house = House(sqlite_database)
     yield house
-    house.gate.close()
+    house.authenticator.close()
 
 
 def acting(house: House) -> list[Asked]:

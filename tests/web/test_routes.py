@@ -14,7 +14,7 @@ from fastapi.routing import APIRoute, iter_route_contexts
 from fastapi.testclient import TestClient
 from starlette.routing import Mount
 from tests.api.conftest import Standstill, deps_of
-from tests.authenticators import begin_session, gate, make_principal, sign_in_pages
+from tests.authenticators import authenticator_of, begin_session, make_principal, sign_in_pages
 from tests.jobs import job_rows
 from tests.jobs.job_service import Office
 
@@ -66,13 +66,13 @@ class House:
     def __init__(self, database: Database) -> None:
         clock = Standstill()
         self.office = Office(database)
-        self.gate = gate(database, clock, master="the master's token")
+        self.authenticator = authenticator_of(database, clock, master="the master's token")
         deps = replace(
             deps_of(database),
-            authenticator=self.gate,
+            authenticator=self.authenticator,
             jobs=self.office.it,
             rules=self.office.rules,
-            hearing=AgentEvents(database, clock, AGENTS, lambda: None),
+            agent_events=AgentEvents(database, clock, AGENTS, lambda: None),
         )
         self.app = create_app(deps)
         add_pages(self.app, deps)
@@ -108,9 +108,9 @@ class House:
     def comers(self) -> Iterator[Comer]:
         for role in Role:
             _, cookie = begin_session(self.office.database, self._sessions, OWNER, Via.LINK, role)
-            who = self.gate.who(Credentials(session=cookie))
+            who = self.authenticator.who(Credentials(session=cookie))
             assert isinstance(who, Principal)
-            proof = {"X-CSRF-Token": self.gate.csrf(who)}
+            proof = {"X-CSRF-Token": self.authenticator.csrf(who)}
             shown = {"Cookie": f"costguard_session={cookie}"}
             yield Comer(f"{role.value}, signed in", PERMISSIONS[role], {**shown, **proof})
             if role is not Role.NOBODY:
@@ -166,7 +166,7 @@ def _permissions(dependant: Dependant) -> list[Permission]:
 def house(sqlite_database: Database) -> Iterator[House]:
     house = House(sqlite_database)
     yield house
-    house.gate.close()
+    house.authenticator.close()
 
 
 def test_every_route_needs_a_permission_or_is_open_on_purpose(house: House) -> None:

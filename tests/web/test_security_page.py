@@ -29,7 +29,7 @@ ATTEMPT = "cg-j7k2m9q4-1"
 def house(sqlite_database: Database) -> Iterator[House]:
     house = House(sqlite_database)
     yield house
-    house.gate.close()
+    house.authenticator.close()
 
 
 def _roles() -> dict[str, list[str]]:

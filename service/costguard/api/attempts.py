@@ -176,7 +176,7 @@ Name = Annotated[str, Path(max_length=101, description="The name of the attempt 
 
 async def _events(request: Request, attempt: Name, deps: Given) -> tuple[list[AgentEvent], datetime | None]:
     """The body is read only with the attempt's own token, and only as far as the limit."""
-    _allowed(deps.hearing, attempt, request)
+    _allowed(deps.agent_events, attempt, request)
     announced = request.headers.get("content-length", "")
     if len(announced) > _MOST_DIGITS or (announced.isdecimal() and int(announced) > MOST_BYTES):
         raise _too_large()
@@ -204,24 +204,24 @@ def report_events(
     events: Annotated[tuple[list[AgentEvent], datetime | None], Depends(_events)],
 ) -> AgentEventsResponse:
     """Stores new events and answers whether the command must stop. Only the attempt's own token is accepted."""
-    hearing = _allowed(deps.hearing, attempt, request)
+    agent_events = _allowed(deps.agent_events, attempt, request)
     try:
-        answer = hearing.hear(attempt, bearer(request.headers), *events)
+        answer = agent_events.hear(attempt, bearer(request.headers), *events)
     except Forbidden as unknown:
         raise _refused(unknown) from None
     return AgentEventsResponse.read(answer)
 
 
-def _allowed(hearing: AgentEvents | None, attempt: str, request: Request) -> AgentEvents:
-    if hearing is None:
+def _allowed(agent_events: AgentEvents | None, attempt: str, request: Request) -> AgentEvents:
+    if agent_events is None:
         raise ProblemError(
             HTTPStatus.NOT_FOUND, "This server does not accept agents.", "Set [jobs] guard_url, and restart the server."
         )
     try:
-        hearing.check(attempt, bearer(request.headers))
+        agent_events.check(attempt, bearer(request.headers))
     except Forbidden as unknown:
         raise _refused(unknown) from None
-    return hearing
+    return agent_events
 
 
 def _refused(unknown: Forbidden) -> ProblemError:

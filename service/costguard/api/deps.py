@@ -66,7 +66,7 @@ class Deps:
     slack: SlackHandler | None = None  # None: Slack is not set up, or uses Socket Mode
     slack_refused: Callable[[], Mapping[str, int]] = dict  # by reason, over HTTP or a socket
     outbox_trouble: Callable[[], OutboxTrouble | None] = lambda: None  # None: Slack is not set up
-    hearing: AgentEvents | None = None  # None: no agents are accepted
+    agent_events: AgentEvents | None = None  # None: no agents are accepted
     jobs: JobService | None = None  # None: no jobs are accepted
     is_https: bool = False  # whether people reach it over https
     limits: RateLimiter | None = None  # None: requests are not limited

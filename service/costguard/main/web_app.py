@@ -56,10 +56,10 @@ _ID_LENGTH = 7
 
 @dataclass(frozen=True, slots=True)
 class JobServices:
-    """`service` accepts jobs, `hearing` accepts the events of the agents on their VMs."""
+    """`service` accepts jobs, `agent_events` accepts the events of the agents on their VMs."""
 
     service: JobService
-    hearing: AgentEvents
+    agent_events: AgentEvents
 
 
 def job_services(
@@ -203,7 +203,7 @@ def _deps(built: _Built, is_stopping: Callable[[], bool]) -> Iterator[Deps]:
             slack_refused=refused,
             outbox_trouble=lambda: _outbox_trouble(settings, database, watcher),
             socket_trouble=lambda: watcher.state.socket_trouble,
-            hearing=jobs.hearing,
+            agent_events=jobs.agent_events,
             jobs=jobs.service,
             wake=partial(watcher.wake, "pass"),
             is_stopping=is_stopping,

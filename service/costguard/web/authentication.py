@@ -159,7 +159,7 @@ def _too_many(scope: Scope, headers: Mapping[str, str]) -> Response:
     return problems.response(
         HTTPStatus.TOO_MANY_REQUESTS,
         "This token or session asks too often.",
-        "Wait for the seconds in Retry-After. What is polled answers 304 to its ETag; facts come as a stream.",
+        "Wait for the seconds in Retry-After. What is polled answers 304 to its ETag; events come as a stream.",
         path=scope["path"],
         headers=headers,
     )

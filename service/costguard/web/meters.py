@@ -76,7 +76,7 @@ class WatchMeters:
         )
         self._deliveries = self._counter(
             "costguard_webhook_deliveries_total",
-            "Facts posted to webhooks, by what came of each try.",
+            "Events posted to webhooks, by what came of each try.",
             "webhook",
             "outcome",
         )

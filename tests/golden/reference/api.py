@@ -29,7 +29,7 @@ def text() -> str:
         sample = story.told(database)
         document = sample.app.openapi()
         needs = {(route.method, route.path): route.needs for route in table(sample.app)}
-        sample.gate.close()
+        sample.authenticator.close()
     lines = [_HEAD, document["info"]["description"].strip()]
     for tag in document["tags"]:
         lines += [f"\n## {tag['name'].capitalize()}\n", tag["description"]]
