@@ -16,8 +16,8 @@ from tests.slack.samples import CARD
 from costguard.access import people, requests
 from costguard.access.rules import Access, Rules
 from costguard.db.transaction import Database
-from costguard.events import facts
-from costguard.events.facts import StoredFact
+from costguard.events import audit_log
+from costguard.events.audit_log import StoredFact
 from costguard.messages.clicks import InteractionHandler
 from costguard.model.interaction import ButtonClick, SlashCommand
 from costguard.model.message import Button, Content, Posted, VmCard
@@ -139,7 +139,7 @@ class Office:
     @property
     def facts(self) -> list[StoredFact]:
         with self.database.read() as connection:
-            return facts.read(connection)
+            return audit_log.read(connection)
 
 
 def press(

@@ -23,7 +23,7 @@ from costguard.access.tokens import NewToken, TokenService
 from costguard.db import tables
 from costguard.db.transaction import Database
 from costguard.errors import Conflict, Forbidden, Invalid, Missing, SignInRefused
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.model.access import PERMISSIONS, Credentials, Permission, Principal, Role, Stranger, Via
 
 ANA, EVE, ROOT = "ana@lab.example", "eve@lab.example", "root@localhost"
@@ -149,7 +149,7 @@ def test_sessions_are_listed_and_ended_by_whose_they_are_and_by_admins(house: Ho
     with pytest.raises(Missing):
         office.end(here.id, ana)
     with house.database.read() as connection:
-        told = [each.fact.text for each in facts.read(connection, kind="SessionEnded")]
+        told = [each.fact.text for each in audit_log.read(connection, kind="SessionEnded")]
     since = "begun 2026-11-20 12:00 UTC"
     assert sorted(told) == [
         f"{ANA} ended another session of theirs, {since}.",
@@ -207,7 +207,7 @@ def test_a_token_is_kept_as_a_digest_and_told_once(house: House) -> None:
     authenticator.close()
     with house.database.read() as connection:
         stored = token_rows.read(connection, made.id)
-        told = facts.read(connection)
+        told = audit_log.read(connection)
     assert stored is not None
     assert stored.last_used_at == NOW
     assert [each.fact.kind for each in told] == ["TokenMade"]
@@ -281,7 +281,7 @@ def test_a_token_of_a_links_session_ends_with_it(house: House) -> None:
     for over in (secret, of_child):
         assert "was revoked" in house.refused(over or "")
     with house.database.read() as connection:
-        told = [each.fact.text for each in facts.read(connection, kind="TokenRevoked")]
+        told = [each.fact.text for each in audit_log.read(connection, kind="TokenRevoked")]
     assert all(text.endswith("with the session of a link in which it was made.") for text in told)
     assert len(told) == 2
 
@@ -316,7 +316,7 @@ def test_a_confirmed_token_lasts_as_long_as_was_asked_for(house: House) -> None:
     house.at += 2 * DAY
     assert house.known(secret or "").link_session == ""
     with house.database.read() as connection:
-        (told,) = facts.read(connection, kind="TokenConfirmed")
+        (told,) = audit_log.read(connection, kind="TokenConfirmed")
     assert told.fact.text == f"{ada.address} confirmed the token ci ({made.id}) of {ROOT}: it is good until 2027-02-18."
 
 

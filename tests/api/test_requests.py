@@ -20,7 +20,7 @@ from costguard.access.tokens import NewToken, TokenService
 from costguard.api.app import create_app
 from costguard.db.tables import lifetimes
 from costguard.db.transaction import Database
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.model.access import Permission, Principal, Role, Via
 from costguard.model.reminder import Request, RequestKind, Subject, SubjectKind
 
@@ -67,7 +67,7 @@ class Api:
     @property
     def told(self) -> list[str]:
         with self.database.read() as connection:
-            return [fact.fact.text for fact in reversed(facts.read(connection))]
+            return [fact.fact.text for fact in reversed(audit_log.read(connection))]
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from costguard.db import lease as leases
 from costguard.db.tables import instances, lifetimes
 from costguard.db.transaction import Database
 from costguard.errors import LeaseLost, StoreError
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.ledger import prices, projects
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
@@ -268,7 +268,7 @@ def test_a_project_taken_out_of_the_settings(database: Database) -> None:
         _reconciler(database, cloud, PROJECT).run()
     assert runs() == {PROJECT: (None, False), OTHER: (at("2026-11-03T00:09:00"), True)}
     with database.read() as connection:
-        kinds = [stored.fact.kind for stored in facts.read(connection, project=OTHER)]
+        kinds = [stored.fact.kind for stored in audit_log.read(connection, project=OTHER)]
         assert [look.project for look in projects.read_all(connection)] == [PROJECT]
     assert kinds.count("ProjectUnwatched") == 1
     assert "InstanceGone" not in kinds

@@ -12,7 +12,7 @@ from tests.jobs.job_rows import job
 
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.jobs import budget_holds
 from costguard.jobs.budget_holds import BudgetHolds
 from costguard.jobs.holds import BudgetHold
@@ -20,7 +20,7 @@ from costguard.ledger import prices
 from costguard.ledger.accrual import Accrual
 from costguard.ledger.price_book import PriceBook
 from costguard.model.budget import AtLimit, Budget, Period, Scope
-from costguard.model.fact import Fact
+from costguard.model.event import Fact
 from costguard.model.job import Job, JobState
 from costguard.model.money import Money
 
@@ -48,7 +48,7 @@ def look(of: BudgetHolds, database: Database, jobs: Sequence[Job], now: datetime
 
 def reported(database: Database) -> list[Fact]:
     with database.read() as connection:
-        return [fact.fact for fact in facts.read(connection)]
+        return [fact.fact for fact in audit_log.read(connection)]
 
 
 def held(of: BudgetHolds, database: Database, *jobs: Job, minutes: int = 0) -> dict[str, tuple[str, str]]:

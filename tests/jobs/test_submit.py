@@ -28,13 +28,13 @@ from tests.jobs.job_service import (
 from costguard.access.rules import Access, JobRules
 from costguard.db.transaction import Database
 from costguard.errors import CheckpointLocationRefused, Conflict, Forbidden, Invalid, Missing
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.jobs import job_rows
 from costguard.jobs.job_rows import JobFilters
 from costguard.jobs.submission import OVERRIDES
 from costguard.jobs.submit import Overrides
 from costguard.model.budget import AtLimit, Budget, Period, Scope
-from costguard.model.fact import Fact
+from costguard.model.event import Fact
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import CheckpointPlan, JobKind, JobState
 from costguard.model.launch import Recipe
@@ -51,7 +51,7 @@ def office(sqlite_database: Database) -> Office:
 
 def reported(office: Office) -> list[Fact]:
     with office.database.read() as connection:
-        return [fact.fact for fact in facts.read(connection)]
+        return [fact.fact for fact in audit_log.read(connection)]
 
 
 def stored(office: Office) -> int:

@@ -17,7 +17,7 @@ from tests.jobs.cloud import CloudOfVms, Vm
 from costguard.daemon import restoring
 from costguard.db.transaction import Database
 from costguard.errors import CheckpointError
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.jobs import attempts, interruptions, job_rows
 from costguard.jobs.agent_events import AgentEvent, AgentEvents, AgentTokens
 from costguard.jobs.holds import BudgetHold
@@ -36,7 +36,7 @@ from costguard.model.checkpoint import (
     Listing,
     LookFor,
 )
-from costguard.model.fact import Fact
+from costguard.model.event import Fact
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState, Terms
 from costguard.model.launch import OperationAnswer, Quota, Recipe, VmRequest
@@ -333,7 +333,7 @@ class World:
 
     def facts(self, kind: str) -> list[Fact]:
         with self.database.read() as connection:
-            return [stored.fact for stored in facts.read(connection, kind=kind)]
+            return [stored.fact for stored in audit_log.read(connection, kind=kind)]
 
     def until_up(self, name: str, turns: int = 30) -> None:
         """Turns until this VM runs and the guard knows it."""

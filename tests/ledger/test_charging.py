@@ -15,7 +15,7 @@ from tests.within import charge_due
 
 from costguard.db.tables import charges, daily_spend, instances, lifetimes, storage_spans
 from costguard.db.transaction import Database
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.ledger import charges as charged
 from costguard.ledger import prices
 from costguard.ledger.charging import Charged
@@ -232,7 +232,7 @@ def test_what_cannot_be_priced_is_loud(ledger: Ledger) -> None:
     assert (done.unpriced, ledger.total()) == (1, 11 * HOURLY)
     (reason,) = ledger.connection.execute(select(lifetimes.c.unpriced)).scalars()
     assert "gpu:nvidia-tesla-p4 (on-demand) in us-central1" in reason
-    (told,) = facts.read(ledger.connection)
+    (told,) = audit_log.read(ledger.connection)
     assert told.fact.kind == "SpanUnpriced"
     assert told.fact.text.startswith("Not all of vm-1 could be priced.")
     assert charge_due(ledger.connection, NOON + DAY) == Charged()

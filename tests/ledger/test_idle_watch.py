@@ -13,7 +13,7 @@ from costguard.access.rules import Rules
 from costguard.daemon.reconcile import Reconciler
 from costguard.daemon.schedule import Daemon
 from costguard.db.transaction import Database
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.gce.client import ComputeCloud
 from costguard.ledger.accrual import Accrual
 from costguard.ledger.fleet_rows import Filters
@@ -67,7 +67,7 @@ class Place:
     def told(self) -> list[str]:
         kinds = ("InstanceIdle", "InstanceBusy")
         with self.database.read() as connection:
-            found = [one.fact for kind in kinds for one in facts.read(connection, kind=kind)]
+            found = [one.fact for kind in kinds for one in audit_log.read(connection, kind=kind)]
         return sorted(f"{fact.name} {fact.kind}" for fact in found)
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import insert, select, update
 from costguard.db.tables import instances, lifetimes
 from costguard.db.transaction import Database
 from costguard.errors import PriceSourceError
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.ledger import price_list, prices
 from costguard.ledger.price_book import PriceBook
 from costguard.ledger.price_refresh import RefreshResult, refresh, seed_snapshot
@@ -64,7 +64,7 @@ def in_force(database: Database, moment: datetime, key: PriceKey = T4) -> str:
 
 def told(database: Database) -> list[tuple[str, str]]:
     with database.read() as connection:
-        told = [(one.fact.kind, one.fact.text) for one in facts.read(connection)]
+        told = [(one.fact.kind, one.fact.text) for one in audit_log.read(connection)]
     return [(kind, text) for kind, text in told if kind != "PricesRead"]
 
 

@@ -13,7 +13,7 @@ from tests.within import charge_due
 
 from costguard.db.tables import instances, lifetimes, storage_spans
 from costguard.db.transaction import Database
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.ledger import lifetimes as ledger
 from costguard.ledger import prices
 from costguard.ledger.observe import Belonging
@@ -40,7 +40,7 @@ def _vm(number: int, **given: Any) -> SeenInstance:
 
 def _kinds(database: Database) -> list[str]:
     with database.read() as connection:
-        return sorted(stored.fact.kind for stored in facts.read(connection))
+        return sorted(stored.fact.kind for stored in audit_log.read(connection))
 
 
 def _count(database: Database, table: Any) -> int:
@@ -154,7 +154,7 @@ def test_a_stockout_is_a_fact(database: Database) -> None:
     )
     _record(database, observation(operations=(insert,)))
     with database.read() as connection:
-        told = [stored.fact.text for stored in facts.read(connection)]
+        told = [stored.fact.text for stored in audit_log.read(connection)]
     assert told == ["insert of vm by ana@example.com failed: ZONE_RESOURCE_POOL_EXHAUSTED: no GPUs left"]
     assert _count(database, instances) == 0
 

@@ -14,7 +14,7 @@ from tests.fakes import FakeNotifier, HandClock
 
 from costguard.db import tables
 from costguard.db.transaction import Database
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.messages.outbox import Composed, Outbox, Withdrawn
 from costguard.messages.slack_health import OutboxTrouble, trouble_of
 from costguard.model.message import Content, EphemeralContent, Posted
@@ -103,7 +103,7 @@ class Place:
 
     def facts(self, kind: str) -> list[str]:
         with self.database.read() as connection:
-            return [fact.fact.text for fact in facts.read(connection, kind=kind)]
+            return [fact.fact.text for fact in audit_log.read(connection, kind=kind)]
 
     def _composed(self, message: StoredMessage) -> Composed | Withdrawn:
         shown = self.state.get(message.key, "open")

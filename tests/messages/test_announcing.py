@@ -10,7 +10,7 @@ from tests.jobs.jobbed import interruption
 
 from costguard.messages.announcing import Card, Form, JobFact, announced
 from costguard.model.attempt import Interruption, Outcome
-from costguard.model.fact import Fact
+from costguard.model.event import Fact
 
 QUICK = timedelta(minutes=10)
 CARD = Card("JobResumed/09:00", 0)

@@ -14,7 +14,7 @@ from tests.jobs import job_rows
 
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.jobs import attempts, interruptions
 from costguard.jobs import job_rows as jobs
 from costguard.messages import message_log
@@ -232,4 +232,4 @@ def test_facts_of_jobs_that_are_not_known_are_passed_over(office: Office) -> Non
     (post,) = office.told()
     assert content(post).title == "Dev VM d7k2m9q4 has finished"
     with office.database.read() as connection:
-        assert facts.read(connection, kind="JobFailed")
+        assert audit_log.read(connection, kind="JobFailed")

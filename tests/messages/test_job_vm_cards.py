@@ -17,7 +17,7 @@ from costguard.jobs import job_rows as jobs
 from costguard.ledger.accrual import accrual_at
 from costguard.messages import cards, job_update
 from costguard.model.attempt import AttemptState
-from costguard.model.fact import Fact
+from costguard.model.event import Fact
 from costguard.model.job import CheckpointPlan, JobState
 from costguard.model.message import VmCard
 from costguard.model.reminder import RequestKind, Subject, SubjectKind

@@ -12,7 +12,7 @@ from tests.fakes import FakeNotifier, HandClock
 from costguard.access import people
 from costguard.db.transaction import Database
 from costguard.errors import SlackError, SlackUnavailable
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.messages.recipients import AccountLookups
 from costguard.model.person import Person
 
@@ -87,7 +87,7 @@ def test_slack_away_is_told_and_made_up_for(database: Database) -> None:
     assert place.asked() == [MANY[0]] * 2
     assert "does not answer" in place.lookups.trouble
     with database.read() as connection:
-        (reported,) = facts.read(connection, kind="SlackTrouble")
+        (reported,) = audit_log.read(connection, kind="SlackTrouble")
     assert "Slack refuses to look up people" in reported.fact.text
     place.slack.down = False
     assert place.look_up(MANY[0])

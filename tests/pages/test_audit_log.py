@@ -13,8 +13,8 @@ from tests.api.rows import NOW
 from tests.pages.html import Page, tidy
 
 from costguard.db.transaction import Database
-from costguard.events import facts
-from costguard.model.fact import Fact
+from costguard.events import audit_log
+from costguard.model.event import Fact
 
 ATTACK = '=HYPERLINK("http://evil")<script>alert(1)</script>'
 TOLD = (
@@ -44,7 +44,7 @@ def test_what_happened_is_told_and_can_be_narrowed(database: Database, client: T
     assert "There are no events yet." in read(client, "/events").text
     with database.write() as connection:
         rows.project(connection)
-        facts.append(connection, TOLD, NOW)
+        audit_log.append(connection, TOLD, NOW)
     page = read(client, "/events")
     text = tidy(page.text)
     assert text.index("Price refused") < text.index("Job j1 was asked for.") < text.index("trainer started.")
@@ -73,7 +73,7 @@ def test_what_happened_is_told_and_can_be_narrowed(database: Database, client: T
 def test_more_facts_than_fit_come_on_further_pages(database: Database, client: TestClient) -> None:
     """Each once; a file holds all of them, and of what is filtered nothing else."""
     with database.write() as connection:
-        facts.append(
+        audit_log.append(
             connection,
             [Fact(f"k{n}", "InstanceSeen", NOW, f"number {n}.", "lab" if n else "") for n in range(1101)],
             NOW,
@@ -93,7 +93,7 @@ def test_more_facts_than_fit_come_on_further_pages(database: Database, client: T
 def test_a_file_of_facts_is_harmless(database: Database, client: TestClient) -> None:
     """No cell of CSV is a formula, and every line has all its cells; JSON holds what was recorded."""
     with database.write() as connection:
-        facts.append(connection, TOLD, NOW)
+        audit_log.append(connection, TOLD, NOW)
     answer = client.get("/events.csv")
     head, *lines = csv.reader(io.StringIO(answer.text))
     assert answer.headers["content-disposition"] == 'attachment; filename="costguard-events.csv"'

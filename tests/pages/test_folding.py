@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from costguard.events.facts import StoredFact
-from costguard.model.fact import Fact
+from costguard.events.audit_log import StoredFact
+from costguard.model.event import Fact
 from costguard.model.moments import moment_text, zone_of
 from costguard.pages.folding import folded
 from costguard.pages.show import marked, with_local_times

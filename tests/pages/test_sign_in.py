@@ -29,7 +29,7 @@ from costguard.access.sign_ins import SignIns
 from costguard.api.app import create_app
 from costguard.db.transaction import Database
 from costguard.errors import SignInRefused
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.identity.oidc import Client, Oidc
 from costguard.model.access import Role, Via
 from costguard.pages.app import add_pages
@@ -57,7 +57,7 @@ class House:
 
     def told(self) -> list[str]:
         with self.database.read() as connection:
-            return [fact.fact.text for fact in facts.read(connection, kind="SignedIn")]
+            return [fact.fact.text for fact in audit_log.read(connection, kind="SignedIn")]
 
     def proof(self) -> str:
         """What a page of ours carries."""

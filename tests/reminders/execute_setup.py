@@ -15,7 +15,7 @@ from costguard.access import requests
 from costguard.db.tables import lifetimes, messages
 from costguard.db.tables import requests as request_rows
 from costguard.db.transaction import Database
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.ledger import fleet_rows
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
@@ -129,7 +129,7 @@ class Scene:
 
     def told(self, kind: str) -> list[str]:
         with self.database.read() as connection:
-            return [stored.fact.text for stored in facts.read(connection, kind=kind)]
+            return [stored.fact.text for stored in audit_log.read(connection, kind=kind)]
 
     def requests(self) -> list[tuple[str, str]]:
         """Status and outcome of all."""

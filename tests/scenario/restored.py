@@ -17,7 +17,7 @@ from tests.jobs.world import BELONGING, OWNERS, RECIPE, T4, Shelf, metadata, pri
 from costguard.daemon import restoring
 from costguard.db.transaction import Database
 from costguard.errors import Forbidden
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.gce.client import ComputeCloud
 from costguard.jobs import attempts, job_rows
 from costguard.jobs.agent_events import AgentEvent, AgentEvents, AgentTokens
@@ -27,7 +27,7 @@ from costguard.ledger import prices
 from costguard.ledger.charging import charge_due
 from costguard.ledger.record import record
 from costguard.model.attempt import Attempt, AttemptState
-from costguard.model.fact import Fact
+from costguard.model.event import Fact
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState, Terms
 from costguard_sandbox.clock import ManualClock
@@ -168,7 +168,7 @@ class Restorable:
 
     def facts(self, kind: str) -> list[Fact]:
         with self.database.read() as connection:
-            return [stored.fact for stored in facts.read(connection, kind=kind)]
+            return [stored.fact for stored in audit_log.read(connection, kind=kind)]
 
 
 @contextmanager

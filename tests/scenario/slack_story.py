@@ -16,7 +16,7 @@ from tests.serving import serving
 
 from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.main import Guard, opened
 from costguard.main.slack_intake import SlackIntake, build_slack_intake
 from costguard.messages.preview import ReminderPreview, preview
@@ -145,7 +145,7 @@ class Story:
     def facts(self, kind: str) -> list[str]:
         """The oldest first."""
         with self.guard.database.read() as connection:
-            return [stored.fact.text for stored in facts.read(connection, kind=kind)][::-1]
+            return [stored.fact.text for stored in audit_log.read(connection, kind=kind)][::-1]
 
     def preview(self) -> ReminderPreview:
         with self.guard.database.read() as connection:

@@ -12,12 +12,12 @@ from tests.fakes import HandClock
 
 from costguard.db import tables
 from costguard.db.transaction import Database
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.ledger import prices
 from costguard.ledger.accrual import Accrual
 from costguard.ledger.price_book import PriceBook
 from costguard.model.budget import Budget, Period, Scope
-from costguard.model.fact import Fact
+from costguard.model.event import Fact
 from costguard.model.money import Money
 from costguard.model.reminder import Team
 from costguard.spend.budgets import BudgetWatch, outlooks, standings
@@ -48,7 +48,7 @@ def accrual_at(database: Database, now: datetime) -> Accrual:
 
 def told(database: Database) -> list[Fact]:
     with database.read() as connection:
-        return [fact.fact for fact in facts.read(connection)]
+        return [fact.fact for fact in audit_log.read(connection)]
 
 
 def watch(database: Database, clock: HandClock, *budgets: Budget) -> BudgetWatch:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from tests.webhooks.webhook_setup import T0, fact, webhook
 
 from costguard.db.transaction import Database
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.webhooks import rows
 from costguard.webhooks.rows import ReceiverPosition, WebhookBacklog
 
@@ -16,9 +16,9 @@ def test_places_are_kept_from_now_on_until_a_receiver_is_taken_out(database: Dat
     """New ones begin behind the latest fact, known ones stay where they are, and what waits is counted by interest."""
     hour = timedelta(hours=1)
     with database.write() as connection:
-        facts.append(connection, [fact("a"), fact("b")], T0)
+        audit_log.append(connection, [fact("a"), fact("b")], T0)
         rows.settle(connection, ["one", "two"])
-        facts.append(connection, [fact("c"), fact("d", kind="JobFailed"), fact("e", project="other")], T0 + hour)
+        audit_log.append(connection, [fact("c"), fact("d", kind="JobFailed"), fact("e", project="other")], T0 + hour)
         rows.accepted(connection, "one", 3, T0 + hour)
         rows.refused(connection, "two", 2, 4, T0 + 2 * hour, "It said\0no.")
         rows.settle(connection, ["two", "new"])

@@ -15,8 +15,8 @@ from tests.webhooks.receiver import SECRET
 from costguard.db import lease, tables
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
-from costguard.events import facts
-from costguard.model.fact import Fact
+from costguard.events import audit_log
+from costguard.model.event import Fact
 from costguard.model.webhook import Webhook, WebhookResponse, WebhookState
 from costguard.settings.webhooks import decoded
 from costguard.webhooks import rows
@@ -61,7 +61,7 @@ class Office:
 
     def record(self, *names: str, **given: str) -> None:
         with self.database.write() as connection:
-            facts.append(connection, [fact(name, **given) for name in names], self.clock.now())
+            audit_log.append(connection, [fact(name, **given) for name in names], self.clock.now())
 
     def delivery(self, name: str = "pager", database: Database | None = None) -> Delivery:
         """As a process that just began has it."""

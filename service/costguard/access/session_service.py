@@ -14,9 +14,9 @@ from costguard.access.session_rows import Session
 from costguard.access.tokens import digest_of, end_with_sessions
 from costguard.db.transaction import Database
 from costguard.errors import Forbidden, Invalid, Missing
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.model.access import Permission, Principal, Role
-from costguard.model.fact import Fact
+from costguard.model.event import Fact
 from costguard.model.moments import utc_text
 from costguard.model.ports import Clock
 
@@ -87,7 +87,7 @@ class SessionService:
         end_with_sessions(connection, ended, by, now)
         # The audit log is no place for anyone who has an account somewhere, and comes and goes again.
         recorded = [each for each in open_sessions if self.role(each) is not Role.NOBODY or each.address != by.address]
-        facts.append(connection, [_fact(session, by, now) for session in recorded], now)
+        audit_log.append(connection, [_fact(session, by, now) for session in recorded], now)
 
 
 def _fact(session: Session, by: Principal, now: datetime) -> Fact:

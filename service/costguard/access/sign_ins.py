@@ -23,9 +23,9 @@ from costguard.access.tokens import digest_of
 from costguard.db.transaction import Database
 from costguard.db.types import EPOCH
 from costguard.errors import Missing, SignInRefused
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.model.access import Principal, Role, Via
-from costguard.model.fact import Fact
+from costguard.model.event import Fact
 from costguard.model.ports import Clock, OidcProvider
 
 CALLBACK = "/sign-in/oidc/callback"
@@ -93,7 +93,7 @@ class SignIns:
             if redeemed is not None:
                 address, role = redeemed
                 session, cookie = self._sessions.begin(connection, address, Via.LINK, role, client)
-                facts.append(connection, [_fact(session, role, "with a link made on the server", client, now)], now)
+                audit_log.append(connection, [_fact(session, role, "with a link made on the server", client, now)], now)
         if redeemed is None:
             raise self.refused(Via.LINK, client, SignInRefused(*USED_LINK))
         self._came_in(session, client)
@@ -130,7 +130,7 @@ class SignIns:
         with self._database.write() as connection:
             session, sealed = self._sessions.begin(connection, address, Via.OIDC, client=client)
             if role is not Role.NOBODY:  # the audit log is no place for anyone who has an account somewhere
-                facts.append(connection, [_fact(session, role, f"through {provider.name}", client, now)], now)
+                audit_log.append(connection, [_fact(session, role, f"through {provider.name}", client, now)], now)
         self._came_in(session, client)
         return Arrival(sealed, str(sealed_state["next"]))
 

@@ -14,9 +14,9 @@ from costguard.access import requests, token_rows
 from costguard.access.token_rows import ApiToken
 from costguard.db.transaction import Database
 from costguard.errors import Conflict, Invalid, Missing
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.model.access import PERMISSIONS, Permission, Principal, Role
-from costguard.model.fact import Fact
+from costguard.model.event import Fact
 from costguard.model.moments import utc_text
 from costguard.model.ports import Clock
 
@@ -72,7 +72,7 @@ class TokenService:
                     )
                 return earlier, None
             token_rows.add(connection, token, digest_of(secret), key)
-            facts.append(connection, [_made(token, now)], now)
+            audit_log.append(connection, [_made(token, now)], now)
         return token, secret
 
     def revoke(self, token_id: str, by: Principal) -> ApiToken:
@@ -99,7 +99,7 @@ class TokenService:
                 return token
             _check_confirms(token, by, now)
             token_rows.confirm(connection, token_id, _name(by), now)
-            facts.append(connection, [_confirmed(token, by, now)], now)
+            audit_log.append(connection, [_confirmed(token, by, now)], now)
             return token_rows.read(connection, token_id) or token
 
     def listing(
@@ -180,7 +180,7 @@ def _revoke(connection: Connection, token: ApiToken, by: str, now: datetime, why
         return
     said = f"The token {token.name} ({token.id}), with which this was asked, was revoked by {by}."
     withdrawn = requests.withdraw(connection, token.id, said, now)
-    facts.append(connection, [_revoked(token, by, withdrawn, why, now)], now)
+    audit_log.append(connection, [_revoked(token, by, withdrawn, why, now)], now)
 
 
 def _check_confirms(token: ApiToken, by: Principal, now: datetime) -> None:

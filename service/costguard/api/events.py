@@ -18,7 +18,7 @@ from costguard.api.deps import Deps, Given
 from costguard.api.fields import Moment, Out, Query, Text, Texts, When, read_from
 from costguard.api.route import CSV, routes, wants_csv
 from costguard.events import search, stream
-from costguard.events.facts import StoredFact
+from costguard.events.audit_log import StoredFact
 from costguard.events.search import FactFilters
 from costguard.model.access import Permission, Principal
 from costguard.web import csv_files

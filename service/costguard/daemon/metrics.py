@@ -20,7 +20,7 @@ from costguard.ledger.accrual import accrual_at
 from costguard.ledger.fleet_rows import Burning
 from costguard.ledger.projects import ProjectLook
 from costguard.model.attempt import Outcome
-from costguard.model.fact_kinds import FACT_KINDS
+from costguard.model.event_kinds import FACT_KINDS
 from costguard.model.job import JobState
 from costguard.model.money import ZERO, Money
 from costguard.spend.budget import Standing

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from costguard.access import people, requests
 from costguard.ledger import generation
-from costguard.model.fact import Fact
+from costguard.model.event import Fact
 from costguard.model.generation import FIRST, Cause, Generation
 from costguard.model.moments import utc_text
 from costguard.reminders import message_rows

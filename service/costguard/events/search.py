@@ -8,7 +8,7 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, Connection, and_, false, func, or_, select
 
 from costguard.db.tables import facts
-from costguard.events.facts import StoredFact, stored
+from costguard.events.audit_log import StoredFact, stored
 
 WINDOW = 10_000  # facts that one search looks at where it cannot go by an index: some 20 ms
 

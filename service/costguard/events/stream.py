@@ -11,7 +11,7 @@ from collections.abc import Collection
 from sqlalchemy import ColumnElement, Connection, func, select
 
 from costguard.db.tables import facts
-from costguard.events.facts import StoredFact, stored
+from costguard.events.audit_log import StoredFact, stored
 
 
 def after(

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from costguard.db.transaction import Database
 from costguard.errors import Forbidden
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.jobs import attempts, figures, interruptions, job_events, job_rows
 from costguard.jobs.agent_report import AgentEvent, AgentUpdate, apply_events
 from costguard.jobs.disk import DiskState, disk_of
@@ -34,7 +34,7 @@ def record_disk_look(connection: Connection, attempt: Attempt, update: AgentUpda
     # One that was being written looks torn as well: it counts when it still does at the next look.
     still = set(before.torn if before is not None else ()) & set(update.look.torn)
     certain = set(update.resumed.torn) if update.resumed is not None else still
-    facts.append(connection, [job_events.torn(job, one, now) for one in sorted(certain)], now)
+    audit_log.append(connection, [job_events.torn(job, one, now) for one in sorted(certain)], now)
     if update.resumed is not None and update.started_run:
         _resumed(connection, job, attempt, update, update.resumed, now)
 
@@ -57,7 +57,7 @@ def _resumed(
     interruptions.set_lost(connection, last.attempt_id, last.run, loss.span, loss.cost, is_zero)
     if is_zero:
         what = f"from_zero/{update.agent.run}"
-        facts.append(connection, [job_events.from_zero(job, attempt, loss, now, what)], now)
+        audit_log.append(connection, [job_events.from_zero(job, attempt, loss, now, what)], now)
 
 
 KEY_NAME = "attempts"  # of the key, among those for signing
@@ -139,7 +139,7 @@ def _warn_of_disk(connection: Connection, attempt: Attempt, update: AgentUpdate,
         return
     warning = job_events.disk_low(job, attempt, update.agent.run, disk, now)
     if not burning.told(connection, [warning.key]):
-        facts.append(connection, [warning], now)
+        audit_log.append(connection, [warning], now)
 
 
 def _unknown(attempt_name: str) -> Forbidden:

@@ -11,12 +11,12 @@ from sqlalchemy import Connection
 from costguard.access.rules import Rules
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.jobs import holds as policy
 from costguard.jobs.holds import BudgetHold, BudgetUse
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.model.budget import AtLimit, Budget
-from costguard.model.fact import Fact
+from costguard.model.event import Fact
 from costguard.model.job import Job, JobSpec, JobState
 from costguard.model.money import Money
 from costguard.spend import burning
@@ -113,7 +113,7 @@ class BudgetHolds:
         new = [fact for key, fact in self._untold.items() if key not in recorded]
         if new:
             with self._database.write(fence) as connection:
-                facts.append(connection, new, now)
+                audit_log.append(connection, new, now)
         self._told |= self._untold.keys()
         self._untold = {}
         return new

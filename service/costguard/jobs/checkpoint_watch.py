@@ -14,13 +14,13 @@ from sqlalchemy import Connection
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.errors import CheckpointError
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.jobs import agenda, attempts, job_events, job_rows
 from costguard.jobs.figures import at_risk
 from costguard.jobs.resume import seen_in, trusted
 from costguard.jobs.suspects import suspects
 from costguard.model.attempt import Attempt, AttemptState
-from costguard.model.fact import Fact
+from costguard.model.event import Fact
 from costguard.model.job import CheckpointPlan, Job, JobState, SeenCheckpoint, Terms
 from costguard.model.ports import Checkpoints, Clock
 
@@ -122,7 +122,7 @@ class CheckpointWatch:
             events += [job_events.torn(job, checkpoint, now) for checkpoint in sorted(still)]
             stalled = self._stalled(job, tried.get(job.id, []), seen, now)
             events += [stalled] if stalled is not None else []
-        facts.append(connection, events, now)
+        audit_log.append(connection, events, now)
 
     def _stalled(self, job: Job, tried: list[Attempt], seen: SeenCheckpoint, now: datetime) -> Fact | None:
         """Once for each run and newest checkpoint."""

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from costguard.actions.execute import CallKind, StepDefaults, Urgency
 from costguard.errors import CloudError, NotFound
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.jobs import attempts, job_events
 from costguard.jobs.attempts import JobVm
 from costguard.jobs.view import DeleteOrphan
@@ -144,7 +144,7 @@ class DeleteOrphanStep(StepDefaults):
         if error is None and self.is_asked:
             named = (self.action.project, self.action.zone, self.action.name, self.action.gce_id)
             event = job_events.orphan_kept if self.action.keeps_disk else job_events.orphan_deleted
-            facts.append(connection, [event(*named, self.action.reason, now)], now)
+            audit_log.append(connection, [event(*named, self.action.reason, now)], now)
         return False
 
 

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from costguard.actions.execute import CallKind, StepDefaults, Urgency
 from costguard.errors import CloudError, RequestRefused
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.jobs import agenda, attempts, checks, figures, interruptions, job_events, job_rows
 from costguard.jobs.ending import NAME_TAKEN, outcome_of, words_of
 from costguard.jobs.resume import ResumePoint
@@ -94,11 +94,11 @@ class InsertStep(StepDefaults):
         if self.point.seen is not None:
             job_rows.save_look(connection, job.id, self.point.seen)
             # Nothing can write there any more, so what looks torn is.
-            facts.append(
+            audit_log.append(
                 connection, [job_events.torn(job, checkpoint, now) for checkpoint in self.point.seen.torn], now
             )
         if self.point.passed_over:
-            facts.append(connection, [job_events.passed_over(job, attempt, self.point.passed_over, now)], now)
+            audit_log.append(connection, [job_events.passed_over(job, attempt, self.point.passed_over, now)], now)
         ran = [one.attempt for one in self.view.attempts]
         loss = figures.lost_work(ran, self.view.interruptions, self.point.written_at)
         if loss is None:
@@ -108,7 +108,7 @@ class InsertStep(StepDefaults):
             last = self.view.interruptions[-1]
             interruptions.set_lost(connection, last.attempt_id, last.run, loss.span, loss.cost, is_zero)
         if is_zero:
-            facts.append(connection, [job_events.from_zero(job, attempt, loss, now)], now)
+            audit_log.append(connection, [job_events.from_zero(job, attempt, loss, now)], now)
 
 
 @dataclass(slots=True)
@@ -195,7 +195,7 @@ def troubled(connection: Connection, job: Job, attempt: Attempt, error: CloudErr
 
 def _launched(connection: Connection, job: Job, attempt: Attempt, now: datetime) -> None:
     interruptions.set_requested(connection, job.id, now)
-    facts.append(connection, [job_events.launched(job, attempt, now)], now)
+    audit_log.append(connection, [job_events.launched(job, attempt, now)], now)
 
 
 def _insert(means: LaunchContext, job: Job, attempt: Attempt) -> str:

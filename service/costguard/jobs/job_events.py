@@ -8,7 +8,7 @@ from costguard.jobs.disk import DiskReading
 from costguard.jobs.figures import WorkAtRisk
 from costguard.model.attempt import Attempt, Outcome
 from costguard.model.duration import span_text
-from costguard.model.fact import Fact
+from costguard.model.event import Fact
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobState, SeenCheckpoint
 from costguard.model.moments import zone_of

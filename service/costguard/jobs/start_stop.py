@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from costguard.actions.execute import CallKind, Urgency
 from costguard.errors import BadAnswer, CloudError, NotFound, RequestRefused
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.jobs import attempts, interruptions, job_events, kept_disks
 from costguard.jobs.ending import words_of
 from costguard.jobs.view import RestartVm
@@ -97,7 +97,7 @@ class StopStep(AttemptStep):
         )
         if changed:
             held = kept_disks.words(connection, self.job, now)
-            facts.append(connection, [job_events.disk_kept(self.job, self.attempt, *held, now)], now)
+            audit_log.append(connection, [job_events.disk_kept(self.job, self.attempt, *held, now)], now)
         return changed
 
 
@@ -234,5 +234,5 @@ def up_again(connection: Connection, job: Job, attempt: Attempt, now: datetime) 
     )
     if changed:
         interruptions.set_requested(connection, job.id, now)
-        facts.append(connection, [job_events.restarted(job, attempt, now)], now)
+        audit_log.append(connection, [job_events.restarted(job, attempt, now)], now)
     return changed

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection
 
 from costguard.actions.execute import Note, Step
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.jobs import attempts, interruptions, job_events, job_rows
 from costguard.jobs.delete import DeleteStep
 from costguard.jobs.insert import InsertStep, RepeatInsertStep, WatchInsertStep
@@ -52,7 +52,7 @@ class StartedNote:
         if self.interrupted_at is not None:
             after = self.started_at - self.interrupted_at
             events.append(job_events.resumed(self.job, self.attempt, run, after, self.started_at))
-        facts.append(connection, events, now)
+        audit_log.append(connection, events, now)
         return False
 
 
@@ -68,7 +68,7 @@ class LateNote:
         return self.job.id
 
     def write(self, connection: Connection, now: datetime) -> bool:
-        facts.append(connection, [job_events.late(self.job, self.deadline)], now)
+        audit_log.append(connection, [job_events.late(self.job, self.deadline)], now)
         return False
 
 
@@ -153,7 +153,7 @@ class RestAttemptNote:
             interruption = self.action.interruption
             interruptions.add(connection, interruption)
             events = job_events.rested(self.job, self.attempt, interruption.run, self.action.reason, now)
-            facts.append(connection, [events], now)
+            audit_log.append(connection, [events], now)
         return changed
 
 
@@ -202,7 +202,7 @@ class JobStateNote:
             events.append(job_events.over(self.job, self.state, self.reason, cost, now))
         elif self.waits_in is not None:
             events.append(job_events.waits(self.job, self.waits_in, self.reason, now))
-        facts.append(connection, events, now)
+        audit_log.append(connection, events, now)
         return self.state is not self.job.state
 
 

@@ -13,13 +13,13 @@ from sqlalchemy import Connection
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.errors import Conflict, Forbidden, Invalid, Missing, Unavailable
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.jobs import attempts, job_events, job_rows, kept_disks, submission
 from costguard.jobs.disk import saves_on_disk
 from costguard.jobs.quote import Assessment, Assessor, JobQuote, LaunchTargets, quote
 from costguard.jobs.submission import JobRefusal, Overrides, Submission
 from costguard.model.access import Authority
-from costguard.model.fact import Fact
+from costguard.model.event import Fact
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind, JobState
 from costguard.model.ports import Checkpoints, Clock
@@ -82,7 +82,7 @@ class JobService:
             if earlier is not None:
                 return earlier, False
             made, _ = job_rows.add(connection, job, idempotency_key, digest)
-            facts.append(connection, [_submitted(made, case)], now)
+            audit_log.append(connection, [_submitted(made, case)], now)
         self._wake()
         return made, True
 
@@ -108,7 +108,7 @@ class JobService:
                 )
             is_new = job_rows.ask_cancel(connection, job_id, by, _cancelling(job, by, reason, delete_disk), now)
             if is_new:
-                facts.append(connection, [_cancel_asked(job, by, reason, now)], now)
+                audit_log.append(connection, [_cancel_asked(job, by, reason, now)], now)
             if delete_disk and saves_on_disk(job):
                 self._give_up(connection, job, by, now)
             job = job_rows.read(connection, job_id) or job
@@ -150,7 +150,7 @@ class JobService:
     def _give_up(self, connection: Connection, job: Job, by: str, now: datetime) -> None:
         if job_rows.give_disk_up(connection, job.id, by, now):
             held = kept_disks.holds(job_rows.checkpoint(connection, [job.id]).get(job.id))
-            facts.append(connection, [job_events.disk_given_up(job, by, held, now)], now)
+            audit_log.append(connection, [job_events.disk_given_up(job, by, held, now)], now)
 
 
 def _of_key(connection: Connection, key: str, digest: str) -> Job | None:

@@ -13,7 +13,7 @@ from typing import Protocol
 import structlog
 from sqlalchemy import Connection
 
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.jobs import attempts
 from costguard.jobs import job_rows as jobs
 from costguard.jobs.adoption import AdoptionCandidate, in_the_way, number_of, why_not_adopted
@@ -23,7 +23,7 @@ from costguard.jobs.vm_step import request_uuid
 from costguard.ledger import generation, operations, unknown_vms
 from costguard.ledger.unknown_vms import UnknownVm, UnknownVmVerdict
 from costguard.model.attempt import Attempt, AttemptState
-from costguard.model.fact import Fact
+from costguard.model.event import Fact
 from costguard.model.generation import FIRST, REQUEST_LABEL, AttemptName, Cause, Generation, generation_of
 from costguard.model.instance import InstanceKey
 from costguard.model.job import Job, JobKind
@@ -108,7 +108,7 @@ def write(connection: Connection, findings: UnknownVmFindings, begin: BeginGener
         log.warning("generation_began", generation=life.number, cause=Cause.RECOGNISED.value, why=findings.why)
     unknown_vms.save(connection, findings.reported)
     unknown_vms.clear(connection, findings.cleared, now)
-    facts.append(connection, [_found(vm) for vm in findings.reported if vm.key in findings.new], now)
+    audit_log.append(connection, [_found(vm) for vm in findings.reported if vm.key in findings.new], now)
     for vm, job, number in findings.adopted:
         _adopt(connection, vm, job, number, now)
 
@@ -207,4 +207,4 @@ def _adopt(connection: Connection, vm: PresentVm, job: Job, number: int, now: da
     key = f"unknown/{vm.key.project}/{vm.key.gce_id}/adopted"
     data = {"job": job.id, "attempt": vm.name, "number": number}
     event = Fact(key, ADOPTED, now, text, vm.key.project, vm.key.gce_id, vm.name, data=data)
-    facts.append(connection, [event], now)
+    audit_log.append(connection, [event], now)

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from costguard.actions.execute import CallKind, StepDefaults
 from costguard.actions.pacing import PacedLauncher, Paused
 from costguard.errors import CloudError
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.jobs import attempts, job_events
 from costguard.jobs.vm_request import VmMaker
 from costguard.model.attempt import Attempt, AttemptState, Outcome
@@ -109,5 +109,5 @@ def end(
         error=error,
     )
     if changed:
-        facts.append(connection, [job_events.ended(job, attempt, outcome, reason, now)], now)
+        audit_log.append(connection, [job_events.ended(job, attempt, outcome, reason, now)], now)
     return changed

@@ -11,14 +11,14 @@ from sqlalchemy import Connection
 
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.ledger import charges, running_totals
 from costguard.ledger.accrual import book_of
 from costguard.ledger.charges import ChargedSpan, DueId, DueSpan
 from costguard.ledger.price_book import PriceBook
 from costguard.ledger.pricing import MINIMUM, Bill, bill_span
 from costguard.ledger.roll_up import LIFETIME, STORAGE
-from costguard.model.fact import Fact
+from costguard.model.event import Fact
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.lifetime import Lifetime, StorageSpan
 
@@ -67,7 +67,7 @@ def _charge(connection: Connection, some: Sequence[DueId], now: datetime) -> Cha
     entries = list(_entries(charges.due(connection, some), book_of(connection), _midnight(now)))
     days = charges.store(connection, entries)
     running_totals.follow_charges(connection, entries, now)
-    facts.append(connection, list(_gaps(entries)), now)
+    audit_log.append(connection, list(_gaps(entries)), now)
     return Charged(
         lifetimes=sum(entry.due.kind == LIFETIME for entry in entries),
         storage=sum(entry.due.kind == STORAGE for entry in entries),

@@ -11,9 +11,9 @@ from sqlalchemy.exc import ProgrammingError
 
 from costguard.db.tables import facts, installation, leases, metadata, sessions, sign_in_links, stops
 from costguard.db.upsert import upsert
-from costguard.events.facts import append
+from costguard.events.audit_log import append
 from costguard.model.action import StopOutcome
-from costguard.model.fact import Fact
+from costguard.model.event import Fact
 from costguard.model.generation import FIRST, Cause, Generation
 
 _ROW = 1

@@ -12,11 +12,11 @@ import structlog
 
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
-from costguard.events import facts
+from costguard.events import audit_log as facts
 from costguard.ledger import utilisation
 from costguard.ledger.idle import Before, Run, evidence
 from costguard.ledger.utilisation import Measured, Running
-from costguard.model.fact import Fact
+from costguard.model.event import Fact
 from costguard.model.ports import Clock, UsageSource
 from costguard.model.preset import Preset
 from costguard.model.utilisation import IdleState, Metric, Usage

@@ -6,7 +6,7 @@ from collections.abc import Sequence, Set
 from datetime import datetime, timedelta
 
 from costguard.model.duration import span_text
-from costguard.model.fact import Fact
+from costguard.model.event import Fact
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.lifetime import EndReason, Lifetime
 from costguard.model.moments import utc_text

@@ -15,10 +15,10 @@ from costguard.db.health_rows import PRICES_READ
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.errors import PriceSourceError
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.ledger import charges, prices, running_totals
 from costguard.ledger.price_gate import judge
-from costguard.model.fact import Fact
+from costguard.model.event import Fact
 from costguard.model.instance import ProvisioningModel
 from costguard.model.moments import utc_text
 from costguard.model.money import Money, exact_text
@@ -81,7 +81,7 @@ def record(database: Database, fetched: Sequence[Price], now: datetime, fence: L
         if added:
             recharged += charges.recharge_unpriced(connection)
         result = RefreshResult(len(fetched), len(added), len(changes), told, recharged)
-        facts.append(connection, [*_changed(dated), *_refused(refused, now), _read(result, now)], now)
+        audit_log.append(connection, [*_changed(dated), *_refused(refused, now), _read(result, now)], now)
     running_totals.catch_up(database, now, fence)
     return result
 

@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
-from costguard.events import facts
+from costguard.events import audit_log as facts
 from costguard.ledger import answers, operations, projects, running_totals
 from costguard.ledger import lifetimes as ledger
 from costguard.ledger.launched import launched, launched_by_label
@@ -25,7 +25,7 @@ from costguard.ledger.narrate import tell_failed, tell_gap, tell_looks, tell_unw
 from costguard.ledger.observe import Belonging, account
 from costguard.ledger.projects import ProjectLook
 from costguard.ledger.timeline import DELETES
-from costguard.model.fact import Fact
+from costguard.model.event import Fact
 from costguard.model.instance import InstanceKey, SeenInstance
 from costguard.model.observation import Observation, OperationStatus, SeenOperation, Unread
 from costguard.model.ports import Cloud, Presence

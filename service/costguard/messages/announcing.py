@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from costguard.model.attempt import Interruption, Outcome
-from costguard.model.fact import Fact
+from costguard.model.event import Fact
 
 _SECOND = timedelta(seconds=1)
 

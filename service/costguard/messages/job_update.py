@@ -20,7 +20,7 @@ from costguard.messages.announcing import Announcement, Card, Form, JobFact, ann
 from costguard.messages.outbox import Composed, Withdrawn
 from costguard.model.attempt import Attempt, Interruption, Outcome
 from costguard.model.duration import span_text
-from costguard.model.fact import Fact
+from costguard.model.event import Fact
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind, JobState
 from costguard.model.message import NotificationContent

@@ -13,12 +13,12 @@ from costguard.access.rules import Rules
 from costguard.db.lease import Lease
 from costguard.db.tables import facts
 from costguard.db.transaction import Database
-from costguard.events import facts as event_rows
+from costguard.events import audit_log as event_rows
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.messages import job_update
 from costguard.messages.outbox import Composed, Withdrawn
 from costguard.model.budget import Budget
-from costguard.model.fact import Fact
+from costguard.model.event import Fact
 from costguard.model.message import NotificationContent
 from costguard.model.money import ZERO, Money
 from costguard.model.ports import Clock

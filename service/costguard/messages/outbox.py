@@ -23,11 +23,11 @@ from costguard.errors import (
     SlackUncertain,
     StoreError,
 )
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.messages.pacing import BACKOFF, Pacing
 from costguard.messages.recipients import ChannelResolver
 from costguard.messages.slack_health import resumed, sent, troubled
-from costguard.model.fact import Fact
+from costguard.model.event import Fact
 from costguard.model.message import Content, Posted
 from costguard.model.ports import Clock, Notifier
 from costguard.reminders import message_rows
@@ -215,7 +215,7 @@ class Outbox:
         with self._database.write(fence) as connection:
             message_rows.accept(connection, message.id, posted, shown, is_live, now)
             over = self._resumed(answered, now) if answered else []
-            facts.append(connection, [*sent(connection, message, now), *over], now)
+            audit_log.append(connection, [*sent(connection, message, now), *over], now)
         self._count(message.kind, "accepted")
 
     def _doubt(self, message: StoredMessage, channel: str, error: SlackUncertain, fence: Lease | None) -> bool:
@@ -301,7 +301,7 @@ class Outbox:
             return True
         with self._database.write(fence) as connection:
             message_rows.show(connection, message.id, composed.shown, is_live=not composed.is_final)
-            facts.append(connection, self._resumed(message.channel, now), now)
+            audit_log.append(connection, self._resumed(message.channel, now), now)
         return True
 
     def _stood_still(self, since_s: float, fence: Lease | None) -> bool:
@@ -337,7 +337,7 @@ class Outbox:
         if new := self._pacing.refused(channel, error, now):
             log.error("slack_trouble", scope=new, error=str(error))
             with self._database.write(fence) as connection:
-                facts.append(connection, [troubled(new, error, now)], now)
+                audit_log.append(connection, [troubled(new, error, now)], now)
 
     def _resumed(self, channel: str, now: datetime) -> list[Fact]:
         return [resumed(scope, now) for scope in self._pacing.accepted(channel)]

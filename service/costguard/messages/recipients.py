@@ -12,7 +12,7 @@ from costguard.access import people
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.errors import SlackError, SlackLimited, SlackRefused, SlackUnavailable
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.messages.slack_health import people_unknown
 from costguard.model.person import AccountLookup, Membership
 from costguard.model.ports import Clock, Notifier
@@ -177,7 +177,7 @@ class AccountLookups:
     def _record(self, error: SlackError, fence: Lease | None) -> str:
         now = self._clock.now()
         with self._database.write(fence) as connection:
-            facts.append(connection, [people_unknown(error, now)], now)
+            audit_log.append(connection, [people_unknown(error, now)], now)
         return str(error)
 
     def _requeue(self, rest: Collection[str]) -> None:

@@ -13,7 +13,7 @@ from costguard.errors import (
     SlackError,
 )
 from costguard.ledger import fleet_rows
-from costguard.model.fact import Fact
+from costguard.model.event import Fact
 from costguard.reminders import message_rows
 from costguard.reminders.message_rows import StoredMessage
 

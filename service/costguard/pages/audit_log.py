@@ -12,7 +12,7 @@ from fastapi import Request
 from starlette.responses import HTMLResponse, StreamingResponse
 
 from costguard.events import search
-from costguard.events.facts import StoredFact
+from costguard.events.audit_log import StoredFact
 from costguard.events.search import FactFilters, Found
 from costguard.ledger import projects
 from costguard.pages import query

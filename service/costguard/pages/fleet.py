@@ -11,7 +11,7 @@ from typing import Any
 from fastapi import Request
 from starlette.responses import HTMLResponse
 
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.ledger import projects
 from costguard.ledger.accrual import accrual_at
 from costguard.ledger.fleet_rows import Burning, Filters
@@ -198,7 +198,7 @@ def overview(source: Source, wanted: FleetQuery, now: datetime, me: Principal | 
         month = spend.spend(connection, accrual, now.date().replace(day=1), now.date(), [], scope)
         looks = projects.read_all(connection)
         filter_choices = choices.read(connection)
-        events = facts.read(connection, project=wanted.project, limit=_EVENTS)
+        events = audit_log.read(connection, project=wanted.project, limit=_EVENTS)
     return FleetOverview(
         page=page,
         rows=rows,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from costguard.events.facts import StoredFact
+from costguard.events.audit_log import StoredFact
 from costguard.model.instance import InstanceKey
 
 _OUTCOMES = frozenset({"LifetimeEnded", "InstanceStopFailed", "InstanceStopNotNeeded", "RequestRefused"})

@@ -12,7 +12,7 @@ from fastapi import Request
 from sqlalchemy import Connection
 from starlette.responses import HTMLResponse, Response
 
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.ledger import fleet_rows as stored_fleet
 from costguard.ledger import history, prices
 from costguard.ledger.accrual import Accrual, accrual_at
@@ -144,7 +144,7 @@ def vm_page(source: Source, key: InstanceKey, now: datetime, me: Principal | Non
             strip=_strip([run.stored.lifetime for run in lifetimes], now),
             storage=history.storage_of(connection, accrual, instance_id),
             prices=prices.by_id(connection),
-            events=folded(facts.read(connection, project=key.project, gce_id=key.gce_id, limit=_EVENTS)),
+            events=folded(audit_log.read(connection, project=key.project, gce_id=key.gce_id, limit=_EVENTS)),
             messages=message_log.of_vm(connection, instance_id, [run.stored.id for run in lifetimes], _MESSAGES),
         )
 

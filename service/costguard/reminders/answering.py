@@ -7,12 +7,12 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from costguard.access import requests
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.jobs import job_events, job_rows
 from costguard.jobs.disk import disk_fate
 from costguard.ledger import answers, lifetimes
 from costguard.model.action import AssignOwner, CancelJob, KeepLifetime, RefuseRequest
-from costguard.model.fact import Fact
+from costguard.model.event import Fact
 from costguard.model.moments import moment_text
 from costguard.model.record import KnownInstance
 from costguard.model.reminder import Claim, Keep, Request
@@ -42,7 +42,7 @@ def settle(
         answers.add_claim(connection, Claim(request.subject.instance_id, action.owner, request.by, now), request.id)
         lifetimes.account_anew(connection, request.subject.instance_id)
         fact = _assigned(vm, action, now)
-    facts.append(connection, [fact], now)
+    audit_log.append(connection, [fact], now)
     requests.settle(connection, request.id, "done", fact.text, now)
     return fact.text
 
@@ -61,7 +61,7 @@ def _cancel(connection: Connection, vm: KnownInstance, action: CancelJob, now: d
         event = job_events.of_job(
             "CancelAsked", job, now, text, "cancel_asked", actor=request.by, reason=request.reason, via=request.via
         )
-        facts.append(connection, [event], now)
+        audit_log.append(connection, [event], now)
     else:
         text = f"Job {job.title} is being cancelled already, as {job.cancel_asked_by} asked."
     requests.settle(connection, request.id, "done", text, now)

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from costguard.actions.execute import Done, Executor
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.ledger import lifetimes
 from costguard.model.action import (
     Action,
@@ -152,7 +152,7 @@ class _ShadowNote:
             self.outcome = "repeated", "it was recorded before"
             return False
         event = stop_words.shadowed(vm, key, action, now)
-        facts.append(connection, [event], now)
+        audit_log.append(connection, [event], now)
         self.outcome = StopOutcome.SHADOW.value, event.text
         return True
 

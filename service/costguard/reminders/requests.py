@@ -15,10 +15,10 @@ from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.db.types import storable
 from costguard.errors import Conflict, CostguardError, Forbidden, Invalid, Missing
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.ledger import answers, fleet_rows
 from costguard.model.access import Principal
-from costguard.model.fact import Fact
+from costguard.model.event import Fact
 from costguard.model.instance import InstanceKey
 from costguard.model.ports import Clock
 from costguard.model.reminder import Ownership, Request, RequestKind, Subject, SubjectKind
@@ -145,7 +145,7 @@ def store(connection: Connection, new: Request, row: WatchedRow | None, name: st
             **_asked_with(new),
         },
     )
-    facts.append(connection, [fact], new.at)
+    audit_log.append(connection, [fact], new.at)
 
 
 def _asked_with(new: Request) -> dict[str, str]:

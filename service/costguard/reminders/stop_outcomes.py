@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection
 
 from costguard.access import requests
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.model.action import StopOutcome
 from costguard.reminders import stop_rows, stop_words
 from costguard.reminders.answering import is_open, refuse
@@ -67,7 +67,7 @@ def fail(connection: Connection, case: StopCase, words: str, now: datetime) -> N
 def tell(connection: Connection, case: StopCase, kind: str, text: str, now: datetime) -> None:
     stop, by = case.stop, case.request.by if case.request is not None else ""
     data = {"subject": str(stop.subject), "rule": stop.rule, "reminder": stop.reminder}
-    facts.append(connection, [stop_words.fact(case.vm, f"{kind}:{stop.key}", text, now, data, by)], now)
+    audit_log.append(connection, [stop_words.fact(case.vm, f"{kind}:{stop.key}", text, now, data, by)], now)
 
 
 def _not_needed(connection: Connection, case: StopCase, sentence: str, now: datetime) -> tuple[StopOutcome, str]:

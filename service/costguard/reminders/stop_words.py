@@ -8,7 +8,7 @@ from uuid import UUID, uuid5
 
 from costguard.ledger.narrate import after_text, ended_text
 from costguard.model.action import StopInstance
-from costguard.model.fact import Fact
+from costguard.model.event import Fact
 from costguard.model.lifetime import EndReason, Lifetime
 from costguard.model.moments import moment_text
 from costguard.model.money import Priced, priced_text

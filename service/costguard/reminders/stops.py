@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from costguard.actions.execute import CallKind, Step, StepDefaults, Urgency
 from costguard.errors import BadAnswer, CloudError, CloudUnavailable, PermissionDenied
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.ledger import lifetimes
 from costguard.model.action import StopInstance, StopOutcome
 from costguard.model.backoff import Backoff
@@ -122,7 +122,7 @@ class OrderStep(LookStep):
         if stop_id is None:
             self.result = None, "it was settled before"
             return False
-        facts.append(connection, [stop_words.ordered(vm, key, action, now)], now)
+        audit_log.append(connection, [stop_words.ordered(vm, key, action, now)], now)
         self.case = stop_case.load(connection, subject, stop_id)
         return True
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr
 
-from costguard.model.fact_kinds import FACT_KINDS
+from costguard.model.event_kinds import FACT_KINDS
 from costguard.model.webhook import Webhook
 from costguard.settings.environment import webhook_variables
 from costguard.settings.problems import Raw, SettingProblem, did_you_mean, table

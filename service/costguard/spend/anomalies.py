@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from costguard.ledger import projects, running_totals
 from costguard.ledger.accrual import Accrual
-from costguard.model.fact import Fact
+from costguard.model.event import Fact
 from costguard.model.money import Money
 from costguard.spend import burning
 from costguard.spend.anomaly import GPU_DAYS, LEAST_WEEKS, WEEKS, unusual_burn

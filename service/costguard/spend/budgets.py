@@ -14,11 +14,11 @@ from sqlalchemy import Connection
 from costguard.access.teams import team_of
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.ledger import projects, running_totals
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.model.budget import Budget, Period, Scope
-from costguard.model.fact import Fact
+from costguard.model.event import Fact
 from costguard.model.money import Money
 from costguard.model.ports import Clock
 from costguard.model.reminder import Team
@@ -209,7 +209,7 @@ class BudgetWatch:
         new = [fact for fact in new if fact.key not in known]
         if new:
             with self._database.write(fence) as connection:
-                facts.append(connection, new, now)
+                audit_log.append(connection, new, now)
         self._looked_at, self._hour = now, hour
         return new
 

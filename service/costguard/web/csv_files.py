@@ -7,7 +7,7 @@ import io
 import json
 from collections.abc import Iterable, Sequence
 
-from costguard.events.facts import StoredFact
+from costguard.events.audit_log import StoredFact
 from costguard.model.unseen import shown
 
 EVENT_COLUMNS = ("id", "occurred_at", "recorded_at", "kind", "who", "project", "gce_id", "name", "job", "text", "data")

@@ -16,8 +16,8 @@ from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.errors import LeaseLost, Missing, WebhookError
 from costguard.events import stream
-from costguard.events.facts import StoredFact
-from costguard.model.fact import Fact
+from costguard.events.audit_log import StoredFact
+from costguard.model.event import Fact
 from costguard.model.ports import Clock
 from costguard.model.webhook import Webhook, WebhookResponse, WebhookState
 from costguard.webhooks import rows

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
 from costguard.model.backoff import Backoff
-from costguard.model.fact import Fact
+from costguard.model.event import Fact
 from costguard.model.webhook import Webhook, WebhookResponse
 
 _BACKOFF = Backoff(timedelta(seconds=1), timedelta(hours=1))

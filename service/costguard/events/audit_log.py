@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, or_, select
 from costguard.db.tables import facts
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
-from costguard.model.fact import Fact
+from costguard.model.event import Fact
 
 _LONGEST_KEY = 500  # PostgreSQL indexes no more than 2,704 bytes, and a character has up to four
 

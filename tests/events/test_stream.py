@@ -10,8 +10,8 @@ import pytest
 
 from costguard.db.transaction import Database
 from costguard.errors import StoreError
-from costguard.events import facts, stream
-from costguard.model.fact import Fact
+from costguard.events import audit_log, stream
+from costguard.model.event import Fact
 
 T0 = datetime(2026, 3, 1, 12, tzinfo=UTC)
 STARTED = Fact("a", "LifetimeStarted", T0, "trainer started.", project="lab", gce_id="77", name="trainer")
@@ -19,7 +19,7 @@ STARTED = Fact("a", "LifetimeStarted", T0, "trainer started.", project="lab", gc
 
 def recorded(database: Database, *new: Fact) -> None:
     with database.write() as connection:
-        facts.append(connection, new, T0)
+        audit_log.append(connection, new, T0)
 
 
 def keys_after(database: Database, fact_id: int, limit: int = 100) -> list[str]:
@@ -48,14 +48,14 @@ def test_no_later_fact_is_seen_before_an_earlier_one(database: Database, databas
     """While a transaction that took an id is open no other takes one, so none can be passed over."""
     with closing(Database.open(database_url, lock_timeout=timedelta(milliseconds=50))) as other:
         with database.write() as connection:
-            facts.append(connection, [replace(STARTED, key="slow")], T0)
+            audit_log.append(connection, [replace(STARTED, key="slow")], T0)
             with pytest.raises(StoreError):
                 recorded(other, replace(STARTED, key="quick"))
             assert keys_after(other, 0) == []
         recorded(other, replace(STARTED, key="quick"))
         assert keys_after(other, 0) == ["slow", "quick"]
         with suppress(KeyError), database.write() as connection:
-            facts.append(connection, [replace(STARTED, key="given up")], T0)
+            audit_log.append(connection, [replace(STARTED, key="given up")], T0)
             raise KeyError("a mistake in the middle")
         recorded(other, replace(STARTED, key="next"))
         assert keys_after(other, 0) == ["slow", "quick", "next"]

@@ -9,8 +9,8 @@ from decimal import Decimal
 import pytest
 
 from costguard.db.transaction import Database
-from costguard.events import facts
-from costguard.model.fact import Fact
+from costguard.events import audit_log
+from costguard.model.event import Fact
 
 T0 = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -29,12 +29,12 @@ STARTED = Fact(
 
 def append(database: Database, *new: Fact, at: datetime = T0) -> int:
     with database.write() as connection:
-        return facts.append(connection, new, at)
+        return audit_log.append(connection, new, at)
 
 
 def keys(database: Database, **conditions: object) -> list[str]:
     with database.read() as connection:
-        return [stored.fact.key for stored in facts.read(connection, **conditions)]  # type: ignore[arg-type]
+        return [stored.fact.key for stored in audit_log.read(connection, **conditions)]  # type: ignore[arg-type]
 
 
 def test_a_fact_is_recorded_once_and_comes_back_whole(database: Database) -> None:
@@ -42,7 +42,7 @@ def test_a_fact_is_recorded_once_and_comes_back_whole(database: Database) -> Non
     assert append(database, STARTED) == 1
     assert append(database, STARTED, replace(STARTED, text="said again"), at=T0 + HOUR) == 0
     with database.read() as connection:
-        [stored] = facts.read(connection)
+        [stored] = audit_log.read(connection)
     assert stored.fact == STARTED
     assert stored.recorded_at == T0
 
@@ -68,7 +68,7 @@ def test_pages_join_without_a_gap_or_a_repeat(database: Database) -> None:
     last: int | None = None
     while True:
         with database.read() as connection:
-            page = facts.read(connection, before_id=last, limit=4)
+            page = audit_log.read(connection, before_id=last, limit=4)
         if not page:
             break
         pages += [stored.fact.key for stored in page]
@@ -114,7 +114,7 @@ def test_odd_and_long_values_are_stored(database: Database) -> None:
     assert append(database, odd, replace(odd, key=long + "2")) == 2
     assert append(database, odd) == 0
     with database.read() as connection:
-        stored = facts.read(connection)[0].fact
+        stored = audit_log.read(connection)[0].fact
     assert len(stored.key) == 500
     assert stored.text.startswith("a\N{REPLACEMENT CHARACTER}b?")
     assert stored.data == {

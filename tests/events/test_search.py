@@ -6,9 +6,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from costguard.db.transaction import Database
-from costguard.events import facts
+from costguard.events import audit_log
 from costguard.events.search import FactFilters, kinds, search
-from costguard.model.fact import Fact
+from costguard.model.event import Fact
 
 T0 = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -23,7 +23,7 @@ FACTS = (
 def test_each_filter_narrows(database: Database) -> None:
     """Words are found in texts and names in either case, and mean themselves; who is a part of an address."""
     with database.write() as connection:
-        facts.append(connection, FACTS, T0)
+        audit_log.append(connection, FACTS, T0)
     with database.read() as connection:
         for filters, expected in (
             (FactFilters(), "dcba"),
@@ -48,7 +48,7 @@ def test_a_search_says_how_far_it_looked_and_goes_on_from_there(database: Databa
     """However rare it is, what is looked for is found at last, each once, with no look longer than a window."""
     same = [replace(FACTS[0], key=f"k{number}", text=f"number {number}") for number in range(7)]
     with database.write() as connection:
-        facts.append(connection, [*same, *(replace(fact, key=f"x{fact.key}") for fact in FACTS[1:])], T0)
+        audit_log.append(connection, [*same, *(replace(fact, key=f"x{fact.key}") for fact in FACTS[1:])], T0)
     with database.read() as connection:
         assert kinds(connection) == ["CancelAsked", "JobSubmitted", "LifetimeStarted"]
         seen, before, looks = [], None, 0
