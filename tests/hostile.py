@@ -23,7 +23,7 @@ _TEXTS: Mapping[str, tuple[str, ...]] = {
     "lifetimes": ("owner", "ended_by", "unpriced"),
     "storage_spans": ("name", "owner", "unpriced"),
     "utilisation": ("sentence",),
-    "facts": ("text", "actor", "name"),
+    "events": ("text", "actor", "name"),
     "jobs": ("name", "reason", "cancel_asked_by", "look_error", "look_resume_from"),
     "attempts": ("reason", "error", "resume_from", "stop_why"),
     "requests": ("reason", "outcome", "by"),
@@ -35,7 +35,7 @@ _TEXTS: Mapping[str, tuple[str, ...]] = {
     "api_tokens": ("name", "owner"),
     "sessions": ("address",),
 }
-_LONG = {("facts", "text"), ("attempts", "error"), ("jobs", "reason")}
+_LONG = {("events", "text"), ("attempts", "error"), ("jobs", "reason")}
 
 
 def spoil(database: Database, is_long: bool = False) -> None:
@@ -48,7 +48,7 @@ def spoil(database: Database, is_long: bool = False) -> None:
         output = MEGABYTE if is_long else f"{ATTACK}\n{ATTACK}"
         connection.execute(update(tables.attempts).values(output=output))
         connection.execute(update(tables.instances).values(labels={"owner": ATTACK, ATTACK: "x"}))
-        connection.execute(update(tables.facts).values(data={"job": ATTACK, ATTACK: [ATTACK]}))
+        connection.execute(update(tables.events).values(data={"job": ATTACK, ATTACK: [ATTACK]}))
         for row in connection.execute(select(tables.jobs.c.id, tables.jobs.c.spec)).all():
             spec = {**row.spec, "command": ["python", ATTACK], "image": ATTACK, "environment": {"A": ATTACK}}
             connection.execute(update(tables.jobs).where(tables.jobs.c.id == row.id).values(spec=spec))

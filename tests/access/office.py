@@ -17,7 +17,7 @@ from costguard.access import people, requests
 from costguard.access.rules import Access, Rules
 from costguard.db.transaction import Database
 from costguard.events import audit_log
-from costguard.events.audit_log import StoredFact
+from costguard.events.audit_log import StoredEvent
 from costguard.messages.clicks import InteractionHandler
 from costguard.model.interaction import ButtonClick, SlashCommand
 from costguard.model.message import Button, Content, Posted, VmCard
@@ -137,7 +137,7 @@ class Office:
         return [str(each.data["text"]) for each in waiting]
 
     @property
-    def facts(self) -> list[StoredFact]:
+    def events(self) -> list[StoredEvent]:
         with self.database.read() as connection:
             return audit_log.read(connection)
 

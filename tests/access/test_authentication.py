@@ -120,7 +120,7 @@ def test_a_session_says_who_until_it_is_over(house: House) -> None:
 
 
 def test_sessions_are_listed_and_ended_by_whose_they_are_and_by_admins(house: House) -> None:
-    """One or all of a person's; each is a fact, but of who has no role; others' are not known, nor expired ones."""
+    """One or all of a person's; each is an event, but of who has no role; others' are not known, nor expired ones."""
     office = SessionService(house.database, house, ACCESS)
     begin = partial(begin_session, house.database, house.sessions)
     here, cookie = begin(ANA, Via.OIDC, client="10.0.0.7")
@@ -149,7 +149,7 @@ def test_sessions_are_listed_and_ended_by_whose_they_are_and_by_admins(house: Ho
     with pytest.raises(Missing):
         office.end(here.id, ana)
     with house.database.read() as connection:
-        told = [each.fact.text for each in audit_log.read(connection, kind="SessionEnded")]
+        told = [each.event.text for each in audit_log.read(connection, kind="SessionEnded")]
     since = "begun 2026-11-20 12:00 UTC"
     assert sorted(told) == [
         f"{ANA} ended another session of theirs, {since}.",
@@ -210,7 +210,7 @@ def test_a_token_is_kept_as_a_digest_and_told_once(house: House) -> None:
         told = audit_log.read(connection)
     assert stored is not None
     assert stored.last_used_at == NOW
-    assert [each.fact.kind for each in told] == ["TokenMade"]
+    assert [each.event.kind for each in told] == ["TokenMade"]
     assert secret not in str(told) + str(stored)
     house.access = Access(viewers=frozenset({ANA}))
     assert house.known(secret).permissions == {Permission.READ}
@@ -281,7 +281,7 @@ def test_a_token_of_a_links_session_ends_with_it(house: House) -> None:
     for over in (secret, of_child):
         assert "was revoked" in house.refused(over or "")
     with house.database.read() as connection:
-        told = [each.fact.text for each in audit_log.read(connection, kind="TokenRevoked")]
+        told = [each.event.text for each in audit_log.read(connection, kind="TokenRevoked")]
     assert all(text.endswith("with the session of a link in which it was made.") for text in told)
     assert len(told) == 2
 
@@ -317,7 +317,9 @@ def test_a_confirmed_token_lasts_as_long_as_was_asked_for(house: House) -> None:
     assert house.known(secret or "").link_session == ""
     with house.database.read() as connection:
         (told,) = audit_log.read(connection, kind="TokenConfirmed")
-    assert told.fact.text == f"{ada.address} confirmed the token ci ({made.id}) of {ROOT}: it is good until 2027-02-18."
+    assert (
+        told.event.text == f"{ada.address} confirmed the token ci ({made.id}) of {ROOT}: it is good until 2027-02-18."
+    )
 
 
 def test_a_token_that_is_over_is_not_confirmed(house: House) -> None:

@@ -176,7 +176,7 @@ def project(connection: Connection, name: str = "lab", unread: Sequence[Mapping[
     connection.execute(insert(tables.projects), row)
 
 
-def fact(connection: Connection, key: str, occurred_at: datetime, **given: Any) -> int:
+def event(connection: Connection, key: str, occurred_at: datetime, **given: Any) -> int:
     row = {
         "key": key,
         "kind": "LifetimeStarted",
@@ -187,7 +187,7 @@ def fact(connection: Connection, key: str, occurred_at: datetime, **given: Any) 
         "data": {},
         **given,
     }
-    return _insert(connection, tables.facts, row)
+    return _insert(connection, tables.events, row)
 
 
 def _project_of(connection: Connection, instance_id: int) -> str:

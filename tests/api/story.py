@@ -82,7 +82,7 @@ def told(database: Database) -> Story:
         about = {"subject": f"run:{trainer}:{run}", "instance_id": trainer}
         reminder_rows.message(connection, f"reminder/run:{trainer}:{run}/0/0/owner", **about, accepted_at=NOW - HOUR)
         reminder_rows.stop(connection, notebook, slept, NOW - 50 * HOUR)
-        rows.fact(connection, "started", NOW - 9 * HOUR, project="lab", gce_id="4711", name="trainer-3")
+        rows.event(connection, "started", NOW - 9 * HOUR, project="lab", gce_id="4711", name="trainer-3")
         rows.day(connection, NOW.date() - timedelta(days=1))
         connection.execute(insert(tables.price_refusals), REFUSAL)
     office = Office(database)

@@ -40,7 +40,7 @@ def ledger(database: Database) -> Database:
         for back in range(1, 29):
             rows.day(connection, (NOW - back * DAY).date(), gpu_nanos=3 * 10**9)
         rows.lifetime(connection, rows.instance(connection, "one"), NOW - 6 * HOUR)
-        rows.fact(connection, "budget/lab/month/2026-11-01/spent/50", NOW - DAY, kind="BudgetThresholdCrossed")
+        rows.event(connection, "budget/lab/month/2026-11-01/spent/50", NOW - DAY, kind="BudgetThresholdCrossed")
     return database
 
 

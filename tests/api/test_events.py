@@ -19,14 +19,14 @@ HOUR = timedelta(hours=1)
 HEAD = ["id", "occurred_at", "recorded_at", "kind", "who", "project", "gce_id", "name", "job", "text", "data"]
 
 
-def test_facts_are_searched(sqlite_database: Database) -> None:
+def test_events_are_searched(sqlite_database: Database) -> None:
     """By job, by who did it, by words and by everything else at once; what is asked of nothing finds nothing."""
     with sqlite_database.write() as connection:
-        rows.fact(
+        rows.event(
             connection, "one", NOW - HOUR, actor="ana@example.com", data={"job": "j1"}, text="Ana launched resnet."
         )
-        rows.fact(connection, "two", NOW, kind="JobEnded", data={"job": "j1"}, text="resnet ended.", name="cg-j1-1")
-        rows.fact(connection, "three", NOW, text="100 % of _it_ is <b>bold</b>.")
+        rows.event(connection, "two", NOW, kind="JobEnded", data={"job": "j1"}, text="resnet ended.", name="cg-j1-1")
+        rows.event(connection, "three", NOW, text="100 % of _it_ is <b>bold</b>.")
     client = TestClient(create_app(deps_of(sqlite_database)))
     for query, found in (
         ("job=j1", [2, 1]),
@@ -44,11 +44,11 @@ def test_facts_are_searched(sqlite_database: Database) -> None:
         assert (answer["searched_to"], answer["next_cursor"]) == (None, None)
 
 
-def test_facts_leave_as_a_sheet(sqlite_database: Database) -> None:
+def test_events_leave_as_a_sheet(sqlite_database: Database) -> None:
     """A page as lines of CSV, with the address of the next in Link; nothing in a cell is run."""
     with sqlite_database.write() as connection:
         for number in range(3):
-            rows.fact(connection, f"f{number}", NOW - number * HOUR, name="=cmd|'/C calc'!A0", text="-2+3", actor="@x")
+            rows.event(connection, f"f{number}", NOW - number * HOUR, name="=cmd|'/C calc'!A0", text="-2+3", actor="@x")
     client = TestClient(create_app(deps_of(sqlite_database)))
     answer = client.get("/api/v1/events?limit=2", headers={"Accept": "text/csv"})
     assert answer.headers["content-type"] == "text/csv; charset=utf-8"

@@ -70,9 +70,9 @@ class Served:
     def __init__(self, database: Database, port: int, server: uvicorn.Server, authenticator: Revocable) -> None:
         self.database, self.port, self.server, self.authenticator = database, port, server, authenticator
 
-    def fact(self, key: str, **given: Any) -> None:
+    def event(self, key: str, **given: Any) -> None:
         with self.database.write() as connection:
-            rows.fact(connection, key, NOW, **given)
+            rows.event(connection, key, NOW, **given)
 
 
 @contextmanager
@@ -95,21 +95,21 @@ def served(database: Database) -> Iterator[Served]:
             thread.join()
 
 
-def test_facts_come_as_they_are_recorded(sqlite_database: Database) -> None:
+def test_events_come_as_they_are_recorded(sqlite_database: Database) -> None:
     """The same as in the list, filtered; a client that reconnects misses nothing, and is told nothing twice."""
     with served(sqlite_database) as place:
-        place.fact("before")
+        place.event("before")
         all_of_it, some = Heard(place.port, "?after=0"), Heard(place.port, "?kind=PriceRefused&kind=VmStopped")
         assert all_of_it.answer.headers["content-type"].startswith("text/event-stream")
         first = all_of_it.event()
         listed = _listed(place.port)
         assert (first["event"], first["id"], json.loads(first["data"])) == (listed["kind"], "1", listed)
-        place.fact("second")
-        place.fact("third", kind="PriceRefused", project="")
+        place.event("second")
+        place.event("third", kind="PriceRefused", project="")
         assert [all_of_it.event()["id"], all_of_it.event()["id"], some.event()["id"]] == ["2", "3", "3"]
         all_of_it.close()
         some.close()
-        place.fact("meanwhile")
+        place.event("meanwhile")
         again = Heard(place.port, "?after=0", Last_Event_ID="3")
         assert again.event()["id"] == "4"
         again.close()

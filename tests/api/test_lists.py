@@ -1,4 +1,4 @@
-"""Lifetimes, facts, prices, presets, budgets and projects."""
+"""Lifetimes, events, prices, presets, budgets and projects."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def test_lifetimes_tell_why_they_ended_and_what_they_cost(database: Database, cl
     )
 
 
-def test_pages_of_facts_hold_every_one_once(database: Database, client: TestClient) -> None:
-    """Facts come by when they happened, the latest first, however they were recorded."""
+def test_pages_of_events_hold_every_one_once(database: Database, client: TestClient) -> None:
+    """Events come by when they happened, the latest first, however they were recorded."""
     with database.write() as connection:
         for number in (3, 1, 4, 0, 2):
-            rows.fact(connection, f"f{number}", NOW - number // 2 * HOUR)
-        rows.fact(connection, "else", NOW, kind="PriceRefused", project="")
+            rows.event(connection, f"f{number}", NOW - number // 2 * HOUR)
+        rows.event(connection, "else", NOW, kind="PriceRefused", project="")
     seen: list[str] = []
     cursor: str | None = ""
     while cursor is not None:

@@ -93,16 +93,16 @@ def test_what_happened_is_counted(client: TestClient) -> None:
     assert told.value("costguard_lease_held") == 1
 
 
-def test_facts_are_counted_as_they_are_recorded(client: TestClient, sqlite_database: Database) -> None:
+def test_events_are_counted_as_they_are_recorded(client: TestClient, sqlite_database: Database) -> None:
     """From the first scrape on and by whatever process; each kind is there from the beginning, so no rise is missed."""
     with sqlite_database.write() as connection:
-        rows.fact(connection, "before", NOW)
+        rows.event(connection, "before", NOW)
     counted = []
     for number in range(3):
         counted.append(scrape(client).value("costguard_events_total", kind="LifetimeStarted"))
         with sqlite_database.write() as connection:
-            rows.fact(connection, f"{number}", NOW)
-            rows.fact(connection, f"{number} again", NOW - HOUR)
+            rows.event(connection, f"{number}", NOW)
+            rows.event(connection, f"{number} again", NOW - HOUR)
     assert counted == [0, 2, 4]
     assert scrape(client).value("costguard_events_total", kind="JobFailed") == 0
 

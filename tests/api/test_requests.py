@@ -67,7 +67,7 @@ class Api:
     @property
     def told(self) -> list[str]:
         with self.database.read() as connection:
-            return [fact.fact.text for fact in reversed(audit_log.read(connection))]
+            return [event.event.text for event in reversed(audit_log.read(connection))]
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def api(sqlite_database: Database) -> Api:
 
 
 def test_a_keep_is_stored_as_a_press_is_and_followed(api: Api) -> None:
-    """202 with where to follow it; it is the very request that a button makes, with a fact, and the daemon is woken."""
+    """202 with where to follow it; the same request as a button makes, with an event; the daemon is woken."""
     subject = api.vm("trainer", owner=ADA)
     body = {"hours": 4, "reason": "still busy", "started_at": "2026-11-20T03:00:00Z"}
     answer = api.post("keep", body)
@@ -127,7 +127,7 @@ def test_a_key_asks_once(api: Api) -> None:
 
 
 def test_what_cannot_be_done_is_said_at_once(api: Api) -> None:
-    """403, 404, 409 and 422 problems that say what to do; a refusal is a fact, and nothing is stored."""
+    """403, 404, 409 and 422 problems that say what to do; a refusal is an event, and nothing is stored."""
     api.vm("trainer", owner=ADA)
     api.vm("rested", running=False, owner=ADA)
     api.vm("nobodys", owner="")

@@ -1,4 +1,4 @@
-"""The ledger of the year with ten thousand VMs that run now, a thousand jobs and a million facts."""
+"""The ledger of the year with ten thousand VMs that run now, a thousand jobs and a million events."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ _DAY = {
     "sqlite": "date({midnight} / 1000000 - back * 86400, 'unixepoch')",
     "postgresql": "CAST(to_timestamp({midnight} / 1000000 - back * 86400) AS date)",
 }
-_FACTS = """
-INSERT INTO facts (key, kind, occurred_at, recorded_at, project, gce_id, name, actor, text, data)
+_EVENTS = """
+INSERT INTO events (key, kind, occurred_at, recorded_at, project, gce_id, name, actor, text, data)
 SELECT 'ended/' || l.id, CASE l.id % 10 WHEN 0 THEN 'InstancePreempted' ELSE 'InstanceStopped' END, l.ended_at,
   l.ended_at, i.project, i.gce_id, i.name, l.owner, i.name || ' stopped after some hours, asked by ' || l.owner, '{{}}'
 FROM lifetimes l JOIN instances i ON i.id = l.instance_id WHERE l.ended_at IS NOT NULL
@@ -113,7 +113,7 @@ def _fill(connection: Connection) -> None:
     _run(connection, _STATUS, labels=_LABELS)
     _run(connection, _TODAY, midnight=midnight)
     _run(connection, _CHARGES, midnight=midnight, day=_DAY[dialect].format(midnight=midnight))
-    _run(connection, _FACTS)
+    _run(connection, _EVENTS)
     _run(connection, _MEASURED, now=now, false="0" if dialect == "sqlite" else "false")
     first = year.VMS + 1
     of_vms = f"{{id}} BETWEEN {first} AND {first + _RUNNING - 1}"

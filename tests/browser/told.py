@@ -165,7 +165,7 @@ def _fleet(database: Database) -> str:
         rows.storage(connection, resting, since)
         for number, name in enumerate(_FLEET):
             at = NOW - number * 3 * HOUR
-            rows.fact(connection, name, at, text=f"{name} started.", gce_id=str(9_500 + number), name=name)
+            rows.event(connection, name, at, text=f"{name} started.", gce_id=str(9_500 + number), name=name)
     return "/vm/lab/9500"
 
 
@@ -189,7 +189,7 @@ def _prices(database: Database) -> None:
     wild = Price(key, Unit.HOUR, 9_930_000_000, NOW - HOUR, "catalog")
     with database.write() as connection:
         price_rows.refuse(connection, [RefusedPrice(wild, "$9.93 is not below the on-demand price.")], NOW - HOUR)
-        rows.fact(connection, "refused", NOW - HOUR, kind="PriceRefused", text="A price was refused.", project="")
+        rows.event(connection, "refused", NOW - HOUR, kind="PriceRefused", text="A price was refused.", project="")
         keep_rates(connection, NOW)
 
 

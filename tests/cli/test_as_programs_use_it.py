@@ -150,8 +150,8 @@ def test_a_range_that_cannot_be_meant_is_refused(fleet: Database, run: Run, argu
 def test_events_are_searched_as_on_the_page(fleet: Database, run: Run) -> None:
     """By who did it, by words of the text, and since when."""
     with fleet.write() as connection:
-        rows.fact(connection, "a", NOW - HOUR, text="ana asked to keep trainer-3.", actor="ana@lab.example")
-        rows.fact(connection, "b", NOW - 30 * HOUR, text="trainer-3 was made.", actor="ben@lab.example")
+        rows.event(connection, "a", NOW - HOUR, text="ana asked to keep trainer-3.", actor="ana@lab.example")
+        rows.event(connection, "b", NOW - 30 * HOUR, text="trainer-3 was made.", actor="ben@lab.example")
     for options, expected in (
         (["--who", "ana@"], ["ana asked to keep trainer-3."]),
         (["--words", "was made"], ["trainer-3 was made."]),
@@ -160,7 +160,7 @@ def test_events_are_searched_as_on_the_page(fleet: Database, run: Run) -> None:
         (["--words", "no such words"], []),
     ):
         events = json.loads(run("events", *options, "--json").stdout)["events"]
-        assert [fact["text"] for fact in events] == expected, options
+        assert [event["text"] for event in events] == expected, options
 
 
 def test_a_profile_on_windows(tmp_path: Path) -> None:

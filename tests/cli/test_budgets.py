@@ -31,7 +31,7 @@ def test_budgets_shows_spent_forecast_and_what_was_crossed(sqlite_database: Data
         rows.project(connection)
         for back in range(1, 29):
             rows.day(connection, (NOW - back * DAY).date(), gpu_nanos=3 * 10**9)
-        rows.fact(connection, "budget/lab/month/2026-11-01/spent/50", NOW - DAY, kind="BudgetThresholdCrossed")
+        rows.event(connection, "budget/lab/month/2026-11-01/spent/50", NOW - DAY, kind="BudgetThresholdCrossed")
     with serving(sqlite_database, budgets=BUDGETS, teams=[VISION]) as url:
         shown = run("budgets", COSTGUARD_URL=url)
         as_json = run("budgets", "--json", COSTGUARD_URL=url)

@@ -30,7 +30,7 @@ def fleet(sqlite_database: Database) -> Database:
         rows.measured(connection, old, NOW - 14 * HOUR)
         dear = rows.instance(connection, "dear", **rows.H100, owner="", preset="other")
         rows.lifetime(connection, dear, NOW - HOUR, **rows.H100)
-        rows.fact(connection, "forgotten", NOW - HOUR, name="forgotten", actor="ada@lab.example")
+        rows.event(connection, "forgotten", NOW - HOUR, name="forgotten", actor="ada@lab.example")
     return sqlite_database
 
 
@@ -67,7 +67,7 @@ def test_nothing_from_outside_steers_the_terminal(sqlite_database: Database, run
     with sqlite_database.write() as connection:
         vm = rows.instance(connection, EVIL, gce_id="42", owner=EVIL, labels={"k": EVIL}, zone=EVIL)
         rows.lifetime(connection, vm, NOW - HOUR, owner=EVIL)
-        rows.fact(connection, "f", NOW, text=EVIL, actor=EVIL, name=EVIL)
+        rows.event(connection, "f", NOW, text=EVIL, actor=EVIL, name=EVIL)
         rows.day(connection, NOW.date(), owner=EVIL, gpu_nanos=1)
     shown = run(*command)
     assert shown.returncode == 0, shown.stderr
@@ -87,7 +87,7 @@ def test_all_pages_are_gathered(sqlite_database: Database, run: Run) -> None:
     """--limit counts over pages; 0 asks for all, and what is left out is said."""
     with sqlite_database.write() as connection:
         for number in range(1203):
-            rows.fact(connection, f"f{number}", NOW)
+            rows.event(connection, f"f{number}", NOW)
     assert len(json.loads(run("events", "--json", "--limit", "0").stdout)["events"]) == 1203
     assert len(json.loads(run("events", "--json", "--limit", "1100").stdout)["events"]) == 1100
     assert "Shown: the latest 50." in run("events").stdout

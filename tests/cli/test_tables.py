@@ -187,7 +187,7 @@ def test_rates_and_amounts_say_what_is_missing() -> None:
     ],
 )
 def test_ages(span: timedelta, shown: str) -> None:
-    """The two largest units, as facts and pages say it."""
+    """The two largest units, as events and pages say it."""
     assert span_text(span) == shown
 
 

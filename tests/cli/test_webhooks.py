@@ -39,4 +39,4 @@ def test_a_receiver_is_tried_out_without_a_server(typist: Typist, settings: Path
         code, said = typed("page")
         assert code == 1
         assert "There is no webhook page in the settings (known: pager)." in " ".join(said.split())
-    assert [got.fact["kind"] for got in receiver.got] == ["WebhookTest"] * 3
+    assert [got.event["kind"] for got in receiver.got] == ["WebhookTest"] * 3

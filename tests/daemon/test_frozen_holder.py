@@ -67,7 +67,7 @@ def test_no_message_is_sent(database: Database, thawed: Lease) -> None:
     assert place.slack.keys() == ["a"]
 
 
-def test_no_fact_is_posted(database: Database, thawed: Lease) -> None:
+def test_no_event_is_posted(database: Database, thawed: Lease) -> None:
     """The receiver gets it from the guard that acts."""
     poster = FakePoster()
     office = Office(database, poster, webhook())

@@ -268,7 +268,7 @@ def test_a_project_taken_out_of_the_settings(database: Database) -> None:
         _reconciler(database, cloud, PROJECT).run()
     assert runs() == {PROJECT: (None, False), OTHER: (at("2026-11-03T00:09:00"), True)}
     with database.read() as connection:
-        kinds = [stored.fact.kind for stored in audit_log.read(connection, project=OTHER)]
+        kinds = [stored.event.kind for stored in audit_log.read(connection, project=OTHER)]
         assert [look.project for look in projects.read_all(connection)] == [PROJECT]
     assert kinds.count("ProjectUnwatched") == 1
     assert "InstanceGone" not in kinds

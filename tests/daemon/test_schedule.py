@@ -103,7 +103,7 @@ def test_two_daemons_on_one_database_record_everything_once(database: Database, 
 
 
 def test_two_daemons_that_race_come_to_what_one_comes_to(database: Database, database_url: str) -> None:
-    """Both are started at once, on connections of their own: no double facts, no lost lifetimes."""
+    """Both are started at once, on connections of their own: no double events, no lost lifetimes."""
     with closing(Database.open(database_url)) as other:
         clouds = _Cloud(), _Cloud()
         daemons = _daemon(database, clouds[0], "one"), _daemon(other, clouds[1], "two")
@@ -113,7 +113,7 @@ def test_two_daemons_that_race_come_to_what_one_comes_to(database: Database, dat
             assert daemons[won]._passed.wait(PATIENCE)  # one that is ended in mid-look writes nothing
         rows = ledger_rows(database)
     assert (len(rows["instances"]), len(rows["lifetimes"]), len(rows["operations"])) == (1, 1, 1)
-    assert len(rows["facts"]) == len(set(rows["facts"])) == 2
+    assert len(rows["events"]) == len(set(rows["events"])) == 2
 
 
 def _first_looked(clouds: tuple[_Cloud, _Cloud]) -> int:

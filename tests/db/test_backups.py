@@ -26,7 +26,7 @@ from costguard.ledger import generation
 from costguard.main import backups
 
 NOW = at("12:00")
-_OWN = {"installation", "facts", "sessions", "sign_in_links", "leases", "changes"}  # what a restore writes itself
+_OWN = {"installation", "events", "sessions", "sign_in_links", "leases", "changes"}  # what a restore writes itself
 
 
 @pytest.fixture
@@ -60,24 +60,24 @@ def test_a_backup_restores_every_row(url: str, tmp_path: Path) -> None:
         migrate.check(database)
 
 
-def test_a_restored_database_gives_out_ids_and_facts_after_those_of_the_lost_time(url: str, tmp_path: Path) -> None:
-    """Receivers of webhooks know facts by their ids, so none comes twice; writing goes on on both databases."""
+def test_a_restored_database_gives_out_ids_and_events_after_those_of_the_lost_time(url: str, tmp_path: Path) -> None:
+    """Receivers of webhooks know events by their ids, so none comes twice; writing goes on on both databases."""
     file = tmp_path / "backup.zip"
     backups.backup(url, file, NOW)
     with closing(Database.open(url)) as database, database.read() as connection:
-        last = connection.execute(text("SELECT coalesce(max(id), 0) FROM facts")).scalar_one()
+        last = connection.execute(text("SELECT coalesce(max(id), 0) FROM events")).scalar_one()
     backups.restore(url, file, NOW, replace=True)
     with closing(Database.open(url)) as database:
         with database.read() as connection:
-            fact = connection.execute(text("SELECT id, kind FROM facts ORDER BY id DESC LIMIT 1")).one()
-        assert fact.kind == "GenerationBegan"
-        assert fact.id >= last + generation.ID_GAP
+            event = connection.execute(text("SELECT id, kind FROM events ORDER BY id DESC LIMIT 1")).one()
+        assert event.kind == "GenerationBegan"
+        assert event.id >= last + generation.ID_GAP
         with database.write() as connection:
             made = text(
-                "INSERT INTO facts (key, kind, occurred_at, recorded_at, text, data) "
+                "INSERT INTO events (key, kind, occurred_at, recorded_at, text, data) "
                 "VALUES ('k', 'PriceChanged', 0, 0, '', '{}') RETURNING id"
             )
-            assert connection.execute(made).scalar_one() > fact.id
+            assert connection.execute(made).scalar_one() > event.id
 
 
 def test_the_same_backup_restored_twice_is_two_generations(url: str, tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_sqlite_is_not_replaced_under_a_process_that_has_it_open(sqlite_url: str
     file = tmp_path / "backup.zip"
     backups.backup(sqlite_url, file, NOW)
     with closing(Database.open(sqlite_url)) as database, database.read() as connection:
-        connection.execute(text("SELECT count(*) FROM facts")).scalar_one()
+        connection.execute(text("SELECT count(*) FROM events")).scalar_one()
         with pytest.raises(StoreError, match="open in another process"):
             backups.restore(sqlite_url, file, NOW)
 
@@ -293,7 +293,7 @@ def test_any_sqlite_shell_reads_the_archive(sqlite_url: str, tmp_path: Path) -> 
 
 
 def _fill(database: Database) -> None:
-    """Two VMs of two days each, charged; a fact, a project, and names that formats stumble over."""
+    """Two VMs of two days each, charged; an event, a project, and names that formats stumble over."""
     with database.write() as connection:
         rows.prices(connection)
         rows.project(connection)
@@ -302,7 +302,7 @@ def _fill(database: Database) -> None:
             rows.lifetime(connection, vm, at("2026-11-18T12:00"), ended_at=at("2026-11-19T12:00"))
             rows.lifetime(connection, vm, at("2026-11-20T00:00"))
             rows.storage(connection, vm, at("2026-11-18T12:00"))
-        rows.fact(connection, "one", at("2026-11-20T00:00"))
+        rows.event(connection, "one", at("2026-11-20T00:00"))
         charge_due(connection, at("2026-11-21T12:00"))
 
 

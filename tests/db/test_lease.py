@@ -108,7 +108,7 @@ def test_writes_under_the_lease_renew_it_where_renewals_may_not_come_in(sqlite_d
 
     def write(*, fails: bool = False) -> None:
         with sqlite_database.write(lease) as connection:
-            connection.execute(text("DELETE FROM facts"))
+            connection.execute(text("DELETE FROM events"))
             if fails:
                 raise KeyError("undone")
 

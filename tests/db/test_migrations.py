@@ -281,7 +281,7 @@ def test_an_older_database_names_the_command(empty_database_url: str) -> None:
         with pytest.raises(StoreError, match="costguard db upgrade"):
             migrate.check(database)
         with pytest.raises(StoreError, match="costguard db upgrade"), database.read() as connection:
-            connection.execute(text("SELECT * FROM facts"))
+            connection.execute(text("SELECT * FROM events"))
 
 
 def test_a_missing_file_is_not_made_by_looking_at_it(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Facts: appended once, read newest first, page by page."""
+"""Events: appended once, read newest first, page by page."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 
 from costguard.db.transaction import Database
 from costguard.events import audit_log
-from costguard.model.event import Fact
+from costguard.model.event import Event
 
 T0 = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
-STARTED = Fact(
+STARTED = Event(
     key="lab/77/started/1",
     kind="LifetimeStarted",
     occurred_at=T0,
@@ -27,33 +27,33 @@ STARTED = Fact(
 )
 
 
-def append(database: Database, *new: Fact, at: datetime = T0) -> int:
+def append(database: Database, *new: Event, at: datetime = T0) -> int:
     with database.write() as connection:
         return audit_log.append(connection, new, at)
 
 
 def keys(database: Database, **conditions: object) -> list[str]:
     with database.read() as connection:
-        return [stored.fact.key for stored in audit_log.read(connection, **conditions)]  # type: ignore[arg-type]
+        return [stored.event.key for stored in audit_log.read(connection, **conditions)]  # type: ignore[arg-type]
 
 
-def test_a_fact_is_recorded_once_and_comes_back_whole(database: Database) -> None:
+def test_a_event_is_recorded_once_and_comes_back_whole(database: Database) -> None:
     """The same happening again, even told differently, appends nothing."""
     assert append(database, STARTED) == 1
     assert append(database, STARTED, replace(STARTED, text="said again"), at=T0 + HOUR) == 0
     with database.read() as connection:
         [stored] = audit_log.read(connection)
-    assert stored.fact == STARTED
+    assert stored.event == STARTED
     assert stored.recorded_at == T0
 
 
-def test_one_happening_twice_in_a_pass_is_one_fact(database: Database) -> None:
+def test_one_happening_twice_in_a_pass_is_one_event(database: Database) -> None:
     """Equal keys in one call append one."""
     assert append(database, STARTED, STARTED) == 1
 
 
 def test_the_newest_comes_first_by_when_it_happened(database: Database) -> None:
-    """A fact that was recorded late, after an outage, stands where it happened."""
+    """An event that was recorded late, after an outage, stands where it happened."""
     append(database, replace(STARTED, key="noon", occurred_at=T0))
     append(database, replace(STARTED, key="one", occurred_at=T0 + HOUR))
     append(database, replace(STARTED, key="early, told late", occurred_at=T0 - HOUR))
@@ -61,7 +61,7 @@ def test_the_newest_comes_first_by_when_it_happened(database: Database) -> None:
 
 
 def test_pages_join_without_a_gap_or_a_repeat(database: Database) -> None:
-    """Reading on from the last id gives every fact once, among them many of one moment."""
+    """Reading on from the last id gives every event once, among them many of one moment."""
     append(database, *(replace(STARTED, key=f"{n}", occurred_at=T0 + HOUR * (n * 7 % 5)) for n in range(23)))
     everything = keys(database)
     pages: list[str] = []
@@ -71,7 +71,7 @@ def test_pages_join_without_a_gap_or_a_repeat(database: Database) -> None:
             page = audit_log.read(connection, before_id=last, limit=4)
         if not page:
             break
-        pages += [stored.fact.key for stored in page]
+        pages += [stored.event.key for stored in page]
         last = page[-1].id
     assert pages == everything
     assert len(set(pages)) == 23
@@ -114,7 +114,7 @@ def test_odd_and_long_values_are_stored(database: Database) -> None:
     assert append(database, odd, replace(odd, key=long + "2")) == 2
     assert append(database, odd) == 0
     with database.read() as connection:
-        stored = audit_log.read(connection)[0].fact
+        stored = audit_log.read(connection)[0].event
     assert len(stored.key) == 500
     assert stored.text.startswith("a\N{REPLACEMENT CHARACTER}b?")
     assert stored.data == {

@@ -1,4 +1,4 @@
-"""Looking through the facts: what narrows, where a search goes on, and how far it looked."""
+"""Looking through the events: what narrows, where a search goes on, and how far it looked."""
 
 from __future__ import annotations
 
@@ -7,65 +7,65 @@ from datetime import UTC, datetime, timedelta
 
 from costguard.db.transaction import Database
 from costguard.events import audit_log
-from costguard.events.search import FactFilters, kinds, search
-from costguard.model.event import Fact
+from costguard.events.search import EventFilters, kinds, search
+from costguard.model.event import Event
 
 T0 = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
-FACTS = (
-    Fact("a", "LifetimeStarted", T0, "trainer started.", project="lab", gce_id="77", name="trainer"),
-    Fact("b", "JobSubmitted", T0 + HOUR, "A job was asked for.", "lab", actor="ana@lab.example", data={"job": "j1"}),
-    Fact("c", "CancelAsked", T0 + 2 * HOUR, "100% sure?", "lab", actor="Bob@lab.example", data={"job": "j2"}),
-    Fact("d", "LifetimeStarted", T0 + 3 * HOUR, "other started.", "elsewhere", gce_id="78", name="other"),
+EVENTS = (
+    Event("a", "LifetimeStarted", T0, "trainer started.", project="lab", gce_id="77", name="trainer"),
+    Event("b", "JobSubmitted", T0 + HOUR, "A job was asked for.", "lab", actor="ana@lab.example", data={"job": "j1"}),
+    Event("c", "CancelAsked", T0 + 2 * HOUR, "100% sure?", "lab", actor="Bob@lab.example", data={"job": "j2"}),
+    Event("d", "LifetimeStarted", T0 + 3 * HOUR, "other started.", "elsewhere", gce_id="78", name="other"),
 )
 
 
 def test_each_filter_narrows(database: Database) -> None:
     """Words are found in texts and names in either case, and mean themselves; who is a part of an address."""
     with database.write() as connection:
-        audit_log.append(connection, FACTS, T0)
+        audit_log.append(connection, EVENTS, T0)
     with database.read() as connection:
         for filters, expected in (
-            (FactFilters(), "dcba"),
-            (FactFilters(kind="LifetimeStarted"), "da"),
-            (FactFilters(project="lab"), "cba"),
-            (FactFilters(gce_id="77"), "a"),
-            (FactFilters(job="j2"), "c"),
-            (FactFilters(who="bob@"), "c"),
-            (FactFilters(words="TRAINER"), "a"),
-            (FactFilters(words="0%"), "c"),
-            (FactFilters(words="%"), "c"),
-            (FactFilters(since=T0 + HOUR, until=T0 + 3 * HOUR), "cb"),
-            (FactFilters(project="lab", kind="JobSubmitted", job="j1", who="ana", words="asked"), "b"),
-            (FactFilters(job="j1", who="bob"), ""),
+            (EventFilters(), "dcba"),
+            (EventFilters(kind="LifetimeStarted"), "da"),
+            (EventFilters(project="lab"), "cba"),
+            (EventFilters(gce_id="77"), "a"),
+            (EventFilters(job="j2"), "c"),
+            (EventFilters(who="bob@"), "c"),
+            (EventFilters(words="TRAINER"), "a"),
+            (EventFilters(words="0%"), "c"),
+            (EventFilters(words="%"), "c"),
+            (EventFilters(since=T0 + HOUR, until=T0 + 3 * HOUR), "cb"),
+            (EventFilters(project="lab", kind="JobSubmitted", job="j1", who="ana", words="asked"), "b"),
+            (EventFilters(job="j1", who="bob"), ""),
         ):
             page = search(connection, filters, None, 10)
-            assert ("".join(fact.fact.key for fact in page.facts), page.next_id) == (expected, None), filters
+            assert ("".join(event.event.key for event in page.events), page.next_id) == (expected, None), filters
         assert kinds(connection) == ["CancelAsked", "JobSubmitted", "LifetimeStarted"]
 
 
 def test_a_search_says_how_far_it_looked_and_goes_on_from_there(database: Database) -> None:
     """However rare it is, what is looked for is found at last, each once, with no look longer than a window."""
-    same = [replace(FACTS[0], key=f"k{number}", text=f"number {number}") for number in range(7)]
+    same = [replace(EVENTS[0], key=f"k{number}", text=f"number {number}") for number in range(7)]
     with database.write() as connection:
-        audit_log.append(connection, [*same, *(replace(fact, key=f"x{fact.key}") for fact in FACTS[1:])], T0)
+        audit_log.append(connection, [*same, *(replace(event, key=f"x{event.key}") for event in EVENTS[1:])], T0)
     with database.read() as connection:
         assert kinds(connection) == ["CancelAsked", "JobSubmitted", "LifetimeStarted"]
         seen, before, looks = [], None, 0
         while True:
-            page = search(connection, FactFilters(words="number"), before, 2, window=3)
-            assert len(page.facts) <= 2
-            assert (page.looked_to is not None) == (page.next_id is not None and len(page.facts) < 2)
-            seen += [fact.fact.text for fact in page.facts]
+            page = search(connection, EventFilters(words="number"), before, 2, window=3)
+            assert len(page.events) <= 2
+            assert (page.looked_to is not None) == (page.next_id is not None and len(page.events) < 2)
+            seen += [event.event.text for event in page.events]
             before, looks = page.next_id, looks + 1
             if before is None:
                 break
         assert seen == [f"number {number}" for number in reversed(range(7))]
         assert looks <= 6
-        assert search(connection, FactFilters(words="number 0"), 999, 2, window=3).facts == []
+        assert search(connection, EventFilters(words="number 0"), 999, 2, window=3).events == []
         last, forward = None, list[str]()
         while not forward or last is not None:
-            page = search(connection, FactFilters(words="number"), last, 2, window=3, oldest_first=True)
-            forward += [fact.fact.text for fact in page.facts]
+            page = search(connection, EventFilters(words="number"), last, 2, window=3, oldest_first=True)
+            forward += [event.event.text for event in page.events]
             last = page.next_id
         assert forward == seen[::-1]

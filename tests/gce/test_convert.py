@@ -9,14 +9,14 @@ import pytest
 from tests.gce.bodies import ROOT, ZONE, disk, instance, operation
 
 from costguard.gce.convert import Shapes, instance_from, with_disks
-from costguard.gce.disks import DiskFacts, disk_facts, disk_key
+from costguard.gce.disks import DiskDetails, disk_details, disk_key
 from costguard.gce.fields import Garbled
 from costguard.gce.machine_types import MachineShape, by_rule
 from costguard.gce.operations import operation_from
 from costguard.model.instance import ProvisioningModel, SeenInstance, Status
 from costguard.model.observation import OperationStatus
 
-DISKS = {f"zones/{ZONE}/disks/trainer": disk_facts(disk())}
+DISKS = {f"zones/{ZONE}/disks/trainer": disk_details(disk())}
 
 
 def rule(_zone: str, name: str) -> MachineShape | None:
@@ -225,9 +225,9 @@ def test_new_facts_of_a_disk_change_the_vm() -> None:
 
 def test_disk_facts() -> None:
     """Type, size and creation; garbage names the disk."""
-    assert disk_facts(disk()) == DiskFacts("pd-balanced", 50, datetime(2026, 11, 1, 8, 59, 58, tzinfo=UTC))
+    assert disk_details(disk()) == DiskDetails("pd-balanced", 50, datetime(2026, 11, 1, 8, 59, 58, tzinfo=UTC))
     with pytest.raises(Garbled, match="trainer"):
-        disk_facts(disk(sizeGb="huge"))
+        disk_details(disk(sizeGb="huge"))
 
 
 def test_an_operation() -> None:

@@ -20,7 +20,7 @@ from costguard.ledger import prices
 from costguard.ledger.accrual import Accrual
 from costguard.ledger.price_book import PriceBook
 from costguard.model.budget import AtLimit, Budget, Period, Scope
-from costguard.model.event import Fact
+from costguard.model.event import Event
 from costguard.model.job import Job, JobState
 from costguard.model.money import Money
 
@@ -46,9 +46,9 @@ def look(of: BudgetHolds, database: Database, jobs: Sequence[Job], now: datetime
         return of(connection, jobs, now)
 
 
-def reported(database: Database) -> list[Fact]:
+def reported(database: Database) -> list[Event]:
     with database.read() as connection:
-        return [fact.fact for fact in audit_log.read(connection)]
+        return [event.event for event in audit_log.read(connection)]
 
 
 def held(of: BudgetHolds, database: Database, *jobs: Job, minutes: int = 0) -> dict[str, tuple[str, str]]:
@@ -84,13 +84,13 @@ def test_the_ledger_is_read_once_a_minute(ledger: Database) -> None:
 
 
 def test_it_is_written_down_once_a_period(ledger: Database) -> None:
-    """That a budget is spent and which waiting jobs it holds are facts, once, anyone who looks again."""
+    """That a budget is spent and which waiting jobs it holds are events, once, anyone who looks again."""
     rules = Rules({}, budgets=(REFUSES,))
     of = BudgetHolds(ledger, rules)
     running = job("j1111111", state=JobState.RUNNING)
     held(of, ledger, job(), running)
     new = of.tell(None, NOW)
-    assert [(fact.kind, fact.data.get("job", "")) for fact in new] == [
+    assert [(event.kind, event.data.get("job", "")) for event in new] == [
         ("BudgetReached", ""),
         ("JobHeldByBudget", "j7k2m9q4"),
     ]

@@ -59,11 +59,11 @@ def test_a_checkpoint_is_torn_when_it_still_is_at_the_next_look(sqlite_url: str)
         w.shelf.save(10)
         w.shelf.tear(20)
         watch.run()
-        assert w.facts("CheckpointTorn") == []
+        assert w.events("CheckpointTorn") == []
         for _ in range(3):
             w.clock.advance(timedelta(minutes=5))
             watch.run()
-        (reported,) = w.facts("CheckpointTorn")
+        (reported,) = w.events("CheckpointTorn")
         assert "checkpoint-20: optimizer.pt: missing." in reported.text
 
 
@@ -77,7 +77,7 @@ def test_checkpoints_that_stop_advancing_are_told_once(sqlite_url: str) -> None:
             w.clock.advance(timedelta(minutes=5))
             w.beat()
             watch.run()
-        (reported,) = w.facts("CheckpointsStalled")
+        (reported,) = w.events("CheckpointsStalled")
         assert f"the newest is {BUCKET}/checkpoint-10; 2 h of work, about $0.45, would be lost" in reported.text, (
             reported.text
         )
@@ -85,7 +85,7 @@ def test_checkpoints_that_stop_advancing_are_told_once(sqlite_url: str) -> None:
         for _ in range(30):
             w.clock.advance(timedelta(minutes=5))
             watch.run()
-        assert len(w.facts("CheckpointsStalled")) == 2
+        assert len(w.events("CheckpointsStalled")) == 2
 
 
 _RATE = Money.of("2")

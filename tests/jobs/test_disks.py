@@ -20,7 +20,7 @@ def test_a_disk_that_runs_full_is_warned_of_once_a_run(sqlite_url: str) -> None:
         of.start("cg-j1-1")
         for free in (60 * GIB, 9 * GIB, 8 * GIB, 0):
             of.say("cg-j1-1", ("heartbeat", {"is_running": True, "machine": machine(free)}))
-        (warning,) = of.facts("DiskNearlyFull")
+        (warning,) = of.events("DiskNearlyFull")
         assert warning.text == (
             "The VM of job bert in us-central1-a runs out of disk: disk nearly full: 9.0 GiB of 100.0 GiB left on /."
         )

@@ -94,7 +94,7 @@ def test_a_job_that_failed_for_good_keeps_its_disk(sqlite_url: str, quick: bool)
         assert ("crash loop" in w.job().reason) is quick
         assert [vm.status for vm in w.cloud.there()] == [Status.STOPPED]
         assert w.cloud.calls["delete"] == 0
-        (reported,) = w.facts("DiskKept")
+        (reported,) = w.events("DiskKept")
         assert "up to the checkpoint of step 40 in /ckpt/step-40" in reported.text
         assert "about $10.00 a month" in reported.text
         assert "costguard delete-disk j1" in reported.text
@@ -138,7 +138,7 @@ def test_a_disk_that_could_not_be_read_is_kept(sqlite_url: str) -> None:
         seen: dict[str, object] = {"resume_from": "", "files": None, "torn": [], "error": "Input/output error"}
         w.say("cg-j1-1", ("exit", {"run": 1, "reason": "exited", "code": 3, "checkpoint": seen}))
         _until(w, lambda: w.attempts()[0].state is AttemptState.KEPT)
-        assert "which nobody has looked at" in w.facts("DiskKept")[0].text
+        assert "which nobody has looked at" in w.events("DiskKept")[0].text
 
 
 def test_a_cancelled_job_keeps_its_disk(sqlite_url: str) -> None:
@@ -190,7 +190,7 @@ def test_a_vm_that_somebody_deleted_is_lost_and_said_to_be(sqlite_url: str) -> N
         _until(w, lambda: len(w.attempts()) == 2)
         (first, second) = w.attempts()
         assert (first.outcome, second.resume_from) == (Outcome.LOST, "")
-        (reported,) = w.facts("JobRestartedFromZero")
+        (reported,) = w.events("JobRestartedFromZero")
         assert "2 h" in reported.text
 
 
@@ -263,8 +263,8 @@ def test_orphans_that_may_hold_an_only_copy_are_stopped(sqlite_url: str) -> None
         w.settle(60)
         assert [vm.status for vm in w.cloud.there()] == [Status.STOPPED]
         assert w.cloud.calls["delete"] == 0
-        assert len(w.facts("OrphanKept")) == 1
-        assert w.facts("OrphanDeleted") == []
+        assert len(w.events("OrphanKept")) == 1
+        assert w.events("OrphanDeleted") == []
 
 
 def test_a_vm_that_no_row_speaks_of_is_left_running(sqlite_url: str) -> None:
@@ -277,7 +277,7 @@ def test_a_vm_that_no_row_speaks_of_is_left_running(sqlite_url: str) -> None:
         w.look()
         w.settle(60)
         assert [vm.status for vm in w.cloud.there()] == [Status.RUNNING]
-        assert len(w.facts("UnknownVmFound")) == 1
+        assert len(w.events("UnknownVmFound")) == 1
 
 
 def test_a_vm_that_was_thought_to_be_gone_is_no_orphan_to_delete(sqlite_url: str) -> None:

@@ -103,7 +103,7 @@ def test_the_orphan_of_a_finished_attempt_is_deleted(sqlite_url: str) -> None:
         assert len(w.cloud.running()) == 1
         w.settle(10)
         assert w.cloud.running() == []
-        (event,) = w.facts("OrphanDeleted")
+        (event,) = w.events("OrphanDeleted")
         assert "job j1 is done with the attempt that it was made for" in event.text
 
 

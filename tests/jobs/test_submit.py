@@ -34,7 +34,7 @@ from costguard.jobs.job_rows import JobFilters
 from costguard.jobs.submission import OVERRIDES
 from costguard.jobs.submit import Overrides
 from costguard.model.budget import AtLimit, Budget, Period, Scope
-from costguard.model.event import Fact
+from costguard.model.event import Event
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import CheckpointPlan, JobKind, JobState
 from costguard.model.launch import Recipe
@@ -49,9 +49,9 @@ def office(sqlite_database: Database) -> Office:
     return Office(priced(sqlite_database))
 
 
-def reported(office: Office) -> list[Fact]:
+def reported(office: Office) -> list[Event]:
     with office.database.read() as connection:
-        return [fact.fact for fact in audit_log.read(connection)]
+        return [event.event for event in audit_log.read(connection)]
 
 
 def stored(office: Office) -> int:
@@ -72,14 +72,14 @@ def test_a_job_is_taken_in_with_its_recipe(office: Office) -> None:
     job, is_new = office.it.submit(asked(owner=" Ada@Lab.example", ceiling=Money.of(5)), None, "cli")
     assert (is_new, office.woken, job.id, job.state, job.via) == (True, 1, "j1", JobState.QUEUED, "cli")
     assert (job.spec.project, job.spec.owner, job.recipe, job.created_at) == ("lab", "ada@lab.example", T4, NOW)
-    (fact,) = reported(office)
-    assert (fact.kind, fact.key, fact.data["job"], fact.actor) == (
+    (event,) = reported(office)
+    assert (event.kind, event.key, event.data["job"], event.actor) == (
         "JobSubmitted",
         "job/j1/submitted",
         "j1",
         job.spec.owner,
     )
-    assert fact.text.endswith("was asked for by ada@lab.example: t4 (Spot n1-standard-4), for at most $5.00.")
+    assert event.text.endswith("was asked for by ada@lab.example: t4 (Spot n1-standard-4), for at most $5.00.")
     with office.database.read() as connection:
         assert job_rows.read(connection, "j1") == job
 
@@ -339,7 +339,7 @@ def test_cancelling_is_written_down_once(office: Office) -> None:
     assert job.reason == "bob@lab.example cancels it: wrong data; no VM is launched for it any more."
     again, is_new = office.it.cancel("j1", "ada@lab.example", "")
     assert (again, is_new, office.woken) == (job, False, 2)
-    assert [fact.kind for fact in reported(office)] == ["CancelAsked", "JobSubmitted"]
+    assert [event.kind for event in reported(office)] == ["CancelAsked", "JobSubmitted"]
     with pytest.raises(Missing):
         office.it.cancel("j9", "ada@lab.example", "")
 

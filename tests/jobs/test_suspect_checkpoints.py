@@ -46,14 +46,14 @@ def test_a_checkpoint_that_fails_an_attempt_at_once_is_passed_over(sqlite_url: s
         assert (second.resume_step, second.resume_why) == (200, "")
         assert third.resume_step == 100
         assert "attempt 2 failed at once after it resumed from step 200" in third.resume_why
-        (event,) = w.facts("CheckpointPassedOver")
+        (event,) = w.events("CheckpointPassedOver")
         assert "resumes from step 100, gs://runs/train/checkpoint-100, because attempt 2 failed at once" in event.text
         assert "gs://runs/train/checkpoint-200 is left where it is" in event.text
         _crashed(w, "cg-j1-3")
         w.settle(5)
         fourth = w.attempts()[3]
         assert (fourth.resume_step, "no other is complete" in fourth.resume_why) == (200, True)
-        assert w.facts("JobRestartedFromZero") == []
+        assert w.events("JobRestartedFromZero") == []
 
 
 def test_a_newer_checkpoint_ends_the_suspicion(sqlite_url: str) -> None:

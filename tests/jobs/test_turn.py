@@ -61,7 +61,7 @@ def test_a_job_runs_and_succeeds(database_url: str) -> None:
         assert w.cloud.there() == []
         never_twice(w.cloud)
         for kind in ("AttemptLaunched", "AttemptStarted", "AttemptEnded", "JobSucceeded"):
-            assert len(w.facts(kind)) == 1, kind
+            assert len(w.events(kind)) == 1, kind
 
 
 def test_a_preempted_job_resumes_from_its_newest_complete_checkpoint(sqlite_url: str) -> None:
@@ -91,9 +91,9 @@ def test_a_preempted_job_resumes_from_its_newest_complete_checkpoint(sqlite_url:
         assert one.resumed_at is not None
         assert one.lost == timedelta(minutes=30)
         assert not one.from_zero
-        (resumed,) = w.facts("JobResumed")
+        (resumed,) = w.events("JobResumed")
         assert "checkpoint-100" in resumed.text
-        (torn,) = w.facts("CheckpointTorn")
+        (torn,) = w.events("CheckpointTorn")
         assert "checkpoint-200" in torn.text
         w.settle()
         assert [vm.name for vm in w.cloud.there()] == ["cg-j1-2"]
@@ -108,7 +108,7 @@ def test_without_a_checkpoint_it_starts_again_and_says_so_in_dollars(sqlite_url:
         _preempted(w)
         w.step()
         assert w.attempts()[1].resume_from == ""
-        (reported,) = w.facts("JobRestartedFromZero")
+        (reported,) = w.events("JobRestartedFromZero")
         assert "2 h of work, about $0.45, are lost" in reported.text, reported.text
         (one,) = w.interruptions()
         assert one.from_zero
@@ -162,7 +162,7 @@ def test_out_of_stock_moves_on_and_then_waits(sqlite_url: str) -> None:
         assert "out of stock in 3 zones" in w.job().reason
         assert w.job().state is JobState.QUEUED
         w.settle(20)
-        assert len(w.facts("JobWaits")) == 1
+        assert len(w.events("JobWaits")) == 1
         assert len(w.attempts()) < 30
         w.cloud.stockouts = set()
         w.settle(20)
@@ -237,7 +237,7 @@ def test_cancelling_gives_the_command_its_notice(sqlite_url: str) -> None:
         assert w.job().state is JobState.CANCELLED
         assert w.attempts()[0].outcome is Outcome.CANCELLED
         assert w.cloud.there() == []
-        (reported,) = w.facts("JobCancelled")
+        (reported,) = w.events("JobCancelled")
         assert reported.actor == ANA
 
 
@@ -271,7 +271,7 @@ def test_the_orphan_of_a_given_up_intent_is_deleted(sqlite_url: str) -> None:
         assert len(w.cloud.running()) == 2
         w.settle(6)
         assert w.cloud.running() == [w.cloud.all[1]]
-        (reported,) = w.facts("OrphanDeleted")
+        (reported,) = w.events("OrphanDeleted")
         assert reported.gce_id == w.cloud.all[0].gce_id
 
 
@@ -347,7 +347,7 @@ def test_a_deadline_that_passes_is_told_and_stops_nothing(sqlite_url: str) -> No
         for _ in range(30):
             w.beat()
             w.step(10)
-        assert len(w.facts("JobDeadlinePassed")) == 1
+        assert len(w.events("JobDeadlinePassed")) == 1
         assert w.job().state is JobState.RUNNING
 
 

@@ -36,7 +36,7 @@ from costguard.model.checkpoint import (
     Listing,
     LookFor,
 )
-from costguard.model.event import Fact
+from costguard.model.event import Event
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState, Terms
 from costguard.model.launch import OperationAnswer, Quota, Recipe, VmRequest
@@ -331,9 +331,9 @@ class World:
         with self.database.read() as connection:
             return interruptions.of_jobs(connection, [job_id]).get(job_id, [])
 
-    def facts(self, kind: str) -> list[Fact]:
+    def events(self, kind: str) -> list[Event]:
         with self.database.read() as connection:
-            return [stored.fact for stored in audit_log.read(connection, kind=kind)]
+            return [stored.event for stored in audit_log.read(connection, kind=kind)]
 
     def until_up(self, name: str, turns: int = 30) -> None:
         """Turns until this VM runs and the guard knows it."""

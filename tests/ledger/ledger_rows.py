@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Table, select
 
-from costguard.db.tables import charges, daily_spend, facts, instances, lifetimes, operations, storage_spans
+from costguard.db.tables import charges, daily_spend, events, instances, lifetimes, operations, storage_spans
 from costguard.db.transaction import Database
 
 # Which span a charge belongs to is told by ids, and these depend on what was tried before.
@@ -15,7 +15,7 @@ _UNLIKE = {"id", "instance_id", "span_id", "recorded_at", "price_id"}
 
 def ledger_rows(database: Database) -> dict[str, list[str]]:
     """Every row of every table of the ledger, without ids and the moments of recording."""
-    tables = (instances, lifetimes, storage_spans, charges, daily_spend, operations, facts)
+    tables = (instances, lifetimes, storage_spans, charges, daily_spend, operations, events)
     return {table.name: _rows(database, table) for table in tables}
 
 

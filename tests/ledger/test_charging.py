@@ -226,15 +226,15 @@ def test_days_can_be_rolled_up_anew_for_a_new_owner(ledger: Ledger) -> None:
 
 
 def test_what_cannot_be_priced_is_loud(ledger: Ledger) -> None:
-    """The span says why, a fact is appended once, and the rest of the VM is charged."""
+    """The span says why, an event is appended once, and the rest of the VM is charged."""
     ledger.run(NOON, NOON + HOUR, gpu_type="nvidia-tesla-p4", gpu_count=1)
     done = charge_due(ledger.connection, NOON + DAY)
     assert (done.unpriced, ledger.total()) == (1, 11 * HOURLY)
     (reason,) = ledger.connection.execute(select(lifetimes.c.unpriced)).scalars()
     assert "gpu:nvidia-tesla-p4 (on-demand) in us-central1" in reason
     (told,) = audit_log.read(ledger.connection)
-    assert told.fact.kind == "SpanUnpriced"
-    assert told.fact.text.startswith("Not all of vm-1 could be priced.")
+    assert told.event.kind == "SpanUnpriced"
+    assert told.event.text.startswith("Not all of vm-1 could be priced.")
     assert charge_due(ledger.connection, NOON + DAY) == Charged()
 
 

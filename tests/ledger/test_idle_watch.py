@@ -1,4 +1,4 @@
-"""Idleness from the simulated cloud's figures to the fleet, the facts and the plan, on both databases."""
+"""Idleness from the simulated cloud's figures to the fleet, the events and the plan, on both databases."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ class Place:
     def told(self) -> list[str]:
         kinds = ("InstanceIdle", "InstanceBusy")
         with self.database.read() as connection:
-            found = [one.fact for kind in kinds for one in audit_log.read(connection, kind=kind)]
-        return sorted(f"{fact.name} {fact.kind}" for fact in found)
+            found = [one.event for kind in kinds for one in audit_log.read(connection, kind=kind)]
+        return sorted(f"{event.name} {event.kind}" for event in found)
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_work_that_goes_on_is_told(place: Place) -> None:
 
 @pytest.mark.parametrize("fault", [{"kind": "forbidden", "project": "demo"}, {"kind": "server_error"}])
 def test_what_cannot_be_read_is_unknown_and_says_why(place: Place, fault: dict[str, Any]) -> None:
-    """Google refuses the figures: nothing is idle, the pass goes on, and no fact is told twice afterwards."""
+    """Google refuses the figures: nothing is idle, the pass goes on, and no event is told twice afterwards."""
     place.measure(3 * HOUR)
     place.world.faults.add(fault["kind"], path="timeSeries", **{k: v for k, v in fault.items() if k != "kind"})
     place.measure(15 * MINUTE)

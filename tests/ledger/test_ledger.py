@@ -49,11 +49,11 @@ def _spans(entry: Entry | None) -> list[tuple[str, str | None, str, str | None]]
 
 
 def test_a_repeated_look_changes_nothing() -> None:
-    """Recording is idempotent: the same evidence again stores no lifetime, no span and no fact."""
+    """Recording is idempotent: the same evidence again stores no lifetime, no span and no event."""
     first = _account(seen(), INSERT)
     again = _account(seen(), INSERT, known=_after(first))
     assert again is not None
-    assert (again.lifetimes, again.storage, again.facts) == ((), (), ())
+    assert (again.lifetimes, again.storage, again.events) == ((), (), ())
     assert first is not None
     assert again.record == first.record
 
@@ -175,12 +175,12 @@ def test_the_creator_owns_a_vm_without_a_label() -> None:
 
 
 def test_a_changed_label_moves_a_vm_to_its_new_owner() -> None:
-    """The change is a fact that names both."""
+    """The change is an event that names both."""
     known = _after(_account(seen(labels={"owner": "ana"}), INSERT))
     entry = _account(seen(labels={"owner": "ben"}, fingerprint="g"), INSERT, known=known)
     assert entry is not None
     assert entry.record.attribution.owner == "ben@example.com"
-    assert [fact.kind for fact in entry.facts] == ["InstanceReassigned"]
+    assert [event.kind for event in entry.events] == ["InstanceReassigned"]
 
 
 def test_a_reused_name_is_another_vm() -> None:
@@ -228,12 +228,12 @@ def test_a_vm_taken_for_gone_comes_back() -> None:
     assert [life.ended_at for life in entry.lifetimes] == [None]
 
 
-def test_facts_tell_the_story_in_order() -> None:
+def test_events_tell_the_story_in_order() -> None:
     """Each is a sentence that a person can read without knowing the tables."""
     known = _after(_account(seen(), INSERT))
     entry = _account(
         seen(Status.STOPPED, last_stopped_at="11:01"), INSERT, operation("stop", "11:00", "11:01"), known=known
     )
     assert entry is not None
-    assert [fact.text for fact in entry.facts] == ["vm was stopped by ana@example.com after 1 h."]
-    assert entry.facts[0].actor == "ana@example.com"
+    assert [event.text for event in entry.events] == ["vm was stopped by ana@example.com after 1 h."]
+    assert entry.events[0].actor == "ana@example.com"

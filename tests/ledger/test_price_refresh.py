@@ -64,7 +64,7 @@ def in_force(database: Database, moment: datetime, key: PriceKey = T4) -> str:
 
 def told(database: Database) -> list[tuple[str, str]]:
     with database.read() as connection:
-        told = [(one.fact.kind, one.fact.text) for one in audit_log.read(connection)]
+        told = [(one.event.kind, one.event.text) for one in audit_log.read(connection)]
     return [(kind, text) for kind, text in told if kind != "PricesRead"]
 
 
@@ -116,7 +116,7 @@ def test_a_catalogue_price_that_claims_to_be_older_counts_from_now(seeded: Datab
 
 
 def test_a_refused_price_is_shown_once_and_the_last_good_one_stays(seeded: Database) -> None:
-    """The gate keeps it out, the ledger keeps it, and one fact says why, however often it comes again."""
+    """The gate keeps it out, the ledger keeps it, and one event says why, however often it comes again."""
     source = Catalogue([price("0"), price("0.36", SPOT_T4)])
     assert refresh(seeded, source, NOW) == RefreshResult(fetched=2, refused=2)
     assert refresh(seeded, source, NOW + DAY) == RefreshResult(fetched=2)

@@ -40,7 +40,7 @@ def _vm(number: int, **given: Any) -> SeenInstance:
 
 def _kinds(database: Database) -> list[str]:
     with database.read() as connection:
-        return sorted(stored.fact.kind for stored in audit_log.read(connection))
+        return sorted(stored.event.kind for stored in audit_log.read(connection))
 
 
 def _count(database: Database, table: Any) -> int:
@@ -49,7 +49,7 @@ def _count(database: Database, table: Any) -> int:
 
 
 def test_a_first_look_records_everything(database: Database) -> None:
-    """Instances, lifetimes, storage and the facts of them, in one transaction."""
+    """Instances, lifetimes, storage and the events of them, in one transaction."""
     result = _record(database, observation(_vm(1), _vm(2, status=Status.STAGING, started=None)))
     assert (result.seen, result.running, result.new_or_changed, result.lifetimes) == (2, 1, 2, 1)
     assert _kinds(database) == ["InstanceSeen", "InstanceSeen", "LifetimeStarted"]
@@ -62,7 +62,7 @@ def test_the_same_look_again_writes_one_row(database: Database) -> None:
     _record(database, look)
     before = {table: _rows(database, table) for table in (instances, lifetimes, storage_spans)}
     result = _record(database, replace(look, read_at=at("12:01")))
-    assert (result.new_or_changed, result.lifetimes, result.facts) == (0, 0, ())
+    assert (result.new_or_changed, result.lifetimes, result.events) == (0, 0, ())
     assert {table: _rows(database, table) for table in before} == before
 
 
@@ -138,7 +138,7 @@ def test_a_delete_operation_needs_no_asking(database: Database) -> None:
 
 
 def test_reading_fails_and_resumes_once(database: Database) -> None:
-    """Facts are of changes: a zone that stays unread is told once, and once when it is back."""
+    """Events are of changes: a zone that stays unread is told once, and once when it is back."""
     unread = Unread("us-central1-a", "us-central1-a is unreachable", "unreachable")
     look = observation(unread_zones=frozenset({"us-central1-a"}), unread=(unread,))
     _record(database, look)
@@ -147,14 +147,14 @@ def test_reading_fails_and_resumes_once(database: Database) -> None:
     assert _kinds(database) == ["ReadingFailed", "ReadingResumed"]
 
 
-def test_a_stockout_is_a_fact(database: Database) -> None:
+def test_a_stockout_is_a_event(database: Database) -> None:
     """An operation that failed is told with Google's words, and makes no VM."""
     insert = operation(
         "insert", "09:59", "10:00", error_code="ZONE_RESOURCE_POOL_EXHAUSTED", error_message="no GPUs left"
     )
     _record(database, observation(operations=(insert,)))
     with database.read() as connection:
-        told = [stored.fact.text for stored in audit_log.read(connection)]
+        told = [stored.event.text for stored in audit_log.read(connection)]
     assert told == ["insert of vm by ana@example.com failed: ZONE_RESOURCE_POOL_EXHAUSTED: no GPUs left"]
     assert _count(database, instances) == 0
 

@@ -120,7 +120,7 @@ def test_real_stop_is_believed_however_quick() -> None:
 
 
 def test_preempted_start_is_recorded_in_words_and_costs_nothing() -> None:
-    """A Spot VM that is preempted in its first minute is free; the fact says that it never came up."""
+    """A Spot VM that is preempted in its first minute is free; the event says that it never came up."""
     listed = seen(
         Status.STOPPED,
         started=None,
@@ -134,5 +134,5 @@ def test_preempted_start_is_recorded_in_words_and_costs_nothing() -> None:
     assert entry is not None
     (life,) = [each for each in entry.lifetimes if each.end_reason is EndReason.PREEMPTED]
     assert bill_lifetime(life, PriceBook([]), at(NEXT_DAY)).charges == ()
-    (ended,) = [fact.text for fact in entry.facts if fact.kind == "LifetimeEnded"]
+    (ended,) = [event.text for event in entry.events if event.kind == "LifetimeEnded"]
     assert ended == "vm was preempted by Google while it was starting."

@@ -101,9 +101,9 @@ class Place:
         with self.database.read() as connection:
             return connection.execute(select(tables.messages).where(tables.messages.c.key == key)).one()
 
-    def facts(self, kind: str) -> list[str]:
+    def events(self, kind: str) -> list[str]:
         with self.database.read() as connection:
-            return [fact.fact.text for fact in audit_log.read(connection, kind=kind)]
+            return [event.event.text for event in audit_log.read(connection, kind=kind)]
 
     def _composed(self, message: StoredMessage) -> Composed | Withdrawn:
         shown = self.state.get(message.key, "open")

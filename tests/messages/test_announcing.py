@@ -8,16 +8,16 @@ import pytest
 from tests.builders import at
 from tests.jobs.jobbed import interruption
 
-from costguard.messages.announcing import Card, Form, JobFact, announced
+from costguard.messages.announcing import Card, Form, JobEvent, announced
 from costguard.model.attempt import Interruption, Outcome
-from costguard.model.event import Fact
+from costguard.model.event import Event
 
 QUICK = timedelta(minutes=10)
 CARD = Card("JobResumed/09:00", 0)
 
 
-def fact(kind: JobFact, when: str, attempt: str = "cg-j1-2", **data: object) -> Fact:
-    return Fact(f"{kind}/{when}", kind, at(when), "text", "acme", data={"job": "j1", "attempt": attempt, **data})
+def event(kind: JobEvent, when: str, attempt: str = "cg-j1-2", **data: object) -> Event:
+    return Event(f"{kind}/{when}", kind, at(when), "text", "acme", data={"job": "j1", "attempt": attempt, **data})
 
 
 def cut(number: int, when: str, outcome: Outcome = Outcome.PREEMPTED) -> Interruption:
@@ -25,60 +25,66 @@ def cut(number: int, when: str, outcome: Outcome = Outcome.PREEMPTED) -> Interru
 
 
 def said(
-    *news: Fact, cuts: tuple[Interruption, ...] = (), card: Card | None = CARD, now: datetime = at("12:00")
+    *news: Event, cuts: tuple[Interruption, ...] = (), card: Card | None = CARD, now: datetime = at("12:00")
 ) -> list[tuple[str, Form, bool]]:
     result = announced(news, cuts, card, QUICK, now)
-    return [(item.fact.kind, item.form, item.is_for_team) for item in result]
+    return [(item.event.kind, item.form, item.is_for_team) for item in result]
 
 
 def test_the_first_recovery_is_the_card_itself() -> None:
     """The root of the thread says it; a reply below it would say it twice."""
-    resumed = fact(JobFact.RESUMED, "11:00")
-    assert said(resumed, cuts=(cut(1, "10:55"),), card=None) == [(JobFact.RESUMED, Form.CARD, False)]
+    resumed = event(JobEvent.RESUMED, "11:00")
+    assert said(resumed, cuts=(cut(1, "10:55"),), card=None) == [(JobEvent.RESUMED, Form.CARD, False)]
     assert said(resumed, cuts=(cut(1, "10:55"),), card=Card(resumed.key, 1)) == []
 
 
 def test_each_later_recovery_is_one_reply() -> None:
     """Whether it had to wait for a place or not: a wait shows on the card."""
-    news = (fact(JobFact.WAITS, "10:56"), fact(JobFact.RESUMED, "11:00"), fact(JobFact.RESUMED, "11:40", "cg-j1-3"))
+    news = (
+        event(JobEvent.WAITS, "10:56"),
+        event(JobEvent.RESUMED, "11:00"),
+        event(JobEvent.RESUMED, "11:40", "cg-j1-3"),
+    )
     cuts = (cut(1, "08:55"), cut(2, "10:55"), cut(3, "11:30"))
-    assert said(*news, cuts=cuts) == [(JobFact.RESUMED, Form.REPLY, False)] * 2
+    assert said(*news, cuts=cuts) == [(JobEvent.RESUMED, Form.REPLY, False)] * 2
 
 
 def test_a_recovery_that_posted_the_card_by_waiting_makes_no_second_message() -> None:
     """The card is edited when it runs again."""
-    news = (fact(JobFact.WAITS, "10:56"), fact(JobFact.RESUMED, "11:00"))
-    assert said(*news, cuts=(cut(1, "10:55"),), card=None) == [(JobFact.WAITS, Form.CARD, False)]
+    news = (event(JobEvent.WAITS, "10:56"), event(JobEvent.RESUMED, "11:00"))
+    assert said(*news, cuts=(cut(1, "10:55"),), card=None) == [(JobEvent.WAITS, Form.CARD, False)]
 
 
 def test_a_costly_start_from_zero_is_the_recoverys_message() -> None:
     """It takes the place of "runs again", stands alone, and the team sees it."""
-    news = (fact(JobFact.FROM_ZERO, "10:58", seconds=3600), fact(JobFact.RESUMED, "11:00"))
-    assert said(*news, cuts=(cut(1, "10:55"),)) == [(JobFact.FROM_ZERO, Form.ALONE, True)]
-    unknown = fact(JobFact.FROM_ZERO, "10:58", seconds=None)
-    assert said(unknown, cuts=(cut(1, "10:55"),)) == [(JobFact.FROM_ZERO, Form.ALONE, True)]
+    news = (event(JobEvent.FROM_ZERO, "10:58", seconds=3600), event(JobEvent.RESUMED, "11:00"))
+    assert said(*news, cuts=(cut(1, "10:55"),)) == [(JobEvent.FROM_ZERO, Form.ALONE, True)]
+    unknown = event(JobEvent.FROM_ZERO, "10:58", seconds=None)
+    assert said(unknown, cuts=(cut(1, "10:55"),)) == [(JobEvent.FROM_ZERO, Form.ALONE, True)]
 
 
 @pytest.mark.parametrize(("now", "count"), [("11:09", 0), ("11:10", 1)])
 def test_a_crash_is_recovered_from_once_the_command_has_run_a_while(now: str, count: int) -> None:
     """Right after its start nobody knows whether it fails again."""
     crash = cut(1, "10:55", Outcome.CRASHED)
-    news = (fact(JobFact.FROM_ZERO, "10:58", seconds=20), fact(JobFact.RESUMED, "11:00"))
+    news = (event(JobEvent.FROM_ZERO, "10:58", seconds=20), event(JobEvent.RESUMED, "11:00"))
     assert len(said(*news, cuts=(crash,), now=at(now))) == count
 
 
 def test_a_budget_that_is_spent_is_said_even_below_a_card() -> None:
     """Its owner can raise the limit."""
-    assert said(fact(JobFact.HELD, "10:56"), cuts=(cut(1, "10:55"),)) == [(JobFact.HELD, Form.REPLY, False)]
+    assert said(event(JobEvent.HELD, "10:56"), cuts=(cut(1, "10:55"),)) == [(JobEvent.HELD, Form.REPLY, False)]
 
 
-@pytest.mark.parametrize(("kind", "team"), [(JobFact.FAILED, True), (JobFact.SUCCEEDED, False), (JobFact.LATE, False)])
-def test_an_end_stands_alone(kind: JobFact, team: bool) -> None:
+@pytest.mark.parametrize(
+    ("kind", "team"), [(JobEvent.FAILED, True), (JobEvent.SUCCEEDED, False), (JobEvent.LATE, False)]
+)
+def test_an_end_stands_alone(kind: JobEvent, team: bool) -> None:
     """A failure goes to the team's channel too."""
-    assert said(fact(kind, "11:00")) == [(kind, Form.ALONE, team)]
+    assert said(event(kind, "11:00")) == [(kind, Form.ALONE, team)]
 
 
 def test_a_card_of_an_earlier_version_has_replies() -> None:
     """It does not say what it was posted for."""
-    resumed = fact(JobFact.RESUMED, "11:00")
-    assert said(resumed, cuts=(cut(1, "10:55"),), card=Card("", None)) == [(JobFact.RESUMED, Form.REPLY, False)]
+    resumed = event(JobEvent.RESUMED, "11:00")
+    assert said(resumed, cuts=(cut(1, "10:55"),), card=Card("", None)) == [(JobEvent.RESUMED, Form.REPLY, False)]

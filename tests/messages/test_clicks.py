@@ -32,7 +32,7 @@ def office(sqlite_database: Database) -> Iterator[Office]:
 
 
 def test_an_owners_press_is_stored_and_wakes_the_guard(office: Office) -> None:
-    """All that was pressed is in the request, a fact says who asked for what, and nothing is done yet."""
+    """All that was pressed is in the request, an event says who asked for what, and nothing is done yet."""
     subject, due_at = office.running(), NOW - timedelta(hours=1)
     office.know("ada")
     office.handler.click(press(subject, kind=RequestKind.KEEP, hours=4, due_at=due_at))
@@ -41,8 +41,12 @@ def test_an_owners_press_is_stored_and_wakes_the_guard(office: Office) -> None:
         "slack/T0/C0GPU/1.0/1.1/U0ADA", RequestKind.KEEP, subject, ADA, "U0ADA", "slack", NOW, hours=4, due_at=due_at
     )
     assert replace(stored, id=None) == expected
-    (made,) = office.facts
-    assert (made.fact.kind, made.fact.actor, made.fact.text) == ("RequestMade", ADA, f"{ADA} asked to keep trainer-7.")
+    (made,) = office.events
+    assert (made.event.kind, made.event.actor, made.event.text) == (
+        "RequestMade",
+        ADA,
+        f"{ADA} asked to keep trainer-7.",
+    )
     assert (office.woken, office.ephemerals, office.slack.asked) == (1, [], [])
 
 
@@ -56,7 +60,7 @@ def test_the_same_press_twice_is_one_request(office: Office) -> None:
     for thread in threads:
         thread.join()
     assert len(office.open) == 1
-    assert len(office.facts) == 1
+    assert len(office.events) == 1
     office.handler.click(press(subject, at="2.2"))
     assert len(office.open) == 2
 
@@ -81,8 +85,8 @@ def test_who_may_press_what(office: Office, asked: RequestKind, whose: str) -> N
     assert {request.user_id for request in office.open} == {user_id(name) for name in may}
     assert len(office.ephemerals) == len(NAMES) - len(may)
     assert all("trainer-7" in text for text in office.ephemerals)
-    reported = [fact.fact for fact in office.facts]
-    assert {fact.actor for fact in reported if fact.kind == "RequestRefused"} == {
+    reported = [event.event for event in office.events]
+    assert {event.actor for event in reported if event.kind == "RequestRefused"} == {
         f"{name}@lab.example" for name in set(NAMES) - may
     }
 
@@ -98,7 +102,7 @@ def test_a_refusal_is_ephemeral_in_the_channel_of_the_click(office: Office) -> N
     assert waiting.address == "U0VIC"
     assert (waiting.data["channel"], waiting.data["thread_ts"]) == ("C0GPU", "0.9")
     assert waiting.data["text"] == f"Only {ADA}, an operator of team vision or an admin can stop trainer-7."
-    assert len(office.facts) == 1
+    assert len(office.events) == 1
 
 
 def test_a_stranger_is_looked_up_after_the_answer(office: Office) -> None:
@@ -137,7 +141,7 @@ def test_a_repeat_after_all_was_done_says_nothing(office: Office) -> None:
         requests.settle(connection, office.open[0].id, "done", "It was stopped.", NOW)
         connection.execute(update(lifetimes).values(ended_at=NOW, end_reason="stopped"))
     office.handler.click(press(subject))
-    assert (office.open, office.ephemerals, len(office.facts)) == ([], [], 1)
+    assert (office.open, office.ephemerals, len(office.events)) == ([], [], 1)
 
 
 def test_when_slack_does_not_say_who_it_is_they_are_told(office: Office) -> None:
@@ -239,7 +243,7 @@ def test_what_is_over_is_told_and_not_asked(office: Office) -> None:
         "a-gone-one no longer exists, so there is nothing left to do.",
         "Costguard does not know this VM: the message is older than its database.",
     ]
-    assert {fact.fact.kind for fact in office.facts} == {"RequestRefused"}
+    assert {event.event.kind for event in office.events} == {"RequestRefused"}
 
 
 class Unwilling:

@@ -56,7 +56,7 @@ class Office:
     def happened(self, kind: str, text: str = "It did.", **given: object) -> None:
         with self.database.write() as connection:
             key = f"{kind}:{JOB}:{self.clock.now().isoformat()}"
-            rows.fact(connection, key, self.clock.now(), kind=kind, text=text, data={"job": JOB}, **given)
+            rows.event(connection, key, self.clock.now(), kind=kind, text=text, data={"job": JOB}, **given)
 
     def interrupted(self) -> None:
         """Its second attempt is preempted."""
@@ -223,12 +223,12 @@ def test_a_card_of_a_job_that_is_over_is_not_begun(office: Office) -> None:
     assert set(office.statuses().values()) == {"withdrawn"}
 
 
-def test_facts_of_jobs_that_are_not_known_are_passed_over(office: Office) -> None:
-    """A fact alone says nothing about whose it is; and a dev VM is called one."""
+def test_events_of_jobs_that_are_not_known_are_passed_over(office: Office) -> None:
+    """An event alone says nothing about whose it is; and a dev VM is called one."""
     with office.database.write() as connection:
-        rows.fact(connection, "JobFailed:other", NOW, kind="JobFailed", data={"job": "other"})
+        rows.event(connection, "JobFailed:other", NOW, kind="JobFailed", data={"job": "other"})
         job_rows.added(connection, "d7k2m9q4", kind=JobKind.DEV, name="")
-        rows.fact(connection, "JobSucceeded:dev", NOW, kind="JobSucceeded", data={"job": "d7k2m9q4"})
+        rows.event(connection, "JobSucceeded:dev", NOW, kind="JobSucceeded", data={"job": "d7k2m9q4"})
     (post,) = office.told()
     assert content(post).title == "Dev VM d7k2m9q4 has finished"
     with office.database.read() as connection:

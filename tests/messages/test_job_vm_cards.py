@@ -17,7 +17,7 @@ from costguard.jobs import job_rows as jobs
 from costguard.ledger.accrual import accrual_at
 from costguard.messages import cards, job_update
 from costguard.model.attempt import AttemptState
-from costguard.model.event import Fact
+from costguard.model.event import Event
 from costguard.model.job import CheckpointPlan, JobState
 from costguard.model.message import VmCard
 from costguard.model.reminder import RequestKind, Subject, SubjectKind
@@ -121,5 +121,5 @@ def test_the_news_of_an_end_say_that_a_disk_is_kept(sqlite_database: Database, k
             attempts.change(connection, 1, list(AttemptState), state=AttemptState.OVER, gone_at=NOW)
         scene = job_update.read_scene(connection, accrual_at(connection, NOW), "jkept")
     assert scene is not None
-    reported = job_update.news(scene, Fact(key="end", kind=kind, occurred_at=NOW, text="It is over."), "")
+    reported = job_update.news(scene, Event(key="end", kind=kind, occurred_at=NOW, text="It is over."), "")
     assert ("Once you no longer need it: costguard delete-disk jkept" in reported.what_next) is is_kept

@@ -72,7 +72,7 @@ def test_a_restore_and_the_vms_that_it_lost_are_two_notices(database: Database) 
     with database.write() as connection:
         restoring.begin(connection, Cause.RESTORED, NOW, NOW - DAY)
         for number in range(5):
-            rows.fact(connection, f"unknown/lab/{number}", NOW, kind="UnknownVmFound", text=f"vm-{number} is unknown.")
+            rows.event(connection, f"unknown/lab/{number}", NOW, kind="UnknownVmFound", text=f"vm-{number} is unknown.")
     assert len(intend(database)) == 2
     assert {item.address for item in stored(database)} == {"#costs"}
     assert intend(database) == []
@@ -102,20 +102,20 @@ def test_a_crossing_is_told_to_the_channel_and_to_the_contact_once(database: Dat
 def test_a_teams_budget_is_told_in_its_channel_and_an_anomaly_in_that_of_its_project(database: Database) -> None:
     """What no team's channel takes goes to the one for costs."""
     with database.write() as connection:
-        rows.fact(connection, "budget/vision/1", NOW, kind="BudgetThresholdCrossed", data={"budget": "vision"})
-        rows.fact(connection, "anomaly/gpus/vision/1", NOW, kind="GpusAppeared", project="vision")
-        rows.fact(connection, "anomaly/burn/lab/1", NOW, kind="BurnRateUnusual")
+        rows.event(connection, "budget/vision/1", NOW, kind="BudgetThresholdCrossed", data={"budget": "vision"})
+        rows.event(connection, "anomaly/gpus/vision/1", NOW, kind="GpusAppeared", project="vision")
+        rows.event(connection, "anomaly/burn/lab/1", NOW, kind="BurnRateUnusual")
     intend(database)
     assert [item.address for item in stored(database)] == ["#vision", "#vision", "#costs"]
 
 
-def test_old_facts_and_other_facts_are_no_news(database: Database) -> None:
-    """Slack may be set up on a ledger of years; nor is every fact worth a message."""
+def test_old_events_and_other_facts_are_no_news(database: Database) -> None:
+    """Slack may be set up on a ledger of years; nor is every event worth a message."""
     with database.write() as connection:
-        rows.fact(connection, "old", NOW - 2 * DAY, kind="GpusAppeared", recorded_at=NOW - 25 * HOUR)
-        rows.fact(connection, "new", NOW - DAY, kind="GpusAppeared", recorded_at=NOW - 23 * HOUR)
-        rows.fact(connection, "start", NOW)
-        rows.fact(connection, "budget/gone/1", NOW, kind="BudgetThresholdCrossed", data={"budget": "gone"})
+        rows.event(connection, "old", NOW - 2 * DAY, kind="GpusAppeared", recorded_at=NOW - 25 * HOUR)
+        rows.event(connection, "new", NOW - DAY, kind="GpusAppeared", recorded_at=NOW - 23 * HOUR)
+        rows.event(connection, "start", NOW)
+        rows.event(connection, "budget/gone/1", NOW, kind="BudgetThresholdCrossed", data={"budget": "gone"})
     assert intend(database) == ["notice/new"]
 
 
@@ -152,7 +152,7 @@ def test_a_crossing_of_a_period_that_is_over_shows_how_it_stood(database: Databa
         data = {"percent": 100, "on": "forecast", "limit_nanos": 10**11, "spent_nanos": 5 * 10**10}
         data |= {"forecast_nanos": 12 * 10**10, "period": "month", "budget": "lab"}
         data |= {"period_starts_at": "2026-10-01T00:00:00+00:00"}
-        rows.fact(connection, "budget/lab/1", NOW, kind="BudgetThresholdCrossed", data=data)
+        rows.event(connection, "budget/lab/1", NOW, kind="BudgetThresholdCrossed", data=data)
     intend(database)
     result = composed(database, rules=rules)
     assert result.title == "Budget lab: 100% forecast to be spent"
@@ -166,7 +166,7 @@ def test_sudden_gpus_come_with_how_many_run_now(database: Database) -> None:
         for name in ("one", "two"):
             rows.lifetime(connection, rows.instance(connection, name), NOW - HOUR)
         rows.lifetime(connection, rows.instance(connection, "dear", **rows.H100), NOW - HOUR, **rows.H100)
-        rows.fact(connection, "anomaly/gpus/lab/1", NOW, kind="GpusAppeared", text="GPUs run in project lab.")
+        rows.event(connection, "anomaly/gpus/lab/1", NOW, kind="GpusAppeared", text="GPUs run in project lab.")
     intend(database)
     result = composed(database)
     assert (result.icon, result.title, result.text) == ("anomaly", "GPUs appeared in lab", "GPUs run in project lab.")
@@ -180,7 +180,7 @@ def test_an_unusual_rate_comes_with_the_usual_one(database: Database) -> None:
     """Both per hour, as they were recorded."""
     with database.write() as connection:
         data = {"rate_nanos": 40 * 10**9, "usual_nanos": 5 * 10**9}
-        rows.fact(connection, "anomaly/burn/lab/1", NOW, kind="BurnRateUnusual", data=data)
+        rows.event(connection, "anomaly/burn/lab/1", NOW, kind="BurnRateUnusual", data=data)
     intend(database)
     assert composed(database).figures == {"Then": "$40.00 an hour", "Usual": "$5.00 an hour"}
 
@@ -189,8 +189,8 @@ def test_prices_refused_at_one_reading_are_one_notice(database: Database) -> Non
     """A catalogue that went wrong refuses hundreds; the first few are shown and all are counted."""
     with database.write() as connection:
         for number in range(5):
-            rows.fact(connection, f"price-refused/{number}", NOW, kind="PriceRefused", text=f"Price {number}.")
-        rows.fact(connection, "price-refused/later", NOW, kind="PriceRefused", recorded_at=NOW + HOUR)
+            rows.event(connection, f"price-refused/{number}", NOW, kind="PriceRefused", text=f"Price {number}.")
+        rows.event(connection, "price-refused/later", NOW, kind="PriceRefused", recorded_at=NOW + HOUR)
     assert len(intend(database, later=HOUR)) == 2
     result = composed(database)
     assert result.title == "5 prices were refused"

@@ -86,17 +86,17 @@ def test_nothing_is_lost_over_a_days_outage(sqlite_database: Database) -> None:
 
 
 def test_a_revoked_token_is_told_once_and_its_end_too(database: Database) -> None:
-    """Everything waits, and one fact says so; another that it is over."""
+    """Everything waits, and one event says so; another that it is over."""
     place = Place(database)
     place.intend("a")
     place.intend("b", "#other")
     place.slack.revoked = True
     place.run(timedelta(hours=1))
-    assert len(place.facts("SlackTrouble")) == 1
+    assert len(place.events("SlackTrouble")) == 1
     place.slack.revoked = False
     place.run(timedelta(hours=1))
     assert place.slack.keys() == ["a", "b"]
-    assert len(place.facts("SlackResumed")) == 1
+    assert len(place.events("SlackResumed")) == 1
 
 
 def test_a_channel_that_refuses_holds_up_its_own_messages_alone(database: Database) -> None:
@@ -112,7 +112,7 @@ def test_a_channel_that_refuses_holds_up_its_own_messages_alone(database: Databa
     place.run(timedelta(hours=1))
     assert place.slack.keys() == ["b", "a"]
     assert place.trouble.channels == {}
-    assert len(place.facts("SlackResumed")) == 1
+    assert len(place.events("SlackResumed")) == 1
 
 
 def test_a_later_stage_does_not_overtake_in_its_thread(database: Database) -> None:
@@ -297,7 +297,7 @@ def test_a_message_that_may_not_be_edited_any_more_is_left_as_it_is(database: Da
     later = place.remind(subject, 1)
     place.run(DAY)
     assert place.stored(later).thread_ts == place.stored(old).ts
-    assert place.facts("SlackTrouble") == []
+    assert place.events("SlackTrouble") == []
 
 
 def test_reading_that_is_limited_holds_up_no_writing(database: Database) -> None:

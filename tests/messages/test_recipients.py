@@ -79,7 +79,7 @@ def test_many_take_several_turns(sqlite_database: Database) -> None:
 
 
 def test_slack_away_is_told_and_made_up_for(database: Database) -> None:
-    """As trouble and, once a day, as a fact; with nobody left to look up there is no trouble."""
+    """As trouble and, once a day, as an event; with nobody left to look up there is no trouble."""
     place = Place(database)
     place.slack.down = True
     for _ in range(2):
@@ -88,7 +88,7 @@ def test_slack_away_is_told_and_made_up_for(database: Database) -> None:
     assert "does not answer" in place.lookups.trouble
     with database.read() as connection:
         (reported,) = audit_log.read(connection, kind="SlackTrouble")
-    assert "Slack refuses to look up people" in reported.fact.text
+    assert "Slack refuses to look up people" in reported.event.text
     place.slack.down = False
     assert place.look_up(MANY[0])
     assert place.lookups.trouble == ""

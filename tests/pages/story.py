@@ -40,7 +40,7 @@ def tell(database: Database) -> dict[str, str]:
                 rows.charge(connection, "lifetime", run, NOW - 3 * HOUR, NOW - HOUR, 700_000_000)
             else:
                 rows.storage(connection, row_id, NOW - 9 * HOUR)
-        rows.fact(connection, "forgotten", NOW - 9 * HOUR, gce_id="9000", name="forgotten")
+        rows.event(connection, "forgotten", NOW - 9 * HOUR, gce_id="9000", name="forgotten")
         for day, preset in ((2, "t4"), (3, "t4"), (3, "multi-gpu")):
             rows.day(connection, date(2026, 11, day), preset=preset, gpu_nanos=12_340_000_000, seconds=7200)
     return addresses

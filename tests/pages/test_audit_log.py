@@ -1,4 +1,4 @@
-"""The page of facts: narrowed by its address, page by page, and as a file."""
+"""The page of events: narrowed by its address, page by page, and as a file."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tests.pages.html import Page, tidy
 
 from costguard.db.transaction import Database
 from costguard.events import audit_log
-from costguard.model.event import Fact
+from costguard.model.event import Event
 
 ATTACK = '=HYPERLINK("http://evil")<script>alert(1)</script>'
 TOLD = (
-    Fact("a", "LifetimeStarted", NOW - timedelta(hours=3), "trainer started.", "lab", "77", "trainer"),
-    Fact("b", "JobSubmitted", NOW - timedelta(hours=2), "Job j1 was asked for.", "lab", actor="ana@lab.example",
+    Event("a", "LifetimeStarted", NOW - timedelta(hours=3), "trainer started.", "lab", "77", "trainer"),
+    Event("b", "JobSubmitted", NOW - timedelta(hours=2), "Job j1 was asked for.", "lab", actor="ana@lab.example",
          data={"job": "j1", "via": "api"}),
-    Fact("c", "PriceRefused", NOW - timedelta(hours=1), ATTACK, actor=ATTACK, data={"reason": ATTACK}),
+    Event("c", "PriceRefused", NOW - timedelta(hours=1), ATTACK, actor=ATTACK, data={"reason": ATTACK}),
 )  # fmt: skip
 
 
@@ -70,12 +70,12 @@ def test_what_happened_is_told_and_can_be_narrowed(database: Database, client: T
         assert message in read(client, f"/events?{query}", 422).text
 
 
-def test_more_facts_than_fit_come_on_further_pages(database: Database, client: TestClient) -> None:
+def test_more_events_than_fit_come_on_further_pages(database: Database, client: TestClient) -> None:
     """Each once; a file holds all of them, and of what is filtered nothing else."""
     with database.write() as connection:
         audit_log.append(
             connection,
-            [Fact(f"k{n}", "InstanceSeen", NOW, f"number {n}.", "lab" if n else "") for n in range(1101)],
+            [Event(f"k{n}", "InstanceSeen", NOW, f"number {n}.", "lab" if n else "") for n in range(1101)],
             NOW,
         )
     seen: list[str] = []
@@ -90,7 +90,7 @@ def test_more_facts_than_fit_come_on_further_pages(database: Database, client: T
     assert client.get("/events.json?job=none").json() == []
 
 
-def test_a_file_of_facts_is_harmless(database: Database, client: TestClient) -> None:
+def test_a_file_of_events_is_harmless(database: Database, client: TestClient) -> None:
     """No cell of CSV is a formula, and every line has all its cells; JSON holds what was recorded."""
     with database.write() as connection:
         audit_log.append(connection, TOLD, NOW)

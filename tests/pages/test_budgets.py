@@ -36,7 +36,7 @@ def a_month(database: Database) -> None:
         for back in range(1, 29):
             rows.day(connection, (NOW - back * DAY).date(), gpu_nanos=3 * 10**9)
         rows.lifetime(connection, rows.instance(connection, "one"), NOW - 6 * HOUR)
-        rows.fact(connection, "budget/late/month/2026-11-01/spent/50", NOW - DAY, kind="BudgetThresholdCrossed")
+        rows.event(connection, "budget/late/month/2026-11-01/spent/50", NOW - DAY, kind="BudgetThresholdCrossed")
 
 
 def test_budgets_are_held_against_their_limits(database: Database, client_with: Callable[..., TestClient]) -> None:

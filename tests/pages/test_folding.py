@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from costguard.events.audit_log import StoredFact
-from costguard.model.event import Fact
+from costguard.events.audit_log import StoredEvent
+from costguard.model.event import Event
 from costguard.model.moments import moment_text, zone_of
 from costguard.pages.folding import folded
 from costguard.pages.show import marked, with_local_times
@@ -16,14 +16,14 @@ NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)  # a Sunday
 MINUTE = timedelta(minutes=1)
 
 
-def stored(number: int, kind: str, minutes_ago: int, vm: str = "4711", **data: object) -> StoredFact:
+def stored(number: int, kind: str, minutes_ago: int, vm: str = "4711", **data: object) -> StoredEvent:
     at = NOW - minutes_ago * MINUTE
-    fact = Fact(key=str(number), kind=kind, occurred_at=at, text=kind, project="lab", gce_id=vm, name="a", data=data)
-    return StoredFact(number, at, fact)
+    event = Event(key=str(number), kind=kind, occurred_at=at, text=kind, project="lab", gce_id=vm, name="a", data=data)
+    return StoredEvent(number, at, event)
 
 
-def shape(facts: list[StoredFact]) -> list[tuple[int, list[int]]]:
-    return [(line.id, [step.id for step in line.steps]) for line in folded(facts)]
+def shape(events: list[StoredEvent]) -> list[tuple[int, list[int]]]:
+    return [(line.id, [step.id for step in line.steps]) for line in folded(events)]
 
 
 def test_the_steps_of_a_stop_are_under_its_outcome() -> None:
@@ -47,8 +47,8 @@ def test_every_outcome_has_its_steps(kind: str) -> None:
 
 def test_a_stop_under_way_is_a_line_with_its_request() -> None:
     """Nothing has come of it yet."""
-    facts = [stored(2, "InstanceStopOrdered", 1), stored(1, "RequestMade", 2, asked="stop")]
-    assert shape(facts) == [(2, [1])]
+    events = [stored(2, "InstanceStopOrdered", 1), stored(1, "RequestMade", 2, asked="stop")]
+    assert shape(events) == [(2, [1])]
 
 
 @pytest.mark.parametrize(
@@ -61,20 +61,20 @@ def test_a_stop_under_way_is_a_line_with_its_request() -> None:
     ],
     ids=["keep", "reminder", "long ago", "another VM"],
 )
-def test_what_is_no_step_stands_alone(older: StoredFact) -> None:
-    """Other wishes, other facts, a step of long ago, and steps of another VM."""
+def test_what_is_no_step_stands_alone(older: StoredEvent) -> None:
+    """Other wishes, other events, a step of long ago, and steps of another VM."""
     assert shape([stored(2, "LifetimeEnded", 1), older]) == [(2, []), (1, [])]
 
 
 def test_two_stops_of_one_vm_are_two_lines() -> None:
     """A request is where a stop begins: what is older belongs to the one before."""
-    facts = [
+    events = [
         stored(4, "LifetimeEnded", 1),
         stored(3, "RequestMade", 2, asked="stop"),
         stored(2, "InstanceStopOrdered", 10),
         stored(1, "RequestMade", 11, asked="stop"),
     ]
-    assert shape(facts) == [(4, [3]), (2, [1])]
+    assert shape(events) == [(4, [3]), (2, [1])]
 
 
 @pytest.mark.parametrize(

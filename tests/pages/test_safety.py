@@ -76,7 +76,7 @@ def test_names_chosen_by_attackers_are_only_text(database: Database, client_with
             rows.lifetime(connection, vm, NOW - story.HOUR, owner=attack, preset=attack, ended_by=attack)
             rows.storage(connection, vm, NOW - story.HOUR, name=attack, resource=attack)
             told = {"text": attack, "actor": attack, "project": project, "gce_id": f"{number}", "name": attack}
-            rows.fact(connection, f"f{number}", NOW, **told)
+            rows.event(connection, f"f{number}", NOW, **told)
     client = client_with(authenticator=signed_in(Role.ADMIN, "root@lab.example"))
     fleet = client.get("/").text
     assert all(attack in Page(fleet).text for attack in ATTACKS)
@@ -113,7 +113,7 @@ def test_a_huge_value_leaves_the_page_small(database: Database, client: TestClie
     """A megabyte in one field is cut, and its length told."""
     with database.write() as connection:
         rows.project(connection)
-        rows.fact(connection, "f", NOW, text="x" * 1_000_000)
+        rows.event(connection, "f", NOW, text="x" * 1_000_000)
     text = client.get("/").text
     assert len(text) < 30_000
     assert "(1,000,000 characters)" in text

@@ -57,7 +57,7 @@ class House:
 
     def told(self) -> list[str]:
         with self.database.read() as connection:
-            return [fact.fact.text for fact in audit_log.read(connection, kind="SignedIn")]
+            return [event.event.text for event in audit_log.read(connection, kind="SignedIn")]
 
     def proof(self) -> str:
         """What a page of ours carries."""

@@ -129,7 +129,7 @@ class Scene:
 
     def told(self, kind: str) -> list[str]:
         with self.database.read() as connection:
-            return [stored.fact.text for stored in audit_log.read(connection, kind=kind)]
+            return [stored.event.text for stored in audit_log.read(connection, kind=kind)]
 
     def requests(self) -> list[tuple[str, str]]:
         """Status and outcome of all."""

@@ -26,7 +26,7 @@ CPU = Shape("n2-standard-4", 4, 16384)
 
 
 def test_a_rule_stops_a_vm(database: Database) -> None:
-    """By its numeric id, with a fact that says by which rule, after which reminder and on what evidence."""
+    """By its numeric id, with an event that says by which rule, after which reminder and on what evidence."""
     scene = Scene(database)
     subject = scene.run()
     (outcome,) = scene.executor().carry_out([scene.stop_by_rule(subject)])

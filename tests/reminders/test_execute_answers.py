@@ -1,4 +1,4 @@
-"""Keeps, claims and refusals: written down with the fact of who, and the request settled, in one transaction."""
+"""Keeps, claims and refusals: written down with the event of who, and the request settled, in one transaction."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_keep(database: Database) -> None:
 
 @pytest.mark.parametrize(("owner", "kind"), [(ANA, "OwnerClaimed"), ("", "OwnerDisowned")])
 def test_a_claim_and_its_contrary(database: Database, owner: str, kind: str) -> None:
-    """Whose it is, as somebody said, and the fact of who said so."""
+    """Whose it is, as somebody said, and the event of who said so."""
     scene = Scene(database)
     subject = scene.run(labels={"owner": "bo"})
     request = scene.ask(subject, RequestKind.CLAIM if owner else RequestKind.DISOWN)

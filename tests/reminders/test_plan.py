@@ -56,7 +56,7 @@ def test_reading_resumes_once_however_it_failed() -> None:
     refused, forbidden = (Unread("project", code, code) for code in ("credentials", "permission"))
     reported = []
     for before, now in (((zone,), (refused,)), ((refused,), (forbidden,)), ((forbidden,), (zone,)), ((zone,), ())):
-        reported.append([(fact.kind, fact.data["scope"]) for fact in tell_looks(observation(unread=now), before)])
+        reported.append([(event.kind, event.data["scope"]) for event in tell_looks(observation(unread=now), before)])
     assert reported == [
         [("ReadingFailed", "project")],
         [("ReadingFailed", "project")],

@@ -72,7 +72,7 @@ def work(database: Database) -> Work:
 
 
 def test_a_stop_by_a_person_cancels_the_job_once(work: Work) -> None:
-    """By anyone who asked, with the request settled and the fact told; a second one changes nothing."""
+    """By anyone who asked, with the request settled and the event told; a second one changes nothing."""
     work.scene.ask(work.subject)
     reported = f"{ANA} stops vm-1, so its job resnet is cancelled; its command gets time to save first."
     assert work.carry_out() == [f"settled: {reported}"]

@@ -10,7 +10,7 @@ from tests.resource_names import guards_name
 from tests.scenario.fleet import ZONES
 
 from costguard.gce.convert import Shapes, instance_from
-from costguard.gce.disks import disk_facts
+from costguard.gce.disks import disk_details
 from costguard.gce.machine_types import MachineShape
 from costguard.gce.operations import operation_from
 from costguard.model.instance import InstanceKey, ProvisioningModel
@@ -39,7 +39,7 @@ class DirectCloud:
         unread_zones = frozenset({self._chance.choice(ZONES)} if self._is_lost() else ())
         page_lost, operations_lost, disks_lost, types_lost = (self._is_lost() for _ in range(4))
         disks = {
-            f"zones/{disk.zone}/disks/{disk.name}": disk_facts(disk_resource(world.base_url, disk))
+            f"zones/{disk.zone}/disks/{disk.name}": disk_details(disk_resource(world.base_url, disk))
             for disk in world.disks(project)
             if not disks_lost
         }

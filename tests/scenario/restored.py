@@ -27,7 +27,7 @@ from costguard.ledger import prices
 from costguard.ledger.charging import charge_due
 from costguard.ledger.record import record
 from costguard.model.attempt import Attempt, AttemptState
-from costguard.model.event import Fact
+from costguard.model.event import Event
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState, Terms
 from costguard_sandbox.clock import ManualClock
@@ -166,9 +166,9 @@ class Restorable:
         with self.database.read() as connection:
             return attempts.of_jobs(connection, [job_id]).get(job_id, [])
 
-    def facts(self, kind: str) -> list[Fact]:
+    def events(self, kind: str) -> list[Event]:
         with self.database.read() as connection:
-            return [stored.fact for stored in audit_log.read(connection, kind=kind)]
+            return [stored.event for stored in audit_log.read(connection, kind=kind)]
 
 
 @contextmanager

@@ -142,10 +142,10 @@ class Story:
             or (user in self.world.slack.channels[channel].users and _key(message).startswith("ephemeral/"))
         ]
 
-    def facts(self, kind: str) -> list[str]:
+    def events(self, kind: str) -> list[str]:
         """The oldest first."""
         with self.guard.database.read() as connection:
-            return [stored.fact.text for stored in audit_log.read(connection, kind=kind)][::-1]
+            return [stored.event.text for stored in audit_log.read(connection, kind=kind)][::-1]
 
     def preview(self) -> ReminderPreview:
         with self.guard.database.read() as connection:

@@ -33,8 +33,8 @@ def test_a_vm_of_a_job_that_the_backup_lacks_goes_on(guard: Restorable) -> None:
     guard.restore(backup)
     guard.go_on(20, every=60)
     assert guard.up() == ["cg-j1-1"]
-    assert guard.facts("OrphanDeleted") == []
-    (event,) = guard.facts("UnknownVmFound")
+    assert guard.events("OrphanDeleted") == []
+    (event,) = guard.events("UnknownVmFound")
     assert "job j1 is not in this database" in event.text
     with guard.database.read() as connection:
         (one,) = unknown_vms.there(connection)
@@ -67,7 +67,7 @@ def test_a_newer_attempt_of_a_known_job_is_adopted(guard: Restorable) -> None:
     assert second.state is AttemptState.RUNNING
     assert second.number == 2
     assert guard.job("j1").state is JobState.RUNNING
-    assert len(guard.facts("UnknownVmAdopted")) == 1
+    assert len(guard.events("UnknownVmAdopted")) == 1
     guard.say("cg-j1-2", "exit")
     guard.speaking.pop("cg-j1-2")
     guard.go_on(6)
@@ -229,7 +229,7 @@ def test_two_vms_that_nobody_knows_are_reported_and_hold_their_job(guard: Restor
         )
     guard.go_on(4)
     assert guard.up() == ["cg-j1-1"]
-    (deleted,) = guard.facts("OrphanDeleted")
+    (deleted,) = guard.events("OrphanDeleted")
     assert "root@server wants it deleted" in deleted.text
 
 

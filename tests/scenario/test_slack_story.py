@@ -64,8 +64,8 @@ def test_tomorrow_is_the_pressers(sqlite_url: str) -> None:
     """Tomorrow at nine where the person is who pressed: in Los Angeles, for a VM of somebody in Madrid."""
     with story(sqlite_url, access=HELPERS, presets=QUICK) as told:
         told.press(in_channel(told), "keep", by="dana")
-        (fact,) = told.facts("LifetimeKept")
-        assert fact == "dana@example.com keeps trainer until Tue 3 Nov 17:00 UTC."
+        (event,) = told.events("LifetimeKept")
+        assert event == "dana@example.com keeps trainer until Tue 3 Nov 17:00 UTC."
 
 
 def test_a_button_that_is_late(sqlite_url: str) -> None:
@@ -128,7 +128,7 @@ def test_one_keep_more_than_the_preset_allows(sqlite_url: str) -> None:
         assert "keep:4" in buttons(again)
         told.later(2 * HOUR, every=HOUR)
         told.press(told.only("#gpu-costs"), "keep:4", by="chiara")
-        assert len(told.facts("LifetimeKept")) == 2
+        assert len(told.events("LifetimeKept")) == 2
         assert "Kept by chiara@example.com" in shown(told.only("#gpu-costs"))
 
 
@@ -169,7 +169,7 @@ def test_a_claim_is_announced_before_it_stops_anything(sqlite_url: str) -> None:
         told.later(MINUTE)
         stop_listed(told, "ben")
         assert told.status() is Status.RUNNING
-        assert "trainer was claimed less than an hour ago" in told.facts("RequestRefused")[-1]
+        assert "trainer was claimed less than an hour ago" in told.events("RequestRefused")[-1]
         told.world.slack.faults.clear()
         told.later(HOUR)
         stop_listed(told, "ben")

@@ -55,7 +55,7 @@ def test_what_costs_enough_wakes_people(sqlite_url: str) -> None:
 
 
 def test_nobody_answers_so_it_is_stopped(sqlite_url: str) -> None:
-    """Told when, warned twice, stopped once after the grace; the fact has the rule, the reminder and the evidence."""
+    """Told when, warned twice, stopped once after the grace; the event has the rule, the reminder and the evidence."""
     with story(sqlite_url, presets={"t4": STOPPING}) as told:
         told.vm()
         told.later(8 * HOUR)
@@ -69,7 +69,7 @@ def test_nobody_answers_so_it_is_stopped(sqlite_url: str) -> None:
         told.later(5 * MINUTE)
         assert told.status() is Status.TERMINATED
         assert "It was stopped after 9 h 31 min, because no one answered; that run cost" in shown(told.last())
-        (ordered,) = told.facts("InstanceStopOrdered")
+        (ordered,) = told.events("InstanceStopOrdered")
         assert "preset t4: stop after 2 unanswered reminders and 30 min" in ordered
         assert "nobody answered 2 reminders since Mon" in ordered
         (stop,) = told.get("/api/v1/enforcement")["stops"]
@@ -120,7 +120,7 @@ def test_in_shadow_rules_only_report(sqlite_url: str) -> None:
         assert "It will be stopped" not in "".join(map(shown, told.sent()))
         (would,) = told.get("/api/v1/enforcement")["shadow_stops"]
         assert float(would["would_have_saved"]["amount"]["amount"]) > 0
-        assert told.facts("InstanceWouldBeStopped")
+        assert told.events("InstanceWouldBeStopped")
 
 
 def test_a_stopped_vm_whose_disks_bill(sqlite_url: str) -> None:

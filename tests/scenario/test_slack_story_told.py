@@ -20,7 +20,7 @@ STOPPING = {"limit": "8h", "remind_every": "1h", "when_unanswered": "stop", "sto
 
 
 def test_slack_is_down_for_a_day(sqlite_url: str) -> None:
-    """Told on /readyz and by a fact; then one message, not six; and the grace begins only with that message."""
+    """Told on /readyz and by an event; then one message, not six; and the grace begins only with that message."""
     with story(sqlite_url, presets={"t4": STOPPING}) as told:
         told.vm()
         told.later(7 * HOUR + 30 * MINUTE)  # its owner is known by now
@@ -29,13 +29,13 @@ def test_slack_is_down_for_a_day(sqlite_url: str) -> None:
         ready = told.get("/readyz")
         assert ready["slack_waiting"] == 1
         assert any(warning.startswith("Slack: ") for warning in ready["warnings"])
-        assert told.facts("SlackTrouble")
+        assert told.events("SlackTrouble")
         assert (told.sent(), told.status()) == ([], Status.RUNNING)
         told.world.slack.faults.clear()
         told.later(10 * MINUTE)
         told.later(10 * MINUTE)
         assert "is still running" in shown(told.only())
-        assert told.facts("SlackResumed") == ["Messages to Slack are accepted again."]
+        assert told.events("SlackResumed") == ["Messages to Slack are accepted again."]
         told.later(45 * MINUTE)
         assert told.status() is Status.RUNNING
         told.later(10 * MINUTE)
@@ -51,7 +51,7 @@ def test_people_are_not_known_while_slack_is_down(sqlite_url: str) -> None:
         told.vm()
         told.later(9 * HOUR)
         assert any("the app lacks" in warning for warning in told.get("/readyz")["warnings"])
-        assert "Slack refuses to look up people" in told.facts("SlackTrouble")[0]
+        assert "Slack refuses to look up people" in told.events("SlackTrouble")[0]
         told.world.slack.faults.clear()
         told.later(MINUTE)
         assert len(told.sent()) == 1

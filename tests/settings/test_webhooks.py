@@ -1,4 +1,4 @@
-"""Settings of webhooks: where facts go, which ones, and the secret that signs them."""
+"""Settings of webhooks: where events go, which ones, and the secret that signs them."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def test_slack_takes_each_kind(name: str) -> None:
     ],
 )
 def test_what_a_message_says(name: str, words: str) -> None:
-    """Each fact stands where people look for it."""
+    """Each event stands where people look for it."""
     assert words in said(render(SAMPLES[name]))
 
 

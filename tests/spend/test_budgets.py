@@ -17,7 +17,7 @@ from costguard.ledger import prices
 from costguard.ledger.accrual import Accrual
 from costguard.ledger.price_book import PriceBook
 from costguard.model.budget import Budget, Period, Scope
-from costguard.model.event import Fact
+from costguard.model.event import Event
 from costguard.model.money import Money
 from costguard.model.reminder import Team
 from costguard.spend.budgets import BudgetWatch, outlooks, standings
@@ -46,9 +46,9 @@ def accrual_at(database: Database, now: datetime) -> Accrual:
         return Accrual(PriceBook(prices.load(connection)), now)
 
 
-def told(database: Database) -> list[Fact]:
+def told(database: Database) -> list[Event]:
     with database.read() as connection:
-        return [fact.fact for fact in audit_log.read(connection)]
+        return [event.event for event in audit_log.read(connection)]
 
 
 def watch(database: Database, clock: HandClock, *budgets: Budget) -> BudgetWatch:
@@ -103,8 +103,8 @@ def test_a_team_has_its_peoples_spend_and_the_rest_of_its_projects(database: Dat
         with pytest.raises(ValueError, match="no such team: lab"):
             standings(connection, accrual_at(database, NOW), [budget])
     assert standing.percent == 76
-    fact = BudgetWatch(database, HandClock(NOW), [budget], teams=(ada, lab)).look()[0]
-    assert (fact.project, fact.data["scope"]) == ("", "team lab")
+    event = BudgetWatch(database, HandClock(NOW), [budget], teams=(ada, lab)).look()[0]
+    assert (event.project, event.data["scope"]) == ("", "team lab")
 
 
 def test_days_before_the_first_look_are_no_history(database: Database) -> None:
@@ -146,14 +146,14 @@ def test_each_threshold_is_told_once_a_period(database: Database) -> None:
     a_month(database)
     clock = HandClock(NOW)
     first = watch(database, clock, MONTH).look()
-    assert [fact.key for fact in first] == ["budget/lab/month/2026-11-01/spent/50"]
+    assert [event.key for event in first] == ["budget/lab/month/2026-11-01/spent/50"]
     assert first[0].text == "Budget lab: $60.18 is spent, past 50% of the $120.00 for this month."
     for _ in range(3):
         clock.moment += HOUR
         assert watch(database, clock, MONTH).look() == []
     clock.moment = NOW + 5 * DAY
     later = watch(database, clock, MONTH).look()
-    assert [fact.key.removeprefix("budget/lab/month/2026-11-01/") for fact in later] == [
+    assert [event.key.removeprefix("budget/lab/month/2026-11-01/") for event in later] == [
         "spent/80",
         "spent/100",
         "forecast/100",
@@ -165,7 +165,7 @@ def test_each_threshold_is_told_once_a_period(database: Database) -> None:
         (80, True, clock.moment),
     ]
     clock.moment = datetime(2026, 12, 31, 23, tzinfo=UTC)
-    assert {fact.key for fact in watch(database, clock, MONTH).look()} >= {"budget/lab/month/2026-12-01/spent/100"}
+    assert {event.key for event in watch(database, clock, MONTH).look()} >= {"budget/lab/month/2026-12-01/spent/100"}
 
 
 def test_a_watch_looks_only_every_few_minutes(database: Database) -> None:
@@ -189,8 +189,8 @@ def test_gpus_where_there_were_none_are_told_once(database: Database) -> None:
         for name, project in (("a", "lab"), ("b", "new")):
             rows.lifetime(connection, rows.instance(connection, name, project=project), NOW - HOUR)
     clock = HandClock(NOW)
-    (fact,) = watch(database, clock).look()
-    assert (fact.kind, fact.project, fact.occurred_at) == ("GpusAppeared", "lab", NOW - HOUR)
+    (event,) = watch(database, clock).look()
+    assert (event.kind, event.project, event.occurred_at) == ("GpusAppeared", "lab", NOW - HOUR)
     with database.write() as connection:
         rows.lifetime(connection, rows.instance(connection, "c"), NOW + HOUR)
         connection.execute(
@@ -215,17 +215,17 @@ def test_an_unusual_rate_is_told_once_a_day(database: Database, since: datetime,
         for number in range(12):
             rows.lifetime(connection, rows.instance(connection, f"flood{number}"), NOW - HOUR)
     clock = HandClock(NOW)
-    burning = [fact for fact in watch(database, clock).look() if fact.kind == "BurnRateUnusual"]
-    assert [fact.text for fact in burning] == [
+    burning = [event for event in watch(database, clock).look() if event.kind == "BurnRateUnusual"]
+    assert [event.text for event in burning] == [
         "Machines in project lab cost $6.36 an hour; at this hour of the week, "
         "$1.00 is usual (the median of the last 4 weeks)."
     ] * is_told
     clock.moment += HOUR
-    assert [fact for fact in watch(database, clock).look() if fact.kind == "BurnRateUnusual"] == []
+    assert [event for event in watch(database, clock).look() if event.kind == "BurnRateUnusual"] == []
 
 
 def test_an_ordinary_day_tells_nothing(database: Database) -> None:
-    """Without budgets, a ledger of ordinary days makes no fact."""
+    """Without budgets, a ledger of ordinary days makes no event."""
     a_month(database)
     assert watch(database, HandClock(NOW)).look() == []
     assert told(database) == []

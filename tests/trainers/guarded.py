@@ -52,7 +52,7 @@ def guarded(folder: Path) -> AuthenticationMiddleware:
             _wait(place, partial(_is_preempted, place, job, count), f"{count} preemptions are counted")
         _wait(place, lambda: place.ask(f"jobs/{job}")["job"]["state"] == "succeeded", "the job has succeeded")
         job_detail = place.ask(f"jobs/{job}")
-        torn = [fact["text"] for fact in place.ask("events?kind=CheckpointTorn")["events"]]
+        torn = [event["text"] for event in place.ask("events?kind=CheckpointTorn")["events"]]
         place.wait_until_nothing_bills()
     return AuthenticationMiddleware(
         tuple(attempt["outcome"] for attempt in job_detail["attempts"]),

@@ -1,4 +1,4 @@
-"""A receiver that listens, and facts to send."""
+"""A receiver that listens, and events to send."""
 
 from __future__ import annotations
 

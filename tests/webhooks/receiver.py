@@ -33,7 +33,7 @@ class Got:
     body: bytes
 
     @property
-    def fact(self) -> dict[str, Any]:
+    def event(self) -> dict[str, Any]:
         result: dict[str, Any] = json.loads(self.body)
         return result
 
@@ -52,8 +52,8 @@ class Receiver:
 
     @property
     def names(self) -> list[str]:
-        """Of the facts that came, in their order, refused ones included."""
-        return [item.fact["name"] for item in self.got]
+        """Of the events that came, in their order, refused ones included."""
+        return [item.event["name"] for item in self.got]
 
     def reply(self, got: Got) -> Reply:
         self.got.append(got)

@@ -1,4 +1,4 @@
-"""The daemon sends facts side_tasks its passes, and what it does is counted."""
+"""The daemon sends events side_tasks its passes, and what it does is counted."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LATER = seen(key=InstanceKey(PROJECT, "2"), name="later", fingerprint="g")
 
 
 def test_what_a_pass_records_is_sent(sqlite_database: Database, receiver: Receiver) -> None:
-    """Facts of the first pass are history; those of the next reach the receiver, though nobody waits for it."""
+    """Events of the first pass are history; those of the next reach the receiver, though nobody waits for it."""
     clock, meters, sent = HandClock(at("12:00")), WatchMeters(), threading.Event()
     cloud = FakeCloud({PROJECT: observation(seen())})
     passing = Reconciler(sqlite_database, cloud, clock, [PROJECT], Rules({}), Belonging((), OwnerRules()))

@@ -1,4 +1,4 @@
-"""Facts reach their receivers: each at least once, in order, and none is lost."""
+"""Events reach their receivers: each at least once, in order, and none is lost."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def office(sqlite_database: Database, receiver: Receiver, poster: HttpPoster) ->
     return Office(sqlite_database, poster, webhook(receiver.url))
 
 
-def test_a_fact_arrives_whole_and_signed(office: Office, receiver: Receiver) -> None:
-    """One POST a fact, with an id that stays the same and the time of the try."""
+def test_a_event_arrives_whole_and_signed(office: Office, receiver: Receiver) -> None:
+    """One POST an event, with an id that stays the same and the time of the try."""
     office.record("a")
     office.clock.advance(timedelta(seconds=90))
     office.delivery().run()
     [got] = receiver.got
     assert got.path == "/in?team=a"
-    assert got.fact == {
+    assert got.event == {
         "id": 1,
         "kind": "LifetimeStarted",
         "occurred_at": "2026-11-20T12:00:00Z",
@@ -53,7 +53,7 @@ def test_a_fact_arrives_whole_and_signed(office: Office, receiver: Receiver) -> 
     assert office.stored().accepted_at == office.clock.now()
 
 
-def test_facts_come_in_order_and_only_those_asked_for(office: Office, receiver: Receiver) -> None:
+def test_events_come_in_order_and_only_those_asked_for(office: Office, receiver: Receiver) -> None:
     """A new receiver begins with what comes, kinds and projects narrow, and a restart goes on where it stopped."""
     office.record("a", "b", "c")
     late = webhook(receiver.url, "late", kinds=frozenset({"JobFailed"}), projects=frozenset({"lab"}))
@@ -80,12 +80,12 @@ def test_what_waits_is_counted_from_the_first_that_was_refused(sqlite_database: 
     office.record("d")
     poster.trouble = WebhookError("No connection.")
     office.delivery().run()
-    assert (office.stored().fact_id, office.stored().tries) == (3, 1)
+    assert (office.stored().event_id, office.stored().tries) == (3, 1)
     [state] = office.troubled()
     assert (state.waiting, state.since, state.accepted_at) == (2, T0, None)
     poster.trouble = None
     office.delivery().run()
-    assert (len(poster.ids), office.stored().fact_id) == (2, 6)
+    assert (len(poster.ids), office.stored().event_id) == (2, 6)
 
 
 def test_what_is_refused_is_sent_again_before_anything_else(office: Office, receiver: Receiver) -> None:
@@ -161,7 +161,7 @@ def test_a_crash_repeats_and_loses_nothing(sqlite_database: Database, sqlite_url
 
 
 def test_a_long_backlog_goes_out_with_no_transaction_open(sqlite_database: Database, sqlite_url: str) -> None:
-    """Ten thousand facts are read in batches, and others write while one is being posted."""
+    """Ten thousand events are read in batches, and others write while one is being posted."""
     poster = FakePoster()
     office = Office(sqlite_database, poster)
     office.record(*map(str, range(10_000)))
@@ -179,7 +179,7 @@ def test_a_long_backlog_goes_out_with_no_transaction_open(sqlite_database: Datab
 
 
 def test_a_slow_receiver_holds_up_nobody(sqlite_database: Database, receiver: Receiver, poster: HttpPoster) -> None:
-    """Others have their facts meanwhile, the daemon goes on at once, and the slow one is not asked twice."""
+    """Others have their events meanwhile, the daemon goes on at once, and the slow one is not asked twice."""
     with Receiver().listening() as slow:
         release = threading.Event()
         slow.before = release.wait
@@ -218,7 +218,7 @@ def test_who_lost_the_lease_posts_nothing(sqlite_database: Database) -> None:
 
 
 def test_what_no_adapter_foresaw_waits_like_any_refusal(sqlite_database: Database) -> None:
-    """An oddity costs a wait, is shown, and ends when the fact is taken; outcomes are counted."""
+    """An oddity costs a wait, is shown, and ends when the event is taken; outcomes are counted."""
     poster, outcomes = FakePoster(), list[str]()
     office = Office(sqlite_database, poster)
     hooks, lease = office.webhooks(lambda name, outcome: outcomes.append(f"{name} {outcome}")), office.lease()
@@ -236,7 +236,7 @@ def test_a_webhook_can_be_tried_out(office: Office, receiver: Receiver) -> None:
     receiver.answers = [(500, {}, b"not yet")]
     hooks = office.webhooks()
     assert [hooks.send_test("pager").status, hooks.send_test("pager").status] == [500, 204]
-    assert [got.fact["kind"] for got in receiver.got] == ["WebhookTest", "WebhookTest"]
-    assert office.stored().fact_id == 0
+    assert [got.event["kind"] for got in receiver.got] == ["WebhookTest", "WebhookTest"]
+    assert office.stored().event_id == 0
     with pytest.raises(Missing, match=r"There is no webhook page in the settings \(known: pager\)"):
         hooks.send_test("page")

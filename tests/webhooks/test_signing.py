@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tests.webhooks.receiver import is_signed
-from tests.webhooks.webhook_setup import T0, fact, webhook
+from tests.webhooks.webhook_setup import T0, event, webhook
 
 from costguard.model.event_kinds import FACT_KINDS
 from costguard.model.webhook import WebhookResponse
@@ -31,13 +31,13 @@ def test_signatures_are_those_of_the_standard() -> None:
 
 def test_either_secret_opens_what_two_have_signed() -> None:
     """While a secret is changed the receiver may know the old one or the new one; no other will do."""
-    body = policy.body(fact("a"), 1, T0)
-    made = policy.headers(webhook(secrets=(*webhook().secrets, *decoded(OTHER))), "fact_1", body, T0)
+    body = policy.body(event("a"), 1, T0)
+    made = policy.headers(webhook(secrets=(*webhook().secrets, *decoded(OTHER))), "event_1", body, T0)
     assert is_signed(made, body)
     assert is_signed(made, body, OTHER)
     assert not is_signed(made, body, "whsec_" + "T" * 32)
     assert not is_signed(made, body + b" ")
-    assert not is_signed({**made, "webhook-id": "fact_2"}, body)
+    assert not is_signed({**made, "webhook-id": "event_2"}, body)
 
 
 def test_waits_grow_and_respect_what_is_asked_for() -> None:
@@ -50,7 +50,7 @@ def test_waits_grow_and_respect_what_is_asked_for() -> None:
     assert policy.wait(1, WebhookResponse(429, retry_after=timedelta(weeks=99))) == timedelta(days=1)
 
 
-def test_every_kind_of_fact_can_be_asked_for() -> None:
+def test_every_kind_of_event_can_be_asked_for() -> None:
     """The list that settings are checked by has all kinds that the code records, and no others."""
     sources = {file: file.read_text("utf-8") for file in HOUSE.rglob("*.py")}
     recorders = [text for file, text in sources.items() if file.relative_to(HOUSE).parts[0] in _RECORDERS]

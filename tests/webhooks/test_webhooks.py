@@ -1,10 +1,10 @@
-"""How far each receiver of facts has come."""
+"""How far each receiver of events has come."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
-from tests.webhooks.webhook_setup import T0, fact, webhook
+from tests.webhooks.webhook_setup import T0, event, webhook
 
 from costguard.db.transaction import Database
 from costguard.events import audit_log
@@ -13,12 +13,12 @@ from costguard.webhooks.rows import ReceiverPosition, WebhookBacklog
 
 
 def test_places_are_kept_from_now_on_until_a_receiver_is_taken_out(database: Database) -> None:
-    """New ones begin behind the latest fact, known ones stay where they are, and what waits is counted by interest."""
+    """New ones begin behind the latest event, known ones stay where they are, and what waits is counted by interest."""
     hour = timedelta(hours=1)
     with database.write() as connection:
-        audit_log.append(connection, [fact("a"), fact("b")], T0)
+        audit_log.append(connection, [event("a"), event("b")], T0)
         rows.settle(connection, ["one", "two"])
-        audit_log.append(connection, [fact("c"), fact("d", kind="JobFailed"), fact("e", project="other")], T0 + hour)
+        audit_log.append(connection, [event("c"), event("d", kind="JobFailed"), event("e", project="other")], T0 + hour)
         rows.accepted(connection, "one", 3, T0 + hour)
         rows.refused(connection, "two", 2, 4, T0 + 2 * hour, "It said\0no.")
         rows.settle(connection, ["two", "new"])

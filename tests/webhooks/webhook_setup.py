@@ -16,7 +16,7 @@ from costguard.db import lease, tables
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.events import audit_log
-from costguard.model.event import Fact
+from costguard.model.event import Event
 from costguard.model.webhook import Webhook, WebhookResponse, WebhookState
 from costguard.settings.webhooks import decoded
 from costguard.webhooks import rows
@@ -30,8 +30,8 @@ def webhook(url: str = "http://127.0.0.1:9/", name: str = "pager", **given: Any)
     return Webhook(name, url, **{"secrets": decoded(SECRET), **given})
 
 
-def fact(name: str, kind: str = "LifetimeStarted", project: str = "lab") -> Fact:
-    return Fact(f"{kind}:{project}:{name}", kind, T0, f"{name} started.", project, "77", name, data={"zone": "z"})
+def event(name: str, kind: str = "LifetimeStarted", project: str = "lab") -> Event:
+    return Event(f"{kind}:{project}:{name}", kind, T0, f"{name} started.", project, "77", name, data={"zone": "z"})
 
 
 class FakePoster:
@@ -51,7 +51,7 @@ class FakePoster:
 
 
 class Office:
-    """`pager` is a webhook that began before the first fact."""
+    """`pager` is a webhook that began before the first event."""
 
     def __init__(self, database: Database, poster: Poster, *receivers: Webhook) -> None:
         self.database, self.poster, self.clock = database, poster, HandClock(T0)
@@ -61,7 +61,7 @@ class Office:
 
     def record(self, *names: str, **given: str) -> None:
         with self.database.write() as connection:
-            audit_log.append(connection, [fact(name, **given) for name in names], self.clock.now())
+            audit_log.append(connection, [event(name, **given) for name in names], self.clock.now())
 
     def delivery(self, name: str = "pager", database: Database | None = None) -> Delivery:
         """As a process that just began has it."""

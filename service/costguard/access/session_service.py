@@ -16,7 +16,7 @@ from costguard.db.transaction import Database
 from costguard.errors import Forbidden, Invalid, Missing
 from costguard.events import audit_log
 from costguard.model.access import Permission, Principal, Role
-from costguard.model.event import Fact
+from costguard.model.event import Event
 from costguard.model.moments import utc_text
 from costguard.model.ports import Clock
 
@@ -87,16 +87,16 @@ class SessionService:
         end_with_sessions(connection, ended, by, now)
         # The audit log is no place for anyone who has an account somewhere, and comes and goes again.
         recorded = [each for each in open_sessions if self.role(each) is not Role.NOBODY or each.address != by.address]
-        audit_log.append(connection, [_fact(session, by, now) for session in recorded], now)
+        audit_log.append(connection, [_event(session, by, now) for session in recorded], now)
 
 
-def _fact(session: Session, by: Principal, now: datetime) -> Fact:
+def _event(session: Session, by: Principal, now: datetime) -> Event:
     who = by.address or "the server's operator"
     since = f"begun {utc_text(session.began_at)}"
     text = f"{who} ended a session of {session.address}, {since}."
     if session.address == by.address:
         text = f"{who} signed out." if session.id == by.session else f"{who} ended another session of theirs, {since}."
-    return Fact(
+    return Event(
         key=f"SessionEnded/{digest_of(session.id)[:32]}",
         kind="SessionEnded",
         occurred_at=now,

@@ -1,4 +1,4 @@
-"""How people come in: by a link that the server made, or through the provider. Each that comes in is a fact."""
+"""How people come in: by a link that the server made, or through the provider. Each that comes in is an event."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from costguard.db.types import EPOCH
 from costguard.errors import Missing, SignInRefused
 from costguard.events import audit_log
 from costguard.model.access import Principal, Role, Via
-from costguard.model.event import Fact
+from costguard.model.event import Event
 from costguard.model.ports import Clock, OidcProvider
 
 CALLBACK = "/sign-in/oidc/callback"
@@ -93,7 +93,9 @@ class SignIns:
             if redeemed is not None:
                 address, role = redeemed
                 session, cookie = self._sessions.begin(connection, address, Via.LINK, role, client)
-                audit_log.append(connection, [_fact(session, role, "with a link made on the server", client, now)], now)
+                audit_log.append(
+                    connection, [_event(session, role, "with a link made on the server", client, now)], now
+                )
         if redeemed is None:
             raise self.refused(Via.LINK, client, SignInRefused(*USED_LINK))
         self._came_in(session, client)
@@ -130,7 +132,7 @@ class SignIns:
         with self._database.write() as connection:
             session, sealed = self._sessions.begin(connection, address, Via.OIDC, client=client)
             if role is not Role.NOBODY:  # the audit log is no place for anyone who has an account somewhere
-                audit_log.append(connection, [_fact(session, role, f"through {provider.name}", client, now)], now)
+                audit_log.append(connection, [_event(session, role, f"through {provider.name}", client, now)], now)
         self._came_in(session, client)
         return Arrival(sealed, str(sealed_state["next"]))
 
@@ -157,9 +159,9 @@ class SignIns:
         return self.provider
 
 
-def _fact(session: Session, role: Role, how: str, client: str, now: datetime) -> Fact:
+def _event(session: Session, role: Role, how: str, client: str, now: datetime) -> Event:
     """The session's id is no secret of use to anybody, but none of the log's readers need it either."""
-    return Fact(
+    return Event(
         key=f"SignedIn/{digest_of(session.id)[:32]}",
         kind="SignedIn",
         occurred_at=now,

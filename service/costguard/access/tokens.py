@@ -16,7 +16,7 @@ from costguard.db.transaction import Database
 from costguard.errors import Conflict, Invalid, Missing
 from costguard.events import audit_log
 from costguard.model.access import PERMISSIONS, Permission, Principal, Role
-from costguard.model.event import Fact
+from costguard.model.event import Event
 from costguard.model.moments import utc_text
 from costguard.model.ports import Clock
 
@@ -209,29 +209,29 @@ def _name(by: Principal) -> str:
     return by.address or "the server's operator"
 
 
-def _made(token: ApiToken, now: datetime) -> Fact:
+def _made(token: ApiToken, now: datetime) -> Event:
     may = ", ".join(sorted(permission.value for permission in token.permissions))
     until = f"until {token.expires_at:%Y-%m-%d}" if token.expires_at is not None else "without an end"
     if token.provisional_until is not None:
         until = f"until {utc_text(token.provisional_until)} unless an admin confirms it"
     text = f"{token.made_by} made the token {token.name} ({token.id}) for {token.owner}, {until}; it may: {may}."
-    return _fact("TokenMade", token, token.made_by, text, now)
+    return _event("TokenMade", token, token.made_by, text, now)
 
 
-def _confirmed(token: ApiToken, by: Principal, now: datetime) -> Fact:
+def _confirmed(token: ApiToken, by: Principal, now: datetime) -> Event:
     until = f"until {token.expires_at:%Y-%m-%d}" if token.expires_at is not None else "without an end"
     text = f"{_name(by)} confirmed the token {token.name} ({token.id}) of {token.owner}: it is good {until}."
-    return _fact("TokenConfirmed", token, _name(by), text, now)
+    return _event("TokenConfirmed", token, _name(by), text, now)
 
 
-def _revoked(token: ApiToken, by: str, withdrawn: int, why: str, now: datetime) -> Fact:
+def _revoked(token: ApiToken, by: str, withdrawn: int, why: str, now: datetime) -> Event:
     text = f"{by} revoked the token {token.name} ({token.id}) of {token.owner}{why}."
     if withdrawn:
         text += (
             f" {withdrawn} {'request' if withdrawn == 1 else 'requests'} made with it and not carried out yet ended."
         )
-    return _fact("TokenRevoked", token, by, text, now)
+    return _event("TokenRevoked", token, by, text, now)
 
 
-def _fact(kind: str, token: ApiToken, actor: str, text: str, now: datetime) -> Fact:
-    return Fact(key=f"{kind}/{token.id}", kind=kind, occurred_at=now, text=text, actor=actor, data={"token": token.id})
+def _event(kind: str, token: ApiToken, actor: str, text: str, now: datetime) -> Event:
+    return Event(key=f"{kind}/{token.id}", kind=kind, occurred_at=now, text=text, actor=actor, data={"token": token.id})

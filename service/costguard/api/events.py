@@ -18,8 +18,8 @@ from costguard.api.deps import Deps, Given
 from costguard.api.fields import Moment, Out, Query, Text, Texts, When, read_from
 from costguard.api.route import CSV, routes, wants_csv
 from costguard.events import search, stream
-from costguard.events.audit_log import StoredFact
-from costguard.events.search import FactFilters
+from costguard.events.audit_log import StoredEvent
+from costguard.events.search import EventFilters
 from costguard.model.access import Permission, Principal
 from costguard.web import csv_files
 from costguard.web.authentication import credentials
@@ -42,15 +42,15 @@ _STREAMED: dict[int | str, dict[str, Any]] = {
 
 class EventOut(Out):
     id: int = Field(description="Grows in the order of recording.")
-    kind: str = read_from("fact.kind", examples=["LifetimeStarted"])
-    occurred_at: Moment = read_from("fact.occurred_at")
+    kind: str = read_from("event.kind", examples=["LifetimeStarted"])
+    occurred_at: Moment = read_from("event.occurred_at")
     recorded_at: Moment
-    text: str = read_from("fact.text", description="One sentence for people.")
-    project: str = read_from("fact.project")
-    gce_id: str = read_from("fact.gce_id")
-    name: str = read_from("fact.name")
-    actor: str = read_from("fact.actor", description="Who did it; empty or `system` where it was no person.")
-    data: Mapping[str, Any] = read_from("fact.data", description="Details for programs, which depend on the kind.")
+    text: str = read_from("event.text", description="One sentence for people.")
+    project: str = read_from("event.project")
+    gce_id: str = read_from("event.gce_id")
+    name: str = read_from("event.name")
+    actor: str = read_from("event.actor", description="Who did it; empty or `system` where it was no person.")
+    data: Mapping[str, Any] = read_from("event.data", description="Details for programs, which depend on the kind.")
 
 
 class EventsResponse(Out):
@@ -91,7 +91,7 @@ def events(deps: Given, query: Annotated[EventQuery, Parameter()], request: Requ
     """The audit log. Events are appended once and never changed. As CSV, `Link` leads to the next page."""
     order = f"events {query.sort}"
     last = None if query.cursor is None else int(cursors.decode(query.cursor, order, (int,))[0])
-    filters = FactFilters(
+    filters = EventFilters(
         since=query.since,
         until=query.until,
         kind=query.kind or "",
@@ -108,11 +108,11 @@ def events(deps: Given, query: Annotated[EventQuery, Parameter()], request: Requ
         headers = {"Content-Disposition": 'attachment; filename="costguard-events.csv"'}
         if more is not None:
             headers["Link"] = f'<{request.url.include_query_params(cursor=more)}>; rel="next"'
-        text = csv_files.event_head() + csv_files.event_lines(result.facts)
+        text = csv_files.event_head() + csv_files.event_lines(result.events)
         return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
     return EventsResponse(
         as_of=deps.clock.now(),
-        events=[EventOut.model_validate(stored) for stored in result.facts],
+        events=[EventOut.model_validate(stored) for stored in result.events],
         searched_to=result.looked_to,
         next_cursor=more,
     )
@@ -171,7 +171,7 @@ async def stream_events(
         if await deps.streams.latest(lambda: run_in_threadpool(_latest, deps)) > after:
             events, after = await run_in_threadpool(_read, deps, query, after)
             for stored in events:
-                yield ServerSentEvent(id=str(stored.id), event=stored.fact.kind, data=EventOut.model_validate(stored))
+                yield ServerSentEvent(id=str(stored.id), event=stored.event.kind, data=EventOut.model_validate(stored))
         else:
             await asyncio.sleep(deps.streams.every)
 
@@ -181,7 +181,7 @@ def _latest(deps: Deps) -> int:
         return stream.latest_id(connection)
 
 
-def _read(deps: Deps, query: StreamQuery, after: int) -> tuple[list[StoredFact], int]:
+def _read(deps: Deps, query: StreamQuery, after: int) -> tuple[list[StoredEvent], int]:
     """The new events, and the id after which to continue."""
     with deps.database.read() as connection:
         events = stream.after(connection, after, _AT_ONCE, kinds=query.kind, projects=query.project)

@@ -63,7 +63,7 @@ class _Everything(Collector):
     def collect(self) -> Iterator[Metric]:
         deps = self._deps
         with deps.database.read() as connection:
-            found = figures(connection, deps.rules, deps.clock.now(), deps.meters.facts)
+            found = figures(connection, deps.rules, deps.clock.now(), deps.meters.events)
             hooks = deps.webhook_states(connection)
             is_acting = is_held_by(holders(connection), deps.holder)
         yield from families(found, hooks, is_acting=is_acting)
@@ -158,7 +158,7 @@ def _work(figures: Figures) -> Iterator[Metric]:
     }
     yield _counter("stops", "Stops by outcome; requested, or due at a limit.", stops, "outcome", "rule")
     yield from _interruptions(figures.interrupted)
-    events = {(kind,): float(count) for kind, count in sorted(figures.facts.items())}
+    events = {(kind,): float(count) for kind, count in sorted(figures.events.items())}
     yield _counter("events", "Events recorded since this process was first scraped.", events, "kind")
     waiting = {(kind,): float(count) for kind, count in figures.waiting_messages.items()}
     yield _gauge("messages_waiting", "Messages that Slack has not accepted yet.", waiting, "kind")

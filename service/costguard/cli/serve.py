@@ -176,10 +176,10 @@ def _seen(project: Recorded) -> str:
 def _recorded_lines(report: PassReport) -> Iterator[str]:
     changed = sum(project.new_or_changed for project in report.recorded)
     lifetimes = sum(project.lifetimes for project in report.recorded)
-    total = sum(project.fact_count for project in report.recorded)
+    total = sum(project.event_count for project in report.recorded)
     vms, events = count_text(changed, "VM"), count_text(total, "event")
     yield f"  {vms} new or changed, {count_text(lifetimes, 'lifetime')} started or ended, {events}"
-    for event in [event for project in report.recorded for event in project.facts][:_MOST_EVENTS]:
+    for event in [event for project in report.recorded for event in project.events][:_MOST_EVENTS]:
         yield f"    {event.occurred_at:%Y-%m-%d %H:%M:%S}  {event.text}"
     if total > _MOST_EVENTS:
         yield f"    and {total - _MOST_EVENTS} more: costguard events"
@@ -237,7 +237,7 @@ def _project_json(project: Recorded) -> dict[str, Any]:
         "unread": [{"scope": part.scope, "code": part.code, "reason": part.reason} for part in project.unread],
         "events": [
             {"kind": event.kind, "occurred_at": event.occurred_at.isoformat(), "text": event.text}
-            for event in project.facts
+            for event in project.events
         ],
         "error": project.error,
     }

@@ -13,7 +13,7 @@ from sqlalchemy import BigInteger, Connection, func, select, text, type_coerce
 from costguard.access.rules import Rules
 from costguard.db import health_rows
 from costguard.db.remembered import remembers
-from costguard.db.tables import OPEN_JOB, WAITING, facts, interruptions, jobs, messages, stops
+from costguard.db.tables import OPEN_JOB, WAITING, events, interruptions, jobs, messages, stops
 from costguard.events import stream
 from costguard.ledger import burn_rates, projects
 from costguard.ledger.accrual import accrual_at
@@ -42,7 +42,7 @@ class InterruptionCounts:
 
 def count_events(connection: Connection, after: int, through: int) -> dict[str, int]:
     """Events recorded after one id, up to the other."""
-    columns = facts.c
+    columns = events.c
     query = (
         select(columns.kind, func.count().label("many"))
         .where(columns.id > after, columns.id <= through)
@@ -93,7 +93,7 @@ MONTH = (Grouping.DAY, Grouping.PROJECT, Grouping.PRESET, Grouping.PROVISIONING_
 class Figures:
     """`month` has a row a day, project, preset and provisioning model, since the first of the month in UTC.
 
-    `facts` counts the events recorded since this process's first scrape.
+    `events` counts the events recorded since this process's first scrape.
     """
 
     as_of: datetime
@@ -106,10 +106,10 @@ class Figures:
     open_jobs: Mapping[JobState, int]
     stops: Mapping[tuple[str, bool], int]  # by outcome, and whether a person had requested it
     interrupted: InterruptionCounts
-    facts: Mapping[str, int]
+    events: Mapping[str, int]
 
 
-class FactCounts:
+class EventCounts:
     """Counts events by kind as any process records them. Each read covers only new ones."""
 
     def __init__(self) -> None:
@@ -127,7 +127,7 @@ class FactCounts:
             return dict(self._counts)
 
 
-def figures(connection: Connection, rules: Rules, now: datetime, fact_counts: FactCounts) -> Figures:
+def figures(connection: Connection, rules: Rules, now: datetime, event_counts: EventCounts) -> Figures:
     accrual = accrual_at(connection, now)
     today = now.date()
     # Budgets first: they tell owners apart, and what they read of what is not stored yet answers the month as well.
@@ -143,5 +143,5 @@ def figures(connection: Connection, rules: Rules, now: datetime, fact_counts: Fa
         open_jobs=count_open_jobs(connection),
         stops=count_stops(connection),
         interrupted=count_interruptions(connection),
-        facts=fact_counts.read(connection),
+        events=event_counts.read(connection),
     )

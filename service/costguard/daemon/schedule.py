@@ -332,7 +332,7 @@ class Daemon:
                 if fence is None or self._stop.is_set():
                     return
                 outcome = self._idle_watch.record(usages, fence)
-            log.info("idleness", judged=outcome.judged, written=outcome.written, facts=len(outcome.facts))
+            log.info("idleness", judged=outcome.judged, written=outcome.written, events=len(outcome.events))
         except LeaseLost:
             self.keeper.step_aside(fence)
             log.warning("measurement_ended", why="another daemon took over")

@@ -9,7 +9,7 @@ from datetime import datetime
 from sqlalchemy import Connection, func, inspect, select
 
 from costguard.db.lease import Lease, database_time
-from costguard.db.tables import facts, leases, prices
+from costguard.db.tables import events, leases, prices
 
 PRICES_READ = "PricesRead"
 
@@ -49,7 +49,7 @@ def prices_recorded_at(connection: Connection) -> datetime | None:
 def catalogue_read_at(connection: Connection) -> datetime | None:
     """When the catalogue was last read; None when never."""
     moment: datetime | None = connection.scalar(
-        select(func.max(facts.c.occurred_at)).where(facts.c.kind == PRICES_READ)
+        select(func.max(events.c.occurred_at)).where(events.c.kind == PRICES_READ)
     )
     return moment
 

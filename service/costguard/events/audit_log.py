@@ -1,4 +1,4 @@
-"""Facts: appended once, read newest first."""
+"""Events: appended once, read newest first."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, and_, or_, select
 
-from costguard.db.tables import facts
+from costguard.db.tables import events
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
-from costguard.model.event import Fact
+from costguard.model.event import Event
 
 _LONGEST_KEY = 500  # PostgreSQL indexes no more than 2,704 bytes, and a character has up to four
 
 
 @dataclass(frozen=True, slots=True)
-class StoredFact:
-    """A fact, its place in the record (a cursor for reading on) and when it was recorded."""
+class StoredEvent:
+    """An event, its place in the record (a cursor for reading on) and when it was recorded."""
 
     id: int
     recorded_at: datetime
-    fact: Fact
+    event: Event
 
 
-def append(connection: Connection, new: Sequence[Fact], recorded_at: datetime) -> int:
+def append(connection: Connection, new: Sequence[Event], recorded_at: datetime) -> int:
     """How many of them were not recorded before; the others change nothing."""
-    return upsert(connection, facts, [_row(fact, recorded_at) for fact in new], ["key"], update_columns=[])
+    return upsert(connection, events, [_row(event, recorded_at) for event in new], ["key"], update_columns=[])
 
 
 def read(
@@ -42,41 +42,41 @@ def read(
     gce_id: str | None = None,
     before_id: int | None = None,
     limit: int = 100,
-) -> list[StoredFact]:
+) -> list[StoredEvent]:
     """What happened from `since` on and before `until`, the newest first.
 
-    `before_id`, the id of the last fact that was read, gives the page after it.
+    `before_id`, the id of the last event that was read, gives the page after it.
     """
     conditions: list[ColumnElement[bool]] = []
     if since is not None:
-        conditions.append(facts.c.occurred_at >= since)
+        conditions.append(events.c.occurred_at >= since)
     if until is not None:
-        conditions.append(facts.c.occurred_at < until)
-    for column, wanted in ((facts.c.kind, kind), (facts.c.project, project), (facts.c.gce_id, gce_id)):
+        conditions.append(events.c.occurred_at < until)
+    for column, wanted in ((events.c.kind, kind), (events.c.project, project), (events.c.gce_id, gce_id)):
         if wanted is not None:
             conditions.append(column == wanted)
     if before_id is not None:
-        last = facts.alias("last_read")
+        last = events.alias("last_read")
         moment = select(last.c.occurred_at).where(last.c.id == before_id).scalar_subquery()
-        conditions.append(facts.c.occurred_at <= moment)
-        conditions.append(or_(facts.c.occurred_at < moment, facts.c.id < before_id))
-    query = select(facts).where(and_(True, *conditions))
-    rows = connection.execute(query.order_by(facts.c.occurred_at.desc(), facts.c.id.desc()).limit(limit))
+        conditions.append(events.c.occurred_at <= moment)
+        conditions.append(or_(events.c.occurred_at < moment, events.c.id < before_id))
+    query = select(events).where(and_(True, *conditions))
+    rows = connection.execute(query.order_by(events.c.occurred_at.desc(), events.c.id.desc()).limit(limit))
     return [stored(row) for row in rows]
 
 
-def _row(fact: Fact, recorded_at: datetime) -> dict[str, Any]:
+def _row(event: Event, recorded_at: datetime) -> dict[str, Any]:
     return {
-        "key": _short(storable(fact.key)),
-        "kind": storable(fact.kind),
-        "occurred_at": fact.occurred_at,
+        "key": _short(storable(event.key)),
+        "kind": storable(event.kind),
+        "occurred_at": event.occurred_at,
         "recorded_at": recorded_at,
-        "project": storable(fact.project),
-        "gce_id": storable(fact.gce_id),
-        "name": storable(fact.name),
-        "actor": storable(fact.actor),
-        "text": storable(fact.text),
-        "data": storable(fact.data),
+        "project": storable(event.project),
+        "gce_id": storable(event.gce_id),
+        "name": storable(event.name),
+        "actor": storable(event.actor),
+        "text": storable(event.text),
+        "data": storable(event.data),
     }
 
 
@@ -87,11 +87,11 @@ def _short(key: str) -> str:
     return key[: _LONGEST_KEY - 65] + "#" + sha256(key.encode()).hexdigest()
 
 
-def stored(row: Row[Any]) -> StoredFact:
-    return StoredFact(
+def stored(row: Row[Any]) -> StoredEvent:
+    return StoredEvent(
         id=row.id,
         recorded_at=row.recorded_at,
-        fact=Fact(
+        event=Event(
             key=row.key,
             kind=row.kind,
             occurred_at=row.occurred_at,

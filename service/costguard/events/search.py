@@ -1,4 +1,4 @@
-"""Looking through the facts, in the order of time, by what no index holds as well: who, which job, which words."""
+"""Looking through the events, in the order of time, by what no index holds as well: who, which job, which words."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from datetime import datetime
 
 from sqlalchemy import ColumnElement, Connection, and_, false, func, or_, select
 
-from costguard.db.tables import facts
-from costguard.events.audit_log import StoredFact, stored
+from costguard.db.tables import events
+from costguard.events.audit_log import StoredEvent, stored
 
-WINDOW = 10_000  # facts that one search looks at where it cannot go by an index: some 20 ms
+WINDOW = 10_000  # events that one search looks at where it cannot go by an index: some 20 ms
 
 
 @dataclass(frozen=True, slots=True)
-class FactFilters:
+class EventFilters:
     """From `since` on and before `until`; "" asks for nothing. `who` and `words` may stand anywhere in theirs."""
 
     since: datetime | None = None
@@ -36,14 +36,14 @@ class Found:
     """`next_id` is where to go on, None at the end. `looked_to`: as far as was looked, where fewer were found
     than might be there."""
 
-    facts: list[StoredFact]
+    events: list[StoredEvent]
     next_id: int | None
     looked_to: datetime | None = None
 
 
 def search(
     connection: Connection,
-    filters: FactFilters,
+    filters: EventFilters,
     last_id: int | None,
     limit: int,
     window: int = WINDOW,
@@ -51,15 +51,15 @@ def search(
     oldest_first: bool = False,
 ) -> Found:
     """At most `limit` of them, the newest first unless told. `last_id` is the `next_id` of the search before."""
-    ordered = [column.asc() if oldest_first else column.desc() for column in (facts.c.occurred_at, facts.c.id)]
+    ordered = [column.asc() if oldest_first else column.desc() for column in (events.c.occurred_at, events.c.id)]
     by_index = [*_by_index(filters), *_beyond(connection, last_id, oldest_first)]
     conditions, end = [*by_index, *_by_looking(filters)], None
     if filters.is_windowed:
-        looked = select(facts.c.occurred_at, facts.c.id).where(and_(True, *by_index)).order_by(*ordered)
+        looked = select(events.c.occurred_at, events.c.id).where(and_(True, *by_index)).order_by(*ordered)
         end = connection.execute(looked.offset(window - 1).limit(1)).one_or_none()
     if end is not None:
         conditions += _side(end.occurred_at, end.id, not oldest_first, inclusive=True)
-    query = select(facts).where(and_(True, *conditions)).order_by(*ordered).limit(limit + 1)
+    query = select(events).where(and_(True, *conditions)).order_by(*ordered).limit(limit + 1)
     page = [stored(row) for row in connection.execute(query)]
     if len(page) > limit:
         return Found(page[:limit], page[limit - 1].id)
@@ -67,51 +67,51 @@ def search(
 
 
 def kinds(connection: Connection) -> list[str]:
-    """Of facts that there are, by name: from one to the next in the index, and not through every fact."""
-    first = select(func.min(facts.c.kind).label("kind")).cte("kinds", recursive=True)
-    following = select(func.min(facts.c.kind)).where(facts.c.kind > first.c.kind).scalar_subquery()
+    """Of events that there are, by name: from one to the next in the index, and not through every event."""
+    first = select(func.min(events.c.kind).label("kind")).cte("kinds", recursive=True)
+    following = select(func.min(events.c.kind)).where(events.c.kind > first.c.kind).scalar_subquery()
     steps = first.union_all(select(following).where(first.c.kind.is_not(None)))
     return list(connection.scalars(select(steps.c.kind).where(steps.c.kind.is_not(None))))
 
 
-def _by_index(filters: FactFilters) -> list[ColumnElement[bool]]:
+def _by_index(filters: EventFilters) -> list[ColumnElement[bool]]:
     conditions: list[ColumnElement[bool]] = []
     if filters.since is not None:
-        conditions.append(facts.c.occurred_at >= filters.since)
+        conditions.append(events.c.occurred_at >= filters.since)
     if filters.until is not None:
-        conditions.append(facts.c.occurred_at < filters.until)
+        conditions.append(events.c.occurred_at < filters.until)
     if filters.kind:
-        conditions.append(facts.c.kind == filters.kind)
+        conditions.append(events.c.kind == filters.kind)
     if filters.gce_id:
-        conditions.append(facts.c.gce_id == filters.gce_id)
+        conditions.append(events.c.gce_id == filters.gce_id)
     return conditions
 
 
-def _by_looking(filters: FactFilters) -> list[ColumnElement[bool]]:
+def _by_looking(filters: EventFilters) -> list[ColumnElement[bool]]:
     conditions: list[ColumnElement[bool]] = []
     if filters.project:
-        conditions.append(facts.c.project == filters.project)
+        conditions.append(events.c.project == filters.project)
     if filters.job:
-        conditions.append(facts.c.data["job"].as_string() == filters.job)
+        conditions.append(events.c.data["job"].as_string() == filters.job)
     if filters.who:
-        conditions.append(facts.c.actor.icontains(filters.who, autoescape=True))
+        conditions.append(events.c.actor.icontains(filters.who, autoescape=True))
     if filters.words:
-        is_named = facts.c.name.icontains(filters.words, autoescape=True)
-        conditions.append(or_(facts.c.text.icontains(filters.words, autoescape=True), is_named))
+        is_named = events.c.name.icontains(filters.words, autoescape=True)
+        conditions.append(or_(events.c.text.icontains(filters.words, autoescape=True), is_named))
     return conditions
 
 
 def _beyond(connection: Connection, last_id: int | None, later: bool) -> list[ColumnElement[bool]]:
     if last_id is None:
         return []
-    last = connection.execute(select(facts.c.occurred_at, facts.c.id).where(facts.c.id == last_id)).one_or_none()
+    last = connection.execute(select(events.c.occurred_at, events.c.id).where(events.c.id == last_id)).one_or_none()
     return [] if last is None else _side(last.occurred_at, last.id, later)
 
 
 def _side(moment: datetime, last_id: int, later: bool, *, inclusive: bool = False) -> list[ColumnElement[bool]]:
-    """Before or after this fact. The bound on the time alone is what an index goes by."""
-    at, fact_id = facts.c.occurred_at, facts.c.id
-    same = fact_id == last_id if inclusive else false()
+    """Before or after this event. The bound on the time alone is what an index goes by."""
+    at, event_id = events.c.occurred_at, events.c.id
+    same = event_id == last_id if inclusive else false()
     if later:
-        return [at >= moment, or_(at > moment, fact_id > last_id, same)]
-    return [at <= moment, or_(at < moment, fact_id < last_id, same)]
+        return [at >= moment, or_(at > moment, event_id > last_id, same)]
+    return [at <= moment, or_(at < moment, event_id < last_id, same)]

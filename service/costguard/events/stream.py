@@ -1,4 +1,4 @@
-"""Facts in the order in which they were recorded, for readers who come back for more.
+"""Events in the order in which they were recorded, for readers who come back for more.
 
 Reading on from an id misses nothing: writers take turns (db/transaction.py), so anyone who took a lower id has
 committed it, or given it up, before anybody takes a higher one. On PostgreSQL a sequence alone would not promise it.
@@ -10,41 +10,41 @@ from collections.abc import Collection
 
 from sqlalchemy import ColumnElement, Connection, func, select
 
-from costguard.db.tables import facts
-from costguard.events.audit_log import StoredFact, stored
+from costguard.db.tables import events
+from costguard.events.audit_log import StoredEvent, stored
 
 
 def after(
     connection: Connection,
-    fact_id: int,
+    event_id: int,
     limit: int,
     *,
     kinds: Collection[str] = (),
     projects: Collection[str] = (),
     gce_id: str | None = None,
-) -> list[StoredFact]:
-    """At most `limit` facts that were recorded after `fact_id`, the oldest first; no kinds, or projects: all of them.
+) -> list[StoredEvent]:
+    """At most `limit` events that were recorded after `event_id`, the oldest first; no kinds, or projects: all of them.
 
     Fewer than `limit`: whatever else there was, up to this transaction's `latest_id`, was not asked for.
     """
-    conditions = matching(fact_id, kinds, projects)
+    conditions = matching(event_id, kinds, projects)
     if gce_id is not None:
-        conditions.append(facts.c.gce_id == gce_id)
-    rows = connection.execute(select(facts).where(*conditions).order_by(facts.c.id).limit(limit))
+        conditions.append(events.c.gce_id == gce_id)
+    rows = connection.execute(select(events).where(*conditions).order_by(events.c.id).limit(limit))
     return [stored(row) for row in rows]
 
 
-def matching(fact_id: int, kinds: Collection[str], projects: Collection[str]) -> list[ColumnElement[bool]]:
+def matching(event_id: int, kinds: Collection[str], projects: Collection[str]) -> list[ColumnElement[bool]]:
     """Recorded after this one, of these kinds, in these projects."""
-    conditions: list[ColumnElement[bool]] = [facts.c.id > fact_id]
+    conditions: list[ColumnElement[bool]] = [events.c.id > event_id]
     if kinds:
-        conditions.append(facts.c.kind.in_(sorted(kinds)))
+        conditions.append(events.c.kind.in_(sorted(kinds)))
     if projects:
-        conditions.append(facts.c.project.in_(sorted(projects)))
+        conditions.append(events.c.project.in_(sorted(projects)))
     return conditions
 
 
 def latest_id(connection: Connection) -> int:
-    """Of the fact that was recorded last; 0 before the first."""
-    latest: int = connection.execute(select(func.coalesce(func.max(facts.c.id), 0))).scalar_one()
+    """Of the event that was recorded last; 0 before the first."""
+    latest: int = connection.execute(select(func.coalesce(func.max(events.c.id), 0))).scalar_one()
     return latest

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from costguard.errors import CloudError, CredentialsRefused, NotFound, PermissionDenied
 from costguard.gce.actions import ComputeActuator, ComputeLauncher
-from costguard.gce.disks import DiskFacts, DiskListing, list_disks
+from costguard.gce.disks import DiskDetails, DiskListing, list_disks
 from costguard.gce.errors import NoAnswer, code_of
 from costguard.gce.listing import InstanceListing, Remembered, join, list_instances, unread_of
 from costguard.gce.machine_types import MachineTypes
@@ -43,7 +43,7 @@ class _Memory:
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     instances: dict[str, Remembered] = field(default_factory=dict)
-    disks: dict[str, tuple[tuple[Any, ...], DiskFacts]] = field(default_factory=dict)
+    disks: dict[str, tuple[tuple[Any, ...], DiskDetails]] = field(default_factory=dict)
     disk_listing: DiskListing | None = None  # the last whole one, which may serve again
     disks_listed_s: float = 0.0
     order_holds: bool = False
@@ -118,11 +118,15 @@ class ComputeCloud:
         fleet = join(
             project,
             listing,
-            disks.facts,
+            disks.details,
             memory.instances,
             lambda zone, name: self._types.shape(project, zone, name),
         )
-        if early and not memory.instances and any(None in instance.disk_facts for instance in fleet.instances.values()):
+        if (
+            early
+            and not memory.instances
+            and any(None in instance.disk_details for instance in fleet.instances.values())
+        ):
             memory.disk_listing = None  # a disk may have been made since its page was read: the next look lists again
         missed_some = bool(listing.incomplete or listing.unread_zones or fleet.garbled)
         memory.instances = {**memory.instances, **fleet.instances} if missed_some else fleet.instances

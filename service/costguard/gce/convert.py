@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from costguard.gce.disks import DiskFacts, disk_key
+from costguard.gce.disks import DiskDetails, disk_key
 from costguard.gce.fields import Garbled, last_part, moment, moment_or_none, short, word
 from costguard.gce.machine_types import MachineShape
 from costguard.model.instance import AttachedDisk, InstanceKey, ProvisioningModel, SeenInstance, Shape, Status
@@ -73,7 +73,7 @@ _NO_ACCELERATOR = {"acceleratorType": None, "acceleratorCount": None}
 
 
 def instance_from(
-    project: str, zone: str, raw: Mapping[str, Any], disks: Mapping[str, DiskFacts], shapes: Shapes
+    project: str, zone: str, raw: Mapping[str, Any], disks: Mapping[str, DiskDetails], shapes: Shapes
 ) -> tuple[SeenInstance, tuple[str, ...]]:
     """One VM, and the keys of its persistent disks, in their order: `disks` is keyed so."""
     try:
@@ -92,7 +92,7 @@ def status_of(google: str) -> Status:
 
 
 def _instance(
-    project: str, zone: str, raw: Mapping[str, Any], disks: Mapping[str, DiskFacts], shapes: Shapes
+    project: str, zone: str, raw: Mapping[str, Any], disks: Mapping[str, DiskDetails], shapes: Shapes
 ) -> tuple[SeenInstance, tuple[str, ...]]:
     if not zone:
         raise Garbled("it is listed under no zone")
@@ -147,26 +147,26 @@ def _type_name(url: str) -> str:
     return intern(last_part(url))
 
 
-def _attached(raw: Mapping[str, Any], facts: DiskFacts | None) -> AttachedDisk:
+def _attached(raw: Mapping[str, Any], details: DiskDetails | None) -> AttachedDisk:
     source = raw.get("source")
     name = last_part(source) if source else "disk"
     boot, auto_delete = raw.get("boot") is True, raw.get("autoDelete") is True
-    if facts is None:
+    if details is None:
         return AttachedDisk(name, int(raw.get("diskSizeGb") or 0), None, None, boot, auto_delete)
-    return AttachedDisk(name, facts.size_gib, facts.disk_type, facts.created_at, boot, auto_delete)
+    return AttachedDisk(name, details.size_gib, details.disk_type, details.created_at, boot, auto_delete)
 
 
-def with_disks(seen: SeenInstance, keys: Iterable[str], disks: Mapping[str, DiskFacts]) -> SeenInstance:
+def with_disks(seen: SeenInstance, keys: Iterable[str], disks: Mapping[str, DiskDetails]) -> SeenInstance:
     """The same VM with what `disks` tells; a disk that it does not hold stays as it was.
 
     A disk's type and creation never change, so what was once read of it stands.
     """
     pairs = zip(seen.disks, (disks.get(key) for key in keys), strict=True)
     new = tuple(
-        replace(disk, size_gib=facts.size_gib, disk_type=facts.disk_type, created_at=facts.created_at)
-        if facts
+        replace(disk, size_gib=details.size_gib, disk_type=details.disk_type, created_at=details.created_at)
+        if details
         else disk
-        for disk, facts in pairs
+        for disk, details in pairs
     )
     return seen if new == seen.disks else _fingerprinted(replace(seen, disks=new, fingerprint=""))
 

@@ -17,7 +17,7 @@ from costguard.gce.session import Deadline, Http
 DISKS = AggregatedList("disks", "compute#diskAggregatedList", "name,type,sizeGb,creationTimestamp")
 
 
-class DiskFacts(NamedTuple):
+class DiskDetails(NamedTuple):
     """What only the list of disks tells of a disk."""
 
     disk_type: str
@@ -31,10 +31,10 @@ def disk_key(source: str) -> str:
     return source[at if at >= 0 else max(source.rfind("regions/"), 0) :]
 
 
-def disk_facts(raw: Mapping[str, Any]) -> DiskFacts:
+def disk_details(raw: Mapping[str, Any]) -> DiskDetails:
     """Raises Garbled."""
     try:
-        return DiskFacts(_type_name(raw["type"]), int(raw["sizeGb"]), moment(raw["creationTimestamp"]))
+        return DiskDetails(_type_name(raw["type"]), int(raw["sizeGb"]), moment(raw["creationTimestamp"]))
     except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise Garbled(f"disk {short(raw.get('name') if isinstance(raw, dict) else raw)}: {error!r}") from None
 
@@ -46,17 +46,17 @@ def _type_name(url: str) -> str:
 
 @dataclass(slots=True)
 class DiskListing:
-    facts: dict[str, DiskFacts] = field(default_factory=dict)
+    details: dict[str, DiskDetails] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     error: CloudError | None = None
 
 
 def list_disks(
-    http: Http, project: str, deadline: Deadline, before: dict[str, tuple[tuple[Any, ...], DiskFacts]]
+    http: Http, project: str, deadline: Deadline, before: dict[str, tuple[tuple[Any, ...], DiskDetails]]
 ) -> DiskListing:
-    """Never raises a CloudError. `before` holds the last listing's facts by key, and is brought up to date."""
+    """Never raises a CloudError. `before` holds the last listing's details by key, and is brought up to date."""
     listing = DiskListing()
-    present: dict[str, tuple[tuple[Any, ...], DiskFacts]] = {}
+    present: dict[str, tuple[tuple[Any, ...], DiskDetails]] = {}
     try:
         for page in DISKS.pages(http, project, deadline):
             listing.problems += [f"{scope or 'the list'}: {why}" for scope, why in page.unread.items()]
@@ -67,12 +67,12 @@ def list_disks(
                         key = f"{scope}/disks/{raw['name']}"
                         cached = before.get(key)
                         if cached is None or cached[0] != listed:
-                            cached = (listed, disk_facts(raw))
+                            cached = (listed, disk_details(raw))
                     except (Garbled, KeyError, TypeError) as error:
                         listing.problems.append(f"{scope}: {error}")
                         continue
                     present[key] = cached
-                    listing.facts[key] = cached[1]
+                    listing.details[key] = cached[1]
         before.clear()
     except CloudError as error:
         listing.error = error

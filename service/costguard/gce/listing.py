@@ -10,7 +10,7 @@ import orjson
 
 from costguard.errors import CloudError
 from costguard.gce.convert import Shapes, instance_from, with_disks
-from costguard.gce.disks import DiskFacts, DiskListing
+from costguard.gce.disks import DiskDetails, DiskListing
 from costguard.gce.errors import code_of, first_of
 from costguard.gce.fields import Garbled
 from costguard.gce.machine_types import MachineShape
@@ -39,7 +39,7 @@ class Remembered:
 
     digest: int
     disk_keys: tuple[str, ...]
-    disk_facts: tuple[DiskFacts | None, ...]
+    disk_details: tuple[DiskDetails | None, ...]
     seen: SeenInstance
 
 
@@ -112,7 +112,7 @@ class Fleet:
 def join(
     project: str,
     listing: InstanceListing,
-    disks: dict[str, DiskFacts],
+    disks: dict[str, DiskDetails],
     before: dict[str, Remembered],
     shape_of: Callable[[str, str], MachineShape | None],
 ) -> Fleet:
@@ -133,25 +133,27 @@ def join(
         except Garbled as error:
             fleet.garbled.append((zone, str(error)))
             continue
-        facts = tuple([disks.get(key) for key in keys])
+        details = tuple([disks.get(key) for key in keys])
         old = before.get(seen.key.gce_id)
-        if old is not None and None in facts:
+        if old is not None and None in details:
             # What this listing of disks does not tell, an earlier one may have told.
-            facts_by_disk = dict(zip(old.disk_keys, old.disk_facts, strict=True))
-            facts = tuple(fact or facts_by_disk.get(key) for key, fact in zip(keys, facts, strict=True))
-            seen = with_disks(seen, keys, {k: f for k, f in zip(keys, facts, strict=True) if f})
+            details_by_disk = dict(zip(old.disk_keys, old.disk_details, strict=True))
+            details = tuple(detail or details_by_disk.get(key) for key, detail in zip(keys, details, strict=True))
+            seen = with_disks(seen, keys, {k: f for k, f in zip(keys, details, strict=True) if f})
         if old is not None and old.seen == seen:
             seen = old.seen
-        fleet.instances[seen.key.gce_id] = Remembered(digest, keys, facts, seen)
+        fleet.instances[seen.key.gce_id] = Remembered(digest, keys, details, seen)
     return fleet
 
 
-def _refreshed(remembered: Remembered, disks: dict[str, DiskFacts]) -> Remembered:
-    facts = tuple([disks.get(key) or old for key, old in zip(remembered.disk_keys, remembered.disk_facts, strict=True)])
-    if facts == remembered.disk_facts:
+def _refreshed(remembered: Remembered, disks: dict[str, DiskDetails]) -> Remembered:
+    details = tuple(
+        [disks.get(key) or old for key, old in zip(remembered.disk_keys, remembered.disk_details, strict=True)]
+    )
+    if details == remembered.disk_details:
         return remembered
     return Remembered(
-        remembered.digest, remembered.disk_keys, facts, with_disks(remembered.seen, remembered.disk_keys, disks)
+        remembered.digest, remembered.disk_keys, details, with_disks(remembered.seen, remembered.disk_keys, disks)
     )
 
 

@@ -16,7 +16,7 @@ from costguard.jobs import holds as policy
 from costguard.jobs.holds import BudgetHold, BudgetUse
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.model.budget import AtLimit, Budget
-from costguard.model.event import Fact
+from costguard.model.event import Event
 from costguard.model.job import Job, JobSpec, JobState
 from costguard.model.money import Money
 from costguard.spend import burning
@@ -78,7 +78,7 @@ class BudgetHolds:
         self._serves = serves
         self._read_at: datetime | None = None
         self._standings: list[BudgetUse] = []
-        self._untold: dict[str, Fact] = {}
+        self._untold: dict[str, Event] = {}
         self._told: set[str] = set()
 
     def __call__(self, connection: Connection, jobs: Sequence[Job], now: datetime) -> Mapping[str, BudgetHold]:
@@ -98,10 +98,10 @@ class BudgetHolds:
             budget_holds[job.id] = alike[mine]
             key = _held_key(job, by)
             if job.state in _WAITS and key not in self._told and key not in self._untold:
-                self._untold[key] = _held_fact(job, by, key, now)
+                self._untold[key] = _held_event(job, by, key, now)
         return budget_holds
 
-    def tell(self, fence: Lease | None, now: datetime) -> list[Fact]:
+    def tell(self, fence: Lease | None, now: datetime) -> list[Event]:
         """Record which budgets were spent and which jobs wait for them, once a period. Returns the new events.
 
         Raises LeaseLost when another daemon took over.
@@ -110,7 +110,7 @@ class BudgetHolds:
             return []
         with self._database.read() as connection:
             recorded = burning.told(connection, list(self._untold))
-        new = [fact for key, fact in self._untold.items() if key not in recorded]
+        new = [event for key, event in self._untold.items() if key not in recorded]
         if new:
             with self._database.write(fence) as connection:
                 audit_log.append(connection, new, now)
@@ -128,8 +128,8 @@ class BudgetHolds:
         since = burning.told(connection, list(keys)) if keys else {}
         for key, use in keys.items():
             if key not in since:
-                fact = self._untold.setdefault(key, _reached_fact(use, key, now))
-                since[key] = fact.occurred_at
+                event = self._untold.setdefault(key, _reached_event(use, key, now))
+                since[key] = event.occurred_at
         self._standings = [
             BudgetUse(use.budget, use.spent, use.starts_at, use.ends_at, since.get(_key(use))) for use in uses
         ]
@@ -154,12 +154,12 @@ def _key(use: BudgetUse) -> str:
     return f"budget/{budget.name}/{budget.period.value}/{use.starts_at:%Y-%m-%d}/reached/{budget.limit.nanos}"
 
 
-def _reached_fact(use: BudgetUse, key: str, now: datetime) -> Fact:
+def _reached_event(use: BudgetUse, key: str, now: datetime) -> Event:
     spent = policy.why(use, now)
     does = "no VM is launched for jobs that count against it"
     if use.budget.at_limit is AtLimit.STOP_SPOT:
         does += ", and their Spot VMs are stopped once they have saved"
-    return Fact(
+    return Event(
         key=key,
         kind="BudgetReached",
         occurred_at=now,
@@ -173,8 +173,8 @@ def _held_key(job: Job, by: BudgetUse) -> str:
     return f"job/{job.id}/held/{by.budget.name}/{by.starts_at:%Y-%m-%d}"
 
 
-def _held_fact(job: Job, by: BudgetUse, key: str, now: datetime) -> Fact:
-    return Fact(
+def _held_event(job: Job, by: BudgetUse, key: str, now: datetime) -> Event:
+    return Event(
         key=key,
         kind="JobHeldByBudget",
         occurred_at=now,

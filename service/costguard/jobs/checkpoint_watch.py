@@ -20,7 +20,7 @@ from costguard.jobs.figures import at_risk
 from costguard.jobs.resume import seen_in, trusted
 from costguard.jobs.suspects import suspects
 from costguard.model.attempt import Attempt, AttemptState
-from costguard.model.event import Fact
+from costguard.model.event import Event
 from costguard.model.job import CheckpointPlan, Job, JobState, SeenCheckpoint, Terms
 from costguard.model.ports import Checkpoints, Clock
 
@@ -108,7 +108,7 @@ class CheckpointWatch:
     ) -> None:
         now = self._clock.now()
         tried = attempts.of_jobs(connection, [job.id for job in some])
-        events: list[Fact] = []
+        events: list[Event] = []
         for job in some:
             earlier = before.get(job.id)
             seen = job_rows.save_look(connection, job.id, looks[job.id])
@@ -124,7 +124,7 @@ class CheckpointWatch:
             events += [stalled] if stalled is not None else []
         audit_log.append(connection, events, now)
 
-    def _stalled(self, job: Job, tried: list[Attempt], seen: SeenCheckpoint, now: datetime) -> Fact | None:
+    def _stalled(self, job: Job, tried: list[Attempt], seen: SeenCheckpoint, now: datetime) -> Event | None:
         """Once for each run and newest checkpoint."""
         last = tried[-1] if tried else None
         if last is None or last.state is not AttemptState.RUNNING or last.agent.started_at is None:

@@ -8,7 +8,7 @@ from costguard.jobs.disk import DiskReading
 from costguard.jobs.figures import WorkAtRisk
 from costguard.model.attempt import Attempt, Outcome
 from costguard.model.duration import span_text
-from costguard.model.event import Fact
+from costguard.model.event import Event
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobState, SeenCheckpoint
 from costguard.model.moments import zone_of
@@ -17,7 +17,7 @@ from costguard.model.money import rate_text
 _UTC = zone_of("UTC")
 
 
-def launched(job: Job, attempt: Attempt, now: datetime) -> Fact:
+def launched(job: Job, attempt: Attempt, now: datetime) -> Event:
     rate = f", about {rate_text(attempt.rate)} an hour" if attempt.rate is not None else ""
     text = (
         f"Attempt {attempt.number} of job {job.title} was asked of Google: {_model(attempt)} "
@@ -27,36 +27,36 @@ def launched(job: Job, attempt: Attempt, now: datetime) -> Fact:
     return of_attempt("AttemptLaunched", job, attempt, now, text, "launched")
 
 
-def restarted(job: Job, attempt: Attempt, now: datetime) -> Fact:
+def restarted(job: Job, attempt: Attempt, now: datetime) -> Event:
     text = f"{attempt.name} of job {job.title} is started again in {attempt.zone}: its disk holds the checkpoints."
     return of_attempt("AttemptRestarted", job, attempt, now, text, f"restarted/{attempt.restarts}")
 
 
-def ended(job: Job, attempt: Attempt, outcome: Outcome, reason: str, now: datetime) -> Fact:
+def ended(job: Job, attempt: Attempt, outcome: Outcome, reason: str, now: datetime) -> Event:
     text = f"Attempt {attempt.number} of job {job.title} in {attempt.zone} ended: {_closed(reason)}"
     return of_attempt("AttemptEnded", job, attempt, now, text, "ended", outcome=outcome.value)
 
 
-def rested(job: Job, attempt: Attempt, run: int, reason: str, now: datetime) -> Fact:
+def rested(job: Job, attempt: Attempt, run: int, reason: str, now: datetime) -> Event:
     text = (
         f"Run {run} of attempt {attempt.number} of job {job.title} in {attempt.zone} was interrupted: {_closed(reason)}"
     )
     return of_attempt("AttemptInterrupted", job, attempt, now, text, f"rested/{run}", run=run)
 
 
-def started(job: Job, attempt: Attempt, run: int, at: datetime) -> Fact:
+def started(job: Job, attempt: Attempt, run: int, at: datetime) -> Event:
     text = f"The command of job {job.title} runs in {attempt.zone} (attempt {attempt.number}): {begins(attempt)}."
     return of_attempt("AttemptStarted", job, attempt, at, text, f"started/{run}", run=run)
 
 
-def resumed(job: Job, attempt: Attempt, run: int, after: timedelta, at: datetime) -> Fact:
+def resumed(job: Job, attempt: Attempt, run: int, after: timedelta, at: datetime) -> Event:
     later = f"{span_text(after)} after it was interrupted"
     text = f"Job {job.title} works again in {attempt.zone}, {later}; {begins(attempt)}."
     seconds = after // timedelta(seconds=1)
     return of_attempt("JobResumed", job, attempt, at, text, f"resumed/{run}", run=run, seconds=seconds)
 
 
-def from_zero(job: Job, attempt: Attempt, loss: WorkAtRisk, now: datetime, what: str = "from_zero") -> Fact:
+def from_zero(job: Job, attempt: Attempt, loss: WorkAtRisk, now: datetime, what: str = "from_zero") -> Event:
     """Work that was paid for is lost."""
     cost = f", about {loss.cost}" if loss.cost is not None else ""
     where = f" at {job.spec.checkpoint.location}" if job.spec.checkpoint is not None else ""
@@ -69,14 +69,14 @@ def from_zero(job: Job, attempt: Attempt, loss: WorkAtRisk, now: datetime, what:
     return of_attempt("JobRestartedFromZero", job, attempt, now, text, what, seconds=seconds, nanos=nanos)
 
 
-def torn(job: Job, what: str, now: datetime) -> Fact:
+def torn(job: Job, what: str, now: datetime) -> Event:
     """`what` is the checkpoint's name, and why it is not complete."""
     name = what.split(":", 1)[0]
     text = f"A checkpoint of job {job.title} is not complete, and is passed over: {_closed(what)}"
     return of_job("CheckpointTorn", job, now, text, f"torn/{name}", checkpoint=name)
 
 
-def passed_over(job: Job, attempt: Attempt, checkpoint: str, now: datetime) -> Fact:
+def passed_over(job: Job, attempt: Attempt, checkpoint: str, now: datetime) -> Event:
     """Of a complete checkpoint. Nothing is deleted: its owner may know better."""
     text = (
         f"Attempt {attempt.number} of job {job.title} {begins(attempt).removeprefix('it ')}. "
@@ -85,7 +85,7 @@ def passed_over(job: Job, attempt: Attempt, checkpoint: str, now: datetime) -> F
     return of_attempt("CheckpointPassedOver", job, attempt, now, text, "passed_over", checkpoint=checkpoint)
 
 
-def stalled(job: Job, attempt: Attempt, seen: SeenCheckpoint, risk: WorkAtRisk, now: datetime) -> Fact:
+def stalled(job: Job, attempt: Attempt, seen: SeenCheckpoint, risk: WorkAtRisk, now: datetime) -> Event:
     which = f"the newest is {seen.resume_from}" if seen.resume_from else "there is none yet"
     rate = f" while it costs about {rate_text(attempt.rate)} an hour" if attempt.rate is not None else ""
     cost = f", about {risk.cost}," if risk.cost is not None else ""
@@ -94,18 +94,18 @@ def stalled(job: Job, attempt: Attempt, seen: SeenCheckpoint, risk: WorkAtRisk, 
     return of_attempt("CheckpointsStalled", job, attempt, now, text, f"stalled/{attempt.agent.run}/{saved}")
 
 
-def disk_low(job: Job, attempt: Attempt, run: int, disk: DiskReading, now: datetime) -> Fact:
+def disk_low(job: Job, attempt: Attempt, run: int, disk: DiskReading, now: datetime) -> Event:
     """Once for each run."""
     text = f"The VM of job {job.title} in {attempt.zone} runs out of disk: {disk.text}."
     return of_attempt("DiskNearlyFull", job, attempt, now, text, f"disk/{run}", run=run, free_bytes=disk.free)
 
 
-def late(job: Job, deadline: datetime) -> Fact:
+def late(job: Job, deadline: datetime) -> Event:
     text = f"Job {job.title} was to be finished by {deadline.astimezone(_UTC):%a %-d %b %H:%M} UTC; it goes on."
     return of_job("JobDeadlinePassed", job, deadline, text, "deadline")
 
 
-def waits(job: Job, episode: int, reason: str, now: datetime) -> Fact:
+def waits(job: Job, episode: int, reason: str, now: datetime) -> Event:
     text = f"Job {job.title} {_closed(_said(reason))}"
     return of_job("JobWaits", job, now, text, f"waits/{episode}")
 
@@ -117,27 +117,27 @@ _OVER = {
 }
 
 
-def over(job: Job, state: JobState, reason: str, cost: str, now: datetime) -> Fact:
+def over(job: Job, state: JobState, reason: str, cost: str, now: datetime) -> Event:
     kind, verb = _OVER[state]
     priced = "" if cost in reason else f", at {cost}"
     text = f"Job {job.title} {verb}{priced}: {_closed(reason)}"
     return of_job(kind, job, now, text, "over", actor=job.cancel_asked_by if state is JobState.CANCELLED else "")
 
 
-def orphan_deleted(project: str, zone: str, name: str, gce_id: str, reason: str, now: datetime) -> Fact:
+def orphan_deleted(project: str, zone: str, name: str, gce_id: str, reason: str, now: datetime) -> Event:
     text = f"{name} in {zone} of project {project} is deleted: {_closed(reason)}"
-    return Fact(f"orphan/{project}/{gce_id}", "OrphanDeleted", now, text, project, gce_id, name)
+    return Event(f"orphan/{project}/{gce_id}", "OrphanDeleted", now, text, project, gce_id, name)
 
 
-def orphan_kept(project: str, zone: str, name: str, gce_id: str, reason: str, now: datetime) -> Fact:
+def orphan_kept(project: str, zone: str, name: str, gce_id: str, reason: str, now: datetime) -> Event:
     text = (
         f"{name} in {zone} of project {project} is stopped and not deleted, since its disk may hold the only copy "
         f"of what its job saved: {_closed(reason)} Its disk bills until someone deletes the VM."
     )
-    return Fact(f"orphan/{project}/{gce_id}/kept", "OrphanKept", now, text, project, gce_id, name)
+    return Event(f"orphan/{project}/{gce_id}/kept", "OrphanKept", now, text, project, gce_id, name)
 
 
-def disk_kept(job: Job, attempt: Attempt, holds: str, monthly: str, now: datetime) -> Fact:
+def disk_kept(job: Job, attempt: Attempt, holds: str, monthly: str, now: datetime) -> Event:
     text = (
         f"{attempt.name} of job {job.title} is stopped in {attempt.zone}, and its disk of {job.recipe.disk_gib} GiB is "
         f"kept: it holds {holds}. It bills {monthly} until you agree that it goes: costguard delete-disk {job.id}"
@@ -145,21 +145,21 @@ def disk_kept(job: Job, attempt: Attempt, holds: str, monthly: str, now: datetim
     return of_attempt("DiskKept", job, attempt, now, text, "disk_kept")
 
 
-def disk_given_up(job: Job, by: str, holds: str, now: datetime) -> Fact:
+def disk_given_up(job: Job, by: str, holds: str, now: datetime) -> Event:
     text = f"{by} agreed that the disk of job {job.title} is deleted, and with it {holds}."
     return of_job("DiskGivenUp", job, now, text, "disk_given_up", actor=by)
 
 
 def of_attempt(
     kind: str, job: Job, attempt: Attempt, at: datetime, text: str, what: str, actor: str = "", **data: object
-) -> Fact:
+) -> Event:
     key = f"attempt/{attempt.project}/{attempt.name}/{what}"
     named = {"job": job.id, "attempt": attempt.name, **data}
-    return Fact(key, kind, at, text, attempt.project, attempt.gce_id, attempt.name, actor, named)
+    return Event(key, kind, at, text, attempt.project, attempt.gce_id, attempt.name, actor, named)
 
 
-def of_job(kind: str, job: Job, at: datetime, text: str, what: str, actor: str = "", **data: object) -> Fact:
-    return Fact(f"job/{job.id}/{what}", kind, at, text, job.spec.project, "", "", actor, {"job": job.id, **data})
+def of_job(kind: str, job: Job, at: datetime, text: str, what: str, actor: str = "", **data: object) -> Event:
+    return Event(f"job/{job.id}/{what}", kind, at, text, job.spec.project, "", "", actor, {"job": job.id, **data})
 
 
 def begins(attempt: Attempt) -> str:

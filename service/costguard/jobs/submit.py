@@ -19,7 +19,7 @@ from costguard.jobs.disk import saves_on_disk
 from costguard.jobs.quote import Assessment, Assessor, JobQuote, LaunchTargets, quote
 from costguard.jobs.submission import JobRefusal, Overrides, Submission
 from costguard.model.access import Authority
-from costguard.model.event import Fact
+from costguard.model.event import Event
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind, JobState
 from costguard.model.ports import Checkpoints, Clock
@@ -178,7 +178,7 @@ def _refused(refusals: tuple[JobRefusal, ...]) -> Invalid:
     return Invalid(message, "Nothing was launched.", kind="job-refused", fields=fields)
 
 
-def _submitted(job: Job, case: Assessment) -> Fact:
+def _submitted(job: Job, case: Assessment) -> Event:
     spec, made = job.spec, job.recipe
     what = "A development VM" if spec.kind is JobKind.DEV else "A job"
     model = "Spot" if made.provisioning_model is ProvisioningModel.SPOT else "on-demand"
@@ -203,7 +203,7 @@ def _cancelling(job: Job, by: str, reason: str, delete_disk: bool) -> str:
     return f"{by} cancels it{why}; {what}."
 
 
-def _cancel_asked(job: Job, by: str, reason: str, now: datetime) -> Fact:
+def _cancel_asked(job: Job, by: str, reason: str, now: datetime) -> Event:
     text = f"{by} asked to cancel job {job.title}{f': {reason}' if reason else ''}."
     return job_events.of_job("CancelAsked", job, now, text, "cancel_asked", actor=by, reason=reason)
 

@@ -23,14 +23,14 @@ from costguard.jobs.vm_step import request_uuid
 from costguard.ledger import generation, operations, unknown_vms
 from costguard.ledger.unknown_vms import UnknownVm, UnknownVmVerdict
 from costguard.model.attempt import Attempt, AttemptState
-from costguard.model.event import Fact
+from costguard.model.event import Event
 from costguard.model.generation import FIRST, REQUEST_LABEL, AttemptName, Cause, Generation, generation_of
 from costguard.model.instance import InstanceKey
 from costguard.model.job import Job, JobKind
 
 log = structlog.get_logger(__name__)
 
-FOUND, ADOPTED = "UnknownVmFound", "UnknownVmAdopted"  # kinds of facts
+FOUND, ADOPTED = "UnknownVmFound", "UnknownVmAdopted"  # kinds of events
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ def _unknown(vm: PresentVm, job_id: str, reason: str, now: datetime) -> UnknownV
     )
 
 
-def _found(vm: UnknownVm) -> Fact:
+def _found(vm: UnknownVm) -> Event:
     project, gce_id = vm.key.project, vm.key.gce_id
     text = (
         f"{vm.name} in {vm.zone} of project {project} bears this installation's labels, and the ledger holds no "
@@ -166,7 +166,7 @@ def _found(vm: UnknownVm) -> Fact:
         "costguard db unknown"
     )
     data = {"job": vm.job, "generation": vm.generation}
-    return Fact(f"unknown/{project}/{gce_id}", FOUND, vm.found_at, text, project, gce_id, vm.name, data=data)
+    return Event(f"unknown/{project}/{gce_id}", FOUND, vm.found_at, text, project, gce_id, vm.name, data=data)
 
 
 def _adopt(connection: Connection, vm: PresentVm, job: Job, number: int, now: datetime) -> None:
@@ -206,5 +206,5 @@ def _adopt(connection: Connection, vm: PresentVm, job: Job, number: int, now: da
     )
     key = f"unknown/{vm.key.project}/{vm.key.gce_id}/adopted"
     data = {"job": job.id, "attempt": vm.name, "number": number}
-    event = Fact(key, ADOPTED, now, text, vm.key.project, vm.key.gce_id, vm.name, data=data)
+    event = Event(key, ADOPTED, now, text, vm.key.project, vm.key.gce_id, vm.name, data=data)
     audit_log.append(connection, [event], now)

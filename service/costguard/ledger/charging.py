@@ -18,7 +18,7 @@ from costguard.ledger.charges import ChargedSpan, DueId, DueSpan
 from costguard.ledger.price_book import PriceBook
 from costguard.ledger.pricing import MINIMUM, Bill, bill_span
 from costguard.ledger.roll_up import LIFETIME, STORAGE
-from costguard.model.event import Fact
+from costguard.model.event import Event
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.lifetime import Lifetime, StorageSpan
 
@@ -131,12 +131,12 @@ def _since(due: DueSpan) -> datetime | None:
     return due.charged_to
 
 
-def _gaps(entries: Sequence[ChargedSpan]) -> Iterator[Fact]:
+def _gaps(entries: Sequence[ChargedSpan]) -> Iterator[Event]:
     for entry in entries:
         span = entry.due.span
         if entry.unpriced and entry.unpriced != entry.due.unpriced:
             what = span.name if isinstance(span, StorageSpan) else "run"
-            yield Fact(
+            yield Event(
                 key=f"unpriced/{span.key.project}/{span.key.gce_id}/{what}/{span.started_at.isoformat()}/{entry.unpriced}",
                 kind="SpanUnpriced",
                 occurred_at=span.started_at,

@@ -9,11 +9,11 @@ from pathlib import Path
 from sqlalchemy import Connection, delete, func, inspect, select, text, update
 from sqlalchemy.exc import ProgrammingError
 
-from costguard.db.tables import facts, installation, leases, metadata, sessions, sign_in_links, stops
+from costguard.db.tables import events, installation, leases, metadata, sessions, sign_in_links, stops
 from costguard.db.upsert import upsert
 from costguard.events.audit_log import append
 from costguard.model.action import StopOutcome
-from costguard.model.event import Fact
+from costguard.model.event import Event
 from costguard.model.generation import FIRST, Cause, Generation
 
 _ROW = 1
@@ -77,11 +77,11 @@ def settle_in(connection: Connection, home: str) -> None:
     upsert(connection, installation, [row], ["id"], ["home"])
 
 
-def begin(connection: Connection, new: Generation, fact: Fact, now: datetime) -> None:
+def begin(connection: Connection, new: Generation, event: Event, now: datetime) -> None:
     """Write down that a generation begins, and make what the one before left pending safe.
 
-    Ids that the lost time may have given out are not given out again where the database can skip them: those of facts
-    on both, since receivers of webhooks know facts by them, and all on PostgreSQL.
+    Ids that the lost time may have given out are not given out again where the database can skip them: those of events
+    on both, since receivers of webhooks know events by them, and all on PostgreSQL.
     """
     row = {
         "id": _ROW,
@@ -92,7 +92,7 @@ def begin(connection: Connection, new: Generation, fact: Fact, now: datetime) ->
     }
     upsert(connection, installation, [row], ["id"], ["generation", "began_at", "cause", "backup_at"])
     _skip_ids(connection)
-    _append_far_on(connection, fact, now)
+    _append_far_on(connection, event, now)
     # A session that ended since the backup stays ended, and a link that was used since stays used.
     connection.execute(delete(sessions))
     connection.execute(delete(sign_in_links))
@@ -107,21 +107,21 @@ def withdraw_stops(connection: Connection, why: str, now: datetime) -> int:
     return done.rowcount
 
 
-def _append_far_on(connection: Connection, fact: Fact, now: datetime) -> None:
-    """Facts that follow have higher ids than this one, on both databases."""
-    last = connection.scalar(select(func.max(facts.c.id))) or 0
-    append(connection, [fact], now)
+def _append_far_on(connection: Connection, event: Event, now: datetime) -> None:
+    """Events that follow have higher ids than this one, on both databases."""
+    last = connection.scalar(select(func.max(events.c.id))) or 0
+    append(connection, [event], now)
     at = last + ID_GAP
-    connection.execute(update(facts).where(facts.c.key == fact.key).values(id=at))
+    connection.execute(update(events).where(events.c.key == event.key).values(id=at))
     if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT setval(pg_get_serial_sequence('facts', 'id'), :at)"), {"at": at})
+        connection.execute(text("SELECT setval(pg_get_serial_sequence('events', 'id'), :at)"), {"at": at})
 
 
 def _skip_ids(connection: Connection) -> None:
     if connection.dialect.name != "postgresql":
         return
     for table in metadata.sorted_tables:
-        if table.autoincrement_column is None or table is facts:
+        if table.autoincrement_column is None or table is events:
             continue
         column = table.autoincrement_column.name
         last = connection.scalar(select(func.max(table.c[column]))) or 0

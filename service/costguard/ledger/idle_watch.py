@@ -12,11 +12,11 @@ import structlog
 
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
-from costguard.events import audit_log as facts
+from costguard.events import audit_log
 from costguard.ledger import utilisation
 from costguard.ledger.idle import Before, Run, evidence
 from costguard.ledger.utilisation import Measured, Running
-from costguard.model.event import Fact
+from costguard.model.event import Event
 from costguard.model.ports import Clock, UsageSource
 from costguard.model.preset import Preset
 from costguard.model.utilisation import IdleState, Metric, Usage
@@ -35,11 +35,11 @@ _AT_ONCE = 1000  # rows written in one transaction
 
 @dataclass(frozen=True, slots=True)
 class IdleReport:
-    """How many VMs were judged, how many rows were written, and what changed, in facts."""
+    """How many VMs were judged, how many rows were written, and what changed, in events."""
 
     judged: int = 0
     written: int = 0
-    facts: tuple[Fact, ...] = ()
+    events: tuple[Event, ...] = ()
 
 
 class IdleWatch:
@@ -96,7 +96,7 @@ class IdleWatch:
     def record(self, usages: Sequence[Usage], fence: Lease | None = None) -> IdleReport:
         """Judge and keep. Raises LeaseLost when another daemon took over, and StoreError."""
         now = self._clock.now()
-        told: list[Fact] = []
+        told: list[Event] = []
         judged = written = 0
         for usage in usages:
             with self._database.read() as connection:
@@ -105,12 +105,12 @@ class IdleWatch:
             for at in range(0, len(judgements), _AT_ONCE):
                 some = judgements[at : at + _AT_ONCE]
                 changed = [one for _, one in some if _is_news(before.get(one.instance_id), one)]
-                new_facts = [fact for vm, one in some if (fact := _fact(vm, before.get(vm.id), one)) is not None]
-                if changed or new_facts:
+                new_events = [event for vm, one in some if (event := _event(vm, before.get(vm.id), one)) is not None]
+                if changed or new_events:
                     with self._database.write(fence) as connection:
                         written += utilisation.record(connection, changed)
-                        facts.append(connection, new_facts, now)
-                    told += new_facts
+                        audit_log.append(connection, new_events, now)
+                    told += new_events
             ended = sorted(before.keys() - {one.instance_id for _, one in judgements})
             for at in range(0, len(ended), _AT_ONCE):
                 with self._database.write(fence) as connection:
@@ -144,7 +144,7 @@ def _is_news(old: Measured | None, new: Measured) -> bool:
     return replace(new, measured_at=old.measured_at, good_until=old.good_until) != old
 
 
-def _fact(vm: Running, old: Measured | None, new: Measured) -> Fact | None:
+def _event(vm: Running, old: Measured | None, new: Measured) -> Event | None:
     """Recorded once: VMs that became idle, and VMs recorded as idle that are busy again."""
     last = _same_run(old, vm)
     if new.told is None or (last is not None and last.told is new.told):
@@ -152,7 +152,7 @@ def _fact(vm: Running, old: Measured | None, new: Measured) -> Fact | None:
     found = new.evidence
     is_idle = new.told is IdleState.IDLE
     kind = "InstanceIdle" if is_idle else "InstanceBusy"
-    return Fact(
+    return Event(
         key=f"{kind}:{vm.key.project}:{vm.key.gce_id}:{found.since.isoformat()}",
         kind=kind,
         occurred_at=new.measured_at,

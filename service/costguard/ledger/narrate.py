@@ -1,4 +1,4 @@
-"""Facts of what changed about a VM, each a sentence for people."""
+"""Events of what changed about a VM, each a sentence for people."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence, Set
 from datetime import datetime, timedelta
 
 from costguard.model.duration import span_text
-from costguard.model.event import Fact
+from costguard.model.event import Event
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.lifetime import EndReason, Lifetime
 from costguard.model.moments import utc_text
@@ -43,27 +43,27 @@ def sentence(clause: str) -> str:
 
 def tell(
     known: KnownInstance | None, record: InstanceRecord, lifetimes: Sequence[Lifetime], read_at: datetime
-) -> tuple[Fact, ...]:
-    """The facts between what was known and what is known now, in the order in which they happened."""
-    facts = [_started(record, life) for life in lifetimes if _is_new(known, life)]
-    facts += [_ended(record, life, _was_closed(known, life)) for life in lifetimes if life.ended_at is not None]
+) -> tuple[Event, ...]:
+    """The events between what was known and what is known now, in the order in which they happened."""
+    events = [_started(record, life) for life in lifetimes if _is_new(known, life)]
+    events += [_ended(record, life, _was_closed(known, life)) for life in lifetimes if life.ended_at is not None]
     if known is None:
-        facts.append(_seen(record))
+        events.append(_seen(record))
     else:
-        facts += _reassigned(known.record, record, read_at)
+        events += _reassigned(known.record, record, read_at)
     if record.gone_at is not None and (known is None or known.record.gone_at is None):
-        facts.append(
-            _fact(record, "InstanceGone", record.gone_at, f"{record.name} is gone.", f"{record.gone_at.isoformat()}")
+        events.append(
+            _event(record, "InstanceGone", record.gone_at, f"{record.name} is gone.", f"{record.gone_at.isoformat()}")
         )
-    return tuple(sorted(facts, key=lambda fact: fact.occurred_at))
+    return tuple(sorted(events, key=lambda event: event.occurred_at))
 
 
-def tell_failed(operation: SeenOperation) -> Fact | None:
-    """The fact of an operation that Google accepted and then could not carry out."""
+def tell_failed(operation: SeenOperation) -> Event | None:
+    """The event of an operation that Google accepted and then could not carry out."""
     if operation.error_code is None:
         return None
     by = f" by {operation.user}" if operation.user else ""
-    return Fact(
+    return Event(
         key=f"OperationFailed:{operation.project}:{operation.operation_id}",
         kind="OperationFailed",
         occurred_at=operation.ended_at or operation.inserted_at,
@@ -83,9 +83,9 @@ def _is_within(scope: str, unread: Set[str]) -> bool:
     return scope in unread or not whole.isdisjoint(unread)
 
 
-def tell_unwatched(project: str, last_at: datetime) -> Fact:
-    """The fact that a project was taken out of the settings, and that its account ends with its last look."""
-    return Fact(
+def tell_unwatched(project: str, last_at: datetime) -> Event:
+    """The event that a project was taken out of the settings, and that its account ends with its last look."""
+    return Event(
         key=f"ProjectUnwatched:{project}:{last_at.isoformat()}",
         kind="ProjectUnwatched",
         occurred_at=last_at,
@@ -95,7 +95,7 @@ def tell_unwatched(project: str, last_at: datetime) -> Fact:
     )
 
 
-def tell_looks(observation: Observation, before: Sequence[Unread]) -> tuple[Fact, ...]:
+def tell_looks(observation: Observation, before: Sequence[Unread]) -> tuple[Event, ...]:
     """What of a project cannot be read any more, and what can be read again."""
     was = {(part.scope, part.code) for part in before}
     scopes = {part.scope for part in observation.unread}
@@ -106,7 +106,7 @@ def tell_looks(observation: Observation, before: Sequence[Unread]) -> tuple[Fact
         if not _is_within(part.scope, scopes)
     ]
     return tuple(
-        Fact(
+        Event(
             key=f"{kind}:{observation.project}:{part.scope}:{part.code}:{observation.read_at.isoformat()}",
             kind=kind,
             occurred_at=observation.read_at,
@@ -118,12 +118,12 @@ def tell_looks(observation: Observation, before: Sequence[Unread]) -> tuple[Fact
     )
 
 
-def tell_gap(project: str, read_through: datetime, read_at: datetime) -> Fact | None:
-    """The fact that operations went unread until Google had forgotten some of them."""
+def tell_gap(project: str, read_through: datetime, read_at: datetime) -> Event | None:
+    """The event that operations went unread until Google had forgotten some of them."""
     forgotten_to = read_at - _KEPT
     if read_through >= forgotten_to:
         return None
-    return Fact(
+    return Event(
         key=f"OperationsForgotten:{project}:{read_through.isoformat()}",
         kind="OperationsForgotten",
         occurred_at=read_at,
@@ -164,11 +164,11 @@ def _was_closed(known: KnownInstance | None, life: Lifetime) -> bool:
     )
 
 
-def _fact(
+def _event(
     record: InstanceRecord, kind: str, at: datetime, text: str, detail: str, actor: str = "", **data: object
-) -> Fact:
+) -> Event:
     key = f"{kind}:{record.key.project}:{record.key.gce_id}:{detail}"
-    return Fact(
+    return Event(
         key=key,
         kind=kind,
         occurred_at=at,
@@ -181,13 +181,13 @@ def _fact(
     )
 
 
-def _seen(record: InstanceRecord) -> Fact:
+def _seen(record: InstanceRecord) -> Event:
     owner = record.attribution.owner or "nobody known"
     made_of = describe(record.shape, record.provisioning_model)
     text = (
         f"{record.name} ({made_of}) was first seen in {record.zone}; preset {record.attribution.preset}, owner {owner}."
     )
-    return _fact(
+    return _event(
         record,
         "InstanceSeen",
         record.first_seen_at,
@@ -199,12 +199,12 @@ def _seen(record: InstanceRecord) -> Fact:
     )
 
 
-def _started(record: InstanceRecord, life: Lifetime) -> Fact:
+def _started(record: InstanceRecord, life: Lifetime) -> Event:
     text = f"{record.name} ({describe(life.shape, life.provisioning_model)}) started running."
-    return _fact(record, "LifetimeStarted", life.started_at, text, life.started_at.isoformat())
+    return _event(record, "LifetimeStarted", life.started_at, text, life.started_at.isoformat())
 
 
-def _ended(record: InstanceRecord, life: Lifetime, corrected: bool) -> Fact:
+def _ended(record: InstanceRecord, life: Lifetime, corrected: bool) -> Event:
     assert life.ended_at is not None  # the caller asks only about ended ones
     reason = life.end_reason or EndReason.UNKNOWN
     by = f" by {life.ended_by}" if life.ended_by and life.ended_by != "system" else ""
@@ -213,7 +213,7 @@ def _ended(record: InstanceRecord, life: Lifetime, corrected: bool) -> Fact:
         text += " No operation shows when: this is the latest moment that it can have been."
     if corrected:
         text = f"Corrected: {text}"
-    return _fact(
+    return _event(
         record,
         "LifetimeEndCorrected" if corrected else "LifetimeEnded",
         life.ended_at,
@@ -226,7 +226,7 @@ def _ended(record: InstanceRecord, life: Lifetime, corrected: bool) -> Fact:
     )
 
 
-def _reassigned(old: InstanceRecord, new: InstanceRecord, at: datetime) -> list[Fact]:
+def _reassigned(old: InstanceRecord, new: InstanceRecord, at: datetime) -> list[Event]:
     before, after = old.attribution, new.attribution
     if before == after:
         return []
@@ -234,4 +234,4 @@ def _reassigned(old: InstanceRecord, new: InstanceRecord, at: datetime) -> list[
         f"{new.name} is now counted for {after.owner or 'nobody'} under preset {after.preset}; "
         f"before, for {before.owner or 'nobody'} under {before.preset}."
     )
-    return [_fact(new, "InstanceReassigned", at, text, f"{new.fingerprint}:{after.owner}:{after.preset}")]
+    return [_event(new, "InstanceReassigned", at, text, f"{new.fingerprint}:{after.owner}:{after.preset}")]

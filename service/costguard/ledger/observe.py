@@ -1,4 +1,4 @@
-"""Observation and operations -> what the ledger holds of a VM, and the facts of what changed."""
+"""Observation and operations -> what the ledger holds of a VM, and the events of what changed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from costguard.ledger.narrate import tell
 from costguard.ledger.owner import OwnerRules, owner_of
 from costguard.ledger.storage import MEMORY, disks_of, saved_memory_of
 from costguard.ledger.timeline import ENDS, Run, created_by, deleted_at, runs_of
-from costguard.model.event import Fact
+from costguard.model.event import Event
 from costguard.model.instance import InstanceKey, ProvisioningModel, SeenInstance, Shape, Status
 from costguard.model.lifetime import Attribution, EndReason, Lifetime, StorageSpan
 from costguard.model.observation import SeenOperation
@@ -59,7 +59,7 @@ class Entry:
     record: InstanceRecord
     lifetimes: tuple[Lifetime, ...]
     storage: tuple[StorageSpan, ...]
-    facts: tuple[Fact, ...]
+    events: tuple[Event, ...]
 
 
 def account(

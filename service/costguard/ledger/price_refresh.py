@@ -18,7 +18,7 @@ from costguard.errors import PriceSourceError
 from costguard.events import audit_log
 from costguard.ledger import charges, prices, running_totals
 from costguard.ledger.price_gate import judge
-from costguard.model.event import Fact
+from costguard.model.event import Event
 from costguard.model.instance import ProvisioningModel
 from costguard.model.moments import utc_text
 from costguard.model.money import Money, exact_text
@@ -150,8 +150,8 @@ def _recharge(connection: Connection, changes: Sequence[_Change]) -> int:
     return sum(charges.recharge_since(connection, moment, region) for region, moment in since.items())
 
 
-def _read(result: RefreshResult, now: datetime) -> Fact:
-    return Fact(
+def _read(result: RefreshResult, now: datetime) -> Event:
+    return Event(
         key=f"prices-read/{now.isoformat()}",
         kind=PRICES_READ,
         occurred_at=now,
@@ -160,13 +160,13 @@ def _read(result: RefreshResult, now: datetime) -> Fact:
     )
 
 
-def _changed(changes: Sequence[_Change]) -> Iterator[Fact]:
+def _changed(changes: Sequence[_Change]) -> Iterator[Event]:
     """Not told one by one: shipped prices that give way to the catalogue's, once and for all, at the first reading."""
     for change in changes:
         if change.old.source.startswith(_SNAPSHOT):
             continue
         key, new = change.new.key, change.new
-        yield Fact(
+        yield Event(
             key=f"price/{_path(key)}/{new.in_force_from.isoformat()}/{new.rate_nanos}",
             kind="PriceChanged",
             occurred_at=new.in_force_from,
@@ -176,10 +176,10 @@ def _changed(changes: Sequence[_Change]) -> Iterator[Fact]:
         )
 
 
-def _refused(refused: Sequence[RefusedPrice], now: datetime) -> Iterator[Fact]:
+def _refused(refused: Sequence[RefusedPrice], now: datetime) -> Iterator[Event]:
     for one in refused:
         key, price = one.price.key, one.price
-        yield Fact(
+        yield Event(
             key=f"price-refused/{_path(key)}/{price.rate_nanos}",
             kind="PriceRefused",
             occurred_at=now,

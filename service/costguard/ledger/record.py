@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
-from costguard.events import audit_log as facts
+from costguard.events import audit_log
 from costguard.ledger import answers, operations, projects, running_totals
 from costguard.ledger import lifetimes as ledger
 from costguard.ledger.launched import launched, launched_by_label
@@ -25,7 +25,7 @@ from costguard.ledger.narrate import tell_failed, tell_gap, tell_looks, tell_unw
 from costguard.ledger.observe import Belonging, account
 from costguard.ledger.projects import ProjectLook
 from costguard.ledger.timeline import DELETES
-from costguard.model.event import Fact
+from costguard.model.event import Event
 from costguard.model.instance import InstanceKey, SeenInstance
 from costguard.model.observation import Observation, OperationStatus, SeenOperation, Unread
 from costguard.model.ports import Cloud, Presence
@@ -34,7 +34,7 @@ from costguard.model.reminder import Claim
 
 _AT_ONCE, _BATCH = 8, 32  # VMs whose presence is asked for
 AT_ONCE = 600  # VMs and operations in one transaction, which takes a few tenths of a second
-_MOST_FACTS = 1000  # a report shows no more
+_MOST_EVENTS = 1000  # a report shows no more
 
 log = structlog.get_logger(__name__)
 
@@ -50,8 +50,8 @@ class Recorded:
     absent: int = 0  # confirmed to be gone
     missing: int = 0  # not listed, and not confirmed to be gone
     lifetimes: int = 0
-    facts: tuple[Fact, ...] = ()  # the first of them
-    fact_count: int = 0
+    events: tuple[Event, ...] = ()  # the first of them
+    event_count: int = 0
     unread: tuple[Unread, ...] = ()
     error: str = ""  # why nothing could be recorded
 
@@ -116,8 +116,8 @@ class _Look:
     absent: Collection[str]
     before: ProjectLook | None
     saved: RowsWritten = field(default_factory=RowsWritten)
-    facts: list[Fact] = field(default_factory=list)
-    fact_count: int = 0
+    events: list[Event] = field(default_factory=list)
+    event_count: int = 0
     unread: list[Unread] = field(default_factory=list)
 
     def record(
@@ -154,15 +154,15 @@ class _Look:
             absent=len(self.absent),
             missing=missing,
             lifetimes=self.saved.lifetimes,
-            facts=tuple(self.facts),
-            fact_count=self.fact_count,
+            events=tuple(self.events),
+            event_count=self.event_count,
             unread=looked.unread,
         )
 
-    def _tell(self, connection: Connection, told: Sequence[Fact]) -> None:
-        facts.append(connection, told, self.observation.read_at)
-        self.fact_count += len(told)
-        self.facts += told[: _MOST_FACTS - len(self.facts)]
+    def _tell(self, connection: Connection, told: Sequence[Event]) -> None:
+        audit_log.append(connection, told, self.observation.read_at)
+        self.event_count += len(told)
+        self.events += told[: _MOST_EVENTS - len(self.events)]
 
     def _seen(self, gce_id: str) -> SeenInstance | None:
         seen = self.listed.get(gce_id)
@@ -170,14 +170,14 @@ class _Look:
 
     def _account(
         self, connection: Connection, gce_ids: Sequence[str], news: Sequence[SeenOperation]
-    ) -> tuple[list[Change], list[Fact]]:
+    ) -> tuple[list[Change], list[Event]]:
         project, read_at, belonging = self.observation.project, self.observation.read_at, self.belonging
         known = ledger.load(connection, project, gce_ids)
         all_operations = operations.of_targets(connection, project, gce_ids)
         watched_since = projects.watched_since(connection, project) or read_at
         claimed = _claims(connection, known)
         of_jobs = launched(connection, project, gce_ids, self.listed, known, all_operations)
-        changes, told = [], [fact for op in news if (fact := tell_failed(op)) is not None]
+        changes, told = [], [event for op in news if (event := tell_failed(op)) is not None]
         for gce_id in gce_ids:
             seen = self._seen(gce_id)
             if belonging.gpu_only and seen is None and gce_id not in known and gce_id not in of_jobs:
@@ -201,7 +201,7 @@ class _Look:
                 continue
             if entry is not None:
                 changes.append(Change(entry.record, known.get(gce_id), entry.lifetimes, entry.storage))
-                told.extend(entry.facts)
+                told.extend(entry.events)
         return changes, told
 
 
@@ -248,7 +248,7 @@ def close_account(
             with running_totals.following(connection, project, _ids(changes), last_at):
                 ledger.save(connection, changes)
     with database.write(fence) as connection:
-        facts.append(connection, [tell_unwatched(project, last_at)], last_at)
+        audit_log.append(connection, [tell_unwatched(project, last_at)], last_at)
         projects.forget(connection, project)
 
 

@@ -37,7 +37,7 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Evidence as stored. `told` is the state that the last fact told of; None before the first."""
+    """Evidence as stored. `told` is the state that the last event told of; None before the first."""
 
     instance_id: int
     run_started_at: datetime

@@ -8,12 +8,12 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from costguard.model.attempt import Interruption, Outcome
-from costguard.model.event import Fact
+from costguard.model.event import Event
 
 _SECOND = timedelta(seconds=1)
 
 
-class JobFact(StrEnum):
+class JobEvent(StrEnum):
     """Kinds of events that may become messages."""
 
     RESUMED = "JobResumed"
@@ -28,7 +28,7 @@ class JobFact(StrEnum):
     CANCELLED = "JobCancelled"
 
 
-_ROUTINE = frozenset({JobFact.RESUMED, JobFact.WAITS, JobFact.HELD, JobFact.DISK})  # these come often
+_ROUTINE = frozenset({JobEvent.RESUMED, JobEvent.WAITS, JobEvent.HELD, JobEvent.DISK})  # these come often
 
 
 class Form(StrEnum):
@@ -41,20 +41,20 @@ class Form(StrEnum):
 class Card:
     """What the job's card was posted for: an event, and in which recovery it happened."""
 
-    fact_key: str
+    event_key: str
     episode: int | None  # None: an earlier version posted it
 
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    fact: Fact
+    event: Event
     form: Form
     episode: int  # how many interruptions came before it
     is_for_team: bool = False
 
 
 def announced(
-    news: Sequence[Fact], interruptions: Sequence[Interruption], card: Card | None, quick: timedelta, now: datetime
+    news: Sequence[Event], interruptions: Sequence[Interruption], card: Card | None, quick: timedelta, now: datetime
 ) -> Iterator[Announcement]:
     """Of one job, the oldest first. An event that is no message yet may become one at a later look.
 
@@ -64,48 +64,48 @@ def announced(
     from_zero = {
         earlier.data.get("attempt")
         for earlier in news
-        if earlier.kind == JobFact.FROM_ZERO and _is_costly(earlier, quick)
+        if earlier.kind == JobEvent.FROM_ZERO and _is_costly(earlier, quick)
     }
-    for fact in news:
-        kind = JobFact(fact.kind)
-        before = [interruption for interruption in interruptions if interruption.happened_at <= fact.occurred_at]
-        after = [interruption for interruption in interruptions if interruption.happened_at > fact.occurred_at]
+    for event in news:
+        kind = JobEvent(event.kind)
+        before = [interruption for interruption in interruptions if interruption.happened_at <= event.occurred_at]
+        after = [interruption for interruption in interruptions if interruption.happened_at > event.occurred_at]
         episode = len(before)
-        if kind is JobFact.FROM_ZERO:
-            if _is_costly(fact, quick):
-                yield Announcement(fact, Form.ALONE, episode, is_for_team=True)
+        if kind is JobEvent.FROM_ZERO:
+            if _is_costly(event, quick):
+                yield Announcement(event, Form.ALONE, episode, is_for_team=True)
         elif kind not in _ROUTINE:
-            yield Announcement(fact, Form.ALONE, episode, is_for_team=kind is JobFact.FAILED)
-        elif kind is JobFact.RESUMED and (
-            fact.data.get("attempt") in from_zero or not _lasts(fact, before, after, quick, now)
+            yield Announcement(event, Form.ALONE, episode, is_for_team=kind is JobEvent.FAILED)
+        elif kind is JobEvent.RESUMED and (
+            event.data.get("attempt") in from_zero or not _lasts(event, before, after, quick, now)
         ):
             continue
         elif card is None:
-            card = Card(fact.key, episode)
-            yield Announcement(fact, Form.CARD, episode)
-        elif _is_reply(kind, fact, episode, card):
-            yield Announcement(fact, Form.REPLY, episode)
+            card = Card(event.key, episode)
+            yield Announcement(event, Form.CARD, episode)
+        elif _is_reply(kind, event, episode, card):
+            yield Announcement(event, Form.REPLY, episode)
 
 
-def _is_reply(kind: JobFact, fact: Fact, episode: int, card: Card) -> bool:
+def _is_reply(kind: JobEvent, event: Event, episode: int, card: Card) -> bool:
     """Whether the card does not show it by itself: the one that was posted for it, or in the same recovery, does."""
-    if kind is JobFact.WAITS or fact.key == card.fact_key:
+    if kind is JobEvent.WAITS or event.key == card.event_key:
         return False
-    return kind in (JobFact.HELD, JobFact.DISK) or episode != card.episode
+    return kind in (JobEvent.HELD, JobEvent.DISK) or episode != card.episode
 
 
-def _is_costly(fact: Fact, quick: timedelta) -> bool:
+def _is_costly(event: Event, quick: timedelta) -> bool:
     """Whether it lost more work than a command that fails at once has done; unknown counts as much."""
-    seconds = fact.data.get("seconds")
+    seconds = event.data.get("seconds")
     return not isinstance(seconds, int) or seconds * _SECOND >= quick
 
 
 def _lasts(
-    fact: Fact, before: Sequence[Interruption], after: Sequence[Interruption], quick: timedelta, now: datetime
+    event: Event, before: Sequence[Interruption], after: Sequence[Interruption], quick: timedelta, now: datetime
 ) -> bool:
     """Whether a command that failed before has run long enough to count as back at work."""
     last = max(before, key=lambda interruption: interruption.happened_at, default=None)
     if last is None or last.outcome is not Outcome.CRASHED:
         return True
     ended_at = min((interruption.happened_at for interruption in after), default=now)
-    return min(ended_at, now) - fact.occurred_at >= quick
+    return min(ended_at, now) - event.occurred_at >= quick

@@ -16,11 +16,11 @@ from costguard.jobs.disk import DiskReading, disk_of
 from costguard.jobs.listing import heard_last
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.ledger.narrate import sentence
-from costguard.messages.announcing import Announcement, Card, Form, JobFact, announced
+from costguard.messages.announcing import Announcement, Card, Form, JobEvent, announced
 from costguard.messages.outbox import Composed, Withdrawn
 from costguard.model.attempt import Attempt, Interruption, Outcome
 from costguard.model.duration import span_text
-from costguard.model.event import Fact
+from costguard.model.event import Event
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind, JobState
 from costguard.model.message import NotificationContent
@@ -32,19 +32,21 @@ from costguard.spend import job_costs
 _LAST_LINES = 15  # of a failed command's output
 
 
-_WHILE_OPEN = frozenset({JobFact.RESUMED, JobFact.WAITS, JobFact.HELD, JobFact.STALLED, JobFact.LATE, JobFact.DISK})
-_WHILE_WAITING = frozenset({JobFact.WAITS, JobFact.HELD})
+_WHILE_OPEN = frozenset(
+    {JobEvent.RESUMED, JobEvent.WAITS, JobEvent.HELD, JobEvent.STALLED, JobEvent.LATE, JobEvent.DISK}
+)
+_WHILE_WAITING = frozenset({JobEvent.WAITS, JobEvent.HELD})
 _TITLES = {
-    JobFact.RESUMED: ("resumed", "{} is running again"),
-    JobFact.WAITS: ("waits", "{} is waiting"),
-    JobFact.HELD: ("budget", "{} is waiting: a budget is spent"),
-    JobFact.FROM_ZERO: ("alarm", "{} restarted from zero"),
-    JobFact.DISK: ("trouble", "{} is running out of disk space"),
-    JobFact.STALLED: ("trouble", "{} is saving no checkpoints"),
-    JobFact.LATE: ("late", "{} is past its deadline"),
-    JobFact.SUCCEEDED: ("done", "{} has finished"),
-    JobFact.FAILED: ("failed", "{} has failed"),
-    JobFact.CANCELLED: ("trouble", "{} was cancelled"),
+    JobEvent.RESUMED: ("resumed", "{} is running again"),
+    JobEvent.WAITS: ("waits", "{} is waiting"),
+    JobEvent.HELD: ("budget", "{} is waiting: a budget is spent"),
+    JobEvent.FROM_ZERO: ("alarm", "{} restarted from zero"),
+    JobEvent.DISK: ("trouble", "{} is running out of disk space"),
+    JobEvent.STALLED: ("trouble", "{} is saving no checkpoints"),
+    JobEvent.LATE: ("late", "{} is past its deadline"),
+    JobEvent.SUCCEEDED: ("done", "{} has finished"),
+    JobEvent.FAILED: ("failed", "{} has failed"),
+    JobEvent.CANCELLED: ("trouble", "{} was cancelled"),
 }
 _STATES = {
     JobState.QUEUED: ("waits", "{} is waiting to start"),
@@ -88,11 +90,11 @@ def read_scene(connection: Connection, accrual: Accrual, job_id: str) -> JobSnap
     return JobSnapshot(job, all_attempts, interrupted, cost, last.agent.output, disk_of(last.agent.machine))
 
 
-def outdated(job: Job, fact: Fact) -> str:
+def outdated(job: Job, event: Event) -> str:
     """Why the event is no longer news by the time Slack accepts it; "" while it is."""
-    if fact.kind in _WHILE_OPEN and job.state.is_over:
+    if event.kind in _WHILE_OPEN and job.state.is_over:
         return "the job is over"
-    return "the job is running" if fact.kind in _WHILE_WAITING and job.state is JobState.RUNNING else ""
+    return "the job is running" if event.kind in _WHILE_WAITING and job.state is JobState.RUNNING else ""
 
 
 def card(scene: JobSnapshot, url: str) -> NotificationContent:
@@ -109,18 +111,18 @@ def card(scene: JobSnapshot, url: str) -> NotificationContent:
     )
 
 
-def news(scene: JobSnapshot, fact: Fact, url: str) -> NotificationContent:
+def news(scene: JobSnapshot, event: Event, url: str) -> NotificationContent:
     """The event, with figures as they are now."""
-    kind = JobFact(fact.kind)
+    kind = JobEvent(event.kind)
     icon, title = _TITLES[kind]
     return NotificationContent(
         icon=icon,
         title=title.format(_name(scene.job)),
-        text=fact.text,
+        text=event.text,
         figures=_figures(scene),
         what_next=_what_next(scene, kind),
         url=url,
-        output=_last_lines(scene.output) if kind is JobFact.FAILED else "",
+        output=_last_lines(scene.output) if kind is JobEvent.FAILED else "",
     )
 
 
@@ -179,33 +181,33 @@ def _last_lines(output: str) -> str:
     return "\n".join(output.rstrip().splitlines()[-_LAST_LINES:])
 
 
-def _what_next(scene: JobSnapshot, kind: JobFact) -> str:
+def _what_next(scene: JobSnapshot, kind: JobEvent) -> str:
     job = scene.job
     plan = job.spec.checkpoint
     where = plan.location if plan is not None and not plan.is_on_disk else ""
     match kind:
-        case JobFact.FAILED:
+        case JobEvent.FAILED:
             more = f"See all of its output: costguard output {job.id}"
             return f"{more}. {kept}" if (kept := _kept_disk(scene)) else more
-        case JobFact.CANCELLED:
+        case JobEvent.CANCELLED:
             return _kept_disk(scene)
-        case JobFact.FROM_ZERO if where:
+        case JobEvent.FROM_ZERO if where:
             return f"List its checkpoints, and why none could be used: costguard checkpoints {where}"
-        case JobFact.FROM_ZERO | JobFact.LATE:
+        case JobEvent.FROM_ZERO | JobEvent.LATE:
             return f"See its history: costguard job {job.id}"
-        case JobFact.DISK:
+        case JobEvent.DISK:
             return (
                 "Let the command delete what it does not need, such as old checkpoints: on a full disk it fails."
                 " Launch it with a larger disk next time: --disk."
             )
-        case JobFact.STALLED:
+        case JobEvent.STALLED:
             return (
                 "Check that the command saves to the job's checkpoint location: unsaved work is lost with its VM."
                 f" If it hangs: costguard cancel {job.id}"
             )
-        case JobFact.WAITS:
+        case JobEvent.WAITS:
             return "It continues automatically. See which zones were out of stock: costguard places"
-        case JobFact.HELD:
+        case JobEvent.HELD:
             return "It continues automatically in the next period, or once the limit is raised: costguard budgets"
         case _:
             return ""
@@ -223,7 +225,7 @@ def _kept_disk(scene: JobSnapshot) -> str:
 
 CARD = "job"
 NEWS = "notification"
-KINDS = tuple(JobFact)
+KINDS = tuple(JobEvent)
 
 
 class CardComposer:
@@ -251,40 +253,40 @@ class CardComposer:
         return [message for message in live if now_shown.get(_job_of(message)) != message.shown]
 
 
-def messages_of(connection: Connection, events: Sequence[Fact], rules: Rules, now: datetime) -> Iterator[NewMessage]:
+def messages_of(connection: Connection, events: Sequence[Event], rules: Rules, now: datetime) -> Iterator[NewMessage]:
     """Messages about these events to each job's owner and its team's channel: see announcing.py."""
-    by_job: dict[str, list[Fact]] = defaultdict(list)
-    for fact in events:
-        by_job[job_id(fact)].append(fact)
+    by_job: dict[str, list[Event]] = defaultdict(list)
+    for event in events:
+        by_job[job_id(event)].append(event)
     jobs = job_rows.of_ids(connection, by_job)
     interrupted = interruptions.of_jobs(connection, list(jobs))
     cards = message_rows.data_of(connection, [_card_key(job_id) for job_id in jobs])
     for job in jobs.values():
-        news = [fact for fact in by_job[job.id] if not _is_owners_request(fact, job)]
+        news = [event for event in by_job[job.id] if not _is_owners_request(event, job)]
         card = _card(cards.get(_card_key(job.id)))
         quick = rules.jobs.terms.quick_crash
         for announcement in announced(news, interrupted.get(job.id, ()), card, quick, now):
             yield from _of_owner(announcement, job)
             channel = teams.channel_of(teams.team_of(job.spec.project, job.spec.owner, rules.teams), rules)
             if announcement.is_for_team and channel:
-                key = f"notice/{announcement.fact.key}/channel"
-                yield NewMessage(key, NEWS, channel, _data(announcement.fact, job))
+                key = f"notice/{announcement.event.key}/channel"
+                yield NewMessage(key, NEWS, channel, _data(announcement.event, job))
 
 
 def _of_owner(announcement: Announcement, job: Job) -> Iterator[NewMessage]:
     thread = f"job:{job.id}"
     if announcement.form is Form.CARD:
-        data = {"job": job.id, "fact": announcement.fact.key, "episode": announcement.episode}
+        data = {"job": job.id, "event": announcement.event.key, "episode": announcement.episode}
         yield NewMessage(_card_key(job.id), CARD, job.spec.owner, data, thread=thread)
     else:
         in_thread = thread if announcement.form is Form.REPLY else ""
         yield NewMessage(
-            f"notice/{announcement.fact.key}", NEWS, job.spec.owner, _data(announcement.fact, job), thread=in_thread
+            f"notice/{announcement.event.key}", NEWS, job.spec.owner, _data(announcement.event, job), thread=in_thread
         )
 
 
-def _data(fact: Fact, job: Job) -> dict[str, object]:
-    return {"facts": [fact.key], "job": job.id}
+def _data(event: Event, job: Job) -> dict[str, object]:
+    return {"events": [event.key], "job": job.id}
 
 
 def _card_key(job: str) -> str:
@@ -295,15 +297,15 @@ def _card(data: Mapping[str, object] | None) -> Card | None:
     if data is None:
         return None
     episode = data.get("episode")
-    return Card(str(data.get("fact", "")), episode if isinstance(episode, int) else None)
+    return Card(str(data.get("event", "")), episode if isinstance(episode, int) else None)
 
 
-def job_id(fact: Fact) -> str:
-    return str(fact.data.get("job", ""))
+def job_id(event: Event) -> str:
+    return str(event.data.get("job", ""))
 
 
-def _is_owners_request(fact: Fact, job: Job) -> bool:
-    return fact.kind == JobFact.CANCELLED and fact.actor.lower() == job.spec.owner.lower()
+def _is_owners_request(event: Event, job: Job) -> bool:
+    return event.kind == JobEvent.CANCELLED and event.actor.lower() == job.spec.owner.lower()
 
 
 def _job_of(message: StoredMessage) -> str:

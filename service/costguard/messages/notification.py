@@ -11,14 +11,14 @@ from sqlalchemy import Connection, select
 from costguard.access import teams
 from costguard.access.rules import Rules
 from costguard.db.lease import Lease
-from costguard.db.tables import facts
+from costguard.db.tables import events
 from costguard.db.transaction import Database
-from costguard.events import audit_log as event_rows
+from costguard.events import audit_log
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.messages import job_update
 from costguard.messages.outbox import Composed, Withdrawn
 from costguard.model.budget import Budget
-from costguard.model.event import Fact
+from costguard.model.event import Event
 from costguard.model.message import NotificationContent
 from costguard.model.money import ZERO, Money
 from costguard.model.ports import Clock
@@ -42,16 +42,16 @@ _LATE = timedelta(days=2)  # between an event and its recording
 _AT_ONCE = 500  # written in one transaction
 
 
-def _budget_of(fact: Fact, rules: Rules) -> Budget | None:
-    return next((budget for budget in rules.budgets if budget.name == fact.data.get("budget")), None)
+def _budget_of(event: Event, rules: Rules) -> Budget | None:
+    return next((budget for budget in rules.budgets if budget.name == event.data.get("budget")), None)
 
 
-def _crossing(connection: Connection, accrual: Accrual, fact: Fact, rules: Rules, url: str) -> NotificationContent:
+def _crossing(connection: Connection, accrual: Accrual, event: Event, rules: Rules, url: str) -> NotificationContent:
     """The budget as it is now; once its period is over, as it was then."""
-    data = fact.data
-    limit, spent, expected = (_money(fact, name) for name in ("limit", "spent", "forecast"))
+    data = event.data
+    limit, spent, expected = (_money(event, name) for name in ("limit", "spent", "forecast"))
     figures = {"Spent": str(spent), "Limit": f"{limit} a {data['period']}", "Forecast": f"about {expected}"}
-    budget = _budget_of(fact, rules)
+    budget = _budget_of(event, rules)
     if budget is not None:
         (standing,) = budgets.standings(connection, accrual, [budget], rules.teams)
         outlook = standing.outlook
@@ -67,7 +67,7 @@ def _crossing(connection: Connection, accrual: Accrual, fact: Fact, rules: Rules
     return NotificationContent(
         icon="budget",
         title=f"Budget {data['budget']}: {data['percent']}% {what}",
-        text=fact.text,
+        text=event.text,
         figures=figures,
         what_next="List what is running, the most expensive first: costguard ps",
         url=url,
@@ -84,10 +84,10 @@ def _most(connection: Connection, accrual: Accrual, budget: Budget, since: datet
     return {"Most spent by": text} if text else {}
 
 
-def _gpus_appeared(connection: Connection, accrual: Accrual, fact: Fact, url: str) -> NotificationContent:
+def _gpus_appeared(connection: Connection, accrual: Accrual, event: Event, url: str) -> NotificationContent:
     kinds: Counter[str] = Counter()
     rate, is_whole = ZERO, True
-    for run in burning.with_gpus(connection, fact.project):
+    for run in burning.with_gpus(connection, event.project):
         kinds[str(run.shape.gpu_type)] += run.shape.gpu_count
         hourly = accrual.rate(run.shape, run.zone, run.provisioning_model)
         is_whole = is_whole and hourly is not None
@@ -95,63 +95,63 @@ def _gpus_appeared(connection: Connection, accrual: Accrual, fact: Fact, url: st
     shown = ", ".join(f"{number} x {kind}" for kind, number in kinds.most_common()) or "none now"
     return NotificationContent(
         icon="anomaly",
-        title=f"GPUs appeared in {fact.project}",
-        text=fact.text,
+        title=f"GPUs appeared in {event.project}",
+        text=event.text,
         figures={"GPUs now": shown, "Now": f"{rate} an hour{'' if is_whole else ' plus unpriced GPUs'}"},
-        what_next=f"List their owners: costguard ps --project {fact.project}",
+        what_next=f"List their owners: costguard ps --project {event.project}",
         url=url,
     )
 
 
-def _claimed(fact: Fact, url: str) -> NotificationContent:
+def _claimed(event: Event, url: str) -> NotificationContent:
     """A claim gives the right to stop the VM, so its team is notified first."""
     return NotificationContent(
         icon="owner",
-        title=f"{fact.actor} claimed {fact.name}",
-        text=fact.text,
-        figures={"Previous owner": str(fact.data["before"] or "") or "none", "Project": fact.project},
-        what_next=f"If that is wrong, an admin or a team operator can take it back: costguard claim {fact.name}",
+        title=f"{event.actor} claimed {event.name}",
+        text=event.text,
+        figures={"Previous owner": str(event.data["before"] or "") or "none", "Project": event.project},
+        what_next=f"If that is wrong, an admin or a team operator can take it back: costguard claim {event.name}",
         url=url,
     )
 
 
-def _unusual_rate(fact: Fact, url: str) -> NotificationContent:
+def _unusual_rate(event: Event, url: str) -> NotificationContent:
     return NotificationContent(
         icon="anomaly",
-        title=f"{fact.project} costs far more an hour than usual",
-        text=fact.text,
-        figures={"Then": f"{_money(fact, 'rate')} an hour", "Usual": f"{_money(fact, 'usual')} an hour"},
-        what_next=f"List what is running, the most expensive first: costguard ps --project {fact.project}",
+        title=f"{event.project} costs far more an hour than usual",
+        text=event.text,
+        figures={"Then": f"{_money(event, 'rate')} an hour", "Usual": f"{_money(event, 'usual')} an hour"},
+        what_next=f"List what is running, the most expensive first: costguard ps --project {event.project}",
         url=url,
     )
 
 
-def _restored(fact: Fact, url: str) -> NotificationContent:
+def _restored(event: Event, url: str) -> NotificationContent:
     return NotificationContent(
         icon="anomaly",
         title="Costguard is running on a restored or different database",
-        text=fact.text,
-        figures={"Generation": str(fact.data["generation"])},
+        text=event.text,
+        figures={"Generation": str(event.data["generation"])},
         what_next="List the VMs that it does not know: costguard db unknown",
         url=url,
     )
 
 
-def _many(events: Sequence[Fact], many: int, title: str, figure: str, what_next: str, url: str) -> NotificationContent:
+def _many(events: Sequence[Event], many: int, title: str, figure: str, what_next: str, url: str) -> NotificationContent:
     """Events that are recorded in great numbers at once: the first of them, and how many there are."""
     more = f"\nand {many - _SHOWN} more" if many > _SHOWN else ""
     return NotificationContent(
         icon="anomaly",
         title=title,
-        text="\n".join(fact.text for fact in events[:_SHOWN]) + more,
+        text="\n".join(event.text for event in events[:_SHOWN]) + more,
         figures={figure: str(many)},
         what_next=what_next,
         url=url,
     )
 
 
-def _money(fact: Fact, name: str) -> Money:
-    nanos = fact.data[f"{name}_nanos"]
+def _money(event: Event, name: str) -> Money:
+    nanos = event.data[f"{name}_nanos"]
     assert isinstance(nanos, int)  # as the event was written
     return Money(nanos)
 
@@ -170,8 +170,8 @@ class NotificationWatch:
         now = self._clock.now()
         with self._database.read() as connection:
             events = recorded_since(connection, _KINDS, now - _NEWS_FOR)
-            of_jobs = [fact for _, fact in events if fact.kind in job_update.KINDS]
-            others = [(at, fact) for at, fact in events if fact.kind not in job_update.KINDS]
+            of_jobs = [event for _, event in events if event.kind in job_update.KINDS]
+            others = [(at, event) for at, event in events if event.kind not in job_update.KINDS]
             messages = [
                 *_messages(others, self._rules, self._channel),
                 *job_update.messages_of(connection, of_jobs, self._rules, now),
@@ -194,8 +194,8 @@ class NotificationComposer:
 
     def __call__(self, connection: Connection, message: StoredMessage, now: datetime) -> Composed | Withdrawn:
         """The event, with figures as they are now."""
-        keys = message.data["facts"]
-        events = facts_by_key(connection, [str(key) for key in keys] if isinstance(keys, list) else [])
+        keys = message.data["events"]
+        events = events_by_key(connection, [str(key) for key in keys] if isinstance(keys, list) else [])
         if not events:
             return Withdrawn("its event is not in the ledger")
         if now - message.intended_at >= _GOOD_FOR:
@@ -205,30 +205,30 @@ class NotificationComposer:
             return self._job_update(connection, accrual, events[0])
         return Composed(self._content(connection, accrual, events, message), shown="", is_final=True)
 
-    def _job_update(self, connection: Connection, accrual: Accrual, fact: Fact) -> Composed | Withdrawn:
-        scene = job_update.read_scene(connection, accrual, job_update.job_id(fact))
+    def _job_update(self, connection: Connection, accrual: Accrual, event: Event) -> Composed | Withdrawn:
+        scene = job_update.read_scene(connection, accrual, job_update.job_id(event))
         if scene is None:
             return Withdrawn("its job is not in the ledger")
-        if why := job_update.outdated(scene.job, fact):
+        if why := job_update.outdated(scene.job, event):
             return Withdrawn(why)
-        content = job_update.news(scene, fact, self._page(f"/jobs/{scene.job.id}"))
+        content = job_update.news(scene, event, self._page(f"/jobs/{scene.job.id}"))
         return Composed(content, shown="", is_final=True)
 
     def _content(
-        self, connection: Connection, accrual: Accrual, events: Sequence[Fact], message: StoredMessage
+        self, connection: Connection, accrual: Accrual, events: Sequence[Event], message: StoredMessage
     ) -> NotificationContent:
-        fact, many = events[0], int(str(message.data.get("count", 1)))
-        if fact.kind == _BUDGET:
-            return _crossing(connection, accrual, fact, self._rules, self._page("/budgets"))
-        if fact.kind == _GPUS:
-            return _gpus_appeared(connection, accrual, fact, self._page("/"))
-        if fact.kind == _CLAIM:
-            return _claimed(fact, self._page(f"/vm/{fact.project}/{fact.gce_id}"))
-        if fact.kind == _BURN:
-            return _unusual_rate(fact, self._page("/"))
-        if fact.kind == _GENERATION:
-            return _restored(fact, self._page("/health"))
-        if fact.kind == _UNKNOWN_VM:
+        event, many = events[0], int(str(message.data.get("count", 1)))
+        if event.kind == _BUDGET:
+            return _crossing(connection, accrual, event, self._rules, self._page("/budgets"))
+        if event.kind == _GPUS:
+            return _gpus_appeared(connection, accrual, event, self._page("/"))
+        if event.kind == _CLAIM:
+            return _claimed(event, self._page(f"/vm/{event.project}/{event.gce_id}"))
+        if event.kind == _BURN:
+            return _unusual_rate(event, self._page("/"))
+        if event.kind == _GENERATION:
+            return _restored(event, self._page("/health"))
+        if event.kind == _UNKNOWN_VM:
             title = "A VM that the ledger does not know" if many == 1 else f"{many} VMs that the ledger does not know"
             what_next = "Adopt or delete each: costguard db unknown"
             return _many(events, many, title, "Found", what_next, self._page("/health"))
@@ -240,38 +240,38 @@ class NotificationComposer:
         return f"{self._url}{path}" if self._url else ""
 
 
-def recorded_since(connection: Connection, kinds: Collection[str], since: datetime) -> list[tuple[datetime, Fact]]:
+def recorded_since(connection: Connection, kinds: Collection[str], since: datetime) -> list[tuple[datetime, Event]]:
     """Events of these kinds with when they were recorded, the oldest first."""
-    at = facts.c
-    query = select(facts).where(at.kind.in_(kinds), at.occurred_at >= since - _LATE, at.recorded_at >= since)
-    stored = [event_rows.stored(row) for row in connection.execute(query.order_by(at.id))]
-    return [(event.recorded_at, event.fact) for event in stored]
+    at = events.c
+    query = select(events).where(at.kind.in_(kinds), at.occurred_at >= since - _LATE, at.recorded_at >= since)
+    stored = [audit_log.stored(row) for row in connection.execute(query.order_by(at.id))]
+    return [(event.recorded_at, event.event) for event in stored]
 
 
-def facts_by_key(connection: Connection, keys: Collection[str]) -> list[Fact]:
+def events_by_key(connection: Connection, keys: Collection[str]) -> list[Event]:
     """In the order in which they were recorded."""
-    query = select(facts).where(facts.c.key.in_(list(keys))).order_by(facts.c.id)
-    return [event_rows.stored(row).fact for row in connection.execute(query)]
+    query = select(events).where(events.c.key.in_(list(keys))).order_by(events.c.id)
+    return [audit_log.stored(row).event for row in connection.execute(query)]
 
 
-def _messages(events: Sequence[tuple[datetime, Fact]], rules: Rules, channel: str) -> Iterator[NewMessage]:
+def _messages(events: Sequence[tuple[datetime, Event]], rules: Rules, channel: str) -> Iterator[NewMessage]:
     # One reading of the catalogue can refuse hundreds of prices for the same reason, and one look after a restore
     # can find many VMs: what was recorded at once is one message.
-    grouped: dict[tuple[str, datetime], list[Fact]] = defaultdict(list)
-    for recorded_at, fact in events:
-        key = f"notice/{fact.key}"
-        if fact.kind in _GROUPED:
-            grouped[_GROUPED[fact.kind], recorded_at].append(fact)
-        elif fact.kind == _GENERATION:
-            yield from _new(key, channel, [fact])
-        elif fact.kind == _BUDGET:
-            yield from _of_budget(fact, rules, channel)
-        elif fact.kind == _CLAIM:
-            team = teams.team_of(fact.project, str(fact.data["before"] or ""), rules.teams)
-            yield from _new(key, teams.channel_of(team, rules), [fact])
+    grouped: dict[tuple[str, datetime], list[Event]] = defaultdict(list)
+    for recorded_at, event in events:
+        key = f"notice/{event.key}"
+        if event.kind in _GROUPED:
+            grouped[_GROUPED[event.kind], recorded_at].append(event)
+        elif event.kind == _GENERATION:
+            yield from _new(key, channel, [event])
+        elif event.kind == _BUDGET:
+            yield from _of_budget(event, rules, channel)
+        elif event.kind == _CLAIM:
+            team = teams.team_of(event.project, str(event.data["before"] or ""), rules.teams)
+            yield from _new(key, teams.channel_of(team, rules), [event])
         else:
-            team = teams.team_of(fact.project, "", rules.teams)
-            yield from _new(key, _channel_of(team, channel), [fact])
+            team = teams.team_of(event.project, "", rules.teams)
+            yield from _new(key, _channel_of(team, channel), [event])
     for (name, recorded_at), group in grouped.items():
         yield from _new(f"notice/{name}/{recorded_at.isoformat()}", channel, group)
 
@@ -279,18 +279,18 @@ def _messages(events: Sequence[tuple[datetime, Fact]], rules: Rules, channel: st
 _GROUPED = {_UNKNOWN_VM: "unknown", _PRICE: "prices-refused"}
 
 
-def _of_budget(fact: Fact, rules: Rules, channel: str) -> Iterator[NewMessage]:
-    budget = _budget_of(fact, rules)
+def _of_budget(event: Event, rules: Rules, channel: str) -> Iterator[NewMessage]:
+    budget = _budget_of(event, rules)
     if budget is None:
         return
     team = next((team for team in rules.teams if team.name == budget.scope.team), None)
-    yield from _new(f"notice/{fact.key}", _channel_of(team, channel), [fact])
-    yield from _new(f"notice/{fact.key}/contact", budget.contact, [fact])
+    yield from _new(f"notice/{event.key}", _channel_of(team, channel), [event])
+    yield from _new(f"notice/{event.key}/contact", budget.contact, [event])
 
 
-def _new(key: str, address: str, events: Sequence[Fact]) -> Iterator[NewMessage]:
+def _new(key: str, address: str, events: Sequence[Event]) -> Iterator[NewMessage]:
     if address:
-        data = {"facts": [fact.key for fact in events[:_SHOWN]], "count": len(events)}
+        data = {"events": [event.key for event in events[:_SHOWN]], "count": len(events)}
         yield NewMessage(key=key, kind=KIND, address=address, data=data)
 
 

@@ -27,7 +27,7 @@ from costguard.events import audit_log
 from costguard.messages.pacing import BACKOFF, Pacing
 from costguard.messages.recipients import ChannelResolver
 from costguard.messages.slack_health import resumed, sent, troubled
-from costguard.model.event import Fact
+from costguard.model.event import Event
 from costguard.model.message import Content, Posted
 from costguard.model.ports import Clock, Notifier
 from costguard.reminders import message_rows
@@ -339,7 +339,7 @@ class Outbox:
             with self._database.write(fence) as connection:
                 audit_log.append(connection, [troubled(new, error, now)], now)
 
-    def _resumed(self, channel: str, now: datetime) -> list[Fact]:
+    def _resumed(self, channel: str, now: datetime) -> list[Event]:
         return [resumed(scope, now) for scope in self._pacing.accepted(channel)]
 
     def _put_back(

@@ -13,12 +13,12 @@ from costguard.errors import (
     SlackError,
 )
 from costguard.ledger import fleet_rows
-from costguard.model.event import Fact
+from costguard.model.event import Event
 from costguard.reminders import message_rows
 from costguard.reminders.message_rows import StoredMessage
 
 
-def sent(connection: Connection, message: StoredMessage, now: datetime) -> list[Fact]:
+def sent(connection: Connection, message: StoredMessage, now: datetime) -> list[Event]:
     """Reminders only: other messages report events that are recorded already."""
     if message.kind != "reminder" or message.instance_id is None:
         return []
@@ -27,7 +27,7 @@ def sent(connection: Connection, message: StoredMessage, now: datetime) -> list[
         return []
     reason = message.data.get("reason")
     return [
-        Fact(
+        Event(
             key=f"ReminderSent:{message.key}",
             kind="ReminderSent",
             occurred_at=now,
@@ -40,10 +40,10 @@ def sent(connection: Connection, message: StoredMessage, now: datetime) -> list[
     ]
 
 
-def troubled(scope: str, error: SlackError, now: datetime) -> Fact:
+def troubled(scope: str, error: SlackError, now: datetime) -> Event:
     """Once a day and reason."""
     where = "to Slack" if scope == "workspace" else f"to {scope}"
-    return Fact(
+    return Event(
         key=f"SlackTrouble:{scope}:{error.code or type(error).__name__}:{now:%Y-%m-%d}",
         kind="SlackTrouble",
         occurred_at=now,
@@ -52,9 +52,9 @@ def troubled(scope: str, error: SlackError, now: datetime) -> Fact:
     )
 
 
-def people_unknown(error: SlackError, now: datetime) -> Fact:
+def people_unknown(error: SlackError, now: datetime) -> Event:
     """Once a day and reason."""
-    return Fact(
+    return Event(
         key=f"SlackTrouble:people:{error.code or type(error).__name__}:{now:%Y-%m-%d}",
         kind="SlackTrouble",
         occurred_at=now,
@@ -63,9 +63,9 @@ def people_unknown(error: SlackError, now: datetime) -> Fact:
     )
 
 
-def resumed(scope: str, now: datetime) -> Fact:
+def resumed(scope: str, now: datetime) -> Event:
     where = "to Slack" if scope == "workspace" else f"to {scope}"
-    return Fact(
+    return Event(
         key=f"SlackResumed:{scope}:{now.isoformat()}",
         kind="SlackResumed",
         occurred_at=now,

@@ -1,4 +1,4 @@
-"""Facts: what happened, in the past tense, appended once."""
+"""Events: what happened, in the past tense, appended once."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
-    """`key` is natural: recording the same happening twice appends one fact."""
+class Event:
+    """`key` is natural: recording the same happening twice appends one event."""
 
     key: str
     kind: str  # InstanceSeen, LifetimeStarted, LifetimeEnded, ZoneUnread, PriceRefused, ...

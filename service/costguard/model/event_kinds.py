@@ -1,4 +1,4 @@
-"""Every kind of fact there is, so that a kind that is asked for can be checked."""
+"""Every kind of event there is, so that a kind that is asked for can be checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Receivers of facts, and what they answer."""
+"""Receivers of events, and what they answer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """A receiver of facts. No kinds, or no projects, means all of them.
+    """A receiver of events. No kinds, or no projects, means all of them.
 
     Every secret signs: while one is changed for another, the receiver may know either.
     """
@@ -40,10 +40,10 @@ class WebhookResponse:
 
 @dataclass(frozen=True, slots=True)
 class WebhookState:
-    """How it stands with a receiver. `since` is when the first of the facts that wait was recorded."""
+    """How it stands with a receiver. `since` is when the first of the events that wait was recorded."""
 
     name: str
-    waiting: int  # facts; of very many, how many at least
+    waiting: int  # events; of very many, how many at least
     since: datetime | None
     error: str  # why it did not take the last one that it was sent; "" when it did
     accepted_at: datetime | None

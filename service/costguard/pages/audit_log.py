@@ -12,8 +12,8 @@ from fastapi import Request
 from starlette.responses import HTMLResponse, StreamingResponse
 
 from costguard.events import search
-from costguard.events.audit_log import StoredFact
-from costguard.events.search import FactFilters, Found
+from costguard.events.audit_log import StoredEvent
+from costguard.events.search import EventFilters, Found
 from costguard.ledger import projects
 from costguard.pages import query
 from costguard.pages.folding import folded
@@ -48,8 +48,8 @@ class AuditLogQuery:
     before: int | None = None
 
     @property
-    def filters(self) -> FactFilters:
-        return FactFilters(
+    def filters(self) -> EventFilters:
+        return EventFilters(
             since=None if self.since is None else _midnight(self.since),
             until=None if self.until is None else _midnight(self.until + timedelta(days=1)),
             kind=self.kind,
@@ -81,12 +81,12 @@ class AuditLogQuery:
 class EventLine:
     """`job` is "" where it concerns none; `data` is what a program would read, or "" where there is nothing."""
 
-    stored: StoredFact
+    stored: StoredEvent
     kind: str  # in words
     is_bad: bool
     job: str
     data: str
-    steps: Sequence[StoredFact] = ()  # that led to it, the latest first
+    steps: Sequence[StoredEvent] = ()  # that led to it, the latest first
 
     @property
     def id(self) -> int:
@@ -135,7 +135,7 @@ def _gathered(source: Source, wanted: AuditLogQuery) -> AuditLogPage:
         kinds = search.kinds(connection)
         watched = [look.project for look in projects.read_all(connection)]
     return AuditLogPage(
-        lines=[_line(group.stored, group.steps) for group in folded(result.facts)],
+        lines=[_line(group.stored, group.steps) for group in folded(result.events)],
         next_address=wanted.address(before=result.next_id) if result.next_id is not None else "",
         searched_to=result.looked_to,
         kinds={kind: _words(kind) for kind in sorted({*kinds, *filter(None, [wanted.kind])})},
@@ -148,16 +148,16 @@ def _csv(source: Source, wanted: AuditLogQuery) -> Iterator[str]:
     """All events that pass the filters, the newest first, in pieces; formulas are made harmless."""
     yield csv_files.event_head()
     for page in _all(source, wanted):
-        yield csv_files.event_lines(page.facts)
+        yield csv_files.event_lines(page.events)
 
 
 def _json(source: Source, wanted: AuditLogQuery) -> Iterator[str]:
     """The same as one list of objects, in pieces."""
     before = "["
     for page in _all(source, wanted):
-        for stored in page.facts:
+        for stored in page.events:
             cells = dict(zip(csv_files.EVENT_COLUMNS, csv_files.event_cells(stored), strict=True))
-            yield f"{before}\n{json.dumps({**cells, 'data': stored.fact.data}, ensure_ascii=False)}"
+            yield f"{before}\n{json.dumps({**cells, 'data': stored.event.data}, ensure_ascii=False)}"
             before = ","
     yield "[]\n" if before == "[" else "\n]\n"
 
@@ -183,8 +183,8 @@ def _file(text: Iterator[str], kind: str, name: str) -> StreamingResponse:
     return StreamingResponse(text, media_type=f"{kind}; charset=utf-8", headers=headers)
 
 
-def _line(stored: StoredFact, steps: Sequence[StoredFact]) -> EventLine:
-    data, kind = stored.fact.data, stored.fact.kind
+def _line(stored: StoredEvent, steps: Sequence[StoredEvent]) -> EventLine:
+    data, kind = stored.event.data, stored.event.kind
     job = data.get("job", "")
     shown = json.dumps(data, indent=2, ensure_ascii=False, sort_keys=True) if data else ""
     return EventLine(stored, _words(kind), kind.endswith(_BAD), job if isinstance(job, str) else "", shown, steps)

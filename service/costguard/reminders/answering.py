@@ -12,7 +12,7 @@ from costguard.jobs import job_events, job_rows
 from costguard.jobs.disk import disk_fate
 from costguard.ledger import answers, lifetimes
 from costguard.model.action import AssignOwner, CancelJob, KeepLifetime, RefuseRequest
-from costguard.model.event import Fact
+from costguard.model.event import Event
 from costguard.model.moments import moment_text
 from costguard.model.record import KnownInstance
 from costguard.model.reminder import Claim, Keep, Request
@@ -37,14 +37,14 @@ def settle(
     if isinstance(action, KeepLifetime):
         keep = Keep(request.subject, action.until, request.by, now, request.reason)
         answers.add_keep(connection, keep, request.id)
-        fact = _kept(vm, action, now)
+        event = _kept(vm, action, now)
     else:
         answers.add_claim(connection, Claim(request.subject.instance_id, action.owner, request.by, now), request.id)
         lifetimes.account_anew(connection, request.subject.instance_id)
-        fact = _assigned(vm, action, now)
-    audit_log.append(connection, [fact], now)
-    requests.settle(connection, request.id, "done", fact.text, now)
-    return fact.text
+        event = _assigned(vm, action, now)
+    audit_log.append(connection, [event], now)
+    requests.settle(connection, request.id, "done", event.text, now)
+    return event.text
 
 
 def _cancel(connection: Connection, vm: KnownInstance, action: CancelJob, now: datetime) -> str:
@@ -88,10 +88,10 @@ def refuse(connection: Connection, request: Request, reason: str, now: datetime)
         message_rows.intend(connection, reply, now)
 
 
-def _kept(vm: KnownInstance, action: KeepLifetime, now: datetime) -> Fact:
+def _kept(vm: KnownInstance, action: KeepLifetime, now: datetime) -> Event:
     request = action.request
     why = f": {request.reason}" if request.reason else ""
-    return Fact(
+    return Event(
         key=f"LifetimeKept:{request.id}",
         kind="LifetimeKept",
         occurred_at=now,
@@ -110,11 +110,11 @@ def _kept(vm: KnownInstance, action: KeepLifetime, now: datetime) -> Fact:
     )
 
 
-def _assigned(vm: KnownInstance, action: AssignOwner, now: datetime) -> Fact:
+def _assigned(vm: KnownInstance, action: AssignOwner, now: datetime) -> Event:
     request, name = action.request, vm.record.name
     before = vm.record.attribution.owner
     kind, text = "OwnerClaimed" if action.owner else "OwnerDisowned", action.reason.rstrip(".")
-    return Fact(
+    return Event(
         key=f"{kind}:{request.id}",
         kind=kind,
         occurred_at=now,

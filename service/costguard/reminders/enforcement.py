@@ -55,7 +55,7 @@ def rule_text(preset: Preset) -> str:
 def reason_text(
     due: DueMoment, counted: tuple[AcceptedStage, ...], idle: Evidence | None, zone: ZoneInfo, now: datetime
 ) -> str:
-    """The sentence that stands in the fact of the stop."""
+    """The sentence that stands in the event of the stop."""
     first, last = (moment_text(stage.at, zone, now) for stage in (counted[0], counted[-1]))
     count = (
         f"{len(counted)} reminders since {first}, the last at {last}"

@@ -18,7 +18,7 @@ from costguard.errors import Conflict, CostguardError, Forbidden, Invalid, Missi
 from costguard.events import audit_log
 from costguard.ledger import answers, fleet_rows
 from costguard.model.access import Principal
-from costguard.model.event import Fact
+from costguard.model.event import Event
 from costguard.model.instance import InstanceKey
 from costguard.model.ports import Clock
 from costguard.model.reminder import Ownership, Request, RequestKind, Subject, SubjectKind
@@ -127,7 +127,7 @@ def store(connection: Connection, new: Request, row: WatchedRow | None, name: st
     if refused is None:
         requests.add(connection, new)
     kind = "RequestMade" if refused is None else "RequestRefused"
-    fact = Fact(
+    event = Event(
         key=f"{kind}/{new.key}",
         kind=kind,
         occurred_at=new.at,
@@ -145,7 +145,7 @@ def store(connection: Connection, new: Request, row: WatchedRow | None, name: st
             **_asked_with(new),
         },
     )
-    audit_log.append(connection, [fact], new.at)
+    audit_log.append(connection, [event], new.at)
 
 
 def _asked_with(new: Request) -> dict[str, str]:

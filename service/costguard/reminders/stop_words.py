@@ -8,7 +8,7 @@ from uuid import UUID, uuid5
 
 from costguard.ledger.narrate import after_text, ended_text
 from costguard.model.action import StopInstance
-from costguard.model.event import Fact
+from costguard.model.event import Event
 from costguard.model.lifetime import EndReason, Lifetime
 from costguard.model.moments import moment_text
 from costguard.model.money import Priced, priced_text
@@ -31,20 +31,20 @@ def uuid_of(key: str, action: StopInstance, now: datetime) -> str:
     return str(uuid5(_OURS, "|".join(parts)))
 
 
-def ordered(vm: KnownInstance, key: str, action: StopInstance, now: datetime) -> Fact:
+def ordered(vm: KnownInstance, key: str, action: StopInstance, now: datetime) -> Event:
     by = action.request.by if action.request is not None else ""
     text = f"{vm.record.name} is to be stopped ({action.rule}): {action.reason.rstrip('.')}."
-    return fact(vm, f"InstanceStopOrdered:{key}", text, now, evidence_of(action), by)
+    return event(vm, f"InstanceStopOrdered:{key}", text, now, evidence_of(action), by)
 
 
-def shadowed(vm: KnownInstance, key: str, action: StopInstance, now: datetime) -> Fact:
+def shadowed(vm: KnownInstance, key: str, action: StopInstance, now: datetime) -> Event:
     text = f"{vm.record.name} would be stopped ({action.rule}): {action.reason.rstrip('.')}."
-    return fact(vm, f"InstanceWouldBeStopped:{key}", text, now, evidence_of(action))
+    return event(vm, f"InstanceWouldBeStopped:{key}", text, now, evidence_of(action))
 
 
-def fact(vm: KnownInstance, key: str, text: str, now: datetime, data: Mapping[str, object], actor: str = "") -> Fact:
+def event(vm: KnownInstance, key: str, text: str, now: datetime, data: Mapping[str, object], actor: str = "") -> Event:
     """Its kind is what the key begins with."""
-    return Fact(
+    return Event(
         key=key,
         kind=key.split(":", 1)[0],
         occurred_at=now,

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from costguard.ledger import projects, running_totals
 from costguard.ledger.accrual import Accrual
-from costguard.model.event import Fact
+from costguard.model.event import Event
 from costguard.model.money import Money
 from costguard.spend import burning
 from costguard.spend.anomaly import GPU_DAYS, LEAST_WEEKS, WEEKS, unusual_burn
@@ -19,21 +19,21 @@ _HOUR = timedelta(hours=1)
 _WEEK = timedelta(weeks=1)
 
 
-def anomalies(connection: Connection, accrual: Accrual, *, with_rates: bool) -> list[Fact]:
+def anomalies(connection: Connection, accrual: Accrual, *, with_rates: bool) -> list[Event]:
     """Whatever is unusual now, told before or not: an unusual rate once a day, sudden GPUs once."""
     watched = {look.project: look.first_seen_at for look in projects.read_all(connection)}
     found = list(_gpus(connection, watched, accrual.now))
     return [*found, *_rates(connection, accrual, watched)] if with_rates else found
 
 
-def _gpus(connection: Connection, watched: dict[str, datetime], now: datetime) -> Iterator[Fact]:
+def _gpus(connection: Connection, watched: dict[str, datetime], now: datetime) -> Iterator[Event]:
     without = timedelta(days=GPU_DAYS)
     for project, since in watched.items():
         if now - since < without:
             continue
         started_at = burning.sudden_gpus(connection, project, without)
         if started_at is not None and started_at - since >= without:
-            yield Fact(
+            yield Event(
                 key=f"anomaly/gpus/{project}/{started_at.isoformat()}",
                 kind="GpusAppeared",
                 occurred_at=started_at,
@@ -42,7 +42,7 @@ def _gpus(connection: Connection, watched: dict[str, datetime], now: datetime) -
             )
 
 
-def _rates(connection: Connection, accrual: Accrual, watched: dict[str, datetime]) -> Iterator[Fact]:
+def _rates(connection: Connection, accrual: Accrual, watched: dict[str, datetime]) -> Iterator[Event]:
     now = accrual.now
     moments = [now - week * _WEEK + hour * _HOUR for week in range(1, WEEKS + 1) for hour in (-1, 0, 1)]
     old = {project: since for project, since in watched.items() if now - since >= LEAST_WEEKS * _WEEK + _HOUR}
@@ -57,7 +57,7 @@ def _rates(connection: Connection, accrual: Accrual, watched: dict[str, datetime
         before = [Money(past[moment].get(project, 0)) for moment in moments if moment >= since]
         usual = unusual_burn(rate, before)
         if usual is not None:
-            yield Fact(
+            yield Event(
                 key=f"anomaly/burn/{project}/{now:%Y-%m-%d}",
                 kind="BurnRateUnusual",
                 occurred_at=now,

@@ -18,7 +18,7 @@ from costguard.events import audit_log
 from costguard.ledger import projects, running_totals
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.model.budget import Budget, Period, Scope
-from costguard.model.event import Fact
+from costguard.model.event import Event
 from costguard.model.money import Money
 from costguard.model.ports import Clock
 from costguard.model.reminder import Team
@@ -190,8 +190,8 @@ class BudgetWatch:
         self._looked_at: datetime | None = None
         self._hour: datetime | None = None
 
-    def look(self, fence: Lease | None = None) -> list[Fact]:
-        """The facts recorded now. Looks only every few minutes, and writes only what was not recorded before."""
+    def look(self, fence: Lease | None = None) -> list[Event]:
+        """The events recorded now. Looks only every few minutes, and writes only what was not recorded before."""
         now = self._clock.now()
         if self._looked_at is not None and timedelta() <= now - self._looked_at < self._every:
             return []
@@ -205,8 +205,8 @@ class BudgetWatch:
             ]
             # What is usual is asked of past weeks, which is dearer, and no hour has two answers.
             new += anomalies(connection, accrual, with_rates=hour != self._hour)
-            known = burning.told(connection, [fact.key for fact in new]) if new else {}
-        new = [fact for fact in new if fact.key not in known]
+            known = burning.told(connection, [event.key for event in new]) if new else {}
+        new = [event for event in new if event.key not in known]
         if new:
             with self._database.write(fence) as connection:
                 audit_log.append(connection, new, now)
@@ -286,7 +286,7 @@ def _burning_now(connection: Connection, accrual: Accrual, groups: Collection[Gr
     return found
 
 
-def _crossing(of: Standing, threshold: Threshold, now: datetime) -> Fact:
+def _crossing(of: Standing, threshold: Threshold, now: datetime) -> Event:
     budget, outlook = of.budget, of.outlook
     spent, expected = outlook.spent, outlook.forecast.expected
     head = f"Budget {budget.name}: "
@@ -298,7 +298,7 @@ def _crossing(of: Standing, threshold: Threshold, now: datetime) -> Fact:
             f"about {expected} will be spent by the end of {when}, past {threshold.percent}% of the {budget.limit}; "
             f"{spent} is spent so far."
         )
-    return Fact(
+    return Event(
         key=policy.key(budget, outlook.starts_at, threshold.on, threshold.percent),
         kind="BudgetThresholdCrossed",
         occurred_at=now,

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, Connection, func, select
 
-from costguard.db.tables import charges, facts, instances, lifetimes
+from costguard.db.tables import charges, events, instances, lifetimes
 from costguard.ledger.rows import shape_of
 from costguard.model.instance import ProvisioningModel, Shape
 
@@ -94,6 +94,6 @@ def sudden_gpus(connection: Connection, project: str, without: timedelta) -> dat
 
 
 def told(connection: Connection, keys: Sequence[str]) -> dict[str, datetime]:
-    """When those of these facts happened that are recorded, by key."""
-    query = select(facts.c.key, facts.c.occurred_at).where(facts.c.key.in_(keys))
+    """When those of these events happened that are recorded, by key."""
+    query = select(events.c.key, events.c.occurred_at).where(events.c.key.in_(keys))
     return {row.key: row.occurred_at for row in connection.execute(query)}

@@ -7,7 +7,7 @@ import io
 import json
 from collections.abc import Iterable, Sequence
 
-from costguard.events.audit_log import StoredFact
+from costguard.events.audit_log import StoredEvent
 from costguard.model.unseen import shown
 
 EVENT_COLUMNS = ("id", "occurred_at", "recorded_at", "kind", "who", "project", "gce_id", "name", "job", "text", "data")
@@ -35,13 +35,13 @@ def event_head() -> str:
     return lines([EVENT_COLUMNS])
 
 
-def event_lines(events: Iterable[StoredFact]) -> str:
+def event_lines(events: Iterable[StoredEvent]) -> str:
     return lines(map(event_cells, events))
 
 
-def event_cells(stored: StoredFact) -> list[object]:
+def event_cells(stored: StoredEvent) -> list[object]:
     """In the order of the head; `data` is JSON."""
-    event = stored.fact
+    event = stored.event
     job, data = event.data.get("job", ""), json.dumps(event.data, ensure_ascii=False, sort_keys=True)
     times = [event.occurred_at.isoformat(), stored.recorded_at.isoformat()]
     where = [event.project, event.gce_id, event.name, job if isinstance(job, str) else ""]

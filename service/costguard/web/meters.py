@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, disable_created_metrics
 
-from costguard.daemon.metrics import FactCounts
+from costguard.daemon.metrics import EventCounts
 from costguard.daemon.reconcile import PassReport
 from costguard.model.access import Via
 
@@ -27,7 +27,7 @@ class Meters:
 
     def __init__(self, version: str = "") -> None:
         self.registry = _registry()
-        self.facts = FactCounts()
+        self.events = EventCounts()
         build = Gauge(
             "costguard_build_info", "Always 1; the label says which version runs.", ["version"], registry=self.registry
         )

@@ -16,8 +16,8 @@ from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.errors import LeaseLost, Missing, WebhookError
 from costguard.events import stream
-from costguard.events.audit_log import StoredFact
-from costguard.model.event import Fact
+from costguard.events.audit_log import StoredEvent
+from costguard.model.event import Event
 from costguard.model.ports import Clock
 from costguard.model.webhook import Webhook, WebhookResponse, WebhookState
 from costguard.webhooks import rows
@@ -69,8 +69,8 @@ class Delivery:
         """Sends a test message that is no event. Raises WebhookError."""
         now = self._clock.now()
         name = self.receiver.name
-        fact = Fact(f"WebhookTest:{name}:{now.isoformat()}", "WebhookTest", now, f"A test of the webhook {name}.")
-        return self._post(StoredFact(0, now, fact), now)
+        event = Event(f"WebhookTest:{name}:{now.isoformat()}", "WebhookTest", now, f"A test of the webhook {name}.")
+        return self._post(StoredEvent(0, now, event), now)
 
     def _send_batch(self, fence: Lease | None, stop: threading.Event | None) -> bool:
         """Whether there may be more to send at once."""
@@ -79,7 +79,7 @@ class Delivery:
             if fence is not None:
                 lease.check_still_held(connection, fence)
             place = rows.places(connection)[receiver.name]
-            start = done = max(place.fact_id, self.seen)
+            start = done = max(place.event_id, self.seen)
             batch = stream.after(connection, done, _BATCH, kinds=receiver.kinds, projects=receiver.projects)
             is_full = len(batch) == _BATCH
             through = batch[-1].id if is_full else stream.latest_id(connection)
@@ -101,13 +101,13 @@ class Delivery:
                 written_s = self._monotonic()
         if batch:
             self._accept(through, fence)
-        elif through - place.fact_id >= _SKIPPED:
+        elif through - place.event_id >= _SKIPPED:
             with self._database.write(fence) as connection:
                 rows.passed_over(connection, receiver.name, through)
         self.seen = through
         return is_full
 
-    def _try(self, stored: StoredFact) -> tuple[WebhookResponse | None, str]:
+    def _try(self, stored: StoredEvent) -> tuple[WebhookResponse | None, str]:
         """The response, and why the event has to be sent again; "" when it was accepted."""
         try:
             answer = self._post(stored, self._clock.now())
@@ -119,17 +119,17 @@ class Delivery:
         self._count(self.receiver.name, "accepted" if answer.is_accepted else "refused")
         return answer, "" if answer.is_accepted else policy.refusal(answer)
 
-    def _post(self, stored: StoredFact, now: datetime) -> WebhookResponse:
-        content = policy.body(stored.fact, stored.id, stored.recorded_at)
-        headers = policy.headers(self.receiver, policy.message_id(stored.fact), content, now)
+    def _post(self, stored: StoredEvent, now: datetime) -> WebhookResponse:
+        content = policy.body(stored.event, stored.id, stored.recorded_at)
+        headers = policy.headers(self.receiver, policy.message_id(stored.event), content, now)
         return self._poster.post(self.receiver.url, content, headers)
 
-    def _accept(self, fact_id: int, fence: Lease | None) -> None:
+    def _accept(self, event_id: int, fence: Lease | None) -> None:
         with self._database.write(fence) as connection:
-            rows.accepted(connection, self.receiver.name, fact_id, self._clock.now())
+            rows.accepted(connection, self.receiver.name, event_id, self._clock.now())
 
     def _refuse(
-        self, fact_id: int, tries: int, answer: WebhookResponse | None, error: str, fence: Lease | None
+        self, event_id: int, tries: int, answer: WebhookResponse | None, error: str, fence: Lease | None
     ) -> None:
         if answer is not None and answer.is_gone:
             self.is_gone = True
@@ -138,7 +138,7 @@ class Delivery:
             "webhook_refused", webhook=self.receiver.name, tries=tries, wait_s=wait.total_seconds(), error=error
         )
         with self._database.write(fence) as connection:
-            rows.refused(connection, self.receiver.name, fact_id, tries, self._clock.now() + wait, error)
+            rows.refused(connection, self.receiver.name, event_id, tries, self._clock.now() + wait, error)
 
 
 _LAST_WORDS_S = 1.0  # for the threads to store what was accepted
@@ -194,7 +194,7 @@ class Webhooks:
             name: delivery
             for name, delivery in self._deliveries.items()
             if not delivery.is_gone
-            and max(places[name].fact_id, delivery.seen) < latest
+            and max(places[name].event_id, delivery.seen) < latest
             and (places[name].try_after or now) <= now
         }
 
@@ -224,7 +224,7 @@ def states(connection: Connection, receivers: Sequence[Webhook]) -> list[Webhook
     webhook_states = []
     for name, place in rows.places(connection).items():
         if name in by_name:
-            left = rows.waiting(connection, by_name[name], place.fact_id)
+            left = rows.waiting(connection, by_name[name], place.event_id)
             webhook_states.append(WebhookState(name, left.count, left.since, place.error, place.accepted_at))
     return webhook_states
 

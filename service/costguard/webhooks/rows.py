@@ -8,7 +8,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-from costguard.db.tables import facts, webhooks
+from costguard.db.tables import events, webhooks
 from costguard.db.types import storable
 from costguard.events import stream
 from costguard.model.webhook import Webhook
@@ -19,10 +19,10 @@ _MOST_READ = 100_000  # events that are searched: a receiver of few kinds may be
 
 @dataclass(frozen=True, slots=True)
 class ReceiverPosition:
-    """`fact_id` is the last event that was accepted or skipped; `tries` are the failed ones of the next event."""
+    """`event_id` is the last event that was accepted or skipped; `tries` are the failed ones of the next event."""
 
     name: str
-    fact_id: int
+    event_id: int
     tries: int
     try_after: datetime | None
     accepted_at: datetime | None
@@ -39,7 +39,7 @@ class WebhookBacklog:
 
 def places(connection: Connection) -> dict[str, ReceiverPosition]:
     return {
-        row.name: ReceiverPosition(row.name, row.fact_id, row.tries, row.try_after, row.accepted_at, row.error)
+        row.name: ReceiverPosition(row.name, row.event_id, row.tries, row.try_after, row.accepted_at, row.error)
         for row in connection.execute(select(webhooks).order_by(webhooks.c.name))
     }
 
@@ -51,28 +51,28 @@ def settle(connection: Connection, names: Collection[str]) -> None:
         connection.execute(delete(webhooks).where(webhooks.c.name.in_(gone)))
     if new := set(names) - stored:
         latest = stream.latest_id(connection)
-        connection.execute(insert(webhooks), [{"name": name, "fact_id": latest} for name in sorted(new)])
+        connection.execute(insert(webhooks), [{"name": name, "event_id": latest} for name in sorted(new)])
 
 
-def accepted(connection: Connection, name: str, fact_id: int, now: datetime) -> None:
+def accepted(connection: Connection, name: str, event_id: int, now: datetime) -> None:
     """The receiver has all events up to this one."""
-    _change(connection, name, fact_id=fact_id, tries=0, try_after=None, accepted_at=now, error="")
+    _change(connection, name, event_id=event_id, tries=0, try_after=None, accepted_at=now, error="")
 
 
-def passed_over(connection: Connection, name: str, fact_id: int) -> None:
+def passed_over(connection: Connection, name: str, event_id: int) -> None:
     """There is nothing for the receiver up to this event."""
-    _change(connection, name, fact_id=fact_id)
+    _change(connection, name, event_id=event_id)
 
 
-def refused(connection: Connection, name: str, fact_id: int, tries: int, try_after: datetime, error: str) -> None:
+def refused(connection: Connection, name: str, event_id: int, tries: int, try_after: datetime, error: str) -> None:
     """It has all events up to this one, and refused the next."""
-    _change(connection, name, fact_id=fact_id, tries=tries, try_after=try_after, error=storable(error))
+    _change(connection, name, event_id=event_id, tries=tries, try_after=try_after, error=storable(error))
 
 
-def waiting(connection: Connection, webhook: Webhook, fact_id: int) -> WebhookBacklog:
-    conditions = stream.matching(fact_id, webhook.kinds, webhook.projects)
-    first = select(facts.c.id, facts.c.recorded_at).where(*conditions, facts.c.id <= fact_id + _MOST_READ)
-    waiting_events = first.order_by(facts.c.id).limit(MOST_COUNTED).subquery()
+def waiting(connection: Connection, webhook: Webhook, event_id: int) -> WebhookBacklog:
+    conditions = stream.matching(event_id, webhook.kinds, webhook.projects)
+    first = select(events.c.id, events.c.recorded_at).where(*conditions, events.c.id <= event_id + _MOST_READ)
+    waiting_events = first.order_by(events.c.id).limit(MOST_COUNTED).subquery()
     count = connection.execute(select(func.count()).select_from(waiting_events)).scalar_one()
     since: datetime | None = connection.scalar(
         select(waiting_events.c.recorded_at).order_by(waiting_events.c.id).limit(1)

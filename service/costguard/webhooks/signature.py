@@ -9,31 +9,31 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
 from costguard.model.backoff import Backoff
-from costguard.model.event import Fact
+from costguard.model.event import Event
 from costguard.model.webhook import Webhook, WebhookResponse
 
 _BACKOFF = Backoff(timedelta(seconds=1), timedelta(hours=1))
 _LONGEST_ASKED = timedelta(days=1)  # a receiver that asks for more is tried again all the same
 
 
-def message_id(fact: Fact) -> str:
+def message_id(event: Event) -> str:
     """The same for an event in every delivery, so that a receiver can ignore repeats."""
-    return f"fact_{sha256(fact.key.encode()).hexdigest()[:32]}"
+    return f"event_{sha256(event.key.encode()).hexdigest()[:32]}"
 
 
-def body(fact: Fact, fact_id: int, recorded_at: datetime) -> bytes:
+def body(event: Event, event_id: int, recorded_at: datetime) -> bytes:
     fields = {
-        "id": fact_id,
-        "kind": fact.kind,
-        "occurred_at": _z(fact.occurred_at),
+        "id": event_id,
+        "kind": event.kind,
+        "occurred_at": _z(event.occurred_at),
         "recorded_at": _z(recorded_at),
-        "project": fact.project,
-        "gce_id": fact.gce_id,
-        "name": fact.name,
-        "actor": fact.actor,
-        "text": fact.text,
-        "data": fact.data,
-        "key": fact.key,
+        "project": event.project,
+        "gce_id": event.gce_id,
+        "name": event.name,
+        "actor": event.actor,
+        "text": event.text,
+        "data": event.data,
+        "key": event.key,
     }
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
 

@@ -15,6 +15,7 @@ from costguard.db.tables import metadata
 from costguard.errors import Conflict, Invalid
 
 _VERSION = "alembic_version"
+_FORMER_TABLES = {"facts"}  # of earlier versions, which a restore may have to replace
 _MADE_BY_MIGRATIONS = frozenset({_VERSION, "changes", "installation"})  # tables with rows in a database of no use yet
 
 
@@ -56,7 +57,7 @@ def check_may_fill(connection: Connection, replace: bool) -> None:
 def clear(connection: Connection) -> None:
     """Within a write: all tables and functions of Costguard's are dropped."""
     names = set(_in_order(connection))
-    for name in sorted(names & {*metadata.tables, _VERSION}):
+    for name in sorted(names & {*metadata.tables, *_FORMER_TABLES, _VERSION}):
         connection.execute(text(f"DROP TABLE {_quoted(name)} CASCADE"))
     connection.execute(text("DROP FUNCTION IF EXISTS count_change() CASCADE"))
 
@@ -127,13 +128,14 @@ def _in_order(connection: Connection) -> list[str]:
 
 
 def _set_sequences(connection: Connection) -> None:
-    for table in metadata.sorted_tables:
-        column = table.autoincrement_column
-        if column is None or not inspect(connection).has_table(table.name):
-            continue
-        sequence = f"pg_get_serial_sequence('{table.name}', '{column.name}')"
-        last = f"(SELECT max({column.name}) FROM {_quoted(table.name)})"  # noqa: S608 names of ours
-        connection.execute(text(f"SELECT setval({sequence}, coalesce({last}, 1), {last} IS NOT NULL)"))
+    """Of the tables as they are, whose version may be an earlier one."""
+    tables = inspect(connection)
+    for name in _in_order(connection):
+        for column in tables.get_columns(name):
+            if column.get("autoincrement"):
+                sequence = f"pg_get_serial_sequence('{name}', '{column['name']}')"
+                last = f"(SELECT max({column['name']}) FROM {_quoted(name)})"  # noqa: S608 names of ours
+                connection.execute(text(f"SELECT setval({sequence}, coalesce({last}, 1), {last} IS NOT NULL)"))
 
 
 def _quoted(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The tables of who may ask, and of whom facts are sent to."""
+"""The tables of who may ask, and of whom events are sent to."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ sessions = Table(
 Index("ix_sessions_address", sessions.c.address)
 Index("ix_sessions_expires_at", sessions.c.expires_at)
 
-# How far each receiver of facts has come. `fact_id` is the last fact that it accepted.
+# How far each receiver of events has come. `event_id` is the last event that it accepted.
 webhooks = Table(
     "webhooks",
     metadata,
     Column("name", String, primary_key=True),
-    Column("fact_id", BigInteger, nullable=False),
+    Column("event_id", BigInteger, nullable=False),
     Column("tries", Integer, nullable=False, server_default=text("0")),  # of the next one
     Column("try_after", Timestamp),
     Column("accepted_at", Timestamp),

@@ -193,7 +193,7 @@ utilisation = Table(
     Column("gpu_mean_bp", Integer),  # basis points; NULL: not measured
     Column("gpu_max_bp", Integer),
     Column("cpu_max_bp", Integer),
-    Column("told", String, nullable=False),  # the state of the last fact; "" before the first
+    Column("told", String, nullable=False),  # the state of the last event; "" before the first
 )
 
 storage_spans = Table(
@@ -286,8 +286,8 @@ operations = Table(
 )
 Index("ix_operations_target", operations.c.project, operations.c.target_id)
 
-facts = Table(
-    "facts",
+events = Table(
+    "events",
     metadata,
     Column("id", Id, primary_key=True, autoincrement=True),
     Column("key", String, nullable=False, unique=True),
@@ -301,10 +301,10 @@ facts = Table(
     Column("text", Text, nullable=False),
     Column("data", Json, nullable=False),
 )
-# Facts are read newest first, by when they happened; those recorded later may have happened earlier.
-Index("ix_facts_occurred_at", facts.c.occurred_at, facts.c.id)
-Index("ix_facts_instance", facts.c.gce_id, facts.c.occurred_at)
-Index("ix_facts_kind", facts.c.kind, facts.c.occurred_at)  # what people ask for is often what is rare
+# Events are read newest first, by when they happened; those recorded later may have happened earlier.
+Index("ix_events_occurred_at", events.c.occurred_at, events.c.id)
+Index("ix_events_instance", events.c.gce_id, events.c.occurred_at)
+Index("ix_events_kind", events.c.kind, events.c.occurred_at)  # what people ask for is often what is rare
 
 # One daemon acts at a time. `epoch` grows with every change of holder; writes carry it.
 leases = Table(
