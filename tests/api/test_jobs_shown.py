@@ -28,7 +28,7 @@ ID = "j7k2m9q4"
 
 
 @pytest.fixture
-def told(database: Database) -> Database:
+def with_job(database: Database) -> Database:
     """A job that was preempted an hour ago at step 600, resumed at 500, and is at step 900 now."""
     with database.write() as connection:
         rows.prices(connection)
@@ -75,7 +75,7 @@ def told(database: Database) -> Database:
     return database
 
 
-def test_a_job_is_shown_with_all_that_happened_to_it(database: Database, client: TestClient) -> None:
+def test_a_job_is_shown_with_all_that_happened_to_it(with_job: Database, client: TestClient) -> None:
     """Its attempts, what was lost, its pace and cost, and what would be lost now."""
     answer = client.get(f"/api/v1/jobs/{ID}").json()
     job = answer["job"]
@@ -114,7 +114,7 @@ def test_a_job_is_shown_with_all_that_happened_to_it(database: Database, client:
     assert client.get(f"/api/v1/jobs/{ID}/attempts").json()["attempts"] == answer["attempts"]
 
 
-def test_the_output_is_kept_with_each_attempt(database: Database, client: TestClient) -> None:
+def test_the_output_is_kept_with_each_attempt(with_job: Database, client: TestClient) -> None:
     """That of the latest one, unless another is asked for."""
     last = client.get(f"/api/v1/jobs/{ID}/output").json()
     assert (last["attempt"], last["output"], last["log"]) == (2, "c\n", "/var/log/costguard/cg-j7k2m9q4-2.1.log")
@@ -122,7 +122,7 @@ def test_the_output_is_kept_with_each_attempt(database: Database, client: TestCl
     missing = client.get(f"/api/v1/jobs/{ID}/output", params={"attempt": 3})
     assert (missing.status_code, "It has 2 so far" in missing.json()["next"]) == (404, True)
     assert client.get(f"/api/v1/jobs/{ID}/output", params={"attempt": 0}).status_code == 422
-    with database.write() as connection:
+    with with_job.write() as connection:
         job_rows.added(connection, "jnew")
     assert client.get("/api/v1/jobs/jnew/output").json()["attempt"] is None
 
@@ -134,9 +134,9 @@ def test_what_is_no_job_is_not_found(client: TestClient, path: str) -> None:
     assert (answer.status_code, answer.json()["next"]) == (404, "GET /api/v1/jobs lists all jobs.")
 
 
-def test_jobs_are_filtered_and_come_in_pages(database: Database, client: TestClient) -> None:
+def test_jobs_are_filtered_and_come_in_pages(with_job: Database, client: TestClient) -> None:
     """The newest first, each once, with as many filters as are wanted."""
-    with database.write() as connection:
+    with with_job.write() as connection:
         for number in range(3):
             job_rows.added(connection, f"jb{number}", created_at=NOW - number * MINUTE, owner="bob@lab.example")
         jobs.set_state(connection, "jb1", JobState.FAILED, "It crashed.", None, NOW)
@@ -222,9 +222,9 @@ def test_what_comes_next_is_said(
     assert answer["work_at_risk"] is None
 
 
-def test_places_show_what_their_scores_rest_on(database: Database, client_with: Callable[..., TestClient]) -> None:
+def test_places_show_what_their_scores_rest_on(with_job: Database, client_with: Callable[..., TestClient]) -> None:
     """Every zone of a preset, and what happened in each."""
-    with database.write() as connection:
+    with with_job.write() as connection:
         third: dict[str, Any] = {
             "number": 3,
             "zone": "europe-west4-a",
@@ -247,7 +247,7 @@ def test_places_show_what_their_scores_rest_on(database: Database, client_with: 
     assert (quiet["zone"], quiet["preemptions"], quiet["events"]) == ("us-central1-b", "0.000", [])
 
 
-def test_recoveries_tell_how_soon_work_went_on(database: Database, client: TestClient) -> None:
+def test_recoveries_tell_how_soon_work_went_on(with_job: Database, client: TestClient) -> None:
     """From the preemption until it was noticed, the next VM was asked for, and the command ran again."""
     answer = client.get("/api/v1/recoveries").json()
     assert (answer["interruptions_total"], answer["by_outcome"], answer["noticed_first"]) == (

@@ -164,7 +164,7 @@ def test_a_job_names_no_checkpoint_as_if_it_were_there_still(
 
 
 @pytest.mark.parametrize(
-    ("heard", "ran"),
+    ("agent", "ran"),
     [
         (AgentState(NOW - 3 * HOUR, 1, started_at=NOW - 5 * HOUR), "2 h"),
         (AgentState(NOW, 1, started_at=NOW - 5 * HOUR, exit=Exit("exited", NOW - 4 * HOUR, 3)), "1 h"),

@@ -251,7 +251,7 @@ def test_page_of_a_vm_says_first_why_it_was_not_stopped(database: Database, clie
     addresses = story.tell(database)
     said = 'Not stopped: preset t4 only reminds (presets.t4.when_unanswered = "stop" would change that).'
     assert said in tidy(read(client, addresses["forgotten"]).text)
-    assert "Nothing to stop: it is gone already." in tidy(read(client, addresses["left"]).text)
+    assert "Nothing to stop: it no longer exists." in tidy(read(client, addresses["left"]).text)
     kept = StopDiagnosis(StopBlocker.KEPT, "ada <b>keeps</b> it", "a rule", (), "the keep ends", NOW)
     shown = why_not(kept, NOW)
     assert "ada &lt;b&gt;keeps&lt;/b&gt; it (a rule); the keep ends <time datetime=" in shown

@@ -179,7 +179,7 @@ def test_a_token_of_a_links_session_says_when_it_ends_and_is_confirmed(
     assert f"costguard token confirm {token.id}" in made.text
     assert "unless confirmed" in tidy(made.text)
     assert place not in ada.get("/tokens").text
-    assert ada.post(place, data=FORM).status_code == 422
+    assert ada.post(place, data=FORM).status_code == 409
     assert place in root.get("/tokens").text
     assert root.post(place, data={}).status_code == 403
     told = root.post(place, data=FORM, headers={"HX-Request": "true"})
