@@ -41,7 +41,7 @@ def configure(level: str, style: Literal["console", "json"], stream: TextIO = sy
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    # They tell of every run, every start and every run that was put off, which our own lines say better; and of every
+    # They tell of every run, every start and every run that was delayed, which our own lines say better; and of every
     # address that is asked, secrets in its path included.
     for name in ("alembic", "uvicorn", "httpx2", "httpcore2"):
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
