@@ -20,12 +20,14 @@ _NANOS_A_SPAN = 100  # rates are whole nano-dollars an hour: a day of a span is 
 
 def span_by_span(connection: Connection, accrual: Accrual) -> tuple[dict[tuple[date, InstanceKind], list[int]], int]:
     """Each span's own bill after its stored charges, by day and group; and how many spans there are."""
-    found: dict[tuple[date, InstanceKind], Counter[int]] = {}
+    sums_by_kind: dict[tuple[date, InstanceKind], Counter[int]] = {}
     spans = accruing_spans(connection, list(connection.scalars(select(tables.instances.c.id))))
     for span in spans:
         for day, figures in figures_of(accrual.bill(span.span, span.since)):
-            found.setdefault((day, kind_of(span)), Counter()).update(dict(enumerate(figures)))
-    return {key: [sums[place] for place in range(4)] for key, sums in found.items() if any(sums.values())}, len(spans)
+            sums_by_kind.setdefault((day, kind_of(span)), Counter()).update(dict(enumerate(figures)))
+    return {key: [sums[place] for place in range(4)] for key, sums in sums_by_kind.items() if any(sums.values())}, len(
+        spans
+    )
 
 
 def assert_totals_hold(connection: Connection, now: datetime) -> None:
@@ -34,15 +36,16 @@ def assert_totals_hold(connection: Connection, now: datetime) -> None:
     assert drifted(connection, accrual) == {}
     expected, spans = span_by_span(connection, accrual)
     answer = live(connection, accrual, _EVER, now.date() + timedelta(days=1), Scope(), _COLUMNS)
-    found = {
-        (day, kind): [of.machine.nanos, of.gpu.nanos, of.storage.nanos, of.seconds] for day, kind, of in answer.figures
+    answered = {
+        (day, kind): [amounts.machine.nanos, amounts.gpu.nanos, amounts.storage.nanos, amounts.seconds]
+        for day, kind, amounts in answer.figures
     }
-    for key in {**expected, **found}:
-        right, told = expected.get(key, [0] * 4), found.get(key, [0] * 4)
-        assert told[3] == right[3], f"seconds of {key}"
-        assert all(abs(one - other) <= _NANOS_A_SPAN * spans for one, other in zip(told[:3], right[:3], strict=True)), (
-            f"{key}: {told} against {right}"
-        )
+    for key in {**expected, **answered}:
+        right, shown = expected.get(key, [0] * 4), answered.get(key, [0] * 4)
+        assert shown[3] == right[3], f"seconds of {key}"
+        assert all(
+            abs(one - other) <= _NANOS_A_SPAN * spans for one, other in zip(shown[:3], right[:3], strict=True)
+        ), f"{key}: {shown} against {right}"
 
 
 _COLUMNS = ("project", "preset", "owner", "job")

@@ -9,7 +9,7 @@ from sqlalchemy import Table, select
 from costguard.db.tables import charges, daily_spend, events, instances, lifetimes, operations, storage_spans
 from costguard.db.transaction import Database
 
-# Which span a charge belongs to is told by ids, and these depend on what was tried before.
+# Which span a charge belongs to follows from ids, and these depend on what was tried before.
 _UNLIKE = {"id", "instance_id", "span_id", "recorded_at", "price_id"}
 
 

@@ -45,5 +45,5 @@ def test_a_request_claims_a_vm_once(database: Database) -> None:
         assert answers.add_claim(connection, claimed, ids[0])
         assert not answers.add_claim(connection, disowned, ids[0])
         assert answers.add_claim(connection, disowned, ids[1])
-        found = answers.claims_of(connection, [one.instance_id, other.instance_id])
-    assert found == {one.instance_id: (claimed, disowned)}
+        claims = answers.claims_of(connection, [one.instance_id, other.instance_id])
+    assert claims == {one.instance_id: (claimed, disowned)}

@@ -13,11 +13,11 @@ from costguard.model.price import OF_A_RUN
 
 
 def parts(machine_type: str, gpu: tuple[str, int] | None = None) -> dict[str, Fraction]:
-    known = by_rule(machine_type)
-    assert known is not None
-    shape = Shape(machine_type, *known)
+    machine = by_rule(machine_type)
+    assert machine is not None
+    shape = Shape(machine_type, *machine)
     if gpu is not None:
-        shape = Shape(machine_type, known.vcpus, known.memory_mib, *gpu)
+        shape = Shape(machine_type, machine.vcpus, machine.memory_mib, *gpu)
     return {part.resource: part.quantity for part in parts_of_shape(shape)}
 
 
@@ -57,8 +57,8 @@ def test_extended_memory_is_billed_by_its_own_sku(
     machine_type: str, ordinary: dict[str, int], extended: dict[str, int]
 ) -> None:
     """Google's price page: above 6.5 GiB a vCPU of N1, 8 of N2 and N2D; of others it is unpriced, all of it."""
-    found = parts(machine_type)
-    assert {name: quantity for name, quantity in found.items() if name.endswith(":ram")} == ordinary | extended
+    quantities = parts(machine_type)
+    assert {name: quantity for name, quantity in quantities.items() if name.endswith(":ram")} == ordinary | extended
 
 
 @pytest.mark.parametrize("gpu", ["nvidia-tesla-t4", "nvidia-tesla-v100", "nvidia-tesla-p100", "nvidia-tesla-p4"])

@@ -112,7 +112,7 @@ def test_what_is_priced_by_the_hour_is_not_cut_there() -> None:
 
 
 def test_the_rate_an_hour_follows_the_month() -> None:
-    """What is shown per hour is what an hour of this month costs; a disk at rest costs more an hour in February."""
+    """What is shown per hour is what an hour of this month costs; a stopped VM's disk costs more in February."""
     rates = {
         at.month: storage_rate_per_hour("disk:pd-ssd", 1024, "us-central1", BOOK, at)
         for at in (datetime(2026, 2, 10, tzinfo=UTC), datetime(2026, 5, 10, tzinfo=UTC))
@@ -147,8 +147,8 @@ def test_what_spot_local_ssd_saved_over_a_month_s_end_is_exact() -> None:
     }
     paid = [charge for charge in bills[SPOT].charges if charge.resource == "local-ssd"]
     prices = {price.id: price for price in PRICES if price.id is not None}
-    amount = sum((each.quantity * each.seconds for each in paid), Fraction(0))
-    cost = Money(sum(each.amount.nanos for each in paid))
+    amount = sum((one.quantity * one.seconds for one in paid), Fraction(0))
+    cost = Money(sum(one.amount.nanos for one in paid))
     saving = spot_saving([SpotUse((END - 2 * DAY).date(), paid[0].price_id, amount, cost)], prices, BOOK)
     on_demand = sum(charge.amount.nanos for charge in bills[STANDARD].charges if charge.resource == "local-ssd")
     assert abs(saving.on_demand.nanos - on_demand) <= 3 * len(paid)

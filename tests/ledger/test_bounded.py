@@ -47,13 +47,13 @@ def _prices() -> list[Price]:
     resources = [("a2:core", Unit.HOUR), ("a2:ram", Unit.GIB_HOUR), ("gpu:nvidia-tesla-a100", Unit.HOUR)]
     resources += [("n1:core", Unit.HOUR), ("n1:ram", Unit.GIB_HOUR), ("gpu:nvidia-tesla-t4", Unit.HOUR)]
     models = (ProvisioningModel.STANDARD, ProvisioningModel.SPOT)
-    found = [
+    stored = [
         Price(PriceKey(resource, "us-central1", model), unit, Money.of(1 + number).nanos, at("00:00"), "test")
         for number, (resource, unit) in enumerate(resources)
         for model in models
     ]
     disk = PriceKey("disk:pd-balanced", "us-central1", ProvisioningModel.STANDARD)
-    return [*found, Price(disk, Unit.GIB_MONTH, Money.of(743).nanos, at("00:00"), "test")]
+    return [*stored, Price(disk, Unit.GIB_MONTH, Money.of(743).nanos, at("00:00"), "test")]
 
 
 def _vm(number: int, **given: Any) -> SeenInstance:
@@ -79,18 +79,18 @@ _OPERATIONS = {
 
 def first_look() -> Observation:
     """Seven VMs that run, and one that is gone already."""
-    told = tuple(op for op in _OPERATIONS.values() if op.inserted_at < FIRST)
-    return observation(*map(_vm, range(7)), read="2026-11-02T12:00:00", operations=told)
+    operations = tuple(op for op in _OPERATIONS.values() if op.inserted_at < FIRST)
+    return observation(*map(_vm, range(7)), read="2026-11-02T12:00:00", operations=operations)
 
 
 def second_look() -> Observation:
     """Three days later: one stopped, one was deleted, one vanished, one changed hands, one is new."""
-    told = tuple(op for op in _OPERATIONS.values() if op.inserted_at >= FIRST)
+    operations = tuple(op for op in _OPERATIONS.values() if op.inserted_at >= FIRST)
     stopped = _vm(1, status=Status.STOPPED, last_stopped_at=at("2026-11-04T11:01:00"), fingerprint="stopped")
     changed = replace(_vm(3), labels={"owner": "new"}, fingerprint="new")
     new = _vm(8, created_at=at("2026-11-04T11:00:00"), started="2026-11-04T11:01:00")
     listed = (_vm(0), stopped, changed, _vm(4), _vm(5), new)  # 2 and 6 are not there
-    return observation(*listed, read="2026-11-05T12:00:00", operations=told)
+    return observation(*listed, read="2026-11-05T12:00:00", operations=operations)
 
 
 def _cloud() -> FakeCloud:
@@ -143,11 +143,11 @@ def undisturbed(sqlite_template: Path, tmp_path: Path) -> Any:
     shutil.copy(sqlite_template, path)
     with closing(Database.open(f"sqlite:///{path}")) as database:
         _with_prices(database)
-        found = []
+        chapters = []
         for chapter in STORY:
             chapter(database)
-            found.append(_told(database))
-        return found
+            chapters.append(_told(database))
+        return chapters
 
 
 def _agree(database: Database, now: datetime) -> None:
@@ -165,10 +165,10 @@ def _agree(database: Database, now: datetime) -> None:
     assert gone <= {"1002", "1006", "1007"}
 
 
-def _same(told: Any, undisturbed: Any) -> None:
+def _same(tables_held: Any, undisturbed: Any) -> None:
     """Table by table, so that a failure shows rows."""
-    for found, expected in zip(told, undisturbed, strict=True):
-        for name, rows in found.items():
+    for held, expected in zip(tables_held, undisturbed, strict=True):
+        for name, rows in held.items():
             assert rows == expected[name], name
 
 

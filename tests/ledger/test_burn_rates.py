@@ -31,7 +31,7 @@ FILTERS = (Filters(), Filters(presets=("t4",), spot=False), Filters(name_holds="
 
 
 def some_fleet(connection: Connection) -> None:
-    """Running, Spot, at rest, without a price, with a disk that is not known, and gone."""
+    """Running, Spot, stopped, without a price, with a disk that is not known, and gone."""
     rows.prices(connection)
     for name, hours, given in (
         ("ab", 30, {}),
@@ -54,23 +54,27 @@ def some_fleet(connection: Connection) -> None:
 
 def pages(connection: Connection, now: datetime, filters: Filters, sort: Sort) -> list[FleetPage]:
     """All of them, two VMs each."""
-    found = [fleet.fleet_page(connection, accrual_at(connection, now), {}, filters, sort=sort, with_gone=True, size=2)]
-    while (after := found[-1].next) is not None:
+    pages_read = [
+        fleet.fleet_page(connection, accrual_at(connection, now), {}, filters, sort=sort, with_gone=True, size=2)
+    ]
+    while (after := pages_read[-1].next) is not None:
         accrual = accrual_at(connection, now)
-        found.append(fleet.fleet_page(connection, accrual, {}, filters, sort=sort, with_gone=True, after=after, size=2))
-    return found
+        pages_read.append(
+            fleet.fleet_page(connection, accrual, {}, filters, sort=sort, with_gone=True, after=after, size=2)
+        )
+    return pages_read
 
 
 def test_the_database_ranks_as_the_policy_does(database: Database) -> None:
     """By every filter and order: the same pages, totals and groups, whether rates are kept or worked out."""
     with database.write() as connection:
         some_fleet(connection)
-        asked = list(product(FILTERS, Sort))
+        combinations = list(product(FILTERS, Sort))
         assert not burn_rates.are_current(connection, accrual_at(connection, NOW))
-        worked_out = [pages(connection, NOW, filters, sort) for filters, sort in asked]
+        worked_out = [pages(connection, NOW, filters, sort) for filters, sort in combinations]
         assert keep_rates(connection, NOW) == 6
         assert burn_rates.are_current(connection, accrual_at(connection, NOW))
-        assert [pages(connection, NOW, filters, sort) for filters, sort in asked] == worked_out
+        assert [pages(connection, NOW, filters, sort) for filters, sort in combinations] == worked_out
         assert [row.instance.name for page in worked_out[0] for row in page.rows][:2] == ["h100", "spot"]
         assert worked_out[0][0].totals.unpriced == 2
 
@@ -78,16 +82,16 @@ def test_the_database_ranks_as_the_policy_does(database: Database) -> None:
 def test_budgets_burn_alike_whether_rates_are_kept_or_worked_out(sqlite_database: Database) -> None:
     """With and without a limit of Google's, for everything and for parts of it: one rate, one forecast."""
     scopes = (Scope(), Scope(preset="t4"), Scope(owner="ada@lab.example"), Scope(project="lab"), Scope(job="j1"))
-    asked = [(scope, Period.MONTH) for scope in scopes]
+    scoped_periods = [(scope, Period.MONTH) for scope in scopes]
     with sqlite_database.write() as connection:
         some_fleet(connection)
         limited = rows.instance(connection, "limited", job="j1", termination_at=NOW + 2 * HOUR)
         rows.lifetime(connection, limited, NOW - HOUR, job="j1")
-        worked_out = outlooks(connection, accrual_at(connection, NOW), asked)
+        worked_out = outlooks(connection, accrual_at(connection, NOW), scoped_periods)
         keep_rates(connection, NOW)
-        kept = outlooks(connection, accrual_at(connection, NOW), asked)
+        kept = outlooks(connection, accrual_at(connection, NOW), scoped_periods)
     assert kept == worked_out
-    assert all(each.rate > ZERO for each in kept)
+    assert all(outlook.rate > ZERO for outlook in kept)
 
 
 def test_rates_are_written_when_they_change(sqlite_database: Database) -> None:
@@ -134,12 +138,12 @@ def test_what_is_alike_adds_up_to_what_each_has_run_up(database: Database) -> No
         some_fleet(connection)
         accrual = accrual_at(connection, NOW)
         ids = [row[0] for row in connection.execute(tables.instances.select().with_only_columns(tables.instances.c.id))]
-        each = [accrual.bill(span.span, span.charged_to) for span in accruing.accruing_spans(connection, ids)]
+        bills = [accrual.bill(span.span, span.charged_to) for span in accruing.accruing_spans(connection, ids)]
         since = (MIDNIGHT - 40 * HOUR).date()
         for scope in (Scope(), Scope(project="lab"), Scope(owner="ada@lab.example", preset="t4")):
-            found = spend(connection, accrual, since, NOW.date(), [], scope)
-            assert found.total.total.nanos == sum(bill.amount.nanos for bill in each)
-            assert {(span.kind, span.name) for span in found.unpriced} == {("lifetime", "h100"), ("storage", "spot")}
+            answer = spend(connection, accrual, since, NOW.date(), [], scope)
+            assert answer.total.total.nanos == sum(bill.amount.nanos for bill in bills)
+            assert {(span.kind, span.name) for span in answer.unpriced} == {("lifetime", "h100"), ("storage", "spot")}
         assert spend(connection, accrual, since, NOW.date(), [], Scope(project="yard")).total.total.nanos == 0
         assert live(connection, accrual, NOW.date() + timedelta(days=1), NOW.date(), Scope(), ()).figures == []
 

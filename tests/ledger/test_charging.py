@@ -87,12 +87,12 @@ class Ledger:
 
     def days(self) -> dict[date, dict[str, int]]:
         """The roll-up of everybody, by day."""
-        found: dict[date, dict[str, int]] = {}
+        by_day: dict[date, dict[str, int]] = {}
         for row in self.connection.execute(select(daily_spend)):
-            sums = found.setdefault(row.day, dict.fromkeys((MACHINE, GPU, STORAGE, SECONDS), 0))
+            sums = by_day.setdefault(row.day, dict.fromkeys((MACHINE, GPU, STORAGE, SECONDS), 0))
             for name in sums:
                 sums[name] += getattr(row, name)
-        return found
+        return by_day
 
     def total(self) -> int:
         return sum(row.amount_nanos for row in self.connection.execute(select(charges)))
@@ -232,9 +232,9 @@ def test_what_cannot_be_priced_is_loud(ledger: Ledger) -> None:
     assert (done.unpriced, ledger.total()) == (1, 11 * HOURLY)
     (reason,) = ledger.connection.execute(select(lifetimes.c.unpriced)).scalars()
     assert "gpu:nvidia-tesla-p4 (on-demand) in us-central1" in reason
-    (told,) = audit_log.read(ledger.connection)
-    assert told.event.kind == "SpanUnpriced"
-    assert told.event.text.startswith("Not all of vm-1 could be priced.")
+    (stored,) = audit_log.read(ledger.connection)
+    assert stored.event.kind == "SpanUnpriced"
+    assert stored.event.text.startswith("Not all of vm-1 could be priced.")
     assert charge_due(ledger.connection, NOON + DAY) == Charged()
 
 

@@ -74,7 +74,7 @@ def test_runs_that_are_over_stay_whose_they_were(database: Database) -> None:
     scene = Scene(database)
     subject = scene.run(labels={"owner": "bo"})
     stopped = operation("stop", "12:10", "12:11", target_id="1001")
-    scene.look(_listed(status=Status.STOPPED, fingerprint="at rest"), operations=(stopped,), read="12:15")
+    scene.look(_listed(status=Status.STOPPED, fingerprint="stopped"), operations=(stopped,), read="12:15")
     _claimed(scene, subject, ANA)
     again = operation("start", "12:20", "12:21", target_id="1001")
     scene.look(_listed(started="12:21", fingerprint="again"), operations=(again,), read="12:25")
@@ -82,7 +82,7 @@ def test_runs_that_are_over_stay_whose_they_were(database: Database) -> None:
 
 
 def test_the_latest_claim_holds(database: Database) -> None:
-    """Each claim goes over the ones before, and anyone who disowns a VM makes it nobody's."""
+    """Each claim goes over the ones before, and anyone who disowns a VM leaves it without an owner."""
     scene = Scene(database)
     subject = scene.run(labels={"owner": "bo"})
     for number, owner in enumerate([ANA, BO, ""]):

@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.builders import A100, KEY, PROJECT, at
 
-from costguard.ledger.idle import GAP, LAG, NETWORK_BELOW, Before, Run, evidence
+from costguard.ledger.idle import GAP, LAG, NETWORK_BELOW, Before, MeasuredRun, evidence
 from costguard.model.instance import Shape
 from costguard.model.utilisation import Evidence, IdleRule, IdleState, Metric, Sample, Series, Usage
 
 NOW = at("12:00")
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 RULE = IdleRule(gpu_below=500, cpu_below=500, window=HOUR)
-RUN = Run(KEY.gce_id, A100, at("06:00"))
-FOUR = Run(KEY.gce_id, Shape("a2-highgpu-4g", 48, 348160, "nvidia-tesla-a100", 4), at("06:00"))
-NO_GPU = Run(KEY.gce_id, Shape("n2-standard-4", 4, 16384), at("06:00"))
+RUN = MeasuredRun(KEY.gce_id, A100, at("06:00"))
+FOUR = MeasuredRun(KEY.gce_id, Shape("a2-highgpu-4g", 48, 348160, "nvidia-tesla-a100", 4), at("06:00"))
+NO_GPU = MeasuredRun(KEY.gce_id, Shape("n2-standard-4", 4, 16384), at("06:00"))
 NO_AGENT = "no GPU figures: the Ops Agent is not installed"
 
 
@@ -39,48 +39,48 @@ def usage(*gpus: Series, **others: int) -> Usage:
     return Usage(PROJECT, {(KEY.gce_id, Metric.GPU): gpus, **outside(**others)} if gpus else outside(**others))
 
 
-def judged(found: Usage, run: Run = RUN, before: Before | None = None) -> Evidence:
-    return evidence(run, RULE, found, NOW, before)
+def judged(measured: Usage, run: MeasuredRun = RUN, before: Before | None = None) -> Evidence:
+    return evidence(run, RULE, measured, NOW, before)
 
 
 def test_an_idle_gpu() -> None:
     """Under the threshold for the whole window: idle since the first value that is known, with the highest told."""
-    found = judged(usage(line(300)))
-    assert (found.state, found.is_weak) == (IdleState.IDLE, False)
-    assert found.since == at("09:01")
-    assert found.sentence == "GPU under 5 % for 2 h 55 min (max 3 %)"
-    assert (found.gpu_mean, found.gpu_max) == (300, 300)
+    idle = judged(usage(line(300)))
+    assert (idle.state, idle.is_weak) == (IdleState.IDLE, False)
+    assert idle.since == at("09:01")
+    assert idle.sentence == "GPU under 5 % for 2 h 55 min (max 3 %)"
+    assert (idle.gpu_mean, idle.gpu_max) == (300, 300)
 
 
 def test_a_busy_gpu() -> None:
     """One value at the threshold is work, however long ago in the window; the mean says how much."""
     quiet = line(0)
-    found = judged(usage(tuple(Sample(one.at, 500) if one.at == at("11:01") else one for one in quiet)))
-    assert (found.state, found.since) == (IdleState.BUSY, at("11:01"))
-    assert found.sentence == "GPU up to 5 % in the last 1 h (0.1 % on average)"
+    busy = judged(usage(tuple(Sample(one.at, 500) if one.at == at("11:01") else one for one in quiet)))
+    assert (busy.state, busy.since) == (IdleState.BUSY, at("11:01"))
+    assert busy.sentence == "GPU up to 5 % in the last 1 h (0.1 % on average)"
 
 
 def test_work_before_the_window_is_over() -> None:
     """Idle begins after the last value that was work."""
-    found = judged(usage(line(9_000, ended=at("10:30")) + line(0, begun=at("10:30"))))
-    assert (found.state, found.since) == (IdleState.IDLE, at("10:31"))
-    assert found.gpu_max == 0
+    idle = judged(usage(line(9_000, ended=at("10:30")) + line(0, begun=at("10:30"))))
+    assert (idle.state, idle.since) == (IdleState.IDLE, at("10:31"))
+    assert idle.gpu_max == 0
 
 
 def test_all_gpus_must_be_idle_and_measured() -> None:
     """One busy GPU of four is work; three idle ones and one that nobody measures are unknown."""
     assert judged(usage(*[line(0)] * 3, line(9_000)), FOUR).state is IdleState.BUSY
-    found = judged(usage(*[line(0)] * 3), FOUR)
-    assert found.state is IdleState.UNKNOWN
-    assert "only 3 of 4 GPUs are measured" in found.sentence
+    unknown = judged(usage(*[line(0)] * 3), FOUR)
+    assert unknown.state is IdleState.UNKNOWN
+    assert "only 3 of 4 GPUs are measured" in unknown.sentence
     assert judged(usage(*[line(0)] * 4), FOUR).state is IdleState.IDLE
 
 
 def test_without_an_agent_cpu_and_network_are_weak_evidence() -> None:
     """A GPU VM without GPU figures is idle only weakly, and the sentence says what is missing."""
-    found = judged(usage())
-    assert (found.state, found.is_weak) == (IdleState.IDLE, True)
-    assert found.sentence == f"CPU under 5 % for 2 h 50 min (max 1 %), and next to no network; {NO_AGENT}"
+    idle = judged(usage())
+    assert (idle.state, idle.is_weak) == (IdleState.IDLE, True)
+    assert idle.sentence == f"CPU under 5 % for 2 h 50 min (max 1 %), and next to no network; {NO_AGENT}"
     busy = judged(usage(cpu=4_000))
     assert (busy.state, busy.sentence) == (IdleState.BUSY, f"CPU up to 40 % in the last 1 h; {NO_AGENT}")
     assert judged(usage(network=NETWORK_BELOW)).state is IdleState.BUSY
@@ -88,9 +88,9 @@ def test_without_an_agent_cpu_and_network_are_weak_evidence() -> None:
 
 def test_a_vm_without_gpus_is_judged_by_cpu_and_network() -> None:
     """For it that is no weak evidence, and no GPU is spoken of."""
-    found = judged(usage(), NO_GPU)
-    assert (found.state, found.is_weak) == (IdleState.IDLE, False)
-    assert "GPU" not in found.sentence
+    idle = judged(usage(), NO_GPU)
+    assert (idle.state, idle.is_weak) == (IdleState.IDLE, False)
+    assert "GPU" not in idle.sentence
 
 
 def test_gpu_figures_decide_against_cpu() -> None:
@@ -100,21 +100,21 @@ def test_gpu_figures_decide_against_cpu() -> None:
 
 @pytest.mark.parametrize("metric", list(Metric))
 def test_what_could_not_be_read_is_unknown(metric: Metric) -> None:
-    """The reason is told; where GPUs are measured, CPU and network need not be."""
+    """The reason is given; where GPUs are measured, CPU and network need not be."""
     broken = Usage(PROJECT, {}, {metric: "Google said no."})
-    found = judged(broken)
-    assert found.state is IdleState.UNKNOWN
-    assert "Google said no." in found.sentence
+    unknown = judged(broken)
+    assert unknown.state is IdleState.UNKNOWN
+    assert "Google said no." in unknown.sentence
     with_gpus = Usage(PROJECT, usage(line(0)).series, {metric: "Google said no."})
     assert judged(with_gpus).state is (IdleState.UNKNOWN if metric is Metric.GPU else IdleState.IDLE)
 
 
 def test_a_young_vm_is_unknown_until_the_window_has_passed() -> None:
     """What was measured before this run is not of this run."""
-    young = Run(KEY.gce_id, A100, at("11:20"))
-    found = judged(usage(line(0)), young)
-    assert found.state is IdleState.UNKNOWN
-    assert "it runs for 40 min, and 1 h are asked about" in found.sentence
+    young = MeasuredRun(KEY.gce_id, A100, at("11:20"))
+    unknown = judged(usage(line(0)), young)
+    assert unknown.state is IdleState.UNKNOWN
+    assert "it runs for 40 min, and 1 h are asked about" in unknown.sentence
     assert judged(usage(line(9_000, ended=at("11:10")) + line(0, begun=at("11:20"))), young).state is IdleState.UNKNOWN
 
 
@@ -128,9 +128,9 @@ def test_an_agent_that_fell_silent_is_not_an_absent_one() -> None:
 def test_idleness_goes_on_from_one_measurement_to_the_next() -> None:
     """Since when is kept while nothing unmeasured lies in between, and so is the highest value."""
     had = Evidence(IdleState.IDLE, at("07:00"), "", gpu_max=400)
-    found = judged(usage(line(100)), before=Before(had, at("11:50")))
-    assert (found.since, found.gpu_max) == (at("07:00"), 400)
-    assert found.sentence == "GPU under 5 % for 4 h 56 min (max 4 %)"
+    idle = judged(usage(line(100)), before=Before(had, at("11:50")))
+    assert (idle.since, idle.gpu_max) == (at("07:00"), 400)
+    assert idle.sentence == "GPU under 5 % for 4 h 56 min (max 4 %)"
     long_ago = judged(usage(line(100)), before=Before(had, at("09:05")))
     assert long_ago.since == at("09:01")
     was_weak = Evidence(IdleState.IDLE, at("07:00"), "", is_weak=True, cpu_max=100)
@@ -143,19 +143,19 @@ def test_missing_data_never_gives_idle(value: int, begins: int, length: timedelt
     hole = NOW - HOUR - GAP + begins * MINUTE
     missing = _without(hole, hole + length + 2 * MINUTE)
     is_in_window = hole + length > NOW - HOUR + GAP and hole < NOW - LAG
-    for found in (Usage(PROJECT, missing(usage(line(value)))), Usage(PROJECT, missing(usage(cpu=value)))):
-        run = RUN if (KEY.gce_id, Metric.GPU) in found.series else NO_GPU
-        state = judged(found, run).state
+    for measured in (Usage(PROJECT, missing(usage(line(value)))), Usage(PROJECT, missing(usage(cpu=value)))):
+        run = RUN if (KEY.gce_id, Metric.GPU) in measured.series else NO_GPU
+        state = judged(measured, run).state
         assert state is not IdleState.BUSY
         if is_in_window:
             assert state is IdleState.UNKNOWN
 
 
 def _without(begun: datetime, ended: datetime) -> Callable[[Usage], dict[tuple[str, Metric], tuple[Series, ...]]]:
-    def cut(found: Usage) -> dict[tuple[str, Metric], tuple[Series, ...]]:
+    def cut(measured: Usage) -> dict[tuple[str, Metric], tuple[Series, ...]]:
         return {
             key: tuple(tuple(one for one in series if not begun <= one.at <= ended) for series in several)
-            for key, several in found.series.items()
+            for key, several in measured.series.items()
         }
 
     return cut

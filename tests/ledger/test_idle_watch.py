@@ -67,8 +67,8 @@ class Place:
     def told(self) -> list[str]:
         kinds = ("InstanceIdle", "InstanceBusy")
         with self.database.read() as connection:
-            found = [one.event for kind in kinds for one in audit_log.read(connection, kind=kind)]
-        return sorted(f"{event.name} {event.kind}" for event in found)
+            events = [one.event for kind in kinds for one in audit_log.read(connection, kind=kind)]
+        return sorted(f"{event.name} {event.kind}" for event in events)
 
 
 @pytest.fixture
@@ -86,17 +86,17 @@ def states(place: Place) -> dict[str, tuple[str, bool] | None]:
 
 
 def test_from_figures_to_the_fleet(place: Place) -> None:
-    """A busy VM, an idle one and one without agent, told apart; who comes to be idle is told once."""
+    """A busy VM, an idle one and one without agent, each judged for itself; a VM that becomes idle is recorded once."""
     place.measure(3 * HOUR)
     assert states(place) == {"busy": ("busy", False), "idle": ("idle", False), "no-agent": ("idle", True)}
-    found = place.views()["idle"].idle
-    assert found is not None
-    assert found.sentence.startswith("GPU under 5 % for 2 h 5")
+    idle = place.views()["idle"].idle
+    assert idle is not None
+    assert idle.sentence.startswith("GPU under 5 % for 2 h 5")
     assert place.told() == ["idle InstanceIdle", "no-agent InstanceIdle"]
     place.measure(20 * MINUTE)
     later = place.views()["idle"].idle
     assert later is not None
-    assert later.since == found.since
+    assert later.since == idle.since
     assert len(place.told()) == 2
     reasons = {one.name: one.reason for one in place.reconciler.decide().decisions}
     assert ", idle for 3 h " in reasons["idle"]
@@ -116,7 +116,7 @@ def test_work_that_goes_on_is_told(place: Place) -> None:
 
 @pytest.mark.parametrize("fault", [{"kind": "forbidden", "project": "demo"}, {"kind": "server_error"}])
 def test_what_cannot_be_read_is_unknown_and_says_why(place: Place, fault: dict[str, Any]) -> None:
-    """Google refuses the figures: nothing is idle, the pass goes on, and no event is told twice afterwards."""
+    """Google refuses the figures: nothing is idle, the pass goes on, and no event is recorded twice afterwards."""
     place.measure(3 * HOUR)
     place.world.faults.add(fault["kind"], path="timeSeries", **{k: v for k, v in fault.items() if k != "kind"})
     place.measure(15 * MINUTE)

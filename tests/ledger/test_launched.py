@@ -49,8 +49,11 @@ def _look(database: Database, look: Observation, gpu_only: bool = False) -> int:
 
 
 def _whose(connection: Connection) -> list[tuple[str, str, str]]:
-    of = instances.c
-    return [tuple(row) for row in connection.execute(select(of.gce_id, of.job, of.owner).order_by(of.gce_id))]
+    columns = instances.c
+    return [
+        tuple(row)
+        for row in connection.execute(select(columns.gce_id, columns.job, columns.owner).order_by(columns.gce_id))
+    ]
 
 
 def test_a_vm_is_its_jobs_from_the_first_look_on(database: Database) -> None:
@@ -76,21 +79,21 @@ def test_a_vm_that_was_not_the_attempts_is_no_ones_job(database: Database) -> No
         attempts.change(connection, attempt_id, list(AttemptState), gce_id="74")
     _look(database, observation(_vm("71"), _vm("74"), read="12:01"))
     with database.read() as connection:
-        found = {gce_id: (job, owner) for gce_id, job, owner in _whose(connection)}
-    assert found["71"] == ("", "eve")
-    assert found["74"] == ("j7k2m9q4", "ada@lab.example")
+        whose = {gce_id: (job, owner) for gce_id, job, owner in _whose(connection)}
+    assert whose["71"] == ("", "eve")
+    assert whose["74"] == ("j7k2m9q4", "ada@lab.example")
 
 
 @pytest.mark.parametrize("is_listed", [True, False])
 def test_what_a_job_launched_is_recorded_without_a_gpu_too(sqlite_database: Database, is_listed: bool) -> None:
     """It bills, and so does one that came and went between two looks."""
     _launch(sqlite_database)
-    told = (
+    operations = (
         operation("insert", "11:00", "11:01", target_id="71", target_name=NAME),
         operation("delete", "11:30", "11:31", target_id="71", target_name=NAME),
     )
     _look(sqlite_database, observation(read="10:59"), gpu_only=True)
-    look = observation(_vm(shape=CPU)) if is_listed else observation(operations=told)
+    look = observation(_vm(shape=CPU)) if is_listed else observation(operations=operations)
     assert _look(sqlite_database, look, gpu_only=True) == 1
     with sqlite_database.read() as connection:
         assert _whose(connection) == [("71", "j7k2m9q4", "ada@lab.example")]
@@ -110,8 +113,8 @@ def test_budgets_and_spend_can_be_of_one_job(sqlite_database: Database) -> None:
     _look(sqlite_database, observation(_vm(disks=()), seen(disks=())))
     with sqlite_database.read() as connection:
         accrual = Accrual(PriceBook(prices.load(connection)), at("12:00"))
-        asked = [(Scope(job="j7k2m9q4"), Period.DAY), (Scope(), Period.DAY), (Scope(job="other"), Period.DAY)]
-        mine, everything, other = outlooks(connection, accrual, asked)
+        scoped_periods = [(Scope(job="j7k2m9q4"), Period.DAY), (Scope(), Period.DAY), (Scope(job="other"), Period.DAY)]
+        mine, everything, other = outlooks(connection, accrual, scoped_periods)
     assert (mine.spent, mine.rate) == (Money.of(6), Money.of(3))
     assert (everything.spent, everything.rate, other.spent) == (Money.of(12), Money.of(6), Money())
     assert str(Scope(job="j7k2m9q4")) == "job j7k2m9q4"

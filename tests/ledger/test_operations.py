@@ -73,9 +73,9 @@ def test_targets_are_found_in_any_number_oldest_first(database: Database) -> Non
         for part in (1, 2)
     ]
     assert len(record(database, *ops)) == 2200
-    found = known(database, *(str(n) for n in range(1200)))
-    assert len(found) == 1100
-    assert [op.operation_id for op in found["1034"]] == ["1034-2", "1034-1"]
+    by_target = known(database, *(str(n) for n in range(1200)))
+    assert len(by_target) == 1100
+    assert [op.operation_id for op in by_target["1034"]] == ["1034-2", "1034-1"]
 
 
 def test_odd_texts_are_stored(database: Database) -> None:

@@ -57,15 +57,15 @@ def seeded(database: Database) -> Database:
 
 def in_force(database: Database, moment: datetime, key: PriceKey = T4) -> str:
     with database.read() as connection:
-        found = PriceBook(prices.load(connection)).at(key, moment)
-    assert found is not None
-    return f"{found.source} {Money(found.rate_nanos).dollars.normalize():f}"
+        price = PriceBook(prices.load(connection)).at(key, moment)
+    assert price is not None
+    return f"{price.source} {Money(price.rate_nanos).dollars.normalize():f}"
 
 
 def told(database: Database) -> list[tuple[str, str]]:
     with database.read() as connection:
-        told = [(one.event.kind, one.event.text) for one in audit_log.read(connection)]
-    return [(kind, text) for kind, text in told if kind != "PricesRead"]
+        events = [(one.event.kind, one.event.text) for one in audit_log.read(connection)]
+    return [(kind, text) for kind, text in events if kind != "PricesRead"]
 
 
 def test_the_snapshot_fills_an_empty_ledger_alone(seeded: Database) -> None:
@@ -75,7 +75,7 @@ def test_the_snapshot_fills_an_empty_ledger_alone(seeded: Database) -> None:
 
 
 def test_the_same_rate_is_no_news(seeded: Database) -> None:
-    """Google renews effective times without changing prices: nothing is stored and nothing is told."""
+    """Google renews effective times without changing prices: nothing is stored and nothing is recorded."""
     same = [price("0.35"), price("0.14", SPOT_T4)]
     assert refresh(seeded, Catalogue(same), NOW) == RefreshResult(fetched=2)
     assert told(seeded) == []
@@ -84,7 +84,7 @@ def test_the_same_rate_is_no_news(seeded: Database) -> None:
 def test_a_new_rate_is_in_force_from_its_time_on(seeded: Database) -> None:
     """Before its effective time the old price holds, after it the new one.
 
-    A change is told, but not that a shipped price gave way to the catalogue's.
+    A change is recorded, but not that a shipped price gave way to the catalogue's.
     """
     assert refresh(seeded, Catalogue([price("0.4")]), NOW) == RefreshResult(fetched=1, changed=1)
     assert in_force(seeded, NOW - 2 * DAY) == "snapshot 2026-10-20 0.35"

@@ -43,6 +43,6 @@ def test_the_served_catalogue_replaces_the_snapshot_and_is_followed(sqlite_datab
     assert rates == [140_000_000, 150_000_000]
     for resource, region, is_spot in world.prices.sold():
         model = ProvisioningModel.SPOT if is_spot else ProvisioningModel.STANDARD
-        found = book.at(PriceKey(guards_name(resource), region, model), change)
-        assert found is not None
-        assert found.rate_nanos == world.prices.rate(resource, region, is_spot, change)[0]
+        in_force = book.at(PriceKey(guards_name(resource), region, model), change)
+        assert in_force is not None
+        assert in_force.rate_nanos == world.prices.rate(resource, region, is_spot, change)[0]

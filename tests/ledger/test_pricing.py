@@ -240,7 +240,7 @@ def test_a_disk_is_billed_until_it_is_deleted() -> None:
 def test_a_rate_is_that_of_its_moment() -> None:
     """An hour costs the price in force then: the first from before it, the later from the moment on that it begins."""
     later = T0 + timedelta(days=1)
-    doubled = [price(each.key.resource, each.rate_nanos * 2, later, unit=each.unit) for each in BOOK_PRICES[:3]]
+    doubled = [price(one.key.resource, one.rate_nanos * 2, later, unit=one.unit) for one in BOOK_PRICES[:3]]
     book = PriceBook((*BOOK_PRICES, *doubled))
     rates = [
         rate_per_hour(T4_HOST, "us-central1", STANDARD, book, at) for at in (T0, later - timedelta(seconds=1), later)

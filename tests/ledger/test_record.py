@@ -77,8 +77,8 @@ def test_an_operation_alone_changes_a_vm(database: Database) -> None:
     result = _record(database, observation(seen(), operations=(INSERT,)))
     assert result.new_or_changed == 1
     with database.read() as connection:
-        known = ledger.load(connection, PROJECT, [KEY.gce_id])[KEY.gce_id]
-    assert known.record.created_by == "ana@example.com"
+        stored = ledger.load(connection, PROJECT, [KEY.gce_id])[KEY.gce_id]
+    assert stored.record.created_by == "ana@example.com"
 
 
 def test_a_vm_in_an_unread_zone_is_not_gone(database: Database) -> None:
@@ -108,9 +108,9 @@ def test_a_vm_that_is_not_listed_is_asked_for(database: Database, answer: str, a
     result = _record(database, observation(), cloud)
     assert (result.absent, result.missing) == (absent, 1 - absent)
     with database.read() as connection:
-        known = ledger.load(connection, PROJECT, ["1"])["1"]
-    assert (known.record.gone_at is not None) == bool(absent)
-    assert (known.lifetimes[0].ended_at is not None) == bool(absent)
+        stored = ledger.load(connection, PROJECT, ["1"])["1"]
+    assert (stored.record.gone_at is not None) == bool(absent)
+    assert (stored.lifetimes[0].ended_at is not None) == bool(absent)
 
 
 def test_where_nothing_is_answered_not_every_vm_is_asked_for(sqlite_database: Database) -> None:
@@ -138,7 +138,7 @@ def test_a_delete_operation_needs_no_asking(database: Database) -> None:
 
 
 def test_reading_fails_and_resumes_once(database: Database) -> None:
-    """Events are of changes: a zone that stays unread is told once, and once when it is back."""
+    """Events are of changes: a zone that stays unread makes one event, and one when it is back."""
     unread = Unread("us-central1-a", "us-central1-a is unreachable", "unreachable")
     look = observation(unread_zones=frozenset({"us-central1-a"}), unread=(unread,))
     _record(database, look)
@@ -148,14 +148,14 @@ def test_reading_fails_and_resumes_once(database: Database) -> None:
 
 
 def test_a_stockout_is_a_event(database: Database) -> None:
-    """An operation that failed is told with Google's words, and makes no VM."""
+    """An operation that failed is recorded with Google's words, and makes no VM."""
     insert = operation(
         "insert", "09:59", "10:00", error_code="ZONE_RESOURCE_POOL_EXHAUSTED", error_message="no GPUs left"
     )
     _record(database, observation(operations=(insert,)))
     with database.read() as connection:
-        told = [stored.event.text for stored in audit_log.read(connection)]
-    assert told == ["insert of vm by ana@example.com failed: ZONE_RESOURCE_POOL_EXHAUSTED: no GPUs left"]
+        texts = [stored.event.text for stored in audit_log.read(connection)]
+    assert texts == ["insert of vm by ana@example.com failed: ZONE_RESOURCE_POOL_EXHAUSTED: no GPUs left"]
     assert _count(database, instances) == 0
 
 
@@ -175,8 +175,11 @@ def test_vms_without_a_gpu_can_be_passed_over(database: Database) -> None:
     cpu = Shape("n2-standard-4", 4, 16384)
     gpu_only = replace(BELONGING, gpu_only=True)
     listed = (_vm(1, shape=cpu), _vm(2))
-    told = (operation("insert", "09:59", "10:00", target_id="1"), operation("delete", "10:30", "10:31", target_id="3"))
-    assert _record(database, observation(*listed, operations=told), belonging=gpu_only).seen == 1
+    operations = (
+        operation("insert", "09:59", "10:00", target_id="1"),
+        operation("delete", "10:30", "10:31", target_id="3"),
+    )
+    assert _record(database, observation(*listed, operations=operations), belonging=gpu_only).seen == 1
     assert _count(database, instances) == 1
     _record(database, observation(*listed))
     assert _record(database, observation(*listed), belonging=gpu_only).seen == 2

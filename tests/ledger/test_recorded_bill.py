@@ -105,13 +105,13 @@ def test_a_march_has_743_hours() -> None:
     march = datetime(2023, 3, 20, tzinfo=UTC)
     span = StorageSpan(KEY, "d", "disk:pd-balanced", 10 * 1024, ZONE, march, march + HOUR)
     (charge,) = bill_storage(span, BOOK, march + HOUR).charges
-    found = rows("G-pd")
-    assert len(found) == 3
-    for row in found:
+    billed = rows("G-pd")
+    assert len(billed) == 3
+    for row in billed:
         assert charge.quantity * charge.seconds * GIB == int(Decimal(row["usage"]["amount"]))
         assert in_pricing_units([charge], Unit.GIB_MONTH) == Decimal(row["usage"]["amount_in_pricing_units"])
         assert_billed(row["cost"], charge.amount)
-    assert_billed(str(sum(Decimal(row["cost"]) for row in found)), Money(3 * charge.amount.nanos), 3)
+    assert_billed(str(sum(Decimal(row["cost"]) for row in billed)), Money(3 * charge.amount.nanos), 3)
 
 
 def hours_of(run: Lifetime) -> dict[tuple[datetime, str], Fraction]:
@@ -132,9 +132,9 @@ def test_seconds_of_gpus_cores_and_memory_are_exact() -> None:
     shape = Shape("n1-standard-4", 4, 15 * 1024, "nvidia-tesla-t4", 1)
     used = hours_of(Lifetime(KEY, start, shape, STANDARD, ZONE, start + timedelta(minutes=81)))
     names = {"Core": ("n1:core", 1), "Ram": ("n1:ram", GIB), "GPU": ("gpu:nvidia-tesla-t4", 1)}
-    found = rows("G-t4")
-    assert len(found) == len(used) == 6
-    for row in found:
+    billed = rows("G-t4")
+    assert len(billed) == len(used) == 6
+    for row in billed:
         resource, of_unit = next(names[word] for word in names if f" {word} " in row["sku"]["description"])
         assert used[moment(row["usage_start_time"]), resource] * of_unit == int(row["sum_usage_amount"])
 

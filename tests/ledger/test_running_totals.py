@@ -121,8 +121,8 @@ class Story:
         resource, unit = self.chance.choice([*PARTS, ("disk:pd-balanced", Unit.GIB_MONTH)])
         model = ProvisioningModel.STANDARD if unit is Unit.GIB_MONTH else self.chance.choice(MODELS)
         with self.database.read() as connection:
-            known = [one for one in prices.load(connection) if one.key.resource == resource]
-        old = next(one for one in known if one.key.provisioning_model is model)
+            of_resource = [one for one in prices.load(connection) if one.key.resource == resource]
+        old = next(one for one in of_resource if one.key.provisioning_model is model)
         rate = round(old.rate_nanos * self.chance.uniform(0.9, 1.1))
         new = replace(old, rate_nanos=rate, in_force_from=self.moment, source="catalog", id=None)
         price_refresh.record(self.database, [new], self.moment)

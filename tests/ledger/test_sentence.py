@@ -8,7 +8,7 @@ from costguard.ledger.narrate import sentence
 
 
 @pytest.mark.parametrize(
-    ("clause", "told"),
+    ("clause", "expected"),
     [
         ("runs in us-central1-a", "Runs in us-central1-a."),
         ("It is up.", "It is up."),
@@ -17,6 +17,6 @@ from costguard.ledger.narrate import sentence
         ("", ""),
     ],
 )
-def test_a_clause_becomes_a_sentence(clause: str, told: str) -> None:
+def test_a_clause_becomes_a_sentence(clause: str, expected: str) -> None:
     """With a capital and a full stop, unless it begins with a name; what is one already stays as it is."""
-    assert sentence(clause) == told
+    assert sentence(clause) == expected

@@ -24,7 +24,7 @@ class _Books:
     """What the ledger holds of one VM, look after look."""
 
     def __init__(self) -> None:
-        self.known: KnownInstance | None = None
+        self.stored: KnownInstance | None = None
         self.operations: list[SeenOperation] = []
 
     def look(
@@ -36,18 +36,18 @@ class _Books:
         watched: datetime = WATCHED,
     ) -> Entry:
         self.operations += news
-        entry = account(KEY, self.known, listed, self.operations, BELONGING, at(read), watched, absent)
+        entry = account(KEY, self.stored, listed, self.operations, BELONGING, at(read), watched, absent)
         assert entry is not None
-        lives = {life.started_at: life for life in (self.known.lifetimes if self.known else ())}
-        spans = {(span.name, span.started_at): span for span in (self.known.storage if self.known else ())}
+        lives = {life.started_at: life for life in (self.stored.lifetimes if self.stored else ())}
+        spans = {(span.name, span.started_at): span for span in (self.stored.storage if self.stored else ())}
         lives |= {life.started_at: replace(life, id=1) for life in entry.lifetimes}
         spans |= {(span.name, span.started_at): replace(span, id=1) for span in entry.storage}
-        self.known = KnownInstance(1, entry.record, tuple(lives.values()), tuple(spans.values()))
+        self.stored = KnownInstance(1, entry.record, tuple(lives.values()), tuple(spans.values()))
         return entry
 
     @property
     def storage(self) -> list[tuple[str, str, str | None]]:
-        spans: tuple[StorageSpan, ...] = self.known.storage if self.known else ()
+        spans: tuple[StorageSpan, ...] = self.stored.storage if self.stored else ()
         return sorted(
             (span.name, f"{span.started_at:%H:%M:%S}", f"{span.ended_at:%H:%M:%S}" if span.ended_at else None)
             for span in spans
@@ -56,11 +56,11 @@ class _Books:
 
     @property
     def memory(self) -> list[StorageSpan]:
-        return [span for span in (self.known.storage if self.known else ()) if span.name == MEMORY]
+        return [span for span in (self.stored.storage if self.stored else ()) if span.name == MEMORY]
 
     @property
     def lifetimes(self) -> tuple[Lifetime, ...]:
-        return self.known.lifetimes if self.known else ()
+        return self.stored.lifetimes if self.stored else ()
 
 
 def test_the_disk_of_a_vm_that_never_came_up_bills_from_its_creation() -> None:

@@ -17,11 +17,11 @@ from costguard.model.observation import OperationStatus, SeenOperation
 def _runs(
     *operations: SeenOperation,
     listed: SeenInstance | None = None,
-    known: tuple[Lifetime, ...] = (),
+    lifetimes: tuple[Lifetime, ...] = (),
     read: str = "12:00",
     **given: Any,
 ) -> list[tuple[str, str | None, str | None, bool]]:
-    runs = runs_of(known, operations, listed, at(read), **given)
+    runs = runs_of(lifetimes, operations, listed, at(read), **given)
     return [
         (
             f"{run.started_at:%H:%M:%S}",
@@ -58,7 +58,7 @@ def test_billing_ends_when_a_stop_begins() -> None:
     ],
 )
 def test_system_events_tell_why_a_vm_ended(kind: str, reason: str) -> None:
-    """What Google did to a VM is told apart from what people did."""
+    """What Google did to a VM is distinguished from what people did."""
     listed = seen(Status.STOPPED, last_stopped_at="11:00:30")
     assert _runs(event(kind, "11:00"), listed=listed) == [("10:00:00", "11:00:00", reason, False)]
 
@@ -93,7 +93,7 @@ def test_restarts_while_nobody_looked_are_reconstructed() -> None:
 def test_a_restart_that_no_operation_tells() -> None:
     """The start stamp moved, so the known run ended: at the stop stamp at the latest."""
     listed = seen(started="11:00", last_stopped_at="10:30")
-    assert _runs(listed=listed, known=(lifetime("10:00"),)) == [
+    assert _runs(listed=listed, lifetimes=(lifetime("10:00"),)) == [
         ("10:00:00", "10:30:00", "unknown", True),
         ("11:00:00", None, None, False),
     ]
@@ -101,17 +101,17 @@ def test_a_restart_that_no_operation_tells() -> None:
 
 def test_an_operation_read_late_corrects_an_estimate() -> None:
     """The estimate was the latest possible moment; the operation tells the true one."""
-    known = lifetime("10:00", "11:00:48", EndReason.UNKNOWN, end_is_estimate=True)
+    life = lifetime("10:00", "11:00:48", EndReason.UNKNOWN, end_is_estimate=True)
     stop = operation("stop", "11:00", "11:00:49")
     listed = seen(Status.STOPPED, last_stopped_at="11:00:48")
-    assert _runs(stop, listed=listed, known=(known,)) == [("10:00:00", "11:00:00", "stopped", False)]
+    assert _runs(stop, listed=listed, lifetimes=(life,)) == [("10:00:00", "11:00:00", "stopped", False)]
 
 
 def test_an_end_is_taken_back_when_its_operation_fails() -> None:
     """A stop that was under way and then failed left the VM running all along."""
-    known = lifetime("10:00", "11:00", EndReason.STOPPED)
+    life = lifetime("10:00", "11:00", EndReason.STOPPED)
     failed = operation("stop", "11:00", "11:01", error_code="RESOURCE_NOT_READY")
-    assert _runs(failed, listed=seen(), known=(known,)) == [("10:00:00", None, None, False)]
+    assert _runs(failed, listed=seen(), lifetimes=(life,)) == [("10:00:00", None, None, False)]
 
 
 def test_a_stop_that_did_nothing_ends_nothing() -> None:
@@ -146,12 +146,12 @@ def test_a_vm_that_came_and_went_unseen_is_told_by_operations() -> None:
 
 def test_a_vm_that_is_gone_without_an_operation_ended_by_now() -> None:
     """The moment at which it was found gone is the latest that it can have run to."""
-    assert _runs(known=(lifetime("10:00"),), absent=True) == [("10:00:00", "12:00:00", "unknown", True)]
+    assert _runs(lifetimes=(lifetime("10:00"),), absent=True) == [("10:00:00", "12:00:00", "unknown", True)]
 
 
 def test_an_unlisted_vm_goes_on_billing() -> None:
     """Not listed is not gone."""
-    assert _runs(known=(lifetime("10:00"),)) == [("10:00:00", None, None, False)]
+    assert _runs(lifetimes=(lifetime("10:00"),)) == [("10:00:00", None, None, False)]
 
 
 def test_a_graceful_stop_bills_until_the_guest_has_ended() -> None:
@@ -166,7 +166,7 @@ def test_a_graceful_stop_bills_until_the_guest_has_ended() -> None:
 def test_a_host_error_and_its_automatic_restart() -> None:
     """The restart event comes before the VM runs again; its start stamp tells when it did."""
     operations = [event("hostError", "10:30"), event("automaticRestart", "10:31")]
-    assert _runs(*operations, listed=seen(started="10:31:40"), known=(lifetime("10:00"),)) == [
+    assert _runs(*operations, listed=seen(started="10:31:40"), lifetimes=(lifetime("10:00"),)) == [
         ("10:00:00", "10:30:00", "host_error", False),
         ("10:31:40", None, None, False),
     ]
@@ -185,7 +185,7 @@ def test_a_suspended_vm_resumed() -> None:
     """Suspending ends a lifetime, resuming begins one."""
     operations = [operation("suspend", "10:30", "10:31"), operation("resume", "10:59", "11:00")]
     listed = seen(started="11:00", last_suspended_at="10:31")
-    assert _runs(*operations, listed=listed, known=(lifetime("10:00"),)) == [
+    assert _runs(*operations, listed=listed, lifetimes=(lifetime("10:00"),)) == [
         ("10:00:00", "10:30:00", "suspended", False),
         ("11:00:00", None, None, False),
     ]
@@ -209,7 +209,7 @@ def test_a_vm_that_is_being_made_has_no_run_yet() -> None:
 
 def test_a_status_that_nobody_knows_ends_nothing() -> None:
     """A word that Google adds later must not end a lifetime."""
-    assert _runs(listed=seen(Status.UNKNOWN), known=(lifetime("10:00"),)) == [("10:00:00", None, None, False)]
+    assert _runs(listed=seen(Status.UNKNOWN), lifetimes=(lifetime("10:00"),)) == [("10:00:00", None, None, False)]
 
 
 @pytest.mark.parametrize("chance", [random.Random(seed) for seed in range(20)], ids=range(20))

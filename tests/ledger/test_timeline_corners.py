@@ -1,4 +1,4 @@
-"""Ends and starts that lie close together, that were asked for in vain, or that are told in the wrong order."""
+"""Ends and starts that lie close together, that were asked for in vain, or that are reported in the wrong order."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ INSERT = operation("insert", "09:59:50", "10:00:00")
 def _spans(
     operations: list[SeenOperation],
     listing: SeenInstance | None = None,
-    known: tuple[Lifetime, ...] = (),
+    lifetimes: tuple[Lifetime, ...] = (),
     read_at: datetime = READ,
 ) -> list[tuple[str, str | None]]:
-    runs = runs_of(known, operations, listing, read_at)
+    runs = runs_of(lifetimes, operations, listing, read_at)
     return [(f"{run.started_at:%H:%M:%S}", f"{run.ended_at:%H:%M:%S}" if run.ended_at else None) for run in runs]
 
 
@@ -50,15 +50,15 @@ def test_a_start_after_the_listing_is_not_ended_by_it() -> None:
 def test_the_end_of_a_graceful_stop_outlives_its_listing() -> None:
     """Once the VM is gone nothing tells how long its grace was; the ledger does."""
     stop = operation("stop", "11:00", "11:09")
-    known = lifetime("10:00", "11:08", EndReason.STOPPED, end_is_estimate=True)
-    assert _spans([INSERT, stop, operation("delete", "11:30", "11:31")], None, (known,)) == [("10:00:00", "11:08:00")]
+    life = lifetime("10:00", "11:08", EndReason.STOPPED, end_is_estimate=True)
+    assert _spans([INSERT, stop, operation("delete", "11:30", "11:31")], None, (life,)) == [("10:00:00", "11:08:00")]
 
 
 def test_an_estimated_end_is_taken_back_where_the_vm_runs_on() -> None:
     """Taken for gone at 11:00, listed at 12:00 as running since 10:00: it has billed all along."""
-    known = lifetime("10:00", "11:00", EndReason.UNKNOWN, end_is_estimate=True)
-    assert _spans([INSERT], seen(), (known,)) == [("10:00:00", None)]
-    assert _spans([INSERT], None, (known,)) == [("10:00:00", "11:00:00")]
+    life = lifetime("10:00", "11:00", EndReason.UNKNOWN, end_is_estimate=True)
+    assert _spans([INSERT], seen(), (life,)) == [("10:00:00", None)]
+    assert _spans([INSERT], None, (life,)) == [("10:00:00", "11:00:00")]
 
 
 def test_whoever_made_a_vm_that_was_preempted_while_it_came_up_is_known() -> None:

@@ -28,16 +28,18 @@ REPAIR = event("repair.recreateInstance", "11:00")
 
 
 def _runs(
-    *operations: SeenOperation, read: str = "12:00", known: tuple[Lifetime, ...] = (), **given: object
+    *operations: SeenOperation, read: str = "12:00", lifetimes: tuple[Lifetime, ...] = (), **given: object
 ) -> list[Run]:
     listed = seen(**given) if given else None  # type: ignore[arg-type]
-    return runs_of(known, sorted(operations, key=lambda op: op.inserted_at), listed, at(read))
+    return runs_of(lifetimes, sorted(operations, key=lambda op: op.inserted_at), listed, at(read))
 
 
 def test_recreation_ends_a_lifetime_and_the_vm_runs_again_under_its_id() -> None:
     """The end is the operation's time, not the stop stamp 54 s later; the new run begins 66 s after it."""
     stopped_at, started_at = REPAIRED + timedelta(seconds=54), REPAIRED + timedelta(seconds=66)
-    first, second = _runs(REPAIR, known=(lifetime("10:00"),), last_stopped_at=stopped_at, last_started_at=started_at)
+    first, second = _runs(
+        REPAIR, lifetimes=(lifetime("10:00"),), last_stopped_at=stopped_at, last_started_at=started_at
+    )
     assert (first.started_at, first.ended_at, first.reason) == (at("10:00"), REPAIRED, EndReason.RECREATED)
     assert not first.end_is_estimate
     assert (second.started_at, second.ended_at) == (started_at, None)
@@ -72,9 +74,9 @@ def test_preempted_vm_that_its_group_makes_again_was_preempted() -> None:
 
 def test_vm_made_again_under_another_id_ends_under_its_old_one() -> None:
     """The operation names the old incarnation; the new one is another instance, with an account of its own."""
-    known = account(KEY, None, seen(), [], Belonging((), OwnerRules()), at("10:30"), at("09:00"))
-    assert known is not None
-    (ended,) = runs_of(known.lifetimes, [REPAIR], None, at("12:00"), absent=True)
+    entry = account(KEY, None, seen(), [], Belonging((), OwnerRules()), at("10:30"), at("09:00"))
+    assert entry is not None
+    (ended,) = runs_of(entry.lifetimes, [REPAIR], None, at("12:00"), absent=True)
     assert (ended.ended_at, ended.reason, ended.end_is_estimate) == (REPAIRED, EndReason.RECREATED, False)
     again = seen(key=InstanceKey(KEY.project, "2000"), started="11:01:06", created_at="11:01")
     (running,) = runs_of((), [], again, at("12:00"))
@@ -84,7 +86,7 @@ def test_vm_made_again_under_another_id_ends_under_its_old_one() -> None:
 def test_vm_between_repair_and_start_does_not_run() -> None:
     """Stopping, or being made: no run is open, and the ended one keeps its reason."""
     for status in (Status.STOPPING, Status.STOPPED, Status.PROVISIONING, Status.STAGING):
-        (run,) = _runs(REPAIR, known=(lifetime("10:00"),), status=status, read="11:00:30")
+        (run,) = _runs(REPAIR, lifetimes=(lifetime("10:00"),), status=status, read="11:00:30")
         assert (run.ended_at, run.reason) == (REPAIRED, EndReason.RECREATED)
 
 
@@ -124,7 +126,7 @@ def test_recorded_repair_operation_is_understood(user: str | None) -> None:
     } | ({"user": user} if user else {})
     repair = operation_from("development-198123", raw)
     assert repair is not None
-    known = lifetime("2021-04-27T06:00:00")
-    (run,) = runs_of([known], [repair], None, at("2021-04-27T08:00:00"))
+    life = lifetime("2021-04-27T06:00:00")
+    (run,) = runs_of([life], [repair], None, at("2021-04-27T08:00:00"))
     assert run.ended_at == datetime.fromisoformat("2021-04-27T06:44:51.535+00:00")
     assert (run.reason, run.by) == (EndReason.RECREATED, user or "")

@@ -30,10 +30,10 @@ OFF = seen(Status.STOPPED, started="23:00:15", last_stopped_at="23:01:02")
 def _runs(
     *operations: SeenOperation,
     listed: SeenInstance | None = None,
-    known: tuple[Lifetime, ...] = (),
+    lifetimes: tuple[Lifetime, ...] = (),
     read: str = "2026-11-03T12:00:00",
 ) -> list[Run]:
-    return runs_of(known, sorted(operations, key=lambda op: op.inserted_at), listed, at(read))
+    return runs_of(lifetimes, sorted(operations, key=lambda op: op.inserted_at), listed, at(read))
 
 
 @pytest.mark.parametrize(("recorded", "struck"), [(FIRST, "23:00:14.262"), (SECOND, "20:00:07.433")])
@@ -57,7 +57,7 @@ def test_start_stamp_before_the_preemption_is_where_the_run_began() -> None:
 @pytest.mark.parametrize("started", ["23:00:15", "23:00:15.310"])
 def test_start_that_the_ledger_holds_is_ended_and_not_replaced(started: str) -> None:
     """The start was read before the preemption was: the same lifetime ends, and never before it began."""
-    (run,) = _runs(*FIRST, NO_OP_STOP, listed=OFF, known=(lifetime(started),))
+    (run,) = _runs(*FIRST, NO_OP_STOP, listed=OFF, lifetimes=(lifetime(started),))
     assert (run.started_at, run.ended_at) == (at(started), at(started))
     assert run.reason is EndReason.PREEMPTED
 
@@ -68,8 +68,8 @@ def test_preemption_long_before_its_start_was_done_still_ends_it() -> None:
     (run,) = _runs(*slow, listed=None)
     assert run.ended_at == at("20:00:07.433")
     stored = lifetime(run.started_at.isoformat()[:23], run.started_at.isoformat()[:23], EndReason.PREEMPTED)
-    assert _runs(*slow, known=(stored,)) == [run]
-    (late,) = _runs(*slow, known=(lifetime("20:00:40"),))
+    assert _runs(*slow, lifetimes=(stored,)) == [run]
+    (late,) = _runs(*slow, lifetimes=(lifetime("20:00:40"),))
     assert (late.started_at, late.ended_at, late.reason) == (at("20:00:40"), at("20:00:40"), EndReason.PREEMPTED)
 
 
@@ -132,7 +132,7 @@ def test_preempted_start_is_recorded_in_words_and_costs_nothing() -> None:
         listed.key, None, listed, [*FIRST, NO_OP_STOP], Belonging((), OwnerRules()), at(NEXT_DAY), at("07:00")
     )
     assert entry is not None
-    (life,) = [each for each in entry.lifetimes if each.end_reason is EndReason.PREEMPTED]
+    (life,) = [one for one in entry.lifetimes if one.end_reason is EndReason.PREEMPTED]
     assert bill_lifetime(life, PriceBook([]), at(NEXT_DAY)).charges == ()
     (ended,) = [event.text for event in entry.events if event.kind == "LifetimeEnded"]
     assert ended == "vm was preempted by Google while it was starting."

@@ -30,5 +30,5 @@ def test_far_above_is_thrice_and_five_dollars_more_and_more_than_ever(
     now: int, before: tuple[int, ...], usual: int | None
 ) -> None:
     """The usual is the median of the same hours of past weeks."""
-    found = unusual_burn(Money.of(now), dollars(*before))
-    assert found == (None if usual is None else Money.of(usual))
+    unusual = unusual_burn(Money.of(now), dollars(*before))
+    assert unusual == (None if usual is None else Money.of(usual))

@@ -1,4 +1,4 @@
-"""Where a budget stands in its period, and which thresholds are to be told."""
+"""Where a budget stands in its period, and which thresholds are to be announced."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ BUDGET = Budget("lab", Scope(), Money.of(1000), Period.MONTH, (50, 80, 100), (10
 
 def outlook(spent: str, expected: str, *, is_grounded: bool = True) -> Outlook:
     starts_at, ends_at = bounds(Period.MONTH, NOW)
-    told = Money.of(expected)
-    made = Forecast(told, told, told, "as a test likes it", 28, is_grounded)
+    amount = Money.of(expected)
+    made = Forecast(amount, amount, amount, "as a test likes it", 28, is_grounded)
     return Outlook(Scope(), Period.MONTH, starts_at, ends_at, Money.of(spent), ZERO, made, 0)
 
 
@@ -60,33 +60,33 @@ def test_what_was_told_in_the_period_is_not_due_again() -> None:
     """A crossing is known by budget, period, threshold and kind, and a new period begins again."""
     outlined = outlook("800", "1250")
     first = standing(BUDGET, outlined, {})
-    assert [(each.on, each.percent) for each in due(first)] == [
+    assert [(threshold.on, threshold.percent) for threshold in due(first)] == [
         (On.SPENT, 50),
         (On.SPENT, 80),
         (On.FORECAST, 100),
         (On.FORECAST, 120),
     ]
-    told = {key(BUDGET, outlined.starts_at, each.on, each.percent): NOW for each in due(first)}
-    again = standing(BUDGET, outlined, told)
+    announced = {key(BUDGET, outlined.starts_at, threshold.on, threshold.percent): NOW for threshold in due(first)}
+    again = standing(BUDGET, outlined, announced)
     assert due(again) == []
     assert again.thresholds[0].first_at == NOW
     last_month = datetime(2026, 10, 1, tzinfo=UTC)
-    assert key(BUDGET, last_month, On.SPENT, 50) not in told
+    assert key(BUDGET, last_month, On.SPENT, 50) not in announced
 
 
 def test_a_forecast_that_fell_keeps_when_it_was_told() -> None:
     """It is no longer crossed, and rising again tells nobody twice."""
-    told = {key(BUDGET, outlook("1", "1").starts_at, On.FORECAST, 100): NOW}
-    fell = standing(BUDGET, outlook("100", "900"), told)
+    announced = {key(BUDGET, outlook("1", "1").starts_at, On.FORECAST, 100): NOW}
+    fell = standing(BUDGET, outlook("100", "900"), announced)
     forecast = next(threshold for threshold in fell.thresholds if threshold.on is On.FORECAST)
     assert (forecast.is_crossed, forecast.first_at) == (False, NOW)
-    assert due(standing(BUDGET, outlook("100", "1100"), told)) == []
+    assert due(standing(BUDGET, outlook("100", "1100"), announced)) == []
 
 
 def test_a_forecast_from_almost_nothing_tells_nobody() -> None:
-    """It is shown; what is spent is told all the same."""
-    found = due(standing(BUDGET, outlook("500", "9000", is_grounded=False), {}))
-    assert [(each.on, each.percent) for each in found] == [(On.SPENT, 50)]
+    """It is shown; what is spent is announced all the same."""
+    thresholds = due(standing(BUDGET, outlook("500", "9000", is_grounded=False), {}))
+    assert [(threshold.on, threshold.percent) for threshold in thresholds] == [(On.SPENT, 50)]
 
 
 def test_too_early_to_say_is_what_messages_say_too() -> None:

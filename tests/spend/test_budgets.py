@@ -1,4 +1,4 @@
-"""Budgets against a ledger: what is spent in scope, what is forecast, what is told and how often."""
+"""Budgets against a ledger: what is spent in scope, what is forecast, what is announced and how often."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def watch(database: Database, clock: HandClock, *budgets: Budget) -> BudgetWatch
 def test_a_scope_counts_what_fits_all_its_parts(database: Database) -> None:
     """Finished days from the roll-up, today's run as it accrues; a rate and a history of its own."""
     a_month(database)
-    asked = [
+    scoped_periods = [
         (Scope(), Period.MONTH),
         (Scope(project="vision"), Period.MONTH),
         (Scope(owner="ada@lab.example"), Period.WEEK),
@@ -66,25 +66,25 @@ def test_a_scope_counts_what_fits_all_its_parts(database: Database) -> None:
         (Scope(project="vision", owner="ada@lab.example"), Period.MONTH),
     ]
     with database.read() as connection:
-        found = outlooks(connection, accrual_at(database, NOW), asked)
+        answers = outlooks(connection, accrual_at(database, NOW), scoped_periods)
     run = Money.of("3.18")  # 6 h at 0.53
-    assert [each.spent for each in found] == [
+    assert [answer.spent for answer in answers] == [
         Money.of(57) + run,
         Money.of(38),
         Money.of(4) + run,
         run,
         Money(),
     ]
-    assert [each.rate for each in found] == [Money.of(rate) for rate in ("0.53", "0", "0.53", "0.53", "0")]
-    assert {each.forecast.days_known for each in found} == {28}
-    assert found[1].forecast.expected == Money.of(
+    assert [answer.rate for answer in answers] == [Money.of(rate) for rate in ("0.53", "0", "0.53", "0.53", "0")]
+    assert {answer.forecast.days_known for answer in answers} == {28}
+    assert answers[1].forecast.expected == Money.of(
         57
     )  # ten and a half days at two, less the one that stands for what runs
-    assert found[4].forecast.high == Money()
+    assert answers[4].forecast.high == Money()
 
 
 def test_a_team_has_its_peoples_spend_and_the_rest_of_its_projects(database: Database) -> None:
-    """What its people own, wherever it runs; of the project given to it, what is nobody's in another team."""
+    """What its people own, wherever it runs; of the project given to it, what nobody in another team owns."""
     a_month(database)
     with database.write() as connection:
         vm = rows.instance(connection, "dear", **rows.H100, preset="other", owner="cy@lab.example")
@@ -92,12 +92,12 @@ def test_a_team_has_its_peoples_spend_and_the_rest_of_its_projects(database: Dat
     ada = Team("ada", members=frozenset({"ada@lab.example"}))
     lab = Team("lab", projects=frozenset({"lab", "vision"}))
     scopes = (Scope(team="ada"), Scope(team="lab"), Scope(team="lab", project="lab"), Scope())
-    asked = [(scope, Period.MONTH) for scope in scopes]
+    scoped_periods = [(scope, Period.MONTH) for scope in scopes]
     with database.read() as connection:
-        found = outlooks(connection, accrual_at(database, NOW), asked, (ada, lab))
-        assert [each.spent for each in found[:3]] == [Money.of("22.18"), Money.of(38), Money()]
-        assert [each.rate for each in found[:3]] == [Money.of("0.53"), Money(), Money()]
-        assert [each.unpriced for each in found] == [0, 1, 1, 1]
+        answers = outlooks(connection, accrual_at(database, NOW), scoped_periods, (ada, lab))
+        assert [answer.spent for answer in answers[:3]] == [Money.of("22.18"), Money.of(38), Money()]
+        assert [answer.rate for answer in answers[:3]] == [Money.of("0.53"), Money(), Money()]
+        assert [answer.unpriced for answer in answers] == [0, 1, 1, 1]
         budget = Budget("team", Scope(team="lab"), Money.of(50), Period.MONTH)
         (standing,) = standings(connection, accrual_at(database, NOW), [budget], (ada, lab))
         with pytest.raises(ValueError, match="no such team: lab"):
@@ -113,9 +113,9 @@ def test_days_before_the_first_look_are_no_history(database: Database) -> None:
     with database.write() as connection:
         connection.execute(update(tables.projects).values(first_seen_at=NOW - 3 * DAY))
     with database.read() as connection:
-        (found,) = outlooks(connection, accrual_at(database, NOW), [(Scope(), Period.MONTH)])
-    assert found.forecast.days_known == 2
-    assert not found.forecast.is_grounded
+        (outlook,) = outlooks(connection, accrual_at(database, NOW), [(Scope(), Period.MONTH)])
+    assert outlook.forecast.days_known == 2
+    assert not outlook.forecast.is_grounded
 
 
 def test_what_has_no_price_is_counted_and_not_zero(database: Database) -> None:
@@ -137,8 +137,8 @@ def test_a_known_end_ends_the_forecast(database: Database) -> None:
     with database.write() as connection:
         connection.execute(update(tables.instances).values(termination_at=NOW))
     with database.read() as connection:
-        (found,) = outlooks(connection, accrual_at(database, NOW), [(Scope(project="lab"), Period.DAY)])
-    assert found.forecast.expected < found.spent + Money.of("0.13")  # an eighth of the usual dollar
+        (outlook,) = outlooks(connection, accrual_at(database, NOW), [(Scope(project="lab"), Period.DAY)])
+    assert outlook.forecast.expected < outlook.spent + Money.of("0.13")  # an eighth of the usual dollar
 
 
 def test_each_threshold_is_told_once_a_period(database: Database) -> None:

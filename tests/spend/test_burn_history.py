@@ -52,20 +52,20 @@ def test_each_mark_holds_what_billed_then(database: Database) -> None:
             rows.storage(connection, vm, start - HOUR, ended_at=end, preset=preset)
             begun += [(preset, T4, start, end), (preset, DISK, start - HOUR, end)]
     for scope in (Scope(), Scope(preset="t4"), Scope(preset="t4", project="else")):
-        found = history(database, scope)
-        assert found.since == NOW - 24 * HOUR
-        for place, rate in enumerate(found.rates):
-            mark = found.since + place * STEP
+        drawn = history(database, scope)
+        assert drawn.since == NOW - 24 * HOUR
+        for place, rate in enumerate(drawn.rates):
+            mark = drawn.since + place * STEP
             assert rate == sum(
                 (
-                    each
-                    for preset, each, start, end in begun
+                    amount
+                    for preset, amount, start, end in begun
                     if start <= mark and (end is None or end > mark) and scope.preset in (None, preset)
                     if scope.project is None
                 ),
                 Money(),
             )
-        assert found.since + (len(found.rates) - 1) * STEP == NOW
+        assert drawn.since + (len(drawn.rates) - 1) * STEP == NOW
 
 
 def test_what_nobody_watched_is_not_drawn(sqlite_database: Database) -> None:
@@ -76,7 +76,7 @@ def test_what_nobody_watched_is_not_drawn(sqlite_database: Database) -> None:
         vm = rows.instance(connection, "vm")
         rows.lifetime(connection, vm, NOW - 9 * HOUR, ended_at=NOW - HOUR)
         rows.lifetime(connection, vm, NOW - HOUR / 2, machine_type="x9-unheard-of")
-    found = history(sqlite_database)
-    assert found.since == NOW - 2 * HOUR + STEP
-    assert found.rates == (T4,) * 3 + (Money(),) * 5
-    assert found.peak == (found.since, T4)
+    drawn = history(sqlite_database)
+    assert drawn.since == NOW - 2 * HOUR + STEP
+    assert drawn.rates == (T4,) * 3 + (Money(),) * 5
+    assert drawn.peak == (drawn.since, T4)

@@ -37,9 +37,9 @@ def told_at(rates: Rates, now: datetime, history: int = 28, until: datetime | No
     return forecast(spent_between(rates, FIRST, now), burns, days, now, END), spent_between(rates, FIRST, END)
 
 
-def error_of(found: Forecast, truth: Money) -> Fraction:
+def error_of(made: Forecast, truth: Money) -> Fraction:
     """In percent of the truth; positive: too high."""
-    return Fraction(100 * (found.expected - truth).nanos, truth.nanos)
+    return Fraction(100 * (made.expected - truth).nanos, truth.nanos)
 
 
 def constant(_: datetime) -> int:
@@ -55,21 +55,21 @@ def office(moment: datetime) -> int:
 def test_constant_use_is_forecast_exactly(day: int) -> None:
     """What never changes goes on; the range is narrow, a tenth of a day's spend for each day left, and no point."""
     now = FIRST + (day - 1) * DAY + timedelta(hours=7)
-    found, truth = told_at(constant, now)
-    assert found.expected == truth
-    assert found.low < truth < found.high
+    made, truth = told_at(constant, now)
+    assert made.expected == truth
+    assert made.low < truth < made.high
     days_left = Fraction((END - now) // timedelta(hours=1), 24)
-    assert (found.high - truth).nanos <= Fraction(24 * 5 * NANOS, 10) * max(days_left, Fraction(1))
+    assert (made.high - truth).nanos <= Fraction(24 * 5 * NANOS, 10) * max(days_left, Fraction(1))
 
 
 @pytest.mark.parametrize(("day", "hour"), [(2, 3), (2, 12), (6, 22), (11, 0), (11, 14), (21, 9), (28, 12)])
 def test_a_weekday_pattern_is_forecast_closely(day: int, hour: int) -> None:
     """Weekends are not taken for weekdays; only what runs at this hour can mislead, by less than a day's spend."""
-    found, truth = told_at(office, FIRST + (day - 1) * DAY + timedelta(hours=hour))
-    assert abs(error_of(found, truth)) < 6
+    made, truth = told_at(office, FIRST + (day - 1) * DAY + timedelta(hours=hour))
+    assert abs(error_of(made, truth)) < 6
     # Hours of a day are not told apart: at 3 in the morning, all of Monday is still to come.
     slack = Money(truth.nanos // 100)
-    assert found.low - slack <= truth <= found.high + slack
+    assert made.low - slack <= truth <= made.high + slack
 
 
 def test_a_fleet_that_ends_tomorrow_is_not_taken_for_a_month() -> None:
@@ -79,11 +79,11 @@ def test_a_fleet_that_ends_tomorrow_is_not_taken_for_a_month() -> None:
     def burst(moment: datetime) -> int:
         return 40 if FIRST + 9 * DAY <= moment < FIRST + 11 * DAY else 0
 
-    found, truth = told_at(burst, now)
+    made, truth = told_at(burst, now)
     assert truth == Money.of(40 * 48)
-    assert found.expected == Money.of(40 * 36)
-    assert found.low == Money.of(40 * 12)
-    assert found.high >= truth
+    assert made.expected == Money.of(40 * 36)
+    assert made.low == Money.of(40 * 12)
+    assert made.high >= truth
 
 
 def test_an_end_that_is_known_ends_what_runs() -> None:
@@ -99,12 +99,12 @@ def test_an_end_that_is_known_ends_what_runs() -> None:
 def test_a_first_day_without_history_says_so() -> None:
     """With nothing to go by, it lies halfway between fading and running on; it is too early to say which."""
     now = FIRST + timedelta(hours=6)
-    found, truth = told_at(constant, now, history=0)
-    assert found.method == METHOD_WITHOUT_HISTORY
-    assert found.high == truth
-    assert found.low == Money.of(5 * 6 + 5 * 24)
-    assert found.expected - found.low == found.high - found.expected
-    assert not found.is_grounded
+    made, truth = told_at(constant, now, history=0)
+    assert made.method == METHOD_WITHOUT_HISTORY
+    assert made.high == truth
+    assert made.low == Money.of(5 * 6 + 5 * 24)
+    assert made.expected - made.low == made.high - made.expected
+    assert not made.is_grounded
     assert forecast(ZERO, [], {}, END - DAY, END).is_grounded
 
 
@@ -115,9 +115,9 @@ def test_one_odd_day_changes_nothing() -> None:
         return 100 if moment.date() == date(2026, 11, 5) else 5
 
     for day in (7, 13, 25):
-        found, truth = told_at(odd, FIRST + (day - 1) * DAY)
-        assert found.expected == truth
-        assert found.method == METHOD
+        made, truth = told_at(odd, FIRST + (day - 1) * DAY)
+        assert made.expected == truth
+        assert made.method == METHOD
 
 
 def test_a_new_level_counts_after_four_days() -> None:
@@ -140,8 +140,8 @@ def test_the_range_holds_what_comes_when_days_vary() -> None:
         def varied(moment: datetime, seed: int = seed) -> int:
             return 5 + (moment.toordinal() * 7919 + seed * 104_729) % 97 % 11
 
-        found, truth = told_at(varied, FIRST + 14 * DAY + timedelta(hours=12))
-        held += found.low <= truth <= found.high
+        made, truth = told_at(varied, FIRST + 14 * DAY + timedelta(hours=12))
+        held += made.low <= truth <= made.high
     assert held >= 36
 
 
@@ -156,8 +156,8 @@ def test_a_forecast_is_never_below_what_was_spent(
 ) -> None:
     """Nor is its range, which holds what is expected."""
     days = {now.date() - n * DAY: amount for n, amount in back.items()}
-    found = forecast(spent, burns, days, now, END)
-    assert spent <= found.low <= found.expected <= found.high
+    made = forecast(spent, burns, days, now, END)
+    assert spent <= made.low <= made.expected <= made.high
 
 
 @given(amounts, st.integers(1, 28), moments)
@@ -165,11 +165,11 @@ def test_equal_days_are_enough_however_few(a_day: Money, count: int, now: dateti
     """One whole day or four weeks of equal ones say the same: it goes on so."""
     days = {now.date() - n * DAY: a_day for n in range(1, count + 1)}
     burn = Burn(Money(a_day.nanos // 24))
-    found = forecast(ZERO, [burn], days, now, END)
+    made = forecast(ZERO, [burn], days, now, END)
     left = Fraction((END - now) // timedelta(seconds=1), 86_400) * a_day.nanos
-    assert abs(found.expected.nanos - left) <= 25  # the burn rate is cut to whole nanos
+    assert abs(made.expected.nanos - left) <= 25  # the burn rate is cut to whole nanos
     widest = Fraction(2 * a_day.nanos, count + 1) * 6  # the square root of 30 days is less
-    assert found.high.nanos - found.expected.nanos <= widest + 25
+    assert made.high.nanos - made.expected.nanos <= widest + 25
 
 
 @given(amounts, burning, st.dictionaries(st.integers(1, 28), amounts), moments)
@@ -177,13 +177,13 @@ def test_a_forecast_is_below_its_own_upper_bound(
     spent: Money, burns: list[Burn], back: dict[int, Money], now: datetime
 ) -> None:
     """Whenever more is expected by a cent: that nothing comes on top is never certain."""
-    found = forecast(spent, burns, {now.date() - n * DAY: amount for n, amount in back.items()}, now, END)
-    if found.expected - spent >= Money.of("0.01"):
-        assert found.expected < found.high
+    made = forecast(spent, burns, {now.date() - n * DAY: amount for n, amount in back.items()}, now, END)
+    if made.expected - spent >= Money.of("0.01"):
+        assert made.expected < made.high
 
 
 @given(st.integers(0, 28), moments)
 def test_nothing_stays_nothing(count: int, now: datetime) -> None:
     """Where nothing was used and nothing runs, nothing is expected."""
-    found = forecast(ZERO, [], {now.date() - n * DAY: ZERO for n in range(1, count + 1)}, now, END)
-    assert found.expected == found.low == found.high == ZERO
+    made = forecast(ZERO, [], {now.date() - n * DAY: ZERO for n in range(1, count + 1)}, now, END)
+    assert made.expected == made.low == made.high == ZERO

@@ -1,4 +1,4 @@
-"""What has run up since charges were stored: one reading answers every range and grouping that a page asks for."""
+"""What has accrued since charges were stored: one reading answers every range and grouping that a page asks for."""
 
 from __future__ import annotations
 
@@ -78,13 +78,13 @@ def one_by_one(
     connection: Connection, accrual: Accrual, first: date, last: date, whose: Sequence[str]
 ) -> dict[tuple[date, str], list[int]]:
     """Each span's whole bill, day by day, by owner where that is asked for."""
-    found: dict[tuple[date, str], Counter[int]] = {}
+    by_day_and_owner: dict[tuple[date, str], Counter[int]] = {}
     for span in each_span(connection):
         owner = span.attribution.owner if "owner" in whose else ""
         for day, figures in figures_of(bill(span, accrual, NOW - 200 * DAY, MIDNIGHT + DAY)):
             if first <= day <= last:
-                found.setdefault((day, owner), Counter()).update(dict(enumerate(figures)))
-    return {key: [sums[place] for place in range(4)] for key, sums in found.items() if any(sums.values())}
+                by_day_and_owner.setdefault((day, owner), Counter()).update(dict(enumerate(figures)))
+    return {key: [sums[place] for place in range(4)] for key, sums in by_day_and_owner.items() if any(sums.values())}
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -103,16 +103,16 @@ def test_every_range_is_what_its_spans_run_up(
         for back, length, whose in questions:
             first = TODAY + back * DAY
             last = first + length * DAY
-            found: dict[tuple[date, str], list[int]] = {}
+            by_day_and_owner: dict[tuple[date, str], list[int]] = {}
             answer = live(connection, accrual, first, last, Scope(), whose)
             for day, (_, attribution, _), amounts in answer.figures:
                 owner = attribution.owner if "owner" in whose else ""
-                sums = found.setdefault((day, owner), [0, 0, 0, 0])
+                sums = by_day_and_owner.setdefault((day, owner), [0, 0, 0, 0])
                 parts = amounts.machine.nanos, amounts.gpu.nanos, amounts.storage.nanos, amounts.seconds
                 sums[:] = [one + other for one, other in zip(sums, parts, strict=True)]
-            found = {key: sums for key, sums in found.items() if any(sums)}
-            assert found == one_by_one(connection, accrual, first, last, whose)
-            assert {(each.kind, each.id, each.reason) for each in answer.unpriced} == {
+            by_day_and_owner = {key: sums for key, sums in by_day_and_owner.items() if any(sums)}
+            assert by_day_and_owner == one_by_one(connection, accrual, first, last, whose)
+            assert {(gap.kind, gap.id, gap.reason) for gap in answer.unpriced} == {
                 (kind, span_id, reason)
                 for span in each_span(connection)
                 for kind, span_id, reason in missing(span, accrual, day_start(first), day_start(last) + DAY)
@@ -123,10 +123,10 @@ def missing(
     span: AccruingSpan, accrual: Accrual, start: datetime, end: datetime
 ) -> Iterator[tuple[str, int | None, str]]:
     """Why it could not be priced whole, where it ran in [start, end) after what is charged."""
-    of = span.span
+    ledger_span = span.span
     reason = bill(span, accrual, start, end).unpriced
-    if reason and max(start, span.since) < min(end, of.ended_at or NOW):
-        yield "lifetime" if isinstance(of, Lifetime) else "storage", of.id, reason
+    if reason and max(start, span.since) < min(end, ledger_span.ended_at or NOW):
+        yield "lifetime" if isinstance(ledger_span, Lifetime) else "storage", ledger_span.id, reason
 
 
 def test_a_days_figure_is_the_same_in_every_range(sqlite_database: Database) -> None:

@@ -48,9 +48,9 @@ HOURLY = Money.of("2.665")
 )
 def test_a_stop_saves_until_the_machine_runs_again(ran_again: str | None, now: str, hours: int, bound: Bound) -> None:
     """Its rate times that time, or until now, and never for more than a day."""
-    found = of_stop(Money.of("2.50"), at("10:00"), at(ran_again) if ran_again else None, at(now))
-    assert (found.amount, found.bound) == (Priced(Money.of("2.50").over(hours * HOUR)), bound)
-    assert "estimate" in found.method
+    saving = of_stop(Money.of("2.50"), at("10:00"), at(ran_again) if ran_again else None, at(now))
+    assert (saving.amount, saving.bound) == (Priced(Money.of("2.50").over(hours * HOUR)), bound)
+    assert "estimate" in saving.method
 
 
 def test_a_machine_without_a_price_saved_an_amount_that_is_not_known() -> None:
@@ -61,16 +61,16 @@ def test_a_machine_without_a_price_saved_an_amount_that_is_not_known() -> None:
 def test_a_shadow_stop_would_have_saved_what_the_run_went_on_to_cost() -> None:
     """To the second, from the ledger's prices."""
     run = lifetime("08:00", "12:30", EndReason.STOPPED)
-    found = of_shadow(run, at("10:00"), None, BOOK, NOW)
-    assert found.amount == found.in_all == Priced(HOURLY.over(2.5 * HOUR))
-    assert (found.until, found.bound) == (at("12:30"), Bound.ENDED)
+    saving = of_shadow(run, at("10:00"), None, BOOK, NOW)
+    assert saving.amount == saving.in_all == Priced(HOURLY.over(2.5 * HOUR))
+    assert (saving.until, saving.bound) == (at("12:30"), Bound.ENDED)
 
 
 def test_both_figures_of_a_long_one_are_known() -> None:
-    """What a day of it cost counts as saved, and what all of it cost is told next to it."""
-    found = of_shadow(lifetime("08:00"), at("10:00"), None, BOOK, NOW)
-    assert (found.amount, found.bound) == (Priced(HOURLY.over(24 * HOUR)), Bound.LONGEST)
-    assert found.in_all == Priced(HOURLY.over(72 * HOUR))
+    """What a day of it cost counts as saved, and what all of it cost is shown next to it."""
+    saving = of_shadow(lifetime("08:00"), at("10:00"), None, BOOK, NOW)
+    assert (saving.amount, saving.bound) == (Priced(HOURLY.over(24 * HOUR)), Bound.LONGEST)
+    assert saving.in_all == Priced(HOURLY.over(72 * HOUR))
 
 
 def test_two_shadow_stops_of_one_run_count_no_hour_twice() -> None:
@@ -84,8 +84,8 @@ def test_two_shadow_stops_of_one_run_count_no_hour_twice() -> None:
 
 def test_what_has_no_price_is_not_nothing() -> None:
     """Both figures say that they are not whole."""
-    found = of_shadow(lifetime("08:00"), at("10:00"), None, PriceBook([]), NOW)
-    assert found.amount == found.in_all == Priced(whole=False)
+    saving = of_shadow(lifetime("08:00"), at("10:00"), None, PriceBook([]), NOW)
+    assert saving.amount == saving.in_all == Priced(whole=False)
 
 
 @given(st.integers(0, 10**10), st.timedeltas(timedelta(), timedelta(days=9)), st.none() | st.integers(0, 200))
@@ -93,6 +93,6 @@ def test_no_stop_saves_more_than_a_day_of_its_rate(nanos: int, ago: timedelta, a
     """Nor less than nothing, whenever it was and however soon it ran again."""
     stopped_at: datetime = NOW - ago
     ran_again_at = None if again is None else min(NOW, stopped_at + again * HOUR)
-    found = of_stop(Money(nanos), stopped_at, ran_again_at, NOW)
-    assert Money() <= found.amount.amount <= Money(24 * nanos)
-    assert stopped_at <= found.until <= min(NOW, stopped_at + MOST)
+    saving = of_stop(Money(nanos), stopped_at, ran_again_at, NOW)
+    assert Money() <= saving.amount.amount <= Money(24 * nanos)
+    assert stopped_at <= saving.until <= min(NOW, stopped_at + MOST)

@@ -34,18 +34,18 @@ def test_a_stop_saved_its_machine_until_it_ran_again(database: Database) -> None
         rows.storage(connection, one, NOW - 9 * HOUR)
         other = rows.lifetime(connection, two, NOW - 9 * HOUR, ended_at=NOW - 6 * HOUR)
         subject = f"run:{two}:{other}"
-        asked = reminder_rows.request(connection, two, subject)
+        request_id = reminder_rows.request(connection, two, subject)
         reminder_rows.stop(connection, one, first, NOW - 5 * HOUR)
-        reminder_rows.stop(connection, two, other, NOW - 6 * HOUR, request_id=asked, reminder="")
-    found = report(database)
-    by_rule, by_bob = found.stops
+        reminder_rows.stop(connection, two, other, NOW - 6 * HOUR, request_id=request_id, reminder="")
+    savings = report(database)
+    by_rule, by_bob = savings.stops
     assert (by_rule.stop.name, by_rule.stop.asked_by, by_rule.rate) == ("one", "", Priced(RATE))
     assert by_rule.saving is not None
     assert (by_rule.saving.amount, by_rule.saving.bound) == (Priced(RATE.over(3 * HOUR)), Bound.RAN_AGAIN)
     assert by_bob.saving is not None
     assert (by_bob.stop.asked_by, by_bob.saving.bound) == ("bob@lab.example", Bound.NOW)
-    assert found.saved == Priced(RATE.over(9 * HOUR))
-    assert found.shadows == ()
+    assert savings.saved == Priced(RATE.over(9 * HOUR))
+    assert savings.shadows == ()
 
 
 def test_a_suspended_vm_saves_less_by_its_memory(database: Database) -> None:
@@ -55,14 +55,14 @@ def test_a_suspended_vm_saves_less_by_its_memory(database: Database) -> None:
         vm = rows.instance(connection, "one")
         run = rows.lifetime(connection, vm, NOW - 9 * HOUR, ended_at=NOW - 4 * HOUR, end_reason="suspended")
         reminder_rows.stop(connection, vm, run, NOW - 4 * HOUR)
-    (found,) = report(database).stops
-    assert found.saving is not None
-    assert found.saving.amount == Priced((RATE - Money.of("0.015")).over(4 * HOUR))
+    (stop,) = report(database).stops
+    assert stop.saving is not None
+    assert stop.saving.amount == Priced((RATE - Money.of("0.015")).over(4 * HOUR))
     with database.write() as connection:
         connection.exec_driver_sql("DELETE FROM prices WHERE resource = 'suspended-memory'")
-    (found,) = report(database).stops
-    assert found.saving is not None
-    assert found.saving.amount == Priced(whole=False)
+    (stop,) = report(database).stops
+    assert stop.saving is not None
+    assert stop.saving.amount == Priced(whole=False)
 
 
 def test_what_was_not_carried_out_saved_nothing(database: Database) -> None:
@@ -73,9 +73,9 @@ def test_what_was_not_carried_out_saved_nothing(database: Database) -> None:
         run = rows.lifetime(connection, vm, NOW - 9 * HOUR)
         reminder_rows.stop(connection, vm, run, NOW - 2 * HOUR, outcome="failed", error="no permission")
         reminder_rows.stop(connection, vm, run, NOW - HOUR, outcome="unknown")
-    found = report(database)
-    assert [(stop.saving, stop.stop.error) for stop in found.stops] == [(None, ""), (None, "no permission")]
-    assert found.saved == Priced()
+    savings = report(database)
+    assert [(stop.saving, stop.stop.error) for stop in savings.stops] == [(None, ""), (None, "no permission")]
+    assert savings.saved == Priced()
 
 
 def test_a_shadow_stop_tells_what_the_run_went_on_to_cost(database: Database) -> None:
@@ -91,8 +91,8 @@ def test_a_shadow_stop_tells_what_the_run_went_on_to_cost(database: Database) ->
             reminder_rows.message(connection, f"reminder/{subject}/0/{stage}/channel", **accepted, target="channel")
         reminder_rows.stop(connection, vm, run, NOW - 41 * HOUR, outcome="shadow")
         reminder_rows.stop(connection, vm, run, NOW - 5 * HOUR, outcome="shadow")
-    found = report(database, 3 * DAY)
-    later, earlier = found.shadows
+    savings = report(database, 3 * DAY)
+    later, earlier = savings.shadows
     assert earlier.stop.reminders == 3
     assert earlier.stop.evidence == {"idle": "GPU under 5 % for 2 h (max 3 %)"}
     assert earlier.saving is not None
@@ -100,9 +100,9 @@ def test_a_shadow_stop_tells_what_the_run_went_on_to_cost(database: Database) ->
     assert earlier.saving.in_all == Priced(RATE.over(36 * HOUR))
     assert later.saving is not None
     assert later.saving.amount == later.saving.in_all == Priced(RATE.over(5 * HOUR))
-    assert found.would_have_saved == Priced(RATE.over(29 * HOUR))
-    assert found.shadow_cost == Priced(RATE.over(41 * HOUR))
-    assert found.saved == Priced()
+    assert savings.would_have_saved == Priced(RATE.over(29 * HOUR))
+    assert savings.shadow_cost == Priced(RATE.over(41 * HOUR))
+    assert savings.saved == Priced()
 
 
 def test_a_report_is_of_its_period(database: Database) -> None:

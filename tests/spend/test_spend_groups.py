@@ -33,10 +33,10 @@ def test_every_grouping_names_its_groups(database: Database) -> None:
                             day(connection, on, machine_nanos=1000, **given)
         for width in range(len(values) + 1):
             for groupings in combinations(values, width):
-                found = rolled_up(connection, _FIRST, _LAST, groupings, Scope())
-                assert len(found) == 2**width
-                assert all(group[at] in values[by] for group, _ in found for at, by in enumerate(groupings))
-                assert sum(amounts.machine.nanos for _, amounts in found) == 32_000
+                rows = rolled_up(connection, _FIRST, _LAST, groupings, Scope())
+                assert len(rows) == 2**width
+                assert all(group[at] in values[by] for group, _ in rows for at, by in enumerate(groupings))
+                assert sum(amounts.machine.nanos for _, amounts in rows) == 32_000
         for grouping in [value for value in values if value is not Grouping.DAY]:
             for scope, share in ((Scope(), 1), (Scope(owner="ada@lab.example"), 2), (Scope(preset="t4"), 2)):
                 names = [*sorted(values[grouping]), "nobody"]

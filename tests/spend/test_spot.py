@@ -57,7 +57,7 @@ def test_spot_saves_what_the_same_seconds_cost_on_demand(database: Database) -> 
     assert saved(database, scope=Scope(project="else")) == SpotSaving()
     assert saved(database, back=0).cost == SPOT.over(12 * HOUR)
     assert saved(database, back=364).cost == before.cost + SPOT.over(DAY)
-    # A run that is charged again is told again, though its day was asked for before.
+    # A run that is charged again is read again, though its day was read before.
     with database.write() as connection:
         connection.execute(
             tables.lifetimes.update()
@@ -79,16 +79,16 @@ def told_singly(connection: Connection, scopes: Sequence[Scope]) -> list[Told]:
     is_spot = tables.prices.c.provisioning_model == "spot"
     spot_ids = set(connection.execute(select(tables.prices.c.id).where(is_spot)).scalars())
     runs = {row.id: row for row in connection.execute(select(tables.lifetimes))}
-    found: list[Told] = [{} for _ in scopes]
+    answers: list[Told] = [{} for _ in scopes]
     for row in connection.execute(select(tables.charges).where(tables.charges.c.span == "lifetime")):
         run = runs[row.span_id]
         (begin,) = (first for first, last in PERIODS if first <= row.day <= last)
-        for scope, told in zip(scopes, found, strict=True):
+        for scope, answer in zip(scopes, answers, strict=True):
             if row.price_id in spot_ids and scope.holds(run.project, run.preset, run.owner, run.job):
-                used, cost = told.get((begin, row.price_id), (Fraction(0), Money()))
+                used, cost = answer.get((begin, row.price_id), (Fraction(0), Money()))
                 used += Fraction(row.seconds * row.quantity_millis, 1000)
-                told[begin, row.price_id] = used, cost + Money(row.amount_nanos)
-    return found
+                answer[begin, row.price_id] = used, cost + Money(row.amount_nanos)
+    return answers
 
 
 def told_together(connection: Connection, scope: Scope) -> Told:
@@ -155,8 +155,8 @@ def _give(connection: Connection, run_ids: range, owner: str) -> None:
 
 def keep(connection: Connection, subject: str, until: datetime, at: datetime, due_at: datetime | None = None) -> None:
     instance_id = int(subject.split(":")[1])
-    asked = {"asked": "keep", "key": f"{subject}/{at}", "due_at": due_at}
-    request_id = reminder_rows.request(connection, instance_id, subject, **asked)
+    request = {"asked": "keep", "key": f"{subject}/{at}", "due_at": due_at}
+    request_id = reminder_rows.request(connection, instance_id, subject, **request)
     row = {"subject": subject, "instance_id": instance_id, "until": until, "by": "bob", "at": at, "reason": ""}
     connection.execute(insert(tables.keeps).values(request_id=request_id, **row))
 
@@ -168,9 +168,9 @@ def test_what_has_no_on_demand_price_is_left_out_and_named(database: Database) -
         rows.prices(connection, rates)
         one = rows.instance(connection, "one", provisioning_model="spot")
         rows.lifetime(connection, one, NOW - 10 * HOUR, provisioning_model="spot")
-    found = saved(database)
-    assert (found.cost, found.on_demand) == (Money.of("0.55"), Money.of("1.80"))
-    assert found.unpriced == ("gpu:nvidia-tesla-t4 in us-central1",)
+    saving = saved(database)
+    assert (saving.cost, saving.on_demand) == (Money.of("0.55"), Money.of("1.80"))
+    assert saving.unpriced == ("gpu:nvidia-tesla-t4 in us-central1",)
 
 
 def test_a_keep_costs_from_when_it_would_have_been_due(database: Database) -> None:
@@ -188,13 +188,13 @@ def test_a_keep_costs_from_when_it_would_have_been_due(database: Database) -> No
         keep(connection, ended, NOW + HOUR, at=NOW - 3 * HOUR)
         keep(connection, f"rest:{vms[0]}:{runs[0]}", NOW + HOUR, at=NOW - HOUR)
     with database.read() as connection:
-        found = kept(connection, book_of(connection), NOW, NOW - 6 * HOUR, NOW)
+        reports = kept(connection, book_of(connection), NOW, NOW - 6 * HOUR, NOW)
         earlier = kept(connection, book_of(connection), NOW, NOW - DAY, NOW - 6 * HOUR)
-    assert [(each.keep.name, each.cost) for each in found] == [
+    assert [(report.keep.name, report.cost) for report in reports] == [
         ("ended", Priced(ON_DEMAND.over(2 * HOUR))),
         ("twice", Priced(ON_DEMAND.over(2 * HOUR))),
     ]
-    assert {each.keep.name: each.cost for each in earlier} == {
+    assert {report.keep.name: report.cost for report in earlier} == {
         "early": Priced(ON_DEMAND.over(3 * HOUR)),
         "twice": Priced(ON_DEMAND.over(5 * HOUR)),
     }

@@ -38,7 +38,7 @@ class _Clock(Protocol):
 
 
 @dataclass(slots=True)
-class _Memory:
+class _LastLook:
     """What the last look at a project showed; one look at a project at a time uses it."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -76,7 +76,7 @@ class ComputeCloud:
         self.launcher = ComputeLauncher(self._official, self._types)
         self._budget_s = budget_s
         self._monotonic = monotonic
-        self._memories: dict[str, _Memory] = {}
+        self._memories: dict[str, _LastLook] = {}
         self._lock = threading.Lock()
 
     def close(self) -> None:
@@ -91,11 +91,11 @@ class ComputeCloud:
         changed has its operation here.
         """
         with self._lock:
-            memory = self._memories.setdefault(project, _Memory())
+            memory = self._memories.setdefault(project, _LastLook())
         with memory.lock:
             return self._look(project, operations_since, memory)
 
-    def _look(self, project: str, since: datetime | None, memory: _Memory) -> Observation:
+    def _look(self, project: str, since: datetime | None, memory: _LastLook) -> Observation:
         deadline = Deadline(self._budget_s, self._monotonic)
         read_at = self._clock.now()
         early: list[Future[DiskListing]] = []
@@ -164,13 +164,13 @@ class ComputeCloud:
         """What Cloud Monitoring measured of the project's VMs. Never raises a CloudError: see `Usage.unread`."""
         return read_usage(self._http, project, since, until, Deadline(_USAGE_BUDGET_S, self._monotonic))
 
-    def _disks(self, project: str, deadline: Deadline, memory: _Memory, listing: InstanceListing) -> DiskListing:
+    def _disks(self, project: str, deadline: Deadline, memory: _LastLook, listing: InstanceListing) -> DiskListing:
         """All disks. While no VM changed, the last whole listing serves for a while: disks change with their VMs."""
         if memory.disk_listing and not listing.waiting and self._monotonic() - memory.disks_listed_s < _DISKS_SERVE_S:
             return memory.disk_listing
         return self._listed_disks(project, deadline, memory)
 
-    def _listed_disks(self, project: str, deadline: Deadline, memory: _Memory) -> DiskListing:
+    def _listed_disks(self, project: str, deadline: Deadline, memory: _LastLook) -> DiskListing:
         listing = list_disks(self._http, project, deadline, memory.disks)
         memory.disk_listing = None if listing.error or listing.problems else listing
         memory.disks_listed_s = self._monotonic()

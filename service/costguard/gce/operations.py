@@ -74,7 +74,7 @@ class OperationListing:
     order_holds: bool = False  # newest first over all zones was seen, so the next look may stop early
 
 
-class _Order:
+class _PageOrder:
     """Whether pages come newest first over all zones, not zone after zone.
 
     Two zones that share two pages are mingled: a list that goes zone by zone cannot do that.
@@ -105,7 +105,7 @@ def list_operations(
 
     With `order_holds` pages older than any that could matter are not asked for. Never raises a CloudError.
     """
-    listing, order, problems = OperationListing(), _Order(), []
+    listing, order, problems = OperationListing(), _PageOrder(), []
     try:
         for page in OPERATIONS.pages(http, project, deadline):
             problems += _take(page, project, since, listing, order)
@@ -135,7 +135,7 @@ def list_operations(
 
 
 def _take(
-    page: Page, project: str, since: datetime | None, listing: OperationListing, order: _Order
+    page: Page, project: str, since: datetime | None, listing: OperationListing, order: _PageOrder
 ) -> list[tuple[str, str]]:
     # Operations of regions and of the whole project are never about an instance.
     problems = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from costguard.identity.assertions import address_in, claims_of, refused
 from costguard.identity.fetch import get
-from costguard.identity.keys import Clock, Keys
+from costguard.identity.keys import Keys, TimeSource
 
 KEYS = "https://www.gstatic.com/iap/verify/public_key-jwk"
 _ISSUER = "https://cloud.google.com/iap"
@@ -17,7 +17,7 @@ class Iap:
     `clock` is the machine's, whatever time the guard keeps: Google signs by it.
     """
 
-    def __init__(self, audience: str, clock: Clock, keys_url: str = KEYS) -> None:
+    def __init__(self, audience: str, clock: TimeSource, keys_url: str = KEYS) -> None:
         self._audience = audience
         self._clock = clock
         self._keys = Keys(lambda: get(keys_url, "The keys of Google's Identity-Aware Proxy"), clock)

@@ -24,7 +24,7 @@ _KINDS: Mapping[str, type[ECKey] | type[RSAKey]] = {"EC": ECKey, "RSA": RSAKey}
 log = structlog.get_logger(__name__)
 
 
-class Clock(Protocol):
+class TimeSource(Protocol):
     def now(self) -> datetime: ...
 
 
@@ -35,7 +35,7 @@ class Keys:
     at most once a minute: made-up key ids cause no traffic.
     """
 
-    def __init__(self, fetch: Callable[[], Mapping[str, Any]], clock: Clock) -> None:
+    def __init__(self, fetch: Callable[[], Mapping[str, Any]], clock: TimeSource) -> None:
         self._fetch = fetch
         self._clock = clock
         self._lock = threading.Lock()

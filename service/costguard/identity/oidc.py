@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from costguard.errors import SignInRefused, SignInUnavailable
 from costguard.identity import fetch
 from costguard.identity.assertions import address_in, claims_of, refused
-from costguard.identity.keys import Clock, Keys
+from costguard.identity.keys import Keys, TimeSource
 
 _ALGORITHMS = ("RS256", "ES256")
 _WHAT = "The provider's token"
@@ -34,7 +34,7 @@ class Client:
 class Oidc:
     """`clock` is the machine's, whatever time the guard keeps: providers sign by it."""
 
-    def __init__(self, client: Client, clock: Clock, timeout_s: float = 5.0) -> None:
+    def __init__(self, client: Client, clock: TimeSource, timeout_s: float = 5.0) -> None:
         self._client = client
         self._clock = clock
         self._timeout_s = timeout_s

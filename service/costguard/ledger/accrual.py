@@ -114,10 +114,10 @@ _books: WeakKeyDictionary[Engine, tuple[Sequence[Price], PriceBook]] = WeakKeyDi
 
 def book_of(connection: Connection) -> PriceBook:
     """All prices that the ledger holds; made again when they changed."""
-    known = prices.load(connection)
+    loaded = prices.load(connection)
     kept = _books.get(connection.engine)
-    if kept is None or kept[0] is not known:
-        kept = _books[connection.engine] = known, PriceBook(known)
+    if kept is None or kept[0] is not loaded:
+        kept = _books[connection.engine] = loaded, PriceBook(loaded)
     return kept[1]
 
 

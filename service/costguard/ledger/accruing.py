@@ -48,7 +48,7 @@ def accruing_spans(connection: Connection, instance_ids: Collection[int]) -> lis
 
 
 def _read(connection: Connection, instance_ids: Collection[int]) -> list[AccruingSpan]:
-    found: list[AccruingSpan] = []
+    spans: list[AccruingSpan] = []
     for table, query, span_of in (
         (lifetimes, select_lifetimes(), lifetime_of),
         (storage_spans, select_storage(), storage_of),
@@ -59,10 +59,10 @@ def _read(connection: Connection, instance_ids: Collection[int]) -> list[Accruin
         for some in chunks(instance_ids):
             for row in connection.execute(query.where(table.c.instance_id.in_(some))):
                 whose = attribution_of(row)
-                found.append(
+                spans.append(
                     AccruingSpan(row.instance_id, row.instance_name, span_of(row), whose, row.charged_to, row.unpriced)
                 )
-    return found
+    return spans
 
 
 _remembered = remembers(lifetimes, storage_spans)(_read)

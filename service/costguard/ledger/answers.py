@@ -47,30 +47,30 @@ def add_claim(connection: Connection, new: Claim, request_id: int | None) -> boo
 def ownerships(connection: Connection, instance_ids: Collection[int]) -> dict[int, Ownership]:
     """Of each of these instances."""
     claimed = claims_of(connection, instance_ids)
-    of = instances.c
+    columns = instances.c
     return {
         row.id: Ownership(row.created_by, claimed[row.id][-1] if row.id in claimed else None)
         for chunk in chunks(sorted(set(instance_ids)))
-        for row in connection.execute(select(of.id, of.created_by).where(of.id.in_(chunk)))
+        for row in connection.execute(select(columns.id, columns.created_by).where(columns.id.in_(chunk)))
     }
 
 
 def keeps_of(connection: Connection, subjects: Collection[Subject]) -> dict[Subject, tuple[Keep, ...]]:
     """The oldest first; subjects that nobody kept are left out."""
-    found: dict[Subject, list[Keep]] = {}
+    keeps_by_subject: dict[Subject, list[Keep]] = {}
     for chunk in chunks(among(connection, keeps.c.subject, {str(subject) for subject in subjects})):
         for row in connection.execute(select(keeps).where(keeps.c.subject.in_(chunk)).order_by(keeps.c.id)):
             subject = Subject.parse(row.subject)
-            found.setdefault(subject, []).append(Keep(subject, row.until, row.by, row.at, row.reason))
-    return {subject: tuple(kept) for subject, kept in found.items()}
+            keeps_by_subject.setdefault(subject, []).append(Keep(subject, row.until, row.by, row.at, row.reason))
+    return {subject: tuple(kept) for subject, kept in keeps_by_subject.items()}
 
 
 def claims_of(connection: Connection, instance_ids: Collection[int]) -> dict[int, tuple[Claim, ...]]:
     """The oldest first; instances that nobody spoke for are left out."""
-    found: dict[int, list[Claim]] = {}
+    claims_by_instance: dict[int, list[Claim]] = {}
     for chunk in chunks(among(connection, claims.c.instance_id, set(instance_ids))):
         query = select(claims, messages.c.accepted_at).join_from(claims, messages, _is_its_notification, isouter=True)
         for row in connection.execute(query.where(claims.c.instance_id.in_(chunk)).order_by(claims.c.id)):
             claim = Claim(row.instance_id, row.owner, row.by, row.at, row.accepted_at)
-            found.setdefault(row.instance_id, []).append(claim)
-    return {instance_id: tuple(claimed) for instance_id, claimed in found.items()}
+            claims_by_instance.setdefault(row.instance_id, []).append(claim)
+    return {instance_id: tuple(claimed) for instance_id, claimed in claims_by_instance.items()}

@@ -81,17 +81,17 @@ def are_complete(connection: Connection) -> bool:
 
 
 def ids_of(connection: Connection, project: str, gce_ids: Collection[str]) -> list[int]:
-    found: list[int] = []
+    instance_ids: list[int] = []
     for some in chunks(set(gce_ids)):
-        found += connection.scalars(
+        instance_ids += connection.scalars(
             select(instances.c.id).where(instances.c.project == project, instances.c.gce_id.in_(some))
         )
-    return found
+    return instance_ids
 
 
 def save(connection: Connection, rates: Sequence[StoredRate]) -> int:
     """How many of them were not stored already; the others are not written."""
-    known = {
+    stored = {
         row[0]: tuple(row[1:])
         for some in chunks([rate.instance_id for rate in rates])
         for row in connection.execute(_KNOWN.where(instances.c.id.in_(some)))
@@ -99,7 +99,7 @@ def save(connection: Connection, rates: Sequence[StoredRate]) -> int:
     new = [
         {"of_id": rate.instance_id, **dict(zip(_NAMES, rate.columns, strict=True))}
         for rate in rates
-        if known.get(rate.instance_id) != rate.columns
+        if stored.get(rate.instance_id) != rate.columns
     ]
     if new:
         connection.execute(_SAVE, new)

@@ -64,11 +64,11 @@ def burning(connection: Connection, accrual: Accrual, filters: Filters = Filters
 
 def grouped(present: Iterable[tuple[PresentInstance, Priced, Priced]]) -> list[Burning]:
     groups: dict[tuple[str, str, Status, ProvisioningModel], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
-    for each, machine, storage in present:
+    for vm, machine, storage in present:
         rate = machine + storage
-        is_unpriced = not rate.whole or each.unpriced != ""
-        figures = (1, each.started_at is not None, rate.amount.nanos, is_unpriced)
-        of_group = groups[each.project, each.preset, each.status, each.provisioning_model]
+        is_unpriced = not rate.whole or vm.unpriced != ""
+        figures = (1, vm.started_at is not None, rate.amount.nanos, is_unpriced)
+        of_group = groups[vm.project, vm.preset, vm.status, vm.provisioning_model]
         of_group[:] = [had + new for had, new in zip(of_group, figures, strict=True)]
     return [
         Burning(*key, count, running, Money(nanos), unpriced)
@@ -84,9 +84,9 @@ _NOTHING = Priced()
 
 
 def _rates(connection: Connection, accrual: Accrual, ids: Collection[int] | None) -> Iterator[StoredRate]:
-    for each, machine, storage in of_present(connection, accrual, Filters(), ids):
+    for vm, machine, storage in of_present(connection, accrual, Filters(), ids):
         rate = machine + storage
-        yield StoredRate(each.id, each.started_at, rate.amount.nanos, machine.amount.nanos, rate.whole)
+        yield StoredRate(vm.id, vm.started_at, rate.amount.nanos, machine.amount.nanos, rate.whole)
 
 
 def prices_of(book: PriceBook) -> str:

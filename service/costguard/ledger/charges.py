@@ -79,13 +79,13 @@ def due(connection: Connection, some: Sequence[DueId]) -> list[DueSpan]:
     ):
         table = TABLES[kind]
         query = query.join(instances, instances.c.id == table.c.instance_id)
-        for ids in chunks([each.id for each in some if each.kind == kind]):
+        for ids in chunks([span.id for span in some if span.kind == kind]):
             for row in connection.execute(query.where(table.c.id.in_(ids))):
                 whose = attribution_of(row)
                 due_spans[kind, row.id] = DueSpan(
                     kind, row.id, read(row), whose, row.instance_name, row.charged_to, row.unpriced
                 )
-    return [due_spans[each.kind, each.id] for each in some if (each.kind, each.id) in due_spans]
+    return [due_spans[span.kind, span.id] for span in some if (span.kind, span.id) in due_spans]
 
 
 def store(connection: Connection, entries: Sequence[ChargedSpan]) -> set[date]:
@@ -145,7 +145,7 @@ def _due_ids(connection: Connection, table: Table, midnight: datetime) -> list[t
     is_sqlite = connection.dialect.name == "sqlite"
     if not is_sqlite:
         connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
-    found: list[tuple[int, int]] = []
+    span_ids: list[tuple[int, int]] = []
     for index, condition in _WHERE_DUE:
         hint = f"INDEXED BY ix_{table.name}_{index}" if is_sqlite else ""
         # No part of this text comes from outside.
@@ -153,10 +153,10 @@ def _due_ids(connection: Connection, table: Table, midnight: datetime) -> list[t
             f"SELECT id, (coalesce(ended_at, :midnight) - {_SINCE}) / {_DAY_MICROSECONDS} + 1 FROM {table.name} {hint} "  # noqa: S608
             f"WHERE {condition} ORDER BY project, owner, preset, job, id"
         ).bindparams(bindparam("midnight", midnight, Timestamp))
-        found += [(row[0], int(row[1])) for row in connection.execute(query)]
+        span_ids += [(row[0], int(row[1])) for row in connection.execute(query)]
     if not is_sqlite:
         connection.exec_driver_sql("SET LOCAL enable_seqscan = on")
-    return found
+    return span_ids
 
 
 def _whose(due: DueSpan) -> SpanGroup:
@@ -174,14 +174,20 @@ def _remove(
     change: DailyChange,
 ) -> set[date]:
     """The days of the charges that are gone."""
-    of = charges.c
+    columns = charges.c
     touched: set[date] = set()
     for some in chunks(ids):
-        statement = delete(charges).where(of.span == kind, of.span_id.in_(some))
+        statement = delete(charges).where(columns.span == kind, columns.span_id.in_(some))
         if since is not None:
-            statement = statement.where(of.started_at >= since)
+            statement = statement.where(columns.started_at >= since)
         gone = statement.returning(
-            of.span_id, of.day, of.resource, of.seconds, of.quantity_millis, of.price_id, of.amount_nanos
+            columns.span_id,
+            columns.day,
+            columns.resource,
+            columns.seconds,
+            columns.quantity_millis,
+            columns.price_id,
+            columns.amount_nanos,
         )
         for span_id, day, *amount in connection.execute(gone):
             resource, seconds, millis, price_id, nanos = amount
@@ -199,20 +205,20 @@ def _insert(
 ) -> None:
     """Spans share what is alike of their charges, down to the same objects: each is looked at once."""
     as_stored = stored(connection, charges, _NAMES[2:])
-    known: dict[int, tuple[Charge, tuple[Any, ...]]] = {}
+    converted: dict[int, tuple[Charge, tuple[Any, ...]]] = {}
     counts: dict[SpanGroup, dict[int, int]] = defaultdict(lambda: defaultdict(int))
     rows: list[tuple[Any, ...]] = []
     for entry in entries:
         head, of_mine = (kind, entry.due.id), counts[whose[entry.due.id]]
         for charge in entry.charges:
-            made = known.get(id(charge))
+            made = converted.get(id(charge))
             if made is None:
-                made = known[id(charge)] = charge, as_stored(_columns(charge))
+                made = converted[id(charge)] = charge, as_stored(_columns(charge))
             rows.append(head + made[1])
             of_mine[id(charge)] += 1
     for mine, times_of in counts.items():
         for charge_id, times in times_of.items():
-            charge, (resource, *_, seconds, millis, price_id, nanos) = known[charge_id]
+            charge, (resource, *_, seconds, millis, price_id, nanos) = converted[charge_id]
             change.add(kind, charge.day, mine, (resource, seconds, millis, price_id, nanos), times)
     add_rows(connection, charges, _NAMES, rows)
 

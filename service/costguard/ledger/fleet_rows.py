@@ -118,14 +118,14 @@ class FleetInstance:
 @remembers(instances)
 def ranked(connection: Connection, filters: Filters, sort: Sort, after: Place | None, limit: int) -> list[Place]:
     """Where those that are not gone rank by their stored rates; `after` goes on after a page."""
-    of = instances.c
+    columns = instances.c
     ranks: dict[Sort, ColumnElement[int]] = {
-        Sort.RATE: of.rate_rank,
-        Sort.AGE: func.coalesce(type_coerce(of.running_since, BigInteger), literal_column(str(BEYOND))),
+        Sort.RATE: columns.rate_rank,
+        Sort.AGE: func.coalesce(type_coerce(columns.running_since, BigInteger), literal_column(str(BEYOND))),
         Sort.NAME: literal_column("0", BigInteger),
     }
-    place = (ranks[sort], of.name, of.id)
-    query = select(*place).where(of.gone_at.is_(None), *_conditions(filters))
+    place = (ranks[sort], columns.name, columns.id)
+    query = select(*place).where(columns.gone_at.is_(None), *_conditions(filters))
     if after is not None:
         rank, name, instance_id = after
         query = query.where(tuple_(*place) > (_within(rank), storable(name), _within(instance_id)))
@@ -139,11 +139,11 @@ def burning_by(connection: Connection, filters: Filters = Filters()) -> list[Bur
 
     An instance whose rate was not worked out yet counts as unpriced.
     """
-    of = instances.c
-    keys = (of.project, of.preset, of.status, of.provisioning_model)
-    sums = (func.count(), func.count(of.running_since), func.sum(of.rate_nanos), _count_unpriced())
+    columns = instances.c
+    keys = (columns.project, columns.preset, columns.status, columns.provisioning_model)
+    sums = (func.count(), func.count(columns.running_since), func.sum(columns.rate_nanos), _count_unpriced())
     query = select(*keys, *sums)
-    query = query.where(of.gone_at.is_(None), *_conditions(filters))
+    query = query.where(columns.gone_at.is_(None), *_conditions(filters))
     return [
         Burning(
             project, preset, Status(status), ProvisioningModel(model), many, running, Money(int(nanos or 0)), unpriced
@@ -201,9 +201,11 @@ def present(connection: Connection, filters: Filters, ids: Collection[int] | Non
 
 def open_storage(connection: Connection, ids: Collection[int] | None = None) -> list[tuple[int, str | None, int, str]]:
     """All storage that bills now, or that of these VMs: its instance's id, resource, MiB and zone."""
-    of = storage_spans.c
-    query = select(of.instance_id, of.resource, of.size_mib, of.zone).where(of.ended_at.is_(None))
-    rows = _each(connection, query, of.instance_id, ids)
+    columns = storage_spans.c
+    query = select(columns.instance_id, columns.resource, columns.size_mib, columns.zone).where(
+        columns.ended_at.is_(None)
+    )
+    rows = _each(connection, query, columns.instance_id, ids)
     return [(row.instance_id, row.resource, row.size_mib, row.zone) for row in rows]
 
 
@@ -225,8 +227,8 @@ def instance_id(connection: Connection, key: InstanceKey) -> int | None:
 def known(connection: Connection, ids: Sequence[int]) -> list[FleetInstance]:
     """These instances, in the order of the ids."""
     looks = {look.project: look for look in projects.read_all(connection)}
-    found = {row.id: _known(row, looks.get(row.project)) for row in _instances(connection, tuple(ids))}
-    return [found[each] for each in ids if each in found]
+    by_id = {row.id: _known(row, looks.get(row.project)) for row in _instances(connection, tuple(ids))}
+    return [by_id[instance_id] for instance_id in ids if instance_id in by_id]
 
 
 @remembers(instances)
@@ -253,9 +255,9 @@ def _each(
 
 def _count_unpriced() -> ColumnElement[int]:
     """Whose rate is not whole or not worked out, and whose open lifetime could not be charged whole."""
-    of = lifetimes.c
+    columns = lifetimes.c
     # Written out rather than bound: SQLite uses a partial index only where it can see the constant.
-    uncharged = select(of.instance_id).where(of.ended_at.is_(None), of.unpriced != literal_column("''"))
+    uncharged = select(columns.instance_id).where(columns.ended_at.is_(None), columns.unpriced != literal_column("''"))
     is_unpriced = or_(
         instances.c.rate_rank.is_(None),
         instances.c.rate_rank == literal_column(str(UNPRICED_RANK)),

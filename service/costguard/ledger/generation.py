@@ -57,8 +57,8 @@ def _server_of(connection: Connection) -> str:
 
 def is_elsewhere(connection: Connection, home: str) -> bool:
     """Whether the database was last opened to act in another place than this."""
-    known = connection.scalar(select(installation.c.home).where(installation.c.id == _ROW))
-    return bool(known) and known != home
+    stored_home = connection.scalar(select(installation.c.home).where(installation.c.id == _ROW))
+    return bool(stored_home) and stored_home != home
 
 
 def leave_home(connection: Connection) -> None:
@@ -101,8 +101,8 @@ def begin(connection: Connection, new: Generation, event: Event, now: datetime) 
 def withdraw_stops(connection: Connection, why: str, now: datetime) -> int:
     """Stops that Google may not have been asked for are over. What it accepted is settled by the ledger."""
     pending = [StopOutcome.INTENDED.value, StopOutcome.UNKNOWN.value]
-    of = stops.c
-    mine = update(stops).where(of.outcome.in_(pending), of.settled_at.is_(None))
+    columns = stops.c
+    mine = update(stops).where(columns.outcome.in_(pending), columns.settled_at.is_(None))
     done = connection.execute(mine.values(outcome=StopOutcome.NOT_NEEDED.value, settled_at=now, error=why))
     return done.rowcount
 

@@ -38,22 +38,24 @@ def lifetimes(
     connection: Connection, accrual: Accrual, filters: LifetimeFilters, before_id: int | None, size: int
 ) -> list[LifetimeView]:
     """The lifetimes recorded last, first. One more than `size` tells that there is another page."""
-    found = spans.lifetimes_page(connection, filters, before_id, size + 1)
-    return [_lifetime(stored, _lifetime_bill(stored, accrual), ()) for stored in found]
+    page = spans.lifetimes_page(connection, filters, before_id, size + 1)
+    return [_lifetime(stored, _lifetime_bill(stored, accrual), ()) for stored in page]
 
 
 def lifetimes_of(connection: Connection, accrual: Accrual, instance_id: int) -> list[LifetimeView]:
     """All runs of one VM with their charges, the latest first."""
-    found = spans.lifetimes_of(connection, instance_id)
-    charges = spans.charges_of(connection, tables.lifetimes, [stored.id for stored in found])
-    return [_lifetime(stored, _lifetime_bill(stored, accrual), charges.get(stored.id, ())) for stored in found]
+    stored_lifetimes = spans.lifetimes_of(connection, instance_id)
+    charges = spans.charges_of(connection, tables.lifetimes, [stored.id for stored in stored_lifetimes])
+    return [
+        _lifetime(stored, _lifetime_bill(stored, accrual), charges.get(stored.id, ())) for stored in stored_lifetimes
+    ]
 
 
 def storage_of(connection: Connection, accrual: Accrual, instance_id: int) -> list[StorageView]:
     """All storage of one VM with its charges, the latest first."""
-    found = spans.storage_of_instance(connection, instance_id)
-    charges = spans.charges_of(connection, tables.storage_spans, [stored.id for stored in found])
-    return [_storage(stored, _storage_bill(stored, accrual), charges.get(stored.id, ())) for stored in found]
+    stored_spans = spans.storage_of_instance(connection, instance_id)
+    charges = spans.charges_of(connection, tables.storage_spans, [stored.id for stored in stored_spans])
+    return [_storage(stored, _storage_bill(stored, accrual), charges.get(stored.id, ())) for stored in stored_spans]
 
 
 def _lifetime(stored: StoredLifetime, live: Bill, charges: Sequence[ChargeSum]) -> LifetimeView:
@@ -87,7 +89,7 @@ def _is_charged_to_end(stored: StoredLifetime | StoredStorage, ended_at: datetim
 
 
 def _merged(stored: Iterable[ChargeSum], live: Bill) -> tuple[ChargeSum, ...]:
-    sums = {(each.resource, each.price_id, each.quantity_millis): each for each in stored}
+    sums = {(charged.resource, charged.price_id, charged.quantity_millis): charged for charged in stored}
     for charge in live.charges:
         millis = round(charge.quantity * 1000)
         new = ChargeSum(

@@ -22,7 +22,7 @@ _NO_AGENT = "no GPU figures: the Ops Agent is not installed"
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class MeasuredRun:
     """A VM's lifetime that is open: what was measured before it says nothing."""
 
     gce_id: str
@@ -38,7 +38,7 @@ class Before:
     measured_at: datetime
 
 
-def evidence(run: Run, rule: IdleRule, usage: Usage, now: datetime, before: Before | None = None) -> Evidence:
+def evidence(run: MeasuredRun, rule: IdleRule, usage: Usage, now: datetime, before: Before | None = None) -> Evidence:
     """What the figures up to `now` say: busy by a single value in the window, idle only if the whole of it is known.
 
     GPUs decide where they are measured. Elsewhere CPU and network do, which for a VM with GPUs is weak evidence.
@@ -46,7 +46,7 @@ def evidence(run: Run, rule: IdleRule, usage: Usage, now: datetime, before: Befo
     return _continued(_judged(run, rule, usage, now, before), usage, run, rule, before)
 
 
-def _judged(run: Run, rule: IdleRule, usage: Usage, now: datetime, before: Before | None) -> Evidence:
+def _judged(run: MeasuredRun, rule: IdleRule, usage: Usage, now: datetime, before: Before | None) -> Evidence:
     if run.shape.gpu_count == 0:
         return _by_cpu(run, rule, usage, now)
     if Metric.GPU in usage.unread:
@@ -56,11 +56,11 @@ def _judged(run: Run, rule: IdleRule, usage: Usage, now: datetime, before: Befor
         return _by_gpu(run, rule, lived, now)
     if before is not None and before.evidence.gpu_max is not None:
         return _unknown(now, "GPU use is not known: the Ops Agent has stopped telling it")
-    found = _by_cpu(run, rule, usage, now)
-    return replace(found, sentence=f"{found.sentence}; {_NO_AGENT}", is_weak=found.state is IdleState.IDLE)
+    judged = _by_cpu(run, rule, usage, now)
+    return replace(judged, sentence=f"{judged.sentence}; {_NO_AGENT}", is_weak=judged.state is IdleState.IDLE)
 
 
-def _by_gpu(run: Run, rule: IdleRule, lived: Sequence[Series], now: datetime) -> Evidence:
+def _by_gpu(run: MeasuredRun, rule: IdleRule, lived: Sequence[Series], now: datetime) -> Evidence:
     begin = now - rule.window
     inside = [sample.value for series in lived for sample in series if sample.at > begin]
     if not inside:
@@ -78,24 +78,24 @@ def _by_gpu(run: Run, rule: IdleRule, lived: Sequence[Series], now: datetime) ->
     return Evidence(IdleState.IDLE, since, "", gpu_mean=mean, gpu_max=_most(lived, since))
 
 
-def _by_cpu(run: Run, rule: IdleRule, usage: Usage, now: datetime) -> Evidence:
-    unread = [usage.unread[each] for each in (Metric.CPU, Metric.RECEIVED, Metric.SENT) if each in usage.unread]
+def _by_cpu(run: MeasuredRun, rule: IdleRule, usage: Usage, now: datetime) -> Evidence:
+    unread = [usage.unread[metric] for metric in (Metric.CPU, Metric.RECEIVED, Metric.SENT) if metric in usage.unread]
     if unread:
         return _unknown(now, f"CPU and network use are not known: {unread[0]}")
     begin = now - rule.window
     cpu = _lived(run, usage.of(run.gce_id, Metric.CPU), now)
-    network = [_lived(run, usage.of(run.gce_id, each), now) for each in (Metric.RECEIVED, Metric.SENT)]
+    network = [_lived(run, usage.of(run.gce_id, metric), now) for metric in (Metric.RECEIVED, Metric.SENT)]
     most = max((sample.value for series in cpu for sample in series if sample.at > begin), default=None)
     window = span_text(rule.window)
     if most is not None and most >= rule.cpu_below:
         since = _first_busy(cpu, rule.cpu_below, begin)
         return Evidence(IdleState.BUSY, since, f"CPU up to {_percent(most)} in the last {window}", cpu_max=most)
-    carried = [series for found in network for series in found]
+    carried = [series for series_list in network for series in series_list]
     if any(sample.value >= NETWORK_BELOW for series in carried for sample in series if sample.at > begin):
         since = _first_busy(carried, NETWORK_BELOW, begin)
         return Evidence(IdleState.BUSY, since, f"busy network in the last {window}", cpu_max=most)
-    for found in (cpu, *network):
-        if missing := _missing(run, found, 1, rule.window, now):
+    for series_list in (cpu, *network):
+        if missing := _missing(run, series_list, 1, rule.window, now):
             return replace(_unknown(now, f"CPU and network use are not known whole: {missing}"), cpu_max=most)
     since = max(
         *(_quiet_since(run, series, rule.cpu_below) for series in cpu),
@@ -104,57 +104,57 @@ def _by_cpu(run: Run, rule: IdleRule, usage: Usage, now: datetime) -> Evidence:
     return Evidence(IdleState.IDLE, since, "", cpu_max=_most(cpu, since))
 
 
-def _continued(found: Evidence, usage: Usage, run: Run, rule: IdleRule, before: Before | None) -> Evidence:
+def _continued(judged: Evidence, usage: Usage, run: MeasuredRun, rule: IdleRule, before: Before | None) -> Evidence:
     """The same state as before began when it began then, if nothing unmeasured lies in between."""
     last = before.evidence if before is not None else None
-    if before is not None and last is not None and last.state is found.state and last.since < found.since:
-        if found.state is not IdleState.IDLE:
-            found = replace(found, since=last.since)
-        elif last.is_weak == found.is_weak and found.since <= before.measured_at - LAG:
-            found = replace(
-                found,
+    if before is not None and last is not None and last.state is judged.state and last.since < judged.since:
+        if judged.state is not IdleState.IDLE:
+            judged = replace(judged, since=last.since)
+        elif last.is_weak == judged.is_weak and judged.since <= before.measured_at - LAG:
+            judged = replace(
+                judged,
                 since=last.since,
-                gpu_max=_larger(found.gpu_max, last.gpu_max),
-                cpu_max=_larger(found.cpu_max, last.cpu_max),
+                gpu_max=_larger(judged.gpu_max, last.gpu_max),
+                cpu_max=_larger(judged.cpu_max, last.cpu_max),
             )
-    if found.state is not IdleState.IDLE:
-        return found
+    if judged.state is not IdleState.IDLE:
+        return judged
     newest = max(
         sample.at
         for metric in (Metric.GPU, Metric.CPU)
         for series in usage.of(run.gce_id, metric)
         for sample in series[-1:]
     )
-    return replace(found, sentence=_idle_sentence(found, rule, newest - found.since))
+    return replace(judged, sentence=_idle_sentence(judged, rule, newest - judged.since))
 
 
-def _idle_sentence(found: Evidence, rule: IdleRule, lasted: timedelta) -> str:
+def _idle_sentence(judged: Evidence, rule: IdleRule, lasted: timedelta) -> str:
     span = span_text(timedelta(minutes=lasted // timedelta(minutes=1)))
-    if found.gpu_max is not None:
-        return f"GPU under {_percent(rule.gpu_below)} for {span} (max {_percent(found.gpu_max)})"
-    most = f" (max {_percent(found.cpu_max)})" if found.cpu_max is not None else ""
+    if judged.gpu_max is not None:
+        return f"GPU under {_percent(rule.gpu_below)} for {span} (max {_percent(judged.gpu_max)})"
+    most = f" (max {_percent(judged.cpu_max)})" if judged.cpu_max is not None else ""
     text = f"CPU under {_percent(rule.cpu_below)} for {span}{most}, and next to no network"
-    return f"{text}; {_NO_AGENT}" if found.is_weak else text
+    return f"{text}; {_NO_AGENT}" if judged.is_weak else text
 
 
 def _unknown(now: datetime, sentence: str) -> Evidence:
     return Evidence(IdleState.UNKNOWN, now, sentence)
 
 
-def _lived(run: Run, found: Sequence[Series], now: datetime) -> list[Series]:
-    cut = (tuple(sample for sample in series if run.started_at < sample.at <= now) for series in found)
+def _lived(run: MeasuredRun, measured: Sequence[Series], now: datetime) -> list[Series]:
+    cut = (tuple(sample for sample in series if run.started_at < sample.at <= now) for series in measured)
     return [series for series in cut if series]
 
 
-def _missing(run: Run, found: Sequence[Series], wanted: int, window: timedelta, now: datetime) -> str:
+def _missing(run: MeasuredRun, measured: Sequence[Series], wanted: int, window: timedelta, now: datetime) -> str:
     """Why the window is not known whole, in words; "" when it is."""
     if now - run.started_at < window:
         return f"it runs for {span_text(now - run.started_at)}, and {span_text(window)} are asked about"
-    if not found:
+    if not measured:
         return "nothing was measured"
-    if len(found) < wanted:
-        return f"only {len(found)} of {wanted} GPUs are measured"
-    for series in found:
+    if len(measured) < wanted:
+        return f"only {len(measured)} of {wanted} GPUs are measured"
+    for series in measured:
         inside = [sample.at for sample in series if sample.at > now - window - GAP]
         if not inside or now - inside[-1] > LAG:
             return "the newest figures are missing"
@@ -164,7 +164,7 @@ def _missing(run: Run, found: Sequence[Series], wanted: int, window: timedelta, 
     return ""
 
 
-def _quiet_since(run: Run, series: Series, below: int) -> datetime:
+def _quiet_since(run: MeasuredRun, series: Series, below: int) -> datetime:
     """How far back the series has no value that is not below, and no gap."""
     since = series[-1].at
     for sample in reversed(series):
@@ -174,16 +174,16 @@ def _quiet_since(run: Run, series: Series, below: int) -> datetime:
     return run.started_at if since - run.started_at <= GAP else since
 
 
-def _first_busy(found: Sequence[Series], below: int, begin: datetime) -> datetime:
-    return min(sample.at for series in found for sample in series if sample.at > begin and sample.value >= below)
+def _first_busy(measured: Sequence[Series], below: int, begin: datetime) -> datetime:
+    return min(sample.at for series in measured for sample in series if sample.at > begin and sample.value >= below)
 
 
-def _most(found: Sequence[Series], since: datetime) -> int | None:
-    return max((sample.value for series in found for sample in series if sample.at >= since), default=None)
+def _most(measured: Sequence[Series], since: datetime) -> int | None:
+    return max((sample.value for series in measured for sample in series if sample.at >= since), default=None)
 
 
 def _larger(one: int | None, other: int | None) -> int | None:
-    return max((each for each in (one, other) if each is not None), default=None)
+    return max((value for value in (one, other) if value is not None), default=None)
 
 
 def _percent(basis_points: int) -> str:

@@ -14,7 +14,7 @@ from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.events import audit_log
 from costguard.ledger import utilisation
-from costguard.ledger.idle import Before, Run, evidence
+from costguard.ledger.idle import Before, MeasuredRun, evidence
 from costguard.ledger.utilisation import Measured, Running
 from costguard.model.event import Event
 from costguard.model.ports import Clock, UsageSource
@@ -96,7 +96,7 @@ class IdleWatch:
     def record(self, usages: Sequence[Usage], fence: Lease | None = None) -> IdleReport:
         """Judge and keep. Raises LeaseLost when another daemon took over, and StoreError."""
         now = self._clock.now()
-        told: list[Event] = []
+        events: list[Event] = []
         judged = written = 0
         for usage in usages:
             with self._database.read() as connection:
@@ -110,13 +110,13 @@ class IdleWatch:
                     with self._database.write(fence) as connection:
                         written += utilisation.record(connection, changed)
                         audit_log.append(connection, new_events, now)
-                    told += new_events
+                    events += new_events
             ended = sorted(before.keys() - {one.instance_id for _, one in judgements})
             for at in range(0, len(ended), _AT_ONCE):
                 with self._database.write(fence) as connection:
                     utilisation.forget(connection, ended[at : at + _AT_ONCE])
             judged += len(judgements)
-        return IdleReport(judged, written, tuple(told))
+        return IdleReport(judged, written, tuple(events))
 
     def _judge(
         self, fleet: Sequence[Running], before: Mapping[int, Measured], usage: Usage, now: datetime
@@ -126,12 +126,12 @@ class IdleWatch:
             if preset is None or preset.idle is None:
                 continue
             last = _same_run(before.get(vm.id), vm)
-            known = None if last is None else Before(last.evidence, last.measured_at)
-            found = evidence(Run(vm.key.gce_id, vm.shape, vm.started_at), preset.idle, usage, now, known)
-            told = None if last is None else last.told
-            if found.state is IdleState.IDLE or (found.state is IdleState.BUSY and told is IdleState.IDLE):
-                told = found.state
-            yield vm, Measured(vm.id, vm.started_at, now, now + self._good_for, found, told)
+            earlier = None if last is None else Before(last.evidence, last.measured_at)
+            judged = evidence(MeasuredRun(vm.key.gce_id, vm.shape, vm.started_at), preset.idle, usage, now, earlier)
+            announced = None if last is None else last.announced
+            if judged.state is IdleState.IDLE or (judged.state is IdleState.BUSY and announced is IdleState.IDLE):
+                announced = judged.state
+            yield vm, Measured(vm.id, vm.started_at, now, now + self._good_for, judged, announced)
 
 
 def _same_run(row: Measured | None, vm: Running) -> Measured | None:
@@ -147,18 +147,18 @@ def _is_news(old: Measured | None, new: Measured) -> bool:
 def _event(vm: Running, old: Measured | None, new: Measured) -> Event | None:
     """Recorded once: VMs that became idle, and VMs recorded as idle that are busy again."""
     last = _same_run(old, vm)
-    if new.told is None or (last is not None and last.told is new.told):
+    if new.announced is None or (last is not None and last.announced is new.announced):
         return None
-    found = new.evidence
-    is_idle = new.told is IdleState.IDLE
+    judged = new.evidence
+    is_idle = new.announced is IdleState.IDLE
     kind = "InstanceIdle" if is_idle else "InstanceBusy"
     return Event(
-        key=f"{kind}:{vm.key.project}:{vm.key.gce_id}:{found.since.isoformat()}",
+        key=f"{kind}:{vm.key.project}:{vm.key.gce_id}:{judged.since.isoformat()}",
         kind=kind,
         occurred_at=new.measured_at,
-        text=f"{vm.name} is idle: {found.sentence}." if is_idle else f"{vm.name} is busy again: {found.sentence}.",
+        text=f"{vm.name} is idle: {judged.sentence}." if is_idle else f"{vm.name} is busy again: {judged.sentence}.",
         project=vm.key.project,
         gce_id=vm.key.gce_id,
         name=vm.name,
-        data={"since": found.since, "is_weak": found.is_weak},
+        data={"since": judged.since, "is_weak": judged.is_weak},
     )

@@ -36,24 +36,24 @@ def launched(
     project: str,
     gce_ids: Sequence[str],
     listed: Mapping[str, SeenInstance],
-    known: Mapping[str, KnownInstance],
+    stored: Mapping[str, KnownInstance],
     operations: Mapping[str, Sequence[SeenOperation]],
 ) -> dict[str, LaunchedFor]:
     """The jobs of those of these VMs that are listed now, that are in the ledger, or that came and went unseen."""
-    return _launched(connection, project, list(_vms(gce_ids, listed, known, operations)))
+    return _launched(connection, project, list(_vms(gce_ids, listed, stored, operations)))
 
 
 def _vms(
     gce_ids: Iterable[str],
     listed: Mapping[str, SeenInstance],
-    known: Mapping[str, KnownInstance],
+    stored: Mapping[str, KnownInstance],
     operations: Mapping[str, Sequence[SeenOperation]],
 ) -> Iterator[_Vm]:
     for gce_id in gce_ids:
         if gce_id in listed:
             yield _of_labels(gce_id, listed[gce_id])
-        elif gce_id in known and known[gce_id].record.fingerprint:
-            yield _of_labels(gce_id, known[gce_id].record)
+        elif gce_id in stored and stored[gce_id].record.fingerprint:
+            yield _of_labels(gce_id, stored[gce_id].record)
         elif done := operations.get(gce_id):
             # Nobody saw its labels; its name is one that no other VM of ours ever has.
             yield _Vm(gce_id, done[0].zone, done[0].target_name)
@@ -79,9 +79,9 @@ def _launched(connection: Connection, project: str, vms: Sequence[_Vm]) -> dict[
     ]
     by_id = {row.gce_id: row for row in of_vms if row.gce_id}
     by_name = {(row.name, row.zone): row for row in of_vms if not row.gce_id}
-    found = {}
+    launches = {}
     for vm in vms:
         attempt = by_id.get(vm.gce_id) or by_name.get((vm.attempt, vm.zone))
         if attempt is not None:
-            found[vm.gce_id] = LaunchedFor(attempt.job_id, attempt.owner)
-    return found
+            launches[vm.gce_id] = LaunchedFor(attempt.job_id, attempt.owner)
+    return launches

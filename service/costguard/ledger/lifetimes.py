@@ -35,7 +35,7 @@ class Change:
     """What is to be written of one VM: its record, and the spans that are new or changed."""
 
     record: InstanceRecord
-    known: KnownInstance | None
+    stored: KnownInstance | None
     lifetimes: Sequence[Lifetime] = ()
     storage: Sequence[StorageSpan] = ()
 
@@ -60,7 +60,7 @@ def standings(connection: Connection, project: str) -> dict[str, ListedVm]:
 
 def load(connection: Connection, project: str, gce_ids: Sequence[str]) -> dict[str, KnownInstance]:
     """What is known of these VMs, with all their lifetimes and storage spans; unknown ids are left out."""
-    found: dict[str, KnownInstance] = {}
+    instances_by_gce_id: dict[str, KnownInstance] = {}
     for batch in _batches(gce_ids):
         rows = connection.execute(
             select(instances).where(instances.c.project == project, instances.c.gce_id.in_(batch))
@@ -71,13 +71,13 @@ def load(connection: Connection, project: str, gce_ids: Sequence[str]) -> dict[s
         spans = _by_instance(connection, storage_spans, ids)
         for row in rows:
             key = keys[row.id]
-            found[row.gce_id] = KnownInstance(
+            instances_by_gce_id[row.gce_id] = KnownInstance(
                 id=row.id,
                 record=record_of(row),
                 lifetimes=tuple(lifetime_of(key, run) for run in runs[row.id]),
                 storage=tuple(storage_of(key, span) for span in spans[row.id]),
             )
-    return found
+    return instances_by_gce_id
 
 
 def known(connection: Connection, instance_id: int) -> KnownInstance | None:
@@ -93,9 +93,9 @@ def save(connection: Connection, changes: Sequence[Change]) -> RowsWritten:
     A span that changed before the moment up to which it is charged is marked to be charged again. The open spans
     of a VM that changed hands follow it, and so do the daily sums of their charges.
     """
-    fresh = [change for change in changes if change.known is None]
-    altered = [change for change in changes if change.known is not None and change.record != change.known.record]
-    ids = {change.record.key: change.known.id for change in changes if change.known is not None}
+    fresh = [change for change in changes if change.stored is None]
+    altered = [change for change in changes if change.stored is not None and change.record != change.stored.record]
+    ids = {change.record.key: change.stored.id for change in changes if change.stored is not None}
     if fresh:
         statement = insert(instances).returning(instances.c.id, sort_by_parameter_order=True)
         made = connection.execute(statement, [_instance_row(change.record) for change in fresh]).scalars()
@@ -105,7 +105,7 @@ def save(connection: Connection, changes: Sequence[Change]) -> RowsWritten:
     moved: list[dict[str, Any]] = [
         {"new_instance_id": ids[c.record.key], **{f"new_{name}": value for name, value in _owned(c.record).items()}}
         for c in altered
-        if c.known is not None and c.record.attribution != c.known.record.attribution
+        if c.stored is not None and c.record.attribution != c.stored.record.attribution
     ]
     spans: list[tuple[Table, list[dict[str, Any]]]] = [
         (
@@ -122,7 +122,7 @@ def save(connection: Connection, changes: Sequence[Change]) -> RowsWritten:
         old = [row for row in rows if row["id"] is not None]
         if moved or old:
             span_ids = {row["id"] for row in old}
-            span_ids.update(_open_spans(connection, table, [each["new_instance_id"] for each in moved]))
+            span_ids.update(_open_spans(connection, table, [move["new_instance_id"] for move in moved]))
             with following(connection, table, span_ids):
                 if moved:
                     _move(connection, table, moved)

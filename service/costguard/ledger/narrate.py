@@ -42,16 +42,16 @@ def sentence(clause: str) -> str:
 
 
 def tell(
-    known: KnownInstance | None, record: InstanceRecord, lifetimes: Sequence[Lifetime], read_at: datetime
+    stored: KnownInstance | None, record: InstanceRecord, lifetimes: Sequence[Lifetime], read_at: datetime
 ) -> tuple[Event, ...]:
     """The events between what was known and what is known now, in the order in which they happened."""
-    events = [_started(record, life) for life in lifetimes if _is_new(known, life)]
-    events += [_ended(record, life, _was_closed(known, life)) for life in lifetimes if life.ended_at is not None]
-    if known is None:
+    events = [_started(record, life) for life in lifetimes if _is_new(stored, life)]
+    events += [_ended(record, life, _was_closed(stored, life)) for life in lifetimes if life.ended_at is not None]
+    if stored is None:
         events.append(_seen(record))
     else:
-        events += _reassigned(known.record, record, read_at)
-    if record.gone_at is not None and (known is None or known.record.gone_at is None):
+        events += _reassigned(stored.record, record, read_at)
+    if record.gone_at is not None and (stored is None or stored.record.gone_at is None):
         events.append(
             _event(record, "InstanceGone", record.gone_at, f"{record.name} is gone.", f"{record.gone_at.isoformat()}")
         )
@@ -154,13 +154,13 @@ def after_text(life: Lifetime) -> str:
     return f"after {span_text(life.ran(life.ended_at))}"
 
 
-def _is_new(known: KnownInstance | None, life: Lifetime) -> bool:
-    return known is None or all(old.started_at != life.started_at for old in known.lifetimes)
+def _is_new(stored: KnownInstance | None, life: Lifetime) -> bool:
+    return stored is None or all(old.started_at != life.started_at for old in stored.lifetimes)
 
 
-def _was_closed(known: KnownInstance | None, life: Lifetime) -> bool:
-    return known is not None and any(
-        old.started_at == life.started_at and old.ended_at is not None for old in known.lifetimes
+def _was_closed(stored: KnownInstance | None, life: Lifetime) -> bool:
+    return stored is not None and any(
+        old.started_at == life.started_at and old.ended_at is not None for old in stored.lifetimes
     )
 
 

@@ -64,7 +64,7 @@ class Entry:
 
 def account(
     key: InstanceKey,
-    known: KnownInstance | None,
+    stored: KnownInstance | None,
     seen: SeenInstance | None,
     operations: Sequence[SeenOperation],
     belonging: Belonging,
@@ -80,46 +80,46 @@ def account(
     it was made for, which says before all else whose it is. None: there is nothing to record, as for a VM that was
     gone before this project was watched, or whose creation failed.
     """
-    runs = runs_of(known.lifetimes if known else (), operations, seen, read_at, absent)
-    gone_at = _gone_at(known, seen, runs, operations, read_at, absent)
-    if known is None and seen is None and (not runs or (gone_at or runs[-1].ended_at or read_at) < watched_since):
+    runs = runs_of(stored.lifetimes if stored else (), operations, seen, read_at, absent)
+    gone_at = _gone_at(stored, seen, runs, operations, read_at, absent)
+    if stored is None and seen is None and (not runs or (gone_at or runs[-1].ended_at or read_at) < watched_since):
         return None
-    record = _record(key, known, seen, operations, belonging, read_at, gone_at, claim, launched)
-    lifetimes = _lifetimes(key, known, record, runs, operations)
-    storage = _storage(key, known, record, seen, runs, operations, read_at, watched_since)
-    return Entry(record, lifetimes, storage, tell(known, record, lifetimes, read_at))
+    record = _record(key, stored, seen, operations, belonging, read_at, gone_at, claim, launched)
+    lifetimes = _lifetimes(key, stored, record, runs, operations)
+    storage = _storage(key, stored, record, seen, runs, operations, read_at, watched_since)
+    return Entry(record, lifetimes, storage, tell(stored, record, lifetimes, read_at))
 
 
 def _gone_at(
-    known: KnownInstance | None,
+    stored: KnownInstance | None,
     seen: SeenInstance | None,
     runs: Sequence[Run],
     operations: Sequence[SeenOperation],
     read_at: datetime,
     absent: bool,
 ) -> datetime | None:
-    told = deleted_at(operations)
-    if told is not None:
-        return told
+    deletion = deleted_at(operations)
+    if deletion is not None:
+        return deletion
     if seen is not None:
         return None
-    found_gone_at = known.record.gone_at if known is not None else None
-    if found_gone_at is None and not absent:
+    stored_gone_at = stored.record.gone_at if stored is not None else None
+    if stored_gone_at is None and not absent:
         return None
     # A preempted VM that is set to be deleted goes without an operation of its own, even as it comes up.
     struck_at = max((op.inserted_at for op in operations if ENDS.get(op.kind) is EndReason.PREEMPTED), default=None)
     # Of a start that a preemption fell inside, the ledger may hold a moment after the preemption.
     ran_later = [run for run in runs if run.reason is not EndReason.PREEMPTED]
     if struck_at is not None and not (ran_later and ran_later[-1].started_at > struck_at):
-        stopped_at = known.record.last_stopped_at if known is not None else None
+        stopped_at = stored.record.last_stopped_at if stored is not None else None
         if stopped_at is None or stopped_at < struck_at:  # else it was seen to stay, stopped
             return struck_at
-    return found_gone_at or read_at
+    return stored_gone_at or read_at
 
 
 def _record(
     key: InstanceKey,
-    known: KnownInstance | None,
+    stored: KnownInstance | None,
     seen: SeenInstance | None,
     operations: Sequence[SeenOperation],
     belonging: Belonging,
@@ -128,7 +128,7 @@ def _record(
     claim: Claim | None,
     launched: LaunchedFor | None,
 ) -> InstanceRecord:
-    creator = created_by(operations) or (known.record.created_by if known else "")
+    creator = created_by(operations) or (stored.record.created_by if stored else "")
     if seen is not None:
         base = InstanceRecord(
             key=key,
@@ -136,18 +136,18 @@ def _record(
             zone=seen.zone,
             status=seen.status,
             created_at=seen.created_at,
-            shape=seen.shape if seen.shape.is_known or known is None else _kept_shape(known.record.shape, seen.shape),
+            shape=seen.shape if seen.shape.is_known or stored is None else _kept_shape(stored.record.shape, seen.shape),
             provisioning_model=seen.provisioning_model,
             attribution=Attribution(),
             fingerprint=seen.fingerprint,
-            first_seen_at=known.record.first_seen_at if known else read_at,
+            first_seen_at=stored.record.first_seen_at if stored else read_at,
             labels=seen.labels,
             last_started_at=seen.last_started_at,
             last_stopped_at=seen.last_stopped_at,
             termination_at=seen.termination_at,
         )
-    elif known is not None:
-        base = known.record
+    elif stored is not None:
+        base = stored.record
     else:
         # It came and went between two looks: operations tell when it ran, but not what it was made of.
         first = operations[0]
@@ -174,25 +174,25 @@ def _record(
     )
 
 
-def _kept_shape(known: Shape, seen: Shape) -> Shape:
+def _kept_shape(stored: Shape, seen: Shape) -> Shape:
     """A machine type that could not be looked up this time is the one looked up before."""
-    return known if known.machine_type == seen.machine_type else seen
+    return stored if stored.machine_type == seen.machine_type else seen
 
 
 def _lifetimes(
     key: InstanceKey,
-    known: KnownInstance | None,
+    stored: KnownInstance | None,
     record: InstanceRecord,
     runs: Sequence[Run],
     operations: Sequence[SeenOperation],
 ) -> tuple[Lifetime, ...]:
     """The lifetimes that are new, or that ended, or that ended otherwise than was known."""
-    before = {life.started_at: life for life in known.lifetimes} if known else {}
+    before = {life.started_at: life for life in stored.lifetimes} if stored else {}
     changed = []
     for run in runs:
         old = before.get(run.started_at)
         if old is None:
-            shape, model = _made_of(known, record, run, operations)
+            shape, model = _made_of(stored, record, run, operations)
             life = Lifetime(key, run.started_at, shape, model, record.zone)
         else:
             life = _completed(old, record)
@@ -218,20 +218,20 @@ def _completed(life: Lifetime, record: InstanceRecord) -> Lifetime:
 
 
 def _made_of(
-    known: KnownInstance | None, record: InstanceRecord, run: Run, operations: Sequence[SeenOperation]
+    stored: KnownInstance | None, record: InstanceRecord, run: Run, operations: Sequence[SeenOperation]
 ) -> tuple[Shape, ProvisioningModel]:
     """A run that is over, learned of after the VM was remade, was made of what was known before."""
     remade = any(
         op.kind in _RESHAPES and op.error_code is None and op.inserted_at > run.started_at for op in operations
     )
-    if known is not None and remade and run.ended_at is not None:
-        return known.record.shape, known.record.provisioning_model
+    if stored is not None and remade and run.ended_at is not None:
+        return stored.record.shape, stored.record.provisioning_model
     return record.shape, record.provisioning_model
 
 
 def _storage(
     key: InstanceKey,
-    known: KnownInstance | None,
+    stored: KnownInstance | None,
     record: InstanceRecord,
     seen: SeenInstance | None,
     runs: Sequence[Run],
@@ -239,10 +239,10 @@ def _storage(
     read_at: datetime,
     watched_since: datetime,
 ) -> tuple[StorageSpan, ...]:
-    before = known.storage if known else ()
-    was_seen = known is not None and known.record.fingerprint != ""
+    before = stored.storage if stored else ()
+    was_seen = stored is not None and stored.record.fingerprint != ""
     # What ended as the VM went ends with it again when that moment moves, and goes on when the VM is back.
-    went_at = known.record.gone_at if known else None
+    went_at = stored.record.gone_at if stored else None
     disks = [
         replace(span, ended_at=None) if span.ended_at is not None and span.ended_at == went_at else span
         for span in before

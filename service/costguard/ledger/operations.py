@@ -43,7 +43,7 @@ def record(connection: Connection, ops: Sequence[SeenOperation]) -> list[SeenOpe
 
 def of_targets(connection: Connection, project: str, target_ids: Iterable[str]) -> dict[str, list[SeenOperation]]:
     """All operations known of these VMs, oldest first. VMs without any are left out."""
-    found: dict[str, list[SeenOperation]] = defaultdict(list)
+    by_target: dict[str, list[SeenOperation]] = defaultdict(list)
     for some in _chunks(set(target_ids)):
         rows = connection.execute(
             select(operations)
@@ -51,39 +51,43 @@ def of_targets(connection: Connection, project: str, target_ids: Iterable[str]) 
             .order_by(operations.c.inserted_at, operations.c.operation_id)
         )
         for row in rows:
-            found[row.target_id].append(_operation(row))
-    return dict(found)
+            by_target[row.target_id].append(_operation(row))
+    return dict(by_target)
 
 
 def inserted_without_attempt(connection: Connection) -> list[str]:
     """Names that VMs of attempts would have, which were inserted, and which no attempt of their project has."""
-    of = operations.c
-    known = exists().where(attempts.c.project == of.project, attempts.c.name == of.target_name)
-    query = select(of.target_name).distinct().where(of.kind == "insert", of.target_name.like("cg-%"), ~known)
-    return list(connection.scalars(query.where(of.error_code.is_(None)).order_by(of.target_name)))
+    columns = operations.c
+    has_attempt = exists().where(attempts.c.project == columns.project, attempts.c.name == columns.target_name)
+    query = (
+        select(columns.target_name)
+        .distinct()
+        .where(columns.kind == "insert", columns.target_name.like("cg-%"), ~has_attempt)
+    )
+    return list(connection.scalars(query.where(columns.error_code.is_(None)).order_by(columns.target_name)))
 
 
 def _stored(connection: Connection, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], SeenOperation]:
     ids: dict[str, list[str]] = defaultdict(list)
     for project, operation_id in keys:
         ids[project].append(operation_id)
-    found = {}
+    by_id = {}
     for project, all_of_project in ids.items():
         for some in _chunks(all_of_project):
             query = select(operations).where(operations.c.project == project, operations.c.operation_id.in_(some))
             for row in connection.execute(query):
-                found[(row.project, row.operation_id)] = _operation(row)
-    return found
+                by_id[(row.project, row.operation_id)] = _operation(row)
+    return by_id
 
 
 _STAGES = list(OperationStatus)
 
 
-def _ahead(new: SeenOperation, known: SeenOperation) -> bool:
+def _ahead(new: SeenOperation, stored: SeenOperation) -> bool:
     """Whether `new` says more than what is known of the same operation."""
-    if new.status is not known.status:
-        return _STAGES.index(new.status) > _STAGES.index(known.status)
-    return _row(new) != _row(known)
+    if new.status is not stored.status:
+        return _STAGES.index(new.status) > _STAGES.index(stored.status)
+    return _row(new) != _row(stored)
 
 
 def _row(operation: SeenOperation) -> dict[str, Any]:

@@ -29,8 +29,8 @@ class PriceBook:
         by_key: dict[PriceKey, list[Price]] = defaultdict(list)
         for price in prices:
             by_key[price.key].append(price)
-        self._prices = {key: sorted(found, key=attrgetter("in_force_from")) for key, found in by_key.items()}
-        self._starts = {key: [price.in_force_from for price in found] for key, found in self._prices.items()}
+        self._prices = {key: sorted(key_prices, key=attrgetter("in_force_from")) for key, key_prices in by_key.items()}
+        self._starts = {key: [price.in_force_from for price in key_prices] for key, key_prices in self._prices.items()}
         # What a whole day of a part of a VM costs, once it was worked out: pricing keeps it here, with the prices.
         self.whole_days: dict[tuple[str, Fraction, PriceKey], dict[datetime, tuple[Charge, ...]]] = {}
 
@@ -76,8 +76,8 @@ class PriceBook:
                 price.rate_nanos,
                 price.in_force_from.isoformat(),
             )
-            for key, found in self._prices.items()
-            for price in found
+            for key, key_prices in self._prices.items()
+            for price in key_prices
         )
         return blake2b(repr(said).encode(), digest_size=16).hexdigest()
 
@@ -104,12 +104,12 @@ class PriceBook:
     @cached_property
     def _new_days(self) -> dict[ProvisioningModel, list[date]]:
         """The first midnights of prices that follow upon a different one of their key."""
-        found: dict[ProvisioningModel, set[date]] = {model: set() for model in ProvisioningModel}
+        days_by_model: dict[ProvisioningModel, set[date]] = {model: set() for model in ProvisioningModel}
         for key, prices in self._prices.items():
             for before, price in pairwise(prices):
                 if (before.rate_nanos, before.unit) != (price.rate_nanos, price.unit):
-                    found[key.provisioning_model].add(_first_midnight(price.in_force_from))
-        return {model: sorted(days) for model, days in found.items()}
+                    days_by_model[key.provisioning_model].add(_first_midnight(price.in_force_from))
+        return {model: sorted(days) for model, days in days_by_model.items()}
 
     @cached_property
     def _has_monthly(self) -> bool:

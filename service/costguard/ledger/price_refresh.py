@@ -76,11 +76,11 @@ def record(database: Database, fetched: Sequence[Price], now: datetime, fence: L
                 assert change.old.id is not None
                 prices.replace(connection, change.old.id, change.new, now)
         prices.add(connection, [*added, *(change.new for change in dated if not change.corrects)], now)
-        told = prices.refuse(connection, refused, now)
+        refusals = prices.refuse(connection, refused, now)
         recharged = _recharge(connection, dated)
         if added:
             recharged += charges.recharge_unpriced(connection)
-        result = RefreshResult(len(fetched), len(added), len(changes), told, recharged)
+        result = RefreshResult(len(fetched), len(added), len(changes), refusals, recharged)
         audit_log.append(connection, [*_changed(dated), *_refused(refused, now), _read(result, now)], now)
     running_totals.catch_up(database, now, fence)
     return result
@@ -103,9 +103,9 @@ class _Change:
         return replace(self, new=replace(self.new, in_force_from=max(now, self.old.in_force_from + _INSTANT)))
 
 
-def _latest(known: Sequence[Price]) -> dict[PriceKey, Price]:
+def _latest(stored: Sequence[Price]) -> dict[PriceKey, Price]:
     latest: dict[PriceKey, Price] = {}
-    for price in known:
+    for price in stored:
         if price.key not in latest or price.in_force_from > latest[price.key].in_force_from:
             latest[price.key] = price
     return latest

@@ -33,9 +33,9 @@ def load(connection: Connection) -> tuple[Price, ...]:
     kept = _loaded.get(connection.engine)
     if kept is not None and kept[0] == mark:
         return kept[1]
-    found = tuple(_price(row) for row in connection.execute(select(prices)))
-    _loaded[connection.engine] = mark, found
-    return found
+    loaded = tuple(_price(row) for row in connection.execute(select(prices)))
+    _loaded[connection.engine] = mark, loaded
+    return loaded
 
 
 def by_id(connection: Connection) -> dict[int, Price]:
@@ -60,7 +60,7 @@ def replace(connection: Connection, price_id: int, new: Price, recorded_at: date
 
 def refuse(connection: Connection, refused: Iterable[RefusedPrice], refused_at: datetime) -> int:
     """How many refusals are new. The same rate for the same key is refused, and shown, once."""
-    known = {
+    identities = {
         (row.resource, row.region, row.provisioning_model, row.rate_nanos)
         for row in connection.execute(
             select(
@@ -75,8 +75,8 @@ def refuse(connection: Connection, refused: Iterable[RefusedPrice], refused_at: 
     for one in refused:
         row = {**_row(one.price), "reason": one.reason, "refused_at": refused_at}
         identity = (row["resource"], row["region"], row["provisioning_model"], row["rate_nanos"])
-        if identity not in known:
-            known.add(identity)
+        if identity not in identities:
+            identities.add(identity)
             rows.append(row)
     if rows:
         connection.execute(insert(price_refusals), rows)

@@ -197,12 +197,12 @@ def _bill(
 
 def _whole_days(part: BilledPart, key: PriceKey, book: PriceBook) -> dict[datetime, tuple[Charge, ...]]:
     question = (part.resource, part.quantity, key)
-    found = book.whole_days.get(question)
-    if found is None or len(found) >= _MOST_WHOLE_DAYS:
+    whole_days = book.whole_days.get(question)
+    if whole_days is None or len(whole_days) >= _MOST_WHOLE_DAYS:
         if len(book.whole_days) >= _MOST_PARTS:
             book.whole_days.clear()
-        found = book.whole_days[question] = {}
-    return found
+        whole_days = book.whole_days[question] = {}
+    return whole_days
 
 
 def _charges(

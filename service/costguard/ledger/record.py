@@ -86,7 +86,7 @@ def record(
     changed = {
         gce_id
         for gce_id, seen in listed.items()
-        if (known := standings.get(gce_id)) is None or not _is_same(known, seen, marks.get(gce_id, mark))
+        if (standing := standings.get(gce_id)) is None or not _is_same(standing, seen, marks.get(gce_id, mark))
     }
     absent, missing = _absences(cloud, observation, standings, listed)
     of_vms = _by_target(news)
@@ -126,7 +126,7 @@ class _Look:
         """Some of the VMs, each with its operations."""
         new = [operation for gce_id in gce_ids for operation in news.get(gce_id, ())]
         operations.record(connection, new)
-        changes, told = self._account(connection, gce_ids, new)
+        changes, events = self._account(connection, gce_ids, new)
         with running_totals.following(connection, self.observation.project, _ids(changes), self.observation.read_at):
             saved = ledger.save(connection, changes)
         self.saved = RowsWritten(
@@ -134,17 +134,17 @@ class _Look:
             self.saved.lifetimes + saved.lifetimes,
             self.saved.storage + saved.storage,
         )
-        self._tell(connection, told)
+        self._tell(connection, events)
 
     def end(self, connection: Connection, missing: int) -> Recorded:
         """The look itself, once all that it showed is recorded."""
         observation, read_at, before = self.observation, self.observation.read_at, self.before
         looked = replace(observation, unread=(*observation.unread, *self.unread))
-        told = list(tell_looks(looked, before.unread if before is not None else ()))
+        events = list(tell_looks(looked, before.unread if before is not None else ()))
         if before is not None and before.operations_through_at and observation.operations_through_at:
             gap = tell_gap(observation.project, before.operations_through_at, read_at)
-            told += [gap] if gap else []
-        self._tell(connection, told)
+            events += [gap] if gap else []
+        self._tell(connection, events)
         projects.record_look(connection, looked, read_at)
         return Recorded(
             project=observation.project,
@@ -159,10 +159,10 @@ class _Look:
             unread=looked.unread,
         )
 
-    def _tell(self, connection: Connection, told: Sequence[Event]) -> None:
-        audit_log.append(connection, told, self.observation.read_at)
-        self.event_count += len(told)
-        self.events += told[: _MOST_EVENTS - len(self.events)]
+    def _tell(self, connection: Connection, events: Sequence[Event]) -> None:
+        audit_log.append(connection, events, self.observation.read_at)
+        self.event_count += len(events)
+        self.events += events[: _MOST_EVENTS - len(self.events)]
 
     def _seen(self, gce_id: str) -> SeenInstance | None:
         seen = self.listed.get(gce_id)
@@ -172,20 +172,20 @@ class _Look:
         self, connection: Connection, gce_ids: Sequence[str], news: Sequence[SeenOperation]
     ) -> tuple[list[Change], list[Event]]:
         project, read_at, belonging = self.observation.project, self.observation.read_at, self.belonging
-        known = ledger.load(connection, project, gce_ids)
+        stored = ledger.load(connection, project, gce_ids)
         all_operations = operations.of_targets(connection, project, gce_ids)
         watched_since = projects.watched_since(connection, project) or read_at
-        claimed = _claims(connection, known)
-        of_jobs = launched(connection, project, gce_ids, self.listed, known, all_operations)
-        changes, told = [], [event for op in news if (event := tell_failed(op)) is not None]
+        claimed = _claims(connection, stored)
+        of_jobs = launched(connection, project, gce_ids, self.listed, stored, all_operations)
+        changes, events = [], [event for op in news if (event := tell_failed(op)) is not None]
         for gce_id in gce_ids:
             seen = self._seen(gce_id)
-            if belonging.gpu_only and seen is None and gce_id not in known and gce_id not in of_jobs:
+            if belonging.gpu_only and seen is None and gce_id not in stored and gce_id not in of_jobs:
                 continue
             try:
                 entry = account(
                     InstanceKey(project, gce_id),
-                    known.get(gce_id),
+                    stored.get(gce_id),
                     seen,
                     all_operations.get(gce_id, []),
                     belonging,
@@ -200,21 +200,21 @@ class _Look:
                 self.unread.append(_not_recorded(seen.name if seen is not None else gce_id, error))
                 continue
             if entry is not None:
-                changes.append(Change(entry.record, known.get(gce_id), entry.lifetimes, entry.storage))
-                told.extend(entry.events)
-        return changes, told
+                changes.append(Change(entry.record, stored.get(gce_id), entry.lifetimes, entry.storage))
+                events.extend(entry.events)
+        return changes, events
 
 
-def _is_same(known: ListedVm, seen: SeenInstance, mark: str) -> bool:
+def _is_same(standing: ListedVm, seen: SeenInstance, mark: str) -> bool:
     """Without putting both together, a hundred thousand times a pass."""
-    return known.fingerprint.startswith(seen.fingerprint) and known.fingerprint[len(seen.fingerprint) :] == mark
+    return standing.fingerprint.startswith(seen.fingerprint) and standing.fingerprint[len(seen.fingerprint) :] == mark
 
 
 def _by_target(news: Iterable[SeenOperation]) -> dict[str, list[SeenOperation]]:
-    found: dict[str, list[SeenOperation]] = defaultdict(list)
+    by_target: dict[str, list[SeenOperation]] = defaultdict(list)
     for operation in news:
-        found[operation.target_id].append(operation)
-    return found
+        by_target[operation.target_id].append(operation)
+    return by_target
 
 
 def _parts(gce_ids: Iterable[str], news: Mapping[str, Sequence[SeenOperation]], at_once: int) -> Iterator[list[str]]:
@@ -260,15 +260,15 @@ def _closed(
     connection: Connection, gce_ids: Sequence[str], look: ProjectLook, belonging: Belonging
 ) -> Iterator[Change]:
     project, last_at = look.project, look.last_tried_at
-    known = ledger.load(connection, project, gce_ids)
+    stored = ledger.load(connection, project, gce_ids)
     done = operations.of_targets(connection, project, gce_ids)
-    claimed = _claims(connection, known)
-    of_jobs = launched(connection, project, gce_ids, {}, known, done)
+    claimed = _claims(connection, stored)
+    of_jobs = launched(connection, project, gce_ids, {}, stored, done)
     for gce_id in gce_ids:
-        found = known[gce_id]
+        instance = stored[gce_id]
         entry = account(
             InstanceKey(project, gce_id),
-            found,
+            instance,
             None,
             done.get(gce_id, []),
             belonging,
@@ -279,7 +279,7 @@ def _closed(
             launched=of_jobs.get(gce_id),
         )
         if entry is not None:
-            yield Change(entry.record, found, entry.lifetimes, entry.storage)
+            yield Change(entry.record, instance, entry.lifetimes, entry.storage)
 
 
 def _has_gpu(seen: SeenInstance) -> bool:
@@ -291,35 +291,35 @@ def _absences(
     cloud: Cloud, observation: Observation, standings: Mapping[str, ListedVm], listed: Mapping[str, SeenInstance]
 ) -> tuple[set[str], int]:
     """Ids that are confirmed to be gone, and how many are merely missing from what was read."""
-    unlisted = [(gce_id, known) for gce_id, known in standings.items() if gce_id not in listed]
+    unlisted = [(gce_id, standing) for gce_id, standing in standings.items() if gce_id not in listed]
     deleted = {
         op.target_id
         for op in observation.operations
         if op.kind in DELETES and op.status is OperationStatus.DONE and op.error_code is None
     }
-    gone, asked = set(), []
-    for gce_id, known in unlisted:
+    gone, unsure = set(), []
+    for gce_id, standing in unlisted:
         if gce_id in deleted:
             gone.add(gce_id)
-        elif observation.instances_complete and known.zone not in observation.unread_zones:
-            asked.append((gce_id, known))
-    gone |= _confirmed(cloud, observation.project, asked)
+        elif observation.instances_complete and standing.zone not in observation.unread_zones:
+            unsure.append((gce_id, standing))
+    gone |= _confirmed(cloud, observation.project, unsure)
     return gone, len(unlisted) - len(gone)
 
 
-def _confirmed(cloud: Cloud, project: str, asked: Sequence[tuple[str, ListedVm]]) -> set[str]:
+def _confirmed(cloud: Cloud, project: str, unsure: Sequence[tuple[str, ListedVm]]) -> set[str]:
     """Many at once, since a region's VMs may vanish together. Once nothing is answered, the rest waits for a pass."""
     gone: set[str] = set()
-    if not asked:
+    if not unsure:
         return gone
 
     def ask(one: tuple[str, ListedVm]) -> Presence:
-        gce_id, known = one
-        return cloud.presence(InstanceKey(project, gce_id), known.zone, known.name)
+        gce_id, standing = one
+        return cloud.presence(InstanceKey(project, gce_id), standing.zone, standing.name)
 
-    with ThreadPoolExecutor(min(len(asked), _AT_ONCE), thread_name_prefix="presence") as pool:
-        for begin in range(0, len(asked), _BATCH):
-            batch = asked[begin : begin + _BATCH]
+    with ThreadPoolExecutor(min(len(unsure), _AT_ONCE), thread_name_prefix="presence") as pool:
+        for begin in range(0, len(unsure), _BATCH):
+            batch = unsure[begin : begin + _BATCH]
             answers = list(pool.map(ask, batch))
             gone |= {gce_id for (gce_id, _), answer in zip(batch, answers, strict=True) if answer is Presence.GONE}
             if Presence.NOT_KNOWN in answers and len(set(answers)) == 1:
@@ -327,10 +327,10 @@ def _confirmed(cloud: Cloud, project: str, asked: Sequence[tuple[str, ListedVm]]
     return gone
 
 
-def _claims(connection: Connection, known: Mapping[str, KnownInstance]) -> dict[str, Claim]:
+def _claims(connection: Connection, stored: Mapping[str, KnownInstance]) -> dict[str, Claim]:
     """The latest claim of each VM of which there is one."""
-    claims = answers.claims_of(connection, [found.id for found in known.values()])
-    return {gce_id: claims[found.id][-1] for gce_id, found in known.items() if claims.get(found.id)}
+    claims = answers.claims_of(connection, [instance.id for instance in stored.values()])
+    return {gce_id: claims[instance.id][-1] for gce_id, instance in stored.items() if claims.get(instance.id)}
 
 
 def _not_recorded(name: str, error: Exception) -> Unread:

@@ -68,8 +68,10 @@ class DailyChange:
     def add(self, kind: str, day: date, whose: SpanGroup, amount: Amount, times: int = 1) -> None:
         """`times` such charges; a negative number takes them away."""
         resource, seconds, millis, price_id, nanos = amount
-        of = whose.attribution
-        sums = self._spend[day, whose.project, of.preset, of.owner, of.job, whose.provisioning_model]
+        attribution = whose.attribution
+        sums = self._spend[
+            day, whose.project, attribution.preset, attribution.owner, attribution.job, whose.provisioning_model
+        ]
         if kind == STORAGE:
             sums[2] += nanos * times
             return
@@ -77,7 +79,7 @@ class DailyChange:
         if resource.endswith(OF_A_RUN):
             sums[3] += seconds * times
         if price_id in self.spot_prices:
-            spot = self._spot[day, whose.project, of.preset, of.owner, price_id]
+            spot = self._spot[day, whose.project, attribution.preset, attribution.owner, price_id]
             spot[0] += seconds * millis * times
             spot[1] += nanos * times
 
@@ -152,12 +154,14 @@ def _add_rows(sums: _Sums, rows: Iterable[Sequence[Any]], width: int, times: int
 
 
 def _coarser(sums: _Sums, columns: Sequence[int]) -> dict[_Key, list[int]]:
-    found: dict[_Key, list[int]] = {}
+    coarse_sums: dict[_Key, list[int]] = {}
     for key, figures in sums.items():
         coarse = tuple([key[column] for column in columns])
-        known = found.get(coarse)
-        found[coarse] = list(figures) if known is None else [had + new for had, new in zip(known, figures, strict=True)]
-    return {key: figures for key, figures in found.items() if any(figures)}
+        before = coarse_sums.get(coarse)
+        coarse_sums[coarse] = (
+            list(figures) if before is None else [had + new for had, new in zip(before, figures, strict=True)]
+        )
+    return {key: figures for key, figures in coarse_sums.items() if any(figures)}
 
 
 def add_sums(connection: Connection, table: Table, sums: dict[_Key, list[int]]) -> None:
@@ -172,12 +176,12 @@ def add_sums(connection: Connection, table: Table, sums: dict[_Key, list[int]]) 
     statement = insert(table)
     added = {column.name: column + statement.excluded[column.name] for column in figures}
     statement = statement.on_conflict_do_update(index_elements=keys, set_=added)
-    rows = [dict(zip(names, (*key, *of), strict=True)) for key, of in sorted(sums.items())]
+    rows = [dict(zip(names, (*key, *added_values), strict=True)) for key, added_values in sorted(sums.items())]
     connection.execute(statement, rows)
     less = [
         {f"of_{column.name}": value for column, value in zip(keys, key, strict=True)}
-        for key, of in sums.items()
-        if min(of) < 0
+        for key, added_values in sums.items()
+        if min(added_values) < 0
     ]
     if less:
         of_key = [column == bindparam(f"of_{column.name}") for column in keys]

@@ -66,13 +66,13 @@ class OpenSpans:
 
 def read(connection: Connection, by: Collection[str], scope: Scope) -> Iterator[tuple[Group, date, TotalFigures]]:
     """The totals of this scope, added up over the columns that `by` does not name."""
-    of = running_totals.c
-    group = [of[name] if name in (*by, "provisioning_model") else literal_column("''") for name in Group._fields]
+    totals = running_totals.c
+    group = [totals[name] if name in (*by, "provisioning_model") else literal_column("''") for name in Group._fields]
     # PostgreSQL adds BIGINTs up to NUMERIC.
-    sums = [cast(func.sum(of[name]), BigInteger) for name in TotalFigures._fields]
-    query = select(of.day, *group, *sums).where(*within_scope(running_totals, scope))
+    sums = [cast(func.sum(totals[name]), BigInteger) for name in TotalFigures._fields]
+    query = select(totals.day, *group, *sums).where(*within_scope(running_totals, scope))
     columns = [column for column in group if column.key in running_totals.c]
-    for day, *row in connection.execute(query.group_by(of.day, *columns)):
+    for day, *row in connection.execute(query.group_by(totals.day, *columns)):
         yield Group(*row[:5]), day, TotalFigures(*row[5:])
 
 
@@ -101,8 +101,8 @@ def open_spans(connection: Connection, instance_ids: Collection[int] | None = No
         queries = (
             [query] if instance_ids is None else [query.where(table.c.instance_id.in_(s)) for s in chunks(instance_ids)]
         )
-        for each in queries:
-            for project, preset, owner, job, *kind, moment, count in connection.execute(each):
+        for counted in queries:
+            for project, preset, owner, job, *kind, moment, count in connection.execute(counted):
                 yield OpenSpans(tuple(kind), (project, preset, owner, job), moment, count)
 
 
@@ -115,11 +115,11 @@ def unpriced_instances(connection: Connection) -> set[int]:
 def instances_of_kinds(connection: Connection, kinds: Collection[Kind]) -> set[int]:
     """VMs with open spans of these machine types and resources, and perhaps of a few kinds more."""
     names = {kind[0] for kind in kinds}
-    found: set[int] = set()
+    instance_ids: set[int] = set()
     for table in (lifetimes, storage_spans):
         column = table.c.machine_type if table is lifetimes else table.c.resource
         is_one: ColumnElement[bool] = column.in_([name for name in names if name is not None])
         if table is storage_spans and None in names:
             is_one = is_one | column.is_(None)
-        found.update(connection.scalars(select(table.c.instance_id).where(table.c.ended_at.is_(None), is_one)))
-    return found
+        instance_ids.update(connection.scalars(select(table.c.instance_id).where(table.c.ended_at.is_(None), is_one)))
+    return instance_ids

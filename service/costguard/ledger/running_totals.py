@@ -67,17 +67,17 @@ class Accruals:
         rate = _rate(self._accrual, span)
         if rate is None:
             return None
-        found: list[tuple[date, TotalFigures]] = []
+        figures: list[tuple[date, TotalFigures]] = []
         if self._steady_since is not None and since < self._steady_since:
             # Prices changed since: up to then it is billed as it will be charged.
-            found += [(day, _amounts(sums)) for day, sums in self._billed(span, self._steady_since)]
+            figures += [(day, _amounts(sums)) for day, sums in self._billed(span, self._steady_since)]
             since = self._steady_since
         day = since.astimezone(UTC).date()
         seconds = billed_seconds(since, _start(day) + _DAY)
-        machine, gpu, storage = (_part(each, seconds) for each in rate)
+        machine, gpu, storage = (_part(part, seconds) for part in rate)
         running = int(isinstance(span, Lifetime))
-        found.append((day, TotalFigures(*rate, running, machine, gpu, storage, seconds * running)))
-        return found
+        figures.append((day, TotalFigures(*rate, running, machine, gpu, storage, seconds * running)))
+        return figures
 
     def _billed(self, span: Lifetime | StorageSpan, until: datetime) -> Iterable[tuple[date, list[int]]]:
         days: dict[date, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
@@ -259,8 +259,8 @@ def _add(totals: Totals, more: Totals) -> None:
 
 
 def _add_row(totals: Totals, key: tuple[Group, date], figures: list[int]) -> None:
-    known = totals.get(key)
-    totals[key] = figures if known is None else [one + other for one, other in zip(known, figures, strict=True)]
+    before = totals.get(key)
+    totals[key] = figures if before is None else [one + other for one, other in zip(before, figures, strict=True)]
 
 
 def _span(kind: Kind, since: datetime) -> Lifetime | StorageSpan:
@@ -274,8 +274,15 @@ def _span(kind: Kind, since: datetime) -> Lifetime | StorageSpan:
 def _kind(span: Lifetime | StorageSpan) -> Kind:
     if isinstance(span, StorageSpan):
         return span.resource, span.size_mib, span.zone
-    of = span.shape
-    shape = of.machine_type, of.vcpus, of.memory_mib, of.gpu_type, of.gpu_count, of.local_ssd_gib
+    machine = span.shape
+    shape = (
+        machine.machine_type,
+        machine.vcpus,
+        machine.memory_mib,
+        machine.gpu_type,
+        machine.gpu_count,
+        machine.local_ssd_gib,
+    )
     return (*shape, span.provisioning_model.value, span.zone)
 
 

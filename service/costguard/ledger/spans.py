@@ -133,7 +133,7 @@ def charged_sums(connection: Connection, spans: Table, span_ids: Sequence[int]) 
 
 def charges_of(connection: Connection, spans: Table, span_ids: Sequence[int]) -> dict[int, list[ChargeSum]]:
     """The stored charges of each of these spans by resource and price, in the order they ran up."""
-    found: dict[int, list[ChargeSum]] = {}
+    sums_by_span: dict[int, list[ChargeSum]] = {}
     for chunk in chunks(span_ids):
         first = func.min(charges.c.started_at).label("started_at")
         query: Select[Any] = (
@@ -153,7 +153,7 @@ def charges_of(connection: Connection, spans: Table, span_ids: Sequence[int]) ->
             .order_by(charges.c.span_id, first, charges.c.resource)
         )
         for row in connection.execute(query):
-            found.setdefault(row.span_id, []).append(
+            sums_by_span.setdefault(row.span_id, []).append(
                 ChargeSum(
                     resource=row.resource,
                     price_id=row.price_id,
@@ -164,7 +164,7 @@ def charges_of(connection: Connection, spans: Table, span_ids: Sequence[int]) ->
                     amount=Money(int(row.nanos)),
                 )
             )
-    return found
+    return sums_by_span
 
 
 def _stored_lifetime(row: Row[Any], sums: dict[int, Money]) -> StoredLifetime:

@@ -17,7 +17,7 @@ MEMORY_RESOURCE = "suspended-memory"
 
 def disks_of(
     key: InstanceKey,
-    known: Sequence[StorageSpan],
+    stored: Sequence[StorageSpan],
     seen: SeenInstance,
     operations: Sequence[SeenOperation],
     account_from: datetime,
@@ -29,7 +29,7 @@ def disks_of(
     A disk whose type could not be read leaves what is known as it is. A change of size or type ends one
     span and starts another at `read_at`: no operation on the VM tells when it happened.
     """
-    open_spans = {span.name: span for span in known if span.ended_at is None and span.name != MEMORY}
+    open_spans = {span.name: span for span in stored if span.ended_at is None and span.name != MEMORY}
     changed: list[StorageSpan] = []
     for disk in seen.disks:
         span = open_spans.pop(disk.name, None)

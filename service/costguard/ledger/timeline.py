@@ -72,7 +72,7 @@ class _Event:
 
 
 def runs_of(
-    known: Sequence[Lifetime],
+    lifetimes: Sequence[Lifetime],
     operations: Sequence[SeenOperation],
     seen: SeenInstance | None,
     read_at: datetime,
@@ -85,19 +85,19 @@ def runs_of(
     operation that fails after all takes its end back; only starts and estimated ends are remembered.
     """
     good = [op for op in operations if op.error_code is None]
-    believed = [op for op in good if not (_did_nothing(op, good, seen, read_at) or _was_graceful(op, known, seen))]
+    believed = [op for op in good if not (_did_nothing(op, good, seen, read_at) or _was_graceful(op, lifetimes, seen))]
     ends = [event for op in believed if (event := _end(op, seen)) is not None]
     struck = _struck_starts(believed, ends)
-    starts, late = _starts(known, believed, seen, struck)
+    starts, late = _starts(lifetimes, believed, seen, struck)
     # An end inside a start that the ledger dates later ends that start, and not before it began.
     events = starts + [replace(event, at=late.get(event.at, event.at)) for event in ends]
     events += (
         _Event(life.ended_at, _Order.ESTIMATED_END, of_start=life.started_at, reason=life.end_reason, by=life.ended_by)
-        for life in known
+        for life in lifetimes
         if life.ended_at is not None and life.end_is_estimate and not _is_back(life, good, seen, read_at)
     )
     runs = _fold(sorted(events, key=lambda e: (e.at, e.order)), seen)
-    return _settle_last(runs, known, seen, read_at, absent)
+    return _settle_last(runs, lifetimes, seen, read_at, absent)
 
 
 def created_by(operations: Iterable[SeenOperation]) -> str:
@@ -133,7 +133,7 @@ def _struck_starts(operations: Sequence[SeenOperation], ends: Sequence[_Event]) 
 
 
 def _starts(
-    known: Sequence[Lifetime],
+    lifetimes: Sequence[Lifetime],
     operations: Sequence[SeenOperation],
     seen: SeenInstance | None,
     struck: Mapping[datetime, datetime],
@@ -149,18 +149,18 @@ def _starts(
         started_at = seen.last_started_at or (seen.created_at if seen.status.bills_machine else None)
         listed += [started_at] if started_at is not None else []
     starts = {op.ended_at: op for op in operations if op.kind in _STARTS and _is_done(op) and op.ended_at is not None}
-    told = sorted(starts)
-    in_ledger, ledger_alone = _paired([life.started_at for life in known], told)
+    reported = sorted(starts)
+    in_ledger, ledger_alone = _paired([life.started_at for life in lifetimes], reported)
     # The ledger may hold a start by the moment of the end inside it, which can be long before the operation's own.
     for ended_at, struck_at in struck.items():
         if struck_at in ledger_alone and ended_at not in in_ledger:
             in_ledger[ended_at] = struck_at
             ledger_alone.remove(struck_at)
-    in_listing, listed_alone = _paired(listed, told)
+    in_listing, listed_alone = _paired(listed, reported)
     listed_alone = _paired(listed_alone, sorted(ledger_alone))[1]
     events = [_Event(moment, _Order.START) for moment in ledger_alone + listed_alone]
     late: dict[datetime, datetime] = {}
-    for moment in told:
+    for moment in reported:
         better = in_ledger.get(moment) or in_listing.get(moment)
         started_at, end_at = better or moment, struck.get(moment)
         if end_at is not None and started_at > end_at:
@@ -184,20 +184,24 @@ def _was_quick(op: SeenOperation) -> bool:
     )
 
 
-def _paired(moments: Sequence[datetime], told: Sequence[datetime]) -> tuple[dict[datetime, datetime], list[datetime]]:
+def _paired(
+    moments: Sequence[datetime], reported: Sequence[datetime]
+) -> tuple[dict[datetime, datetime], list[datetime]]:
     """Which of `moments` is which of `told` (sorted), the closest first; and those that are none of them."""
     near = sorted(
         (abs(moment - other), other, moment)
         for moment in moments
-        for other in told[bisect_left(told, moment - _SAME_START) : bisect_right(told, moment + _SAME_START)]
+        for other in reported[
+            bisect_left(reported, moment - _SAME_START) : bisect_right(reported, moment + _SAME_START)
+        ]
     )
-    found: dict[datetime, datetime] = {}
+    pairs: dict[datetime, datetime] = {}
     taken: set[datetime] = set()
     for _, other, moment in near:
-        if other not in found and moment not in taken:
-            found[other] = moment
+        if other not in pairs and moment not in taken:
+            pairs[other] = moment
             taken.add(moment)
-    return found, [moment for moment in moments if moment not in taken]
+    return pairs, [moment for moment in moments if moment not in taken]
 
 
 def _end(op: SeenOperation, seen: SeenInstance | None) -> _Event | None:
@@ -238,7 +242,7 @@ def _is_within(moment: datetime, op: SeenOperation) -> bool:
     return op.ended_at is not None and (op.started_at or op.inserted_at) <= moment < op.ended_at
 
 
-def _was_graceful(op: SeenOperation, known: Sequence[Lifetime], seen: SeenInstance | None) -> bool:
+def _was_graceful(op: SeenOperation, lifetimes: Sequence[Lifetime], seen: SeenInstance | None) -> bool:
     """Whether the ledger holds when this stop's grace was over, which nothing tells once the VM is gone."""
     if op.kind not in {"stop", "delete"} or (seen is not None and seen.graceful_stop):
         return False
@@ -248,7 +252,7 @@ def _was_graceful(op: SeenOperation, known: Sequence[Lifetime], seen: SeenInstan
         and life.end_reason is reason
         and life.ended_at is not None
         and life.started_at <= asked_at <= life.ended_at
-        for life in known
+        for life in lifetimes
     )
 
 
@@ -302,7 +306,7 @@ def _missed_end(run: Run, next_start: datetime, seen: SeenInstance | None) -> Ru
 
 
 def _settle_last(
-    runs: list[Run], known: Sequence[Lifetime], seen: SeenInstance | None, read_at: datetime, absent: bool
+    runs: list[Run], lifetimes: Sequence[Lifetime], seen: SeenInstance | None, read_at: datetime, absent: bool
 ) -> list[Run]:
     """End the last run where the VM is evidently not running and no operation told why."""
     if not runs or runs[-1].ended_at is not None:
@@ -318,7 +322,7 @@ def _settle_last(
     suspended = seen.status in {Status.SUSPENDING, Status.SUSPENDED}
     stamp = seen.last_suspended_at if suspended else seen.last_stopped_at
     if stamp is None or stamp < last.started_at:
-        if seen.status is Status.STOPPED and not any(life.started_at == last.started_at for life in known):
+        if seen.status is Status.STOPPED and not any(life.started_at == last.started_at for life in lifetimes):
             # It ran before anybody looked, and nothing tells until when: no lifetime rather than a wild guess.
             return runs[:-1]
         stamp = read_at

@@ -42,19 +42,19 @@ class UnknownVm:
 
 def there(connection: Connection) -> list[UnknownVm]:
     """All that are there and were not adopted, by project and name."""
-    of = unknown_vms.c
-    query = select(unknown_vms).where(text(UNKNOWN_THERE)).order_by(of.project, of.name, of.gce_id)
+    columns = unknown_vms.c
+    query = select(unknown_vms).where(text(UNKNOWN_THERE)).order_by(columns.project, columns.name, columns.gce_id)
     return [_vm(row) for row in connection.execute(query)]
 
 
 def of_jobs(connection: Connection, job_ids: Collection[str]) -> dict[str, list[UnknownVm]]:
     """Those that are there, by the job that their labels name."""
-    found: dict[str, list[UnknownVm]] = {}
+    vms_by_job: dict[str, list[UnknownVm]] = {}
     query = select(unknown_vms).where(text(UNKNOWN_THERE))
     for some in chunks(set(job_ids)):
         for row in connection.execute(query.where(unknown_vms.c.job.in_(some))):
-            found.setdefault(row.job, []).append(_vm(row))
-    return found
+            vms_by_job.setdefault(row.job, []).append(_vm(row))
+    return vms_by_job
 
 
 def save(connection: Connection, seen: Sequence[UnknownVm]) -> int:
@@ -80,23 +80,27 @@ def save(connection: Connection, seen: Sequence[UnknownVm]) -> int:
 
 def clear(connection: Connection, keys: Collection[InstanceKey], now: datetime) -> None:
     """They are gone, or were adopted."""
-    of = unknown_vms.c
+    columns = unknown_vms.c
     for key in keys:
-        mine = update(unknown_vms).where(of.project == key.project, of.gce_id == key.gce_id, text(UNKNOWN_THERE))
+        mine = update(unknown_vms).where(
+            columns.project == key.project, columns.gce_id == key.gce_id, text(UNKNOWN_THERE)
+        )
         connection.execute(mine.values(cleared_at=now))
 
 
 def decide(connection: Connection, key: InstanceKey, verdict: UnknownVmVerdict, by: str, now: datetime) -> bool:
     """What an admin wants done with it. False: no such VM is there."""
-    of = unknown_vms.c
-    mine = update(unknown_vms).where(of.project == key.project, of.gce_id == key.gce_id, text(UNKNOWN_THERE))
+    columns = unknown_vms.c
+    mine = update(unknown_vms).where(columns.project == key.project, columns.gce_id == key.gce_id, text(UNKNOWN_THERE))
     values = {"verdict": verdict.value, "verdict_by": storable(by), "verdict_at": now}
     return connection.execute(mine.values(values)).rowcount == 1
 
 
 def verdict_on(connection: Connection, key: InstanceKey) -> UnknownVmVerdict:
-    of = unknown_vms.c
-    query = select(of.verdict).where(of.project == key.project, of.gce_id == key.gce_id, text(UNKNOWN_THERE))
+    columns = unknown_vms.c
+    query = select(columns.verdict).where(
+        columns.project == key.project, columns.gce_id == key.gce_id, text(UNKNOWN_THERE)
+    )
     return UnknownVmVerdict(connection.scalar(query) or "")
 
 

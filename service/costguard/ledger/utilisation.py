@@ -37,23 +37,25 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Evidence as stored. `told` is the state that the last event told of; None before the first."""
+    """Evidence as stored. `announced` is the state that the last event gave; None before the first."""
 
     instance_id: int
     run_started_at: datetime
     measured_at: datetime
     good_until: datetime
     evidence: Evidence
-    told: IdleState | None = None
+    announced: IdleState | None = None
 
 
 def running(connection: Connection, project: str) -> list[Running]:
     """The project's VMs that run, in no order."""
     is_open = and_(lifetimes.c.instance_id == instances.c.id, lifetimes.c.ended_at.is_(None))
     shape = [lifetimes.c[name] for name in _SHAPE]
-    of = instances.c
-    query: Select[Any] = select(of.id, of.gce_id, of.name, of.preset, lifetimes.c.started_at, *shape)
-    here = query.join(lifetimes, is_open).where(of.project == project, of.gone_at.is_(None))
+    columns = instances.c
+    query: Select[Any] = select(
+        columns.id, columns.gce_id, columns.name, columns.preset, lifetimes.c.started_at, *shape
+    )
+    here = query.join(lifetimes, is_open).where(columns.project == project, columns.gone_at.is_(None))
     return [
         Running(row.id, InstanceKey(project, row.gce_id), row.name, row.preset, shape_of(row), row.started_at)
         for row in connection.execute(here)
@@ -68,8 +70,8 @@ def of_project(connection: Connection, project: str) -> dict[int, Measured]:
 
 def of_instances(connection: Connection, ids: Collection[int], now: datetime) -> dict[int, Measured]:
     """What is still good at `now` of these instances; it is of the run that began at its `run_started_at`."""
-    found = _measured_of(connection, tuple(ids))
-    return {instance_id: each for instance_id, each in found.items() if each.good_until >= now}
+    measured = _measured_of(connection, tuple(ids))
+    return {instance_id: one for instance_id, one in measured.items() if one.good_until >= now}
 
 
 @remembers(utilisation)
@@ -114,26 +116,26 @@ def _query() -> Select[Any]:
     return select(utilisation).join_from(utilisation, instances, utilisation.c.instance_id == instances.c.id)
 
 
-def _row(of: Measured) -> dict[str, Any]:
+def _row(measured: Measured) -> dict[str, Any]:
     return {
-        "instance_id": of.instance_id,
-        "run_started_at": of.run_started_at,
-        "measured_at": of.measured_at,
-        "good_until": of.good_until,
-        "state": of.evidence.state.value,
-        "since": of.evidence.since,
-        "sentence": storable(of.evidence.sentence),
-        "is_weak": of.evidence.is_weak,
-        "gpu_mean_bp": of.evidence.gpu_mean,
-        "gpu_max_bp": of.evidence.gpu_max,
-        "cpu_max_bp": of.evidence.cpu_max,
-        "told": "" if of.told is None else of.told.value,
+        "instance_id": measured.instance_id,
+        "run_started_at": measured.run_started_at,
+        "measured_at": measured.measured_at,
+        "good_until": measured.good_until,
+        "state": measured.evidence.state.value,
+        "since": measured.evidence.since,
+        "sentence": storable(measured.evidence.sentence),
+        "is_weak": measured.evidence.is_weak,
+        "gpu_mean_bp": measured.evidence.gpu_mean,
+        "gpu_max_bp": measured.evidence.gpu_max,
+        "cpu_max_bp": measured.evidence.cpu_max,
+        "told": "" if measured.announced is None else measured.announced.value,
     }
 
 
 def _measured(row: Row[Any]) -> Measured:
-    told = IdleState(row.told) if row.told else None
-    return Measured(row.instance_id, row.run_started_at, row.measured_at, row.good_until, _evidence(row), told)
+    announced = IdleState(row.told) if row.told else None
+    return Measured(row.instance_id, row.run_started_at, row.measured_at, row.good_until, _evidence(row), announced)
 
 
 def _evidence(row: Row[Any]) -> Evidence:

@@ -22,8 +22,8 @@ _WEEK = timedelta(weeks=1)
 def anomalies(connection: Connection, accrual: Accrual, *, with_rates: bool) -> list[Event]:
     """Whatever is unusual now, told before or not: an unusual rate once a day, sudden GPUs once."""
     watched = {look.project: look.first_seen_at for look in projects.read_all(connection)}
-    found = list(_gpus(connection, watched, accrual.now))
-    return [*found, *_rates(connection, accrual, watched)] if with_rates else found
+    anomalies = list(_gpus(connection, watched, accrual.now))
+    return [*anomalies, *_rates(connection, accrual, watched)] if with_rates else anomalies
 
 
 def _gpus(connection: Connection, watched: dict[str, datetime], now: datetime) -> Iterator[Event]:

@@ -23,6 +23,6 @@ def unusual_burn(rate: Money, before: Sequence[Money]) -> Money | None:
     """
     if not before:
         return None
-    usual = median([Fraction(each.nanos) for each in before])
+    usual = median([Fraction(past.nanos) for past in before])
     is_far = rate.nanos >= _TIMES * usual and rate.nanos >= usual + _LEAST_MORE.nanos and rate > max(before)
     return Money(round(usual)) if is_far else None

@@ -84,24 +84,24 @@ def key(budget: Budget, starts_at: datetime, on: On, percent: int) -> str:
     return f"budget/{budget.name}/{budget.period.value}/{starts_at:%Y-%m-%d}/{on.value}/{percent}"
 
 
-def standing(budget: Budget, outlook: Outlook, told: Mapping[str, datetime]) -> Standing:
-    """`told` holds when each recorded crossing was first seen, by its key."""
-    return Standing(budget, outlook, tuple(_thresholds(budget, outlook, told)))
+def standing(budget: Budget, outlook: Outlook, announced: Mapping[str, datetime]) -> Standing:
+    """`announced` holds when each recorded crossing was first seen, by its key."""
+    return Standing(budget, outlook, tuple(_thresholds(budget, outlook, announced)))
 
 
-def due(of: Standing) -> list[Threshold]:
+def due(standing: Standing) -> list[Threshold]:
     """Thresholds that are crossed and were not told yet. None on a forecast when it is too early to say."""
-    return [threshold for threshold in of.thresholds if threshold.is_crossed and threshold.first_at is None]
+    return [threshold for threshold in standing.thresholds if threshold.is_crossed and threshold.first_at is None]
 
 
-def _thresholds(budget: Budget, outlook: Outlook, told: Mapping[str, datetime]) -> Iterator[Threshold]:
+def _thresholds(budget: Budget, outlook: Outlook, announced: Mapping[str, datetime]) -> Iterator[Threshold]:
     held = (
         (On.SPENT, budget.thresholds, outlook.spent),
         (On.FORECAST, budget.forecast_thresholds, outlook.forecast.expected),
     )
     for on, percents, amount in held:
         for percent in sorted(percents):
-            first_at = told.get(key(budget, outlook.starts_at, on, percent))
+            first_at = announced.get(key(budget, outlook.starts_at, on, percent))
             is_known = on is On.SPENT or outlook.forecast.is_grounded
             is_crossed = is_known and 100 * amount.nanos >= percent * budget.limit.nanos
             yield Threshold(on, percent, Money(budget.limit.nanos * percent // 100), is_crossed, first_at)

@@ -53,34 +53,34 @@ def standings(
     connection: Connection, accrual: Accrual, budgets: Sequence[Budget], teams: Sequence[Team] = ()
 ) -> list[Standing]:
     """Each budget in its present period, in the order of the settings."""
-    found = outlooks(connection, accrual, [(budget.scope, budget.period) for budget in budgets], teams)
+    in_scopes = outlooks(connection, accrual, [(budget.scope, budget.period) for budget in budgets], teams)
     keys = [
-        policy.key(each, outlook.starts_at, on, percent)
-        for each, outlook in zip(budgets, found, strict=True)
-        for on, percents in ((On.SPENT, each.thresholds), (On.FORECAST, each.forecast_thresholds))
+        policy.key(limit, outlook.starts_at, on, percent)
+        for limit, outlook in zip(budgets, in_scopes, strict=True)
+        for on, percents in ((On.SPENT, limit.thresholds), (On.FORECAST, limit.forecast_thresholds))
         for percent in percents
     ]
-    told = burning.told(connection, keys) if keys else {}
-    return [policy.standing(each, outlook, told) for each, outlook in zip(budgets, found, strict=True)]
+    announced = burning.told(connection, keys) if keys else {}
+    return [policy.standing(limit, outlook, announced) for limit, outlook in zip(budgets, in_scopes, strict=True)]
 
 
 def outlooks(
-    connection: Connection, accrual: Accrual, asked: Sequence[tuple[Scope, Period]], teams: Sequence[Team] = ()
+    connection: Connection, accrual: Accrual, scoped_periods: Sequence[tuple[Scope, Period]], teams: Sequence[Team] = ()
 ) -> list[Outlook]:
     """What each scope has spent in its present period and is thought to spend. The ledger is read once a kind.
 
     Raises ValueError for a scope whose team is not among `teams`: it would look as if nothing were spent.
     """
-    if not asked:
+    if not scoped_periods:
         return []
-    wanted = {scope.team for scope, _ in asked if scope.team is not None}
+    wanted = {scope.team for scope, _ in scoped_periods if scope.team is not None}
     if unknown := wanted - {team.name for team in teams}:
         raise ValueError(f"no such team: {', '.join(sorted(unknown))}")
     now = accrual.now
-    periods = [policy.bounds(period, now) for _, period in asked]
+    periods = [policy.bounds(period, now) for _, period in scoped_periods]
     first = min([now.date() - HISTORY * _DAY, *(start.date() for start, _ in periods)])
     kinds: dict[tuple[Grouping, ...], list[Scope]] = defaultdict(list)
-    for scope, _ in asked:
+    for scope, _ in scoped_periods:
         kinds[_told_apart_by(scope)].append(scope)
     watched = {look.project: look.first_seen_at for look in projects.read_all(connection)}
     burning_now = _burning_now(connection, accrual, set(chain.from_iterable(kinds)))
@@ -91,7 +91,7 @@ def outlooks(
     }
     return [
         _outlook(scope, period, start, end, ledgers[_told_apart_by(scope)], now)
-        for (scope, period), (start, end) in zip(asked, periods, strict=True)
+        for (scope, period), (start, end) in zip(scoped_periods, periods, strict=True)
     ]
 
 
@@ -135,17 +135,19 @@ def _ledger(
     for whose, stored in _stored_days(connection, first, today, groups, within).items():
         days[whose] = Counter(stored)
     running = live(connection, accrual, first, today, within, {group.value for group in groups})
-    for day, (project, of, _), amounts in running.figures:
-        days[_whose_of(groups, project, of.preset, of.owner, of.job)][day] += amounts.total.nanos
+    for day, (project, attribution, _), amounts in running.figures:
+        days[_whose_of(groups, project, attribution.preset, attribution.owner, attribution.job)][day] += (
+            amounts.total.nanos
+        )
     unpriced = all_unpriced(connection, running, first, today, within)
     burns: dict[Whose, Counter[_Until]] = defaultdict(Counter)
     for whose, until, nanos in burning_now:
         burns[_whose_of(groups, whose.project, whose.preset, whose.owner, whose.job)][until] += nanos
     everybody = {*days, *burns, *map(_whose, unpriced)} if teams and Grouping.OWNER in groups else ()
     named = {
-        (each.project, each.owner): team.name
-        for each in everybody
-        if (team := team_of(each.project, each.owner, teams)) is not None
+        (vm.project, vm.owner): team.name
+        for vm in everybody
+        if (team := team_of(vm.project, vm.owner, teams)) is not None
     }
     return _Ledger(days, burns, unpriced, watched, named)
 
@@ -154,12 +156,14 @@ def _stored_days(
     connection: Connection, first: date, last: date, groups: tuple[Grouping, ...], within: Scope
 ) -> Mapping[Whose, Mapping[date, int]]:
     """What was rolled up, in nano-dollars."""
-    found: dict[Whose, dict[date, int]] = {}
+    days_by_whose: dict[Whose, dict[date, int]] = {}
     for values, days in rolled_up_days(connection, first, last, groups, within).items():
-        of = dict(zip(groups, values, strict=True))
-        names = (of.get(each, "") for each in (Grouping.PROJECT, Grouping.PRESET, Grouping.OWNER, Grouping.JOB))
-        found[Whose(*names)] = days
-    return found
+        group = dict(zip(groups, values, strict=True))
+        names = (
+            group.get(grouping, "") for grouping in (Grouping.PROJECT, Grouping.PRESET, Grouping.OWNER, Grouping.JOB)
+        )
+        days_by_whose[Whose(*names)] = days
+    return days_by_whose
 
 
 def _whose_of(groups: Collection[Grouping], project: str, preset: str, owner: str, job: str) -> Whose:
@@ -205,8 +209,8 @@ class BudgetWatch:
             ]
             # What is usual is asked of past weeks, which is dearer, and no hour has two answers.
             new += anomalies(connection, accrual, with_rates=hour != self._hour)
-            known = burning.told(connection, [event.key for event in new]) if new else {}
-        new = [event for event in new if event.key not in known]
+            announced = burning.told(connection, [event.key for event in new]) if new else {}
+        new = [event for event in new if event.key not in announced]
         if new:
             with self._database.write(fence) as connection:
                 audit_log.append(connection, new, now)
@@ -227,7 +231,7 @@ def _outlook(
             rates.update(burning_now)
     spent = Money(sum(nanos for day, nanos in days.items() if day >= starts_at.date()))
     burns = [Burn(Money(nanos), until) for until, nanos in rates.items()]
-    known = {day: Money(days[day]) for day in _whole_days(_watched_since(scope, ledger.watched), now.date())}
+    by_day = {day: Money(days[day]) for day in _whole_days(_watched_since(scope, ledger.watched), now.date())}
     passed = (now.date() - starts_at.date()) // _DAY + 1
     return Outlook(
         scope=scope,
@@ -236,7 +240,7 @@ def _outlook(
         ends_at=ends_at,
         spent=spent,
         rate=Money(sum(rates.values())),
-        forecast=forecast(spent, burns, known, now, ends_at),
+        forecast=forecast(spent, burns, by_day, now, ends_at),
         unpriced=sum(
             (gap.ended_at is None or gap.ended_at > starts_at) and _counts(scope, _whose(gap), ledger)
             for gap in ledger.unpriced
@@ -275,19 +279,19 @@ def _watched_since(scope: Scope, watched: Mapping[str, datetime]) -> date | None
 
 def _burning_now(connection: Connection, accrual: Accrual, groups: Collection[Grouping]) -> list[_Rate]:
     """What bills now at which rate, by owner and job where they are asked for; what has no price is not in it."""
-    found: list[_Rate] = []
+    changes: list[_Rate] = []
     for group, _, figures in running_totals.read(connection, accrual, by=[group.value for group in groups]).rows:
         whose = Whose(group.project, group.preset, group.owner, group.job)
-        found.append((whose, None, figures.machine_rate + figures.gpu_rate + figures.storage_rate))
+        changes.append((whose, None, figures.machine_rate + figures.gpu_rate + figures.storage_rate))
     for run in burning.limited(connection):
         rate = accrual.rate(run.shape, run.zone, run.provisioning_model)
         if rate is not None:
-            found += [(run.whose, run.until, rate.nanos), (run.whose, None, -rate.nanos)]
-    return found
+            changes += [(run.whose, run.until, rate.nanos), (run.whose, None, -rate.nanos)]
+    return changes
 
 
-def _crossing(of: Standing, threshold: Threshold, now: datetime) -> Event:
-    budget, outlook = of.budget, of.outlook
+def _crossing(standing: Standing, threshold: Threshold, now: datetime) -> Event:
+    budget, outlook = standing.budget, standing.outlook
     spent, expected = outlook.spent, outlook.forecast.expected
     head = f"Budget {budget.name}: "
     when = "today" if budget.period is Period.DAY else f"this {budget.period.value}"

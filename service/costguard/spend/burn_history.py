@@ -38,7 +38,7 @@ class Spell:
 @remembers(lifetimes, storage_spans)
 def spells(connection: Connection, since: datetime, step: timedelta, scope: Scope) -> list[Spell]:
     """Of lifetimes and storage that ended since then, and of those open ones that began since then."""
-    found: list[Spell] = []
+    spells: list[Spell] = []
     for table, names in KINDS:
         kind, mine = [table.c[name] for name in names], within_scope(table, scope)
         begins, ends = (_mark(table.c[name], since, step) for name in ("started_at", "ended_at"))
@@ -48,8 +48,8 @@ def spells(connection: Connection, since: datetime, step: timedelta, scope: Scop
         )
         for query in (over.group_by(*kind, begins, ends), still.group_by(*kind, begins)):
             for *of_kind, first, last, count in connection.execute(query):
-                found.append(Spell(tuple(of_kind), first, last, count))
-    return found
+                spells.append(Spell(tuple(of_kind), first, last, count))
+    return spells
 
 
 def _mark(column: ColumnElement[Any], since: datetime, step: timedelta) -> ColumnElement[int]:
@@ -76,7 +76,7 @@ class BurnHistory:
     @property
     def peak(self) -> tuple[datetime, Money]:
         """The first moment at which it was dearest."""
-        place = max(range(len(self.rates)), key=lambda each: (self.rates[each].nanos, -each))
+        place = max(range(len(self.rates)), key=lambda index: (self.rates[index].nanos, -index))
         return self.since + place * STEP, self.rates[place]
 
 
@@ -88,7 +88,7 @@ def burned(connection: Connection, accrual: Accrual, scope: Scope) -> BurnHistor
     last = accrual.now - (accrual.now - _EPOCH) % STEP  # by the clock, so that the same is asked until the next
     since, count = last - _LENGTH, _LENGTH // STEP + 1
     rows = running_totals.read(connection, accrual, scope, by=()).rows
-    now = sum(of.machine_rate + of.gpu_rate + of.storage_rate for _, _, of in rows)
+    now = sum(figures.machine_rate + figures.gpu_rate + figures.storage_rate for _, _, figures in rows)
     changes = [now] + [0] * count
     for spell in spells(connection, since, STEP, scope):
         nanos = (rate_of_kind(accrual, spell.kind) or 0) * spell.count
@@ -101,5 +101,5 @@ def burned(connection: Connection, accrual: Accrual, scope: Scope) -> BurnHistor
         rates.append(Money(nanos))
     watched = min((look.first_seen_at for look in projects.read_all(connection)), default=accrual.now)
     unknown = min(count, max(0, -(-(watched - since) // STEP)))
-    known = tuple(rates[unknown:])
-    return BurnHistory(since + unknown * STEP, known if len(known) > 1 else ())
+    rated = tuple(rates[unknown:])
+    return BurnHistory(since + unknown * STEP, rated if len(rated) > 1 else ())

@@ -61,17 +61,17 @@ def _open_runs(connection: Connection, *conditions: ColumnElement[bool]) -> list
 
 def machine_rate_at(connection: Connection, moment: datetime) -> dict[str, int]:
     """What the machines of each project cost an hour at that moment, in nano-dollars, by their stored charges."""
-    of = charges.c
+    columns = charges.c
     query = (
-        select(instances.c.project, func.sum(of.amount_nanos * 3600 // of.seconds).label("rate"))
-        .join_from(charges, lifetimes, lifetimes.c.id == of.span_id)
+        select(instances.c.project, func.sum(columns.amount_nanos * 3600 // columns.seconds).label("rate"))
+        .join_from(charges, lifetimes, lifetimes.c.id == columns.span_id)
         .join(instances, instances.c.id == lifetimes.c.instance_id)
         .where(
-            of.span == "lifetime",
-            of.day == moment.date(),
-            of.started_at <= moment,
-            of.ended_at > moment,
-            of.seconds > 0,
+            columns.span == "lifetime",
+            columns.day == moment.date(),
+            columns.started_at <= moment,
+            columns.ended_at > moment,
+            columns.seconds > 0,
         )
         .group_by(instances.c.project)
     )
@@ -80,16 +80,18 @@ def machine_rate_at(connection: Connection, moment: datetime) -> dict[str, int]:
 
 def sudden_gpus(connection: Connection, project: str, without: timedelta) -> datetime | None:
     """Since when GPUs run in the project, if there were none for that long before; else None."""
-    of = lifetimes.c
+    columns = lifetimes.c
     mine = (
-        select(of.started_at)
-        .join_from(lifetimes, instances, instances.c.id == of.instance_id)
-        .where(instances.c.project == project, of.gpu_count > 0)
+        select(columns.started_at)
+        .join_from(lifetimes, instances, instances.c.id == columns.instance_id)
+        .where(instances.c.project == project, columns.gpu_count > 0)
     )
-    since = connection.execute(mine.where(of.ended_at.is_(None)).order_by(of.started_at).limit(1)).scalar_one_or_none()
+    since = connection.execute(
+        mine.where(columns.ended_at.is_(None)).order_by(columns.started_at).limit(1)
+    ).scalar_one_or_none()
     if since is None:
         return None
-    earlier = mine.where(of.started_at < since, of.ended_at > since - without).limit(1)
+    earlier = mine.where(columns.started_at < since, columns.ended_at > since - without).limit(1)
     return since if connection.execute(earlier).first() is None else None
 
 

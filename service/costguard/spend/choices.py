@@ -23,8 +23,12 @@ class Choices:
 
 @remembers(instances)
 def read(connection: Connection) -> Choices:
-    of = instances.c
-    query = select(of.project, of.preset, of.owner, of.status).where(of.gone_at.is_(None)).distinct()
+    columns = instances.c
+    query = (
+        select(columns.project, columns.preset, columns.owner, columns.status)
+        .where(columns.gone_at.is_(None))
+        .distinct()
+    )
     rows = connection.execute(query).all()
     return Choices(*(_sorted(row[place] for row in rows) for place in range(4)))
 

@@ -49,23 +49,23 @@ class StopRow:
 
 def stops_between(connection: Connection, since: datetime, until: datetime) -> list[StopRow]:
     """All that were decided in [since, until), the latest first."""
-    of, vm = stops.c, instances.c
+    columns, vm = stops.c, instances.c
     query = (
         select(stops, vm.project, vm.gce_id, vm.name, vm.zone, vm.preset, vm.owner, requests.c.by)
-        .join_from(stops, instances, vm.id == of.instance_id)
-        .outerjoin(requests, requests.c.id == of.request_id)
-        .where(of.intended_at >= since, of.intended_at < until)
-        .order_by(of.intended_at.desc(), of.id.desc())
+        .join_from(stops, instances, vm.id == columns.instance_id)
+        .outerjoin(requests, requests.c.id == columns.request_id)
+        .where(columns.intended_at >= since, columns.intended_at < until)
+        .order_by(columns.intended_at.desc(), columns.id.desc())
     )
-    found = list(connection.execute(query))
-    subjects = {row.subject: Subject.parse(row.subject) for row in found}
+    rows = list(connection.execute(query))
+    subjects = {row.subject: Subject.parse(row.subject) for row in rows}
     runs = _runs(connection, [subject.lifetime_id for subject in subjects.values()])
-    starts = _starts(connection, {row.instance_id for row in found})
+    starts = _starts(connection, {row.instance_id for row in rows})
     warned = _accepted(connection, subjects)
     shadows = _shadows(connection, subjects)
     return [
         _stop(row, subjects[row.subject], runs, starts[row.instance_id], warned[row.subject], shadows[row.subject])
-        for row in found
+        for row in rows
     ]
 
 
@@ -112,33 +112,39 @@ def _runs(connection: Connection, ids: Collection[int]) -> dict[int, Row[Any]]:
 
 def _starts(connection: Connection, instance_ids: Collection[int]) -> dict[int, list[datetime]]:
     """When the runs of each of these VMs began, the first first."""
-    of = lifetimes.c
-    found: dict[int, list[datetime]] = defaultdict(list)
+    columns = lifetimes.c
+    starts: dict[int, list[datetime]] = defaultdict(list)
     for chunk in chunks(instance_ids):
-        query = select(of.instance_id, of.started_at).where(of.instance_id.in_(chunk)).order_by(of.started_at)
+        query = (
+            select(columns.instance_id, columns.started_at)
+            .where(columns.instance_id.in_(chunk))
+            .order_by(columns.started_at)
+        )
         for row in connection.execute(query):
-            found[row.instance_id].append(row.started_at)
-    return found
+            starts[row.instance_id].append(row.started_at)
+    return starts
 
 
 def _accepted(connection: Connection, subjects: Collection[str]) -> dict[str, list[tuple[datetime, int, int]]]:
-    of = messages.c
-    found: dict[str, list[tuple[datetime, int, int]]] = defaultdict(list)
+    columns = messages.c
+    reminders: dict[str, list[tuple[datetime, int, int]]] = defaultdict(list)
     for chunk in chunks(subjects):
-        query = select(of.subject, of.accepted_at, of.cycle, of.stage).where(
-            of.subject.in_(chunk), of.kind == "reminder", of.accepted_at.is_not(None)
+        query = select(columns.subject, columns.accepted_at, columns.cycle, columns.stage).where(
+            columns.subject.in_(chunk), columns.kind == "reminder", columns.accepted_at.is_not(None)
         )
         for row in connection.execute(query):
-            found[row.subject].append((row.accepted_at, row.cycle, row.stage))
-    return found
+            reminders[row.subject].append((row.accepted_at, row.cycle, row.stage))
+    return reminders
 
 
 def _shadows(connection: Connection, subjects: Collection[str]) -> dict[str, list[datetime]]:
     """When each was to be stopped in shadow, the first first."""
-    of = stops.c
-    found: dict[str, list[datetime]] = defaultdict(list)
+    columns = stops.c
+    moments: dict[str, list[datetime]] = defaultdict(list)
     for chunk in chunks(subjects):
-        query = select(of.subject, of.intended_at).where(of.subject.in_(chunk), of.outcome == StopOutcome.SHADOW.value)
-        for row in connection.execute(query.order_by(of.intended_at)):
-            found[row.subject].append(row.intended_at)
-    return found
+        query = select(columns.subject, columns.intended_at).where(
+            columns.subject.in_(chunk), columns.outcome == StopOutcome.SHADOW.value
+        )
+        for row in connection.execute(query.order_by(columns.intended_at)):
+            moments[row.subject].append(row.intended_at)
+    return moments

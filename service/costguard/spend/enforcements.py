@@ -65,12 +65,12 @@ def enforcements(
     connection: Connection, book: PriceBook, now: datetime, since: datetime, until: datetime
 ) -> Enforcements:
     """What was decided in [since, until), with what that has saved by now."""
-    found = stops_between(connection, since, until)
+    rows = stops_between(connection, since, until)
     return Enforcements(
         since,
         until,
-        tuple(_stop(each, book, now) for each in found if each.outcome is not StopOutcome.SHADOW),
-        tuple(_shadow(each, book, now) for each in found if each.outcome is StopOutcome.SHADOW),
+        tuple(_stop(row, book, now) for row in rows if row.outcome is not StopOutcome.SHADOW),
+        tuple(_shadow(row, book, now) for row in rows if row.outcome is StopOutcome.SHADOW),
     )
 
 

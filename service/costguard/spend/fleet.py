@@ -93,10 +93,8 @@ def fleet_page(
     else:
         # A price came into force since the last pass: the rates that are kept are not of this moment.
         present = list(burn_rates.of_present(connection, accrual, filters))
-        ordered = sorted(
-            (_rank_of(each, machine + storage, sort), each.name, each.id) for each, machine, storage in present
-        )
-        places = [each for each in ordered if place is None or each > place][:wanted]
+        ordered = sorted((_rank_of(vm, machine + storage, sort), vm.name, vm.id) for vm, machine, storage in present)
+        places = [rank for rank in ordered if place is None or rank > place][:wanted]
         burning = burn_rates.grouped(present)
     here, more = places[:size], len(places) > size
     gone: list[int] = []
@@ -113,12 +111,12 @@ def views(
     connection: Connection, accrual: Accrual, limits: Mapping[str, timedelta | None], ids: Sequence[int]
 ) -> list[InstanceView]:
     """These instances with their money, in this order, in a fixed number of queries."""
-    of = tuple(ids)
-    charged = fleet_money.charged(connection, of)
+    instance_ids = tuple(ids)
+    charged = fleet_money.charged(connection, instance_ids)
     spans: dict[int, list[AccruingSpan]] = defaultdict(list)
-    for span in accruing.accruing_spans(connection, of):
+    for span in accruing.accruing_spans(connection, instance_ids):
         spans[span.instance_id].append(span)
-    gaps = fleet_money.gaps(connection, of)
+    gaps = fleet_money.gaps(connection, instance_ids)
     measured = utilisation.of_instances(connection, ids, accrual.now)
     seen = [
         _view(row, accrual, limits, charged.get(row.id, fleet_money.ChargedSums()), spans[row.id], gaps)
@@ -128,7 +126,7 @@ def views(
 
 
 def _view(
-    known: FleetInstance,
+    vm: FleetInstance,
     accrual: Accrual,
     limits: Mapping[str, timedelta | None],
     charged: fleet_money.ChargedSums,
@@ -137,13 +135,13 @@ def _view(
 ) -> InstanceView:
     rate, lifetime, total = _NOTHING, Priced(charged.lifetime), Priced(charged.total)
     started_at: datetime | None = None
-    reasons = {gap.reason: None for gap in gaps.get(known.id, ())}
-    if any(gap.in_open_lifetime for gap in gaps.get(known.id, ())):
+    reasons = {gap.reason: None for gap in gaps.get(vm.id, ())}
+    if any(gap.in_open_lifetime for gap in gaps.get(vm.id, ())):
         lifetime = Priced(lifetime.amount, whole=False)
     if reasons:
         total = Priced(total.amount, whole=False)
-    for each in spans:
-        span, live = each.span, accrual.cost(each.span, each.charged_to)
+    for accruing_span in spans:
+        span, live = accruing_span.span, accrual.cost(accruing_span.span, accruing_span.charged_to)
         cost = Priced(live.amount, not live.unpriced)
         total += cost
         if isinstance(span, StorageSpan):
@@ -155,9 +153,9 @@ def _view(
             rate += priced(accrual.rate(span.shape, span.zone, span.provisioning_model))
         if live.unpriced:
             reasons[live.unpriced] = None
-    limit = limits.get(known.preset)
+    limit = limits.get(vm.preset)
     due_at = None if limit is None or started_at is None else started_at + limit
-    return InstanceView(known, started_at, due_at, rate, lifetime, total, tuple(reasons))
+    return InstanceView(vm, started_at, due_at, rate, lifetime, total, tuple(reasons))
 
 
 def _with_idle(view: InstanceView, measured: Measured | None) -> InstanceView:
@@ -168,10 +166,10 @@ def _with_idle(view: InstanceView, measured: Measured | None) -> InstanceView:
 
 def _totals(burning: Sequence[Burning]) -> FleetTotals:
     return FleetTotals(
-        instances=sum(each.count for each in burning),
-        running=sum(each.running for each in burning),
-        rate=Money(sum(each.rate.nanos for each in burning)),
-        unpriced=sum(each.unpriced for each in burning),
+        instances=sum(group.count for group in burning),
+        running=sum(group.running for group in burning),
+        rate=Money(sum(group.rate.nanos for group in burning)),
+        unpriced=sum(group.unpriced for group in burning),
     )
 
 

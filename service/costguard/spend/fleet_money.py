@@ -37,7 +37,7 @@ def charged(connection: Connection, ids: tuple[int, ...]) -> dict[int, ChargedSu
     """What the stored charges of each instance add up to, as far as they stand; without any, it is left out."""
     charged_of: dict[int, ChargedSums] = {}
     for spans in (lifetimes, storage_spans):
-        of = {
+        rows = {
             row.id: row
             for chunk in chunks(ids)
             for row in connection.execute(
@@ -45,8 +45,8 @@ def charged(connection: Connection, ids: tuple[int, ...]) -> dict[int, ChargedSu
             )
         }
         # By the spans' ids: joined with the instances' spans at once, SQLite would read all charges there are.
-        for span_id, amount in charged_sums(connection, spans, list(of)).items():
-            row = of[span_id]
+        for span_id, amount in charged_sums(connection, spans, list(rows)).items():
+            row = rows[span_id]
             before = charged_of.get(row.instance_id, _NOTHING)
             is_running = spans is lifetimes and row.ended_at is None
             charged_of[row.instance_id] = ChargedSums(amount if is_running else before.lifetime, before.total + amount)
@@ -56,7 +56,7 @@ def charged(connection: Connection, ids: tuple[int, ...]) -> dict[int, ChargedSu
 @remembers(lifetimes, storage_spans)
 def gaps(connection: Connection, ids: tuple[int, ...]) -> dict[int, list[Gap]]:
     """What the stored charges of these instances leave out."""
-    found: dict[int, list[Gap]] = {}
+    gaps_by_instance: dict[int, list[Gap]] = {}
     for chunk in chunks(ids):
         for spans in (lifetimes, storage_spans):
             in_open_lifetime = spans.c.ended_at.is_(None) if spans is lifetimes else false()
@@ -66,5 +66,5 @@ def gaps(connection: Connection, ids: tuple[int, ...]) -> dict[int, list[Gap]]:
                 .order_by(spans.c.started_at.desc())
             )
             for row in connection.execute(query):
-                found.setdefault(row.instance_id, []).append(Gap(row.unpriced, bool(row.in_open_lifetime)))
-    return found
+                gaps_by_instance.setdefault(row.instance_id, []).append(Gap(row.unpriced, bool(row.in_open_lifetime)))
+    return gaps_by_instance

@@ -89,11 +89,11 @@ def forecast(
 
 
 def _made(
-    spent: Money, expected: Fraction, low: Fraction, high: Fraction, method: str, known: int, left: timedelta
+    spent: Money, expected: Fraction, low: Fraction, high: Fraction, method: str, days_known: int, left: timedelta
 ) -> Forecast:
     more = [Money(round(max(Fraction(0), part))) for part in (expected, low, high)]
-    is_grounded = known >= _GROUNDED or left <= _FADE
-    return Forecast(spent + more[0], spent + more[1], spent + more[2], method, known, is_grounded)
+    is_grounded = days_known >= _GROUNDED or left <= _FADE
+    return Forecast(spent + more[0], spent + more[1], spent + more[2], method, days_known, is_grounded)
 
 
 class _Usual:

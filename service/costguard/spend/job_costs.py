@@ -39,15 +39,15 @@ def costs(connection: Connection, accrual: Accrues, job_ids: Collection[str]) ->
     # A page asks of the same jobs again. The turns ask of all that run, which are others each time.
     read = _known_ledger_of if len(job_ids) <= _PAGE else _ledger_of
     stored, unfinished = read(connection, tuple(sorted(set(job_ids))))
-    found = {job: stored.get(job, Priced()) for job in job_ids}
-    for each in unfinished:
+    costs = {job: stored.get(job, Priced()) for job in job_ids}
+    for span in unfinished:
         since_stored: RunUp | None = None
-        if not each.is_charged:
-            since_stored = accrual.cost(each.span, each.charged_to)
+        if not span.is_charged:
+            since_stored = accrual.cost(span.span, span.charged_to)
         amount = Money() if since_stored is None else since_stored.amount
-        unpriced = each.unpriced or ("" if since_stored is None else since_stored.unpriced)
-        found[each.job] += Priced(amount, not unpriced)
-    return found
+        unpriced = span.unpriced or ("" if since_stored is None else since_stored.unpriced)
+        costs[span.job] += Priced(amount, not unpriced)
+    return costs
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,18 +70,18 @@ _KINDS: tuple[tuple[Table, Callable[[], Select[Any]], Callable[[Row[Any]], Lifet
 
 def _ledger_of(connection: Connection, job_ids: tuple[str, ...]) -> tuple[dict[str, Priced], list[_Unfinished]]:
     stored: dict[str, Priced] = {}
-    found: list[_Unfinished] = []
+    spans: list[_Unfinished] = []
     for some in chunks(job_ids):
         for table in (lifetimes, storage_spans):
             job_of = {row.id: row.job for row in connection.execute(spans_of(table, some))}
             for span_id, charged in charged_sums(connection, table, list(job_of)).items():
                 stored[job_of[span_id]] = stored.get(job_of[span_id], Priced()) + Priced(charged)
         for table, query, span_of in _KINDS:
-            found += [
+            spans += [
                 _Unfinished(row.job, span_of(row), row.charged_to, _is_charged(row), row.unpriced)
                 for row in connection.execute(unfinished(table, query(), some))
             ]
-    return stored, found
+    return stored, spans
 
 
 _known_ledger_of = remembers(charges, lifetimes, storage_spans)(_ledger_of)

@@ -30,7 +30,7 @@ class KeepReport:
 
 def kept(connection: Connection, book: PriceBook, now: datetime, since: datetime, until: datetime) -> list[KeepReport]:
     """What was kept in [since, until), the latest first, with what it has cost by now."""
-    return [KeepReport(each, _cost(each, book, now)) for each in keeps_between(connection, since, until)]
+    return [KeepReport(row, _cost(row, book, now)) for row in keeps_between(connection, since, until)]
 
 
 def _cost(keep: KeepRow, book: PriceBook, now: datetime) -> Saving:
@@ -57,29 +57,29 @@ class KeepRow:
 
 def keeps_between(connection: Connection, since: datetime, until: datetime) -> list[KeepRow]:
     """All keeps of running VMs that were given in [since, until), the latest first."""
-    of, vm = keeps.c, instances.c
+    columns, vm = keeps.c, instances.c
     query = (
         select(keeps, vm.project, vm.gce_id, vm.name, vm.preset, vm.owner, requests.c.due_at)
-        .join_from(keeps, instances, vm.id == of.instance_id)
-        .join(requests, requests.c.id == of.request_id)
-        .where(of.at < until, of.subject.startswith(f"{SubjectKind.RUN.value}:"))
-        .order_by(of.at, of.id)
+        .join_from(keeps, instances, vm.id == columns.instance_id)
+        .join(requests, requests.c.id == columns.request_id)
+        .where(columns.at < until, columns.subject.startswith(f"{SubjectKind.RUN.value}:"))
+        .order_by(columns.at, columns.id)
     )
-    found = list(connection.execute(query))
-    ids = {row.id: Subject.parse(row.subject).lifetime_id for row in found}
+    rows = list(connection.execute(query))
+    ids = {row.id: Subject.parse(row.subject).lifetime_id for row in rows}
     runs = {
         run.id: run
-        for chunk in chunks({ids[row.id] for row in found if row.at >= since})
+        for chunk in chunks({ids[row.id] for row in rows if row.at >= since})
         for run in connection.execute(select(lifetimes).where(lifetimes.c.id.in_(chunk)))
     }
     kept_to: dict[str, datetime] = {}
-    told = []
-    for row in found:
+    reported = []
+    for row in rows:
         before = kept_to.get(row.subject)
         kept_to[row.subject] = row.until if before is None else max(before, row.until)
         if row.at >= since and ids[row.id] in runs:
             key = InstanceKey(row.project, row.gce_id)
-            told.append(
+            reported.append(
                 KeepRow(
                     key=key,
                     name=row.name,
@@ -93,4 +93,4 @@ def keeps_between(connection: Connection, since: datetime, until: datetime) -> l
                     run=lifetime_of(key, runs[ids[row.id]]),
                 )
             )
-    return told[::-1]
+    return reported[::-1]

@@ -56,10 +56,10 @@ def live(connection: Connection, accrual: Accrual, first: date, last: date, scop
     return Live([(day, kind, amounts_of(of_day)) for (day, kind), of_day in sums.items()], gaps)
 
 
-def kind_of(of: AccruingSpan) -> InstanceKind:
+def kind_of(span: AccruingSpan) -> InstanceKind:
     """Storage counts as standard."""
-    model = of.span.provisioning_model if isinstance(of.span, Lifetime) else ProvisioningModel.STANDARD
-    return of.span.key.project, of.attribution, model.value
+    model = span.span.provisioning_model if isinstance(span.span, Lifetime) else ProvisioningModel.STANDARD
+    return span.span.key.project, span.attribution, model.value
 
 
 def _one_by_one(
@@ -73,17 +73,17 @@ def _one_by_one(
             yield span
 
 
-def _gap(of: AccruingSpan, reason: str) -> UnpricedSpan:
-    _, attribution, model = kind_of(of)
+def _gap(accruing: AccruingSpan, reason: str) -> UnpricedSpan:
+    _, attribution, model = kind_of(accruing)
     return UnpricedSpan(
-        kind="lifetime" if isinstance(of.span, Lifetime) else "storage",
-        id=of.span.id or 0,
-        key=of.span.key,
-        name=of.name,
+        kind="lifetime" if isinstance(accruing.span, Lifetime) else "storage",
+        id=accruing.span.id or 0,
+        key=accruing.span.key,
+        name=accruing.name,
         attribution=attribution,
         provisioning_model=model,
-        started_at=of.span.started_at,
-        ended_at=of.span.ended_at,
+        started_at=accruing.span.started_at,
+        ended_at=accruing.span.ended_at,
         reason=reason,
     )
 

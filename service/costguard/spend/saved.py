@@ -55,18 +55,20 @@ class Saved:
 def saved_between(connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope) -> Saved:
     """On the UTC days [first, last], of what the scope holds."""
     since, until = day_start(first), day_start(last) + _DAY
-    found = enforcements(connection, accrual.book, accrual.now, since, until)
+    enforced = enforcements(connection, accrual.book, accrual.now, since, until)
     return Saved(
         spot=saved_by_spot(connection, accrual, first, last, scope),
         lost=lost_to_preemptions(connection, first, last, scope),
-        stops=[stop for stop in found.stops if _is_in(scope, stop.stop)],
-        shadows=[shadow for shadow in found.shadows if _is_in(scope, shadow.stop)],
-        keeps=[each for each in kept(connection, accrual.book, accrual.now, since, until) if _is_in(scope, each.keep)],
+        stops=[stop for stop in enforced.stops if _is_in(scope, stop.stop)],
+        shadows=[shadow for shadow in enforced.shadows if _is_in(scope, shadow.stop)],
+        keeps=[
+            report for report in kept(connection, accrual.book, accrual.now, since, until) if _is_in(scope, report.keep)
+        ],
     )
 
 
-def _is_in(scope: Scope, of: StopRow | KeepRow) -> bool:
-    return scope.holds(of.key.project, of.preset, of.owner, "")
+def _is_in(scope: Scope, row: StopRow | KeepRow) -> bool:
+    return scope.holds(row.key.project, row.preset, row.owner, "")
 
 
 def _sum(amounts: Iterable[Priced]) -> Priced:

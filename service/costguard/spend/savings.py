@@ -73,8 +73,8 @@ def of_keep(run: Lifetime, since: datetime, until: datetime, book: PriceBook, no
 
 def _first(*ends: tuple[datetime | None, Bound]) -> tuple[datetime, Bound]:
     """The earliest of them; of equals, the one that was given first."""
-    known = [(moment, bound) for moment, bound in ends if moment is not None]
-    return min(known, key=lambda each: each[0])
+    reached = [(moment, bound) for moment, bound in ends if moment is not None]
+    return min(reached, key=lambda end: end[0])
 
 
 def _cost(run: Lifetime, since: datetime, until: datetime, book: PriceBook) -> Priced:

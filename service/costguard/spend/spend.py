@@ -50,22 +50,21 @@ def spend(
     Rows come by day where days were asked for, then the most expensive first.
     """
     scope = scope or Scope()
-    found = dict(rolled_up(connection, first, last, tuple(group_by), scope))
+    sums = dict(rolled_up(connection, first, last, tuple(group_by), scope))
     running = live(connection, accrual, first, last, scope, _told_apart_by(group_by, scope))
     for day, kind, figures in running.figures:
         group = _group(group_by, day, kind)
-        found[group] = _sum(found.get(group, _NOTHING), figures)
+        sums[group] = _sum(sums.get(group, _NOTHING), figures)
     gaps = all_unpriced(connection, running, first, last, scope)
     counts: dict[Group, int] = {}
     for gap in gaps:
         for group in _groups_of(gap, group_by, first, last, accrual.now):
             counts[group] = counts.get(group, 0) + 1
     rows = [
-        SpendRow(group, found.get(group, _NOTHING), counts.get(group, 0))
-        for group in {**found, **dict.fromkeys(counts)}
+        SpendRow(group, sums.get(group, _NOTHING), counts.get(group, 0)) for group in {**sums, **dict.fromkeys(counts)}
     ]
     rows.sort(key=lambda row: _order(row, group_by))
-    total = _total(found.values())
+    total = _total(sums.values())
     return Spend(tuple(rows), total, gaps)
 
 
@@ -107,8 +106,8 @@ def spend_by_day(
 
 def _told_apart_by(group_by: Sequence[Grouping], scope: Scope) -> set[str]:
     """Whose money it is counts only where it was asked for."""
-    asked = {grouping.value for grouping in group_by}
-    return asked | {name for name in ("project", "preset", "owner", "job") if getattr(scope, name) is not None}
+    names = {grouping.value for grouping in group_by}
+    return names | {name for name in ("project", "preset", "owner", "job") if getattr(scope, name) is not None}
 
 
 def _group(group_by: Sequence[Grouping], day: date, kind: InstanceKind) -> Group:

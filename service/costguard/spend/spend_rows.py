@@ -93,15 +93,15 @@ def rolled_up(
     rows = map(tuple, connection.execute(query.group_by(*columns)))  # rows of the library's own are slow to index
     width = len(columns)
     places = [sql_groups.index(grouping) for grouping in group_by]
-    found: dict[tuple[str, ...], Sequence[int]] = {}
+    by_group: dict[tuple[str, ...], Sequence[int]] = {}
     for row in rows:
         if row[width] is None:
             continue  # without groups, a sum over nothing is one row of NULLs
         group = tuple([str(row[place]) for place in places])
         figures = row[width:]
-        old = found.get(group)
-        found[group] = figures if old is None else [a + b for a, b in zip(old, figures, strict=True)]
-    return [(group, amounts_of(figures)) for group, figures in found.items()]
+        old = by_group.get(group)
+        by_group[group] = figures if old is None else [a + b for a, b in zip(old, figures, strict=True)]
+    return [(group, amounts_of(figures)) for group, figures in by_group.items()]
 
 
 @remembers(daily_owners, daily_spend, daily_totals)
@@ -114,10 +114,10 @@ def rolled_up_days(
     amount = cast(func.sum(table.c.machine_nanos + table.c.gpu_nanos + table.c.storage_nanos), BigInteger)
     query = select(amount, table.c.day, *columns)
     query = query.where(table.c.day.between(first, last), *within_scope(table, scope))
-    found: dict[tuple[str, ...], dict[date, int]] = {}
+    days_by_group: dict[tuple[str, ...], dict[date, int]] = {}
     for nanos, day, *group in connection.execute(query.group_by(table.c.day, *columns)):
-        found.setdefault(tuple(group), {})[day] = nanos
-    return found
+        days_by_group.setdefault(tuple(group), {})[day] = nanos
+    return days_by_group
 
 
 @remembers(daily_owners, daily_spend, daily_totals)
@@ -156,7 +156,7 @@ def unpriced(connection: Connection, first: date, last: date, scope: Scope) -> l
         )
         for kind, spans in (("lifetime", lifetimes), ("storage", storage_spans))
     ]
-    found = [
+    unpriced = [
         UnpricedSpan(
             kind=row.kind,
             id=row.id,
@@ -170,7 +170,7 @@ def unpriced(connection: Connection, first: date, last: date, scope: Scope) -> l
         )
         for row in connection.execute(union_all(*queries))
     ]
-    return sorted(found, key=lambda span: (span.started_at, span.kind, span.id), reverse=True)
+    return sorted(unpriced, key=lambda span: (span.started_at, span.kind, span.id), reverse=True)
 
 
 def day_start(day: date) -> datetime:
@@ -179,9 +179,9 @@ def day_start(day: date) -> datetime:
 
 def _table(group_by: Sequence[Grouping], scope: Scope) -> Table:
     """The smallest that tells apart what is asked for."""
-    asked = {grouping.value for grouping in group_by}
-    asked |= {name for name in ("project", "preset", "owner", "job") if getattr(scope, name) is not None}
-    return next(table for table in (daily_totals, daily_owners, daily_spend) if asked <= set(table.c.keys()))
+    names = {grouping.value for grouping in group_by}
+    names |= {name for name in ("project", "preset", "owner", "job") if getattr(scope, name) is not None}
+    return next(table for table in (daily_totals, daily_owners, daily_spend) if names <= set(table.c.keys()))
 
 
 def amounts_of(sums: Sequence[int]) -> Amounts:

@@ -70,23 +70,23 @@ def month_of(connection: Connection, accrual: Accrual, scope: Scope) -> Month:
     (outlook,) = budgets.outlooks(connection, accrual, [(scope, Period.MONTH)])
     last = outlook.starts_at.date() - _DAY
     first = last.replace(day=1)
-    found = {
+    by_day = {
         row.group[0]: row.amounts.total for row in spend(connection, accrual, first, last, [Grouping.DAY], scope).rows
     }
     days = [first + number * _DAY for number in range(last.day)]
-    return Month(outlook, tuple(found.get(day.isoformat(), Money()) for day in days))
+    return Month(outlook, tuple(by_day.get(day.isoformat(), Money()) for day in days))
 
 
 def story_of(
     connection: Connection, accrual: Accrual, first: date, last: date, group_by: Grouping, scope: Scope, most: int
 ) -> Story:
     """Days with `most` groups, one more where that is all there are."""
-    found = spend(connection, accrual, first, last, [group_by], scope)
-    others = _others(len(found.rows), most)
-    names = [row.group[0] for row in found.rows[: len(found.rows) - others]]
+    answer = spend(connection, accrual, first, last, [group_by], scope)
+    others = _others(len(answer.rows), most)
+    names = [row.group[0] for row in answer.rows[: len(answer.rows) - others]]
     by_day = spend_by_day(connection, accrual, first, last, group_by, names, scope)
     days = {day: _shares(nanos[:-1], nanos[-1], others) for day, nanos in by_day.items()}
-    return Story(found.rows, others, found.total, days, found.unpriced)
+    return Story(answer.rows, others, answer.total, days, answer.unpriced)
 
 
 def _others(count: int, most: int) -> int:

@@ -49,25 +49,25 @@ def charged(connection: Connection, periods: Sequence[Days], scope: Scope) -> Se
 
 @remembers(daily_spot, daily_spot_totals)
 def _rolled_up(connection: Connection, periods: tuple[Days, ...], scope: Scope) -> Sequence[SpotUse]:
-    of = daily_spot_totals if scope.owner is None else daily_spot
-    query = _by_price(of, of.c.used_millis).where(*within_scope(of, scope))
-    return _within_each(connection, query, of.c.day, periods)
+    table = daily_spot_totals if scope.owner is None else daily_spot
+    query = _by_price(table, table.c.used_millis).where(*within_scope(table, scope))
+    return _within_each(connection, query, table.c.day, periods)
 
 
 def _of_lifetimes(connection: Connection, periods: Sequence[Days], ids: Sequence[int]) -> Sequence[SpotUse]:
-    of = charges.c
+    columns = charges.c
     query = (
-        _by_price(charges, of.seconds * of.quantity_millis)
-        .join_from(charges, prices, prices.c.id == of.price_id)
-        .where(of.span == "lifetime", of.span_id.in_(ids))
+        _by_price(charges, columns.seconds * columns.quantity_millis)
+        .join_from(charges, prices, prices.c.id == columns.price_id)
+        .where(columns.span == "lifetime", columns.span_id.in_(ids))
         .where(prices.c.provisioning_model == ProvisioningModel.SPOT.value)
     )
-    return _within_each(connection, query, of.day, periods)
+    return _within_each(connection, query, columns.day, periods)
 
 
 def _by_price(table: Table, used_millis: ColumnElement[int]) -> Select[Any]:
     # PostgreSQL adds BIGINTs up to NUMERIC; years of ten thousand VMs fit BIGINT.
-    sums = [cast(func.sum(each), BigInteger) for each in (used_millis, table.c.amount_nanos)]
+    sums = [cast(func.sum(column), BigInteger) for column in (used_millis, table.c.amount_nanos)]
     return select(table.c.price_id, *sums).group_by(table.c.price_id)
 
 
@@ -84,34 +84,34 @@ def _within_each(
 @remembers(lifetimes)
 def uncharged(connection: Connection, scope: Scope) -> list[tuple[Lifetime, datetime, int]]:
     """Runs of Spot VMs with charges that are not stored: from when on, and how many open ones are alike in this."""
-    of = lifetimes.c
-    since = func.coalesce(of.charged_to, of.started_at, type_=of.started_at.type).label("since")
-    mine = (of.provisioning_model == ProvisioningModel.SPOT.value, *within_scope(lifetimes, scope))
-    kind = [of[name] for name in _KIND]
+    columns = lifetimes.c
+    since = func.coalesce(columns.charged_to, columns.started_at, type_=columns.started_at.type).label("since")
+    mine = (columns.provisioning_model == ProvisioningModel.SPOT.value, *within_scope(lifetimes, scope))
+    kind = [columns[name] for name in _KIND]
     still: Select[Any] = (
-        select(*kind, since, func.count().label("many")).where(of.ended_at.is_(None), *mine).group_by(*kind, since)
+        select(*kind, since, func.count().label("many")).where(columns.ended_at.is_(None), *mine).group_by(*kind, since)
     )
-    found = [
+    runs = [
         (Lifetime(_NO_KEY, row.since, shape_of(row), ProvisioningModel.SPOT, row.zone), row.since, row.many)
         for row in connection.execute(still)
     ]
     for some in chunks(uncharged_ids(connection, lifetimes)):
         # A run that ended keeps its start, which its minimum and its free first minute depend on.
-        ended = connection.execute(select(lifetimes).where(of.id.in_(some), *mine))
-        found += [(lifetime_of(_NO_KEY, row), row.charged_to or row.started_at, 1) for row in ended]
-    return found
+        ended = connection.execute(select(lifetimes).where(columns.id.in_(some), *mine))
+        runs += [(lifetime_of(_NO_KEY, row), row.charged_to or row.started_at, 1) for row in ended]
+    return runs
 
 
 def lost_to_preemptions(connection: Connection, first: date, last: date, scope: Scope) -> Money:
     """What jobs had paid for work that they had to do again after a preemption on these days."""
-    of = interruptions.c
+    lost = interruptions.c
     columns = (jobs.c.project, jobs.c.preset, jobs.c.owner, jobs.c.id)
     wanted = (scope.project, scope.preset, scope.owner, scope.job)
     query = (
-        select(cast(func.coalesce(func.sum(of.lost_nanos), 0), BigInteger))
-        .join_from(interruptions, jobs, jobs.c.id == of.job_id)
-        .where(of.outcome == Outcome.PREEMPTED.value)
-        .where(of.happened_at >= day_start(first), of.happened_at < day_start(last) + timedelta(days=1))
+        select(cast(func.coalesce(func.sum(lost.lost_nanos), 0), BigInteger))
+        .join_from(interruptions, jobs, jobs.c.id == lost.job_id)
+        .where(lost.outcome == Outcome.PREEMPTED.value)
+        .where(lost.happened_at >= day_start(first), lost.happened_at < day_start(last) + timedelta(days=1))
         .where(*(column == value for column, value in zip(columns, wanted, strict=True) if value is not None))
     )
     return Money(connection.execute(query).scalar_one())

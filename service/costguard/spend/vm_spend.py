@@ -45,13 +45,13 @@ def spend_by_vm(
     Rows come by group, as they were asked for, then the most expensive first. Where provisioning models are not asked
     for, a VM's storage stands with its machine.
     """
-    asked = [grouping for grouping in group_by if grouping is not Grouping.VM]
-    by_day, by_model = Grouping.DAY in asked, Grouping.PROVISIONING_MODEL in asked
+    groupings = [grouping for grouping in group_by if grouping is not Grouping.VM]
+    by_day, by_model = Grouping.DAY in groupings, Grouping.PROVISIONING_MODEL in groupings
     parts: dict[_Key, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
-    for each in vm_spend_rows.charged(connection, first, last, scope, by_day):
-        of = each.amounts
-        figures = [of.machine.nanos, of.gpu.nanos, of.storage.nanos, of.seconds]
-        _add(parts, (each.instance_id, each.attribution, each.provisioning_model, each.day), figures)
+    for charged in vm_spend_rows.charged(connection, first, last, scope, by_day):
+        amounts = charged.amounts
+        figures = [amounts.machine.nanos, amounts.gpu.nanos, amounts.storage.nanos, amounts.seconds]
+        _add(parts, (charged.instance_id, charged.attribution, charged.provisioning_model, charged.day), figures)
     for (instance_id, whose, model, day), accrued in _running(connection, accrual, first, last, scope):
         _add(parts, (instance_id, whose, model, day if by_day else None), accrued)
     gaps = Counter(_gaps(connection, accrual, first, last, scope, by_day))
@@ -63,7 +63,7 @@ def spend_by_vm(
         gaps = _by_own_model(gaps, vms)
     rows = [
         VmSpend(
-            group=_group(asked, vms[key[0]], key),
+            group=_group(groupings, vms[key[0]], key),
             vm=vms[key[0]],
             attribution=key[1],
             provisioning_model=key[2],
@@ -115,7 +115,7 @@ def _add(parts: dict[_Key, list[int]], key: _Key, figures: Sequence[int]) -> Non
         of_key[place] += figure
 
 
-def _group(asked: Sequence[Grouping], vm: FleetInstance, key: _Key) -> tuple[str, ...]:
+def _group(groupings: Sequence[Grouping], vm: FleetInstance, key: _Key) -> tuple[str, ...]:
     _, whose, model, day = key
     values = {
         Grouping.DAY: "" if day is None else day.isoformat(),
@@ -125,7 +125,7 @@ def _group(asked: Sequence[Grouping], vm: FleetInstance, key: _Key) -> tuple[str
         Grouping.JOB: whose.job,
         Grouping.PROVISIONING_MODEL: model,
     }
-    return tuple(values[grouping] for grouping in asked)
+    return tuple(values[grouping] for grouping in groupings)
 
 
 def _gaps(

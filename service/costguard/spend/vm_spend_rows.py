@@ -32,7 +32,7 @@ class VmCharges:
 
 def charged(connection: Connection, first: date, last: date, scope: Scope, by_day: bool) -> list[VmCharges]:
     """The stored charges of the days [first, last], as the roll-up has them: storage counts as standard."""
-    found = []
+    charged_vms = []
     for spans in (lifetimes, storage_spans):
         query = _sums(spans).where(charges.c.day.between(first, last), *within_scope(spans, scope))
         if by_day:
@@ -41,8 +41,8 @@ def charged(connection: Connection, first: date, last: date, scope: Scope, by_da
             model = row.provisioning_model if spans is lifetimes else ProvisioningModel.STANDARD.value
             whose = Attribution(row.preset, row.owner, row.job)
             amounts = amounts_of((row.machine_nanos, row.gpu_nanos, row.storage_nanos, row.seconds))
-            found.append(VmCharges(row.instance_id, whose, model, row.day if by_day else None, amounts))
-    return found
+            charged_vms.append(VmCharges(row.instance_id, whose, model, row.day if by_day else None, amounts))
+    return charged_vms
 
 
 def _sums(spans: Table) -> Select[Any]:
@@ -55,16 +55,16 @@ def _sums(spans: Table) -> Select[Any]:
 
 def accruing_ids(connection: Connection) -> list[int]:
     """VMs with spans that are open, or ended and not charged to their end."""
-    found = uncharged_instances(connection)
+    instance_ids = uncharged_instances(connection)
     for spans in (lifetimes, storage_spans):
-        found.update(connection.scalars(select(spans.c.instance_id).where(spans.c.ended_at.is_(None))))
-    return sorted(found)
+        instance_ids.update(connection.scalars(select(spans.c.instance_id).where(spans.c.ended_at.is_(None))))
+    return sorted(instance_ids)
 
 
 def ids_of(connection: Connection, keys: Collection[InstanceKey]) -> dict[InstanceKey, int]:
     """The rows of these VMs."""
-    found: dict[InstanceKey, int] = {}
+    ids_by_key: dict[InstanceKey, int] = {}
     for some in chunks({key.gce_id for key in keys}):
         query = select(instances.c.id, instances.c.project, instances.c.gce_id).where(instances.c.gce_id.in_(some))
-        found |= {InstanceKey(row.project, row.gce_id): row.id for row in connection.execute(query)}
-    return found
+        ids_by_key |= {InstanceKey(row.project, row.gce_id): row.id for row in connection.execute(query)}
+    return ids_by_key
