@@ -191,7 +191,7 @@ class CloudOfVms:
     # What happens to VMs.
 
     def preempt(self, *vms: Vm) -> None:
-        """Google's notice is over: they stop, and are gone or at rest 30 s later."""
+        """Google's notice is over: they stop, and are gone or stopped 30 s later."""
         with self._lock:
             self._move_on()
             for vm in vms:

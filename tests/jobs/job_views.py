@@ -212,10 +212,10 @@ class World:
             self.change(item.id, state=AttemptState.RUNNING, agent=news)
             return
         said = replace(item.agent, at=self.now)
-        asked = "preemption" if vm.dies_at else "cancel" if item.stop_asked_at else ""
-        if asked or self.lot.random() < 0.2:
+        stop_request = "preemption" if vm.dies_at else "cancel" if item.stop_asked_at else ""
+        if stop_request or self.lot.random() < 0.2:
             code = 0 if self.goes_well(0.6) else 1
-            said = replace(said, exit=exited(code, moment=self.now, asked=asked))
+            said = replace(said, exit=exited(code, moment=self.now, asked=stop_request))
         self.change(item.id, agent=said)
 
     def observe(self, item: Attempt, vm: Vm) -> None:

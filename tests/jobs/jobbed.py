@@ -114,9 +114,9 @@ def place(zone: str = A, model: ProvisioningModel = SPOT, rate: str | None = "0.
 PLACES = (place(A), place(B), place(C))
 
 
-def view(*attempts: AttemptView | Attempt, of: Job | None = None, **given: Any) -> JobView:
+def view(*attempts: AttemptView | Attempt, of_job: Job | None = None, **given: Any) -> JobView:
     seen = tuple(item if isinstance(item, AttemptView) else AttemptView(item) for item in attempts)
-    return JobView(of or job(), seen, **given)
+    return JobView(of_job or job(), seen, **given)
 
 
 def decided(

@@ -20,7 +20,7 @@ MOST_TICKS = 120
 
 @dataclass
 class Machine:
-    """A VM from the inside: its agent starts the command, saves, and goes as it is told."""
+    """A VM from the inside: its agent starts the command, saves, and goes as it is asked to."""
 
     vm: Vm
     run: int = 0
@@ -94,12 +94,12 @@ class Life:
         if machine.is_done:
             return
         if machine.has_notice:
-            self.world.exit(name, code=0, run=machine.run, asked="preemption")
+            self.world.exit(name, code=0, run=machine.run, stop_request="preemption")
             machine.is_done, machine.has_notice = True, False
             self.once(f"{name} preempted", lambda: self.world.cloud.preempt(vm))
             return
         if self.world.beat(name, machine.run, step=self._step()):
-            self.world.exit(name, code=0, run=machine.run, asked="cancel")
+            self.world.exit(name, code=0, run=machine.run, stop_request="cancel")
             machine.is_done = True
             return
         machine.worked += 1

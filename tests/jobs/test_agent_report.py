@@ -41,7 +41,7 @@ WHOLE = (
 
 
 def test_a_run_is_heard_from_its_boot_to_its_exit() -> None:
-    """In the order of the numbers, however they come; the exit keeps what was told before it."""
+    """In the order of the numbers, however they come; the exit keeps what was reported before it."""
     reported = agent(*reversed(WHOLE))
     assert reported.agent == AgentState(
         at=NOW,
@@ -105,7 +105,7 @@ def test_the_next_run_begins_anew() -> None:
 
 @pytest.mark.parametrize("late", [timedelta(days=-400), timedelta(hours=7)])
 def test_a_wrong_clock_on_the_vm_misleads_nobody(late: timedelta) -> None:
-    """Moments are told relative to when the VM sent them; none is to come."""
+    """Moments are given relative to when the VM sent them; none is to come."""
     reported = agent(event(1, "boot", 90), event(2, "notice", -5, what="preemption"), late=late).agent
     assert (reported.booted_at, reported.noticed_at) == (NOW - 90 * SECOND, NOW)
 

@@ -41,9 +41,9 @@ def ledger(sqlite_database: Database) -> Database:
     return sqlite_database
 
 
-def look(of: BudgetHolds, database: Database, jobs: Sequence[Job], now: datetime) -> Mapping[str, BudgetHold]:
+def look(holds: BudgetHolds, database: Database, jobs: Sequence[Job], now: datetime) -> Mapping[str, BudgetHold]:
     with database.read() as connection:
-        return of(connection, jobs, now)
+        return holds(connection, jobs, now)
 
 
 def reported(database: Database) -> list[Event]:
@@ -51,18 +51,18 @@ def reported(database: Database) -> list[Event]:
         return [event.event for event in audit_log.read(connection)]
 
 
-def held(of: BudgetHolds, database: Database, *jobs: Job, minutes: int = 0) -> dict[str, tuple[str, str]]:
-    result = look(of, database, jobs, NOW + minutes * MINUTE)
+def held(holds: BudgetHolds, database: Database, *jobs: Job, minutes: int = 0) -> dict[str, tuple[str, str]]:
+    result = look(holds, database, jobs, NOW + minutes * MINUTE)
     return {job_id: (item.hold[:13], item.pause[:13]) for job_id, item in result.items()}
 
 
 def test_what_is_held(ledger: Database) -> None:
     """A job that counts against a spent budget is held until that is read again; another one is not."""
-    of = BudgetHolds(ledger, Rules({}, budgets=(TELLS, REFUSES, STOPS)))
+    holds = BudgetHolds(ledger, Rules({}, budgets=(TELLS, REFUSES, STOPS)))
     mine, elsewhere = job(), job("j0000000", project="other", owner="bob@lab.example")
-    assert held(of, ledger, mine, elsewhere) == {"j7k2m9q4": ("budget lab is", "")}
-    assert held(of, ledger, mine, minutes=120) == {"j7k2m9q4": ("budget ada is", "budget ada is")}
-    assert held(of, ledger, mine, minutes=12 * 60)["j7k2m9q4"][0] == "budget ada is"
+    assert held(holds, ledger, mine, elsewhere) == {"j7k2m9q4": ("budget lab is", "")}
+    assert held(holds, ledger, mine, minutes=120) == {"j7k2m9q4": ("budget ada is", "budget ada is")}
+    assert held(holds, ledger, mine, minutes=12 * 60)["j7k2m9q4"][0] == "budget ada is"
 
 
 def test_nothing_is_read_where_budgets_only_tell(sqlite_database: Database) -> None:
@@ -74,22 +74,22 @@ def test_nothing_is_read_where_budgets_only_tell(sqlite_database: Database) -> N
 
 def test_the_ledger_is_read_once_a_minute(ledger: Database) -> None:
     """Within the minute the figures stand; a new period is noticed at once."""
-    of = BudgetHolds(ledger, Rules({}, budgets=(REFUSES,)))
+    holds = BudgetHolds(ledger, Rules({}, budgets=(REFUSES,)))
     before = BudgetHolds(ledger, Rules({}, budgets=(REFUSES,)), serves=24 * HOUR)
     assert held(before, ledger, job(), minutes=-30) == {}
     assert held(before, ledger, job(), minutes=0) == {}
-    assert held(of, ledger, job(), minutes=-30) == {}
-    assert held(of, ledger, job(), minutes=0) != {}
+    assert held(holds, ledger, job(), minutes=-30) == {}
+    assert held(holds, ledger, job(), minutes=0) != {}
     assert held(before, ledger, job(), minutes=13 * 60) == {}
 
 
 def test_it_is_written_down_once_a_period(ledger: Database) -> None:
     """That a budget is spent and which waiting jobs it holds are events, once, anyone who looks again."""
     rules = Rules({}, budgets=(REFUSES,))
-    of = BudgetHolds(ledger, rules)
+    holds = BudgetHolds(ledger, rules)
     running = job("j1111111", state=JobState.RUNNING)
-    held(of, ledger, job(), running)
-    new = of.tell(None, NOW)
+    held(holds, ledger, job(), running)
+    new = holds.tell(None, NOW)
     assert [(event.kind, event.data.get("job", "")) for event in new] == [
         ("BudgetReached", ""),
         ("JobHeldByBudget", "j7k2m9q4"),
@@ -99,8 +99,8 @@ def test_it_is_written_down_once_a_period(ledger: Database) -> None:
         "launched for jobs that count against it."
     )
     assert new[1].text.startswith("resnet of ada@lab.example gets no VM: budget lab is spent: $3.18 of $3.00 today")
-    held(of, ledger, job(), minutes=5)
-    assert of.tell(None, NOW + 5 * MINUTE) == []
+    held(holds, ledger, job(), minutes=5)
+    assert holds.tell(None, NOW + 5 * MINUTE) == []
     another = BudgetHolds(ledger, rules)
     held(another, ledger, job(), minutes=6)
     assert another.tell(None, NOW + 6 * MINUTE) == []
@@ -110,14 +110,14 @@ def test_it_is_written_down_once_a_period(ledger: Database) -> None:
 def test_since_when_a_spot_vm_is_to_stop(ledger: Database) -> None:
     """From the moment that the budget was first found spent, and a guard that starts again knows it too."""
     rules = Rules({}, budgets=(STOPS,))
-    of = BudgetHolds(ledger, rules)
+    holds = BudgetHolds(ledger, rules)
     at = NOW + 2 * HOUR
 
-    def since(of: BudgetHolds, minutes: int) -> object:
-        return look(of, ledger, [job()], at + minutes * MINUTE)["j7k2m9q4"].pause_at
+    def since(holds: BudgetHolds, minutes: int) -> object:
+        return look(holds, ledger, [job()], at + minutes * MINUTE)["j7k2m9q4"].pause_at
 
-    assert [since(of, minutes) for minutes in (0, 2)] == [at, at]
-    of.tell(None, at)
+    assert [since(holds, minutes) for minutes in (0, 2)] == [at, at]
+    holds.tell(None, at)
     assert since(BudgetHolds(ledger, rules), 10) == at
 
 

@@ -32,7 +32,7 @@ def crashed(end: Exit, **given: Any) -> AttemptView:
 
 def after(attempt: AttemptView, **given: Any) -> JobDecision:
     """`given` is what was asked for."""
-    return decided(view(attempt, of=job(**given)), at("12:30"))
+    return decided(view(attempt, of_job=job(**given)), at("12:30"))
 
 
 def test_what_the_agent_calls_certain_is_tried_once() -> None:
@@ -64,7 +64,7 @@ def test_a_shell_without_its_program_is_tried_once(code: int) -> None:
     ],
 )
 def test_a_failure_that_is_not_certain_is_tried_again(end: Exit, given: dict[str, Any]) -> None:
-    """Any other code; a script that made a step, or ran for hours; one that was told to stop."""
+    """Any other code; a script that made a step, or ran for hours; one that was asked to stop."""
     assert after(crashed(end, **given)).state is not JobState.FAILED
 
 

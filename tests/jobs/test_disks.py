@@ -14,13 +14,13 @@ def machine(free: int) -> dict[str, object]:
 
 def test_a_disk_that_runs_full_is_warned_of_once_a_run(sqlite_url: str) -> None:
     """Not while there is room, and not again with each heartbeat."""
-    with world(sqlite_url) as of:
-        of.submit()
-        of.until_up("cg-j1-1")
-        of.start("cg-j1-1")
+    with world(sqlite_url) as w:
+        w.submit()
+        w.until_up("cg-j1-1")
+        w.start("cg-j1-1")
         for free in (60 * GIB, 9 * GIB, 8 * GIB, 0):
-            of.say("cg-j1-1", ("heartbeat", {"is_running": True, "machine": machine(free)}))
-        (warning,) = of.events("DiskNearlyFull")
+            w.say("cg-j1-1", ("heartbeat", {"is_running": True, "machine": machine(free)}))
+        (warning,) = w.events("DiskNearlyFull")
         assert warning.text == (
             "The VM of job bert in us-central1-a runs out of disk: disk nearly full: 9.0 GiB of 100.0 GiB left on /."
         )

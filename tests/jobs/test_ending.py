@@ -36,7 +36,7 @@ ROBOT = "guard@acme.iam.gserviceaccount.com"
 
 def end_of(
     vm: VmState | None = None,
-    of: Job | None = None,
+    of_job: Job | None = None,
     now: Any = NOW,
     silent: bool = False,
     listening: Any = LONG_AGO,
@@ -45,7 +45,7 @@ def end_of(
 ) -> RunEnd | None:
     """What is concluded by now; None where nothing is yet."""
     run = present_run(AttemptView(attempt(**given), vm), before)
-    result = ending(run, of or job(), JobContext(TERMS, now, listening, silent))
+    result = ending(run, of_job or job(), JobContext(TERMS, now, listening, silent))
     return result if result is not None and result.due_at <= now else None
 
 
@@ -123,7 +123,7 @@ def test_a_shutdown_at_the_vms_limit_is_its_limit() -> None:
 def test_a_stop_that_was_asked_for_ends_as_what_it_was_for(why: str, means: Outcome) -> None:
     """And the cancel of a job covers them all."""
     assert reported(exited(0, asked="cancel"), stop_why=why) is means
-    assert reported(exited(0, asked="cancel"), stop_why=why, of=job(cancel_asked_at=NOW)) is Outcome.CANCELLED
+    assert reported(exited(0, asked="cancel"), stop_why=why, of_job=job(cancel_asked_at=NOW)) is Outcome.CANCELLED
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_silence_is_a_loss_after_a_while() -> None:
     assert outcome(agent=quiet, listening=at("11:55")) is None
     assert outcome(agent=quiet, silent=True) is None
     assert outcome(agent=quiet, vm=standing()) is Outcome.LOST
-    assert outcome(agent=quiet, of=job(checkpoint=ON_DISK)) is Outcome.LOST  # its VM is stopped, and keeps its disk
+    assert outcome(agent=quiet, of_job=job(checkpoint=ON_DISK)) is Outcome.LOST  # its VM is stopped, and keeps its disk
 
 
 def test_a_vm_that_never_reports_did_not_start() -> None:
@@ -203,7 +203,7 @@ def test_a_command_that_ignores_its_notice_is_not_waited_for() -> None:
 def test_what_was_told_of_an_earlier_run_is_not_told_of_this_one() -> None:
     """A VM that was started again has its old exit and its old end until there is news."""
     old: dict[str, Any] = {
-        "of": job(checkpoint=ON_DISK),
+        "of_job": job(checkpoint=ON_DISK),
         "state": AttemptState.BOOTING,
         "restarts": 1,
         "asked_at": NOW,
@@ -220,7 +220,7 @@ def test_what_was_told_of_an_earlier_run_is_not_told_of_this_one() -> None:
 
 def test_a_vm_for_development_ends_only_when_it_is_gone() -> None:
     """A stop keeps its disk; Google's own ends delete it."""
-    dev: dict[str, Any] = {"of": job(kind=JobKind.DEV, checkpoint=None), "state": AttemptState.BOOTING}
+    dev: dict[str, Any] = {"of_job": job(kind=JobKind.DEV, checkpoint=None), "state": AttemptState.BOOTING}
     assert outcome(**dev, now=at("23:00")) is None
     assert outcome(**dev, vm=standing(Status.STOPPED, EndReason.STOPPED, ANA)) is None
     assert outcome(**dev, vm=standing(Status.STOPPED, EndReason.DELETED, ANA, **GONE)) is Outcome.REMOVED
@@ -240,7 +240,7 @@ def test_our_own_door_is_suspected_when_no_agent_is_heard() -> None:
 def test_a_vm_that_was_started_again_has_its_own_time_to_boot() -> None:
     """From when it was asked for or seen to start; as long as neither is known, nothing is concluded."""
     again: dict[str, Any] = {
-        "of": job(checkpoint=ON_DISK),
+        "of_job": job(checkpoint=ON_DISK),
         "state": AttemptState.BOOTING,
         "restarts": 1,
         "agent": agent(at("11:00")),

@@ -47,10 +47,10 @@ def test_a_deadline_needs_the_work_and_a_start(
     left: timedelta, models: tuple[ProvisioningModel, ...], chance: Chance
 ) -> None:
     """Less than the work is certain to miss it; Spot without a fallback needs room for one preemption."""
-    of = result(models, deadline=NOW + left)
-    assert of.meets_deadline is chance
-    assert [refusal.where for refusal in of.refusals] == (["deadline"] if chance is Chance.NO else [])
-    assert len(of.warnings) == (chance is Chance.AT_RISK)
+    verdict = result(models, deadline=NOW + left)
+    assert verdict.meets_deadline is chance
+    assert [refusal.where for refusal in verdict.refusals] == (["deadline"] if chance is Chance.NO else [])
+    assert len(verdict.warnings) == (chance is Chance.AT_RISK)
 
 
 def test_a_deadline_that_cannot_be_met_names_the_figures() -> None:
@@ -77,10 +77,10 @@ def test_a_ceiling_is_held_against_the_cheapest_and_the_dearest_place(
     ceiling: str, models: tuple[ProvisioningModel, ...], chance: Chance
 ) -> None:
     """Below the cheapest it cannot finish; between the two it depends on where there is room."""
-    of = result(models, ceiling=Money.of(ceiling))
-    assert of.within_ceiling is chance
-    assert [refusal.where for refusal in of.refusals] == (["ceiling"] if chance is Chance.NO else [])
-    assert len(of.warnings) == (chance is Chance.AT_RISK)
+    verdict = result(models, ceiling=Money.of(ceiling))
+    assert verdict.within_ceiling is chance
+    assert [refusal.where for refusal in verdict.refusals] == (["ceiling"] if chance is Chance.NO else [])
+    assert len(verdict.warnings) == (chance is Chance.AT_RISK)
 
 
 def test_a_ceiling_that_is_too_low_names_the_figures() -> None:
@@ -98,10 +98,10 @@ def test_a_ceiling_that_is_too_low_names_the_figures() -> None:
 
 def test_a_job_that_resumes_is_warned_and_not_refused() -> None:
     """A part of its work may be done already."""
-    of = result(is_resumed=True, deadline=at("20:00"), ceiling=Money.of(5))
-    assert of.refusals == ()
-    assert len(of.warnings) == 2
-    assert (of.meets_deadline, of.within_ceiling) == (Chance.NO, Chance.NO)
+    verdict = result(is_resumed=True, deadline=at("20:00"), ceiling=Money.of(5))
+    assert verdict.refusals == ()
+    assert len(verdict.warnings) == 2
+    assert (verdict.meets_deadline, verdict.within_ceiling) == (Chance.NO, Chance.NO)
 
 
 @pytest.mark.parametrize("given", [{"expected": None}, {"expected": timedelta()}, {"kind": JobKind.DEV}])
@@ -109,11 +109,11 @@ def test_without_a_length_nothing_is_certain(given: dict[str, Any]) -> None:
     """Unknown is neither met nor missed."""
     spec = {"deadline": at("12:30"), "ceiling": Money.of("0.01"), "expected": 10 * HOUR, **given}
     kind = spec.pop("kind", JobKind.TRAINING)
-    of = feasibility(JobSpec(kind, "t4", "lab", "ana@example.com", **spec), RATES, BOTH, False, NOW)
-    assert of == Feasibility()
+    verdict = feasibility(JobSpec(kind, "t4", "lab", "ana@example.com", **spec), RATES, BOTH, False, NOW)
+    assert verdict == Feasibility()
 
 
 def test_without_a_price_a_ceiling_is_unknown() -> None:
     """What is not priced is never nothing."""
-    of = result(rates={(A, SPOT): HourlyRate()}, ceiling=Money.of(5))
-    assert (of.least, of.most, of.within_ceiling) == (None, None, Chance.UNKNOWN)
+    verdict = result(rates={(A, SPOT): HourlyRate()}, ceiling=Money.of(5))
+    assert (verdict.least, verdict.most, verdict.within_ceiling) == (None, None, Chance.UNKNOWN)

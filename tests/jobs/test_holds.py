@@ -24,8 +24,8 @@ def budget(at_limit: AtLimit = AtLimit.REFUSE, period: Period = Period.DAY, **sc
     return Budget(f"{at_limit.value}-{period.value}", Scope(**scope), Money.of(100), period, at_limit=at_limit)
 
 
-def standing(of: Budget, spent: int | str, **given: Any) -> BudgetUse:
-    return BudgetUse(of, Money.of(spent), *bounds(of.period, NOW), **given)
+def standing(setting: Budget, spent: int | str, **given: Any) -> BudgetUse:
+    return BudgetUse(setting, Money.of(spent), *bounds(setting.period, NOW), **given)
 
 
 @pytest.mark.parametrize(

@@ -102,10 +102,10 @@ def test_a_job_that_is_over_stays_so(database: Database) -> None:
         assert jobs.set_state(connection, "j7k2m9q4", JobState.RUNNING, "It runs.", later, NOW)
         assert jobs.ask_cancel(connection, "j7k2m9q4", "bob", "bob cancelled it.", NOW)
         assert not jobs.ask_cancel(connection, "j7k2m9q4", "eve", "eve cancelled it.", later)
-        asked = jobs.read(connection, "j7k2m9q4")
-        assert asked is not None
-        assert (asked.cancel_asked_by, asked.cancel_asked_at, asked.reason) == ("bob", NOW, "bob cancelled it.")
-        assert asked.next_at is None
+        row = jobs.read(connection, "j7k2m9q4")
+        assert row is not None
+        assert (row.cancel_asked_by, row.cancel_asked_at, row.reason) == ("bob", NOW, "bob cancelled it.")
+        assert row.next_at is None
         assert jobs.set_state(connection, "j7k2m9q4", JobState.CANCELLED, "Cancelled.", None, later)
         assert not jobs.set_state(connection, "j7k2m9q4", JobState.RUNNING, "It runs.", None, later)
         over = jobs.read(connection, "j7k2m9q4")

@@ -148,7 +148,7 @@ def test_a_cancelled_job_keeps_its_disk(sqlite_url: str) -> None:
         w.cancel()
         w.step()
         assert w.beat()
-        w.exit(asked="cancel")
+        w.exit(stop_request="cancel")
         _until(w, lambda: w.attempts()[0].state is AttemptState.KEPT)
         assert w.job().state is JobState.CANCELLED
         w.settle(30)
@@ -162,7 +162,7 @@ def test_a_cancelled_job_whose_disk_was_given_up_leaves_nothing(sqlite_url: str)
         w.agree()
         w.cancel()
         w.step()
-        w.exit(asked="cancel")
+        w.exit(stop_request="cancel")
         w.settle(5)
         assert w.cloud.there() == []
 

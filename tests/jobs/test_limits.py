@@ -58,8 +58,8 @@ def test_preemptions_and_crashes_are_two_counts() -> None:
 def test_too_many_preemptions_fail_the_job() -> None:
     """More than were allowed, not as many."""
     two = (ended(Outcome.PREEMPTED, 1), ended(Outcome.PREEMPTED, 2))
-    assert state(*two, of=job(max_preemptions=2)) is JobState.PROVISIONING
-    decision = decided(view(*two, of=job(max_preemptions=1)))
+    assert state(*two, of_job=job(max_preemptions=2)) is JobState.PROVISIONING
+    decision = decided(view(*two, of_job=job(max_preemptions=1)))
     assert decision.state is JobState.FAILED
     assert decision.reason == "preempted 2 times, and 1 were allowed (on 2 VMs, with 2 preemptions, for $0.00)"
 
@@ -69,17 +69,17 @@ def test_too_many_crashes_fail_the_job() -> None:
     slow = [crashed(number, quick=False) for number in range(1, 5)]
     assert state(*slow[:3]) is JobState.PROVISIONING
     assert state(*slow) is JobState.FAILED
-    assert state(crashed(1), ended(Outcome.PREEMPTED, 2), of=job(max_crashes=1)) is JobState.PROVISIONING
+    assert state(crashed(1), ended(Outcome.PREEMPTED, 2), of_job=job(max_crashes=1)) is JobState.PROVISIONING
 
 
 def test_a_crash_loop_stops_early() -> None:
     """Three quick ones in a row, whatever number was allowed; a stockout in between breaks no row."""
     loop = (crashed(1), crashed(2), no_room(3, A), crashed(4))
-    decision = decided(view(*loop, of=job(max_crashes=50)))
+    decision = decided(view(*loop, of_job=job(max_crashes=50)))
     assert decision.state is JobState.FAILED
     assert decision.reason.startswith("a crash loop: 3 times in a row the command failed with code 1")
     for breaks in (crashed(3, quick=False), ended(Outcome.PREEMPTED, 3)):
-        assert state(crashed(1), crashed(2), breaks, crashed(4), of=job(max_crashes=50)) is JobState.PROVISIONING
+        assert state(crashed(1), crashed(2), breaks, crashed(4), of_job=job(max_crashes=50)) is JobState.PROVISIONING
 
 
 @pytest.mark.parametrize("outcome", [Outcome.LOST, Outcome.NOT_STARTED, Outcome.HOST_ERROR])
@@ -99,7 +99,7 @@ def test_vms_that_come_to_nothing_three_times_fail_the_job(outcome: Outcome) -> 
         ({"checkpoint": saved(at("09:00"))}, JobState.FAILED),
         ({"checkpoint": SeenCheckpoint(NOW, error="403")}, JobState.PROVISIONING),
         ({}, JobState.PROVISIONING),
-        ({"of": job(checkpoint=None)}, JobState.FAILED),
+        ({"of_job": job(checkpoint=None)}, JobState.FAILED),
     ],
 )
 def test_a_vm_that_reached_its_limit_is_followed_where_the_work_came_on(given: Any, means: JobState) -> None:
@@ -110,7 +110,7 @@ def test_a_vm_that_reached_its_limit_is_followed_where_the_work_came_on(given: A
 def test_a_limit_that_the_ceiling_set_is_the_ceilings() -> None:
     """Whether there is more to spend is asked then, not whether anything was saved."""
     short = ended(Outcome.TIME_LIMIT, max_run=HOUR)
-    decision = decided(view(short, of=job(ceiling=Money.of(1), checkpoint=None), cost=Priced(Money.of(1))))
+    decision = decided(view(short, of_job=job(ceiling=Money.of(1), checkpoint=None), cost=Priced(Money.of(1))))
     assert decision.state is JobState.FAILED
     assert decision.reason.startswith("its ceiling of $1.00 leaves $0.00")
 
@@ -121,7 +121,7 @@ def test_a_limit_that_the_ceiling_set_is_the_ceilings() -> None:
 )
 def test_the_command_gets_its_notice_before_the_ceiling_is_reached(spent: str, stops: bool) -> None:
     """Three minutes before, at $0.50 an hour; then the attempt ends, and the job with it."""
-    given: dict[str, Any] = {"of": job(ceiling=Money.of(10)), "cost": Priced(Money.of(spent))}
+    given: dict[str, Any] = {"of_job": job(ceiling=Money.of(10)), "cost": Priced(Money.of(spent))}
     decision = decided(view(attempt(), **given))
     if not stops:
         assert decision.actions == ()
@@ -143,16 +143,16 @@ CANCELLED: dict[str, Any] = {"cancel_asked_at": NOW, "cancel_asked_by": ANA}
 
 def test_a_cancel_gives_the_command_its_notice_first() -> None:
     """Once; then its end is waited for, and then the job is cancelled, by whom it says."""
-    reported = only(decided(view(attempt(), of=job(**CANCELLED))))
+    reported = only(decided(view(attempt(), of_job=job(**CANCELLED))))
     assert isinstance(reported, TellCommandToStop)
     assert (reported.why, reported.reason) == ("cancel", f"cancelled by {ANA}; the command gets time to save first")
-    waiting = decided(view(attempt(stop_asked_at=NOW, stop_why="cancel"), of=job(**CANCELLED)))
+    waiting = decided(view(attempt(stop_asked_at=NOW, stop_why="cancel"), of_job=job(**CANCELLED)))
     assert (waiting.actions, waiting.next_at) == ((), at("12:01:30"))
     done = attempt(stop_asked_at=NOW, stop_why="cancel", agent=agent(exit=exited(0, asked="cancel")))
-    assert only(decided(view(done, of=job(**CANCELLED)))) == EndAttempt(
+    assert only(decided(view(done, of_job=job(**CANCELLED)))) == EndAttempt(
         1, Outcome.CANCELLED, "the command ended after SIGTERM"
     )
-    over = decided(view(ended(Outcome.CANCELLED), of=job(**CANCELLED)))
+    over = decided(view(ended(Outcome.CANCELLED), of_job=job(**CANCELLED)))
     assert (over.state, over.reason) == (JobState.CANCELLED, f"cancelled by {ANA} (on 1 VM, for $0.00)")
 
 
@@ -163,7 +163,7 @@ def test_where_no_command_runs_a_cancel_ends_the_attempt_at_once() -> None:
         (attempt(AttemptState.BOOTING), JobKind.DEV),
         (attempt(agent=agent(exit=exited(None, signal=9))), JobKind.TRAINING),
     ):
-        action = only(decided(view(seen, of=job(kind=kind, **CANCELLED)), at("10:20")))
+        action = only(decided(view(seen, of_job=job(kind=kind, **CANCELLED)), at("10:20")))
         assert isinstance(action, EndAttempt)
         assert action.outcome is Outcome.CANCELLED
 
@@ -179,9 +179,9 @@ def test_where_no_command_runs_a_cancel_ends_the_attempt_at_once() -> None:
 )
 def test_after_a_cancel_nothing_is_launched_any_more(outcome: Outcome, means: JobState) -> None:
     """A command that finished first has finished."""
-    decision = decided(view(ended(outcome), of=job(**CANCELLED)))
+    decision = decided(view(ended(outcome), of_job=job(**CANCELLED)))
     assert (decision.state, decision.actions) == (means, ())
-    assert decided(view(of=job(JobState.QUEUED, **CANCELLED))).state is JobState.CANCELLED
+    assert decided(view(of_job=job(JobState.QUEUED, **CANCELLED))).state is JobState.CANCELLED
 
 
 PAUSE: dict[str, Any] = {"pause": "the budget vision is spent", "pause_at": at("11:45")}
@@ -191,15 +191,15 @@ def test_a_pause_waits_for_a_checkpoint_and_then_for_half_an_hour() -> None:
     """Of a Spot VM whose work is saved elsewhere; all others are left to their end."""
     waiting = decided(view(attempt(), checkpoint=saved(at("11:40")), **PAUSE))
     assert (waiting.actions, waiting.next_at) == ((), at("12:10"))
-    for given in ({"checkpoint": saved(at("11:50"))}, {"of": job(checkpoint=None)}, {"pause_at": None}):
+    for given in ({"checkpoint": saved(at("11:50"))}, {"of_job": job(checkpoint=None)}, {"pause_at": None}):
         action = only(decided(view(attempt(), **{**PAUSE, **given})))
         assert isinstance(action, TellCommandToStop)
         assert action.why == "pause"
     assert isinstance(only(decided(view(attempt(agent=agent(at("12:14"))), **PAUSE), at("12:15"))), TellCommandToStop)
     for spared in (
         view(attempt(provisioning_model=ON_DEMAND), checkpoint=saved(at("11:50")), **PAUSE),
-        view(attempt(), of=job(checkpoint=ON_DISK), **PAUSE),
-        view(attempt(AttemptState.BOOTING), of=job(kind=JobKind.DEV, checkpoint=None), **PAUSE),
+        view(attempt(), of_job=job(checkpoint=ON_DISK), **PAUSE),
+        view(attempt(AttemptState.BOOTING), of_job=job(kind=JobKind.DEV, checkpoint=None), **PAUSE),
     ):
         assert decided(spared).actions == ()
 
@@ -215,5 +215,5 @@ def test_a_vm_that_rests_too_often_is_not_started_again() -> None:
     """Its preemptions count like any other's."""
     noticed = attempt(agent=agent(noticed_at=at("11:59"), exit=exited(0, asked="preemption")))
     for allowed, kind in ((1, RestAttempt), (0, EndAttempt)):
-        action = only(decided(view(noticed, of=job(checkpoint=ON_DISK, max_preemptions=allowed))))
+        action = only(decided(view(noticed, of_job=job(checkpoint=ON_DISK, max_preemptions=allowed))))
         assert isinstance(action, kind)

@@ -57,7 +57,7 @@ def launched(*attempts: AttemptView, **given: Any) -> LaunchAttempt | None:
 
 def test_a_queued_job_is_launched_in_the_best_place() -> None:
     """And says where, and at which price."""
-    decision = decided(view(of=job(JobState.QUEUED)))
+    decision = decided(view(of_job=job(JobState.QUEUED)))
     assert decision.state is JobState.PROVISIONING
     assert decision.reason == "requesting a VM in us-central1-a (Spot, $0.500 an hour)"
     action = only(decision)
@@ -76,9 +76,9 @@ def test_a_hold_keeps_a_job_waiting() -> None:
 @pytest.mark.parametrize("state", [AttemptState.INTENDED, AttemptState.ASKED, AttemptState.RESTARTING])
 def test_the_unknown_is_asked_about_and_nothing_else_is_done(state: AttemptState) -> None:
     """Not before it is due, and whatever else is wanted; a second VM is never asked for meanwhile."""
-    for of in (job(), job(cancel_asked_at=NOW, cancel_asked_by=ANA)):
-        assert isinstance(only(decided(view(attempt(state), of=of))), AskAgain)
-        later = decided(view(attempt(state, try_after=at("12:01"), error="timed out"), of=of))
+    for wanted in (job(), job(cancel_asked_at=NOW, cancel_asked_by=ANA)):
+        assert isinstance(only(decided(view(attempt(state), of_job=wanted))), AskAgain)
+        later = decided(view(attempt(state, try_after=at("12:01"), error="timed out"), of_job=wanted))
         assert (later.state, later.actions, later.next_at) == (JobState.PROVISIONING, (), at("12:01"))
         assert "timed out" in later.reason
 
@@ -93,7 +93,7 @@ def test_a_running_job_is_left_alone() -> None:
 
 def test_the_next_look_is_not_moved_with_every_word_of_the_agent() -> None:
     """An earlier moment that is written down already will do."""
-    kept = view(attempt(agent=agent(at("12:03"))), of=job(next_at=at("12:10")))
+    kept = view(attempt(agent=agent(at("12:03"))), of_job=job(next_at=at("12:10")))
     assert decided(kept, at("12:03")).next_at == at("12:10")
 
 
@@ -140,7 +140,7 @@ def test_the_next_vm_is_asked_for_while_the_last_one_is_deleted() -> None:
     ],
 )
 def test_two_vms_never_write_into_the_same_checkpoints(outcome: Outcome, vm: VmState | None, may_follow: bool) -> None:
-    """The next is asked for once the last one is seen at rest or gone, or must be dead."""
+    """The next is asked for once the last one is seen stopped or gone, or must be dead."""
     first = attempt(AttemptState.ENDING, outcome=outcome, ended_at=at("11:50"), agent=agent(at("11:59:59")))
     assert (launched(AttemptView(first, vm)) is not None) is may_follow
     over = attempt(AttemptState.OVER, outcome=outcome, ended_at=at("11:50"), agent=agent(at("11:59:59")))
@@ -148,17 +148,17 @@ def test_two_vms_never_write_into_the_same_checkpoints(outcome: Outcome, vm: VmS
 
 
 def test_an_old_sight_of_a_vm_that_was_started_again_proves_nothing() -> None:
-    """It was at rest then; that it is now, the ledger has not seen."""
+    """It was stopped then; that it is now, the ledger has not seen."""
     before = interruption(happened_at=at("11:00"))
     again = attempt(
         AttemptState.ENDING, outcome=Outcome.NOT_STARTED, ended_at=at("11:50"), restarts=3, agent=agent(at("11:00"))
     )
     old = standing(Status.STOPPED, EndReason.PREEMPTED, ended_at=at("11:00"))
-    given: dict[str, Any] = {"of": job(checkpoint=ON_DISK), "interruptions": (before,)}
+    given: dict[str, Any] = {"of_job": job(checkpoint=ON_DISK), "interruptions": (before,)}
     assert launched(AttemptView(again, old), **given) is None
     new = standing(Status.STOPPED, EndReason.STOPPED, started_at=at("11:30"))
     assert launched(AttemptView(again, new), **given) is None  # its disk holds what was saved
-    agreed = {**given, "of": job(checkpoint=ON_DISK, disk_given_up_at=at("11:55"))}
+    agreed = {**given, "of_job": job(checkpoint=ON_DISK, disk_given_up_at=at("11:55"))}
     assert launched(AttemptView(again, new), **agreed) is not None
 
 
@@ -175,16 +175,16 @@ def test_a_delete_is_repeated_until_the_vm_is_gone() -> None:
     """Not before it is due; also for jobs that are over, which get nothing else."""
     waiting = ended(Outcome.SUCCEEDED, gone=False, try_after=at("12:05"))
     for state in (JobState.RUNNING, JobState.SUCCEEDED):
-        decision = decided(view(waiting, of=job(state)))
+        decision = decided(view(waiting, of_job=job(state)))
         assert (decision.state, decision.actions, decision.next_at) == (JobState.SUCCEEDED, (), at("12:05"))
-    assert isinstance(only(decided(view(waiting, of=job(JobState.SUCCEEDED)), at("12:05"))), DeleteVm)
-    assert decided(view(ended(Outcome.SUCCEEDED), of=job(JobState.SUCCEEDED))).actions == ()
+    assert isinstance(only(decided(view(waiting, of_job=job(JobState.SUCCEEDED)), at("12:05"))), DeleteVm)
+    assert decided(view(ended(Outcome.SUCCEEDED), of_job=job(JobState.SUCCEEDED))).actions == ()
 
 
 @pytest.mark.parametrize("state", OPEN)
 def test_a_job_that_is_over_leaves_nothing_behind(state: AttemptState) -> None:
     """An attempt that is open all the same is settled, and ended."""
-    action = only(decided(view(attempt(state), of=job(JobState.FAILED))))
+    action = only(decided(view(attempt(state), of_job=job(JobState.FAILED))))
     settles = state in (AttemptState.INTENDED, AttemptState.ASKED)
     assert isinstance(action, AskAgain if settles else EndAttempt)
 
@@ -220,10 +220,10 @@ def test_a_vm_with_its_checkpoints_on_its_disk_is_started_again() -> None:
     """Stopped by Google, it rests, and is started where it is once it has stopped."""
     on_disk = job(checkpoint=ON_DISK)
     stopping = standing(Status.STOPPING, EndReason.PREEMPTED)
-    rest = decided(view(AttemptView(attempt(), stopping), of=on_disk))
+    rest = decided(view(AttemptView(attempt(), stopping), of_job=on_disk))
     assert (rest.state, type(only(rest))) == (JobState.RECOVERING, RestAttempt)
     resting = attempt(AttemptState.RESTING, agent=agent())
-    stored: dict[str, Any] = {"of": on_disk, "interruptions": (interruption(),)}
+    stored: dict[str, Any] = {"of_job": on_disk, "interruptions": (interruption(),)}
     waits = decided(view(AttemptView(resting, stopping), **stored))
     assert (waits.state, waits.actions) == (JobState.RECOVERING, ())
     stopped = AttemptView(resting, standing(Status.STOPPED, EndReason.PREEMPTED))
@@ -235,7 +235,7 @@ def test_a_vm_with_its_checkpoints_on_its_disk_is_started_again() -> None:
 def test_a_start_that_meets_a_stockout_waits_where_it_is() -> None:
     """It cannot move; it says when it is asked again."""
     resting = attempt(AttemptState.RESTING, try_after=at("12:04"), error="out of stock")
-    decision = decided(view(AttemptView(resting, standing(Status.STOPPED)), of=job(checkpoint=ON_DISK)))
+    decision = decided(view(AttemptView(resting, standing(Status.STOPPED)), of_job=job(checkpoint=ON_DISK)))
     assert (decision.actions, decision.next_at) == ((), at("12:04"))
     assert decision.reason.endswith("could not be started: out of stock; asked again at 12:04 UTC")
 
@@ -250,7 +250,7 @@ def test_a_start_that_meets_a_stockout_waits_where_it_is() -> None:
 def test_a_resting_vm_that_is_gone_or_unwanted_ends(seen: VmState, given: dict[str, Any], outcome: Outcome) -> None:
     """Then the next begins from the beginning, or there is none."""
     resting = AttemptView(attempt(AttemptState.RESTING), seen)
-    action = only(decided(view(resting, of=job(checkpoint=ON_DISK, **given))))
+    action = only(decided(view(resting, of_job=job(checkpoint=ON_DISK, **given))))
     assert isinstance(action, EndAttempt)
     assert action.outcome is outcome
 
@@ -258,32 +258,32 @@ def test_a_resting_vm_that_is_gone_or_unwanted_ends(seen: VmState, given: dict[s
 def test_a_disk_that_is_gone_with_its_vm_cannot_be_started() -> None:
     """Then the attempt ends."""
     seen = AttemptView(attempt(), standing(Status.STOPPING, EndReason.PREEMPTED, **GONE))
-    assert isinstance(only(decided(view(seen, of=job(checkpoint=ON_DISK)))), EndAttempt)
+    assert isinstance(only(decided(view(seen, of_job=job(checkpoint=ON_DISK)))), EndAttempt)
 
 
 def test_a_vm_for_development_is_up_once_it_is_there_and_never_replaced() -> None:
     """It has no agent, so its silence says nothing; a preemption ends it, with what to do."""
     dev = job(kind=JobKind.DEV, checkpoint=None)
-    up = decided(view(attempt(AttemptState.BOOTING), of=dev), at("23:00"))
+    up = decided(view(attempt(AttemptState.BOOTING), of_job=dev), at("23:00"))
     assert (up.state, up.actions, up.next_at) == (JobState.RUNNING, (), None)
     stopped = AttemptView(attempt(AttemptState.BOOTING), standing(Status.STOPPED, EndReason.STOPPED, ANA))
-    assert decided(view(stopped, of=dev)).reason.endswith("start it again, or cancel it to delete both")
-    lost = decided(view(ended(Outcome.PREEMPTED, reason="preempted in us-central1-a (Spot)"), of=dev))
+    assert decided(view(stopped, of_job=dev)).reason.endswith("start it again, or cancel it to delete both")
+    lost = decided(view(ended(Outcome.PREEMPTED, reason="preempted in us-central1-a (Spot)"), of_job=dev))
     assert (lost.state, lost.actions) == (JobState.FAILED, ())
     assert "launch another one" in lost.reason
-    assert decided(view(ended(Outcome.TIME_LIMIT), of=dev)).state is JobState.SUCCEEDED
+    assert decided(view(ended(Outcome.TIME_LIMIT), of_job=dev)).state is JobState.SUCCEEDED
 
 
 def test_a_vm_for_development_looks_for_a_place_as_any_other() -> None:
     """Only once it had one it is not moved."""
-    following = launched(no_room(1, A), of=job(JobState.QUEUED, kind=JobKind.DEV, checkpoint=None))
+    following = launched(no_room(1, A), of_job=job(JobState.QUEUED, kind=JobKind.DEV, checkpoint=None))
     assert following is not None
     assert (following.number, following.zone) == (2, B)
 
 
 def test_a_resting_vm_that_somebody_started_is_taken_back() -> None:
     """It bills: a start that finds it running is done, and its agent is listened to again."""
-    stored: dict[str, Any] = {"of": job(checkpoint=ON_DISK), "interruptions": (interruption(),)}
+    stored: dict[str, Any] = {"of_job": job(checkpoint=ON_DISK), "interruptions": (interruption(),)}
     resting = attempt(AttemptState.RESTING)
     begun = AttemptView(resting, standing(started_at=at("11:59:50")))
     assert isinstance(only(decided(view(begun, **stored))), RestartVm)

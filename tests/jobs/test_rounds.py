@@ -51,7 +51,7 @@ def asked(decision: JobDecision) -> tuple[str, Any] | None:
 def test_a_zone_without_room_is_followed_by_the_next_at_once() -> None:
     """Stockouts and quotas alike; the reason tells what was tried."""
     for outcome, words in ((Outcome.STOCKOUT, "out of stock"), (Outcome.QUOTA, "no quota left")):
-        decision = decided(view(no_room(1, A, outcome=outcome), of=job(JobState.QUEUED)))
+        decision = decided(view(no_room(1, A, outcome=outcome), of_job=job(JobState.QUEUED)))
         assert asked(decision) == (B, SPOT)
         (launch,) = decision.actions
         assert isinstance(launch, LaunchAttempt)
@@ -60,7 +60,7 @@ def test_a_zone_without_room_is_followed_by_the_next_at_once() -> None:
 
 def test_after_all_zones_it_waits_and_says_until_when() -> None:
     """Then a new round begins with the best place."""
-    decision = decided(view(*ALL, of=job(JobState.QUEUED)))
+    decision = decided(view(*ALL, of_job=job(JobState.QUEUED)))
     until = NOW + wait(TERMS, "j1", 3, 1)
     assert (decision.state, decision.actions, decision.next_at) == (JobState.QUEUED, (), until)
     assert decision.reason.startswith(f"out of stock in 3 zones ({A}, {B} and {C}); asked again at 12:00 UTC")
@@ -95,16 +95,16 @@ def test_a_place_that_opens_during_a_wait_is_taken_at_once() -> None:
 def test_where_every_quota_is_used_up_it_waits_and_says_so() -> None:
     """Nothing is asked of Google but the quota."""
     used = tuple(replace(item, passed_over="the quota X of us-central1 is used up (4 of 4)") for item in PLACES)
-    decision = decided(view(of=job(JobState.QUEUED)), places=used)
+    decision = decided(view(of_job=job(JobState.QUEUED)), places=used)
     assert (decision.actions, decision.next_at) == ((), NOW + 2 * MINUTE)
     assert decision.reason == ("waits: the quota X of us-central1 is used up (4 of 4); looked at again at 12:02 UTC")
 
 
 def test_on_demand_comes_after_every_spot_zone() -> None:
     """Where the recipe falls back to it, the places hold it."""
-    of = job(recipe=FALLS_BACK)
-    assert asked(decided(view(*ALL[:2], of=of), places=BOTH)) == (C, SPOT)
-    assert asked(decided(view(*ALL, of=of), places=BOTH)) == (A, ON_DEMAND)
+    wanted = job(recipe=FALLS_BACK)
+    assert asked(decided(view(*ALL[:2], of_job=wanted), places=BOTH)) == (C, SPOT)
+    assert asked(decided(view(*ALL, of_job=wanted), places=BOTH)) == (A, ON_DEMAND)
 
 
 @pytest.mark.parametrize(
@@ -121,8 +121,8 @@ def test_on_demand_comes_first_where_spot_could_miss_the_deadline(
     deadline: str, expected: timedelta | None, model: Any
 ) -> None:
     """Where it is known how long the work takes; and the launch says so."""
-    of = job(JobState.QUEUED, recipe=FALLS_BACK, deadline=at(deadline), expected=expected)
-    decision = decided(view(of=of), places=BOTH)
+    wanted = job(JobState.QUEUED, recipe=FALLS_BACK, deadline=at(deadline), expected=expected)
+    decision = decided(view(of_job=wanted), places=BOTH)
     assert asked(decision) == (A, model)
     (launch,) = decision.actions
     assert isinstance(launch, LaunchAttempt)
@@ -130,30 +130,30 @@ def test_on_demand_comes_first_where_spot_could_miss_the_deadline(
 
 
 def test_a_recipe_that_stays_on_spot_is_late_rather_than_dear() -> None:
-    """Its deadline stops nothing; that it has passed is told."""
-    of = job(deadline=at("11:00"), expected=HOUR)
-    assert asked(decided(view(of=of))) == (A, SPOT)
-    assert decided(view(attempt(), of=of)).reason.endswith("; its deadline of 11:00 UTC has passed")
+    """Its deadline stops nothing; that it has passed is in the reason."""
+    wanted = job(deadline=at("11:00"), expected=HOUR)
+    assert asked(decided(view(of_job=wanted))) == (A, SPOT)
+    assert decided(view(attempt(), of_job=wanted)).reason.endswith("; its deadline of 11:00 UTC has passed")
 
 
 def test_work_that_is_done_counts_for_the_deadline() -> None:
     """Two hours ran before the preemption, and half an hour of it was lost."""
     ran = ended(Outcome.PREEMPTED, agent=agent(started_at=at("09:59")), ended_at=at("11:59"))
-    of = job(recipe=FALLS_BACK, deadline=at("15:10"), expected=4 * HOUR)
-    assert asked(decided(view(ran, of=of), places=BOTH)) == (A, SPOT)
+    wanted = job(recipe=FALLS_BACK, deadline=at("15:10"), expected=4 * HOUR)
+    assert asked(decided(view(ran, of_job=wanted), places=BOTH)) == (A, SPOT)
     late = job(recipe=FALLS_BACK, deadline=at("14:39"), expected=4 * HOUR)
-    assert asked(decided(view(ran, of=late), places=BOTH)) == (A, ON_DEMAND)
+    assert asked(decided(view(ran, of_job=late), places=BOTH)) == (A, ON_DEMAND)
 
 
 def test_the_ceiling_bounds_the_next_vm() -> None:
     """By what is left at that place's price; a place too dear for ten minutes is no place."""
-    of = job(ceiling=Money.of(10))
+    wanted = job(ceiling=Money.of(10))
     spent = Priced(Money.of(9))
-    (launch,) = decided(view(of=of, cost=spent)).actions
+    (launch,) = decided(view(of_job=wanted, cost=spent)).actions
     assert isinstance(launch, LaunchAttempt)
     assert launch.max_run == 2 * HOUR
     dear = (place(A, rate="9"), place(B, rate=None), place(C, rate="1"))
-    assert asked(decided(view(of=of, cost=spent), places=dear)) == (C, SPOT)
+    assert asked(decided(view(of_job=wanted, cost=spent), places=dear)) == (C, SPOT)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_the_ceiling_bounds_the_next_vm() -> None:
 )
 def test_a_ceiling_that_pays_for_no_vm_fails_the_job(places: Any, words: str) -> None:
     """With the figures, and what to do."""
-    decision = decided(view(of=job(ceiling=Money.of(10)), cost=Priced(Money.of(9))), places=places)
+    decision = decided(view(of_job=job(ceiling=Money.of(10)), cost=Priced(Money.of(9))), places=places)
     assert (decision.state, decision.actions) == (JobState.FAILED, ())
     assert decision.reason.startswith(words)
 

@@ -1,4 +1,4 @@
-"""What a job must not ask for, and what it is told to change."""
+"""What a job must not ask for, and what its refusals say to change."""
 
 from __future__ import annotations
 

@@ -228,7 +228,7 @@ def test_secrets_need_an_account_that_may_read_them(office: Office) -> None:
 
 
 def test_a_location_is_looked_at_before_anything_is_stored(sqlite_url: str) -> None:
-    """With no transaction open. What is complete there already is told; on a VM's own disk nobody can look."""
+    """With no transaction open. What is complete there already is reported; on a VM's own disk nobody can look."""
     with closing(WatchedDatabase.open(sqlite_url)) as database:
         assert isinstance(database, WatchedDatabase)
         open_while_looking: list[int] = []
@@ -346,7 +346,7 @@ def test_cancelling_is_written_down_once(office: Office) -> None:
 
 @pytest.mark.parametrize("state", [JobState.SUCCEEDED, JobState.FAILED])
 def test_what_is_over_cannot_be_cancelled(office: Office, state: JobState) -> None:
-    """Anyone who asks is told how it ended."""
+    """The refusal names how it ended."""
     office.it.submit(asked(), None, "api")
     with office.database.write() as connection:
         job_rows.set_state(connection, "j1", state, "It ended.", None, NOW)

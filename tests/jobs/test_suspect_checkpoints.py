@@ -19,7 +19,7 @@ def _running(w: World, name: str = "cg-j1-1") -> None:
 def _preempted(w: World, name: str = "cg-j1-1") -> None:
     w.notice(name)
     w.cloud.preempt(w.vm(name))
-    w.exit(name, asked="preemption")
+    w.exit(name, stop_request="preemption")
 
 
 def _crashed(w: World, name: str) -> None:

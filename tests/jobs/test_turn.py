@@ -28,7 +28,7 @@ def _preempted(w: World, name: str = "cg-j1-1") -> None:
     """As Google does it: a notice, the command's end, and the VM's half a minute later."""
     w.notice(name)
     w.cloud.preempt(w.vm(name))
-    w.exit(name, asked="preemption")
+    w.exit(name, stop_request="preemption")
 
 
 def test_a_job_runs_and_succeeds(database_url: str) -> None:
@@ -151,7 +151,7 @@ def test_a_lost_answer_makes_no_second_vm(sqlite_url: str, fault: str) -> None:
 
 
 def test_out_of_stock_moves_on_and_then_waits(sqlite_url: str) -> None:
-    """Each zone once; then all are left in peace for a while, which is told once."""
+    """Each zone once; then all are left in peace for a while, which is reported once."""
     with world(sqlite_url) as w:
         w.submit()
         w.cloud.stockouts = set(ZONES)
@@ -232,7 +232,7 @@ def test_cancelling_gives_the_command_its_notice(sqlite_url: str) -> None:
         w.step()
         assert w.cloud.running()
         assert w.beat()
-        w.exit(asked="cancel")
+        w.exit(stop_request="cancel")
         w.settle()
         assert w.job().state is JobState.CANCELLED
         assert w.attempts()[0].outcome is Outcome.CANCELLED
@@ -288,7 +288,7 @@ def test_googles_limit_on_calls_delays_and_loses_nothing(sqlite_url: str) -> Non
 
 
 def test_one_odd_job_stops_no_other(sqlite_url: str) -> None:
-    """What cannot be read is told; the others go on."""
+    """What cannot be read is reported; the others go on."""
     with world(sqlite_url) as w:
         w.submit("j1")
         w.submit("j2")

@@ -302,8 +302,8 @@ class World:
     def beat(self, name: str = "cg-j1-1", run: int = 1, step: int | None = None) -> bool:
         return self.say(name, ("heartbeat", {"run": run, "is_running": True, "step": step, "output": "loss 0.1"}))
 
-    def exit(self, name: str = "cg-j1-1", code: int = 0, run: int = 1, asked: str | None = None) -> None:
-        self.say(name, ("exit", {"run": run, "reason": "exited", "code": code, "asked": asked}))
+    def exit(self, name: str = "cg-j1-1", code: int = 0, run: int = 1, stop_request: str | None = None) -> None:
+        self.say(name, ("exit", {"run": run, "reason": "exited", "code": code, "asked": stop_request}))
 
     def notice(self, name: str = "cg-j1-1", run: int = 1) -> None:
         self.say(name, ("notice", {"run": run, "what": "preemption", "value": "TRUE"}))

@@ -68,20 +68,20 @@ def test_the_same_press_twice_is_one_request(office: Office) -> None:
 # Who may ask what of ada's VM, whose team is vision, and of an unowned one of no team.
 _HERS = {"ada", "tess", "olaf", "adam"}
 _MAY = {
-    **{(asked, "hers"): _HERS for asked in RequestKind},
-    **{(asked, "unowned"): {"olaf", "olga", "adam"} for asked in RequestKind},
+    **{(kind, "hers"): _HERS for kind in RequestKind},
+    **{(kind, "unowned"): {"olaf", "olga", "adam"} for kind in RequestKind},
 }
 
 
 @pytest.mark.parametrize("whose", ["hers", "unowned"])
-@pytest.mark.parametrize("asked", list(RequestKind))
-def test_who_may_press_what(office: Office, asked: RequestKind, whose: str) -> None:
+@pytest.mark.parametrize("kind", list(RequestKind))
+def test_who_may_press_what(office: Office, kind: RequestKind, whose: str) -> None:
     """Owner, the team's operators and admins; operators what is unowned. Others are refused in private."""
     subject = office.running(owner=ADA if whose == "hers" else "")
     office.know(*NAMES)
     for name in NAMES:
-        office.handler.click(press(subject, name, asked))
-    may = _MAY[asked, whose]
+        office.handler.click(press(subject, name, kind))
+    may = _MAY[kind, whose]
     assert {request.user_id for request in office.open} == {user_id(name) for name in may}
     assert len(office.ephemerals) == len(NAMES) - len(may)
     assert all("trainer-7" in text for text in office.ephemerals)
@@ -156,13 +156,13 @@ def test_when_slack_does_not_say_who_it_is_they_are_told(office: Office) -> None
     ]
 
 
-@pytest.mark.parametrize("known", [None, Person("U0ADA", "", "Ada")])
-def test_who_has_no_address_may_nothing(office: Office, known: Person | None) -> None:
+@pytest.mark.parametrize("person", [None, Person("U0ADA", "", "Ada")])
+def test_who_has_no_address_may_nothing(office: Office, person: Person | None) -> None:
     """A member or a bot whose address Slack does not tell owns nothing."""
     subject = office.running(owner="")
-    office.slack.people = {} if known is None else {"U0ADA": known}
-    for number, asked in enumerate(RequestKind):
-        office.handler.click(press(subject, kind=asked, at=f"{number}.1"))
+    office.slack.people = {} if person is None else {"U0ADA": person}
+    for number, kind in enumerate(RequestKind):
+        office.handler.click(press(subject, kind=kind, at=f"{number}.1"))
     office.handler.close()
     assert office.open == []
     assert len(office.ephemerals) == len(RequestKind)
@@ -182,8 +182,8 @@ def test_only_members_may_press(office: Office, standing: Membership, why: str) 
     subject = office.running()
     for name in ("ada", "adam"):
         office.slack.people[user_id(name)] = replace(office.slack.people[user_id(name)], membership=standing)
-        for number, asked in enumerate(RequestKind):
-            office.handler.click(press(subject, name, asked, at=f"{number}.1"))
+        for number, kind in enumerate(RequestKind):
+            office.handler.click(press(subject, name, kind, at=f"{number}.1"))
     office.handler.close()
     assert office.open == []
     assert len(office.ephemerals) == 2 * len(RequestKind)
@@ -206,8 +206,8 @@ def test_without_a_role_there_is_nothing_to_press(office: Office) -> None:
     subject = office.running(owner="nemo@lab.example")
     office.slack.people["U0NEMO"] = Person("U0NEMO", "nemo@elsewhere.example", "Nemo")
     claimed = office.running("another", owner="nemo@elsewhere.example")
-    for number, about in enumerate((subject, claimed)):
-        office.handler.click(press(about, "nemo", at=f"{number}.1"))
+    for number, target in enumerate((subject, claimed)):
+        office.handler.click(press(target, "nemo", at=f"{number}.1"))
     office.handler.close()
     assert office.open == []
     assert (

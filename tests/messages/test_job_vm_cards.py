@@ -49,9 +49,9 @@ def running(database: Database, **given: Any) -> None:
         jobs.set_state(connection, "jrun", JobState.RUNNING, "It runs.", None, NOW)
 
 
-def stop_of(of: VmCard) -> str:
+def stop_of(card: VmCard) -> str:
     (stop,) = (
-        button for button in cards.buttons(of, NOW, cards.zone_of(None, Rules({}))) if button.kind is RequestKind.STOP
+        button for button in cards.buttons(card, NOW, cards.zone_of(None, Rules({}))) if button.kind is RequestKind.STOP
     )
     return stop.effect
 

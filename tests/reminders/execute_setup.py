@@ -79,7 +79,7 @@ class Scene:
         ended = operation(
             kind, begun, f"{begun}:59", target_id=gce_id, user="guard@acme.iam.gserviceaccount.com", **given
         )
-        vm = seen(key=InstanceKey(PROJECT, gce_id), name=f"vm-{number}", status=Status.STOPPED, fingerprint="at rest")
+        vm = seen(key=InstanceKey(PROJECT, gce_id), name=f"vm-{number}", status=Status.STOPPED, fingerprint="stopped")
         self.look(vm, operations=(ended,), read=f"{begun}:59")
 
     def stop_by_rule(self, subject: Subject, number: int = 1, cycle: int = 0, **given: Any) -> StopInstance:
@@ -97,11 +97,11 @@ class Scene:
         }
         return StopInstance(**{**values, **given})
 
-    def ask(self, subject: Subject, asked: RequestKind = RequestKind.STOP, **given: Any) -> Request:
+    def ask(self, subject: Subject, request_kind: RequestKind = RequestKind.STOP, **given: Any) -> Request:
         """What a person asked for, as it is stored."""
         values: dict[str, Any] = {
-            "key": f"press/{subject}/{asked.value}",
-            "kind": asked,
+            "key": f"press/{subject}/{request_kind.value}",
+            "kind": request_kind,
             "subject": subject,
             "by": ANA,
             "user_id": "UANA",
@@ -112,7 +112,7 @@ class Scene:
         with self.database.write() as connection:
             assert requests.add(connection, wanted)
         with self.database.read() as connection:
-            return next(each for _, each in requests.open_requests(connection) if each.key == wanted.key)
+            return next(request for _, request in requests.open_requests(connection) if request.key == wanted.key)
 
     def stop_by_ana(self, subject: Subject, number: int = 1, **given: Any) -> StopInstance:
         request = given.get("request") or self.ask(subject)
@@ -153,9 +153,9 @@ class FragileActuator:
 
     def look(self, project: str, zone: str, name: str) -> Sighting | None:
         self._fuse.step()
-        found = self._google.look(project, zone, name)
+        sighting = self._google.look(project, zone, name)
         self._fuse.step()
-        return found
+        return sighting
 
     def stop(self, project: str, zone: str, instance: str, request_id: str) -> str:
         self._fuse.step()

@@ -90,7 +90,7 @@ class Judged:
 
     def at_google(self, **labels: str) -> None:
         self.google.vms[PROJECT, ZONE, self.name].labels |= {
-            key.replace("_", "-"): each for key, each in labels.items()
+            key.replace("_", "-"): value for key, value in labels.items()
         }
 
     def warn(self, *moments: str, cycle: int = 0) -> None:
@@ -123,8 +123,8 @@ class Judged:
 
 def judged_at(database: Database, moment: datetime | None = None, **given: Any) -> Judged:
     scene = scene_of(database)
-    found = Judged(scene, scene.run(), **given)
-    found.warn("10:30", "11:00")
+    judged = Judged(scene, scene.run(), **given)
+    judged.warn("10:30", "11:00")
     if moment is not None:
         scene.clock.moment = moment
-    return found
+    return judged

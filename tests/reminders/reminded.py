@@ -112,11 +112,11 @@ def planned(
     one: WatchedVm,
     now: datetime,
     by: Rules | None = None,
-    known: dict[str, AccountLookup] | None = None,
+    lookups: dict[str, AccountLookup] | None = None,
     unread: tuple[str, ...] = (),
 ) -> FleetPlan:
-    known = people() if known is None else known
-    return decide([one], by or rules(), {PROJECT: frozenset(unread)}, known, now)
+    lookups = people() if lookups is None else lookups
+    return decide([one], by or rules(), {PROJECT: frozenset(unread)}, lookups, now)
 
 
 def decided(one: WatchedVm, now: datetime, by: Rules | None = None, **given: Any) -> Decision:

@@ -85,9 +85,9 @@ class Vm:
     status: Status = Status.RUNNING
 
 
-def may(asked: RequestKind, vm: Vm, ownership: Ownership = Ownership(), later: timedelta = timedelta()) -> set[str]:
+def may(kind: RequestKind, vm: Vm, ownership: Ownership = Ownership(), later: timedelta = timedelta()) -> set[str]:
     """Who of everybody."""
-    return {by for by in EVERYBODY if refusal(asked, by, vm, ownership, RULES, None, AT + later) is None}
+    return {by for by in EVERYBODY if refusal(kind, by, vm, ownership, RULES, None, AT + later) is None}
 
 
 VISIONS, NO_TEAMS = Vm(InstanceKey("vision-lab", "1")), Vm(InstanceKey("elsewhere", "2"))

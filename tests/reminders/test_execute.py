@@ -40,7 +40,7 @@ def test_a_rule_stops_a_vm(database: Database) -> None:
 
 
 def test_the_intent_is_committed_before_google_is_asked(database: Database) -> None:
-    """Whoever reads the ledger while Google is asked finds the stop there already, as one that may have begun."""
+    """A reader of the ledger while Google is asked finds the stop there already, as one that may have begun."""
     scene = Scene(database)
     subject = scene.run()
     stop_outcomes: list[StopOutcome] = []
@@ -56,7 +56,7 @@ def test_the_intent_is_committed_before_google_is_asked(database: Database) -> N
 
 
 def test_a_process_that_stood_still_asks_nothing(database: Database) -> None:
-    """Between its last look and its call another guard may have acted: what it knew is looked at anew."""
+    """Between its last look and its call another guard may have acted: what it knew is looked at again."""
     scene = Scene(database)
     subject = scene.run()
     stood_still_s = 0.0
@@ -79,8 +79,8 @@ def test_the_same_plan_again_asks_nothing(database: Database) -> None:
     scene = Scene(database)
     actions = [scene.stop_by_rule(scene.run(1)), scene.stop_by_ana(scene.run(2), 2)]
     executor = scene.executor()
-    assert [each.result for each in executor.carry_out(actions)] == ["asked", "asked"]
-    assert [each.result for each in executor.carry_out(actions)] == ["repeated", "repeated"]
+    assert [outcome.result for outcome in executor.carry_out(actions)] == ["asked", "asked"]
+    assert [outcome.result for outcome in executor.carry_out(actions)] == ["repeated", "repeated"]
     assert len(scene.google.calls) == 2
 
 
@@ -153,8 +153,8 @@ def test_a_rule_asks_once_more_whether_it_is_due(database: Database) -> None:
     subject = scene.run()
     action = scene.stop_by_rule(subject)
     busy = scene.executor(still_due=lambda *_: StopHold("it is in use again"))
-    assert [each.result for each in busy.carry_out([action])] == ["not_needed"]
-    assert [each.result for each in scene.executor().carry_out([action])] == ["asked"]
+    assert [outcome.result for outcome in busy.carry_out([action])] == ["not_needed"]
+    assert [outcome.result for outcome in scene.executor().carry_out([action])] == ["asked"]
     assert [stop.outcome for stop in scene.stops(subject)] == [StopOutcome.NOT_NEEDED, StopOutcome.ASKED]
 
 
@@ -202,13 +202,13 @@ def test_shadow(database: Database) -> None:
     first, second = scene.run(1), scene.run(2)
     shadow = ShadowExecutor(database, scene.clock, scene.executor())
     actions = [scene.stop_by_rule(first, 1), scene.stop_by_ana(second, 2)]
-    assert sorted(each.result for each in shadow.carry_out(actions)) == ["asked", "shadow"]
+    assert sorted(outcome.result for outcome in shadow.carry_out(actions)) == ["asked", "shadow"]
     assert [call[1] for call in scene.google.calls] == ["1002"]
     assert scene.stop(first).outcome is StopOutcome.SHADOW
     assert scene.told("InstanceWouldBeStopped") == [
         "vm-1 would be stopped (preset a100: stop after 3 unanswered reminders and 1 h): nobody answered 3 reminders."
     ]
-    assert [each.result for each in shadow.carry_out(actions)] == ["repeated", "repeated"]
+    assert [outcome.result for outcome in shadow.carry_out(actions)] == ["repeated", "repeated"]
     with database.read() as connection:
         assert [stop.subject for stop in stop_rows.open_stops(connection)] == [second]
 
@@ -218,7 +218,7 @@ def test_what_was_a_shadow_is_stopped_once_shadow_is_off(database: Database) -> 
     scene = Scene(database)
     action = scene.stop_by_rule(scene.run())
     ShadowExecutor(database, scene.clock, scene.executor()).carry_out([action])
-    assert [each.result for each in scene.executor().carry_out([action])] == ["asked"]
+    assert [outcome.result for outcome in scene.executor().carry_out([action])] == ["asked"]
 
 
 def test_a_vm_that_is_gone_as_it_is_asked_for(database: Database) -> None:

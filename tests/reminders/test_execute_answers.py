@@ -16,24 +16,24 @@ from costguard.reminders.still_due import ByTheRules
 
 
 def test_a_keep(database: Database) -> None:
-    """The due moment moves once, and it is told by whom, until when and why."""
+    """The due moment moves once, and the event says by whom, until when and why."""
     scene = Scene(database)
     subject = scene.run()
     request = scene.ask(subject, RequestKind.KEEP, reason="the last epoch")
     action = KeepLifetime(request, at("16:00"), "ana keeps it")
-    results = [each.result for _ in range(2) for each in scene.executor().carry_out([action])]
+    results = [outcome.result for _ in range(2) for outcome in scene.executor().carry_out([action])]
     assert results == ["settled", "repeated"]
     with database.read() as connection:
         keeps = answers.keeps_of(connection, [subject])[subject]
     assert keeps == (Keep(subject, at("16:00"), ANA, at("12:00"), "the last epoch"),)
-    told = f"{ANA} keeps vm-1 until Mon 2 Nov 16:00 UTC: the last epoch."
-    assert scene.told("LifetimeKept") == [told]
-    assert scene.requests() == [("done", told)]
+    sentence = f"{ANA} keeps vm-1 until Mon 2 Nov 16:00 UTC: the last epoch."
+    assert scene.told("LifetimeKept") == [sentence]
+    assert scene.requests() == [("done", sentence)]
 
 
 @pytest.mark.parametrize(("owner", "kind"), [(ANA, "OwnerClaimed"), ("", "OwnerDisowned")])
 def test_a_claim_and_its_contrary(database: Database, owner: str, kind: str) -> None:
-    """Whose it is, as somebody said, and the event of who said so."""
+    """Whose it is, as someone said, and the event of who said so."""
     scene = Scene(database)
     subject = scene.run(labels={"owner": "bo"})
     request = scene.ask(subject, RequestKind.CLAIM if owner else RequestKind.DISOWN)
@@ -47,7 +47,7 @@ def test_a_claim_and_its_contrary(database: Database, owner: str, kind: str) -> 
 
 @pytest.mark.parametrize("user_id", ["UANA", ""])
 def test_a_refusal(database: Database, user_id: str) -> None:
-    """The reason is kept, and told in private to whoever asked in Slack."""
+    """The reason is kept, and sent in private to the person who asked in Slack."""
     scene = Scene(database)
     request = scene.ask(scene.run(), RequestKind.KEEP, user_id=user_id)
     action = RefuseRequest(request, "It was kept three times already.")

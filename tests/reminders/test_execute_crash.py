@@ -79,14 +79,14 @@ def test_ended_at_every_step_and_kept_before_the_next_guard_came(database: Datab
         judged.warn("10:30", "11:00")
         action = judged.decided()
         _killed(scene, database_url, action, step)
-        asked = len(scene.google.calls)
+        calls_before = len(scene.google.calls)
         _keep(scene, subject)
         executor = scene.executor(still_due=ByTheRules(judged.rules))
         for _ in range(3):
             scene.clock.advance(LATER)
             executor.settle()
             executor.carry_out([action])
-        assert len(scene.google.calls) == asked, step
+        assert len(scene.google.calls) == calls_before, step
 
 
 def test_ended_at_every_step_and_made_anew_under_the_same_name(sqlite_database: Database, sqlite_url: str) -> None:
@@ -109,7 +109,7 @@ def test_ended_at_every_step_and_made_anew_under_the_same_name(sqlite_database: 
 
 @pytest.mark.parametrize("lost", [True, False])
 def test_ended_at_every_step_while_google_is_in_trouble(sqlite_database: Database, sqlite_url: str, lost: bool) -> None:
-    """An answer that was lost, or a 5xx that did nothing, and a crash beside it: still one stop."""
+    """An answer that was lost, or a 5xx that did nothing, and a crash at the same time: still one stop."""
     scene = Scene(sqlite_database)
     for step in range(1, MOST_STEPS + 1):
         scene.google.effects.clear()

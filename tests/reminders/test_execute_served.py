@@ -92,8 +92,8 @@ def served(sqlite_database: Database) -> Iterator[Served]:
 def test_from_the_decision_to_the_end(served: Served) -> None:
     """Asked once, and done as soon as a look shows the end of the run."""
     action = served.running_vm()
-    (asked,) = served.executor.carry_out([action])
-    assert asked.result == "asked"
+    (outcome,) = served.executor.carry_out([action])
+    assert outcome.result == "asked"
     served.later()
     assert served.outcome(action) is StopOutcome.DONE
     assert served.stopped_how_often() == 1
@@ -125,7 +125,7 @@ def test_a_service_account_that_may_not_stop(served: Served) -> None:
 
 
 def test_a_namesake_is_not_stopped(served: Served) -> None:
-    """The VM was deleted and made anew under its name since the last look."""
+    """The VM was deleted and made again under its name since the last look."""
     action = served.running_vm()
     served.world.delete("demo", "trainer")
     served.world.advance(timedelta(minutes=5))

@@ -87,7 +87,7 @@ def test_a_lost_answer_that_a_look_explains(database: Database) -> None:
 
 @pytest.mark.parametrize("trouble", [LOST, RateLimited("too many"), CredentialsRefused("expired")])
 def test_giving_up_is_told_and_never_called_done(database: Database, trouble: Exception) -> None:
-    """After six tries, each later than the one before, the person is told and the VM counts as running."""
+    """After six tries, each later than the one before, the person is notified and the VM counts as running."""
     scene = Scene(database)
     subject = scene.run()
     executor = scene.executor()
@@ -149,7 +149,7 @@ def test_what_google_did_not_do_is_certainly_not_begun(database: Database) -> No
 
 
 def test_an_operation_that_failed(database: Database) -> None:
-    """Google accepted it and then did not do it: its words are told."""
+    """Google accepted it and then did not do it: its words are passed on."""
     scene = Scene(database)
     subject = scene.run()
     executor = scene.executor()
@@ -164,7 +164,7 @@ def test_an_operation_that_failed(database: Database) -> None:
 
 
 def test_accepted_and_never_done(database: Database) -> None:
-    """A VM that still runs hours after Google accepted its stop is told of, not waited for without end."""
+    """A VM that still runs hours after Google accepted its stop is reported, not waited for without end."""
     scene = Scene(database)
     subject = scene.run()
     executor = scene.executor()

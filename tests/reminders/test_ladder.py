@@ -87,7 +87,7 @@ def test_while_it_waits_nothing_follows() -> None:
     [
         ([sent(0, failed=True)], (CHANNEL,)),
         ([sent(0, failed=True), sent(0, None, CHANNEL, failed=True)], (CONTACT,)),
-        ([sent(0, None, each, failed=True) for each in Target], ()),
+        ([sent(0, None, target, failed=True) for target in Target], ()),
     ],
 )
 def test_who_cannot_be_reached_is_stood_in_for(messages: list[Sent], expected: tuple[Target, ...]) -> None:

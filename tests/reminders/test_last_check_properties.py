@@ -45,7 +45,7 @@ class Life:
     idle: IdleState | None
     is_weak: bool
     labels: tuple[tuple[str, str], ...]
-    asked: RequestKind | None
+    requested: RequestKind | None
     by: str
     stop_before: str | None  # how a stop of the same cycle came out
 
@@ -65,8 +65,8 @@ class Life:
                 assert request.id is not None
                 answers.add_keep(connection, Keep(subject, at(self.kept_until), ANA, at("11:00")), request.id)
                 requests.settle(connection, request.id, "done", "", at("11:00"))
-        if self.asked is not None:
-            judged.scene.ask(subject, self.asked, key=f"asked {subject}", by=self.by, hours=4)
+        if self.requested is not None:
+            judged.scene.ask(subject, self.requested, key=f"asked {subject}", by=self.by, hours=4)
 
 
 lives = st.builds(
@@ -76,7 +76,7 @@ lives = st.builds(
     idle=st.sampled_from([None, *IdleState]),
     is_weak=st.booleans(),
     labels=st.sampled_from([(), (), (), (("costguard-protect", "true"),), (("free", "yes"),)]),
-    asked=st.sampled_from([None, None, None, *RequestKind]),
+    requested=st.sampled_from([None, None, None, *RequestKind]),
     by=st.sampled_from([ANA, ROOT]),
     stop_before=st.sampled_from([None, None, None, "failed", "shadow", "not_needed"]),
 )
@@ -109,7 +109,7 @@ def decided(judged: Judged, rules: Rules) -> StopInstance | None:
     by_rule = [action for action in plan.actions if isinstance(action, StopInstance) and action.request is None]
     standing = {decision.subject: decision.stop_at for decision in plan.decisions}
     assert len(fleet) == 3
-    return next((each for each in by_rule if each.subject == judged.subject and standing[each.subject]), None)
+    return next((stop for stop in by_rule if stop.subject == judged.subject and standing[stop.subject]), None)
 
 
 def seen_again(scene: Scene, rules: Rules) -> None:

@@ -24,17 +24,17 @@ RULE = "preset t4: stop after 3 unanswered reminders and 1 h"
 LATE = at("13:00")
 
 
-def _asked(of: WatchedVm, rules: Rules | None = None, now: Any = LATE, **given: Any) -> StopDiagnosis:
+def _asked(watched: WatchedVm, rules: Rules | None = None, now: Any = LATE, **given: Any) -> StopDiagnosis:
     values = {"unread": frozenset(), "measured": None, **given}
-    return why_not_stopped(of, rules or reminded.rules(stopping()), people=reminded.people(), now=now, **values)
+    return why_not_stopped(watched, rules or reminded.rules(stopping()), people=reminded.people(), now=now, **values)
 
 
 def _sent(*accepted: str) -> tuple[Sent, ...]:
     return tuple(Sent(f"r{stage}", 0, stage, Target.OWNER, at(moment)) for stage, moment in enumerate(accepted))
 
 
-def _request(asked: RequestKind) -> Request:
-    return Request("k", asked, SUBJECT, ANA, "", "page", at("12:59"))
+def _request(kind: RequestKind) -> Request:
+    return Request("k", kind, SUBJECT, ANA, "", "page", at("12:59"))
 
 
 @pytest.mark.parametrize(

@@ -211,9 +211,9 @@ def test_what_is_not_measured_makes_nothing_due(state: IdleState | None, minutes
 
 
 @given(st.lists(st.integers(0, 30), max_size=8), st.sampled_from([PEOPLE, {}]))
-def test_one_decision_for_each_in_order(ages: list[int], known: dict[str, AccountLookup]) -> None:
+def test_one_decision_for_each_in_order(ages: list[int], lookups: dict[str, AccountLookup]) -> None:
     """Whatever is given comes back, with a reason."""
     fleet = [vm(name=f"vm-{number}", running_since=DUE - age * HOUR) for number, age in enumerate(ages)]
-    decisions = decide(fleet, rules(), {}, known, DUE).decisions
+    decisions = decide(fleet, rules(), {}, lookups, DUE).decisions
     assert [decision.name for decision in decisions] == [item.name for item in fleet]
     assert all(decision.reason for decision in decisions)

@@ -38,8 +38,8 @@ LATE = "past the limit of preset t4 (8 h) by "
 NOW = at("12:00")
 
 
-def reason(now: Any = NOW, by: Any = None, known: Any = None, **given: Any) -> str:
-    return decided(vm(**given), now, by, known=known).reason
+def reason(now: Any = NOW, by: Any = None, lookups: Any = None, **given: Any) -> str:
+    return decided(vm(**given), now, by, lookups=lookups).reason
 
 
 def test_the_first_reminder() -> None:
@@ -60,7 +60,7 @@ def test_what_people_read() -> None:
     three = tuple(sent(stage, at(f"{10 + 4 * stage}:00")) for stage in range(3))
     assert reason(at("21:00"), sent=three).endswith("; reminder 4 to ana@example.com, #gpu and cara@example.com in 1 h")
     assert reason(keeps=(keep(at("2026-11-03T09:00")),)) == "left alone: kept until Tue 09:00 UTC by ben@example.com"
-    assert reason(known={}) == f"{LATE}2 h; Slack was not asked yet who ana@example.com is"
+    assert reason(lookups={}) == f"{LATE}2 h; Slack was not asked yet who ana@example.com is"
     assert reason(by=rules(channel="")) == f"{LATE}2 h; no reminder is sent: Slack is not set up"
     assert reason(status=Status.PENDING_STOP) == f"{LATE}2 h; it is shutting down"
     failed = tuple(sent(0, None, item, failed=True) for item in Target)
@@ -79,15 +79,15 @@ def test_an_unread_zone_sends_nothing() -> None:
 def test_quiet_hours_are_the_owners() -> None:
     """Nobody is sent anything at night where they are, unless the VM costs more than that is worth."""
     by = rules(quiet=QuietRule(unless_above=Money.of(30)))
-    known = people(ana="Asia/Tokyo")
-    decision = decided(vm(), NOW, by, known=known)
+    lookups = people(ana="Asia/Tokyo")
+    decision = decided(vm(), NOW, by, lookups=lookups)
     assert decision.reason == f"{LATE}2 h; quiet hours of ana@example.com until Tue 08:00"
     assert decision.next_at == at("23:00")
-    assert planned(vm(), at("23:00"), by, known=known).actions
-    assert planned(vm(rate=Money.of(31)), NOW, by, known=known).actions
-    soon = decided(vm(sent=(sent(0, at("09:59")),)), NOW, by, known=known)
+    assert planned(vm(), at("23:00"), by, lookups=lookups).actions
+    assert planned(vm(rate=Money.of(31)), NOW, by, lookups=lookups).actions
+    soon = decided(vm(sent=(sent(0, at("09:59")),)), NOW, by, lookups=lookups)
     assert soon.reason.endswith("; reminder 2 to ana@example.com in 11 h, when the quiet hours are over")
-    waiting = decided(vm(sent=(sent(0),)), NOW, by, known=known)
+    waiting = decided(vm(sent=(sent(0),)), NOW, by, lookups=lookups)
     assert waiting.next_at == at("23:00")
 
 
@@ -102,17 +102,17 @@ def test_whom_nobody_knows() -> None:
     team = Team("vision", projects=frozenset({vm().key.project}), channel="#vision")
     by = rules(teams=(team,))
     assert reason(by=by, owner="").endswith("; reminder 1 goes to #vision")
-    assert reason(by=by, known=nobody(ANA)).endswith("; reminder 1 goes to #vision")
+    assert reason(by=by, lookups=nobody(ANA)).endswith("; reminder 1 goes to #vision")
 
 
 def test_the_contact() -> None:
     """Waited for while not looked up, left out where Slack knows nobody, and never asked twice."""
     three = tuple(sent(stage, DUE) for stage in range(3))
     later = at("14:00")
-    known = people()
-    ana = {ANA: known[ANA]}
-    assert reason(later, known=ana, sent=three).endswith("Slack was not asked yet who cara@example.com is")
-    assert reason(later, known=ana | nobody(CARA), sent=three).endswith("goes to ana@example.com and #gpu")
+    lookups = people()
+    ana = {ANA: lookups[ANA]}
+    assert reason(later, lookups=ana, sent=three).endswith("Slack was not asked yet who cara@example.com is")
+    assert reason(later, lookups=ana | nobody(CARA), sent=three).endswith("goes to ana@example.com and #gpu")
     assert reason(later, by=rules(contact=ANA), sent=three).endswith("goes to ana@example.com and #gpu")
     assert reason(later, by=rules(contact=""), sent=three).endswith("goes to ana@example.com and #gpu")
 

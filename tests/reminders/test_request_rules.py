@@ -97,7 +97,7 @@ def test_a_keep() -> None:
     """It moves the due time, is shown in the person's time zone, and no reminder goes out in the same pass."""
     request = asked(RequestKind.KEEP, due_at=DUE, reason="training")
     one = vm(requests=(request,))
-    plan = planned(one, NOW, known=people(ana="Europe/Berlin"))
+    plan = planned(one, NOW, lookups=people(ana="Europe/Berlin"))
     until = at("2026-11-03T08:00")
     assert plan.actions == (KeepLifetime(request, until, "kept until Tue 09:00 CET by ana@example.com: training"),)
     assert plan.decisions[0].due_at == until

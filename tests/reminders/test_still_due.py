@@ -173,15 +173,15 @@ def test_what_changed_is_decided_again(judged: Judged) -> None:
     assert judged.carry_out(judged.decided(), rules=shorter).result == "not_needed"
     judged.rules = shorter
     assert judged.carry_out(judged.decided()).result == "asked"
-    assert [each.outcome for each in judged.scene.stops(judged.subject)] == [StopOutcome.NOT_NEEDED, StopOutcome.ASKED]
+    assert [stop.outcome for stop in judged.scene.stops(judged.subject)] == [StopOutcome.NOT_NEEDED, StopOutcome.ASKED]
 
 
 @pytest.fixture
 def idle(sqlite_database: Database) -> Judged:
     """Due for its idleness since 10:10; its limit passes at 19:00."""
-    found = judged_at(sqlite_database, rules=LATER_LIMIT)
-    found.measured(IdleState.IDLE)
-    return found
+    judged = judged_at(sqlite_database, rules=LATER_LIMIT)
+    judged.measured(IdleState.IDLE)
+    return judged
 
 
 @pytest.mark.parametrize(
@@ -231,9 +231,9 @@ def asked(judged: Judged) -> Request:
 
 def refuse(judged: Judged) -> None:
     with judged.scene.database.write() as connection:
-        for _, each in requests.open_requests(connection):
-            assert each.id is not None
-            requests.settle(connection, each.id, "refused", "You may not.", at("12:00"))
+        for _, request in requests.open_requests(connection):
+            assert request.id is not None
+            requests.settle(connection, request.id, "refused", "You may not.", at("12:00"))
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ class Story:
     # What happens in the cloud.
 
     def vm(self, name: str = "trainer", machine: str = "n1-standard-4", owner: str = "ana", **given: Any) -> VM:
-        """Runs since about now; one T4 unless told otherwise."""
+        """Runs since about now; one T4 unless given otherwise."""
         labels = {**({"owner": owner} if owner else {}), **given.pop("labels", {})}
         user = given.pop("user", "ana@example.com")
         gpu = given.pop("gpu", ("nvidia-tesla-t4", 1) if machine.startswith("n1") else None)
@@ -93,7 +93,7 @@ class Story:
         self.look()
 
     def look(self) -> None:
-        """One pass, another if somebody was met, all that follows, and everything that Slack takes at once."""
+        """One pass, another if someone was looked up, all that follows, and everything that Slack takes at once."""
         assert self.guard.messaging is not None
         self.guard.reconciler.run()
         if self.guard.messaging.lookups.run():
@@ -131,8 +131,8 @@ class Story:
         self.later(timedelta(seconds=15))
         return delivery
 
-    def told(self, who: str) -> list[str]:
-        """What only this person was told: where they pressed, or in a word among their direct messages."""
+    def private_messages(self, who: str) -> list[str]:
+        """What only this person can read: where they pressed, or among their direct messages."""
         user = self.world.slack.user(who).id
         return [
             message.text
@@ -215,8 +215,8 @@ def story(database_url: str, start: datetime = MONDAY, **settings: Mapping[str, 
 @contextmanager
 def _served(guard: Guard, way_in: SlackIntake) -> Iterator[str]:
     def trouble() -> OutboxTrouble:
-        found = guard.slack_trouble
-        return trouble_of(guard.database, found.workspace, found.channels)
+        state = guard.slack_trouble
+        return trouble_of(guard.database, state.workspace, state.channels)
 
     deps = Deps(
         database=guard.database,

@@ -21,12 +21,12 @@ ROWS = st.integers(0, 2**63 - 1)
     st.none() | st.datetimes(timezones=st.just(UTC)),
 )
 def test_what_is_packed_comes_back(
-    subject: Subject, asked: RequestKind, hours: int | None, due_at: datetime | None
+    subject: Subject, kind: RequestKind, hours: int | None, due_at: datetime | None
 ) -> None:
     """Every part of a value survives the way through Slack, microseconds included, and fits in a button."""
-    value = pack(subject, asked, hours, due_at)
+    value = pack(subject, kind, hours, due_at)
     assert len(value) < LONGEST
-    assert unpack(value) == ButtonValue(subject, asked, hours, due_at)
+    assert unpack(value) == ButtonValue(subject, kind, hours, due_at)
 
 
 @pytest.mark.parametrize(

@@ -25,15 +25,15 @@ def now(endpoint: str) -> datetime:
     return parsedate_to_datetime(WebApi(BOT_TOKEN, endpoint).answer("auth.test")[1]["date"]).astimezone(UTC)
 
 
-def missing(found: list[Finding]) -> list[Finding]:
-    return [finding for finding in found if not finding.is_ok]
+def missing(findings: list[Finding]) -> list[Finding]:
+    return [finding for finding in findings if not finding.is_ok]
 
 
 def test_all_is_well(setup: Setup, now: datetime, slack: Workspace) -> None:
     """Where nothing is missing every finding is good, and nothing was written anywhere."""
-    found = check_up(setup, now)
-    assert missing(found) == []
-    assert len(found) == 7
+    findings = check_up(setup, now)
+    assert missing(findings) == []
+    assert len(findings) == 7
     assert slack.record == []
 
 
@@ -41,9 +41,9 @@ def test_the_fewest_scopes_suffice(setup: Setup, now: datetime, slack: Workspace
     """With the scopes of the manifest and no other, all is well, and nothing is said of more."""
     slack.tokens.remove_scopes(*slack.tokens.scopes(BOT_TOKEN))
     slack.tokens.add_scopes(*SCOPES)
-    found = check_up(setup, now, post_to="#gpu-costs")
-    assert missing(found) == []
-    assert not any("more than it needs" in finding.sentence for finding in found)
+    findings = check_up(setup, now, post_to="#gpu-costs")
+    assert missing(findings) == []
+    assert not any("more than it needs" in finding.sentence for finding in findings)
 
 
 @pytest.mark.parametrize("scope", SCOPES)
@@ -72,8 +72,8 @@ def test_no_connection_ends_it(now: datetime) -> None:
 
 def test_a_token_of_another_kind(endpoint: str, now: datetime) -> None:
     """The app-level token in place of the bot token is recognised."""
-    found = check_up(Setup(APP_TOKEN, endpoint), now)
-    assert found[0] == Finding(
+    findings = check_up(Setup(APP_TOKEN, endpoint), now)
+    assert findings[0] == Finding(
         False, "The Slack token is not an app's bot token.", "Use the one that begins with xoxb-."
     )
 
@@ -84,8 +84,8 @@ def test_channels(endpoint: str, now: datetime, slack: Workspace) -> None:
     slack.add_channel("old")
     slack.archive("old")
     ids = [slack.channel(name).id for name in ("alone", "old")]
-    found = check_up(Setup(BOT_TOKEN, endpoint, ("#gpu-costs", "#never", *ids), "", SIGNING_SECRET), now)
-    reported = [(finding.sentence, finding.what_next) for finding in missing(found)]
+    findings = check_up(Setup(BOT_TOKEN, endpoint, ("#gpu-costs", "#never", *ids), "", SIGNING_SECRET), now)
+    reported = [(finding.sentence, finding.what_next) for finding in missing(findings)]
     assert reported == [
         (
             "There is no channel #never that the app can see.",
@@ -123,8 +123,8 @@ def test_a_clock_that_is_wrong(skew: int, words: str, setup: Setup, now: datetim
 
 def test_a_test_message_when_asked_for(setup: Setup, now: datetime, slack: Workspace) -> None:
     """Only then something is written, once, where it was asked for."""
-    found = check_up(setup, now, post_to="#ml-team")
-    assert found[-1] == Finding(True, "A test message was sent to #ml-team.")
+    findings = check_up(setup, now, post_to="#ml-team")
+    assert findings[-1] == Finding(True, "A test message was sent to #ml-team.")
     assert [message.channel for message, _ in slack.record] == [slack.channel("ml-team").id]
     assert "nobody" not in slack.messages("ml-team")[0].text
     (finding,) = missing(check_up(setup, now, post_to="#never"))

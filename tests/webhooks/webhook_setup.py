@@ -68,8 +68,8 @@ class Office:
         [receiver] = [receiver for receiver in self.receivers if receiver.name == name]
         return Delivery(database or self.database, self.poster, self.clock, receiver)
 
-    def webhooks(self, told: Callable[[str, str], None] = lambda _name, _outcome: None) -> Webhooks:
-        return Webhooks(self.database, self.poster, self.clock, self.receivers, told)
+    def webhooks(self, report: Callable[[str, str], None] = lambda _name, _outcome: None) -> Webhooks:
+        return Webhooks(self.database, self.poster, self.clock, self.receivers, report)
 
     def lease(self) -> Lease:
         held = lease.acquire(self.database, "daemon", "one", TTL)
