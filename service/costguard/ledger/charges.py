@@ -145,7 +145,7 @@ def _due_ids(connection: Connection, table: Table, midnight: datetime) -> list[t
     is_sqlite = connection.dialect.name == "sqlite"
     if not is_sqlite:
         connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
-    span_ids: list[tuple[int, int]] = []
+    ids_and_days: list[tuple[int, int]] = []
     for index, condition in _WHERE_DUE:
         hint = f"INDEXED BY ix_{table.name}_{index}" if is_sqlite else ""
         # No part of this text comes from outside.
@@ -153,10 +153,10 @@ def _due_ids(connection: Connection, table: Table, midnight: datetime) -> list[t
             f"SELECT id, (coalesce(ended_at, :midnight) - {_SINCE}) / {_DAY_MICROSECONDS} + 1 FROM {table.name} {hint} "  # noqa: S608
             f"WHERE {condition} ORDER BY project, owner, preset, job, id"
         ).bindparams(bindparam("midnight", midnight, Timestamp))
-        span_ids += [(row[0], int(row[1])) for row in connection.execute(query)]
+        ids_and_days += [(row[0], int(row[1])) for row in connection.execute(query)]
     if not is_sqlite:
         connection.exec_driver_sql("SET LOCAL enable_seqscan = on")
-    return span_ids
+    return ids_and_days
 
 
 def _whose(due: DueSpan) -> SpanGroup:

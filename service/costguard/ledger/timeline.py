@@ -187,7 +187,7 @@ def _was_quick(op: SeenOperation) -> bool:
 def _paired(
     moments: Sequence[datetime], reported: Sequence[datetime]
 ) -> tuple[dict[datetime, datetime], list[datetime]]:
-    """Which of `moments` is which of `told` (sorted), the closest first; and those that are none of them."""
+    """Which of `moments` is which of `reported` (sorted), the closest first; and those that are none of them."""
     near = sorted(
         (abs(moment - other), other, moment)
         for moment in moments

@@ -55,13 +55,13 @@ def standings(
     """Each budget in its present period, in the order of the settings."""
     in_scopes = outlooks(connection, accrual, [(budget.scope, budget.period) for budget in budgets], teams)
     keys = [
-        policy.key(limit, outlook.starts_at, on, percent)
-        for limit, outlook in zip(budgets, in_scopes, strict=True)
-        for on, percents in ((On.SPENT, limit.thresholds), (On.FORECAST, limit.forecast_thresholds))
+        policy.key(budget, outlook.starts_at, on, percent)
+        for budget, outlook in zip(budgets, in_scopes, strict=True)
+        for on, percents in ((On.SPENT, budget.thresholds), (On.FORECAST, budget.forecast_thresholds))
         for percent in percents
     ]
     announced = burning.told(connection, keys) if keys else {}
-    return [policy.standing(limit, outlook, announced) for limit, outlook in zip(budgets, in_scopes, strict=True)]
+    return [policy.standing(budget, outlook, announced) for budget, outlook in zip(budgets, in_scopes, strict=True)]
 
 
 def outlooks(
