@@ -8,7 +8,8 @@ from contextlib import closing
 from pathlib import Path
 
 from playwright.sync_api import ViewportSize, sync_playwright
-from tests.browser import found, told
+from tests.browser import found
+from tests.browser import site as told
 from tests.palette import with_palette
 from tests.serving import serving
 

@@ -16,8 +16,8 @@ VISION = Team("vision", frozenset({ANA}), frozenset({LEAD}))
 MANAGED = Team("managed", frozenset({ANA, OP}))
 
 
-def may(asked: RequestKind, by: str, owner: str = ANA, team: Team | None = None) -> bool:
-    return refusal(asked, by, "debug-ana", owner, team, ACCESS) is None
+def may(kind: RequestKind, by: str, owner: str = ANA, team: Team | None = None) -> bool:
+    return refusal(kind, by, "debug-ana", owner, team, ACCESS) is None
 
 
 @pytest.mark.parametrize(
@@ -37,26 +37,26 @@ def test_roles(address: str, role: Role) -> None:
     assert role_of(address, ACCESS) is role
 
 
-@pytest.mark.parametrize("asked", [RequestKind.STOP, RequestKind.KEEP, RequestKind.DISOWN])
-def test_whose_vm_it_is_decides(asked: RequestKind) -> None:
-    """The owner, the team's operators, operators within their team, for nobody's of no team any of them, and admins."""
-    assert may(asked, ANA)
-    assert may(asked, "Ana@Example.com")
-    assert not may(asked, BEN)
-    assert not may(asked, OP)
-    assert may(asked, OP, owner="")
-    assert not may(asked, OP, owner="", team=VISION)
-    assert not may(asked, OP, team=VISION)
-    assert may(asked, OP, team=MANAGED)
-    assert may(asked, LEAD, team=VISION)
-    assert not may(asked, LEAD)
-    assert may(asked, ROOT, team=VISION)
-    assert not may(asked, BEN, owner="")
-    assert not may(asked, "", owner="")
+@pytest.mark.parametrize("kind", [RequestKind.STOP, RequestKind.KEEP, RequestKind.DISOWN])
+def test_whose_vm_it_is_decides(kind: RequestKind) -> None:
+    """The owner, the team's operators, operators within their team, all of them without owner and team, and admins."""
+    assert may(kind, ANA)
+    assert may(kind, "Ana@Example.com")
+    assert not may(kind, BEN)
+    assert not may(kind, OP)
+    assert may(kind, OP, owner="")
+    assert not may(kind, OP, owner="", team=VISION)
+    assert not may(kind, OP, team=VISION)
+    assert may(kind, OP, team=MANAGED)
+    assert may(kind, LEAD, team=VISION)
+    assert not may(kind, LEAD)
+    assert may(kind, ROOT, team=VISION)
+    assert not may(kind, BEN, owner="")
+    assert not may(kind, "", owner="")
 
 
 def test_claims() -> None:
-    """What is unowned is claimed by its team's operators, or by any where it is of no team; what somebody owns, by
+    """What is unowned is claimed by its team's operators, or by any where it is of no team; what someone owns, by
     those who may act for it."""
     assert not may(RequestKind.CLAIM, BEN, owner="")
     assert not may(RequestKind.CLAIM, ANA, owner="", team=VISION)
@@ -75,8 +75,8 @@ def test_claims() -> None:
 def test_refusals_say_who_may() -> None:
     """In a sentence that names the VM, its owner and its team."""
 
-    def told(asked: RequestKind, owner: str, team: Team | None, by: str = BEN) -> str | None:
-        return refusal(asked, by, "debug-ana", owner, team, ACCESS)
+    def told(kind: RequestKind, owner: str, team: Team | None, by: str = BEN) -> str | None:
+        return refusal(kind, by, "debug-ana", owner, team, ACCESS)
 
     assert told(RequestKind.STOP, ANA, VISION) == (
         "Only ana@example.com, an operator of team vision or an admin can stop debug-ana."
@@ -87,7 +87,7 @@ def test_refusals_say_who_may() -> None:
     assert told(RequestKind.STOP, ANA, None, by="") == "Only ana@example.com or an admin can stop debug-ana."
 
 
-def test_in_whose_name_somebody_acts() -> None:
+def test_in_whose_name_someone_acts() -> None:
     """Their own, with the role that was granted to them; another's only as an admin, with that other's role then."""
 
     def who(address: str, role: Role, is_granted: bool = False) -> Principal:
@@ -104,15 +104,15 @@ def test_in_whose_name_somebody_acts() -> None:
         actor(master)
 
 
-def held(of: str, role: Role, *only: Permission, is_granted: bool = False) -> Authority:
-    """What somebody asked with: a token of theirs for this role, with all of it or with these permissions only."""
-    return Authority(of, role, frozenset(only) or PERMISSIONS[role], Via.TOKEN, is_granted, "4f0e19a2c7")
+def held(address: str, role: Role, *only: Permission, is_granted: bool = False) -> Authority:
+    """What someone asked with: a token of theirs for this role, with all of it or with these permissions only."""
+    return Authority(address, role, frozenset(only) or PERMISSIONS[role], Via.TOKEN, is_granted, "4f0e19a2c7")
 
 
 def with_authority(
-    authority: Authority, by: str = "", asked: RequestKind = RequestKind.STOP, owner: str = BEN, job: str = ""
+    authority: Authority, by: str = "", kind: RequestKind = RequestKind.STOP, owner: str = BEN, job: str = ""
 ) -> str:
-    return refusal(asked, by or authority.of, "debug-ana", owner, None, ACCESS, authority, job) or ""
+    return refusal(kind, by or authority.address, "debug-ana", owner, None, ACCESS, authority, job) or ""
 
 
 def test_a_role_is_a_ceiling() -> None:
@@ -126,8 +126,8 @@ def test_a_role_is_a_ceiling() -> None:
     assert role_for(OP, ACCESS, held(ROOT, Role.ADMIN)) is Role.OPERATOR, "who is named counts by the lists"
 
 
-def test_whoever_lost_their_role_meanwhile_is_refused() -> None:
-    """Also for their own VM, and whoever acts for others must still be an admin; in Slack the lists alone say it."""
+def test_who_lost_their_role_meanwhile_is_refused() -> None:
+    """Also for their own VM, and one who acts for others must still be an admin; in Slack the lists alone say it."""
     assert with_authority(held(ANA, Role.OPERATOR), owner=ANA) == (
         "The token 4f0e19a2c7 of ana@example.com counts as viewer and lacks the permission instances."
     )
@@ -144,5 +144,5 @@ def test_stopping_the_vm_of_a_job_takes_the_permission_to_cancel_it() -> None:
     vms = held(ROOT, Role.ADMIN, Permission.INSTANCES)
     assert with_authority(vms) == ""
     assert with_authority(vms, job="j7k2m9q4").endswith("lacks the permission jobs.")
-    assert with_authority(vms, asked=RequestKind.KEEP, job="j7k2m9q4") == ""
+    assert with_authority(vms, kind=RequestKind.KEEP, job="j7k2m9q4") == ""
     assert with_authority(held(ROOT, Role.ADMIN, Permission.INSTANCES, Permission.JOBS), job="j7k2m9q4") == ""

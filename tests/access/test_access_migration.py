@@ -45,10 +45,10 @@ def test_an_upgrade_ends_sessions_and_keeps_tokens_and_open_requests(empty_datab
     with closing(Database.open(empty_database_url)) as database, database.read() as connection:
         assert connection.scalar(text("SELECT count(*) FROM sessions")) == 0
         token = token_rows.read(connection, "t1")
-        found = {request.key: request.authority for _, request in requests.open_requests(connection)}
+        authorities = {request.key: request.authority for _, request in requests.open_requests(connection)}
     assert token is not None
     assert (token.ends_at, token.provisional_until, token.session_id) == (None, None, "")
-    assert found == {
+    assert authorities == {
         "granted": Authority(GUEST, Role.ADMIN, PERMISSIONS[Role.ADMIN], Via.LINK, is_granted=True),
         "listed": None,
     }

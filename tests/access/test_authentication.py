@@ -1,4 +1,4 @@
-"""Who asks, from what they show."""
+"""The caller, from what they show."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ class House:
         return self.authenticator().who(Credentials(bearer, session, iap))
 
     def known(self, bearer: str = "", session: str = "", iap: str = "") -> Principal:
-        found = self.who(bearer, session, iap)
-        assert isinstance(found, Principal), found
-        return found
+        caller = self.who(bearer, session, iap)
+        assert isinstance(caller, Principal), caller
+        return caller
 
     def refused(self, bearer: str = "", session: str = "", iap: str = "") -> str:
-        found = self.who(bearer, session, iap)
-        assert isinstance(found, Stranger), found
-        return found.reason
+        caller = self.who(bearer, session, iap)
+        assert isinstance(caller, Stranger), caller
+        return caller.reason
 
 
 def _vouched(assertion: str) -> str:
@@ -87,7 +87,7 @@ def house(sqlite_database: Database) -> Iterator[House]:
 
 
 def test_what_is_shown_must_hold(house: House) -> None:
-    """The master token speaks for nobody and may all; a wrong token is refused, whatever lies beside it."""
+    """The master token speaks for nobody and may all; a wrong token is refused, whatever lies next to it."""
     master = house.known("the master's")
     assert (master.address, master.role, master.via) == ("", Role.ADMIN, Via.MASTER)
     _, cookie = begin_session(house.database, house.sessions, ANA, Via.OIDC)
@@ -101,8 +101,8 @@ def test_what_is_shown_must_hold(house: House) -> None:
 def test_a_session_says_who_until_it_is_over(house: House) -> None:
     """Its role is what the settings say today, or what a link gave; ended or expired it opens nothing."""
     session, cookie = begin_session(house.database, house.sessions, ANA.upper(), Via.OIDC)
-    found = house.known(session=cookie)
-    assert (found.address, found.role, found.session, found.is_ambient) == (ANA, Role.OPERATOR, session.id, True)
+    caller = house.known(session=cookie)
+    assert (caller.address, caller.role, caller.session, caller.is_ambient) == (ANA, Role.OPERATOR, session.id, True)
     house.access = Access(viewers=frozenset({ANA}))
     assert house.known(session=cookie).role is Role.VIEWER
     _, granted = begin_session(house.database, house.sessions, "root@localhost", Via.LINK, Role.ADMIN)
@@ -113,9 +113,9 @@ def test_a_session_says_who_until_it_is_over(house: House) -> None:
     for authenticator in house.authenticators:
         authenticator.close()
     with house.database.read() as connection:
-        (noted,) = (each for each in session_rows.page(connection, ANA, NOW, None, 9) if each.id == session.id)
+        (noted,) = (row for row in session_rows.page(connection, ANA, NOW, None, 9) if row.id == session.id)
     assert noted.last_used_at == NOW, "when it was last used is noted"
-    SessionService(house.database, house, house.access).end(session.id, found)
+    SessionService(house.database, house, house.access).end(session.id, caller)
     assert house.refused(session=cookie) == "The session is over."
 
 
@@ -133,9 +133,9 @@ def test_sessions_are_listed_and_ended_by_whose_they_are_and_by_admins(house: Ho
         house.known(session=stranger),
         make_principal(address="root@lab.example"),
     )
-    assert {each.id for each in office.listing(ana)} == {here.id, other.id}
-    assert {each.id for each in office.listing(root)} == {here.id, other.id, eves.id, stray.id}
-    assert [office.role(each) for each in (here, other, stray)] == [Role.OPERATOR, Role.ADMIN, Role.NOBODY]
+    assert {session.id for session in office.listing(ana)} == {here.id, other.id}
+    assert {session.id for session in office.listing(root)} == {here.id, other.id, eves.id, stray.id}
+    assert [office.role(session) for session in (here, other, stray)] == [Role.OPERATOR, Role.ADMIN, Role.NOBODY]
     with pytest.raises(Missing):
         office.end(eves.id, ana)
     with pytest.raises(Forbidden):
@@ -144,14 +144,14 @@ def test_sessions_are_listed_and_ended_by_whose_they_are_and_by_admins(house: Ho
         office.end_all("", make_principal())
     assert office.end(other.id, ana) == other
     office.end(stray.id, mallory)
-    assert [each.id for each in office.end_all("", ana)] == [here.id]
-    assert [each.id for each in office.end_all(EVE.upper(), root)] == [eves.id]
+    assert [session.id for session in office.end_all("", ana)] == [here.id]
+    assert [session.id for session in office.end_all(EVE.upper(), root)] == [eves.id]
     with pytest.raises(Missing):
         office.end(here.id, ana)
     with house.database.read() as connection:
-        told = [each.event.text for each in audit_log.read(connection, kind="SessionEnded")]
+        texts = [stored.event.text for stored in audit_log.read(connection, kind="SessionEnded")]
     since = "begun 2026-11-20 12:00 UTC"
-    assert sorted(told) == [
+    assert sorted(texts) == [
         f"{ANA} ended another session of theirs, {since}.",
         f"{ANA} signed out.",
         f"root@lab.example ended a session of {EVE}, begun 2026-11-20 13:00 UTC.",
@@ -179,7 +179,7 @@ def test_a_cookie_is_a_secret_of_which_the_database_keeps_the_digest(house: Hous
 
 
 def test_proofs_are_of_one_session(house: House) -> None:
-    """The proof that a page sends back holds for whoever it was made for."""
+    """The proof that a page sends back holds only for the caller it was made for."""
     authenticator = house.authenticator()
     ana, eve = make_principal(Role.VIEWER, ANA, Via.IAP), make_principal(Role.VIEWER, EVE, Via.IAP)
     assert authenticator.is_csrf(ana, authenticator.csrf(ana))
@@ -201,17 +201,17 @@ def test_a_token_is_kept_as_a_digest_and_told_once(house: House) -> None:
     with pytest.raises(Conflict, match="another token"):
         house.office.make(NewToken("desktop"), ana, "k1")
     authenticator = house.authenticator()
-    found = authenticator.who(Credentials(secret))
-    assert isinstance(found, Principal)
-    assert (found.address, found.permissions, found.is_ambient) == (ANA, made.permissions, False)
+    caller = authenticator.who(Credentials(secret))
+    assert isinstance(caller, Principal)
+    assert (caller.address, caller.permissions, caller.is_ambient) == (ANA, made.permissions, False)
     authenticator.close()
     with house.database.read() as connection:
         stored = token_rows.read(connection, made.id)
-        told = audit_log.read(connection)
+        events = audit_log.read(connection)
     assert stored is not None
     assert stored.last_used_at == NOW
-    assert [each.event.kind for each in told] == ["TokenMade"]
-    assert secret not in str(told) + str(stored)
+    assert [stored_event.event.kind for stored_event in events] == ["TokenMade"]
+    assert secret not in str(events) + str(stored)
     house.access = Access(viewers=frozenset({ANA}))
     assert house.known(secret).permissions == {Permission.READ}
     house.access = Access()
@@ -220,7 +220,7 @@ def test_a_token_is_kept_as_a_digest_and_told_once(house: House) -> None:
 
 def test_a_token_is_over_when_it_expires_or_is_revoked(house: House) -> None:
     """Each says so; to revoke it again changes nothing, and others' tokens are not seen."""
-    ana, eve = (make_principal(Role.OPERATOR, each, Via.OIDC, is_granted=False) for each in (ANA, EVE))
+    ana, eve = (make_principal(Role.OPERATOR, address, Via.OIDC, is_granted=False) for address in (ANA, EVE))
     made, secret = house.office.make(NewToken("ci", lasts=DAY), ana)
     assert secret is not None
     house.at += DAY
@@ -229,7 +229,7 @@ def test_a_token_is_over_when_it_expires_or_is_revoked(house: House) -> None:
     with pytest.raises(Missing):
         house.office.revoke(made.id, eve)
     assert house.office.listing(eve) == []
-    assert [each.id for each in house.office.listing(ana)] == [made.id]
+    assert [token.id for token in house.office.listing(ana)] == [made.id]
     over = house.office.revoke(made.id, ana)
     house.at += timedelta(hours=1)
     assert house.office.revoke(made.id, make_principal()) == over
@@ -247,9 +247,9 @@ def test_nobody_gives_more_than_they_have(house: House) -> None:
         "before it began": NewToken("x", lasts=timedelta()),
         "no permission at all": NewToken("x", frozenset()),
     }
-    for why, asked in wrong.items():
+    for why, new_token in wrong.items():
         with pytest.raises(Invalid, match=why):
-            house.office.make(asked, ana)
+            house.office.make(new_token, ana)
     with pytest.raises(Invalid, match="whom the token speaks for"):
         house.office.make(NewToken("x"), make_principal())
     _, secret = house.office.make(NewToken("x", lasts=DAY), ana)
@@ -281,9 +281,9 @@ def test_a_token_of_a_links_session_ends_with_it(house: House) -> None:
     for over in (secret, of_child):
         assert "was revoked" in house.refused(over or "")
     with house.database.read() as connection:
-        told = [each.event.text for each in audit_log.read(connection, kind="TokenRevoked")]
-    assert all(text.endswith("with the session of a link in which it was made.") for text in told)
-    assert len(told) == 2
+        texts = [stored.event.text for stored in audit_log.read(connection, kind="TokenRevoked")]
+    assert all(text.endswith("with the session of a link in which it was made.") for text in texts)
+    assert len(texts) == 2
 
 
 def test_a_token_of_a_long_links_session_ends_within_a_day(house: House) -> None:
@@ -299,7 +299,7 @@ def test_a_token_of_a_long_links_session_ends_within_a_day(house: House) -> None
 
 
 def test_a_confirmed_token_lasts_as_long_as_was_asked_for(house: House) -> None:
-    """By an admin of the lists or on the server; never by whoever came by a link, nor with what they made there."""
+    """By an admin of the lists or on the server; never by one who came by a link, nor with what they made there."""
     session, cookie = begin_session(house.database, house.sessions, ROOT, Via.LINK, Role.ADMIN)
     by_link, office = house.known(session=cookie), house.office
     made, secret = office.make(NewToken("ci", lasts=90 * DAY), by_link)
@@ -316,14 +316,14 @@ def test_a_confirmed_token_lasts_as_long_as_was_asked_for(house: House) -> None:
     house.at += 2 * DAY
     assert house.known(secret or "").link_session == ""
     with house.database.read() as connection:
-        (told,) = audit_log.read(connection, kind="TokenConfirmed")
+        (stored,) = audit_log.read(connection, kind="TokenConfirmed")
     assert (
-        told.event.text == f"{ada.address} confirmed the token ci ({made.id}) of {ROOT}: it is good until 2027-02-18."
+        stored.event.text == f"{ada.address} confirmed the token ci ({made.id}) of {ROOT}: it is good until 2027-02-18."
     )
 
 
 def test_a_token_that_is_over_is_not_confirmed(house: House) -> None:
-    """It stays over; and one that was never provisional needs nobody's word."""
+    """It stays over; and one that was never provisional needs no confirmation."""
     _, cookie = begin_session(house.database, house.sessions, ROOT, Via.LINK, Role.ADMIN)
     made, _ = house.office.make(NewToken("late"), house.known(session=cookie))
     plain, _ = house.office.make(NewToken("plain"), house.known(iap="ada@lab.example"))

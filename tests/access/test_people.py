@@ -16,14 +16,14 @@ ADA = Person("U0ADA", "ada@lab.example", "Ada", "Europe/Madrid")
 
 def test_addresses_are_the_same_in_any_case(database: Database) -> None:
     """Saved and asked for in capitals, they are found in lower case; nobody asks for the empty one."""
-    found = AccountLookup("Ada@Lab.example", ADA, NOW)
+    lookup = AccountLookup("Ada@Lab.example", ADA, NOW)
     with database.write() as connection:
-        people.save(connection, found)
+        people.save(connection, lookup)
         people.save(connection, AccountLookup("none@lab.example", None, NOW))
-        known = people.of_addresses(connection, ["ADA@lab.example", "none@lab.example", "other@lab.example", ""])
-        assert people.of_addresses(connection, None) == known
-    assert known == {
-        "ada@lab.example": replace(found, address="ada@lab.example"),
+        lookups = people.of_addresses(connection, ["ADA@lab.example", "none@lab.example", "other@lab.example", ""])
+        assert people.of_addresses(connection, None) == lookups
+    assert lookups == {
+        "ada@lab.example": replace(lookup, address="ada@lab.example"),
         "none@lab.example": AccountLookup("none@lab.example", None, NOW),
     }
 

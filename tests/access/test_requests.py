@@ -45,7 +45,7 @@ def test_a_request_is_settled_once(database: Database) -> None:
         (_, first), (_, second) = requests.open_requests(connection)
         requests.settle(connection, first.id, "done", "kept", NOW)
         requests.settle(connection, first.id, "refused", "too late", later)
-        assert [each for _, each in requests.open_requests(connection)] == [second]
+        assert [request for _, request in requests.open_requests(connection)] == [second]
         assert requests.of_subject(connection, new.subject) == [
             StoredRequest(first, "done", "kept", NOW),
             StoredRequest(second, "open", "", None),
@@ -61,7 +61,7 @@ def test_what_a_token_asked_for_is_withdrawn_with_it(database: Database) -> None
         (_, first), *_, (_, last) = requests.open_requests(connection)
         requests.settle(connection, last.id, "done", "kept", NOW)
         assert requests.withdraw(connection, WITH.token_id, "the token was revoked", NOW) == 1
-        assert [each.key for _, each in requests.open_requests(connection)] == ["2", "3"]
+        assert [request.key for _, request in requests.open_requests(connection)] == ["2", "3"]
         stored = requests.read(connection, first.id or 0)
         assert requests.withdraw(connection, "", "no token", NOW) == 0
     assert stored is not None

@@ -34,7 +34,7 @@ def test_a_vm_is_of_its_owners_team(project: str, owner: str, expected: Team | N
 
 
 def test_the_channel() -> None:
-    """A team without a channel of its own, and a VM of no team, are told in the channel for all."""
+    """A team without a channel of its own, and a VM of no team, go to the channel for all."""
     rules = Rules(presets={}, channel="#gpu", teams=TEAMS)
     assert [channel_of(team, rules) for team in (VISION, SPEECH, None)] == ["#vision", "#gpu", "#gpu"]
 

@@ -80,7 +80,7 @@ ASKED: dict[str, tuple[str, str, Any]] = {
 
 def made(story: Story) -> dict[str, Any]:
     """What was sent and what was answered, by operation and by status; long lists are cut."""
-    client, found = TestClient(story.app), {}
+    client, shown = TestClient(story.app), {}
     mine = story.token(Role.OPERATOR, ADA)
     with story.office.database.write() as connection:
         job_rows.failed_on_disk(connection, "d5saved1", ADA)
@@ -88,18 +88,18 @@ def made(story: Story) -> dict[str, Any]:
         token = AGENTS.of("cg-j7k2m9q4-3") if operation == "reportAgentEvents" else mine
         answer = client.request(method, address, json=body, headers=_bearer(token))
         assert answer.status_code < 300, (operation, answer.text)
-        found[operation] = {"body": body} if body is not None else {}
-        found[operation][str(answer.status_code)] = _shown(answer.json())
-    token = found["createToken"]["201"]["token"]["id"]
+        shown[operation] = {"body": body} if body is not None else {}
+        shown[operation][str(answer.status_code)] = _shown(answer.json())
+    token = shown["createToken"]["201"]["token"]["id"]
     answer = client.post(f"/api/v1/tokens/{token}/confirm", json={}, headers=_bearer(MASTER))
-    found["confirmToken"] = {"200": answer.json()}
+    shown["confirmToken"] = {"200": answer.json()}
     answer = client.delete(f"/api/v1/tokens/{token}", headers=_bearer(MASTER))
-    found["revokeToken"] = {"200": answer.json()}
+    shown["revokeToken"] = {"200": answer.json()}
     for operation, address in (("endSession", "/0000000000000000"), ("endSessions", f"?address={ADA}")):
-        found[operation] = {"200": client.delete(f"/api/v1/sessions{address}", headers=_bearer(MASTER)).json()}
-    found["getReadiness"]["200"]["leases"][0]["expires_at"] = "2026-11-20T12:00:25Z"  # by the machine's clock
-    found["createToken"]["201"]["secret"] = f"cgt_{token}_..."
-    return found
+        shown[operation] = {"200": client.delete(f"/api/v1/sessions{address}", headers=_bearer(MASTER)).json()}
+    shown["getReadiness"]["200"]["leases"][0]["expires_at"] = "2026-11-20T12:00:25Z"  # by the machine's clock
+    shown["createToken"]["201"]["secret"] = f"cgt_{token}_..."
+    return shown
 
 
 def _bearer(token: str) -> dict[str, str]:
@@ -108,14 +108,14 @@ def _bearer(token: str) -> dict[str, str]:
 
 def _shown(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _shown(each) for name, each in value.items()}
-    return [_shown(each) for each in value[:_AT_MOST]] if isinstance(value, list) else value
+        return {name: _shown(item) for name, item in value.items()}
+    return [_shown(item) for item in value[:_AT_MOST]] if isinstance(value, list) else value
 
 
 if __name__ == "__main__":
     with TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/story.db"
         upgrade(url)
-        told = story.told(Database.open(url))
-        FILE.write_text(json.dumps(made(told), indent=1, ensure_ascii=False) + "\n")
-        told.authenticator.close()
+        lab = story.told(Database.open(url))
+        FILE.write_text(json.dumps(made(lab), indent=1, ensure_ascii=False) + "\n")
+        lab.authenticator.close()

@@ -58,17 +58,17 @@ class Scrape:
 
     def value(self, name: str, **labels: str) -> float:
         """Of the one series with these labels, or the sum of those that have them among others."""
-        found = [value for (each, given), value in self.values.items() if each == name and labels.items() <= given]
-        assert found, (name, labels)
-        return sum(found)
+        values = [value for (family, given), value in self.values.items() if family == name and labels.items() <= given]
+        assert values, (name, labels)
+        return sum(values)
 
     @property
     def labels(self) -> dict[str, set[str]]:
         """The names of the labels of each series."""
-        found: dict[str, set[str]] = {}
+        labels_by_name: dict[str, set[str]] = {}
         for name, labels in self.values:
-            found.setdefault(name, set()).update(label for label, _ in labels)
-        return found
+            labels_by_name.setdefault(name, set()).update(label for label, _ in labels)
+        return labels_by_name
 
 
 def scrape(client: TestClient, accept: str = "") -> Scrape:

@@ -79,8 +79,10 @@ def told(database: Database) -> Story:
         )
         desk = rows.instance(connection, "desk", gce_id="4714", preset="other", gpu_type=None, gpu_count=0)
         rows.lifetime(connection, desk, NOW - 5 * HOUR, preset="other", gpu_type=None, gpu_count=0)
-        about = {"subject": f"run:{trainer}:{run}", "instance_id": trainer}
-        reminder_rows.message(connection, f"reminder/run:{trainer}:{run}/0/0/owner", **about, accepted_at=NOW - HOUR)
+        run_columns = {"subject": f"run:{trainer}:{run}", "instance_id": trainer}
+        reminder_rows.message(
+            connection, f"reminder/run:{trainer}:{run}/0/0/owner", **run_columns, accepted_at=NOW - HOUR
+        )
         reminder_rows.stop(connection, notebook, slept, NOW - 50 * HOUR)
         rows.event(connection, "started", NOW - 9 * HOUR, project="lab", gce_id="4711", name="trainer-3")
         rows.day(connection, NOW.date() - timedelta(days=1))

@@ -69,7 +69,7 @@ def event(seq: int, kind: str, ago: int = 0, **fields: Any) -> dict[str, Any]:
 
 def test_an_attempt_is_heard_once(guard: Guard) -> None:
     """Events are stored, a repeat gets the same answer, and only new events wake the daemon."""
-    told = [
+    report = [
         event(1, "boot", 60),
         event(2, "start", 50),
         event(3, "heartbeat", step=7, output="step 7", machine={"cpu": 0.5}),
@@ -79,7 +79,7 @@ def test_an_attempt_is_heard_once(guard: Guard) -> None:
         interrupted = Interruption(guard.attempt_id, "j7k2m9q4", 0, Outcome.PREEMPTED, NOW, NOW, Notice.STATUS)
         interruptions.add(connection, interrupted)
     for _ in range(2):
-        answer = guard.tell(*told)
+        answer = guard.tell(*report)
         assert (answer.status_code, answer.json()) == (200, {"cancel": False, "accepted_through": 3})
     with guard.database.read() as connection:
         attempt = attempts.read(connection, guard.attempt_id)

@@ -55,7 +55,10 @@ def test_budgets_tell_spent_forecast_and_thresholds(ledger: Database, client_wit
     assert lab["forecast_percent"] == 101
     assert "four weeks" in lab["forecast"]["method"]
     assert lab["forecast"]["days_known"] == 28
-    assert [(each["on"], each["percent"], each["is_crossed"], each["first_at"]) for each in lab["thresholds"]] == [
+    assert [
+        (threshold["on"], threshold["percent"], threshold["is_crossed"], threshold["first_at"])
+        for threshold in lab["thresholds"]
+    ] == [
         ("spent", 50, True, "2026-11-19T12:00:00Z"),
         ("spent", 80, False, None),
         ("spent", 100, False, None),
@@ -63,7 +66,7 @@ def test_budgets_tell_spent_forecast_and_thresholds(ledger: Database, client_wit
     ]
     assert (ada["spent"], ada["spent_percent"], ada["owner"]) == ("3.18", 6, "ada@lab.example")
     assert (lab["at_limit"], ada["at_limit"]) == ("tell", "stop-spot")
-    assert [each["amount"] for each in ada["thresholds"]] == ["25.00"]
+    assert [threshold["amount"] for threshold in ada["thresholds"]] == ["25.00"]
 
 
 def test_any_scope_has_a_forecast(ledger: Database, client: TestClient) -> None:
@@ -81,25 +84,25 @@ def test_a_teams_budget_and_forecast_count_its_people(ledger: Database, client_w
     budget = Budget("vision", Scope(team="vision"), Money.of(10), Period.MONTH, contact="cfo@lab.example")
     teams = (Team("vision", members=frozenset({"bob@lab.example"})),)
     client = client_with(rules=Rules({}, budgets=(budget,), teams=teams))
-    (found,) = client.get("/api/v1/budgets").json()["budgets"]
-    assert (found["team"], found["spent"], found["spent_percent"], found["contact"]) == (
+    (shown,) = client.get("/api/v1/budgets").json()["budgets"]
+    assert (shown["team"], shown["spent"], shown["spent_percent"], shown["contact"]) == (
         "vision",
         "7.00",
         70,
         "cfo@lab.example",
     )
-    asked = client.get("/api/v1/forecast", params={"team": "vision"}).json()
-    assert (asked["team"], asked["spent"], asked["rate_per_hour"]) == ("vision", "7.00", "0.00")
+    forecast = client.get("/api/v1/forecast", params={"team": "vision"}).json()
+    assert (forecast["team"], forecast["spent"], forecast["rate_per_hour"]) == ("vision", "7.00", "0.00")
     refused = client.get("/api/v1/forecast", params={"team": "sound"})
     assert refused.status_code == 422
     assert refused.json()["detail"] == "There is no team sound in the settings."
     assert "vision" in refused.json()["next"]
 
 
-@pytest.mark.parametrize("asked", [{"period": "year"}, {"team": "x"}, {"owner": "\0"}])
-def test_what_cannot_be_asked_is_refused(client: TestClient, asked: dict[str, str]) -> None:
+@pytest.mark.parametrize("query", [{"period": "year"}, {"team": "x"}, {"owner": "\0"}])
+def test_what_cannot_be_asked_is_refused(client: TestClient, query: dict[str, str]) -> None:
     """A misspelt filter is an error, not a forecast of everything."""
-    assert client.get("/api/v1/forecast", params=asked).status_code == 422
+    assert client.get("/api/v1/forecast", params=query).status_code == 422
 
 
 def test_an_empty_ledger_has_budgets_of_nought(client: TestClient) -> None:

@@ -30,20 +30,20 @@ _STREAMED = {"streamEvents", "getMetrics"}  # answered with no JSON
 
 
 @pytest.fixture
-def told(sqlite_database: Database) -> Iterator[story.Story]:
-    told = story.told(sqlite_database)
-    yield told
-    told.authenticator.close()
+def lab(sqlite_database: Database) -> Iterator[story.Story]:
+    lab = story.told(sqlite_database)
+    yield lab
+    lab.authenticator.close()
 
 
-def test_every_operation_is_described(told: story.Story) -> None:
+def test_every_operation_is_described(lab: story.Story) -> None:
     """A name of its own that reads well, words, a known tag, who may ask, every error, examples of all that is JSON."""
-    document = told.app.openapi()
+    document = lab.app.openapi()
     tags = {tag["name"] for tag in document["tags"]}
-    found = list(operations(document))
-    names = [operation["operationId"] for _, _, operation in found]
+    described = list(operations(document))
+    names = [operation["operationId"] for _, _, operation in described]
     assert len(set(names)) == len(names) > 35
-    for path, method, operation in found:
+    for path, method, operation in described:
         where = f"{method} {path}"
         assert re.fullmatch(r"[a-z]+([A-Z][a-z]+)*", operation["operationId"]), where
         assert operation["summary"], where
@@ -53,15 +53,15 @@ def test_every_operation_is_described(told: story.Story) -> None:
         if operation["security"]:
             assert {"401", "403", "422", "429", "500", "503"} <= set(operation["responses"]), where
         if method != "get" and operation["operationId"] not in _REPEATABLE:
-            assert "Idempotency-Key" in {each["name"] for each in operation["parameters"]}, where
+            assert "Idempotency-Key" in {parameter["name"] for parameter in operation["parameters"]}, where
         if operation["operationId"] not in _STREAMED:
             assert all("example" in content for content in _json_of(operation)), where
 
 
-def test_examples_are_what_the_api_says(told: story.Story) -> None:
+def test_examples_are_what_the_api_says(lab: story.Story) -> None:
     """They have the shape that the document gives, and so has what is answered today."""
-    document = told.app.openapi()
-    today = made(told)
+    document = lab.app.openapi()
+    today = made(lab)
     checked = 0
     for _, _, operation in operations(document):
         for status, answer in today.get(operation["operationId"], {}).items():
@@ -69,15 +69,15 @@ def test_examples_are_what_the_api_says(told: story.Story) -> None:
             content = where["content"]["application/json"]
             schema = {**content["schema"], "components": document["components"]}
             validator = jsonschema_rs.Draft202012Validator(schema)
-            for each in (answer, content["example"]):
-                validator.validate(each)
+            for example in (answer, content["example"]):
+                validator.validate(example)
                 checked += 1
     assert checked > 80
 
 
-def test_problems_lead_to_what_they_mean(told: story.Story) -> None:
+def test_problems_lead_to_what_they_mean(lab: story.Story) -> None:
     """The `type` of a problem is an address, where it is not about:blank."""
-    client = TestClient(told.app, headers={"Authorization": f"Bearer {story.MASTER}"})
+    client = TestClient(lab.app, headers={"Authorization": f"Bearer {story.MASTER}"})
     for kind in KINDS:
         assert client.get(f"/problems/{kind}").json()["type"] == f"/problems/{kind}"
     assert client.get("/problems/else").status_code == 404

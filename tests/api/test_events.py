@@ -28,7 +28,7 @@ def test_events_are_searched(sqlite_database: Database) -> None:
         rows.event(connection, "two", NOW, kind="JobEnded", data={"job": "j1"}, text="resnet ended.", name="cg-j1-1")
         rows.event(connection, "three", NOW, text="100 % of _it_ is <b>bold</b>.")
     client = TestClient(create_app(deps_of(sqlite_database)))
-    for query, found in (
+    for query, ids in (
         ("job=j1", [2, 1]),
         ("who=ANA@", [1]),
         ("words=resnet", [2, 1]),
@@ -40,7 +40,7 @@ def test_events_are_searched(sqlite_database: Database) -> None:
         ("sort=oldest", [1, 2, 3]),
     ):
         answer = client.get(f"/api/v1/events?{query}").json()
-        assert [each["id"] for each in answer["events"]] == found, query
+        assert [event["id"] for event in answer["events"]] == ids, query
         assert (answer["searched_to"], answer["next_cursor"]) == (None, None)
 
 
@@ -54,8 +54,12 @@ def test_events_leave_as_a_sheet(sqlite_database: Database) -> None:
     assert answer.headers["content-type"] == "text/csv; charset=utf-8"
     head, *cells = csv.reader(io.StringIO(answer.text, newline=""))
     assert (head, [row[0] for row in cells]) == (HEAD, ["1", "2"])
-    told = dict(zip(head, cells[0], strict=True))
-    assert (told["name"], told["text"], told["who"]) == ("'=cmd|'/C calc'!A0", "'-2+3", "'@x")
+    cells_by_head = dict(zip(head, cells[0], strict=True))
+    assert (cells_by_head["name"], cells_by_head["text"], cells_by_head["who"]) == (
+        "'=cmd|'/C calc'!A0",
+        "'-2+3",
+        "'@x",
+    )
     address = answer.headers["link"].partition(">")[0].lstrip("<")
     last = client.get(address, headers={"Accept": "text/csv"})
     assert [row[0] for row in csv.reader(io.StringIO(last.text, newline=""))] == ["id", "3"]
@@ -76,7 +80,7 @@ def test_jobs_and_prices_are_paged_in_any_order(sqlite_database: Database) -> No
     cursor = client.get("/api/v1/jobs?sort=oldest&limit=2").json()["next_cursor"]
     assert client.get(f"/api/v1/jobs?cursor={cursor}").status_code == 422
     priced = client.get("/api/v1/prices?history=true").json()["prices"]
-    assert _pages(client, "prices?history=true", "prices", "rate") == [each["rate"] for each in priced]
+    assert _pages(client, "prices?history=true", "prices", "rate") == [price["rate"] for price in priced]
 
 
 def _pages(client: TestClient, path: str, name: str, part: str) -> list[str]:
@@ -84,6 +88,6 @@ def _pages(client: TestClient, path: str, name: str, part: str) -> list[str]:
     cursor: str | None = ""
     while cursor is not None:
         page = client.get(f"/api/v1/{path}&limit=2" + (f"&cursor={cursor}" if cursor else "")).json()
-        seen += [each[part] for each in page[name]]
+        seen += [item[part] for item in page[name]]
         cursor = page["next_cursor"]
     return seen

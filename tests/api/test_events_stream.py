@@ -53,12 +53,12 @@ class Heard:
 
     def event(self) -> dict[str, str]:
         """The next one, with its fields; empty once the stream is over. Comments are passed over."""
-        found: dict[str, str] = {}
+        fields: dict[str, str] = {}
         while line := self.answer.readline():
             name, colon, value = line.decode().rstrip("\n").partition(": ")
-            if not colon and found.get("id"):
-                return found
-            found = found | {name: value} if colon and name else {}
+            if not colon and fields.get("id"):
+                return fields
+            fields = fields | {name: value} if colon and name else {}
         return {}
 
     def close(self) -> None:
@@ -96,7 +96,7 @@ def served(database: Database) -> Iterator[Served]:
 
 
 def test_events_come_as_they_are_recorded(sqlite_database: Database) -> None:
-    """The same as in the list, filtered; a client that reconnects misses nothing, and is told nothing twice."""
+    """The same as in the list, filtered; a client that reconnects misses nothing, and receives nothing twice."""
     with served(sqlite_database) as place:
         place.event("before")
         all_of_it, some = Heard(place.port, "?after=0"), Heard(place.port, "?kind=PriceRefused&kind=VmStopped")
@@ -116,7 +116,7 @@ def test_events_come_as_they_are_recorded(sqlite_database: Database) -> None:
 
 
 def test_a_stream_ends(sqlite_database: Database) -> None:
-    """When its token is revoked, and when the server stops; one that is told to nobody any more frees its place."""
+    """When its token is revoked, and when the server stops; one that nobody reads any more frees its place."""
     with served(sqlite_database) as place:
         first, second = Heard(place.port), Heard(place.port)
         third = Heard(place.port)
@@ -127,8 +127,8 @@ def test_a_stream_ends(sqlite_database: Database) -> None:
         stays = Heard(place.port)
         place.server.should_exit = True
         assert stays.event() == {}
-        for each in (first, second, third, stays):
-            each.close()
+        for stream in (first, second, third, stays):
+            stream.close()
 
 
 def test_what_is_no_place_in_the_record_is_refused(sqlite_database: Database) -> None:
@@ -146,6 +146,6 @@ def _listed(port: int) -> Any:
     connection = HTTPConnection("127.0.0.1", port, timeout=30)
     connection.request("GET", "/api/v1/events", headers={"Authorization": "Bearer s3cret"})
     answer = connection.getresponse()
-    told = json.loads(answer.read())["events"][0]
+    event = json.loads(answer.read())["events"][0]
     connection.close()
-    return told
+    return event

@@ -44,23 +44,23 @@ print(json.dumps({
 
 
 @pytest.fixture
-def told(sqlite_database: Database) -> Iterator[story.Story]:
-    told = story.told(sqlite_database)
-    yield told
-    told.authenticator.close()
+def lab(sqlite_database: Database) -> Iterator[story.Story]:
+    lab = story.told(sqlite_database)
+    yield lab
+    lab.authenticator.close()
 
 
-def test_the_document_is_openapi_31_by_an_independent_validator(told: story.Story) -> None:
+def test_the_document_is_openapi_31_by_an_independent_validator(lab: story.Story) -> None:
     """openapi-spec-validator, which holds it against the specification's own schema."""
-    document = told.app.openapi()
+    document = lab.app.openapi()
     assert document["openapi"].startswith("3.1.")
     assert [str(error.message) for error in OpenAPIV31SpecValidator(document).iter_errors()] == []
 
 
-def test_a_generated_client_lists_launches_and_cancels(told: story.Story, tmp_path: Path) -> None:
+def test_a_generated_client_lists_launches_and_cancels(lab: story.Story, tmp_path: Path) -> None:
     """openapi-python-client makes a package of it without a warning, and that package works against a real server."""
     document = tmp_path / "openapi.json"
-    document.write_text(json.dumps(told.app.openapi()), "utf-8")
+    document.write_text(json.dumps(lab.app.openapi()), "utf-8")
     made = tmp_path / "made"
     generated = _run(
         tmp_path, "-m", "openapi_python_client", "generate", f"--path={document}", f"--output-path={made}",
@@ -68,8 +68,8 @@ def test_a_generated_client_lists_launches_and_cancels(told: story.Story, tmp_pa
     )  # fmt: skip
     assert generated.returncode == 0, generated.stdout + generated.stderr
     made.rename(tmp_path / "guard_client")
-    with serving(told.app) as site:
-        used = _run(tmp_path, "-c", _USE, site, told.token(Role.OPERATOR, story.ADA))
+    with serving(lab.app) as site:
+        used = _run(tmp_path, "-c", _USE, site, lab.token(Role.OPERATOR, story.ADA))
     assert used.returncode == 0, used.stderr
     answered = json.loads(used.stdout)
     assert "trainer-3" in answered["names"]

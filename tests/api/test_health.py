@@ -108,8 +108,8 @@ def test_strangers_are_told_the_verdict_only(
     answer = client.get("/readyz", headers=headers)
     assert (answer.status_code, answer.json()) == (200, {"status": "ready"})
     assert client.get("/healthz", headers=headers).json() == {"status": "alive"}
-    told = client.get("/readyz", headers={"Authorization": "Bearer the master's token"}).json()
-    assert (told["status"], told["version"], len(told["projects"])) == ("ready", "1.2.3", 1)
+    readiness = client.get("/readyz", headers={"Authorization": "Bearer the master's token"}).json()
+    assert (readiness["status"], readiness["version"], len(readiness["projects"])) == ("ready", "1.2.3", 1)
     authenticator.close()
 
 
@@ -118,9 +118,13 @@ def test_a_database_that_cannot_say_who_asks_makes_a_stranger(client_with: Calla
     locked = LockedDatabase()
     authenticator = authenticator_of(locked, Standstill(), master="the master's token")  # type: ignore[arg-type]  # it raises at once
     client = client_with(database=locked, authenticator=authenticator)
-    for token, told in (("cgt_unknown", False), ("the master's token", True)):
+    for token, has_reasons in (("cgt_unknown", False), ("the master's token", True)):
         answer = client.get("/readyz", headers={"Authorization": f"Bearer {token}"})
-        assert (answer.status_code, answer.json()["status"], "reasons" in answer.json()) == (503, "not ready", told)
+        assert (answer.status_code, answer.json()["status"], "reasons" in answer.json()) == (
+            503,
+            "not ready",
+            has_reasons,
+        )
     authenticator.close()
 
 

@@ -52,7 +52,7 @@ def test_the_unpriced_are_never_shown_as_zero(database: Database, client: TestCl
         dear = rows.instance(connection, "dear", **rows.H100, preset="other")
         rows.lifetime(connection, dear, NOW - HOUR, **rows.H100)
     answer = client.get("/api/v1/instances").json()
-    assert [each["name"] for each in answer["instances"]] == ["dear", "cheap"]
+    assert [instance["name"] for instance in answer["instances"]] == ["dear", "cheap"]
     dear_one = answer["instances"][0]
     assert dear_one["rate_per_hour"] == {"amount": None, "currency": "USD", "complete": False}
     assert dear_one["total_cost"]["amount"] is None
@@ -77,7 +77,7 @@ def test_pages_hold_every_instance_once(database: Database, client: TestClient, 
         parameters = {"gone": "true", "sort": sort, "limit": "2"} | ({"cursor": cursor} if cursor else {})
         answer = client.get("/api/v1/instances", params=parameters).json()
         assert answer["totals"]["instances"] == 7
-        seen += [(each["gce_id"], each["gone_at"] is not None) for each in answer["instances"]]
+        seen += [(instance["gce_id"], instance["gone_at"] is not None) for instance in answer["instances"]]
         cursor = answer["next_cursor"]
     assert len(seen) == len(set(seen)) == 12
     assert [gone for _, gone in seen] == [False] * 7 + [True] * 5
@@ -106,7 +106,7 @@ def test_filters(database: Database, client: TestClient, query: str, expected: s
         rows.instance(connection, "c", project="shop", owner="", preset="other", gpu_type=None, gpu_count=0)
         rows.instance(connection, "d", project="attic", gone_at=NOW)
     answer = client.get(f"/api/v1/instances?{query}").json()
-    assert {each["name"] for each in answer["instances"]} == expected
+    assert {instance["name"] for instance in answer["instances"]} == expected
 
 
 def test_unread_zones_are_told(database: Database, client: TestClient) -> None:
@@ -133,7 +133,9 @@ def test_one_instance_with_its_history(database: Database, client: TestClient) -
     answer = client.get("/api/v1/instances/lab/42").json()
     (run,) = answer["lifetimes"]
     assert run["cost"]["amount"] == "6.89"
-    assert {each["resource"]: (each["quantity"], each["rate"], each["amount"]) for each in run["charges"]} == {
+    assert {
+        charge["resource"]: (charge["quantity"], charge["rate"], charge["amount"]) for charge in run["charges"]
+    } == {
         "n1:core": ("4", "0.03", "1.56"),
         "n1:ram": ("15", "0.004", "0.78"),
         "gpu:nvidia-tesla-t4": ("1", "0.35", "4.55"),

@@ -83,8 +83,8 @@ def test_a_job_is_launched(api: Api) -> None:
     }
     answer = api.post("jobs", whole, Costguard_Client="cli")
     assert (answer.status_code, answer.headers["location"]) == (201, "/api/v1/jobs/j1")
-    told = answer.json()
-    job, spec, recipe = told["job"], told["spec"], told["recipe"]
+    response = answer.json()
+    job, spec, recipe = response["job"], response["spec"], response["recipe"]
     assert (job["id"], job["title"], job["state"], job["via"], job["owner"]) == (
         "j1",
         "resnet",
@@ -94,7 +94,7 @@ def test_a_job_is_launched(api: Api) -> None:
     )
     assert (job["ceiling"], job["deadline"], job["command"]) == ("12.50", "2026-11-21T07:00:00Z", BODY["command"])
     assert job["cost"] == {"amount": "0.00", "currency": "USD", "complete": True}
-    assert (job["place"], job["attempts"], told["ssh_command"], told["work_at_risk"]) == (None, 0, None, None)
+    assert (job["place"], job["attempts"], response["ssh_command"], response["work_at_risk"]) == (None, 0, None, None)
     for same in ("environment", "secrets", "workdir", "mounts", "step_pattern", "max_preemptions", "max_crashes"):
         assert spec[same] == whole[same]
     assert (spec["expected_seconds"], spec["checkpoint"]["framework"]) == (5400, "hugging-face")
@@ -103,8 +103,8 @@ def test_a_job_is_launched(api: Api) -> None:
         "standard",
         86400,
     )
-    assert told["next"].startswith("Its next VM will resume from the newest complete checkpoint at gs://lab/run")
-    assert api.client.get("/api/v1/jobs/j1").json() == told
+    assert response["next"].startswith("Its next VM will resume from the newest complete checkpoint at gs://lab/run")
+    assert api.client.get("/api/v1/jobs/j1").json() == response
 
 
 def test_a_development_vm_is_launched(api: Api) -> None:
@@ -128,11 +128,11 @@ def test_a_key_makes_a_repeat_harmless(api: Api) -> None:
 def test_a_refusal_names_every_part_that_is_wrong(api: Api) -> None:
     """As a problem, with one sentence for each; nothing is stored, and no secret is repeated."""
     answer = api.post("jobs", {**BODY, "preset": "h100", "owner": "", "command": ["train", f"--key={SECRET}"]})
-    told = answer.json()
+    response = answer.json()
     assert (answer.status_code, api.stored, SECRET in answer.text) == (422, 0, False)
-    assert [each["where"] for each in told["errors"]] == ["body.preset", "body.owner", "body.command"]
-    assert all(each["message"] in told["detail"] for each in told["errors"])
-    assert told["next"] == "Nothing was launched."
+    assert [error["where"] for error in response["errors"]] == ["body.preset", "body.owner", "body.command"]
+    assert all(error["message"] in response["detail"] for error in response["errors"])
+    assert response["next"] == "Nothing was launched."
 
 
 @pytest.mark.parametrize(
@@ -207,9 +207,9 @@ def test_a_server_that_takes_no_jobs_says_so(api: Api) -> None:
 
 def test_a_quote_says_whether_deadline_and_ceiling_can_be_met(api: Api) -> None:
     """As typed fields with the figures; what is certain stands among the refusals too, and refuses a launch."""
-    asked = {"preset": "t4", "hours": 10, "expected_hours": 10, "owner": "ada@lab.example", "command": ["train"]}
+    request = {"preset": "t4", "hours": 10, "expected_hours": 10, "owner": "ada@lab.example", "command": ["train"]}
     limits = {"deadline": "2026-11-20T20:00:00Z", "ceiling": "1.50"}
-    quoted = api.post("quotes", {**asked, **limits}).json()
+    quoted = api.post("quotes", {**request, **limits}).json()
     ahead = quoted["outlook"]
     assert (ahead["meets_deadline"], ahead["within_ceiling"]) == ("no", "no")
     assert (ahead["ends_at"], ahead["deadline"], ahead["ceiling"]) == (
@@ -218,44 +218,44 @@ def test_a_quote_says_whether_deadline_and_ceiling_can_be_met(api: Api) -> None:
         "1.50",
     )
     assert ahead["least"]["cost"] == "1.69"
-    assert [each["where"] for each in quoted["refusals"]] == ["deadline", "ceiling"]
-    launched = api.post("jobs", {name: value for name, value in {**asked, **limits}.items() if name != "hours"})
+    assert [refusal["where"] for refusal in quoted["refusals"]] == ["deadline", "ceiling"]
+    launched = api.post("jobs", {name: value for name, value in {**request, **limits}.items() if name != "hours"})
     assert launched.status_code == 422
-    assert [each["where"] for each in launched.json()["errors"]] == ["body.deadline", "body.ceiling"]
+    assert [error["where"] for error in launched.json()["errors"]] == ["body.deadline", "body.ceiling"]
     assert api.stored == 0
 
 
 def test_a_launch_says_what_is_likely_to_fail(api: Api) -> None:
     """It is taken in, and its first answer warns with the figures."""
-    asked = {"preset": "t4", "expected_hours": 10, "owner": "ada@lab.example", "command": ["train"]}
-    job = api.post("jobs", {**asked, "deadline": "2026-11-20T22:10:00Z"}).json()["job"]
+    request = {"preset": "t4", "expected_hours": 10, "owner": "ada@lab.example", "command": ["train"]}
+    job = api.post("jobs", {**request, "deadline": "2026-11-20T22:10:00Z"}).json()["job"]
     assert "Its deadline of Fri 20 Nov 22:10 UTC leaves 10 min beyond the 10 h that it takes" in job["reason"]
 
 
 def test_a_quote_shows_prices_and_what_would_be_refused(api: Api) -> None:
     """Nothing is stored; neither owner nor command is needed for a price."""
     answer = api.post("quotes", {"preset": "t4", "hours": 10})
-    told = answer.json()
-    assert (answer.status_code, api.stored, told["refusals"], told["hours"]) == (200, 0, [], "10")
-    assert (told["project"], told["machine"]["machine_type"], told["machine"]["gpu_count"]) == (
+    quote = answer.json()
+    assert (answer.status_code, api.stored, quote["refusals"], quote["hours"]) == (200, 0, [], "10")
+    assert (quote["project"], quote["machine"]["machine_type"], quote["machine"]["gpu_count"]) == (
         "lab",
         "n1-standard-4",
         1,
     )
-    place = told["places"][0]
+    place = quote["places"][0]
     assert place["spot"] == {"machine": "0.055", "gpu": "0.11", "disk": "0.004", "total": "0.169", "unpriced": ""}
     assert (place["zone"], place["on_demand"]["total"], place["note"]) == ("us-central1-a", "0.534", "")
-    assert told["first"] == told["cheapest"]
-    assert told["first"] == {
+    assert quote["first"] == quote["cheapest"]
+    assert quote["first"] == {
         "zone": "us-central1-a",
         "provisioning_model": "spot",
         "rate_per_hour": "0.169",
         "cost": "1.69",
     }
-    assert (told["saving_percent"], told["warnings"]) == (68, [])
+    assert (quote["saving_percent"], quote["warnings"]) == (68, [])
     refused = api.post("quotes", {"preset": "h100", "owner": "ada"}).json()
     assert (refused["machine"], refused["places"], refused["first"]) == (None, [], None)
-    assert [each["where"] for each in refused["refusals"]] == ["preset", "owner"]
+    assert [refusal["where"] for refusal in refused["refusals"]] == ["preset", "owner"]
 
 
 def test_a_job_is_cancelled_once(api: Api) -> None:

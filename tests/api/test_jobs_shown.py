@@ -104,7 +104,7 @@ def test_a_job_is_shown_with_all_that_happened_to_it(with_job: Database, client:
     assert answer["pace"] == {"steps": 900, "per_hour": "500.0", "cost_per_1000_steps": "0.183333333"}
     assert answer["work_at_risk"] == {"seconds": 720, "cost": "0.05", "since": "2026-11-20T11:48:00Z"}
     assert (answer["checkpoint"]["step"], answer["checkpoint"]["torn"]) == (800, ["x: torn"])
-    assert [each["step"] for each in answer["checkpoints"]] == [500, 800]
+    assert [checkpoint["step"] for checkpoint in answer["checkpoints"]] == [500, 800]
     assert answer["next"] == (
         "If its VM went away now, it would resume from step 800, gs://lab/run/checkpoint-800: "
         "12 min of work ($0.05) would be done again."
@@ -141,8 +141,8 @@ def test_jobs_are_filtered_and_come_in_pages(with_job: Database, client: TestCli
             job_rows.added(connection, f"jb{number}", created_at=NOW - number * MINUTE, owner="bob@lab.example")
         jobs.set_state(connection, "jb1", JobState.FAILED, "It crashed.", None, NOW)
 
-    def ids(**asked: Any) -> list[str]:
-        return [each["id"] for each in client.get("/api/v1/jobs", params=asked).json()["jobs"]]
+    def ids(**query: Any) -> list[str]:
+        return [job["id"] for job in client.get("/api/v1/jobs", params=query).json()["jobs"]]
 
     assert ids() == ["jb0", "jb1", "jb2", ID]
     assert ids(open=True) == ["jb0", "jb2", ID]
@@ -151,7 +151,7 @@ def test_jobs_are_filtered_and_come_in_pages(with_job: Database, client: TestCli
     assert ids(preset="a100") == ids(kind="dev") == ids(project="other") == []
     first = client.get("/api/v1/jobs", params={"limit": 2}).json()
     rest = client.get("/api/v1/jobs", params={"limit": 2, "cursor": first["next_cursor"]}).json()
-    assert [each["id"] for each in first["jobs"] + rest["jobs"]] == ids()
+    assert [job["id"] for job in first["jobs"] + rest["jobs"]] == ids()
     assert rest["next_cursor"] is None
     for wrong in ({"state": "lost"}, {"cursor": "x"}, {"limit": 0}, {"kinds": "dev"}):
         assert client.get("/api/v1/jobs", params=wrong).status_code == 422
@@ -256,7 +256,7 @@ def test_recoveries_tell_how_soon_work_went_on(with_job: Database, client: TestC
         {"notice": 1},
     )
     assert (answer["lost_seconds"], answer["lost_cost"], answer["from_zero"]) == (360, "0.02", 0)
-    spans = {each["what"]: each for each in answer["spans"]}
+    spans = {span["what"]: span for span in answer["spans"]}
     assert [spans[what]["median_seconds"] for what in ("noticed", "requested", "resumed")] == [
         "0.700",
         "2.000",
@@ -273,7 +273,7 @@ def test_without_any_job_nothing_is_known_of_recoveries(client: TestClient) -> N
     """Figures that are not known are null, never 0."""
     answer = client.get("/api/v1/recoveries").json()
     assert answer["interruptions"] == []
-    assert [each["median_seconds"] for each in answer["spans"]] == [None, None, None]
+    assert [span["median_seconds"] for span in answer["spans"]] == [None, None, None]
 
 
 def test_presets_say_how_they_are_launched(client_with: Callable[..., TestClient]) -> None:

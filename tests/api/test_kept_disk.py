@@ -68,10 +68,10 @@ def test_its_owner_agrees_that_it_goes(client: TestClient, office: Office) -> No
     assert answers == [202, 200]
     with office.database.read() as connection:
         job = jobs.read(connection, "jkept")
-        (told,) = [stored.event for stored in audit_log.read(connection, kind="DiskGivenUp")]
+        (event,) = [stored.event for stored in audit_log.read(connection, kind="DiskGivenUp")]
     assert job is not None
     assert job.disk_given_up_by == ADA
-    assert "up to the checkpoint of step 40" in told.text
+    assert "up to the checkpoint of step 40" in event.text
     assert client.get("/api/v1/jobs/jkept").json()["kept_disk"] is None
 
 

@@ -29,7 +29,7 @@ def test_pages_of_lifetimes_hold_every_one_once(database: Database, client: Test
     while cursor is not None:
         more = f"&cursor={cursor}" if cursor else ""
         answer = client.get(f"/api/v1/lifetimes?state=ended&limit=2{more}").json()
-        seen += [each["id"] for each in answer["lifetimes"]]
+        seen += [lifetime["id"] for lifetime in answer["lifetimes"]]
         cursor = answer["next_cursor"]
     assert seen == ids[::-1]
 
@@ -43,10 +43,10 @@ def test_lifetimes_tell_why_they_ended_and_what_they_cost(database: Database, cl
         ended = rows.lifetime(connection, vm, NOW - 2 * HOUR, owner="bob", **given)
         rows.charge(connection, "lifetime", ended, NOW - 2 * HOUR, NOW - HOUR, 530_000_000)
         rows.lifetime(connection, vm, NOW - HOUR)
-    (found,) = client.get(
+    (lifetime,) = client.get(
         "/api/v1/lifetimes?end_reason=preempted&owner=bob&started_before=2026-11-20T10:30:00Z"
     ).json()["lifetimes"]
-    assert (found["ended_by"], found["seconds"], found["cost"]["amount"]) == ("system", 3600, "0.53")
+    assert (lifetime["ended_by"], lifetime["seconds"], lifetime["cost"]["amount"]) == ("system", 3600, "0.53")
     (running,) = client.get("/api/v1/lifetimes?state=open").json()["lifetimes"]
     assert (running["ended_at"], running["cost"]["amount"]) == (None, "0.53")
     assert (
@@ -65,7 +65,7 @@ def test_pages_of_events_hold_every_one_once(database: Database, client: TestCli
     while cursor is not None:
         more = f"&cursor={cursor}" if cursor else ""
         answer = client.get(f"/api/v1/events?kind=LifetimeStarted&limit=2{more}").json()
-        seen += [each["text"][:2] for each in answer["events"]]
+        seen += [event["text"][:2] for event in answer["events"]]
         cursor = answer["next_cursor"]
     assert seen == ["f0", "f1", "f2", "f3", "f4"]
 
@@ -81,10 +81,10 @@ def test_prices_are_those_in_force(database: Database, client: TestClient) -> No
         del later["id"]
         connection.execute(insert(tables.prices), {**later, "recorded_at": NOW - HOUR})
     answer = client.get("/api/v1/prices?resource=gpu:nvidia-l4").json()
-    assert [(each["rate"], each["is_in_force"]) for each in answer["prices"]] == [("0.56004", True)]
+    assert [(price["rate"], price["is_in_force"]) for price in answer["prices"]] == [("0.56004", True)]
     assert (answer["age_seconds"], answer["sources"]) == (3600, ["catalog", "snapshot 2026-11-20"])
     history = client.get("/api/v1/prices?resource=gpu:nvidia-l4&history=true").json()["prices"]
-    assert [(each["rate"], each["is_in_force"]) for each in history] == [("0.56004", True), ("0.000000001", False)]
+    assert [(price["rate"], price["is_in_force"]) for price in history] == [("0.56004", True), ("0.000000001", False)]
 
 
 def test_refused_prices_and_unpriced_use_are_loud(database: Database, client: TestClient) -> None:
@@ -109,9 +109,9 @@ def test_refused_prices_and_unpriced_use_are_loud(database: Database, client: Te
             connection, rows.instance(connection, "odd"), NOW - 50 * HOUR, charged_to=NOW, unpriced="No price."
         )
     answer = client.get("/api/v1/prices").json()
-    assert [(each["resource"], each["reason"]) for each in answer["refused"]] == [("n1:core", "It is zero.")]
+    assert [(price["resource"], price["reason"]) for price in answer["refused"]] == [("n1:core", "It is zero.")]
     assert answer["unpriced_total"] == 2
-    assert {each["name"] for each in answer["unpriced"]} == {"h100", "odd"}
+    assert {instance["name"] for instance in answer["unpriced"]} == {"h100", "odd"}
 
 
 def test_presets_and_budgets_are_as_they_were_set(client: TestClient) -> None:
@@ -133,7 +133,11 @@ def test_projects_tell_how_well_they_are_known(database: Database, client: TestC
         rows.project(connection, "fresh", instance_count=3)
         rows.project(connection, "lost", unread=unread, last_complete_at=NOW - HOUR)
         rows.project(connection, "never", last_complete_at=None)
-    found = {each["project"]: each for each in client.get("/api/v1/projects").json()["projects"]}
-    assert {name: each["is_stale"] for name, each in found.items()} == {"fresh": False, "lost": True, "never": True}
-    assert found["lost"]["unread"][0]["reason"] == "The role is missing."
-    assert found["fresh"]["instances"] == 3
+    projects = {project["project"]: project for project in client.get("/api/v1/projects").json()["projects"]}
+    assert {name: project["is_stale"] for name, project in projects.items()} == {
+        "fresh": False,
+        "lost": True,
+        "never": True,
+    }
+    assert projects["lost"]["unread"][0]["reason"] == "The role is missing."
+    assert projects["fresh"]["instances"] == 3

@@ -32,21 +32,21 @@ def client(sqlite_database: Database) -> TestClient:
 
 def test_money_is_what_all_others_are_told(client: TestClient) -> None:
     """Burn rate, spend and budgets are those of the API, and what has no price is counted next to them."""
-    told = scrape(client)
+    scraped = scrape(client)
     totals = client.get("/api/v1/instances").json()["totals"]
-    assert told.value("costguard_burn_rate_dollars_per_hour") == pytest.approx(float(totals["rate_per_hour"]))
-    assert told.value("costguard_vms_unpriced") == totals["unpriced"] == 1
-    assert told.value("costguard_vms") == 3
-    assert told.value("costguard_vms", preset="other", status="stopped", provisioning_model="standard") == 1
+    assert scraped.value("costguard_burn_rate_dollars_per_hour") == pytest.approx(float(totals["rate_per_hour"]))
+    assert scraped.value("costguard_vms_unpriced") == totals["unpriced"] == 1
+    assert scraped.value("costguard_vms") == 3
+    assert scraped.value("costguard_vms", preset="other", status="stopped", provisioning_model="standard") == 1
     month = {"from": "2026-11-01", "to": "2026-11-20", "group_by": "day"}
     days = client.get("/api/v1/spend", params=month).json()
     amounts = {row["group"]["day"]: Decimal(row["total"]) for row in days["rows"]}
-    assert told.value("costguard_spend_month_dollars") == pytest.approx(float(sum(amounts.values())))
-    assert told.value("costguard_spend_today_dollars") == pytest.approx(float(amounts["2026-11-20"]))
+    assert scraped.value("costguard_spend_month_dollars") == pytest.approx(float(sum(amounts.values())))
+    assert scraped.value("costguard_spend_today_dollars") == pytest.approx(float(amounts["2026-11-20"]))
     [budget] = client.get("/api/v1/budgets").json()["budgets"]
-    assert told.value("costguard_budget_spent_dollars", budget="all") == pytest.approx(float(budget["spent"]))
-    assert told.value("costguard_budget_limit_dollars", budget="all", period="month") == 5000
-    assert told.value("costguard_budget_spent_ratio") == told.value("costguard_budget_spent_dollars") / 5000
+    assert scraped.value("costguard_budget_spent_dollars", budget="all") == pytest.approx(float(budget["spent"]))
+    assert scraped.value("costguard_budget_limit_dollars", budget="all", period="month") == 5000
+    assert scraped.value("costguard_budget_spent_ratio") == scraped.value("costguard_budget_spent_dollars") / 5000
 
 
 @pytest.mark.parametrize("days_watched", [2, 10])
@@ -63,34 +63,40 @@ def test_a_forecast_has_a_metric_once_it_can_be_said(sqlite_database: Database, 
 
 def test_what_happened_is_counted(client: TestClient) -> None:
     """Looks, jobs, stops, interruptions and how soon they were over, messages and webhooks."""
-    told = scrape(client)
-    assert told.value("costguard_unread_scopes", project="lab") == 1
-    assert told.value("costguard_last_complete_look_timestamp_seconds", project="lab") == NOW.timestamp()
-    assert told.value("costguard_jobs", state="running") == 1
-    assert told.value("costguard_jobs") == 1
-    assert told.value("costguard_stops_total") == 1
-    assert told.value("costguard_interruptions_total", outcome="preempted") == 3
-    assert told.value("costguard_recoveries_total", outcome="preempted") == 2
-    assert told.value("costguard_work_lost_dollars_total") == 1
-    assert told.value("costguard_work_lost_seconds_total") == 360
+    scraped = scrape(client)
+    assert scraped.value("costguard_unread_scopes", project="lab") == 1
+    assert scraped.value("costguard_last_complete_look_timestamp_seconds", project="lab") == NOW.timestamp()
+    assert scraped.value("costguard_jobs", state="running") == 1
+    assert scraped.value("costguard_jobs") == 1
+    assert scraped.value("costguard_stops_total") == 1
+    assert scraped.value("costguard_interruptions_total", outcome="preempted") == 3
+    assert scraped.value("costguard_recoveries_total", outcome="preempted") == 2
+    assert scraped.value("costguard_work_lost_dollars_total") == 1
+    assert scraped.value("costguard_work_lost_seconds_total") == 360
     spans = [
-        told.value("costguard_recovery_duration_seconds_bucket", le=le) for le in ("60.0", "120.0", "300.0", "+Inf")
+        scraped.value("costguard_recovery_duration_seconds_bucket", le=le) for le in ("60.0", "120.0", "300.0", "+Inf")
     ]
     assert spans == [0, 1, 2, 2]
-    assert told.value("costguard_recovery_duration_seconds_sum") == 360
-    assert told.value("costguard_messages_waiting", kind="reminder") == 1
-    assert told.value("costguard_messages_total", kind="reminder", outcome="accepted") == 1
-    assert told.value("costguard_webhook_deliveries_total", webhook="pager", outcome="refused") == 1
-    assert [told.value("costguard_sign_ins_total", via=each, outcome="refused") for each in ("oidc", "link")] == [1, 0]
-    assert (told.value("costguard_webhook_waiting"), told.value("costguard_webhook_lag_seconds")) == (3, 3600)
-    assert [told.value("costguard_listing_failures_total", project=each) for each in ("lab", "odd", "well")] == [
+    assert scraped.value("costguard_recovery_duration_seconds_sum") == 360
+    assert scraped.value("costguard_messages_waiting", kind="reminder") == 1
+    assert scraped.value("costguard_messages_total", kind="reminder", outcome="accepted") == 1
+    assert scraped.value("costguard_webhook_deliveries_total", webhook="pager", outcome="refused") == 1
+    assert [
+        scraped.value("costguard_sign_ins_total", via=method, outcome="refused") for method in ("oidc", "link")
+    ] == [1, 0]
+    assert (scraped.value("costguard_webhook_waiting"), scraped.value("costguard_webhook_lag_seconds")) == (3, 3600)
+    assert [
+        scraped.value("costguard_listing_failures_total", project=project) for project in ("lab", "odd", "well")
+    ] == [
         1,
         1,
         0,
     ]
-    assert [told.value("costguard_pass_duration_seconds_count", outcome=each) for each in ("done", "failed")] == [1, 1]
-    assert told.value("costguard_build_info", version="1.2.3") == 1
-    assert told.value("costguard_lease_held") == 1
+    assert [
+        scraped.value("costguard_pass_duration_seconds_count", outcome=outcome) for outcome in ("done", "failed")
+    ] == [1, 1]
+    assert scraped.value("costguard_build_info", version="1.2.3") == 1
+    assert scraped.value("costguard_lease_held") == 1
 
 
 def test_events_are_counted_as_they_are_recorded(client: TestClient, sqlite_database: Database) -> None:
@@ -108,19 +114,19 @@ def test_events_are_counted_as_they_are_recorded(client: TestClient, sqlite_data
 
 
 def test_names_are_those_that_prometheus_expects(sqlite_database: Database) -> None:
-    """Every family has a unit or a plain noun, says what it is, and counts in `_total`; nothing is told twice."""
-    told = full_scrape(sqlite_database)
-    for name, kind in told.types.items():
+    """Every family has a unit or a plain noun, says what it is, and counts in `_total`; nothing appears twice."""
+    scraped = full_scrape(sqlite_database)
+    for name, kind in scraped.types.items():
         assert re.fullmatch(r"(costguard|process)_[a-z_]+[a-z]", name), name
-        assert re.search(rf"^# HELP {name}(_total)? [A-Z].*\.$", told.text, re.MULTILINE), name
+        assert re.search(rf"^# HELP {name}(_total)? [A-Z].*\.$", scraped.text, re.MULTILINE), name
         assert kind in ("counter", "gauge", "histogram"), name
-    assert not [name for name, _ in told.values if name.endswith("_created")]
+    assert not [name for name, _ in scraped.values if name.endswith("_created")]
 
 
 def test_nobody_who_uses_a_vm_can_make_series(sqlite_database: Database) -> None:
     """Names of VMs, owners, jobs and labels are in no label, however they are written."""
-    told = full_scrape(sqlite_database)
-    assert not any(word in told.text for word in ("owner", "x\\", "lab.example", "j7k2m9q4"))
+    scraped = full_scrape(sqlite_database)
+    assert not any(word in scraped.text for word in ("owner", "x\\", "lab.example", "j7k2m9q4"))
     allowed = {
         "budget",
         "kind",
@@ -134,7 +140,7 @@ def test_nobody_who_uses_a_vm_can_make_series(sqlite_database: Database) -> None
         "route",
     }
     allowed |= {"rule", "state", "status", "version", "via", "webhook"}
-    assert set().union(*told.labels.values()) == allowed
+    assert set().union(*scraped.labels.values()) == allowed
 
 
 def test_a_token_for_it_opens_nothing_else(sqlite_database: Database) -> None:
@@ -150,23 +156,23 @@ def test_requests_are_timed_by_their_route(client: TestClient) -> None:
     for path in ("/api/v1/jobs/a", "/api/v1/jobs/b", "/x/1", "/x/2", "/static/x"):
         client.get(path)
     client.request("BREW", "/api/v1/events")
-    told = scrape(client)
+    scraped = scrape(client)
     count = "costguard_http_request_duration_seconds_count"
-    assert told.value(count, route="/api/v1/jobs/{job_id}", method="GET", status="4xx") == 2
-    assert told.value(count, route="none", method="GET", status="4xx") == 2
-    assert told.value(count, route="/static") == 1
-    assert told.value(count, method="other") == 1
+    assert scraped.value(count, route="/api/v1/jobs/{job_id}", method="GET", status="4xx") == 2
+    assert scraped.value(count, route="none", method="GET", status="4xx") == 2
+    assert scraped.value(count, route="/static") == 1
+    assert scraped.value(count, method="other") == 1
     assert scrape(client).value(count, route="/metrics", status="2xx") == 1
 
 
 def test_streams_and_mistakes_are_timed_too() -> None:
     """A stream counts once it has begun, and what breaks without an answer counts as a 5xx."""
-    told: list[tuple[int, float]] = []
+    answers: list[tuple[int, float]] = []
     seconds = 0.0
 
     class Meter:
         def answered(self, route: str, method: str, status: int, seconds: float) -> None:
-            told.append((status, seconds))
+            answers.append((status, seconds))
 
     async def stream(scope: Scope, receive: Receive, send: Send) -> None:
         nonlocal seconds
@@ -188,7 +194,7 @@ def test_streams_and_mistakes_are_timed_too() -> None:
     run(TimingMiddleware(stream, Meter(), lambda: seconds)(scope, receive, send))
     with pytest.raises(KeyError):
         run(TimingMiddleware(broken, Meter(), lambda: seconds)(scope, receive, send))
-    assert told == [(200, 2), (500, 0)]
+    assert answers == [(200, 2), (500, 0)]
 
 
 def test_prometheus_may_ask_for_its_newer_format(client: TestClient) -> None:

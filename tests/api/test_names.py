@@ -29,9 +29,9 @@ Post = Callable[[Principal, str, Any], Any]
 
 @pytest.fixture
 def post(sqlite_database: Database) -> Post:
-    told, authenticator = story.told(sqlite_database), FixedAuthenticator(make_principal())
-    told.authenticator.close()
-    client = TestClient(create_app(replace(told.app.state.deps, authenticator=authenticator)))
+    lab, authenticator = story.told(sqlite_database), FixedAuthenticator(make_principal())
+    lab.authenticator.close()
+    client = TestClient(create_app(replace(lab.app.state.deps, authenticator=authenticator)))
 
     def send(who: Principal, path: str, body: Any) -> Any:
         authenticator.principal = who
@@ -55,9 +55,9 @@ def test_a_job_is_whose_token_it_is(post: Post) -> None:
     )
     for who, named, status, said in cases:
         answer = post(who, "jobs", {**JOB, **named})
-        told = answer.json()
+        response = answer.json()
         assert answer.status_code == status, (who, named, answer.text)
-        assert said == told["job"]["owner"] if status == 201 else said in str(told), (who, named)
+        assert said == response["job"]["owner"] if status == 201 else said in str(response), (who, named)
 
 
 def test_overrides_go_by_the_role_that_came_with_the_token(post: Post) -> None:
@@ -66,7 +66,7 @@ def test_overrides_go_by_the_role_that_came_with_the_token(post: Post) -> None:
     for role, refused in ((Role.OPERATOR, ["overrides.disk_gib"]), (Role.ADMIN, [])):
         who = person(GUEST, role, is_granted=True)
         quote = post(who, "quotes", body).json()
-        assert [each["where"] for each in quote["refusals"]] == refused
+        assert [refusal["where"] for refusal in quote["refusals"]] == refused
         assert post(who, "jobs", body).status_code == (422 if refused else 201)
 
 

@@ -45,9 +45,9 @@ def test_nothing_new_is_a_304(sqlite_database: Database) -> None:
         first = client.get(f"/api/v1/{path}")
         tag = first.headers["etag"]
         assert (tag.startswith('W/"'), first.headers["cache-control"]) == (True, "no-store"), path
-        for known in (tag, tag.removeprefix("W/"), f'"else", {tag}', "*"):
-            again = client.get(f"/api/v1/{path}", headers={"If-None-Match": known})
-            assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag), (path, known)
+        for etags in (tag, tag.removeprefix("W/"), f'"else", {tag}', "*"):
+            again = client.get(f"/api/v1/{path}", headers={"If-None-Match": etags})
+            assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag), (path, etags)
         assert client.get(f"/api/v1/{path}", headers={"If-None-Match": '"else"'}).status_code == 200
     tag = client.get("/api/v1/instances").headers["etag"]
     with sqlite_database.write() as connection:

@@ -32,9 +32,13 @@ def sent(database: Database) -> Database:
     with database.write() as connection:
         vm = rows.instance(connection, "one", gce_id="77")
         run = rows.lifetime(connection, vm, NOW - 9 * HOUR)
-        about = {"subject": f"run:{vm}:{run}", "instance_id": vm}
-        reminder_rows.message(connection, "reminder/a/0/0/owner", **about, accepted_at=NOW, channel="D1", ts="1.2")
-        reminder_rows.message(connection, "reminder/a/0/1/owner", **about, stage=1, status="failed", error="not there")
+        run_columns = {"subject": f"run:{vm}:{run}", "instance_id": vm}
+        reminder_rows.message(
+            connection, "reminder/a/0/0/owner", **run_columns, accepted_at=NOW, channel="D1", ts="1.2"
+        )
+        reminder_rows.message(
+            connection, "reminder/a/0/1/owner", **run_columns, stage=1, status="failed", error="not there"
+        )
         reminder_rows.message(
             connection, "digest/daily/2026-11-20", kind="digest", status="intended", address="#gpus", attempts=1
         )
@@ -52,7 +56,7 @@ def test_messages_tell_to_whom_and_what_became_of_them(sent: Database, client: T
 
 
 @pytest.mark.parametrize(
-    ("asked", "keys"),
+    ("query", "keys"),
     [
         ({"kind": "digest"}, ["digest/daily/2026-11-20"]),
         ({"status": "failed"}, ["reminder/a/0/1/owner"]),
@@ -61,9 +65,9 @@ def test_messages_tell_to_whom_and_what_became_of_them(sent: Database, client: T
         ({"gce_id": "78"}, []),
     ],
 )
-def test_messages_are_filtered(sent: Database, client: TestClient, asked: dict[str, str], keys: list[str]) -> None:
+def test_messages_are_filtered(sent: Database, client: TestClient, query: dict[str, str], keys: list[str]) -> None:
     """All filters that are given must hold."""
-    assert [each["key"] for each in client.get("/api/v1/reminders", params=asked).json()["reminders"]] == keys
+    assert [reminder["key"] for reminder in client.get("/api/v1/reminders", params=query).json()["reminders"]] == keys
 
 
 def test_pages_follow_each_other(sent: Database, client: TestClient) -> None:
@@ -73,10 +77,10 @@ def test_pages_follow_each_other(sent: Database, client: TestClient) -> None:
     assert (len(first["reminders"]), len(rest["reminders"]), rest["next_cursor"]) == (2, 1, None)
 
 
-@pytest.mark.parametrize("asked", [{"status": "lost"}, {"kind": "reply"}, {"cursor": "x"}, {"vm": "one"}])
-def test_what_cannot_be_asked_is_refused(client: TestClient, asked: dict[str, str]) -> None:
+@pytest.mark.parametrize("query", [{"status": "lost"}, {"kind": "reply"}, {"cursor": "x"}, {"vm": "one"}])
+def test_what_cannot_be_asked_is_refused(client: TestClient, query: dict[str, str]) -> None:
     """A misspelt filter is an error, not all messages."""
-    assert client.get("/api/v1/reminders", params=asked).status_code == 422
+    assert client.get("/api/v1/reminders", params=query).status_code == 422
 
 
 def test_a_preview_tells_what_would_be_sent_to_whom_and_why(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from tests.access.office import ADA, RULES
+from tests.access.access_setup import ADA, RULES
 from tests.api import rows
 from tests.api.conftest import deps_of
 from tests.api.rows import NOW
@@ -80,8 +80,8 @@ def test_a_keep_is_stored_as_a_press_is_and_followed(api: Api) -> None:
     subject = api.vm("trainer", owner=ADA)
     body = {"hours": 4, "reason": "still busy", "started_at": "2026-11-20T03:00:00Z"}
     answer = api.post("keep", body)
-    told = answer.json()["request"]
-    assert (answer.status_code, answer.headers["location"], told["status"]) == (202, "/api/v1/requests/1", "open")
+    request = answer.json()["request"]
+    assert (answer.status_code, answer.headers["location"], request["status"]) == (202, "/api/v1/requests/1", "open")
     (stored,) = api.open
     key = f"api/{ADA}/keep/{subject.instance_id}/{NOW.isoformat()}"
     expected = Request(
@@ -102,11 +102,11 @@ def test_a_keep_is_stored_as_a_press_is_and_followed(api: Api) -> None:
     with api.database.write() as connection:
         requests.settle(connection, 1, "refused", "It was kept 3 times already.", NOW)
     client = api.client(VIEWER)
-    followed = client.get(told["links"]["self"]).json()["request"]
+    followed = client.get(request["links"]["self"]).json()["request"]
     assert (followed["status"], followed["outcome"]) == ("refused", "It was kept 3 times already.")
     assert client.get("/api/v1/requests?gce_id=trainer&project=lab").json()["requests"] == [followed]
     assert client.get("/api/v1/requests?status=open").json()["requests"] == []
-    assert client.get(told["links"]["instance"]).status_code == 200
+    assert client.get(request["links"]["instance"]).status_code == 200
 
 
 def test_a_key_asks_once(api: Api) -> None:
@@ -178,8 +178,8 @@ def test_a_token_without_the_permission_acts_on_nothing(api: Api) -> None:
     """Whatever role its owner has."""
     api.vm("trainer", owner=ADA)
     reader = make_principal(Role.ADMIN, ADA, Via.TOKEN, [Permission.READ, Permission.JOBS])
-    for asked in RequestKind:
-        assert api.post(asked.value, {}, reader).status_code == 403
+    for kind in RequestKind:
+        assert api.post(kind.value, {}, reader).status_code == 403
 
 
 def test_a_revoked_token_stops_nothing_any_more(api: Api) -> None:
@@ -191,7 +191,7 @@ def test_a_revoked_token_stops_nothing_any_more(api: Api) -> None:
     assert api.post("keep", {"hours": 4}).status_code == 202
     office.revoke(made.id, me)
     assert [request.kind for request in api.open] == [RequestKind.KEEP]
-    told = api.client(OWNER).get("/api/v1/requests/1").json()["request"]
-    assert told["status"] == "refused"
-    assert told["outcome"].endswith(f"with which this was asked, was revoked by {ADA}.")
+    ended = api.client(OWNER).get("/api/v1/requests/1").json()["request"]
+    assert ended["status"] == "refused"
+    assert ended["outcome"].endswith(f"with which this was asked, was revoked by {ADA}.")
     assert "1 request made with it and not carried out yet ended." in api.told[-1] + api.told[0]

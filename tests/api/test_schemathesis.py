@@ -45,24 +45,24 @@ THERE = {
 
 def test_every_answer_is_in_the_document(sqlite_database: Database) -> None:
     """No 5xx, no undocumented status, type or shape, for who may little and then for who may all; the seed is fixed."""
-    told = story.told(sqlite_database)
-    told.token(Role.OPERATOR, ADA)
-    bearers = [f"Bearer {told.token(role, who)}" for role, who in ((Role.VIEWER, VIC), (Role.ADMIN, ROOT))]
-    schema = schemathesis.openapi.from_dict(told.app.openapi())
-    schema.app = told.app
+    lab = story.told(sqlite_database)
+    lab.token(Role.OPERATOR, ADA)
+    bearers = [f"Bearer {lab.token(role, who)}" for role, who in ((Role.VIEWER, VIC), (Role.ADMIN, ROOT))]
+    schema = schemathesis.openapi.from_dict(lab.app.openapi())
+    schema.app = lab.app
     answered = 0
     for operation in schema.get_all_operations():
         assert isinstance(operation, Ok)
         answered += sum(_ask(operation.ok(), mode, bearers) for mode in (*GenerationMode,))
-    told.authenticator.close()
+    lab.authenticator.close()
     assert answered > 200
 
 
 def _ask(operation: Any, mode: GenerationMode, bearers: list[str]) -> int:
     """How many requests were answered."""
-    answered, known = 0, None
+    answered, parameters = 0, None
     if mode is GenerationMode.POSITIVE:
-        known = {name: value for name, value in THERE.items() if f"{{{name}}}" in operation.path} or None
+        parameters = {name: value for name, value in THERE.items() if f"{{{name}}}" in operation.path} or None
 
     @seed(7)
     @settings(
@@ -72,7 +72,7 @@ def _ask(operation: Any, mode: GenerationMode, bearers: list[str]) -> int:
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    @given(case=operation.as_strategy(generation_mode=mode, path_parameters=known))
+    @given(case=operation.as_strategy(generation_mode=mode, path_parameters=parameters))
     def ask(case: Case[Any]) -> None:
         nonlocal answered
         for bearer in bearers:

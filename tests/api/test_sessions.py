@@ -19,19 +19,19 @@ def test_sessions_over_rest(sqlite_database: Database) -> None:
     sessions = Sessions(sqlite_database, story.office.clock, timedelta(hours=1))
     roots, cookie = begin_session(sqlite_database, sessions, ROOT, Via.LINK, Role.ADMIN)
     client = TestClient(story.app)
-    ada, master = ({"Authorization": f"Bearer {each}"} for each in (story.token(Role.VIEWER, ADA), MASTER))
+    ada, master = ({"Authorization": f"Bearer {secret}"} for secret in (story.token(Role.VIEWER, ADA), MASTER))
     (mine,) = client.get("/api/v1/sessions", headers=ada).json()["sessions"]
     assert (mine["address"], mine["role"], mine["client"], mine["is_this"]) == (ADA, "operator", "10.0.0.7", False)
     seen: list[str] = []
     cursor: str | None = ""
     while cursor is not None:
         page = client.get(f"/api/v1/sessions?limit=1{cursor and f'&cursor={cursor}'}", headers=master).json()
-        seen += [each["id"] for each in page["sessions"]]
+        seen += [session["id"] for session in page["sessions"]]
         cursor = page["next_cursor"]
     assert sorted(seen) == sorted([mine["id"], roots.id])
     browser = {"Cookie": f"costguard_session={cookie}"}
     shown = client.get("/api/v1/sessions", headers=browser).json()["sessions"]
-    assert [each["id"] for each in shown if each["is_this"]] == [roots.id]
+    assert [session["id"] for session in shown if session["is_this"]] == [roots.id]
     cases = (
         (f"/{roots.id}", ada, 404, "no session"),
         (f"?address={ROOT}", ada, 403, "only admins"),
@@ -44,6 +44,6 @@ def test_sessions_over_rest(sqlite_database: Database) -> None:
     assert client.delete(f"/api/v1/sessions/{mine['id']}", headers=ada).json()["session"]["id"] == mine["id"]
     assert client.delete("/api/v1/sessions", headers=ada).json()["sessions"] == []
     ended = client.delete(f"/api/v1/sessions?address={ROOT}", headers=master).json()["sessions"]
-    assert [each["id"] for each in ended] == [roots.id]
+    assert [session["id"] for session in ended] == [roots.id]
     assert client.get("/api/v1/sessions", headers=browser).status_code == 401
     story.authenticator.close()

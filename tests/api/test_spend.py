@@ -130,7 +130,7 @@ def test_csv(filled: Database, client: TestClient, format_: str, accept: str) ->
 
 @pytest.mark.parametrize("owner", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])
 def test_csv_cells_are_never_formulas(database: Database, client: TestClient, owner: str) -> None:
-    """An owner that a spreadsheet would run gets an apostrophe in front; a control character is told by its number."""
+    """An owner that a spreadsheet would run gets an apostrophe in front; a control character is shown by its number."""
     with database.write() as connection:
         rows.day(connection, NOW.date(), owner=owner, gpu_nanos=1)
     answer = client.get("/api/v1/spend?group_by=owner&format=csv")

@@ -73,16 +73,16 @@ def lines(client: TestClient, group_by: str, more: str = "") -> list[dict[str, s
 
 def test_a_line_has_all_that_a_spreadsheet_groups_by(client: TestClient) -> None:
     """VM, job, owner, team and labels with the figures; a VM that changed hands has a line for each owner."""
-    found = lines(client, "vm")
-    assert list(found[0]) == COLUMNS
-    whose = sorted((line["vm"], line["owner"], line["team"], line["job"]) for line in found)
+    rows_by_vm = lines(client, "vm")
+    assert list(rows_by_vm[0]) == COLUMNS
+    whose = sorted((line["vm"], line["owner"], line["team"], line["job"]) for line in rows_by_vm)
     assert whose == [
         ("h100", ADA, "", ""),
         ("shared", ADA, "", ""),
         ("shared", BEN, "vision", ""),
         ("spot", ADA, "", "j1"),
     ]
-    by_vm = {line["vm"]: line for line in found}
+    by_vm = {line["vm"]: line for line in rows_by_vm}
     assert by_vm["shared"]["labels"] == "cost==1+1; team=vision"
     assert (by_vm["spot"]["provisioning_model"], by_vm["spot"]["storage_usd"]) == ("spot", "0.12")
     assert (by_vm["h100"]["total_usd"], by_vm["h100"]["unpriced"]) == ("0.00", "1")

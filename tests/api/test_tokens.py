@@ -58,7 +58,7 @@ def test_a_token_is_made_used_and_revoked(deps: Deps) -> None:
     assert api.ask("GET", "instances", secret).status_code == 200
     assert api.ask("POST", "jobs", secret, {"preset": "t4"}).status_code == 403
     listed = api.ask("GET", "tokens", secret)
-    assert [each["id"] for each in listed.json()["tokens"]] == [token_id]
+    assert [token["id"] for token in listed.json()["tokens"]] == [token_id]
     assert secret not in listed.text
     revoked = api.ask("DELETE", f"tokens/{token_id}", secret)
     assert (revoked.status_code, revoked.json()["token"]["is_usable"]) == (200, False)
@@ -106,7 +106,7 @@ def test_tokens_come_in_pages(deps: Deps) -> None:
     cursor: str | None = ""
     while cursor is not None:
         page = api.ask("GET", f"tokens?limit=2&cursor={cursor}" if cursor else "tokens?limit=2").json()
-        seen += [each["id"] for each in page["tokens"]]
+        seen += [token["id"] for token in page["tokens"]]
         cursor = page["next_cursor"]
     assert (sorted(seen), len(seen)) == (sorted(made), 5)
     with deps.database.read() as connection:

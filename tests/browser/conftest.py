@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ViewportSize, sync_playwright
-from tests.browser import found, told
-from tests.browser.told import Told
+from tests.browser import found
+from tests.browser import site as told
+from tests.browser.site import Told
 from tests.serving import serving
 
 from costguard.db.transaction import Database

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from playwright.sync_api import BrowserContext, ViewportSize
-from tests.browser import told
-from tests.browser.told import Told
+from tests.browser import site as told
+from tests.browser.site import Told
 from tests.browser.watching import ALL_BUT_COLOURS, COLOURS_ALONE, axe, overflow, picture, vendored, watched
 from tests.serving import serving
 
@@ -26,8 +26,8 @@ def test_every_page_in_both_themes(context: BrowserContext, story: Told, site: s
             if answer.status != 200:
                 wrong.append(f"{name}: {path} answered {answer.status}")
             # What is dark differs in its colours alone.
-            found = axe(page) if theme == "light" else axe(page, COLOURS_ALONE)
-            wrong += [f"{name}: {each}" for each in (*found, *overflow(page))]
+            violations = axe(page) if theme == "light" else axe(page, COLOURS_ALONE)
+            wrong += [f"{name}: {mistake}" for mistake in (*violations, *overflow(page))]
             picture(page, f"{name}-{theme}")
     assert not wrong, "\n".join(wrong)
 
@@ -39,7 +39,7 @@ def test_every_page_fits_a_phone(context: BrowserContext, story: Told, site: str
         page.set_viewport_size(PHONE)
         for name, path in story.pages.items():
             page.goto(site + path)
-            wrong += [f"{name}: {each}" for each in (*axe(page, ALL_BUT_COLOURS), *overflow(page))]
+            wrong += [f"{name}: {mistake}" for mistake in (*axe(page, ALL_BUT_COLOURS), *overflow(page))]
             picture(page, f"{name}-phone")
     assert not wrong, "\n".join(wrong)
 
@@ -50,7 +50,7 @@ def test_every_page_of_an_empty_ledger(context: BrowserContext, sqlite_database:
     with serving(told.empty(sqlite_database)) as site, watched(context, site) as page:
         for name in ("", "jobs", "spend", "savings", "budgets", "presets", "prices", "events", "health", "tokens"):
             page.goto(f"{site}/{name}")
-            wrong += [f"{name}: {each}" for each in (*axe(page), *overflow(page))]
+            wrong += [f"{name}: {mistake}" for mistake in (*axe(page), *overflow(page))]
             picture(page, f"{name.replace('/', '-') or 'now'}-empty")
     assert not wrong, "\n".join(wrong)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi.testclient import TestClient
 from playwright.sync_api import BrowserContext
-from tests.browser import told
+from tests.browser import site as told
 from tests.browser.watching import overflow, watched
 from tests.hostile import HARMFUL, spoil
 from tests.serving import serving
@@ -27,9 +27,9 @@ def test_markup_in_names_and_outputs_is_text(context: BrowserContext, sqlite_dat
             wrong += [f"{name}: answered {answer.status}"] if answer.status != 200 else []
             wrong += [f"{name}: harmed"] if page.evaluate("window.harmed === 1") else []
             wrong += [f"{name}: an element"] if page.locator("main img, main script:not([type])").count() else []
-            wrong += [f"{name}: {found[0]!r}" for found in [HARMFUL.search(text.replace("\r", ""))] if found]
+            wrong += [f"{name}: {match[0]!r}" for match in [HARMFUL.search(text.replace("\r", ""))] if match]
             wrong += [f"{name}: a template of theirs"] if "onerror" in text and "{{ 7*7 }}" not in text else []
-            wrong += [f"{name}: {each}" for each in overflow(page)]
+            wrong += [f"{name}: {mistake}" for mistake in overflow(page)]
     assert not wrong, "\n".join(wrong)
     assert dialogs == []
 

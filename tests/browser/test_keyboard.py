@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from playwright.sync_api import BrowserContext, Page, ViewportSize
-from tests.browser.told import Told
+from tests.browser.site import Told
 from tests.browser.watching import watched
 
 _FOCUS = """() => {
@@ -23,8 +23,8 @@ _MOST_STOPS = 200
 
 
 def focus(page: Page) -> dict[str, Any]:
-    found: dict[str, Any] = page.evaluate(_FOCUS)
-    return found
+    focus: dict[str, Any] = page.evaluate(_FOCUS)
+    return focus
 
 
 def refreshed(page: Page) -> None:
@@ -51,8 +51,8 @@ def test_now_can_be_walked_through_with_the_keyboard(context: BrowserContext, st
             page.keyboard.press("Tab")
             walked.append(focus(page))
         del walked[0], walked[-1]
-        assert [each["what"] for each in walked if not (each["seen"] and (each["outline"] or each["shadow"]))] == []
-        assert any("debug-ada" in each["what"] for each in walked)
+        assert [stop["what"] for stop in walked if not (stop["seen"] and (stop["outline"] or stop["shadow"]))] == []
+        assert any("debug-ada" in stop["what"] for stop in walked)
         page.get_by_role("link", name="Stop debug-ada").focus()
         page.keyboard.press("Enter")
         page.get_by_role("dialog").wait_for()

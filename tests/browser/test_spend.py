@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from playwright.sync_api import BrowserContext, Page
-from tests.browser.told import Told
+from tests.browser.site import Told
 from tests.browser.watching import watched
 
 _DRAWN = """() => {
@@ -32,10 +32,10 @@ def until(page: Page, condition: str) -> None:
 
 def drawn(page: Page) -> dict[str, Any]:
     until(page, "window.Chart?.getChart(document.querySelector('stacked-chart canvas') ?? '')")
-    found: dict[str, Any] = page.evaluate(_DRAWN)
-    assert found["series"] == found["heads"]
-    assert found["sums"][0] == found["sums"][1]
-    return found
+    chart: dict[str, Any] = page.evaluate(_DRAWN)
+    assert chart["series"] == chart["heads"]
+    assert chart["sums"][0] == chart["sums"][1]
+    return chart
 
 
 def test_the_bars_are_those_of_the_table(context: BrowserContext, story: Told, site: str) -> None:

@@ -16,9 +16,9 @@ _AXE = (_VENDOR / "axe.min.js").read_text("utf-8")
 _PICTURES = Path(__file__).parents[2] / ".cache" / "pictures"
 _RUN = """async (options) => {
     const found = await axe.run(document, {resultTypes: ["violations"], ...options});
-    return found.violations.map((each) => ({
-        rule: each.id, impact: each.impact, help: each.help,
-        where: each.nodes.slice(0, 4).map((node) => `${node.target.join(" ")}: ${node.failureSummary}`),
+    return found.violations.map((violation) => ({
+        rule: violation.id, impact: violation.impact, help: violation.help,
+        where: violation.nodes.slice(0, 4).map((node) => `${node.target.join(" ")}: ${node.failureSummary}`),
     }));
 }"""
 _COLOURS = ("color-contrast", "link-in-text-block")  # most of the time that axe takes
@@ -69,29 +69,29 @@ def watched(context: BrowserContext, origin: str) -> Iterator[Page]:
 def axe(page: Page, options: Mapping[str, Any] | None = None) -> list[str]:
     """Each serious or critical finding, with where it is; without options, of all rules that are on by themselves."""
     page.evaluate(_AXE)  # by the debugger, which the page's own policy for scripts does not bind
-    found: list[dict[str, Any]] = page.evaluate(_RUN, dict(options or {}))
+    violations: list[dict[str, Any]] = page.evaluate(_RUN, dict(options or {}))
     return [
-        f"{each['impact']} {each['rule']}: {each['help']}\n    " + "\n    ".join(each["where"])
-        for each in found
-        if each["impact"] in ("serious", "critical")
+        f"{violation['impact']} {violation['rule']}: {violation['help']}\n    " + "\n    ".join(violation["where"])
+        for violation in violations
+        if violation["impact"] in ("serious", "critical")
     ]
 
 
 def overflow(page: Page) -> list[str]:
     """What sticks out to the right of the window so that the whole page scrolls sideways."""
-    found: list[str] = page.evaluate(
+    overflowing: list[str] = page.evaluate(
         """() => {
             const wide = document.documentElement.clientWidth;
             if (document.documentElement.scrollWidth <= wide) return [];
-            const out = [...document.body.querySelectorAll("*")].filter((each) => {
-                const box = each.getBoundingClientRect();
+            const out = [...document.body.querySelectorAll("*")].filter((element) => {
+                const box = element.getBoundingClientRect();
                 return box.width > 0 && box.right > wide + 1;
             });
             return [`${document.documentElement.scrollWidth} > ${wide}`,
-                    ...out.slice(0, 5).map((each) => each.outerHTML.slice(0, 120))];
+                    ...out.slice(0, 5).map((element) => element.outerHTML.slice(0, 120))];
         }"""
     )
-    return found
+    return overflowing
 
 
 def picture(page: Page, name: str) -> None:

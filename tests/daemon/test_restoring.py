@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import select
-from tests.access.office import ADA, Office, press
+from tests.access.access_setup import ADA, Office, press
 from tests.api.rows import NOW
 from tests.builders import PROJECT, at
 from tests.messages.outbox_setup import Place

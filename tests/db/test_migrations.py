@@ -100,7 +100,7 @@ def test_what_was_charged_before_an_upgrade_is_rolled_up_by_it(empty_database_ur
                 rows.storage(connection, vm, start)
             charge_due(connection, rows.NOW)
         made = _spot_rows(database)
-        assert [len(each) for each in made] == [24, 12]
+        assert [len(rows_of_one) for rows_of_one in made] == [24, 12]
         migrate.downgrade(empty_database_url, "0007")
         migrate.upgrade(empty_database_url)
         assert _spot_rows(database) == made
@@ -175,8 +175,8 @@ def _spent(database: Database) -> dict[tuple[str, ...], str]:
     """By owner, to the cent, until a moment after the last pass."""
     now = rows.NOW + timedelta(minutes=7)
     with database.read() as connection:
-        found = spend(connection, accrual_at(connection, now), rows.EARLIER.date(), now.date(), [Grouping.OWNER])
-    return {row.group: f"{row.amounts.total} {row.unpriced}" for row in found.rows}
+        breakdown = spend(connection, accrual_at(connection, now), rows.EARLIER.date(), now.date(), [Grouping.OWNER])
+    return {row.group: f"{row.amounts.total} {row.unpriced}" for row in breakdown.rows}
 
 
 def _money(database: Database) -> list[list[tuple[Any, ...]]]:

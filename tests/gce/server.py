@@ -37,10 +37,10 @@ class Answer:
 @dataclass
 class Server:
     url: str
-    asked: list[Asked]
+    requests: list[Asked]
 
     def paths(self) -> list[str]:
-        return [one.path.rsplit("/", 1)[-1] for one in self.asked]
+        return [one.path.rsplit("/", 1)[-1] for one in self.requests]
 
 
 def json_answer(value: Any, status: int = 200) -> Answer:

@@ -161,7 +161,7 @@ def test_answers(connect: Connect, answer: Answer, error: type[CloudError], said
     setup = connect(lambda _: answer)
     with pytest.raises(error, match=said):
         setup.cloud.stop("p", ZONE, "101", ONE)
-    assert [one.query["requestId"] for one in setup.server.asked] == [ONE]
+    assert [one.query["requestId"] for one in setup.server.requests] == [ONE]
     assert setup.waits.seconds == []
 
 

@@ -279,7 +279,7 @@ def test_credentials_that_fail(connect: Connect, error: Exception, code: str) ->
     look = setup.cloud.observe("p", None)
     assert codes(look) == {"project": code}
     assert str(error.args[0]).rstrip(".") in look.unread[0].reason
-    assert setup.server.asked == []
+    assert setup.server.requests == []
 
 
 class Signed(google.auth.credentials.Credentials):
@@ -294,7 +294,7 @@ def test_given_credentials_are_sent(connect: Connect) -> None:
     credentials: Any = Signed()  # type: ignore[no-untyped-call]
     setup = connect(cloud_of(disks=google_error(403, "forbidden")), credentials=credentials)
     look = setup.cloud.observe("p", None)
-    assert {one.headers["authorization"] for one in setup.server.asked} == {"Bearer a-token"}
+    assert {one.headers["authorization"] for one in setup.server.requests} == {"Bearer a-token"}
     assert "to guard@p.iam.gserviceaccount.com" in look.unread[0].reason
 
 

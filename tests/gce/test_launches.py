@@ -212,7 +212,7 @@ def test_answers(connect: Connect, answer: Answer, error: type[CloudError], said
     setup = connect(lambda _: answer)
     with pytest.raises(error, match=said):
         setup.cloud.launcher.insert("p", ZONE, SPOT, ONE)
-    assert [one.query["requestId"] for one in setup.server.asked] == [ONE]
+    assert [one.query["requestId"] for one in setup.server.requests] == [ONE]
 
 
 def test_many_at_once(connect: Connect, caplog: pytest.LogCaptureFixture) -> None:
@@ -255,7 +255,7 @@ def test_the_request_is_what_google_describes(connect: Connect, vm: VmRequest) -
     """Every body has only fields, kinds and values that Google's description of its API has."""
     setup = connect(lambda _: json_answer({"kind": "compute#operation", "id": "7"}))
     setup.cloud.launcher.insert("p", ZONE, vm, ONE)
-    (request,) = setup.server.asked
+    (request,) = setup.server.requests
     assert problems(request.body, "Instance") == []
     scheduling = request.body["scheduling"]
     scheduling.pop("onInstanceStopAction", None)
@@ -300,7 +300,7 @@ def test_google_may_stop_a_vm_with_local_ssds_at_its_end(
     setup = connect(google)
     vm = replace(SPOT, keeps_disk=keeps_disk, recipe=replace(A100, machine_type=machine_type))
     setup.cloud.launcher.insert("p", ZONE, vm, ONE)
-    body = setup.server.asked[-1].body
+    body = setup.server.requests[-1].body
     assert problems(body, "Instance") == []
     assert body["scheduling"].get("onInstanceStopAction") == ({"discardLocalSsd": True} if discards else None)
 
@@ -332,7 +332,7 @@ def test_a_request_in_full(connect: Connect) -> None:
     """What a recipe says is what Google is asked for."""
     setup = connect(lambda _: json_answer({"kind": "compute#operation", "id": "7"}))
     setup.cloud.launcher.insert("p", ZONE, SPOT, ONE)
-    body = setup.server.asked[0].body
+    body = setup.server.requests[0].body
     del body["scheduling"]
     assert body == {
         "name": "cg-j7k2m9q4-1",
@@ -368,7 +368,7 @@ def test_a_request_without_the_outside(connect: Connect) -> None:
     setup = connect(lambda _: json_answer({"kind": "compute#operation", "id": "7"}))
     bare = replace(A100, subnetwork="train", external_address=False, service_account="")
     setup.cloud.launcher.insert("p", "europe-west4-a", replace(SPOT, recipe=bare), ONE)
-    body = setup.server.asked[0].body
+    body = setup.server.requests[0].body
     assert body["networkInterfaces"] == [{"subnetwork": "regions/europe-west4/subnetworks/train"}]
     assert "guestAccelerators" not in body
     assert "serviceAccounts" not in body

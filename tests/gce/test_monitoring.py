@@ -37,7 +37,7 @@ def test_a_request_for_each_metric_and_page(connect: Connect) -> None:
     (samples,) = usage.of("1", Metric.GPU)
     assert [sample.value for sample in samples] == [150, 325, 400]
     assert samples[-1] == Sample(START - timedelta(minutes=1), 400)
-    assert (len(setup.server.asked), usage.unread) == (5, {})
+    assert (len(setup.server.requests), usage.unread) == (5, {})
 
 
 def test_a_refusal_is_asked_for_once_and_names_the_role(connect: Connect) -> None:
@@ -46,7 +46,7 @@ def test_a_refusal_is_asked_for_once_and_names_the_role(connect: Connect) -> Non
     usage = setup.cloud.usage("demo", START - HOUR, START)
     assert set(usage.unread) == set(Metric)
     assert "roles/monitoring.viewer" in usage.unread[Metric.CPU]
-    assert len(setup.server.asked) == 1
+    assert len(setup.server.requests) == 1
 
 
 @pytest.mark.parametrize(

@@ -38,12 +38,12 @@ def test_what_is_asked(connect: Connect) -> None:
     """The largest pages, a mask with everything that paging needs, and no credentials for a foreign endpoint."""
     setup = connect(cloud_of())
     setup.cloud.observe("p", None)
-    for request in setup.server.asked:
+    for request in setup.server.requests:
         assert request.path.startswith("/compute/v1/projects/p/aggregated/")
         assert request.query["maxResults"] == "500"
         assert request.query["fields"].startswith("kind,nextPageToken,unreachables,")
         assert "authorization" not in request.headers
-    assert {one.query.get("orderBy") for one in setup.server.asked} == {None, "creationTimestamp desc"}
+    assert {one.query.get("orderBy") for one in setup.server.requests} == {None, "creationTimestamp desc"}
 
 
 def test_operations_come_after_instances(connect: Connect) -> None:
@@ -68,7 +68,7 @@ def test_pages_are_joined(connect: Connect) -> None:
     look = setup.cloud.observe("p", None)
     assert names(look) == ["a", "b", "c"]
     assert {seen.zone for seen in look.instances} == {ZONE, "us-east1-b"}
-    tokens = [one.query.get("pageToken") for one in setup.server.asked if one.path.endswith("instances")]
+    tokens = [one.query.get("pageToken") for one in setup.server.requests if one.path.endswith("instances")]
     assert tokens == [None, "t1", "t2"]
 
 
@@ -137,7 +137,7 @@ def test_disks_are_listed_again_when_a_vm_changed(connect: Connect) -> None:
     disk_requests = []
     for _ in range(4):
         setup.cloud.observe("p", None)
-        disk_requests.append(sum(request.path.endswith("/disks") for request in setup.server.asked))
+        disk_requests.append(sum(request.path.endswith("/disks") for request in setup.server.requests))
     assert disk_requests == [1, 1, 2, 3]
 
 
@@ -173,7 +173,7 @@ def test_a_machine_type_that_has_to_be_asked_for(connect: Connect) -> None:
     assert (first.shape.vcpus, first.shape.memory_mib) == (6, 24576)
     assert (first.shape.gpu_type, first.shape.gpu_count, first.shape.local_ssd_gib) == ("nvidia-b9", 3, 750)
     assert second is first
-    paths = [one.path for one in setup.server.asked if "machineTypes" in one.path]
+    paths = [one.path for one in setup.server.requests if "machineTypes" in one.path]
     assert paths == [f"/compute/v1/projects/p/zones/{ZONE}/machineTypes/x9-1"]
 
 
@@ -202,5 +202,5 @@ def test_compressed_answers(connect: Connect) -> None:
     body = gzip.compress(orjson.dumps(page("instances", {f"zones/{ZONE}": [instance()]})))
     setup = connect(cloud_of(instances=Answer(body, headers={"Content-Encoding": "gzip"})))
     assert names(setup.cloud.observe("p", None)) == ["trainer"]
-    assert "gzip" in setup.server.asked[0].headers["accept-encoding"]
-    assert "gzip" in setup.server.asked[0].headers["user-agent"]
+    assert "gzip" in setup.server.requests[0].headers["accept-encoding"]
+    assert "gzip" in setup.server.requests[0].headers["user-agent"]

@@ -107,7 +107,7 @@ def test_reading_stops_early_where_the_order_was_seen_to_hold(connect: Connect) 
     setup = connect(_served([_mingled(5), _mingled(-200), _mingled(-400), _mingled(-600)]))
     counts = []
     for _ in range(3):
-        setup.server.asked.clear()
+        setup.server.requests.clear()
         look = setup.cloud.observe("p", SINCE)
         counts.append(setup.server.paths().count("operations"))
         assert len(look.operations) == 4
@@ -134,7 +134,7 @@ def test_a_server_that_ignores_the_order_is_read_whole(connect: Connect, pages: 
     """An order that was not seen to hold is not relied on: every page is read at every look."""
     setup = connect(_served(pages))
     for _ in range(3):
-        setup.server.asked.clear()
+        setup.server.requests.clear()
         look = setup.cloud.observe("p", SINCE)
         assert setup.server.paths().count("operations") == len(pages)
         assert len(look.operations) >= 1
@@ -146,7 +146,7 @@ def test_an_order_that_ceases_to_hold(connect: Connect) -> None:
     setup = connect(_served(pages))
     setup.cloud.observe("p", SINCE)
     pages[:] = [_mingled(-100), _mingled(5), _mingled(-200), _mingled(-400)]
-    setup.server.asked.clear()
+    setup.server.requests.clear()
     look = setup.cloud.observe("p", SINCE)
     assert setup.server.paths().count("operations") == 4
     assert len(look.operations) == 4

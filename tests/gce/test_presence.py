@@ -57,7 +57,9 @@ def test_presence(connect: Connect, answer: Answer, presence: Presence) -> None:
     """Gone means that Google says this VM is missing, or that its name has another id; all else is not known."""
     setup = connect(lambda _: answer)
     assert setup.cloud.presence(KEY, "us-central1-a", "trainer") is presence
-    assert [one.path for one in setup.server.asked] == ["/compute/v1/projects/p/zones/us-central1-a/instances/trainer"]
+    assert [one.path for one in setup.server.requests] == [
+        "/compute/v1/projects/p/zones/us-central1-a/instances/trainer"
+    ]
 
 
 def test_an_endpoint_with_a_trailing_slash(connect: Connect) -> None:

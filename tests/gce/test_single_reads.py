@@ -89,10 +89,10 @@ def test_answer_without_the_operation_says_nothing_about_it(connect: Connect, an
         setup.cloud.launcher.operation("p", ZONE, "7")
 
 
-@pytest.mark.parametrize("asked", ["7", "operation-7"])
-def test_operation_is_known_by_its_id_and_by_its_name(connect: Connect, asked: str) -> None:
+@pytest.mark.parametrize("name", ["7", "operation-7"])
+def test_operation_is_known_by_its_id_and_by_its_name(connect: Connect, name: str) -> None:
     """Google answers to both."""
-    answer = connect(lambda _: json_answer(OPERATION)).cloud.launcher.operation("p", ZONE, asked)
+    answer = connect(lambda _: json_answer(OPERATION)).cloud.launcher.operation("p", ZONE, name)
     assert answer is not None
     assert (answer.is_done, answer.target_id) == (True, "101")
 

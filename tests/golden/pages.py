@@ -12,7 +12,7 @@ from httpx2 import Response
 from structlog.testing import capture_logs
 from tests.api.conftest import Standstill
 from tests.authenticators import make_principal, signed_in
-from tests.browser import told
+from tests.browser import site
 from tests.golden.databases import migrated
 from tests.golden.page_text import PageText
 from tests.identity.provider import providing
@@ -90,20 +90,20 @@ def _pages() -> Iterator[tuple[str, str]]:
         yield from _of_a_fleet_to_a_viewer(database)
     with migrated() as database:
         yield from _of_a_troubled_fleet(database)
-    with migrated() as database, _browser(told.empty(database)) as browser:
+    with migrated() as database, _browser(site.empty(database)) as browser:
         for name in _EMPTY:
             yield f"empty/{name.replace('/', '-') or 'now'}", _text(browser.get(f"/{name}"))
     with capture_logs():
         yield from _signing_in()
 
 
-def addresses(story_told: told.Told) -> Mapping[str, str]:
+def addresses(story_told: site.Told) -> Mapping[str, str]:
     """Every page of the fleet by name, but the one that shows the OpenAPI document, which has a file of its own."""
     return {name: address for name, address in {**story_told.pages, **_MORE}.items() if name != "api"}
 
 
 def _of_a_fleet(database: Database) -> Iterator[tuple[str, str]]:
-    story_told = told.tell(database)
+    story_told = site.tell(database)
     ids = iter(("70c3a1b2c3", "70c3d4e5f6"))
     tokens = TokenService(database, Standstill(), lambda: next(ids))
     tokens.make(NewToken("ci", owner="ada@lab.example", role=Role.OPERATOR, lasts=timedelta(days=30)), make_principal())
@@ -119,7 +119,7 @@ def _of_a_fleet(database: Database) -> Iterator[tuple[str, str]]:
 
 
 def _of_a_fleet_to_a_viewer(database: Database) -> Iterator[tuple[str, str]]:
-    with _browser(told.tell(database, signed_in(Role.VIEWER, "vic@lab.example")).app) as browser:
+    with _browser(site.tell(database, signed_in(Role.VIEWER, "vic@lab.example")).app) as browser:
         yield "viewer/now", _text(browser.get("/"))
         for name, address in {"launch": "/launch", "job": "/jobs/j7k2m9q4", "stop": "/vm/lab/9500/stop"}.items():
             yield f"viewer/{name}", _text(browser.get(address))
@@ -129,7 +129,7 @@ def _of_a_fleet_to_a_viewer(database: Database) -> Iterator[tuple[str, str]]:
 def _of_a_troubled_fleet(database: Database) -> Iterator[tuple[str, str]]:
     """VMs without a price, in a zone that could not be read, stopped, and gone."""
     addresses = story.tell(database)
-    with _browser(told.empty(database)) as browser:
+    with _browser(site.empty(database)) as browser:
         yield "troubled/now", _text(browser.get("/"))
         yield "troubled/health", _text(browser.get("/health"))
         yield "troubled/prices", _text(browser.get("/prices"))

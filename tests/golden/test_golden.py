@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 import pytest
 from fastapi.routing import APIRoute, iter_route_contexts
-from tests.browser import told
+from tests.browser import site
 from tests.golden import pages
 from tests.golden.files import ROOT, difference, produced
 from tests.golden.sources import SOURCES
@@ -42,7 +42,7 @@ def test_output_equals_its_golden_files(
 
 def test_every_page_has_a_golden_text(sqlite_database: Database) -> None:
     """A new page needs an address in tests/golden/pages.py."""
-    story = told.tell(sqlite_database)
+    story = site.tell(sqlite_database)
     shown = [address.partition("?")[0] for address in pages.addresses(story).values()]
     routes = [
         context.path or ""

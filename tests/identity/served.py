@@ -33,10 +33,10 @@ Answer = tuple[int, object]  # bytes are sent as they are, and an iterator's one
 @dataclass
 class Served:
     url: str = ""
-    asked: list[Asked] = field(default_factory=list)
+    requests: list[Asked] = field(default_factory=list)
 
     def count(self, path: str) -> int:
-        return sum(one.path == path for one in self.asked)
+        return sum(one.path == path for one in self.requests)
 
 
 @contextmanager
@@ -54,7 +54,7 @@ def serving(answer: Callable[[Asked], Answer]) -> Iterator[Served]:
                 headers={name.lower(): value for name, value in self.headers.items()},
                 form=dict(parse_qsl(body.decode())),
             )
-            served.asked.append(request)
+            served.requests.append(request)
             status, content = answer(request)
             self.send_response(status)
             if isinstance(content, Iterator):

@@ -44,7 +44,7 @@ class Google:
 
     @property
     def asked(self) -> int:
-        return len(self.served.asked)
+        return len(self.served.requests)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def server() -> Iterator[tuple[Google, Served]]:
 def google(server: tuple[Google, Served]) -> Google:
     google, served = server
     google.keys, google.answers = key_set(KEY), []
-    served.asked.clear()
+    served.requests.clear()
     return google
 
 

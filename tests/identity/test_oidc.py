@@ -49,10 +49,10 @@ def test_a_sign_in(provider: Provider) -> None:
         1,
         3,
     ]
-    assert "client_secret" not in provider.served.asked[-1].form
+    assert "client_secret" not in provider.served.requests[-1].form
     provider.description = {"token_endpoint_auth_methods_supported": ["client_secret_post"]}
     assert signed_in(provider, oidc(provider)) == "ana@example.com"
-    assert provider.served.asked[-2].form["client_secret"] == SECRET
+    assert provider.served.requests[-2].form["client_secret"] == SECRET
 
 
 def test_addresses_with_a_query(provider: Provider) -> None:

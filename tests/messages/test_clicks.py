@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import pytest
 from sqlalchemy import Connection, update
-from tests.access.office import ADA, NAMES, Office, press, user_id
+from tests.access.access_setup import ADA, NAMES, Office, press, user_id
 from tests.api.rows import NOW
 
 from costguard.access import people, requests

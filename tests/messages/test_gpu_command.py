@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
-from tests.access.office import Office, command
+from tests.access.access_setup import Office, command
 from tests.api.rows import NOW
 
 from costguard.db.transaction import Database

@@ -22,7 +22,9 @@ class Page(HTMLParser):
         self.feed(source)
         self.close()
         self.mistakes += [f"<{tag}> is not closed" for tag in self._open]
-        self.mistakes += [f"id {each} stands twice" for each in set(self.ids) if self.ids.count(each) > 1]
+        self.mistakes += [
+            f"id {element_id} stands twice" for element_id in set(self.ids) if self.ids.count(element_id) > 1
+        ]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = dict(attrs)

@@ -49,14 +49,14 @@ def _preempted_twice(connection: Connection) -> None:
         ("us-central1-b", NOW - 7 * HOUR + MINUTE, 12, NOW - 3 * HOUR, 12_000),
         ("us-central1-a", NOW - 3 * HOUR + 2 * MINUTE, 9, None, None),
     )
-    for number, (zone, asked, boots, ended, step) in enumerate(lives, 1):
+    for number, (zone, intended_at, boots, ended, step) in enumerate(lives, 1):
         is_open = ended is None
         over: dict[str, Any] = {"outcome": Outcome.PREEMPTED, "ended_at": ended, "reason": "Google took it back."}
         made = job_rows.attempt(
             connection,
             number=number,
             zone=zone,
-            intended_at=asked,
+            intended_at=intended_at,
             rate=RATE,
             resume_from=f"gs://lab/run/checkpoint-{step}" if step else "",
             resume_step=step,
@@ -65,15 +65,22 @@ def _preempted_twice(connection: Connection) -> None:
             gce_id=str(9100 + number),
             **({} if is_open else over),
         )
-        started = asked + boots * MINUTE
-        told = AgentState(ended or NOW, 1, asked, started, step=10_200 * number, step_at=ended or NOW, output=OUTPUT)
-        attempts.hear(connection, made.id, told)
+        started = intended_at + boots * MINUTE
+        state = AgentState(
+            ended or NOW, 1, intended_at, started, step=10_200 * number, step_at=ended or NOW, output=OUTPUT
+        )
+        attempts.hear(connection, made.id, state)
         vm = rows.instance(
             connection, made.name, gce_id=str(9100 + number), job=job.id, provisioning_model="spot",
             **({} if is_open else {"gone_at": ended}),
         )  # fmt: skip
         rows.lifetime(
-            connection, vm, asked, job=job.id, provisioning_model="spot", **({} if is_open else {"ended_at": ended})
+            connection,
+            vm,
+            intended_at,
+            job=job.id,
+            provisioning_model="spot",
+            **({} if is_open else {"ended_at": ended}),
         )
         if ended is not None:
             lost = 40 * MINUTE if number == 1 else ended - started

@@ -41,10 +41,10 @@ def page_of(client: TestClient, address: str, status: int = 200) -> Page:
 
 def acts(page: Page) -> set[str]:
     """What is offered for whom: the last parts of the addresses."""
-    found = [
+    addresses = [
         str(attrs["href"]) for tag, attrs in page.tags if tag == "a" and "act" in (attrs.get("class") or "").split()
     ]
-    return {address.removeprefix("/vm/lab/") for address in found}
+    return {address.removeprefix("/vm/lab/") for address in addresses}
 
 
 def stored(database: Database) -> list[Request]:
@@ -71,7 +71,7 @@ def test_what_somebody_may_ask_stands_beside_the_vm(
     addresses = story.tell(database)
     ids = {name: place.removeprefix("/vm/lab/") for name, place in addresses.items()}
     page = page_of(client_with(authenticator=signed_in(role, address)), "/")
-    wanted = {each.replace(each.split("/")[0], ids[each.split("/")[0]]) for each in offered}
+    wanted = {act.replace(act.split("/")[0], ids[act.split("/")[0]]) for act in offered}
     assert wanted <= acts(page)
     assert not any(act.startswith(ids["resting"]) and act.endswith("stop") for act in acts(page))
     assert bool(acts(page)) == bool(offered)
@@ -85,10 +85,10 @@ def test_who_may_not_is_told_why(database: Database, client_with: Clients) -> No
     client = client_with(authenticator=signed_in(Role.OPERATOR, BOB), rules=Rules({}, teams=teams))
     reason = f"Only {ADA}, an operator of team vision or an admin can stop forgotten."
     assert reason in tidy(page_of(client, "/").text)
-    asked = page_of(client, f"{addresses['forgotten']}/stop")
-    assert reason in tidy(asked.text)
+    form = page_of(client, f"{addresses['forgotten']}/stop")
+    assert reason in tidy(form.text)
     assert not any(
-        tag == "form" and attrs.get("method") == "post" and "/stop" in str(attrs["action"]) for tag, attrs in asked.tags
+        tag == "form" and attrs.get("method") == "post" and "/stop" in str(attrs["action"]) for tag, attrs in form.tags
     )
 
 
@@ -121,10 +121,10 @@ def test_what_is_asked_is_stored_once_and_shown_until_it_is_done(database: Datab
     sent["reason"] = "done for today"
     answer = client.post(f"{place}/stop", data=sent, follow_redirects=False)
     assert (answer.status_code, answer.headers["location"]) == (303, place)
-    told = client.post(f"{place}/stop", data=sent, headers={"HX-Request": "true"})
-    assert "Asked to stop forgotten; the next pass carries it out." in told.text
-    assert told.headers["HX-Trigger"] == "done"
-    assert [(each.kind.value, each.by, each.reason, each.via) for each in stored(database)] == [
+    refreshed = client.post(f"{place}/stop", data=sent, headers={"HX-Request": "true"})
+    assert "Asked to stop forgotten; the next pass carries it out." in refreshed.text
+    assert refreshed.headers["HX-Trigger"] == "done"
+    assert [(request.kind.value, request.by, request.reason, request.via) for request in stored(database)] == [
         ("stop", BOB, "done for today", "page")
     ]
     assert woken == ["woken"]
@@ -153,7 +153,7 @@ def test_a_keep_says_for_how_long(
     client = client_with(authenticator=signed_in(Role.ADMIN, BOB))
     answer = client.post(f"{place}/keep", data={**CSRF, "until": until, "hours": hours}, follow_redirects=False)
     assert answer.status_code == (422 if expected == 422 else 303)
-    assert [each.hours for each in stored(database)] == ([] if expected == 422 else [expected])
+    assert [request.hours for request in stored(database)] == ([] if expected == 422 else [expected])
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from fastapi.testclient import TestClient
-from tests.browser import told
+from tests.browser import site
 
 from costguard.api.document import operations
 from costguard.db.transaction import Database
@@ -13,7 +13,7 @@ from costguard.db.transaction import Database
 
 def test_every_operation_and_schema_of_the_document_is_on_the_page(sqlite_database: Database) -> None:
     """With its method, its path, what is required, and links that lead somewhere on the page."""
-    app = told.tell(sqlite_database).app
+    app = site.tell(sqlite_database).app
     text = TestClient(app).get("/api/docs").text
     document = app.openapi()
     for path, method, operation in operations(document):

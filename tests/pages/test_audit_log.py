@@ -86,7 +86,7 @@ def test_more_events_than_fit_come_on_further_pages(database: Database, client: 
         address = next((address for address in page.addresses if "before=" in address), "")
     assert len(seen) == len(set(seen)) == 1101
     assert len(client.get("/events.json").json()) == 1101
-    assert [each["text"] for each in client.get("/events.json?words=number+1100.").json()] == ["number 1100."]
+    assert [event["text"] for event in client.get("/events.json?words=number+1100.").json()] == ["number 1100."]
     assert client.get("/events.json?job=none").json() == []
 
 

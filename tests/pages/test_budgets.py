@@ -141,7 +141,7 @@ def test_spend_budgets_and_the_api_forecast_one_figure(
     )
     client = client_with(rules=Rules({}, budgets=budgets))
     cards = tidy(read(client, "/budgets").text)
-    of_budgets = {each["name"]: each["forecast"] for each in client.get("/api/v1/budgets").json()["budgets"]}
+    of_budgets = {budget["name"]: budget["forecast"] for budget in client.get("/api/v1/budgets").json()["budgets"]}
     for name, filters in (("all", {}), ("ada", {"owner": owner})):
         made = client.get("/api/v1/forecast", params=filters).json()["forecast"]
         assert made == of_budgets[name]

@@ -93,8 +93,8 @@ def test_what_happens_depends_on_the_job(database: Database) -> None:
     """A dev VM loses its disk, a command gets its notice, and what has no VM gets none."""
     story = job_story.tell(database)
     with database.read() as connection:
-        found = {name: job_rows.read(connection, page.removeprefix("/jobs/")) for name, page in story.items()}
-    said = {name: what_happens(job) for name, job in found.items() if job is not None}
+        jobs = {name: job_rows.read(connection, page.removeprefix("/jobs/")) for name, page in story.items()}
+    said = {name: what_happens(job) for name, job in jobs.items() if job is not None}
     assert "together with its disk" in said[""][0]
     assert "is notified first" in said["resnet"][0]
     assert "No more VMs are launched for it." in said["bert"]

@@ -126,7 +126,13 @@ def test_a_job_tells_its_story(database: Database, client: TestClient) -> None:
         assert part in text
     assert "/vm/lab/9101" in page.addresses
     classes = [attrs.get("class") for tag, attrs in page.tags if tag in ("rect", "path")]
-    assert [classes.count(each) for each in ("t-working", "t-lost", "t-cut", "t-cut zero", "t-way")] == [3, 3, 2, 1, 2]
+    assert [classes.count(class_name) for class_name in ("t-working", "t-lost", "t-cut", "t-cut zero", "t-way")] == [
+        3,
+        3,
+        2,
+        1,
+        2,
+    ]
     assert classes.count("t-saved") == 4  # one of each mark stands in the legend
 
 
@@ -200,12 +206,14 @@ def test_a_hundred_preemptions_fit_one_page(database: Database, client: TestClie
     with database.write() as connection:
         job_rows.added(connection, created_at=NOW - timedelta(hours=200))
         for number in range(1, 101):
-            asked = NOW - timedelta(hours=2 * (101 - number))
+            intended_at = NOW - timedelta(hours=2 * (101 - number))
             made = job_rows.attempt(
-                connection, number=number, zone=f"us-central1-{'abcf'[number % 4]}", intended_at=asked,
-                state=AttemptState.OVER, ended_at=asked + timedelta(hours=1),
+                connection, number=number, zone=f"us-central1-{'abcf'[number % 4]}", intended_at=intended_at,
+                state=AttemptState.OVER, ended_at=intended_at + timedelta(hours=1),
             )  # fmt: skip
-            attempts.hear(connection, made.id, AgentState(asked, 1, started_at=asked + timedelta(minutes=5)))
+            attempts.hear(
+                connection, made.id, AgentState(intended_at, 1, started_at=intended_at + timedelta(minutes=5))
+            )
     answer = client.get("/jobs/j7k2m9q4", headers={"Accept-Encoding": "gzip"})
     assert Page(answer.text).mistakes == []
     assert int(answer.headers["content-length"]) < 40_000

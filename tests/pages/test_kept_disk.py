@@ -49,9 +49,9 @@ def shown(client: TestClient, address: str) -> tuple[Page, str]:
 
 def stored(database: Database, job_id: str) -> Job:
     with database.read() as connection:
-        found = jobs.read(connection, job_id)
-    assert found is not None
-    return found
+        job = jobs.read(connection, job_id)
+    assert job is not None
+    return job
 
 
 def inputs(page: Page, name: str) -> list[dict[str, str | None]]:

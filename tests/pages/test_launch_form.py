@@ -28,9 +28,9 @@ WHOLE = {
 
 def test_everything_that_is_typed_is_submitted() -> None:
     """In the words of the engine, as over REST; hours are those of the quote."""
-    asked = launch_form.submission(WHOLE, "ada@lab.example")
-    spec, overrides = asked.submission.spec, asked.submission.overrides
-    assert asked.wrong == ()
+    form = launch_form.submission(WHOLE, "ada@lab.example")
+    spec, overrides = form.submission.spec, form.submission.overrides
+    assert form.wrong == ()
     assert (spec.project, spec.owner, spec.name) == ("lab", "ada@lab.example", "resnet")
     assert spec.command == ("python", "train.py", "--name", "a b")
     assert spec.environment == {"EPOCHS": "3", "URL": "a=b"}
@@ -40,7 +40,7 @@ def test_everything_that_is_typed_is_submitted() -> None:
     assert spec.checkpoint == CheckpointPlan("gs://lab/run", "--from {checkpoint}", look)
     assert spec.ceiling == Money.of("12.50")
     assert spec.deadline == datetime(2026, 11, 21, 8, tzinfo=UTC)
-    assert spec.expected == asked.hours == timedelta(minutes=90)
+    assert spec.expected == form.hours == timedelta(minutes=90)
     assert (spec.max_preemptions, spec.max_crashes) == (0, 2)
     day = timedelta(days=1)
     zones = ("us-central1-a", "us-central1-b")
@@ -50,18 +50,18 @@ def test_everything_that_is_typed_is_submitted() -> None:
 
 def test_an_empty_form_asks_for_what_the_preset_has() -> None:
     """Nothing is made up: an hour is quoted, nothing is overridden."""
-    asked = launch_form.submission({"preset": "t4", "command": "python train.py"}, "ada@lab.example")
-    assert asked.submission.spec == SPEC
-    assert asked.submission.overrides == Overrides()
-    assert (asked.hours, asked.wrong) == (timedelta(hours=1), ())
+    form = launch_form.submission({"preset": "t4", "command": "python train.py"}, "ada@lab.example")
+    assert form.submission.spec == SPEC
+    assert form.submission.overrides == Overrides()
+    assert (form.hours, form.wrong) == (timedelta(hours=1), ())
 
 
 def test_a_vm_to_work_on_is_asked_for_without_what_it_has_not() -> None:
     """What was typed for a training before the choice was changed is left out, right or wrong."""
-    asked = launch_form.submission({**WHOLE, "kind": "dev", "environment": "wrong"}, "ada@lab.example")
-    spec = asked.submission.spec
+    form = launch_form.submission({**WHOLE, "kind": "dev", "environment": "wrong"}, "ada@lab.example")
+    spec = form.submission.spec
     assert (spec.kind, spec.command, spec.checkpoint, spec.environment) == (JobKind.DEV, (), None, {})
-    assert (spec.ceiling, asked.submission.overrides.disk_gib, asked.wrong) == (Money.of("12.50"), 200, ())
+    assert (spec.ceiling, form.submission.overrides.disk_gib, form.wrong) == (Money.of("12.50"), 200, ())
 
 
 def test_what_cannot_be_read_is_said_beside_its_field() -> None:
@@ -72,10 +72,10 @@ def test_what_cannot_be_read_is_said_beside_its_field() -> None:
         "expected_hours": "0", "deadline": secret, "max_crashes": "-1", "max_preemptions": "99999",
         "overrides.disk_gib": "1.5", "overrides.max_run_hours": "1e400", "image": "x" * (launch_form.LONGEST + 1),
     }  # fmt: skip
-    asked = launch_form.submission({"preset": "t4", **wrong}, "")
-    assert sorted(each.where for each in asked.wrong) == sorted(wrong)
-    assert not any(secret in each.message for each in asked.wrong)
-    assert all(each.message.endswith(".") and ":" in each.message for each in asked.wrong)
+    form = launch_form.submission({"preset": "t4", **wrong}, "")
+    assert sorted(mistake.where for mistake in form.wrong) == sorted(wrong)
+    assert not any(secret in mistake.message for mistake in form.wrong)
+    assert all(mistake.message.endswith(".") and ":" in mistake.message for mistake in form.wrong)
 
 
 def test_refusals_find_their_fields() -> None:

@@ -97,7 +97,7 @@ def test_readyz_says_not_read_with_the_command(site: TestClient) -> None:
     (warning,) = ready["warnings"]
     assert warning.startswith("Project acme-research is not read: ")
     assert warning.endswith(f"Run `{COMMAND}`.")
-    assert {each["project"]: each["is_unread"] for each in ready["projects"]} == {
+    assert {project["project"]: project["is_unread"] for project in ready["projects"]} == {
         "acme-training": False,
         "acme-research": True,
     }

@@ -147,7 +147,7 @@ def test_the_fleet_is_sorted_by_what_its_address_says(
 
 
 @pytest.mark.parametrize(
-    "query", ["sort=size", *(f"after={each}" for each in ("x", "0.1", "0.x.1.a", f"0.{2**70}.1.a", "1.-5.1.a"))]
+    "query", ["sort=size", *(f"after={cursor}" for cursor in ("x", "0.1", "0.x.1.a", f"0.{2**70}.1.a", "1.-5.1.a"))]
 )
 def test_a_wrong_page_of_the_fleet_is_explained(client: TestClient, query: str) -> None:
     """An order that is none, and a page's place that was tampered with, are explained, and break nothing."""
@@ -160,13 +160,13 @@ def test_following_the_pages_shows_every_vm_once(database: Database, client: Tes
         for number in range(230):
             gone = {"gone_at": NOW - number * story.HOUR} if number % 10 == 0 else {}
             rows.instance(connection, f"vm {number}", gce_id=str(number), **gone)
-    found: list[str] = []
+    shown_names: list[str] = []
     address: str | None = "/?gone=yes"
     while address is not None:
         page = read(client, address)
-        found += names(page)
+        shown_names += names(page)
         address = next((str(attrs["href"]) for _, attrs in page.tags if attrs.get("rel") == "next"), None)
-    assert len(found) == len(set(found)) == 230
+    assert len(shown_names) == len(set(shown_names)) == 230
 
 
 def test_an_empty_database_says_what_happens_next(client: TestClient) -> None:

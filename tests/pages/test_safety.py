@@ -75,8 +75,8 @@ def test_names_chosen_by_attackers_are_only_text(database: Database, client_with
             )
             rows.lifetime(connection, vm, NOW - story.HOUR, owner=attack, preset=attack, ended_by=attack)
             rows.storage(connection, vm, NOW - story.HOUR, name=attack, resource=attack)
-            told = {"text": attack, "actor": attack, "project": project, "gce_id": f"{number}", "name": attack}
-            rows.event(connection, f"f{number}", NOW, **told)
+            columns = {"text": attack, "actor": attack, "project": project, "gce_id": f"{number}", "name": attack}
+            rows.event(connection, f"f{number}", NOW, **columns)
     client = client_with(authenticator=signed_in(Role.ADMIN, "root@lab.example"))
     fleet = client.get("/").text
     assert all(attack in Page(fleet).text for attack in ATTACKS)
@@ -85,9 +85,9 @@ def test_names_chosen_by_attackers_are_only_text(database: Database, client_with
     assert len(vms) >= 2 * len(ATTACKS)
     pages += [client.get(address).text for address in vms]
     for attack in ATTACKS:
-        found = [client.get("/", params={"owner": attack}).text, client.get(f"/spend?group_by={attack}").text]
-        assert all(attack in Page(text).text for text in found)
-        pages += found
+        texts = [client.get("/", params={"owner": attack}).text, client.get(f"/spend?group_by={attack}").text]
+        assert all(attack in Page(text).text for text in texts)
+        pages += texts
     for text in pages:
         page = Page(text)
         assert page.mistakes == []
@@ -140,9 +140,9 @@ def _says_what_it_may(headers: Mapping[str, str]) -> None:
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 def test_static_files_may_be_kept_while_they_are_the_same(client: TestClient) -> None:
     """What a page names is addressed by its content and kept; without that, it is requested again."""
-    found = [a for a in Page(client.get("/").text).addresses if a.startswith("/static/")]
-    assert len(found) >= 4
-    for address in found:
+    addresses = [a for a in Page(client.get("/").text).addresses if a.startswith("/static/")]
+    assert len(addresses) >= 4
+    for address in addresses:
         answer = client.get(address)
         assert answer.status_code == 200
         assert "immutable" in answer.headers["cache-control"]
@@ -180,7 +180,7 @@ def test_links_that_are_offered_exist(database: Database, client: TestClient) ->
     story.tell(database)
     seen: set[str] = set()
     for address in PAGES:
-        seen |= {each for each in Page(client.get(address).text).addresses if each.startswith("/")}
+        seen |= {link for link in Page(client.get(address).text).addresses if link.startswith("/")}
     assert {address: client.get(address).status_code for address in seen} == dict.fromkeys(seen, 200)
 
 

@@ -22,11 +22,15 @@ def test_a_vm_tells_what_was_said_about_it_and_what_came_of_it(database: Databas
         vm = rows.instance(connection, "one", gce_id="1")
         life = rows.lifetime(connection, vm, NOW - 9 * HOUR)
         subject = f"run:{vm}:{life}"
-        of = {"subject": subject, "instance_id": vm}
+        run_columns = {"subject": subject, "instance_id": vm}
         open_, kept = "open||2026|None|ada", "kept|Kept by bob until Tue 09:00."
-        reminder_rows.message(connection, "a", **of, accepted_at=NOW - 3 * HOUR, shown=kept)
-        reminder_rows.message(connection, "b", **of, stage=1, accepted_at=NOW - HOUR, shown=open_, is_live=True)
-        reminder_rows.message(connection, "c", **of, stage=2, status="failed", error="No such channel.", address="#x")
+        reminder_rows.message(connection, "a", **run_columns, accepted_at=NOW - 3 * HOUR, shown=kept)
+        reminder_rows.message(
+            connection, "b", **run_columns, stage=1, accepted_at=NOW - HOUR, shown=open_, is_live=True
+        )
+        reminder_rows.message(
+            connection, "c", **run_columns, stage=2, status="failed", error="No such channel.", address="#x"
+        )
         reminder_rows.keep(connection, vm, subject, NOW + HOUR, at=NOW - 2 * HOUR, reason="nearly done")
         reminder_rows.stop(connection, vm, life, NOW, outcome="shadow")
     text = tidy(read(client, "/vm/lab/1").text)

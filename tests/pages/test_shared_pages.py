@@ -42,7 +42,10 @@ PEOPLE = {
     "reader": replace(make_principal(Role.VIEWER, "reader@lab.example", Via.TOKEN), token_id="t1"),
     "scrape": make_principal(Role.VIEWER, "scrape@lab.example", Via.TOKEN, [Permission.METRICS]),
 }
-PEOPLE = {name: replace(each, session=f"s-{name}") if each.is_ambient else each for name, each in PEOPLE.items()}
+PEOPLE = {
+    name: replace(principal, session=f"s-{name}") if principal.is_ambient else principal
+    for name, principal in PEOPLE.items()
+}
 # What each has that nobody else may see: the proof that their own page sends.
 PROOFS = {name: f"proof-of-{name}-0123456789" for name in PEOPLE}
 
@@ -55,7 +58,7 @@ class Crowd:
         return PEOPLE.get(shown.bearer, Stranger("Unknown.", "Sign in."))
 
     def csrf(self, principal: Principal) -> str:
-        return next(PROOFS[name] for name, each in PEOPLE.items() if each == principal)
+        return next(PROOFS[name] for name, person in PEOPLE.items() if person == principal)
 
     def is_csrf(self, principal: Principal, text: str) -> bool:
         return text == self.csrf(principal)
@@ -132,24 +135,26 @@ async def get(app: FastAPI, address: str, who: str, **headers: str) -> Answer:
         sent.append(message)
 
     await app(scope, receive, send)
-    told = {name.decode().lower(): value.decode() for name, value in sent[0]["headers"]}
+    answer_headers = {name.decode().lower(): value.decode() for name, value in sent[0]["headers"]}
     body = b"".join(message.get("body", b"") for message in sent[1:])
-    assert int(told.get("content-length", len(body))) == len(body)
-    return Answer(sent[0]["status"], told, gzip.decompress(body) if told.get("content-encoding") else body)
+    assert int(answer_headers.get("content-length", len(body))) == len(body)
+    return Answer(
+        sent[0]["status"], answer_headers, gzip.decompress(body) if answer_headers.get("content-encoding") else body
+    )
 
 
 def _addresses(app: FastAPI) -> Iterator[str]:
     """Every page and list that one GET gives; forms have keys of their own, which differ each time."""
-    known = {
+    addresses_by_path = {
         "/vm/{project}/{gce_id}": ["/vm/lab/9000", "/vm/lab/9002"],
         "/api/v1/instances/{project}/{gce_id}": ["/api/v1/instances/lab/9000"],
     }
     kinds = GetKinds()
     for route in iter_route_contexts(app.routes):
         path = route.path or ""
-        if "GET" not in (route.methods or ()) or ("{" in path and path not in known):
+        if "GET" not in (route.methods or ()) or ("{" in path and path not in addresses_by_path):
             continue
-        for address in known.get(path, [path]):
+        for address in addresses_by_path.get(path, [path]):
             scope = {"path": address, "app": app}
             if kinds(scope, PEOPLE["ada"]) in (GetKind.OWN, GetKind.ALIKE):
                 yield address
@@ -157,14 +162,14 @@ def _addresses(app: FastAPI) -> Iterator[str]:
 
 def test_a_crowd_sees_what_each_would_see_alone(apps: Apps, run: Run) -> None:
     """Ten people at once, of all roles and two teams, on every page and list: byte for byte what is made for each."""
-    found = list(_addresses(apps.alone))
-    assert {"/", "/spend", "/jobs", "/api/v1/instances", "/metrics"} <= set(found)
-    for address in found:
+    addresses = list(_addresses(apps.alone))
+    assert {"/", "/spend", "/jobs", "/api/v1/instances", "/metrics"} <= set(addresses)
+    for address in addresses:
         wanted = {who: run(get(apps.alone, address, who)) for who in PEOPLE}
 
         async def crowd(address: str = address) -> dict[str, Answer]:
-            asked = [get(apps.shared, address, who, accept_encoding="gzip") for who in PEOPLE]
-            return dict(zip(PEOPLE, await asyncio.gather(*asked), strict=True))
+            answers = [get(apps.shared, address, who, accept_encoding="gzip") for who in PEOPLE]
+            return dict(zip(PEOPLE, await asyncio.gather(*answers), strict=True))
 
         for who, answer in run(crowd()).items():
             assert answer.status == wanted[who].status, (address, who, answer.body[:300])

@@ -1,4 +1,4 @@
-"""People come in by a link, by the provider or by the proxy, and only as who they are; what fails is told on a page."""
+"""People come in by a link, by the provider or by the proxy, and only as who they are; a page says what fails."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ class House:
 
     def proof(self) -> str:
         """What a page of ours carries."""
-        found = re.search(r'"X-CSRF-Token": "([^"]+)"', self.client.get("/events").text)
-        assert found is not None
-        return found[1]
+        match = re.search(r'"X-CSRF-Token": "([^"]+)"', self.client.get("/events").text)
+        assert match is not None
+        return match[1]
 
 
 def iap_of(shown: str) -> str:
@@ -116,12 +116,12 @@ def built(
 
 def cookies(answer: httpx2.Response) -> dict[str, str]:
     """What is set, by name: everything but the value, which is shown as `…`, or as nothing when it is taken away."""
-    found = {}
+    cookies = {}
     for line in answer.headers.get_list("set-cookie"):
         name, _, value = line.partition("=")
         shown, _, attributes = value.partition(";")
-        found[name] = f"{'…' if shown.strip(chr(34)) else ''};{attributes}"
-    return found
+        cookies[name] = f"{'…' if shown.strip(chr(34)) else ''};{attributes}"
+    return cookies
 
 
 def test_a_link_signs_in_once(house: House) -> None:
@@ -237,9 +237,9 @@ def test_a_role_is_not_given_by_signing_in(sqlite_database: Database) -> None:
             for word in ("no role here yet", "eve@elsewhere.example", "mailto:lead@example.com", "[access]"):
                 assert word in page.text
             assert house.told() == []
-            found = re.search(r'name="csrf" value="([^"]+)"', page.text)
-            assert found is not None
-            assert house.client.post("/sign-out", data={"csrf": found[1]}).status_code == 303
+            match = re.search(r'name="csrf" value="([^"]+)"', page.text)
+            assert match is not None
+            assert house.client.post("/sign-out", data={"csrf": match[1]}).status_code == 303
 
 
 def through_provider(house: House, provider: Provider, next_: str = "/", **changed: str) -> httpx2.Response:
@@ -258,8 +258,8 @@ def test_through_the_provider(sqlite_database: Database) -> None:
         assert "Continue with Google" in page.text
         begun = house.client.get("/sign-in/oidc?next=//evil.example")
         assert cookies(begun) == {"__Host-costguard_begun": "…; HttpOnly; Max-Age=600; Path=/; SameSite=lax; Secure"}
-        asked = parse_qs(urlsplit(begun.headers["location"]).query)
-        assert asked["redirect_uri"] == [f"{HOME}/sign-in/oidc/callback"]
+        query = parse_qs(urlsplit(begun.headers["location"]).query)
+        assert query["redirect_uri"] == [f"{HOME}/sign-in/oidc/callback"]
         came = through_provider(house, provider, "/events?kind=SignedIn")
         assert (came.status_code, came.headers["location"]) == (303, "/events?kind=SignedIn")
         assert set(cookies(came)) == {SESSION, "__Host-costguard_begun"}
@@ -309,9 +309,9 @@ def test_behind_the_proxy(sqlite_database: Database) -> None:
         assert "no role here yet" in house.client.get("/sign-in", headers={header: "eve"}).text
         assert "it is for another server" in house.client.get("/sign-in", headers={header: "other"}).text
         assert "Identity-Aware Proxy" in house.client.get("/sign-in").text
-        found = re.search(r'"X-CSRF-Token": "([^"]+)"', house.client.get("/events", headers={header: "ana"}).text)
-        assert found is not None
-        left = house.client.post("/sign-out", headers={header: "ana"}, data={"csrf": found[1]})
+        match = re.search(r'"X-CSRF-Token": "([^"]+)"', house.client.get("/events", headers={header: "ana"}).text)
+        assert match is not None
+        left = house.client.post("/sign-out", headers={header: "ana"}, data={"csrf": match[1]})
         assert left.headers["location"] == "/?gcp-iap-mode=CLEAR_LOGIN_COOKIE"
 
 

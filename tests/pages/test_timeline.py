@@ -54,8 +54,10 @@ def drawn(attempts: list[Attempt], cuts: list[Interruption], saved: Any = ()) ->
     return draw(attempts, cuts, saved, FIRST, NOW)
 
 
-def phases(of: Timeline) -> list[tuple[int, AttemptPhase, timedelta, timedelta]]:
-    return [(stretch.attempt, stretch.phase, stretch.since - FIRST, stretch.until - FIRST) for stretch in of.stretches]
+def phases(timeline: Timeline) -> list[tuple[int, AttemptPhase, timedelta, timedelta]]:
+    return [
+        (stretch.attempt, stretch.phase, stretch.since - FIRST, stretch.until - FIRST) for stretch in timeline.stretches
+    ]
 
 
 def test_waiting_working_and_what_was_lost_follow_each_other() -> None:

@@ -97,8 +97,8 @@ def test_ones_own_tokens_are_seen_and_revoked_an_admin_those_of_all(database: Da
     assert "nightly" in admin.get("/tokens").text
     assert "It has never been used." in ada.get(place).text
     assert ada.post(place, data={}).status_code == 403
-    told = admin.post(place, data=FORM, headers={"HX-Request": "true"})
-    assert "Revoked nightly." in told.text
+    answer = admin.post(place, data=FORM, headers={"HX-Request": "true"})
+    assert "Revoked nightly." in answer.text
     assert "revoked 20 Nov, 12:00 by root@lab.example" in tidy(Page(ada.get("/tokens").text).text)
     assert "It was revoked" in ada.get(place).text
     assert ada.post(place, data=FORM, follow_redirects=False).headers["location"] == "/tokens"
@@ -127,8 +127,8 @@ def test_sessions_are_shown_and_ended(database: Database, client_with: Clients) 
     assert ada.get(of_bob).status_code == ada.post(of_bob, data=FORM).status_code == 404
     assert "Could someone else have used it?" in ada.get(place).text
     assert ada.post(place, data={}).status_code == 403
-    told = ada.post(place, data=FORM, headers={"HX-Request": "true"})
-    assert (told.headers["hx-trigger"], "Session ended. That browser is signed out" in told.text) == ("done", True)
+    answer = ada.post(place, data=FORM, headers={"HX-Request": "true"})
+    assert (answer.headers["hx-trigger"], "Session ended. That browser is signed out" in answer.text) == ("done", True)
     assert ada.get(place).status_code == 404
     assert "Sign out bob@lab.example everywhere?" in admin.get(f"/sessions/end?address={BOB}").text
     assert ada.post("/sessions/end", data={**FORM, "address": BOB}).status_code == 403
@@ -182,8 +182,8 @@ def test_a_token_of_a_links_session_says_when_it_ends_and_is_confirmed(
     assert ada.post(place, data=FORM).status_code == 409
     assert place in root.get("/tokens").text
     assert root.post(place, data={}).status_code == 403
-    told = root.post(place, data=FORM, headers={"HX-Request": "true"})
-    assert "Confirmed nightly" in told.text
+    answer = root.post(place, data=FORM, headers={"HX-Request": "true"})
+    assert "Confirmed nightly" in answer.text
     page = tidy(Page(root.get("/tokens").text).text)
     assert "unless confirmed" not in page
     assert place not in root.get("/tokens").text

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from fastapi.testclient import TestClient
-from tests.browser import told
+from tests.browser import site as told
 from tests.serving import serving
 
 from costguard.db.transaction import Database

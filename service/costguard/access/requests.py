@@ -99,7 +99,7 @@ def _authority_row(authority: Authority | None) -> dict[str, object]:
     return {
         "role": authority.role.value,
         "known_by": authority.via.value,
-        "asked_by": storable(authority.of),
+        "asked_by": storable(authority.address),
         "is_granted": authority.is_granted,
         "permissions": sorted(permission.value for permission in authority.permissions),
         "token_id": authority.token_id,

@@ -66,7 +66,7 @@ def role_for(address: str, access: Access, authority: Authority | None) -> Role:
     Who is named by an admin counts by the lists.
     """
     listed = role_of(address, access)
-    if authority is None or authority.of != address.lower():
+    if authority is None or authority.address != address.lower():
         return listed
     return authority.role if authority.is_granted else lower_of(authority.role, listed)
 
@@ -82,14 +82,14 @@ def lapsed(by: str, access: Access, authority: Authority | None, needed: Set[Per
     """
     if authority is None:
         return None
-    role = authority.role if not authority.of else role_for(authority.of, access, authority)
+    role = authority.role if not authority.address else role_for(authority.address, access, authority)
     may = authority.permissions & PERMISSIONS[role]
-    wanted = needed | ({Permission.ADMIN} if authority.of != by.lower() else set())
+    wanted = needed | ({Permission.ADMIN} if authority.address != by.lower() else set())
     if not (lacking := sorted(permission.value for permission in wanted - may)):
         return None
-    who = authority.of or "The master token"
+    who = authority.address or "The master token"
     if authority.token_id:
-        who = f"The token {authority.token_id} of {authority.of}"
+        who = f"The token {authority.token_id} of {authority.address}"
     return f"{who} counts as {role.value} and lacks the permission {' and '.join(lacking)}."
 
 

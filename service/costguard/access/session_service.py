@@ -86,7 +86,11 @@ class SessionService:
         session_rows.end(connection, ended)
         end_with_sessions(connection, ended, by, now)
         # The audit log is no place for anyone who has an account somewhere, and comes and goes again.
-        recorded = [each for each in open_sessions if self.role(each) is not Role.NOBODY or each.address != by.address]
+        recorded = [
+            session
+            for session in open_sessions
+            if self.role(session) is not Role.NOBODY or session.address != by.address
+        ]
         audit_log.append(connection, [_event(session, by, now) for session in recorded], now)
 
 

@@ -82,18 +82,18 @@ def enforcement(deps: Given, query: Annotated[DaysQuery, Parameter()]) -> Enforc
     first, last = query.days(now.date())
     since, until = day_start(first), day_start(last) + timedelta(days=1)
     with deps.database.read() as connection:
-        found = enforcements.enforcements(connection, book_of(connection), now, since, until)
+        history = enforcements.enforcements(connection, book_of(connection), now, since, until)
     return EnforcementResponse.model_validate(
         {
             "as_of": now,
             **beginning(first),
             "to": last,
             "is_shadow": deps.rules.is_shadow,
-            "stops": [StopOut.read(report) for report in found.stops],
-            "saved": found.saved,
-            "shadow_stops": [_shadow(report) for report in found.shadows],
-            "would_have_saved": found.would_have_saved,
-            "shadow_cost": found.shadow_cost,
+            "stops": [StopOut.read(report) for report in history.stops],
+            "saved": history.saved,
+            "shadow_stops": [_shadow(report) for report in history.shadows],
+            "would_have_saved": history.would_have_saved,
+            "shadow_cost": history.shadow_cost,
         }
     )
 

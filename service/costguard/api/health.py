@@ -96,11 +96,11 @@ def readyz(deps: Given, request: Request, response: Response) -> Readiness:
     One project that cannot be read leaves it ready but degraded, because the others still answer. So do problems
     with Slack.
     """
-    found = health(deps)
-    if found.verdict is Verdict.NOT_READY:
+    report = health(deps)
+    if report.verdict is Verdict.NOT_READY:
         response.status_code = HTTPStatus.SERVICE_UNAVAILABLE
     who = request.state.principal
     if not (isinstance(who, Principal) and who.may(Permission.READ)):
-        return ReadyResponse(status=found.verdict)
-    unread = unread_parts([state.look for state in found.projects])
-    return ReadyDetailResponse.read(found, version=deps.version, unread=unread)
+        return ReadyResponse(status=report.verdict)
+    unread = unread_parts([state.look for state in report.projects])
+    return ReadyDetailResponse.read(report, version=deps.version, unread=unread)

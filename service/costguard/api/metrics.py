@@ -63,10 +63,10 @@ class _Everything(Collector):
     def collect(self) -> Iterator[Metric]:
         deps = self._deps
         with deps.database.read() as connection:
-            found = figures(connection, deps.rules, deps.clock.now(), deps.meters.events)
+            readings = figures(connection, deps.rules, deps.clock.now(), deps.meters.events)
             hooks = deps.webhook_states(connection)
             is_acting = is_held_by(holders(connection), deps.holder)
-        yield from families(found, hooks, is_acting=is_acting)
+        yield from families(readings, hooks, is_acting=is_acting)
         yield from deps.meters.registry.collect()
         yield from deps.watch_metrics()
 

@@ -57,6 +57,8 @@ def catalogue_read_at(connection: Connection) -> datetime | None:
 def size(connection: Connection) -> int:
     """What the database takes on its disk, in bytes."""
     if connection.dialect.name == "sqlite":
-        pages, each = (connection.exec_driver_sql(f"PRAGMA {of}").scalar_one() for of in ("page_count", "page_size"))
-        return int(pages) * int(each)
+        pages, page_size = (
+            connection.exec_driver_sql(f"PRAGMA {pragma}").scalar_one() for pragma in ("page_count", "page_size")
+        )
+        return int(pages) * int(page_size)
     return int(connection.execute(select(func.pg_database_size(func.current_database()))).scalar_one())

@@ -99,8 +99,8 @@ def _revision(connection: Connection) -> str | None:
 
 
 def _refuse_newer(script: ScriptDirectory, current: str | None, name: str) -> None:
-    known = {revision.revision for revision in script.walk_revisions()}
-    if current is not None and current not in known:
+    revisions = {revision.revision for revision in script.walk_revisions()}
+    if current is not None and current not in revisions:
         raise StoreError(
             f"{name} was made by a later version of Costguard (revision {current}).",
             "Install that version, or put back the backup that was made before its upgrade.",

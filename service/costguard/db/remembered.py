@@ -23,7 +23,7 @@ _Reader: TypeAlias = Callable[Concatenate[Connection, _P], _T]
 MOST, MOST_ROWS = 200, 100_000
 
 
-def remembered(connection: Connection, of: Collection[Table], question: Hashable, read: Callable[[], _T]) -> _T:
+def remembered(connection: Connection, tables: Collection[Table], question: Hashable, read: Callable[[], _T]) -> _T:
     """What `read` gives, or gave when these tables were last changed; nobody may change what it returns.
 
     `question` names the reading and all that it depends on but these tables. The database counts the changes, so
@@ -32,9 +32,9 @@ def remembered(connection: Connection, of: Collection[Table], question: Hashable
     if is_writing(connection):
         return read()
     numbers = _numbers_of(connection)
-    if not numbers.keys() >= {table.name for table in of}:
+    if not numbers.keys() >= {table.name for table in tables}:
         return read()  # nobody counts its changes
-    good = tuple([numbers[table.name] for table in of])
+    good = tuple([numbers[table.name] for table in tables])
     with _lock:
         memory = _memories.setdefault(connection.engine, _Memory())
         kept = memory.answers.get(question)
@@ -47,14 +47,14 @@ def remembered(connection: Connection, of: Collection[Table], question: Hashable
     return answer
 
 
-def remembers(*of: Table) -> Callable[[_Reader[_P, _T]], _Reader[_P, _T]]:
+def remembers(*tables: Table) -> Callable[[_Reader[_P, _T]], _Reader[_P, _T]]:
     """Makes a reading of these tables one that is remembered. Its arguments must be hashable."""
 
     def made(read: _Reader[_P, _T]) -> _Reader[_P, _T]:
         @wraps(read)
         def reading(connection: Connection, *args: _P.args, **named: _P.kwargs) -> _T:
             question = (read.__module__, read.__qualname__, args, *named.items())
-            return remembered(connection, of, question, lambda: read(connection, *args, **named))
+            return remembered(connection, tables, question, lambda: read(connection, *args, **named))
 
         return cast(_Reader[_P, _T], reading)
 
@@ -115,7 +115,7 @@ _NUMBERS = select(changes.c.table_name, changes.c.number)
 
 
 def _numbers_of(connection: Connection) -> dict[str, int]:
-    known = _numbers.get(connection)
-    if known is None:
-        known = _numbers[connection] = {row.table_name: row.number for row in connection.execute(_NUMBERS)}
-    return known
+    numbers = _numbers.get(connection)
+    if numbers is None:
+        numbers = _numbers[connection] = {row.table_name: row.number for row in connection.execute(_NUMBERS)}
+    return numbers

@@ -67,7 +67,7 @@ def _heard(gen: Generator[Any, Any, _T], limit: timedelta) -> Generator[Any, Any
     its socket first when it goes on.
     """
     limit_s, left = limit.total_seconds(), left_s()
-    began = heard = time.monotonic()
+    began = ready_at = time.monotonic()
     try:
         awaited = next(gen)
         while True:
@@ -75,8 +75,8 @@ def _heard(gen: Generator[Any, Any, _T], limit: timedelta) -> Generator[Any, Any
             awaited = gen.send(ready)
             now = time.monotonic()
             if ready:
-                heard = now
-            elif now - heard >= limit_s:
+                ready_at = now
+            elif now - ready_at >= limit_s:
                 raise Silence(limit_s)
             if left is not None and now - began >= left:
                 raise Silence(max(0.0, left))

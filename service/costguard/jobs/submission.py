@@ -58,7 +58,7 @@ def cancel_refusal(by: str, owner: str, project: str, rules: Rules, authority: A
 
 def _operates(address: str, access: Access, teams: Collection[Team], authority: Authority | None) -> bool:
     """Where nobody is given a role, everybody has an operator's."""
-    is_granted = authority is not None and authority.is_granted and authority.of == address.lower()
+    is_granted = authority is not None and authority.is_granted and authority.address == address.lower()
     is_open = not is_granted and not (access.viewers or access.operators or access.admins)
     is_named = role_for(address, access, authority) in (Role.OPERATOR, Role.ADMIN)
     return is_open or is_named or any(address.lower() in team.operators for team in teams)

@@ -56,11 +56,11 @@ class Via(StrEnum):
 class Authority:
     """What a request was made with. It is stored with what they asked for, which never counts for more than this.
 
-    `of` is the address of the requester, "" the master token. `role` is the most that counts; `is_granted`: it was
+    `address` is the requester's, "" the master token's. `role` is the most that counts; `is_granted`: it was
     given on the server, and the settings' lists are not asked. `token_id` is "" where no token was shown.
     """
 
-    of: str
+    address: str
     role: Role
     permissions: frozenset[Permission]
     via: Via

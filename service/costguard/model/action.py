@@ -15,7 +15,7 @@ from costguard.model.reminder import Request, Subject, Target
 class SendReminder:
     """One stage of reminding, to all of its targets. The natural key of each: subject, cycle, stage, target.
 
-    `cycle` counts the answers so far (keeps and claims): an answer starts the stages anew.
+    `cycle` counts the answers so far (keeps and claims): an answer starts the stages again.
     """
 
     subject: Subject
@@ -73,7 +73,7 @@ class CancelJob:
 
 @dataclass(frozen=True, slots=True)
 class RefuseRequest:
-    """The request cannot be carried out (any more); the person is told why."""
+    """The request cannot be carried out (any more); the person receives the reason."""
 
     request: Request
     reason: str
@@ -84,7 +84,7 @@ class StopOutcome(StrEnum):
 
     INTENDED = "intended"
     ASKED = "asked"  # Google accepted the operation
-    DONE = "done"  # the VM was seen at rest
+    DONE = "done"  # the VM was seen stopped
     NOT_NEEDED = "not_needed"  # right before acting, it was not due any more
     FAILED = "failed"
     UNKNOWN = "unknown"

@@ -68,7 +68,7 @@ class Exit:
     code: int | None = None
     signal: int | None = None
     error: str = ""
-    asked: str = ""  # why the command had been told to stop; "" where it ended by itself
+    asked: str = ""  # why the command had to stop; "" where it ended by itself
     repeats: bool = False  # the same would happen on every VM, as the agent saw it
     disk_free: int | None = None  # bytes; None: not known
     disk_mount: str = ""
@@ -125,7 +125,7 @@ class Attempt:
     operation: str = ""  # of the insert, or of the last start
     gce_id: str = ""
     made_at: datetime | None = None  # when its VM was known to be there
-    stop_asked_at: datetime | None = None  # since when its agent is told to give the command its notice
+    stop_asked_at: datetime | None = None  # since when its agent has to give the command its notice
     stop_why: str = ""  # "cancel", "pause" or "ceiling"
     ended_at: datetime | None = None  # when its outcome was known
     delete_asked_at: datetime | None = None

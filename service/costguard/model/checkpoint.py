@@ -75,10 +75,10 @@ class Listing:
 
 @dataclass(frozen=True)
 class LookFor:
-    """What to look for. Without a framework every layout that can be told by its names is tried.
+    """What to look for. Without a framework every layout that is recognised by its names is tried.
 
     `pattern` is a path with `{step}` in it, `*` for anything within a name. `marker` is the file that is written last:
-    in the checkpoint's folder, or beside the checkpoints when it holds `{step}` too.
+    in the checkpoint's folder, or next to the checkpoints when it holds `{step}` too.
     """
 
     framework: Framework | None = None

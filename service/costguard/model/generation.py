@@ -49,8 +49,8 @@ class AttemptName:
     @classmethod
     def parse(cls, name: str) -> AttemptName | None:
         """None: it is no attempt's name."""
-        found = _NAME.fullmatch(name)
-        return None if found is None else cls(found[1], int(found[2]), int(found[3] or FIRST))
+        match = _NAME.fullmatch(name)
+        return None if match is None else cls(match[1], int(match[2]), int(match[3] or FIRST))
 
 
 def generation_of(labels: Mapping[str, str]) -> int:

@@ -133,5 +133,5 @@ class Terms:
     crash_loop: int = 3  # ...so many times in a row
     first_wait: timedelta = timedelta(seconds=30)  # after all zones failed; doubled each time
     longest_wait: timedelta = timedelta(minutes=15)
-    stalled: timedelta = timedelta(hours=2)  # without a newer checkpoint while it runs, its owner is told
+    stalled: timedelta = timedelta(hours=2)  # without a newer checkpoint while it runs, its owner gets a message
     orphan_grace: timedelta = timedelta(minutes=10)

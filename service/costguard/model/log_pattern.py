@@ -56,9 +56,9 @@ class LogPattern:
         """What the last match in the text holds; "" where there is none. Each line is matched alone."""
         self._left = _BUDGET
         for line in reversed(re.split("[\r\n]", text)):
-            found = self._last_of(line[:_LONGEST_LINE])
-            if found is not None or self._left <= 0:
-                return found or ""
+            last = self._last_of(line[:_LONGEST_LINE])
+            if last is not None or self._left <= 0:
+                return last or ""
         return ""
 
     # From a parsed expression to nodes, the last first.
@@ -110,32 +110,32 @@ class LogPattern:
 
     def _first_signs(self) -> list[_Holds] | None:
         """What a match can begin with; None where it can be empty."""
-        found, waiting, seen = [], [self._begin], {self._begin}
+        signs, waiting, seen = [], [self._begin], {self._begin}
         while waiting:
             kind, value, then = self._nodes[waiting.pop()]
             if kind == "match":
                 return None
             if kind == "sign":
-                found.append(value)
+                signs.append(value)
                 continue
-            for each in value if kind == "split" else [then]:
-                if each not in seen:
-                    seen.add(each)
-                    waiting.append(each)
-        return found
+            for node in value if kind == "split" else [then]:
+                if node not in seen:
+                    seen.add(node)
+                    waiting.append(node)
+        return signs
 
     # Matching.
 
     def _last_of(self, line: str) -> str | None:
-        found, at = None, 0
+        text, at = None, 0
         while at <= len(line) and self._left > 0:
             match = self._search(line, at)
             if match is None:
                 break
             (begin, opened, closed), end = match
-            found = line[begin:end] if not self.groups else line[opened:closed] if closed >= 0 else ""
+            text = line[begin:end] if not self.groups else line[opened:closed] if closed >= 0 else ""
             at = end if end > begin else end + 1
-        return found
+        return text
 
     def _search(self, line: str, at: int) -> tuple[_Group, int] | None:
         """The first match from there on, the preferred way of those that begin at one place."""
@@ -178,7 +178,7 @@ class LogPattern:
             if kind in ("sign", "match"):
                 threads.append((node, group))
             elif kind == "split":
-                waiting += [(each, group) for each in reversed(value)]
+                waiting += [(branch, group) for branch in reversed(value)]
             elif kind == "open":
                 waiting.append((then, (group[0], at, -1)))
             elif kind == "close":
@@ -205,10 +205,12 @@ def _holds(kind: Any, value: Any, flags: int) -> _Holds:
         return lambda _sign: True  # a line holds no line's end
     parts = list(value) if kind is _c.IN else [(_c.LITERAL, value)]
     is_negated = kind is _c.NOT_LITERAL or parts[0][0] is _c.NEGATE
-    tests = [_one_of(each, what, flags) for each, what in parts if each is not _c.NEGATE]
+    tests = [_one_of(kind_of_part, what, flags) for kind_of_part, what in parts if kind_of_part is not _c.NEGATE]
     if not flags & re.IGNORECASE:
         return lambda sign: any(test(sign) for test in tests) != is_negated
-    return lambda sign: any(test(each) for test in tests for each in (sign, sign.lower(), sign.upper())) != is_negated
+    return lambda sign: (
+        any(test(variant) for test in tests for variant in (sign, sign.lower(), sign.upper())) != is_negated
+    )
 
 
 def _one_of(kind: Any, value: Any, flags: int) -> _Holds:

@@ -26,7 +26,7 @@ class ResumedRun:
     resumed_at: datetime
     step: int | None  # the last that it reported
     ran: timedelta
-    is_crash: bool  # by itself, not because it was told to stop
+    is_crash: bool  # by itself, not because it was asked to stop
 
     @property
     def came_further(self) -> bool:

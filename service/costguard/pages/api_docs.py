@@ -92,7 +92,7 @@ def read(document: Mapping[str, Any]) -> ApiDocs:
         if method in _METHODS
     ]
     groups = tuple(
-        DocGroup(tag["name"], tag["description"], tuple(found for name, found in operations if name == tag["name"]))
+        DocGroup(tag["name"], tag["description"], tuple(entry for name, entry in operations if name == tag["name"]))
         for tag in document["tags"]
     )
     info = document["info"]

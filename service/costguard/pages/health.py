@@ -59,7 +59,7 @@ class DatabaseInfo:
 class HealthPage:
     """`database` is None where the database did not answer."""
 
-    found: Health
+    report: Health
     sentence: str
     detail: str
     projects: Sequence[ProjectRow]
@@ -74,35 +74,35 @@ class HealthPage:
 def show_health(request: Request, pages: Given) -> HTMLResponse:
     """Answers, as a page, while the database does not."""
     page = _gathered(pages.source)
-    return pages.renderer.page(request, "health.html", page.found.as_of, health=page)
+    return pages.renderer.page(request, "health.html", page.report.as_of, health=page)
 
 
 def _gathered(source: Source) -> HealthPage:
-    found = health.health(source)
-    daemon = next(iter(found.holders), None)
+    report = health.health(source)
+    daemon = next(iter(report.holders), None)
     return HealthPage(
-        found=found,
-        sentence=_SENTENCES[found.verdict],
-        detail=_detail(found),
-        projects=[_project(state) for state in found.projects],
+        report=report,
+        sentence=_SENTENCES[report.verdict],
+        detail=_detail(report),
+        projects=[_project(state) for state in report.projects],
         holder=daemon.lease.holder if daemon is not None else "",
-        is_held=any(holder.is_held for holder in found.holders),
-        prices_are_old=found.prices_age is not None and found.prices_age > OLD,
-        refused=found.slack_refused,
-        database=_database(source) if found.has_answered else None,
+        is_held=any(holder.is_held for holder in report.holders),
+        prices_are_old=report.prices_age is not None and report.prices_age > OLD,
+        refused=report.slack_refused,
+        database=_database(source) if report.has_answered else None,
     )
 
 
-def _detail(found: Health) -> str:
-    if found.verdict is Verdict.NOT_READY:
+def _detail(report: Health) -> str:
+    if report.verdict is Verdict.NOT_READY:
         return "The reasons are below; start with the first."
-    if found.verdict is Verdict.DEGRADED:
-        number = len(found.warnings)
+    if report.verdict is Verdict.DEGRADED:
+        number = len(report.warnings)
         what = "One thing needs attention" if number == 1 else f"{number} things need attention"
         return f"{what}; everything else is up to date."
-    ages = [state.age for state in found.projects if state.age is not None]
+    ages = [state.age for state in report.projects if state.age is not None]
     oldest = f", the oldest read {span_text(max(ages))} ago" if ages else ""
-    number = len(found.projects)
+    number = len(report.projects)
     return f"{number} {'project is' if number == 1 else 'projects are'} completely read{oldest}."
 
 

@@ -99,7 +99,7 @@ class PricesPage:
     digits: int  # after the point, of the price that has the most
     before_address: str
     next_address: str
-    known: int  # prices in force, in all
+    in_force: int  # prices in force, in all
     regions: Sequence[str]
     kinds: Sequence[str]
     sources: Sequence[str]
@@ -149,7 +149,7 @@ def _gathered(source: Source, wanted: PricesQuery, now: datetime) -> PricesPage:
         digits=max((_digits(rate) for line in shown for rate in (line.on_demand, line.spot) if rate), default=0),
         before_address=wanted.address(page=wanted.page - 1 if wanted.page > 2 else None) if wanted.page > 1 else "",
         next_address=wanted.address(page=wanted.page + 1) if start + _PAGE_SIZE < len(matching) else "",
-        known=len(in_force),
+        in_force=len(in_force),
         regions=sorted({region for _, region in pairs}),
         kinds=sorted({_kind_of(resource) for resource, _ in pairs}, key=_FIRST.__getitem__),
         sources=sorted({price.source for price in in_force}),
@@ -217,7 +217,7 @@ def _rate(book: PriceBook, key: PriceKey, now: datetime) -> PriceInForce | None:
         return None
     before = book.at(key, price.in_force_from - _INSTANT)
     changes = (start for _, start, _ in book.pieces(key, now, now + OLD))
-    following = [found for start in changes if start > now and (found := book.at(key, start)) is not None]
+    following = [later for start in changes if start > now and (later := book.at(key, start)) is not None]
     return PriceInForce(price, None if before is price else before, following[0] if following else None)
 
 

@@ -236,8 +236,8 @@ def _moment(match: re.Match[str], near: datetime) -> datetime | None:
     except ValueError:  # 31 Feb, or 29 Feb of a year without one
         return None
     if match["weekday"] and not match["day"]:
-        dates = [each for each in dates if _DAYS[each.weekday()] == match["weekday"]]
-    return min((datetime.combine(each, clock) for each in dates), key=lambda each: abs(each - near))
+        dates = [day_of_week for day_of_week in dates if _DAYS[day_of_week.weekday()] == match["weekday"]]
+    return min((datetime.combine(moment, clock) for moment in dates), key=lambda moment: abs(moment - near))
 
 
 def steps(text: str, near: datetime) -> list[Markup]:

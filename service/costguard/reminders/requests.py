@@ -154,7 +154,7 @@ def _asked_with(new: Request) -> dict[str, str]:
     if authority is None:
         return {}
     token = {"token": authority.token_id} if authority.token_id else {}
-    other = {"asked_by": authority.of or "the server's operator"} if authority.of != new.by else {}
+    other = {"asked_by": authority.address or "the server's operator"} if authority.address != new.by else {}
     return {"role": authority.role.value, **token, **other}
 
 

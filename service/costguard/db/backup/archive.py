@@ -161,12 +161,12 @@ def chunks_of(path: Path) -> Iterator[bytes]:
 def _manifest(path: Path, archive: zipfile.ZipFile) -> Manifest:
     try:
         with archive.open(MANIFEST) as file:
-            found = json.loads(file.read(_MOST_MANIFEST))
-        if isinstance(found, dict) and isinstance(found.get("format"), int) and found["format"] > FORMAT:
+            fields = json.loads(file.read(_MOST_MANIFEST))
+        if isinstance(fields, dict) and isinstance(fields.get("format"), int) and fields["format"] > FORMAT:
             raise Invalid(
-                f"{path} was made by a later version of Costguard ({found.get('costguard')}).", "Install that version."
+                f"{path} was made by a later version of Costguard ({fields.get('costguard')}).", "Install that version."
             )
-        return Manifest.model_validate(found)
+        return Manifest.model_validate(fields)
     except (KeyError, ValueError, ValidationError, zipfile.BadZipFile) as error:
         raise Invalid(f"{path} is no backup that `costguard db backup` made.", _ANOTHER) from error
 

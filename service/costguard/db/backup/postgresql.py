@@ -123,8 +123,8 @@ def _cursor(connection: Connection) -> Any:
 
 def _in_order(connection: Connection) -> list[str]:
     """The tables, each after those that it refers to."""
-    found = inspect(connection).get_sorted_table_and_fkc_names()
-    return [name for name, _ in found if name is not None]
+    tables = inspect(connection).get_sorted_table_and_fkc_names()
+    return [name for name, _ in tables if name is not None]
 
 
 def _set_sequences(connection: Connection) -> None:

@@ -41,9 +41,15 @@ def described(connection: sqlite3.Connection) -> tuple[str, int, dict[str, Rows]
     if "alembic_version" not in names:
         raise Invalid("The database has no tables of Costguard's.", "Check the database's address.")
     (revision,) = connection.execute("SELECT version_num FROM alembic_version").fetchone()
-    found = connection.execute("SELECT generation FROM installation").fetchone() if "installation" in names else None
+    installation = (
+        connection.execute("SELECT generation FROM installation").fetchone() if "installation" in names else None
+    )
     counts = {name: _count(connection, name) for name in names}
-    return str(revision), int(found[0]) if found else 1, {name: Rows(rows=rows) for name, rows in counts.items()}
+    return (
+        str(revision),
+        int(installation[0]) if installation else 1,
+        {name: Rows(rows=rows) for name, rows in counts.items()},
+    )
 
 
 @contextmanager

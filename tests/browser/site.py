@@ -146,10 +146,12 @@ def _fleet(database: Database) -> str:
             person = Person(f"U{name.upper()}", f"{name}@lab.example", name.title(), "Europe/Berlin")
             people.save(connection, AccountLookup(f"{name}@lab.example", person, NOW, f"D{name.upper()}"))
         ids = {}
-        for number, (name, (known, run, age)) in enumerate(_FLEET.items()):
-            vm = rows.instance(connection, name, gce_id=str(9_500 + number), **{"created_at": NOW - age, **known})
+        for number, (name, (columns, run, age)) in enumerate(_FLEET.items()):
+            vm = rows.instance(connection, name, gce_id=str(9_500 + number), **{"created_at": NOW - age, **columns})
             lifetime = rows.lifetime(connection, vm, NOW - age, **run)
-            rows.storage(connection, vm, NOW - age, owner=known.get("owner", ADMIN), preset=known.get("preset", "t4"))
+            rows.storage(
+                connection, vm, NOW - age, owner=columns.get("owner", ADMIN), preset=columns.get("preset", "t4")
+            )
             ids[name] = (vm, lifetime, f"run:{vm}:{lifetime}")
         vm, _, subject = ids["debug-ada"]
         rows.measured(connection, vm, NOW - 31 * HOUR)

@@ -133,8 +133,8 @@ class Office:
     def ephemerals(self) -> list[str]:
         with self.database.read() as connection:
             waiting = message_rows.waiting(connection, NOW + timedelta(days=99), 100)
-        assert all(each.kind == "ephemeral" for each in waiting)
-        return [str(each.data["text"]) for each in waiting]
+        assert all(reply.kind == "ephemeral" for reply in waiting)
+        return [str(reply.data["text"]) for reply in waiting]
 
     @property
     def events(self) -> list[StoredEvent]:
