@@ -1,4 +1,4 @@
-"""Rules of the house that no tool checks: what stands at the top, how long files are, that tests say their rule."""
+"""Rules of the house that no tool checks: the top folder, lengths, unique class names, tests that state their rule."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
+from tests import wording
+
 MOST_LINES = 400
+MOST_LINES_OF_A_FUNCTION = 60
 TOP = {
     ".ci",
     ".git",
@@ -32,7 +35,14 @@ GENERATED = (Path("tests/golden/files"), Path("service/docs/reference"))  # by `
 def broken_rules(root: Path) -> list[str]:
     """One sentence for each rule broken, with the file that breaks it."""
     ignored = [line.strip("/") for line in (root / ".gitignore").read_text().splitlines() if line.strip()]
-    return [*_top(root, ignored), *_lengths(root, ignored), *_silent_tests(root)]
+    return [
+        *_top(root, ignored),
+        *_lengths(root, ignored),
+        *_long_functions(root),
+        *_shared_class_names(root),
+        *_silent_tests(root),
+        *wording.broken_rules(_files(root, ignored), root),
+    ]
 
 
 def _top(root: Path, ignored: list[str]) -> Iterator[str]:
@@ -55,6 +65,29 @@ def _lengths(root: Path, ignored: list[str]) -> Iterator[str]:
 
 def _is_generated(file: Path) -> bool:
     return any(file.is_relative_to(folder) for folder in GENERATED)
+
+
+def _long_functions(root: Path) -> Iterator[str]:
+    for file in sorted([*(root / "service").rglob("*.py"), *(root / "tests").rglob("*.py")]):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            if lines > MOST_LINES_OF_A_FUNCTION:
+                yield f"{file.relative_to(root)}:{node.lineno}: {node.name} has {lines} lines; split it"
+
+
+def _shared_class_names(root: Path) -> Iterator[str]:
+    """One name, one class, in all rooms of a package; private ones belong to their file."""
+    for package in sorted(path for path in (root / "service").iterdir() if path.is_dir()):
+        places: dict[str, list[str]] = {}
+        for file in sorted(package.rglob("*.py")):
+            for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    places.setdefault(node.name, []).append(str(file.relative_to(root)))
+        for name, files in sorted(places.items()):
+            if len(files) > 1:
+                yield f"{files[-1]}: the class name {name} is taken by {files[0]}; say what this one is"
 
 
 def _silent_tests(root: Path) -> Iterator[str]:

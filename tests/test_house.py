@@ -8,7 +8,7 @@ from tests.house import broken_rules
 
 
 def test_broken_rules_are_named(tmp_path: Path) -> None:
-    """A stray file at the top, a file too long and a test that does not say its rule are each told with their place."""
+    """A stray file at the top, a file too long and a test that does not state its rule are named with their place."""
     (tmp_path / ".gitignore").write_text("/build/\n__pycache__/\n")
     (tmp_path / "notes.txt").write_text("")
     (tmp_path / "build").mkdir()
@@ -23,4 +23,34 @@ def test_broken_rules_are_named(tmp_path: Path) -> None:
         "notes.txt: nothing else stands at the top of the house; move it into service, tests or deploy",
         "service/long.py: 401 lines; past 400, split it",
         "tests/test_mute.py:4: test_b has no docstring that states its rule",
+    ]
+
+
+def test_banned_words_and_names_are_named(tmp_path: Path) -> None:
+    """A banned word in a text, and a variable that does not say what it holds, are named with what to write instead."""
+    (tmp_path / ".gitignore").write_text("")
+    (tmp_path / "service").mkdir()
+    (tmp_path / "tests").mkdir()
+    word = "an" + "ew"
+    (tmp_path / "service" / "page.html").write_text(f"<p>fine</p>\n<p>Begin {word}.</p>\n")
+    (tmp_path / "service" / "names.py").write_text("def total(of: int) -> int:\n    each = of + 1\n    return each\n")
+    assert broken_rules(tmp_path) == [
+        "service/names.py:1: of does not say what it holds",
+        "service/names.py:2: each does not say what it holds",
+        f'service/page.html:2: "{word}" is not a word of the house; for example "again"',
+    ]
+
+
+def test_long_functions_and_shared_class_names_are_named(tmp_path: Path) -> None:
+    """A function over 60 lines and a class name used in two files are named; private classes may repeat."""
+    (tmp_path / ".gitignore").write_text("")
+    (tmp_path / "tests").mkdir()
+    package = tmp_path / "service" / "costguard"
+    package.mkdir(parents=True)
+    (package / "one.py").write_text("class Budget: ...\n\n\nclass _Row: ...\n")
+    (package / "two.py").write_text("class Budget: ...\n\n\nclass _Row: ...\n")
+    (package / "work.py").write_text("def long() -> None:\n" + "    pass\n" * 60)
+    assert broken_rules(tmp_path) == [
+        "service/costguard/work.py:1: long has 61 lines; split it",
+        "service/costguard/two.py: the class name Budget is taken by service/costguard/one.py; say what this one is",
     ]

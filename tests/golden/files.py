@@ -22,8 +22,8 @@ def produced(name: str) -> Mapping[str, str]:
 def stored(name: str) -> Mapping[str, str]:
     """What the files of one source hold: one file that is called like it, or all files of a folder."""
     folder = ROOT / _folder(name)
-    found = list(folder.glob(f"{name}.*")) + sorted((folder / name).rglob("*.*"))
-    return {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in found}
+    files = list(folder.glob(f"{name}.*")) + sorted((folder / name).rglob("*.*"))
+    return {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in files}
 
 
 def changed(name: str, texts: Mapping[str, str]) -> list[str]:
