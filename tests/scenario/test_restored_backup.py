@@ -122,7 +122,7 @@ def test_an_adopted_vm_of_which_nothing_is_heard_is_left_running(guard: Restorab
     guard.restore(backup)
     guard.go_on(60, every=120)
     assert guard.up() == ["cg-j1-1"]
-    assert "was not heard since" in guard.job("j1").reason
+    assert "has not reported since" in guard.job("j1").reason
 
 
 def test_a_copy_of_the_database_elsewhere_deletes_nothing(guard: Restorable) -> None:
@@ -214,7 +214,7 @@ def test_two_vms_that_nobody_knows_are_reported_and_hold_their_job(guard: Restor
     guard.go_on(10)
     assert guard.up() == ["cg-j1-1", "cg-j1-2"]
     assert guard.attempts("j1") == []
-    assert "does not know, may be at work" in guard.job("j1").reason
+    assert "that are not in this database, may be running" in guard.job("j1").reason
     with guard.database.write() as connection:
         first, _ = unknown_vms.there(connection)
         assert unknown_vms.decide(
