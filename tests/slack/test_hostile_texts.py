@@ -90,7 +90,7 @@ CONTENTS: st.SearchStrategy[Content | ListContent] = (
 OURS = re.compile(
     r"<!date\^\d+\^(\{date_short_pretty\} at \{time\}|\{ago\})\|\d{4}-\d\d-\d\d \d\d:\d\d UTC>"
     r"|<@[UW][A-Z0-9]{2,20}>"
-    r"|<https?://[^\s<>|]+\|Open (its page|the dashboard)>"
+    r"|<https?://[^\s<>|]+\|Open (its page|(on )?the dashboard)>"
 )
 CODE = re.compile(r"\A\*Last lines of output\*\n```\n([^`]*)\n```\Z")
 ENTITY = re.compile(r"&(?:amp|lt|gt);")
