@@ -58,13 +58,17 @@ _RATES = {
 }
 _FLEET: Mapping[str, tuple[dict[str, Any], dict[str, Any], timedelta]] = {
     "debug-ada": ({}, {}, 31 * HOUR),
-    "train-resnet-50-on-imagenet": ({**A100, "preset": "a100"}, A100, 5 * HOUR),
+    "train-resnet-50-on-imagenet": ({**A100, "preset": "a100"}, {**A100, "preset": "a100"}, 5 * HOUR),
     "sweep-bob": (
         {**A100, "preset": "a100", "provisioning_model": "spot", "owner": "bob@lab.example"},
         {**A100, "preset": "a100", "provisioning_model": "spot", "owner": "bob@lab.example"},
         14 * HOUR,
     ),
-    "llm-finetune": ({**H100, "preset": "multi-gpu", "owner": "", "owner_source": ""}, H100, 3 * HOUR),
+    "llm-finetune": (
+        {**H100, "preset": "multi-gpu", "owner": "", "owner_source": ""},
+        {**H100, "preset": "multi-gpu", "owner": ""},
+        3 * HOUR,
+    ),
     "notebook": ({"owner": "chi@lab.example"}, {"owner": "chi@lab.example"}, 9 * HOUR),
 }
 RULES = Rules(
