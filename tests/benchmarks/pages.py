@@ -64,12 +64,12 @@ _LEFT_OUT = {
     "/openapi.json",
     "/problems/{kind}",
     "/readyz",
-    "/slack/commands",
-    "/slack/interactions",
     "/sessions/end",
     "/sessions/{session_id}/end",
+    "/slack/commands",
+    "/slack/interactions",
     "/tokens/{token_id}/revoke",
-    "/vm/{project}/{gce_id}/{wish}",
+    "/vm/{project}/{gce_id}/{action}",
 }
 _NEEDED = re.compile(r'(?:src|href)="(/static/[^"]+)"')
 _WITHIN = re.compile(r"url\(['\"]?([^'\")]+)['\"]?\)")
