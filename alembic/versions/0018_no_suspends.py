@@ -1,4 +1,4 @@
-"""Costguard stops VMs and suspends none: stops have no verb, and nobody's wish to suspend one is left open."""
+"""Costguard stops VMs and suspends none: stops have no verb, and no request to suspend stays open."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def upgrade() -> None:
         "WHERE asked = 'suspend' AND status = 'open'"
     )
     op.execute("UPDATE requests SET asked = 'stop' WHERE asked = 'suspend'")
-    # What Google accepted is settled by the ledger. A rule decides anew about what it may not have been asked.
+    # What Google accepted is settled by the ledger. A rule decides again where Google may not have been asked.
     op.execute(
         f"UPDATE stops SET outcome = 'not_needed', error = '{_WHY}', settled_at = {now} "  # noqa: S608 no input
         "WHERE verb = 'suspend' AND outcome IN ('intended', 'unknown') AND settled_at IS NULL"

@@ -207,7 +207,7 @@ def _with_children(pid: int) -> list[int]:
         ]
     except OSError:  # it has just ended
         return []
-    return [pid, *(pid_of_child for child in children for pid_of_child in _with_children(child))]
+    return [pid, *(descendant for child in children for descendant in _with_children(child))]
 
 
 def _resident_mb(pid: int) -> float:
