@@ -59,6 +59,9 @@ if "pull" in arguments:
 elif "image" in arguments:
     answer("image")
 elif "inspect" in arguments:
+    # The Go template of `docker container inspect`: the document's field is State.
+    if arguments[arguments.index("--format") + 1] != "{{json .State}}":
+        sys.exit("template parsing error")
     answer("container")
 elif "run" in arguments:
     if plan["run"]:

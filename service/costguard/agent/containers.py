@@ -199,7 +199,7 @@ def remove_container(container: str) -> None:
 
 def _container_state(container: str) -> dict[str, Any] | None:
     """Empty for a container that was never created; None where Docker does not answer."""
-    command = ["docker", "container", "inspect", "--format", "{{json .SavedState}}", container]
+    command = ["docker", "container", "inspect", "--format", "{{json .State}}", container]
     try:
         done = subprocess.run(command, capture_output=True, timeout=60, check=False)
         if done.returncode:

@@ -89,26 +89,27 @@ class Sockets:
         if not is_valid:
             await websocket.close(4404)
             return
-        await websocket.accept()
         socket = _Socket()
-        self._open.append(socket)
-        socket.put(
-            {
-                "type": "hello",
-                "connection_info": {"app_id": APP_ID},
-                "num_connections": len(self._open),
-                "debug_info": {"host": "sandbox", "build_number": 1, "approximate_connection_time": 18060},
-            }
-        )
-        writer = asyncio.create_task(self._write(websocket, socket))
+        hello = {
+            "type": "hello",
+            "connection_info": {"app_id": APP_ID},
+            "num_connections": len(self._open) + 1,
+            "debug_info": {"host": "sandbox", "build_number": 1, "approximate_connection_time": 18060},
+        }
+        socket.put(hello)
+        self._open.append(socket)  # before the app learns that it is connected, so that it misses nothing
+        writer = None
         try:
+            await websocket.accept()
+            writer = asyncio.create_task(self._write(websocket, socket))
             while True:
                 self._acknowledge(await websocket.receive_text())
         except WebSocketDisconnect:
             pass
         finally:
             self._open.remove(socket)
-            writer.cancel()
+            if writer is not None:
+                writer.cancel()
 
     async def _write(self, websocket: WebSocket, socket: _Socket) -> None:
         while True:

@@ -30,6 +30,8 @@ def url(world: World) -> Iterator[str]:
 
 @pytest.fixture
 def slack(world: World) -> Workspace:
+    """It waits longer for the app than Slack's 3 s, which a busy computer may need."""
+    world.slack.interactions.answer_seconds = 60
     return world.slack
 
 
