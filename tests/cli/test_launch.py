@@ -110,8 +110,6 @@ def test_everything_that_was_asked_for_is_sent(script: Script) -> None:
         "location": "gs://lab/run",
         "resume": "--from {checkpoint}",
         "framework": "hugging-face",
-        "pattern": "",
-        "marker": "",
     }
     expected = ("12.50", "2026-11-22T08:00:00+00:00", 30.0, 0, "ada@lab.example", "training")
     names = ("ceiling", "deadline", "expected_hours", "max_crashes", "owner", "kind")

@@ -21,7 +21,7 @@ _FIRST, _SECOND = 30, 75  # steps whose checkpoints are begun when the VM is tak
 
 
 @dataclass(frozen=True)
-class AuthenticationMiddleware:
+class GuardedRun:
     """`resumed_at` are the steps of the attempts after the first one; the digests are of the final weights."""
 
     outcomes: tuple[str, ...]
@@ -35,7 +35,7 @@ class AuthenticationMiddleware:
         return self.outcomes == ("preempted", "preempted", "succeeded") and self.final == self.uninterrupted
 
 
-def guarded(folder: Path) -> AuthenticationMiddleware:
+def guarded(folder: Path) -> GuardedRun:
     run, plain = folder / "run", folder / "plain"
     subprocess.run(
         [str(PYTHON), str(SCRIPT), "--output_dir", str(plain)],
@@ -54,7 +54,7 @@ def guarded(folder: Path) -> AuthenticationMiddleware:
         job_detail = place.ask(f"jobs/{job}")
         torn = [event["text"] for event in place.ask("events?kind=CheckpointTorn")["events"]]
         place.wait_until_nothing_bills()
-    return AuthenticationMiddleware(
+    return GuardedRun(
         tuple(attempt["outcome"] for attempt in job_detail["attempts"]),
         tuple(attempt["resume_step"] for attempt in job_detail["attempts"][1:]),
         tuple(torn),

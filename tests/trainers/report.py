@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import date
 
 from tests.trainers.bench_client import PYTHON, ROOT
-from tests.trainers.guarded import AuthenticationMiddleware
+from tests.trainers.guarded import GuardedRun
 from tests.trainers.kills import Tally
 
 PAGE = ROOT / "service" / "docs" / "trainers.md"
@@ -45,7 +45,7 @@ def table(tallies: Sequence[Tally]) -> str:
     )
 
 
-def words_on(guarded: AuthenticationMiddleware) -> str:
+def words_on(guarded: GuardedRun) -> str:
     """How the script under the guard went."""
     resumed = " and ".join(f"step {step}" for step in guarded.resumed_at)
     equal = "equal" if guarded.final == guarded.uninterrupted else "DIFFER FROM"
@@ -56,7 +56,7 @@ def words_on(guarded: AuthenticationMiddleware) -> str:
     )
 
 
-def page(tallies: Sequence[Tally], guarded: AuthenticationMiddleware, seed: int, today: date) -> str:
+def page(tallies: Sequence[Tally], guarded: GuardedRun, seed: int, today: date) -> str:
     """In Markdown."""
     heads = "| " + " | ".join(_HEADS) + " |"
     rule = "|---|" + "--:|" * (len(_HEADS) - 1)

@@ -1,184 +1,29 @@
-"""Jobs as the API receives and returns them."""
+"""Jobs as the API returns them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from fractions import Fraction
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, StrictBool, StrictInt, StringConstraints
+from pydantic import BeforeValidator, Field
 
 from costguard.api.attempts import AttemptOut, InterruptionOut
 from costguard.api.fields import (
     CURRENCY,
-    Address,
     Amount,
-    Body,
-    BodyMoment,
     Moment,
     Out,
     Provisioning,
     Seconds,
-    Text,
     Usd,
     one_of,
     read_from,
 )
 from costguard.api.presets import RecipeOut
-from costguard.jobs.submit import Overrides, Submission
 from costguard.model.attempt import AttemptState
-from costguard.model.checkpoint import Framework, LookFor
-from costguard.model.job import CheckpointPlan, JobKind, JobSpec, JobState
-from costguard.model.money import Money
-
-Dollars = Annotated[
-    str,
-    StringConstraints(pattern=r"^[0-9]{1,9}(?:\.[0-9]{1,9})?$"),
-    Field(description="Dollars, as a string, because JSON numbers are not exact.", examples=["60", "12.50"]),
-]
-Hours = Annotated[float, Field(strict=True, gt=0, le=24 * 365, allow_inf_nan=False)]
-Word = Annotated[str, StringConstraints(max_length=262_144)]
-Name = Annotated[str, StringConstraints(max_length=1_000)]
-Variables = Annotated[dict[str, Word], Field(max_length=500)]
-Count = Annotated[StrictInt, Field(ge=0, le=10_000)]
-
-
-class CheckpointBody(Body):
-    location: Name = Field(
-        description="gs://bucket/path, s3://bucket/path, or a path on the VM's own disk: a folder, or one file that is "
-        "overwritten.",
-        examples=["gs://lab/run-1"],
-    )
-    resume: Name = Field(
-        "",
-        description="Added to the command to resume. {checkpoint}, {location} and {step} in it are replaced.",
-        examples=["--from_checkpoint {checkpoint}"],
-    )
-    framework: Framework | None = Field(None, description="null: detected by file names.")
-    pattern: Text = Field("", description="For plain files: a path with {step} in it.", examples=["ckpt_{step}.pt"])
-    marker: Text = Field("", description="The file that is written last.", examples=["DONE"])
-
-    def plan(self) -> CheckpointPlan:
-        return CheckpointPlan(self.location, self.resume, LookFor(self.framework, self.pattern, self.marker))
-
-
-class OverridesBody(Body):
-    """Deviations from the preset's recipe. Operators may override what the preset allows."""
-
-    zones: Annotated[list[Name], Field(max_length=100)] | None = None
-    spot: StrictBool | None = None
-    machine_type: Name | None = None
-    disk_gib: StrictInt | None = None
-    max_run_hours: Hours | None = Field(None, description="How long each VM may run; then Google ends it.")
-    on_demand_fallback: StrictBool | None = Field(
-        None, description="Use on-demand when Spot is out of stock everywhere."
-    )
-    image: Name | None = Field(None, description="The boot image: projects/P/global/images/family/F.")
-
-    def overrides(self) -> Overrides:
-        return Overrides(
-            zones=None if self.zones is None else tuple(self.zones),
-            spot=self.spot,
-            machine_type=self.machine_type,
-            disk_gib=self.disk_gib,
-            max_run=None if self.max_run_hours is None else _hours(self.max_run_hours),
-            on_demand_fallback=self.on_demand_fallback,
-            image=self.image,
-        )
-
-
-class JobBody(Body):
-    kind: JobKind = Field(
-        JobKind.TRAINING, description="dev: a VM to work on, without a command; it is not replaced when it ends."
-    )
-    preset: Name
-    project: Name = Field("", description="Empty: the watched project, where there is only one.")
-    owner: Name = Field(
-        "",
-        description="The address of the person responsible; default: the caller. Only admins name another.",
-        examples=["ana@example.com"],
-    )
-    name: Name = Field("", description="For people.")
-    command: list[Word] = Field(
-        default_factory=list, max_length=5_000, description="Run directly on the VM or in the image, without a shell."
-    )
-    image: Name = Field("", description="A container image by tag or digest; empty: run on the VM itself.")
-    pull: StrictBool = Field(
-        False,
-        description="Resolve the tag on each VM; by default all VMs run the digest that the first one pulled.",
-    )
-    environment: Variables = Field(default_factory=dict, description="Not secret: do not put passwords here.")
-    secrets: Variables = Field(
-        default_factory=dict,
-        description="References to Secret Manager; the VM reads the values itself.",
-        examples=[{"WANDB_API_KEY": "projects/lab/secrets/wandb"}],
-    )
-    workdir: Name = ""
-    mounts: list[Name] = Field(default_factory=list, max_length=100, examples=[["/var/data:/data:ro"]])
-    checkpoint: CheckpointBody | None = None
-    step_pattern: Text = Field("", description="Finds the step in the output: a regular expression with a group.")
-    ceiling: Dollars | None = Field(None, description="The most that all its VMs together may cost.")
-    deadline: BodyMoment | None = Field(None, description="When it must be finished.")
-    expected_hours: Hours | None = Field(None, description="How long it takes without interruptions.")
-    max_preemptions: Count = 100
-    max_crashes: Count = 3
-    overrides: OverridesBody | None = None
-
-    def submission(self, owner: str) -> Submission:
-        spec = JobSpec(
-            kind=self.kind,
-            preset=self.preset,
-            project=self.project,
-            owner=owner,
-            name=self.name,
-            command=tuple(self.command),
-            image=self.image,
-            pull=self.pull,
-            environment=self.environment,
-            secrets=self.secrets,
-            workdir=self.workdir,
-            mounts=tuple(self.mounts),
-            checkpoint=None if self.checkpoint is None else self.checkpoint.plan(),
-            step_pattern=self.step_pattern,
-            ceiling=None if self.ceiling is None else Money.of(self.ceiling),
-            deadline=self.deadline,
-            expected=None if self.expected_hours is None else _hours(self.expected_hours),
-            max_preemptions=self.max_preemptions,
-            max_crashes=self.max_crashes,
-        )
-        return Submission(spec, Overrides() if self.overrides is None else self.overrides.overrides())
-
-
-class QuoteBody(JobBody):
-    hours: Hours = Field(1.0, description="The running time to quote for.")
-
-    @property
-    def span(self) -> timedelta:
-        return _hours(self.hours)
-
-
-class DeleteDiskBody(Body):
-    by: Address | None = Field(None, description="Who confirms it; default: the caller. Only admins name another.")
-
-
-class CancelBody(Body):
-    by: Address | None = Field(None, description="Who cancels; default: the caller. Only admins name another.")
-    reason: Text = ""
-    delete_disk: bool = Field(
-        False,
-        description="Also delete the disk that holds the only copy of what the job saved. By default it is kept, and "
-        "bills.",
-    )
-
-
-def _hours(number: float) -> timedelta:
-    """Whole seconds: what Google and the database keep."""
-    return timedelta(seconds=round(number * 3600))
-
-
-def _one_place(speed: Fraction | None) -> str | None:
-    return None if speed is None else f"{float(speed):.1f}"
+from costguard.model.checkpoint import Framework
+from costguard.model.job import JobKind, JobState
 
 
 class JobVmOut(Out):
@@ -356,3 +201,7 @@ class OutputResponse(Out):
     heard_at: Moment | None
     output: str
     log: str = Field(description="The file on the VM with the whole output.")
+
+
+def _one_place(speed: Fraction | None) -> str | None:
+    return None if speed is None else f"{float(speed):.1f}"

@@ -14,13 +14,11 @@ from costguard.api import cursors
 from costguard.api.attempts import InterruptionOut, attempt_out
 from costguard.api.deps import Deps, Given
 from costguard.api.fields import Query, Text
+from costguard.api.job_bodies import CancelBody, DeleteDiskBody, JobBody
 from costguard.api.job_schemas import (
     AtRiskOut,
     AttemptsResponse,
-    CancelBody,
     CheckpointOut,
-    DeleteDiskBody,
-    JobBody,
     JobOut,
     JobResponse,
     JobsResponse,

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Moment, Out, Provisioning, Seconds, Usd, one_of, read_from
-from costguard.api.job_schemas import QuoteBody
+from costguard.api.job_bodies import QuoteBody
 from costguard.api.jobs import owner_of
 from costguard.api.route import CHECKED, WRITTEN, routes
 from costguard.jobs.offers import Chance

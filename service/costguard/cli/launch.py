@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import sys
 import threading
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -76,7 +78,40 @@ Secret = Annotated[
     list[str] | None,
     typer.Option("--secret", metavar="NAME=REF", help="A variable that holds a secret, by reference; repeatable."),
 ]
-Workdir = Annotated[str, typer.Option("--workdir", "-w", metavar="PATH", help="The folder to run the command in.")]
+Cd = Annotated[str, typer.Option("--cd", metavar="PATH", help="The folder on the VM to run the command in.")]
+Local = Annotated[
+    str,
+    typer.Option(
+        "--local",
+        metavar="PATH",
+        help="Where the command saves on the VM: checkpoints there are uploaded to --checkpoint and brought back.",
+    ),
+]
+Keep = Annotated[
+    int | None, typer.Option("--keep", min=0, help="How many checkpoints stay at --checkpoint; 0: all. Default: 3.")
+]
+UploadsItself = Annotated[bool, typer.Option("--uploads-itself", help="The command writes to --checkpoint by itself.")]
+Input = Annotated[
+    list[str] | None,
+    typer.Option("--input", metavar="URI=PATH", help="Data to download before the command starts; repeatable."),
+]
+Output = Annotated[
+    list[str] | None,
+    typer.Option("--output", metavar="PATH=URI", help="What to publish when the command succeeds; repeatable."),
+]
+Setup = Annotated[
+    str, typer.Option("--setup", metavar="COMMAND", help="A shell command to run once on each VM before the command.")
+]
+AwsRole = Annotated[
+    str, typer.Option("--aws-role", metavar="ARN", help="The role at AWS that the VM assumes, instead of keys.")
+]
+Bandwidth = Annotated[
+    int | None, typer.Option("--bandwidth", metavar="MIB_PER_S", min=1, help="The most for uploads and downloads.")
+]
+MetricPattern = Annotated[
+    str, typer.Option("--metric", metavar="REGEX", help="Finds a number in the output, such as 'val_loss (\\S+)'.")
+]
+Better = Annotated[str, typer.Option("--better", metavar="lower|higher", help="Which way the metric is better.")]
 Mount = Annotated[
     list[str] | None,
     typer.Option("--mount", metavar="FROM:TO", help="A folder of the VM in the container; repeatable."),
@@ -133,10 +168,20 @@ def launch(
     framework: HowSaved = None,
     pattern: Pattern = "",
     marker: Marker = "",
+    local: Local = "",
+    keep: Keep = None,
+    uploads_itself: UploadsItself = False,
+    input_: Input = None,
+    output: Output = None,
+    setup: Setup = "",
     step_pattern: StepPattern = "",
+    metric: MetricPattern = "",
+    better: Better = "lower",
+    aws_role: AwsRole = "",
+    bandwidth: Bandwidth = None,
     env: Env = None,
     secret: Secret = None,
-    workdir: Workdir = "",
+    cd: Cd = "",
     mount: Mount = None,
     project: ProjectId = "",
     zone: Zones = None,
@@ -159,28 +204,68 @@ def launch(
     as_json: AsJson = False,
 ) -> None:
     """Launch a job: a command that is run to its end on as many VMs as it takes, or a VM to work on."""
-    overrides = given(zones=zone, spot=spot, machine_type=machine_type, disk_gib=disk, image=boot_image)
-    overrides |= given(max_run_hours=max_run, on_demand_fallback=fallback)
-    body: dict[str, object] = {
-        "kind": "dev" if dev else "training",
+    body = _body(preset, command, locals())
+    _launch(ApiClient(url), body, key or secrets.token_hex(16), wait, as_json)
+
+
+def _body(preset: str, command: list[str] | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The request for a job. `options` are those of `launch`, by the names of its parameters."""
+    overrides = given(
+        zones=options["zone"],
+        spot=options["spot"],
+        machine_type=options["machine_type"],
+        disk_gib=options["disk"],
+        image=options["boot_image"],
+    )
+    overrides |= given(max_run_hours=options["max_run"], on_demand_fallback=options["fallback"])
+    body: dict[str, Any] = {
+        "kind": "dev" if options["dev"] else "training",
         "preset": preset,
-        "project": project,
-        "name": name,
+        "project": options["project"],
+        "name": options["name"],
         "command": command or [],
-        "image": image,
-        "environment": _pairs(env, "--env", "EPOCHS=3"),
-        "secrets": _pairs(secret, "--secret", "WANDB_API_KEY=projects/lab/secrets/wandb"),
-        "workdir": workdir,
-        "mounts": mount or [],
-        "checkpoint": _checkpoint(checkpoint, resume, framework, pattern, marker),
-        "step_pattern": step_pattern,
-        "ceiling": ceiling,
-        "deadline": deadline,
-        "expected_hours": hours,
+        "image": options["image"],
+        "environment": _pairs(options["env"], "--env", "EPOCHS=3"),
+        "secrets": _pairs(options["secret"], "--secret", "WANDB_API_KEY=projects/lab/secrets/wandb"),
+        "workdir": options["cd"],
+        "mounts": options["mount"] or [],
+        "checkpoint": _checkpoint(
+            options["checkpoint"],
+            {
+                "resume": options["resume"],
+                "framework": options["framework"],
+                "pattern": options["pattern"],
+                "marker": options["marker"],
+                "local": options["local"],
+                "keep": options["keep"],
+                "uploads_itself": options["uploads_itself"],
+            },
+        ),
+        "inputs": [
+            {"source": source, "path": path}
+            for source, path in _places(options["input_"], "--input", "s3://b/v7=/data")
+        ],
+        "outputs": [
+            {"path": path, "destination": place}
+            for path, place in _places(options["output"], "--output", "/data/model=s3://b/m")
+        ],
+        "setup": options["setup"],
+        "aws_role": options["aws_role"],
+        "bandwidth_mib_s": options["bandwidth"],
+        "metric": {"pattern": options["metric"], "better": options["better"]} if options["metric"] else None,
+        "step_pattern": options["step_pattern"],
+        "ceiling": options["ceiling"],
+        "deadline": options["deadline"],
+        "expected_hours": options["hours"],
         "overrides": overrides or None,
     }
-    body |= given(owner=owner or None, pull=pull or None, max_preemptions=max_preemptions, max_crashes=max_crashes)
-    _launch(ApiClient(url), body, key or secrets.token_hex(16), wait, as_json)
+    body |= given(
+        owner=options["owner"] or None,
+        pull=options["pull"] or None,
+        max_preemptions=options["max_preemptions"],
+        max_crashes=options["max_crashes"],
+    )
+    return body
 
 
 def given(**values: object) -> dict[str, object]:
@@ -227,15 +312,23 @@ def _discard(_: str) -> None:
     """With --json, progress is not printed."""
 
 
-def _checkpoint(
-    location: str, resume: str, framework: Framework | None, pattern: str, marker: str
-) -> dict[str, object] | None:
-    how = {"resume": resume, "framework": framework, "pattern": pattern, "marker": marker}
-    if not location and any(how.values()):
-        raise WrongUsage(
-            "--resume, --framework, --pattern and --marker are about checkpoints.", "Say where: --checkpoint URI."
-        )
+def _checkpoint(location: str, how: dict[str, object]) -> dict[str, object] | None:
+    how = {name: value for name, value in how.items() if value not in (None, "", False)}
+    if not location and how:
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in how)
+        raise WrongUsage(f"{options}: there is no checkpoint location.", "Say where: --checkpoint URI.")
     return {"location": location, **how} if location else None
+
+
+def _places(given: list[str] | None, option: str, example: str) -> list[tuple[str, str]]:
+    """The two sides of each. A bucket's path may hold `=`, as in `day=7`: the one before `/` or a scheme separates."""
+    places = []
+    for text in given or ():
+        parts = re.split(r"=(?=/|[a-z][a-z0-9]*://)", text)
+        if len(parts) != 2 or not all(parts):
+            raise typer.BadParameter(f"expected FROM=TO, such as {example}.", param_hint=option)
+        places.append((parts[0], parts[1]))
+    return places
 
 
 def _pairs(given: list[str] | None, option: str, example: str) -> dict[str, str]:

@@ -46,10 +46,53 @@ class CheckpointPlan:
     location: str
     resume: str = ""
     look_for: LookFor = field(default_factory=LookFor)
+    local: str = ""  # the folder or file where the command saves, which the agent uploads to `location`
+    keep: int = 3  # how many complete checkpoints the agent leaves at `location`; 0: all
+    uploads_itself: bool = False  # the command writes to `location` by itself
 
     @property
     def is_on_disk(self) -> bool:
         return self.location.startswith("/")
+
+
+@dataclass(frozen=True, slots=True)
+class JobInput:
+    """Data that is on the VM before the command starts: a bucket's folder or object, and its path on the VM."""
+
+    source: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobOutput:
+    """What the command leaves at `path`, published at `destination` in a bucket once the command has succeeded."""
+
+    path: str
+    destination: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobCode:
+    """The archive of a work directory, named by its SHA-256, and the state of its repository when it was packed.
+
+    `size` is in bytes, packed. `commit` is empty outside of a repository; `diff` is what was not committed, cut where
+    it is long.
+    """
+
+    sha256: str
+    size: int
+    files: int
+    commit: str = ""
+    branch: str = ""
+    diff: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobMetric:
+    """A number that the command prints, found by the first group of `pattern`. `better` is "lower" or "higher"."""
+
+    pattern: str
+    better: str = "lower"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +118,14 @@ class JobSpec:
     expected: timedelta | None = None  # how long it takes without interruptions, as its owner thinks
     max_preemptions: int = 100
     max_crashes: int = 3
+    inputs: tuple[JobInput, ...] = ()
+    outputs: tuple[JobOutput, ...] = ()
+    code: JobCode | None = None  # unpacked on the VM, and the command runs in it
+    setup: str = ""  # a shell command that runs once on each VM, in the unpacked code, before the command
+    aws_role: str = ""  # the role that the VM assumes at AWS with its Google identity
+    bandwidth_mib_s: int | None = None  # of uploads and downloads together; None: unlimited
+    metric: JobMetric | None = None
+    sweep: str = ""  # the id of the sweep that it is a member of
 
 
 @dataclass(frozen=True, slots=True)
