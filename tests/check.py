@@ -49,7 +49,7 @@ STEPS: dict[str, Callable[[], tuple[bool, str]]] = {
     "types": tool("mypy", "--cache-dir=.cache/mypy"),  # first, for it takes longest
     "format": tool("ruff", "format", "--check", "--cache-dir=.cache/ruff", "."),
     "lint": tool("ruff", "check", "--cache-dir=.cache/ruff", "."),
-    "imports": tool("lint-imports", "--no-logo", "--cache-dir=.cache/imports"),
+    "imports": tool("lint-imports", "--config=tests/imports.toml", "--no-logo", "--cache-dir=.cache/imports"),
     "house": rules,
 }
 
