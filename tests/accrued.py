@@ -8,11 +8,10 @@ from datetime import date, datetime, timedelta
 from sqlalchemy import Connection, select
 
 from costguard.db import tables
-from costguard.ledger.accrual import Accrual, accrual_at, figures_of
-from costguard.ledger.accruing import accruing_spans
+from costguard.ledger.accrual import Accrual, accrual_at, accruing_spans, figures_of
 from costguard.ledger.running_totals import drifted
 from costguard.model.budget import Scope
-from costguard.spend.live_spend import InstanceKind, kind_of, live
+from costguard.spend.spend import InstanceKind, kind_of, live
 
 _EVER = date(1970, 1, 1)
 _NANOS_A_SPAN = 100  # rates are whole nano-dollars an hour: a day of a span is off by some dozens, never by a cent

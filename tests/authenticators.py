@@ -6,13 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from costguard.access import link_rows
+from costguard.access import links
 from costguard.access.authentication import Authenticator
 from costguard.access.rules import Access
-from costguard.access.seal import Seal
-from costguard.access.session_rows import Session
-from costguard.access.sessions import Sessions
+from costguard.access.sessions import Session, Sessions
 from costguard.access.sign_ins import SignIns
+from costguard.access.signing import Seal
 from costguard.access.tokens import digest_of
 from costguard.db.transaction import Database
 from costguard.model.access import PERMISSIONS, Credentials, Permission, Principal, Role, Stranger, Via
@@ -101,10 +100,10 @@ def keyed(key: str) -> FixedAuthenticator:
 def is_good(database: Database, code: str, now: datetime) -> bool:
     """Whether a link with this code would sign someone in."""
     with database.read() as connection:
-        return link_rows.is_good(connection, digest_of(code), now)
+        return links.is_good(connection, digest_of(code), now)
 
 
 def redeem(database: Database, code: str, now: datetime) -> tuple[str, Role] | None:
     """Whom it signs in, with which role; it is used up."""
     with database.write() as connection:
-        return link_rows.redeem(connection, digest_of(code), now)
+        return links.redeem(connection, digest_of(code), now)

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import select
 from tests.authenticators import SEAL, begin_session, is_good, make_principal, redeem
 
-from costguard.access import session_rows, token_rows
+from costguard.access import sessions, token_rows
 from costguard.access.authentication import Authenticator
 from costguard.access.links import make_link
 from costguard.access.rules import Access
@@ -113,7 +113,7 @@ def test_a_session_says_who_until_it_is_over(house: House) -> None:
     for authenticator in house.authenticators:
         authenticator.close()
     with house.database.read() as connection:
-        (noted,) = (row for row in session_rows.page(connection, ANA, NOW, None, 9) if row.id == session.id)
+        (noted,) = (row for row in sessions.page(connection, ANA, NOW, None, 9) if row.id == session.id)
     assert noted.last_used_at == NOW, "when it was last used is noted"
     SessionService(house.database, house, house.access).end(session.id, caller)
     assert house.refused(session=cookie) == "The session is over."

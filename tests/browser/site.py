@@ -17,9 +17,9 @@ from tests.pages import job_story
 from tests.reminders import reminder_rows
 from tests.within import keep_rates
 
-from costguard.access import people, session_rows
+from costguard.access import people, sessions
 from costguard.access.rules import Rules, by_name
-from costguard.access.session_rows import Session
+from costguard.access.sessions import Session
 from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
 from costguard.db import lease
@@ -206,8 +206,8 @@ def _sessions(database: Database) -> None:
             session = Session(
                 f"s{number}", f"{name}@lab.example", Via.LINK, role, f"10.0.0.{number + 7}", at, at + 12 * HOUR
             )
-            session_rows.add(connection, session, f"digest {number}")
-            session_rows.used(connection, session.id, NOW - number * MINUTE)
+            sessions.add(connection, session, f"digest {number}")
+            sessions.used(connection, session.id, NOW - number * MINUTE)
 
 
 def _app(database: Database, authenticator: RequestAuthenticator) -> FastAPI:

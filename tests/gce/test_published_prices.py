@@ -20,7 +20,7 @@ import pytest
 from costguard.db.transaction import Database
 from costguard.gce.machine_types import by_rule
 from costguard.gce.prices import snapshot_prices
-from costguard.ledger import price_list
+from costguard.ledger import prices
 from costguard.ledger.price_book import PriceBook
 from costguard.ledger.price_refresh import record, seed_snapshot
 from costguard.ledger.pricing import rate_per_hour
@@ -148,7 +148,7 @@ def test_the_sanity_gate_catches_the_wrong_rows(sqlite_database: Database) -> No
     }
     record(sqlite_database, list(fetched.values()), NOW)
     with sqlite_database.read() as connection:
-        refused = {refusal.refused.price.key: refusal.refused.reason for refusal in price_list.refusals(connection)}
+        refused = {refusal.refused.price.key: refusal.refused.reason for refusal in prices.refusals(connection)}
     assert set(refused) == {PriceKey(f"gpu:{GPUS[gpu]}", region, STANDARD) for gpu, region in NOT_ON_DEMAND}
     for reason in refused.values():
         assert "is less than 3/5 of what other regions charge" in reason

@@ -14,7 +14,8 @@ from tests.within import keep_rates
 
 from costguard.db import tables
 from costguard.db.transaction import Database
-from costguard.ledger import accruing, burn_rates
+from costguard.ledger import accrual as accruing
+from costguard.ledger import burn_rates
 from costguard.ledger.accrual import accrual_at
 from costguard.ledger.fleet_rows import Filters
 from costguard.model.budget import Period, Scope
@@ -22,8 +23,7 @@ from costguard.model.money import ZERO, Money
 from costguard.spend import fleet
 from costguard.spend.budgets import outlooks
 from costguard.spend.fleet import FleetPage, Sort
-from costguard.spend.live_spend import live
-from costguard.spend.spend import spend
+from costguard.spend.spend import live, spend
 
 HOUR, SECOND = timedelta(hours=1), timedelta(seconds=1)
 MIDNIGHT = NOW.replace(hour=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from costguard.ledger.classify import PRESET_LABEL, classify
+from costguard.ledger.owner import PRESET_LABEL, classify
 from costguard.model.instance import Shape
 from costguard.model.preset import Match, Preset
 

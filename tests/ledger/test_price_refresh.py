@@ -13,7 +13,7 @@ from costguard.db.tables import instances, lifetimes
 from costguard.db.transaction import Database
 from costguard.errors import PriceSourceError
 from costguard.events import audit_log
-from costguard.ledger import price_list, prices
+from costguard.ledger import prices
 from costguard.ledger.price_book import PriceBook
 from costguard.ledger.price_refresh import RefreshResult, refresh, seed_snapshot
 from costguard.model.instance import ProvisioningModel
@@ -122,7 +122,7 @@ def test_a_refused_price_is_shown_once_and_the_last_good_one_stays(seeded: Datab
     assert refresh(seeded, source, NOW + DAY) == RefreshResult(fetched=2)
     assert in_force(seeded, NOW) == "snapshot 2026-10-20 0.35"
     with seeded.read() as connection:
-        reasons = sorted(one.refused.reason for one in price_list.refusals(connection))
+        reasons = sorted(one.refused.reason for one in prices.refusals(connection))
     assert reasons == [
         "A price must be above zero.",
         "The Spot price $0.36 per h is not below the on-demand price $0.35 per h.",

@@ -8,7 +8,7 @@ from tests.resource_names import guards_name
 
 from costguard.db.transaction import Database
 from costguard.gce.prices import CatalogPrices, snapshot_prices
-from costguard.ledger import price_list, prices
+from costguard.ledger import prices
 from costguard.ledger.price_book import PriceBook
 from costguard.ledger.price_refresh import refresh, seed_snapshot
 from costguard.model.instance import ProvisioningModel
@@ -38,7 +38,7 @@ def test_the_served_catalogue_replaces_the_snapshot_and_is_followed(sqlite_datab
     key = PriceKey("gpu:nvidia-tesla-t4", "us-central1", ProvisioningModel.SPOT)
     with sqlite_database.read() as connection:
         book = PriceBook(prices.load(connection))
-        assert price_list.refusals(connection) == []
+        assert prices.refusals(connection) == []
     rates = [price.rate_nanos for moment in (START, change) if (price := book.at(key, moment))]
     assert rates == [140_000_000, 150_000_000]
     for resource, region, is_spot in world.prices.sold():

@@ -25,7 +25,7 @@ from costguard.ledger.record import record
 from costguard.model.duration import elapsed, span_text
 from costguard.model.instance import Status
 from costguard.model.money import Priced
-from costguard.reminders import stop_words
+from costguard.reminders import stop_rows
 
 VM = "/vm/acme-training/1000"
 # 299.2 seconds between them, of which 300 are billed: the clock showed 10:00:00 and 10:05:00.
@@ -64,7 +64,7 @@ def test_lifetime_that_ended_shows_one_duration(database: Database, client: Test
     assert " 5 min " in row
     with database.read() as connection:
         vm = lifetimes.load(connection, "acme-training", ["1000"])["1000"]
-    assert " after 5 min; " in stop_words.done(vm, vm.lifetimes[0], Priced())
+    assert " after 5 min; " in stop_rows.done(vm, vm.lifetimes[0], Priced())
 
 
 def test_lifetime_that_runs_shows_one_duration(database: Database, client: TestClient) -> None:

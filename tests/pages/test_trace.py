@@ -8,7 +8,7 @@ from tests.api.rows import NOW
 
 from costguard.model.money import Money
 from costguard.pages.charts import trace
-from costguard.spend.burn_history import STEP, BurnHistory
+from costguard.spend.burning import STEP, BurnHistory
 
 
 def test_the_line_is_level_between_changes_and_ends_with_now() -> None:

@@ -26,8 +26,7 @@ from costguard.model.observation import Sighting
 from costguard.model.reminder import Request, RequestKind, Subject, SubjectKind
 from costguard.reminders import stop_rows
 from costguard.reminders.execute import LiveExecutor
-from costguard.reminders.still_due import StopHold
-from costguard.reminders.stop_case import StopCase
+from costguard.reminders.stop_case import StopCase, StopHold
 from costguard.reminders.stop_rows import StopRecord
 
 ZONE = "us-central1-a"

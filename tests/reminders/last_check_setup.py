@@ -23,7 +23,7 @@ from costguard.model.reminder import Enforcement, QuietRule, ReminderRule, Subje
 from costguard.model.utilisation import IdleRule, IdleState
 from costguard.reminders import gather
 from costguard.reminders.execute import ActionOutcome
-from costguard.reminders.still_due import ByTheRules
+from costguard.reminders.stop_case import ByTheRules
 
 ROOT = "root@example.com"
 STOPS = ReminderRule(enforcement=Enforcement.STOP, stop_after=2, grace=timedelta(minutes=30))

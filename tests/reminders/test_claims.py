@@ -10,7 +10,7 @@ import pytest
 from costguard.access.rules import Access, Rules
 from costguard.model.instance import InstanceKey, Status
 from costguard.model.reminder import Claim, Ownership, RequestKind, Team
-from costguard.reminders.claims import HOLD, hold_text, is_held, outsider_text, refusal
+from costguard.reminders.request_rules import HOLD, hold_text, is_held, outsider_text, refusal
 
 AT = datetime(2026, 11, 2, 10, 2, tzinfo=UTC)
 CLAIM = Claim(7, "ana@example.com", "ana@example.com", AT)

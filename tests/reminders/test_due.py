@@ -13,7 +13,7 @@ from tests.reminders.reminded import DAY, DUE, HOUR, REST, STARTED, idle, keep, 
 
 from costguard.model.reminder import Keep, StorageRule
 from costguard.model.utilisation import Evidence, IdleState
-from costguard.reminders.due import DueMoment, due_of_rest, due_of_run
+from costguard.reminders.ladder import DueMoment, due_of_rest, due_of_run
 
 NOW = at("12:00")
 T4 = preset()

@@ -27,9 +27,8 @@ from tests.reminders.reminded import (
 
 from costguard.model.action import StopInstance, StopOutcome
 from costguard.model.reminder import Sent, Target
-from costguard.reminders.due import DueMoment
 from costguard.reminders.enforcement import stop_at
-from costguard.reminders.ladder import standing_of
+from costguard.reminders.ladder import DueMoment, standing_of
 from costguard.reminders.watched import WatchedVm
 
 FIRM = DueMoment(DUE, "late", DUE)

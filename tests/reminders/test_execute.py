@@ -19,8 +19,8 @@ from costguard.model.action import StopOutcome
 from costguard.model.instance import Shape, Status
 from costguard.reminders import stop_rows
 from costguard.reminders.execute import ShadowExecutor
-from costguard.reminders.still_due import StopHold
-from costguard.reminders.stop_words import uuid_of
+from costguard.reminders.stop_case import StopHold
+from costguard.reminders.stop_rows import uuid_of
 
 CPU = Shape("n2-standard-4", 4, 16384)
 

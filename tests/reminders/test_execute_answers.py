@@ -12,7 +12,7 @@ from costguard.db.transaction import Database
 from costguard.ledger import answers
 from costguard.model.action import Action, AssignOwner, KeepLifetime, RefuseRequest
 from costguard.model.reminder import Claim, Keep, RequestKind
-from costguard.reminders.still_due import ByTheRules
+from costguard.reminders.stop_case import ByTheRules
 
 
 def test_a_keep(database: Database) -> None:

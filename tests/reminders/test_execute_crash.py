@@ -17,7 +17,7 @@ from costguard.ledger import answers
 from costguard.model.action import StopInstance, StopOutcome
 from costguard.model.instance import Shape, Status
 from costguard.model.reminder import Keep, RequestKind, Subject
-from costguard.reminders.still_due import ByTheRules
+from costguard.reminders.stop_case import ByTheRules
 
 CPU = Shape("n2-standard-4", 4, 16384)
 LATER = timedelta(minutes=5)

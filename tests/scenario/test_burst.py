@@ -28,7 +28,7 @@ from costguard.model.reminder import QuietRule
 from costguard.reminders import message_rows
 from costguard.reminders.execute import LiveExecutor
 from costguard.reminders.message_rows import StoredMessage
-from costguard.reminders.still_due import ByTheRules
+from costguard.reminders.stop_case import ByTheRules
 from costguard.slack.client import SlackNotifier
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.server import running

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from tests.settings.reading import read
 
 from costguard.errors import SettingsError
-from costguard.ledger.classify import classify
+from costguard.ledger.owner import classify
 from costguard.model.budget import Period, Scope
 from costguard.model.instance import Shape
 from costguard.model.money import Money

@@ -14,7 +14,7 @@ from costguard.db.transaction import Database
 from costguard.ledger.accrual import accrual_at
 from costguard.model.budget import Scope
 from costguard.model.money import Money
-from costguard.spend.burn_history import STEP, BurnHistory, burned
+from costguard.spend.burning import STEP, BurnHistory, burned
 
 HOUR = timedelta(hours=1)
 T4, DISK = Money.of("0.53"), Money.of("0.004")  # an hour of an n1-standard-4 with a T4, and of 70 GiB

@@ -12,8 +12,7 @@ from tests.within import charge_due
 from costguard.db import tables
 from costguard.db.transaction import Database
 from costguard.ledger import prices
-from costguard.ledger.accrual import Accrual
-from costguard.ledger.accruing import select_lifetimes
+from costguard.ledger.accrual import Accrual, select_lifetimes
 from costguard.ledger.price_book import PriceBook
 from costguard.model.money import Money, Priced
 from costguard.spend import job_costs

@@ -16,13 +16,12 @@ from tests.api.rows import NOW
 
 from costguard.db import tables
 from costguard.db.transaction import Database
-from costguard.ledger import accruing
-from costguard.ledger.accrual import Accrual, accrual_at, figures_of
-from costguard.ledger.accruing import AccruingSpan
+from costguard.ledger import accrual as accruing
+from costguard.ledger.accrual import Accrual, AccruingSpan, accrual_at, figures_of
 from costguard.ledger.pricing import Bill
 from costguard.model.budget import Scope
 from costguard.model.lifetime import Lifetime
-from costguard.spend.live_spend import live
+from costguard.spend.spend import live
 from costguard.spend.spend_rows import day_start
 
 DAY, HOUR, SECOND = timedelta(days=1), timedelta(hours=1), timedelta(seconds=1)

@@ -21,7 +21,7 @@ from costguard.ledger.charges import recharge_since
 from costguard.ledger.roll_up import following
 from costguard.model.budget import Scope
 from costguard.model.money import Money, Priced
-from costguard.spend.kept import kept
+from costguard.spend.saved import kept
 from costguard.spend.spot import SpotSaving
 from costguard.spend.spot_rows import charged, lost_to_preemptions
 from costguard.spend.spot_savings import saved_by_spot

@@ -11,12 +11,11 @@ from datetime import datetime, timedelta
 import structlog
 from sqlalchemy import Connection
 
-from costguard.access import session_rows as sessions
-from costguard.access import token_rows
+from costguard.access import sessions, token_rows
 from costguard.access.roles import lower_of, role_of
 from costguard.access.rules import Access
-from costguard.access.seal import Seal
 from costguard.access.sessions import Sessions
+from costguard.access.signing import Seal
 from costguard.access.tokens import digest_of
 from costguard.db.transaction import Database
 from costguard.errors import CostguardError, SignInRefused

@@ -114,7 +114,7 @@ def refusal(
 ) -> str | None:
     """Why this person may not do this to the VM `name`, which works on `job`; None: they may, but for claims.
 
-    Claims add to this: see `reminders/claims.py`.
+    Claims add to this: see `reminders/request_rules.py`.
     """
     cancels = {Permission.JOBS} if job and kind is RequestKind.STOP else set()
     if why := lapsed(by, access, authority, {Permission.INSTANCES} | cancels):

@@ -7,10 +7,10 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
-from costguard.access import session_rows
+from costguard.access import sessions
 from costguard.access.roles import role_of
 from costguard.access.rules import Access
-from costguard.access.session_rows import Session
+from costguard.access.sessions import Session
 from costguard.access.tokens import digest_of, end_with_sessions
 from costguard.db.transaction import Database
 from costguard.errors import Forbidden, Invalid, Missing
@@ -33,7 +33,7 @@ class SessionService:
         """Those that hold now, begun last first."""
         address = None if by.may(Permission.ADMIN) else by.address
         with self._database.read() as connection:
-            return session_rows.page(connection, address, self._clock.now(), before, limit)
+            return sessions.page(connection, address, self._clock.now(), before, limit)
 
     def find(self, session_id: str, by: Principal) -> Session:
         """Raises Missing, for those of others too."""
@@ -63,7 +63,7 @@ class SessionService:
                 kind="name-refused",
             )
         with self._database.write() as connection:
-            open_sessions = session_rows.page(connection, whose, self._clock.now(), None, _MOST)
+            open_sessions = sessions.page(connection, whose, self._clock.now(), None, _MOST)
             self._end(connection, open_sessions, by)
         return open_sessions
 
@@ -72,7 +72,7 @@ class SessionService:
         return session.granted if session.granted is not None else role_of(session.address, self._access)
 
     def _found(self, connection: Connection, session_id: str, by: Principal) -> Session:
-        session = session_rows.read(connection, session_id, self._clock.now())
+        session = sessions.read(connection, session_id, self._clock.now())
         if session is None or not (by.may(Permission.ADMIN) or session.address == by.address):
             raise Missing(
                 f"There is no session {session_id[:40]!r} of yours: it may be over.",
@@ -83,7 +83,7 @@ class SessionService:
     def _end(self, connection: Connection, open_sessions: Sequence[Session], by: Principal) -> None:
         now = self._clock.now()
         ended = [session.id for session in open_sessions]
-        session_rows.end(connection, ended)
+        sessions.end(connection, ended)
         end_with_sessions(connection, ended, by, now)
         # The audit log is no place for anyone who has an account somewhere, and comes and goes again.
         recorded = [

@@ -11,14 +11,13 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from costguard.access import link_rows
+from costguard.access import links
 from costguard.access.links import GOOD_FOR
 from costguard.access.roles import role_of
 from costguard.access.rules import Access
-from costguard.access.seal import Seal
-from costguard.access.session_rows import Session
 from costguard.access.session_service import SessionService
-from costguard.access.sessions import Sessions
+from costguard.access.sessions import Session, Sessions
+from costguard.access.signing import Seal
 from costguard.access.tokens import digest_of
 from costguard.db.transaction import Database
 from costguard.db.types import EPOCH
@@ -83,13 +82,13 @@ class SignIns:
     def is_good(self, code: str) -> bool:
         """Whether this link is still good; checking does not use it up."""
         with self._database.read() as connection:
-            return link_rows.is_good(connection, digest_of(code), self._clock.now())
+            return links.is_good(connection, digest_of(code), self._clock.now())
 
     def by_link(self, code: str, client: str) -> Arrival:
         """Raises SignInRefused: it was used before, has expired, or never was."""
         now = self._clock.now()
         with self._database.write() as connection:
-            redeemed = link_rows.redeem(connection, digest_of(code), now)
+            redeemed = links.redeem(connection, digest_of(code), now)
             if redeemed is not None:
                 address, role = redeemed
                 session, cookie = self._sessions.begin(connection, address, Via.LINK, role, client)

@@ -12,10 +12,10 @@ from costguard.api import cursors
 from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Moment, Out, Provisioning, Query, Seconds, Text, Usd, one_of, read_from, usd
 from costguard.api.route import routes
-from costguard.ledger import price_list
+from costguard.ledger import prices as price_list
 from costguard.ledger.accrual import Accrual
 from costguard.ledger.price_book import PriceBook
-from costguard.ledger.price_list import ListedPrice
+from costguard.ledger.prices import ListedPrice
 from costguard.model.money import Money
 from costguard.model.price import PriceKey, Unit
 from costguard.spend import spend

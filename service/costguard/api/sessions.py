@@ -8,8 +8,8 @@ from fastapi import Path
 from fastapi import Query as Parameter
 from pydantic import Field
 
-from costguard.access.session_rows import Session
 from costguard.access.session_service import SessionService
+from costguard.access.sessions import Session
 from costguard.api import cursors
 from costguard.api.deps import Deps, Given
 from costguard.api.fields import Address, Moment, Out, Query, Text, one_of

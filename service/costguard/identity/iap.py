@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from costguard.identity.assertions import address_in, claims_of, refused
-from costguard.identity.fetch import get
-from costguard.identity.keys import Keys, TimeSource
+from costguard.identity.keys import Keys, TimeSource, get
 
 KEYS = "https://www.gstatic.com/iap/verify/public_key-jwk"
 _ISSUER = "https://cloud.google.com/iap"

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from costguard.errors import SignInRefused, SignInUnavailable
-from costguard.identity import fetch
+from costguard.identity import keys
 from costguard.identity.assertions import address_in, claims_of, refused
 from costguard.identity.keys import Keys, TimeSource
 
@@ -84,7 +84,7 @@ class Oidc:
             form |= {"client_id": self._client.id, "client_secret": self._client.secret}
         else:
             auth = (quote(self._client.id, safe=""), quote(self._client.secret, safe=""))
-        status, answer = fetch.post(address, "The provider's token", form, auth, timeout_s=self._timeout_s)
+        status, answer = keys.post(address, "The provider's token", form, auth, timeout_s=self._timeout_s)
         if status == 401 or answer.get("error") == "invalid_client":
             raise SignInRefused(
                 "The provider does not take this server's client id and secret.",
@@ -114,7 +114,7 @@ class Oidc:
         answer = claims
         if "email" not in claims and isinstance(access_token, str) and "userinfo_endpoint" in self._discovered():
             address = self._endpoint("userinfo_endpoint")
-            answer = fetch.get(address, "The provider's word on you", bearer=access_token, timeout_s=self._timeout_s)
+            answer = keys.get(address, "The provider's word on you", bearer=access_token, timeout_s=self._timeout_s)
             if answer.get("sub") != claims.get("sub") or not isinstance(answer.get("sub"), str):
                 raise refused("The provider's word on you", "it is about someone else")
         address = address_in(answer, _WHAT)
@@ -136,7 +136,7 @@ class Oidc:
     def _discover(self) -> Mapping[str, Any]:
         issuer, what = self._client.issuer, "The sign-in provider's description"
         url = f"{issuer.rstrip('/')}/.well-known/openid-configuration"
-        document = fetch.get(url, what, timeout_s=self._timeout_s)
+        document = keys.get(url, what, timeout_s=self._timeout_s)
         if document.get("issuer") != issuer:
             raise SignInUnavailable(
                 f"The sign-in provider at {issuer} calls itself otherwise.",
@@ -149,8 +149,8 @@ class Oidc:
         url = self._discovered().get(name)
         schemes = {"https", urlsplit(self._client.issuer).scheme}
         if not isinstance(url, str) or urlsplit(url).scheme not in schemes:
-            raise fetch.unavailable("The sign-in provider", self._client.issuer, f"it has no usable {name}")
+            raise keys.unavailable("The sign-in provider", self._client.issuer, f"it has no usable {name}")
         return url
 
     def _fetch_keys(self) -> Mapping[str, Any]:
-        return fetch.get(self._endpoint("jwks_uri"), "The sign-in provider's keys", timeout_s=self._timeout_s)
+        return keys.get(self._endpoint("jwks_uri"), "The sign-in provider's keys", timeout_s=self._timeout_s)

@@ -10,7 +10,7 @@ from costguard.db.bulk import chunks
 from costguard.db.tables import claims, instances, keeps, messages
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
-from costguard.ledger.accruing import among
+from costguard.ledger.accrual import among
 from costguard.model.reminder import Claim, Keep, Ownership, Subject
 
 # The event of a claim names its request, and its notification names the event.

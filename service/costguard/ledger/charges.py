@@ -13,8 +13,8 @@ from sqlalchemy import Connection, Table, bindparam, case, delete, literal, null
 from costguard.db.bulk import add_rows, chunks, stored
 from costguard.db.tables import UNCHARGED, charges, instances
 from costguard.db.types import Timestamp
-from costguard.ledger import burn_rate_rows
-from costguard.ledger.accruing import attribution_of, lifetime_of, select_lifetimes, select_storage, storage_of
+from costguard.ledger import burn_rates
+from costguard.ledger.accrual import attribution_of, lifetime_of, select_lifetimes, select_storage, storage_of
 from costguard.ledger.roll_up import LIFETIME, STORAGE, TABLES, DailyChange, SpanGroup, change_of
 from costguard.model.instance import ProvisioningModel
 from costguard.model.lifetime import Attribution, Charge, Lifetime, StorageSpan
@@ -124,13 +124,13 @@ def recharge_since(connection: Connection, since: datetime, region: str | None =
             conditions.append(table.c.zone.startswith(f"{region}-", autoescape=True))
         again = case((table.c.started_at >= day, null()), else_=literal(day, table.c.charged_to.type))
         marked += connection.execute(update(table).where(*conditions).values(charged_to=again)).rowcount
-    burn_rate_rows.drop_basis(connection)  # running totals begin where stored charges end
+    burn_rates.drop_basis(connection)  # running totals begin where stored charges end
     return marked
 
 
 def recharge_unpriced(connection: Connection) -> int:
     """Have every span that could not be priced whole charged again from its start."""
-    burn_rate_rows.drop_basis(connection)
+    burn_rates.drop_basis(connection)
     return sum(
         connection.execute(update(table).where(text("unpriced <> ''")).values(charged_to=None)).rowcount
         for table in TABLES.values()

@@ -8,9 +8,8 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from hashlib import blake2b
 
-from costguard.ledger.classify import classify
 from costguard.ledger.narrate import tell
-from costguard.ledger.owner import OwnerRules, owner_of
+from costguard.ledger.owner import OwnerRules, classify, owner_of
 from costguard.ledger.storage import MEMORY, disks_of, saved_memory_of
 from costguard.ledger.timeline import ENDS, Run, created_by, deleted_at, runs_of
 from costguard.model.event import Event

@@ -11,7 +11,7 @@ from sqlalchemy import BigInteger, ColumnElement, Connection, Table, cast, delet
 
 from costguard.db.bulk import chunks
 from costguard.db.tables import UNPRICED_RANK, instances, lifetimes, running_totals, storage_spans
-from costguard.ledger.accruing import SHAPE, within_scope
+from costguard.ledger.accrual import SHAPE, within_scope
 from costguard.ledger.roll_up import add_sums
 from costguard.model.budget import Scope
 

@@ -19,11 +19,11 @@ from sqlalchemy import Connection
 
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
-from costguard.ledger import burn_rate_rows as rates
 from costguard.ledger import burn_rates
+from costguard.ledger import burn_rates as rates
 from costguard.ledger import running_total_rows as rows
 from costguard.ledger.accrual import Accrual, accrual_at, figures_of
-from costguard.ledger.burn_rate_rows import Basis
+from costguard.ledger.burn_rates import Basis
 from costguard.ledger.charges import ChargedSpan
 from costguard.ledger.pricing import billed_seconds
 from costguard.ledger.running_total_rows import Group, Kind, OpenSpans, TotalFigures, Totals

@@ -19,7 +19,7 @@ from sqlalchemy import (
 
 from costguard.db.bulk import chunks
 from costguard.db.tables import charges, instances, lifetimes, storage_spans
-from costguard.ledger.accruing import attribution_of, lifetime_of, select_lifetimes, select_storage, stand, storage_of
+from costguard.ledger.accrual import attribution_of, lifetime_of, select_lifetimes, select_storage, stand, storage_of
 from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
 from costguard.model.money import Money
 

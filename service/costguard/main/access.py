@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 from costguard.access import signing
 from costguard.access.authentication import Authenticator
 from costguard.access.links import GOOD_FOR
-from costguard.access.seal import Seal
 from costguard.access.sessions import Sessions
 from costguard.access.sign_ins import Provider, SignIns
+from costguard.access.signing import Seal
 from costguard.clock import SystemClock
 from costguard.db.transaction import Database
 from costguard.model.access import Via

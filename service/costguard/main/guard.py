@@ -45,7 +45,7 @@ from costguard.main.wire import SlackTrouble
 from costguard.model.ports import Checkpoints, Clock
 from costguard.model.price import Price
 from costguard.reminders.execute import LiveExecutor, ShadowExecutor
-from costguard.reminders.still_due import ByTheRules
+from costguard.reminders.stop_case import ByTheRules
 from costguard.reminders.watched import FleetPlan
 from costguard.settings import Settings
 from costguard.spend.budgets import BudgetWatch

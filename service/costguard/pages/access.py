@@ -11,8 +11,8 @@ from fastapi import Request
 from starlette.responses import HTMLResponse, Response
 
 from costguard.access import token_rows as tokens
-from costguard.access.session_rows import Session
 from costguard.access.session_service import SessionService
+from costguard.access.sessions import Session
 from costguard.access.token_rows import ApiToken
 from costguard.access.tokens import NewToken, TokenService
 from costguard.errors import Missing

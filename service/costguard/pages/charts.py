@@ -15,7 +15,7 @@ from costguard.model.budget import Period
 from costguard.model.duration import span_text
 from costguard.model.money import ZERO, Money
 from costguard.spend.budget import Outlook, Standing
-from costguard.spend.burn_history import STEP, BurnHistory
+from costguard.spend.burning import STEP, BurnHistory
 from costguard.spend.spend_story import Month
 
 HEIGHT = 150

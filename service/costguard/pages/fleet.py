@@ -29,10 +29,10 @@ from costguard.pages.page import Given, Source, page_router
 from costguard.pages.query import UNOWNED, BadAddress
 from costguard.pages.rows import Row, rows_of, with_offers
 from costguard.pages.show import link
-from costguard.spend import choices, fleet, spend
-from costguard.spend.burn_history import burned
-from costguard.spend.choices import Choices
-from costguard.spend.fleet import Cursor, FleetPage, Sort
+from costguard.spend import fleet, spend
+from costguard.spend import fleet as choices
+from costguard.spend.burning import burned
+from costguard.spend.fleet import Choices, Cursor, FleetPage, Sort
 from costguard.web.memo import memo_of
 from costguard.web.permissions import Asker
 

@@ -10,10 +10,10 @@ from fastapi import Request
 from starlette.responses import HTMLResponse
 
 from costguard.db import health_rows
-from costguard.ledger import price_list
+from costguard.ledger import prices
 from costguard.ledger.accrual import book_of
 from costguard.ledger.price_book import PriceBook
-from costguard.ledger.price_list import ListedRefusal
+from costguard.ledger.prices import ListedRefusal
 from costguard.model.budget import Scope
 from costguard.model.instance import ProvisioningModel
 from costguard.model.price import Price, PriceKey, Unit
@@ -132,7 +132,7 @@ def show_prices(request: Request, pages: Given) -> HTMLResponse:
 def _gathered(source: Source, wanted: PricesQuery, now: datetime) -> PricesPage:
     with source.database.read() as connection:
         book = book_of(connection)
-        refused = price_list.refusals(connection)
+        refused = prices.refusals(connection)
         recorded_at = health_rows.prices_recorded_at(connection)
         gaps = [row for row in spend_rows.unpriced(connection, now.date(), now.date(), Scope()) if row.ended_at is None]
     keys = book.keys()

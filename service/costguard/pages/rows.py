@@ -13,7 +13,7 @@ from costguard.access.rules import Rules
 from costguard.model.access import Permission, Principal
 from costguard.model.duration import elapsed
 from costguard.model.reminder import Ownership, Request, RequestKind
-from costguard.reminders import claims
+from costguard.reminders import request_rules
 from costguard.reminders.gather import look_at
 from costguard.reminders.request_rules import pointless
 from costguard.reminders.watched import Decision
@@ -94,7 +94,7 @@ def _offers(rules: Rules, me: Principal, view: InstanceView, decision: Decision,
     owned = Ownership(vm.created_by)
 
     def refusal(action: RequestKind) -> str:
-        return claims.refusal(action, actor.address, vm, owned, rules, actor.authority, now) or ""
+        return request_rules.refusal(action, actor.address, vm, owned, rules, actor.authority, now) or ""
 
     return tuple(VmOffer(action, refusal(action)) for action in actions)
 

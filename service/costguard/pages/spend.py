@@ -17,8 +17,8 @@ from costguard.pages.charts import Curve, climb
 from costguard.pages.page import Given, Source, page_router
 from costguard.pages.query import UNOWNED, BadAddress, day
 from costguard.pages.show import link
-from costguard.spend import choices
-from costguard.spend.choices import Choices
+from costguard.spend import fleet as choices
+from costguard.spend.fleet import Choices
 from costguard.spend.spend import SpendRow
 from costguard.spend.spend_rows import Amounts, Grouping, UnpricedSpan
 from costguard.spend.spend_story import Month, Story, month_of, story_of

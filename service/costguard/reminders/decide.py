@@ -17,9 +17,16 @@ from costguard.model.reminder import Enforcement, RequestKind, Subject, SubjectK
 from costguard.model.words import list_text
 from costguard.reminders import enforcement, ladder
 from costguard.reminders.context import PlanContext
-from costguard.reminders.due import DueMoment, due_of_rest, due_of_run, kept_to, past_limit, why_running
 from costguard.reminders.enforcement import protected_because
-from costguard.reminders.ladder import LadderPosition
+from costguard.reminders.ladder import (
+    DueMoment,
+    LadderPosition,
+    due_of_rest,
+    due_of_run,
+    kept_to,
+    past_limit,
+    why_running,
+)
 from costguard.reminders.request_rules import settle
 from costguard.reminders.watched import Decision, FleetPlan, WatchedVm, subject_of
 

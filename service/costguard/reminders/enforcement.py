@@ -13,8 +13,7 @@ from costguard.model.moments import moment_text
 from costguard.model.preset import Preset
 from costguard.model.reminder import Enforcement, ReminderRule
 from costguard.model.utilisation import Evidence, IdleState
-from costguard.reminders.due import DueMoment
-from costguard.reminders.ladder import AcceptedStage, LadderPosition
+from costguard.reminders.ladder import AcceptedStage, DueMoment, LadderPosition
 
 
 def stop_at(rule: ReminderRule, standing: LadderPosition, due: DueMoment | None, protection: str) -> datetime | None:

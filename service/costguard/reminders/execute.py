@@ -26,8 +26,8 @@ from costguard.model.action import (
     StopOutcome,
 )
 from costguard.model.ports import Actuator, Clock
-from costguard.reminders import answering, stop_rows, stop_words
-from costguard.reminders.still_due import StillDue
+from costguard.reminders import answering, stop_rows
+from costguard.reminders.stop_case import StillDue
 from costguard.reminders.stops import OrderStep, ResumeStep, new_stop
 
 
@@ -143,7 +143,7 @@ class _ShadowNote:
 
     def write(self, connection: Connection, now: datetime) -> bool:
         # Not the key of a real stop: what was a shadow can be done once shadow is turned off.
-        action, key = self.action, stop_words.key_of(self.action, "shadow")
+        action, key = self.action, stop_rows.key_of(self.action, "shadow")
         vm = lifetimes.known(connection, action.subject.instance_id)
         if vm is None:
             self.outcome = "repeated", "the VM is not in the ledger"
@@ -151,7 +151,7 @@ class _ShadowNote:
         if stop_rows.add(connection, new_stop(connection, key, action, vm, StopOutcome.SHADOW, now)) is None:
             self.outcome = "repeated", "it was recorded before"
             return False
-        event = stop_words.shadowed(vm, key, action, now)
+        event = stop_rows.shadowed(vm, key, action, now)
         audit_log.append(connection, [event], now)
         self.outcome = StopOutcome.SHADOW.value, event.text
         return True

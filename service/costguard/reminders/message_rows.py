@@ -13,7 +13,7 @@ from costguard.db.bulk import chunks
 from costguard.db.tables import WAITING, messages
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
-from costguard.ledger.accruing import among
+from costguard.ledger.accrual import among
 from costguard.model.message import Posted
 from costguard.model.reminder import Sent, Subject, Target
 

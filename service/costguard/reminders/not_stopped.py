@@ -21,8 +21,8 @@ from costguard.model.words import list_text
 from costguard.reminders import enforcement, ladder
 from costguard.reminders.context import PlanContext
 from costguard.reminders.decide import due_of, next_step
-from costguard.reminders.due import DueMoment, kept_to
 from costguard.reminders.enforcement import protected_because
+from costguard.reminders.ladder import DueMoment, kept_to
 from costguard.reminders.watched import WatchedVm, subject_of
 
 

@@ -22,7 +22,7 @@ from costguard.model.event import Event
 from costguard.model.instance import InstanceKey
 from costguard.model.ports import Clock
 from costguard.model.reminder import Ownership, Request, RequestKind, Subject, SubjectKind
-from costguard.reminders import claims, watched_rows
+from costguard.reminders import request_rules, watched_rows
 from costguard.reminders.request_rules import pointless
 from costguard.reminders.watched_rows import WatchedRow
 
@@ -168,7 +168,7 @@ def refusal(
     rules: Rules, kind: RequestKind, actor: Actor, row: WatchedRow, ownership: Ownership, now: datetime
 ) -> str | None:
     """Why this person may not do this to this VM; None: they may."""
-    return claims.refusal(kind, actor.address, row, ownership, rules, actor.authority, now)
+    return request_rules.refusal(kind, actor.address, row, ownership, rules, actor.authority, now)
 
 
 def ownership_of(connection: Connection, row: WatchedRow) -> Ownership:

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
+from costguard.access import requests
 from costguard.actions.execute import CallKind, Step, StepDefaults, Urgency
 from costguard.errors import BadAnswer, CloudError, CloudUnavailable, PermissionDenied
 from costguard.events import audit_log
@@ -20,10 +21,87 @@ from costguard.model.backoff import Backoff
 from costguard.model.observation import Sighting
 from costguard.model.ports import Actuator
 from costguard.model.record import KnownInstance
-from costguard.reminders import stop_case, stop_outcomes, stop_rows, stop_words
-from costguard.reminders.still_due import StillDue, StopHold
-from costguard.reminders.stop_case import StopCase
+from costguard.reminders import stop_case, stop_rows
+from costguard.reminders.answering import is_open, refuse
+from costguard.reminders.stop_case import (
+    StillDue,
+    StopCase,
+    StopHold,
+    cost_of,
+    failed_operation,
+    is_on_its_way,
+    is_our_end,
+)
 from costguard.reminders.stop_rows import NewStop, StopRecord
+
+_LONGEST = timedelta(hours=3)  # a graceful one may take an hour
+
+
+def settled(connection: Connection, case: StopCase, now: datetime) -> tuple[StopOutcome, str] | None:
+    """Its outcome, where the ledger shows that the run is over."""
+    life = case.life
+    if life is None or life.ended_at is None or (case.may_have_begun and is_on_its_way(case, life)):
+        return None
+    if not case.may_have_begun or not is_our_end(case, life):
+        sentence = stop_rows.ended_otherwise(case.vm, life)
+        _close_request(connection, case, sentence, now)
+        return _not_needed(connection, case, sentence, now)
+    sentence = stop_rows.done(case.vm, life, cost_of(connection, case, now))
+    stop_rows.advance(connection, case.stop.id, StopOutcome.DONE, operation=case.stop.operation, settled_at=now)
+    _close_request(connection, case, sentence, now)
+    return StopOutcome.DONE, sentence
+
+
+def is_to_be_asked(connection: Connection, case: StopCase, now: datetime) -> bool:
+    """Whether Google is to be asked (again). What it accepted is waited for, and told where it failed."""
+    stop = case.stop
+    if stop.outcome is not StopOutcome.ASKED:
+        return stop.try_after <= now
+    failed = failed_operation(connection, case)
+    if failed is None:
+        if now - stop.intended_at > _LONGEST:
+            words = "Google accepted it hours ago, and the VM still runs. Look at it in Google's console."
+            fail(connection, case, words, now)
+        return False
+    fail(connection, case, failed.error_message or failed.error_code or "Google gave no words.", now)
+    return False
+
+
+def leave_alone(connection: Connection, case: StopCase, why: str, now: datetime) -> tuple[StopOutcome, str]:
+    """Right before acting, it was not what had been decided about."""
+    sentence = f"{case.name} is left alone: {why}."
+    if case.request is not None and is_open(connection, case.request):
+        refuse(connection, case.request, sentence, now)
+    return _not_needed(connection, case, sentence, now)
+
+
+def fail(connection: Connection, case: StopCase, words: str, now: datetime) -> None:
+    """Gives up: the requester is notified, and the VM still counts as running."""
+    operation = case.stop.operation
+    stop_rows.advance(connection, case.stop.id, StopOutcome.FAILED, operation, words, settled_at=now)
+    sentence = f"{case.name} could not be stopped: {words}"
+    tell(connection, case, "InstanceStopFailed", sentence, now)
+    if case.request is not None and is_open(connection, case.request):
+        refuse(connection, case.request, sentence, now)
+
+
+def tell(connection: Connection, case: StopCase, kind: str, text: str, now: datetime) -> None:
+    stop, by = case.stop, case.request.by if case.request is not None else ""
+    data = {"subject": str(stop.subject), "rule": stop.rule, "reminder": stop.reminder}
+    audit_log.append(connection, [stop_rows.event(case.vm, f"{kind}:{stop.key}", text, now, data, by)], now)
+
+
+def _not_needed(connection: Connection, case: StopCase, sentence: str, now: datetime) -> tuple[StopOutcome, str]:
+    operation = case.stop.operation
+    stop_rows.advance(connection, case.stop.id, StopOutcome.NOT_NEEDED, operation, sentence, settled_at=now)
+    tell(connection, case, "InstanceStopNotNeeded", sentence, now)
+    return StopOutcome.NOT_NEEDED, sentence
+
+
+def _close_request(connection: Connection, case: StopCase, sentence: str, now: datetime) -> None:
+    if case.request is not None:
+        requests.settle(connection, case.request.id, "done", sentence, now)
+
 
 TRIES = 6
 _FRESH_S = 5.0  # after its last look: later the reason for a stop may be over
@@ -70,7 +148,7 @@ class LookStep(StepDefaults):
             self.result = _troubled(connection, case, error, now, may_have_begun=case.may_have_begun)
             return True
         case = stop_case.load(connection, case.stop.subject, case.stop.id)
-        over = stop_outcomes.settled(connection, case, now)
+        over = settled(connection, case, now)
         if over is not None:
             self.result = over
             return True
@@ -122,7 +200,7 @@ class OrderStep(LookStep):
         if stop_id is None:
             self.result = None, "it was settled before"
             return False
-        audit_log.append(connection, [stop_words.ordered(vm, key, action, now)], now)
+        audit_log.append(connection, [stop_rows.ordered(vm, key, action, now)], now)
         self.case = stop_case.load(connection, subject, stop_id)
         return True
 
@@ -135,8 +213,8 @@ class ResumeStep(LookStep):
 
     def intend(self, connection: Connection, now: datetime) -> bool:
         self.case = case = stop_case.load(connection, self.stop.subject, self.stop.id)
-        self.result = stop_outcomes.settled(connection, case, now)
-        return self.result is None and stop_outcomes.is_to_be_asked(connection, case, now)
+        self.result = settled(connection, case, now)
+        return self.result is None and is_to_be_asked(connection, case, now)
 
 
 @dataclass(slots=True)
@@ -195,7 +273,7 @@ def new_stop(
         evidence=action.evidence,
         reminder=action.reminder,
         request_id=action.request.id if action.request is not None else None,
-        request_uuid=stop_words.uuid_of(key, action, now),
+        request_uuid=stop_rows.uuid_of(key, action, now),
         outcome=outcome,
         intended_at=now,
         rate=stop_case.rate_of(connection, vm, now),
@@ -217,7 +295,7 @@ def _troubled(
     if isinstance(error, PermissionDenied | BadAnswer) or tries >= TRIES:
         if may_have_begun:
             words += " An earlier request may still stop it: no answer came to that."
-        stop_outcomes.fail(connection, case, words, now)
+        fail(connection, case, words, now)
         return StopOutcome.FAILED, words
     outcome = StopOutcome.UNKNOWN if may_have_begun else StopOutcome.INTENDED
     after = now + _BACKOFF.after(tries)
@@ -227,7 +305,7 @@ def _troubled(
 
 def _held(connection: Connection, case: StopCase, hold: StopHold, now: datetime) -> tuple[StopOutcome, str]:
     if hold.is_final:
-        return stop_outcomes.leave_alone(connection, case, hold.reason, now)
+        return leave_alone(connection, case, hold.reason, now)
     # Without an error: to wait is no try.
     stop = case.stop
     stop_rows.advance(connection, stop.id, stop.outcome, operation=stop.operation, try_after=now + _AGAIN_SOON)
@@ -236,7 +314,7 @@ def _held(connection: Connection, case: StopCase, hold: StopHold, now: datetime)
 
 def _key(action: StopInstance, before: Sequence[StopRecord]) -> str:
     """Of what was not needed once, and is due again in the same cycle, the next of its kind."""
-    key = stop_words.key_of(action)
+    key = stop_rows.key_of(action)
     mine = [record for record in before if record.key == key or record.key.startswith(f"{key}/")]
     if action.request is None and mine and all(record.outcome is StopOutcome.NOT_NEEDED for record in mine):
         return f"{key}/{len(mine) + 1}"

@@ -28,8 +28,7 @@ from costguard.spend.anomalies import anomalies
 from costguard.spend.budget import On, Outlook, Standing, Threshold
 from costguard.spend.burning import Whose
 from costguard.spend.forecast import HISTORY, Burn, forecast
-from costguard.spend.live_spend import live
-from costguard.spend.spend import all_unpriced
+from costguard.spend.spend import all_unpriced, live
 from costguard.spend.spend_rows import Grouping, UnpricedSpan, rolled_up_days
 
 EVERY = timedelta(minutes=5)

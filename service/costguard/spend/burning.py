@@ -1,16 +1,110 @@
-"""What runs now, and what a moment in the past cost: what budgets and anomalies ask of the ledger itself."""
+"""The hourly rate: now, at a moment in the past, and its history over the last day."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, func, select
+from sqlalchemy import BigInteger, ColumnElement, Connection, case, func, literal_column, null, select, type_coerce
 
-from costguard.db.tables import charges, events, instances, lifetimes
+from costguard.db.remembered import remembers
+from costguard.db.tables import charges, events, instances, lifetimes, storage_spans
+from costguard.db.types import EPOCH
+from costguard.ledger import projects, running_totals
+from costguard.ledger.accrual import Accrual, within_scope
 from costguard.ledger.rows import shape_of
+from costguard.ledger.running_total_rows import KINDS, Kind
+from costguard.ledger.running_totals import rate_of_kind
+from costguard.model.budget import Scope
 from costguard.model.instance import ProvisioningModel, Shape
+from costguard.model.money import Money
+
+_MICROSECOND = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Spell:
+    """So many spans of one kind that bill at the marks from `begins` on up to, without it, `ends` (None: still).
+
+    Marks are counted from the moment that was asked for, in steps; what began before it begins at mark 0.
+    """
+
+    kind: Kind
+    begins: int
+    ends: int | None
+    count: int
+
+
+@remembers(lifetimes, storage_spans)
+def spells(connection: Connection, since: datetime, step: timedelta, scope: Scope) -> list[Spell]:
+    """Of lifetimes and storage that ended since then, and of those open ones that began since then."""
+    spells: list[Spell] = []
+    for table, names in KINDS:
+        kind, mine = [table.c[name] for name in names], within_scope(table, scope)
+        begins, ends = (_mark(table.c[name], since, step) for name in ("started_at", "ended_at"))
+        over = select(*kind, begins, ends, func.count()).where(table.c.ended_at > since, *mine)
+        still = select(*kind, begins, null(), func.count()).where(
+            table.c.ended_at.is_(None), table.c.started_at > since, *mine
+        )
+        for query in (over.group_by(*kind, begins, ends), still.group_by(*kind, begins)):
+            for *of_kind, first, last, count in connection.execute(query):
+                spells.append(Spell(tuple(of_kind), first, last, count))
+    return spells
+
+
+def _mark(column: ColumnElement[Any], since: datetime, step: timedelta) -> ColumnElement[int]:
+    """The first that is not before the moment in the column."""
+    start, length = (since - EPOCH) // _MICROSECOND, step // _MICROSECOND
+    after = type_coerce(column, BigInteger) - literal_column(str(start), BigInteger)
+    # Written out, so that PostgreSQL sees the same in the columns and in what it groups by.
+    mark = (after + literal_column(str(length - 1), BigInteger)) // literal_column(str(length), BigInteger)
+    return type_coerce(case((after <= literal_column("0"), literal_column("0")), else_=mark), BigInteger)
+
+
+STEP = timedelta(minutes=15)
+_LENGTH = timedelta(days=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class BurnHistory:
+    """Dollars an hour at each mark from `since` on, the last not after now. Empty while less than two are known."""
+
+    since: datetime
+    rates: tuple[Money, ...]
+
+    @property
+    def peak(self) -> tuple[datetime, Money]:
+        """The first moment at which it was dearest."""
+        place = max(range(len(self.rates)), key=lambda index: (self.rates[index].nanos, -index))
+        return self.since + place * STEP, self.rates[place]
+
+
+def burned(connection: Connection, accrual: Accrual, scope: Scope) -> BurnHistory:
+    """At today's prices, so that the line moves with the fleet alone; without what has no price.
+
+    It begins when the first project came to be watched: of what was over before then nobody knows.
+    """
+    last = accrual.now - (accrual.now - _EPOCH) % STEP  # by the clock, so that the same is asked until the next
+    since, count = last - _LENGTH, _LENGTH // STEP + 1
+    rows = running_totals.read(connection, accrual, scope, by=()).rows
+    now = sum(figures.machine_rate + figures.gpu_rate + figures.storage_rate for _, _, figures in rows)
+    changes = [now] + [0] * count
+    for spell in spells(connection, since, STEP, scope):
+        nanos = (rate_of_kind(accrual, spell.kind) or 0) * spell.count
+        changes[min(spell.begins, count)] += nanos
+        # What is open bills now, and did not at the first mark.
+        changes[0 if spell.ends is None else min(spell.ends, count)] -= nanos
+    nanos, rates = 0, []
+    for change in changes[:count]:
+        nanos += change
+        rates.append(Money(nanos))
+    watched = min((look.first_seen_at for look in projects.read_all(connection)), default=accrual.now)
+    unknown = min(count, max(0, -(-(watched - since) // STEP)))
+    rated = tuple(rates[unknown:])
+    return BurnHistory(since + unknown * STEP, rated if len(rated) > 1 else ())
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,25 +1,111 @@
-"""An instance as page, API and command line all show it: what is known of it, and its money."""
+"""Instances with their money, as the pages, the API and the command line show them, and their filters."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, false, select
 
-from costguard.db.tables import UNPRICED_RANK
-from costguard.ledger import accruing, burn_rates, fleet_rows, utilisation
-from costguard.ledger.accrual import Accrual
-from costguard.ledger.accruing import AccruingSpan
+from costguard.db.bulk import chunks
+from costguard.db.remembered import remembers
+from costguard.db.tables import UNPRICED_RANK, charges, instances, lifetimes, storage_spans
+from costguard.ledger import accrual as accruing
+from costguard.ledger import burn_rates, fleet_rows, utilisation
+from costguard.ledger.accrual import Accrual, AccruingSpan
 from costguard.ledger.burn_rates import priced
 from costguard.ledger.fleet_rows import BEYOND, Burning, Filters, FleetInstance, Place, PresentInstance, Sort
+from costguard.ledger.spans import charged_sums
 from costguard.ledger.utilisation import Measured
 from costguard.model.lifetime import StorageSpan
-from costguard.model.money import Money, Priced
+from costguard.model.money import ZERO, Money, Priced
 from costguard.model.utilisation import Evidence
-from costguard.spend import fleet_money
+
+
+@dataclass(frozen=True, slots=True)
+class ChargedSums:
+    """Sums of stored charges: of the open lifetime, and of all the VM ever did."""
+
+    lifetime: Money = ZERO
+    total: Money = ZERO
+
+
+_NO_CHARGES = ChargedSums()
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Why a span could not be priced whole."""
+
+    reason: str
+    in_open_lifetime: bool
+
+
+@remembers(charges, lifetimes, storage_spans)
+def charged(connection: Connection, ids: tuple[int, ...]) -> dict[int, ChargedSums]:
+    """What the stored charges of each instance add up to, as far as they stand; without any, it is left out."""
+    charged_of: dict[int, ChargedSums] = {}
+    for spans in (lifetimes, storage_spans):
+        rows = {
+            row.id: row
+            for chunk in chunks(ids)
+            for row in connection.execute(
+                select(spans.c.id, spans.c.instance_id, spans.c.ended_at).where(spans.c.instance_id.in_(chunk))
+            )
+        }
+        # By the spans' ids: joined with the instances' spans at once, SQLite would read all charges there are.
+        for span_id, amount in charged_sums(connection, spans, list(rows)).items():
+            row = rows[span_id]
+            before = charged_of.get(row.instance_id, _NO_CHARGES)
+            is_running = spans is lifetimes and row.ended_at is None
+            charged_of[row.instance_id] = ChargedSums(amount if is_running else before.lifetime, before.total + amount)
+    return charged_of
+
+
+@remembers(lifetimes, storage_spans)
+def gaps_between_charges(connection: Connection, ids: tuple[int, ...]) -> dict[int, list[Gap]]:
+    """What the stored charges of these instances leave out."""
+    gaps_by_instance: dict[int, list[Gap]] = {}
+    for chunk in chunks(ids):
+        for spans in (lifetimes, storage_spans):
+            in_open_lifetime = spans.c.ended_at.is_(None) if spans is lifetimes else false()
+            query = (
+                select(spans.c.instance_id, spans.c.unpriced, in_open_lifetime.label("in_open_lifetime"))
+                .where(spans.c.instance_id.in_(chunk), spans.c.unpriced != "")
+                .order_by(spans.c.started_at.desc())
+            )
+            for row in connection.execute(query):
+                gaps_by_instance.setdefault(row.instance_id, []).append(Gap(row.unpriced, bool(row.in_open_lifetime)))
+    return gaps_by_instance
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """Each in alphabetical order; an owner of "" stands for nobody."""
+
+    projects: tuple[str, ...]
+    presets: tuple[str, ...]
+    owners: tuple[str, ...]
+    statuses: tuple[str, ...]
+
+
+@remembers(instances)
+def read(connection: Connection) -> Choices:
+    columns = instances.c
+    query = (
+        select(columns.project, columns.preset, columns.owner, columns.status)
+        .where(columns.gone_at.is_(None))
+        .distinct()
+    )
+    rows = connection.execute(query).all()
+    return Choices(*(_sorted(row[place] for row in rows) for place in range(4)))
+
+
+def _sorted(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(set(values)))
+
 
 __all__ = ["Cursor", "FleetPage", "FleetTotals", "InstanceView", "Sort", "fleet_page", "views"]
 
@@ -112,14 +198,14 @@ def views(
 ) -> list[InstanceView]:
     """These instances with their money, in this order, in a fixed number of queries."""
     instance_ids = tuple(ids)
-    charged = fleet_money.charged(connection, instance_ids)
+    sums = charged(connection, instance_ids)
     spans: dict[int, list[AccruingSpan]] = defaultdict(list)
     for span in accruing.accruing_spans(connection, instance_ids):
         spans[span.instance_id].append(span)
-    gaps = fleet_money.gaps(connection, instance_ids)
+    gaps = gaps_between_charges(connection, instance_ids)
     measured = utilisation.of_instances(connection, ids, accrual.now)
     seen = [
-        _view(row, accrual, limits, charged.get(row.id, fleet_money.ChargedSums()), spans[row.id], gaps)
+        _view(row, accrual, limits, sums.get(row.id, ChargedSums()), spans[row.id], gaps)
         for row in fleet_rows.known(connection, ids)
     ]
     return [_with_idle(view, measured.get(view.instance.id)) for view in seen]
@@ -129,11 +215,11 @@ def _view(
     vm: FleetInstance,
     accrual: Accrual,
     limits: Mapping[str, timedelta | None],
-    charged: fleet_money.ChargedSums,
+    charges: ChargedSums,
     spans: Sequence[AccruingSpan],
-    gaps: Mapping[int, Sequence[fleet_money.Gap]],
+    gaps: Mapping[int, Sequence[Gap]],
 ) -> InstanceView:
-    rate, lifetime, total = _NOTHING, Priced(charged.lifetime), Priced(charged.total)
+    rate, lifetime, total = _NOTHING, Priced(charges.lifetime), Priced(charges.total)
     started_at: datetime | None = None
     reasons = {gap.reason: None for gap in gaps.get(vm.id, ())}
     if any(gap.in_open_lifetime for gap in gaps.get(vm.id, ())):

@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, Table, literal_co
 from costguard.db.bulk import chunks
 from costguard.db.remembered import remembers
 from costguard.db.tables import charges, instances, lifetimes, storage_spans
-from costguard.ledger.accruing import lifetime_of, select_lifetimes, select_storage, storage_of
+from costguard.ledger.accrual import lifetime_of, select_lifetimes, select_storage, storage_of
 from costguard.ledger.spans import charged_sums
 from costguard.model.lifetime import Lifetime, StorageSpan
 from costguard.model.money import Money, Priced

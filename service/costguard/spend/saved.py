@@ -1,23 +1,108 @@
-"""What was saved and what keeps cost: Spot against on-demand, stops, stops that were only recorded, and keeps."""
+"""Savings: Spot against on-demand, stops, shadow stops; and what keeps cost."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
+from costguard.db.bulk import chunks
+from costguard.db.tables import instances, keeps, lifetimes, requests
 from costguard.ledger.accrual import Accrual
+from costguard.ledger.price_book import PriceBook
+from costguard.ledger.rows import lifetime_of
 from costguard.model.budget import Scope
+from costguard.model.instance import InstanceKey
+from costguard.model.lifetime import Lifetime
 from costguard.model.money import Money, Priced
-from costguard.spend.enforced import StopRow
-from costguard.spend.enforcements import ShadowReport, StopReport, enforcements
-from costguard.spend.kept import KeepReport, KeepRow, kept
+from costguard.model.reminder import Subject, SubjectKind
+from costguard.spend.enforcements import ShadowReport, StopReport, StopRow, enforcements
+from costguard.spend.savings import Saving, of_keep
 from costguard.spend.spend_rows import day_start
 from costguard.spend.spot import SpotSaving
 from costguard.spend.spot_rows import lost_to_preemptions
 from costguard.spend.spot_savings import saved_by_spot
+
+
+@dataclass(frozen=True, slots=True)
+class KeepReport:
+    keep: KeepRow
+    spent: Saving
+
+    @property
+    def cost(self) -> Priced:
+        return self.spent.amount
+
+
+def kept(connection: Connection, book: PriceBook, now: datetime, since: datetime, until: datetime) -> list[KeepReport]:
+    """What was kept in [since, until), the latest first, with what it has cost by now."""
+    return [KeepReport(row, _keep_cost(row, book, now)) for row in keeps_between(connection, since, until)]
+
+
+def _keep_cost(keep: KeepRow, book: PriceBook, now: datetime) -> Saving:
+    # A second keep costs from where the first ran out: no second is counted twice.
+    since = keep.at if keep.due_at is None else max(keep.at, keep.due_at)
+    return of_keep(keep.run, since, keep.until, book, now)
+
+
+@dataclass(frozen=True, slots=True)
+class KeepRow:
+    """A run that someone kept. `due_at` is when it was due as they saw it, or as an earlier keep had moved it."""
+
+    key: InstanceKey
+    name: str
+    preset: str
+    owner: str
+    by: str
+    at: datetime
+    until: datetime
+    reason: str
+    due_at: datetime | None
+    run: Lifetime
+
+
+def keeps_between(connection: Connection, since: datetime, until: datetime) -> list[KeepRow]:
+    """All keeps of running VMs that were given in [since, until), the latest first."""
+    columns, vm = keeps.c, instances.c
+    query = (
+        select(keeps, vm.project, vm.gce_id, vm.name, vm.preset, vm.owner, requests.c.due_at)
+        .join_from(keeps, instances, vm.id == columns.instance_id)
+        .join(requests, requests.c.id == columns.request_id)
+        .where(columns.at < until, columns.subject.startswith(f"{SubjectKind.RUN.value}:"))
+        .order_by(columns.at, columns.id)
+    )
+    rows = list(connection.execute(query))
+    ids = {row.id: Subject.parse(row.subject).lifetime_id for row in rows}
+    runs = {
+        run.id: run
+        for chunk in chunks({ids[row.id] for row in rows if row.at >= since})
+        for run in connection.execute(select(lifetimes).where(lifetimes.c.id.in_(chunk)))
+    }
+    kept_to: dict[str, datetime] = {}
+    reported = []
+    for row in rows:
+        before = kept_to.get(row.subject)
+        kept_to[row.subject] = row.until if before is None else max(before, row.until)
+        if row.at >= since and ids[row.id] in runs:
+            key = InstanceKey(row.project, row.gce_id)
+            reported.append(
+                KeepRow(
+                    key=key,
+                    name=row.name,
+                    preset=row.preset,
+                    owner=row.owner,
+                    by=row.by,
+                    at=row.at,
+                    until=row.until,
+                    reason=row.reason,
+                    due_at=max(filter(None, (before, row.due_at)), default=None),
+                    run=lifetime_of(key, runs[ids[row.id]]),
+                )
+            )
+    return reported[::-1]
+
 
 _DAY = timedelta(days=1)
 

@@ -24,7 +24,7 @@ from sqlalchemy import (
 
 from costguard.db.remembered import remembers
 from costguard.db.tables import daily_owners, daily_spend, daily_totals, instances, lifetimes, storage_spans
-from costguard.ledger.accruing import within_scope
+from costguard.ledger.accrual import within_scope
 from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey
 from costguard.model.lifetime import Attribution

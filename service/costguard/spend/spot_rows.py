@@ -20,7 +20,7 @@ from costguard.db.tables import (
     lifetimes,
     prices,
 )
-from costguard.ledger.accruing import uncharged_ids, within_scope
+from costguard.ledger.accrual import uncharged_ids, within_scope
 from costguard.ledger.rows import lifetime_of, shape_of
 from costguard.model.attempt import Outcome
 from costguard.model.budget import Scope

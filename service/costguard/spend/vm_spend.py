@@ -1,25 +1,79 @@
-"""Spend by VM: what each cost on some days, and whose it was, for those who go on in a spreadsheet."""
+"""Spend by VM: charges and accrued amounts by day and owner, for export to a spreadsheet."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from sqlalchemy import Connection
+from sqlalchemy import BigInteger, Connection, Select, Table, cast, func, select
 
-from costguard.ledger import accruing, fleet_rows
-from costguard.ledger.accrual import Accrual, figures_of
+from costguard.db.bulk import chunks
+from costguard.db.tables import charges, instances, lifetimes, storage_spans
+from costguard.ledger import accrual as accruing
+from costguard.ledger import fleet_rows
+from costguard.ledger.accrual import Accrual, figures_of, stand, uncharged_instances, within_scope
 from costguard.ledger.fleet_rows import FleetInstance
+from costguard.ledger.roll_up import parts_of_charges
 from costguard.model.budget import Scope
-from costguard.model.instance import ProvisioningModel
+from costguard.model.instance import InstanceKey, ProvisioningModel
 from costguard.model.lifetime import Attribution
-from costguard.spend import vm_spend_rows
-from costguard.spend.live_spend import kind_of, live
-from costguard.spend.spend import Spend, all_unpriced, days_of_span, spend
+from costguard.spend.spend import Spend, all_unpriced, days_of_span, kind_of, live, spend
 from costguard.spend.spend_rows import Amounts, Grouping, amounts_of, day_start
+
+
+@dataclass(frozen=True, slots=True)
+class VmCharges:
+    """Of one VM, of one owner, preset and job; of one day where rows are by day."""
+
+    instance_id: int
+    attribution: Attribution
+    provisioning_model: str
+    day: date | None
+    amounts: Amounts
+
+
+def charged(connection: Connection, first: date, last: date, scope: Scope, by_day: bool) -> list[VmCharges]:
+    """The stored charges of the days [first, last], as the roll-up has them: storage counts as standard."""
+    charged_vms = []
+    for spans in (lifetimes, storage_spans):
+        query = _sums(spans).where(charges.c.day.between(first, last), *within_scope(spans, scope))
+        if by_day:
+            query = query.add_columns(charges.c.day).group_by(charges.c.day)
+        for row in connection.execute(query):
+            model = row.provisioning_model if spans is lifetimes else ProvisioningModel.STANDARD.value
+            whose = Attribution(row.preset, row.owner, row.job)
+            amounts = amounts_of((row.machine_nanos, row.gpu_nanos, row.storage_nanos, row.seconds))
+            charged_vms.append(VmCharges(row.instance_id, whose, model, row.day if by_day else None, amounts))
+    return charged_vms
+
+
+def _sums(spans: Table) -> Select[Any]:
+    names = ("instance_id", "preset", "owner", "job", "provisioning_model")
+    kinds = [spans.c[name] for name in names if name in spans.c]
+    sums = [cast(func.sum(part), BigInteger).label(name) for name, part in parts_of_charges(spans).items()]
+    joined = select(*kinds, *sums).join_from(charges, spans, charges.c.span_id == spans.c.id)
+    return joined.where(*stand(spans)).group_by(*kinds)
+
+
+def accruing_ids(connection: Connection) -> list[int]:
+    """VMs with spans that are open, or ended and not charged to their end."""
+    instance_ids = uncharged_instances(connection)
+    for spans in (lifetimes, storage_spans):
+        instance_ids.update(connection.scalars(select(spans.c.instance_id).where(spans.c.ended_at.is_(None))))
+    return sorted(instance_ids)
+
+
+def ids_of(connection: Connection, keys: Collection[InstanceKey]) -> dict[InstanceKey, int]:
+    """The rows of these VMs."""
+    ids_by_key: dict[InstanceKey, int] = {}
+    for some in chunks({key.gce_id for key in keys}):
+        query = select(instances.c.id, instances.c.project, instances.c.gce_id).where(instances.c.gce_id.in_(some))
+        ids_by_key |= {InstanceKey(row.project, row.gce_id): row.id for row in connection.execute(query)}
+    return ids_by_key
+
 
 _DAY = timedelta(days=1)
 _Key: TypeAlias = tuple[int, Attribution, str, date | None]  # of which VM, whose, which model, on which day
@@ -48,10 +102,14 @@ def spend_by_vm(
     groupings = [grouping for grouping in group_by if grouping is not Grouping.VM]
     by_day, by_model = Grouping.DAY in groupings, Grouping.PROVISIONING_MODEL in groupings
     parts: dict[_Key, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
-    for charged in vm_spend_rows.charged(connection, first, last, scope, by_day):
-        amounts = charged.amounts
+    for vm_charges in charged(connection, first, last, scope, by_day):
+        amounts = vm_charges.amounts
         figures = [amounts.machine.nanos, amounts.gpu.nanos, amounts.storage.nanos, amounts.seconds]
-        _add(parts, (charged.instance_id, charged.attribution, charged.provisioning_model, charged.day), figures)
+        _add(
+            parts,
+            (vm_charges.instance_id, vm_charges.attribution, vm_charges.provisioning_model, vm_charges.day),
+            figures,
+        )
     for (instance_id, whose, model, day), accrued in _running(connection, accrual, first, last, scope):
         _add(parts, (instance_id, whose, model, day if by_day else None), accrued)
     gaps = Counter(_gaps(connection, accrual, first, last, scope, by_day))
@@ -81,7 +139,7 @@ def _running(
 ) -> Iterator[tuple[_Key, Sequence[int]]]:
     """What has accrued since charges were stored. Equal VMs are billed once."""
     start, end = day_start(first), day_start(last) + _DAY
-    for span in accruing.accruing_spans(connection, vm_spend_rows.accruing_ids(connection)):
+    for span in accruing.accruing_spans(connection, accruing_ids(connection)):
         _, whose, model = kind = kind_of(span)
         since, until = max(span.since, start), min(end, span.span.ended_at or accrual.now)
         if since < until and scope.holds(kind[0], whose.preset, whose.owner, whose.job):
@@ -134,7 +192,7 @@ def _gaps(
     """Each lifetime and disk that has no complete price, on each of its days where rows are by day."""
     running = live(connection, accrual, first, last, scope, ("project", "preset", "owner", "job"))
     unpriced = all_unpriced(connection, running, first, last, scope)
-    ids = vm_spend_rows.ids_of(connection, {span.key for span in unpriced})
+    ids = ids_of(connection, {span.key for span in unpriced})
     for span in unpriced:
         days: Iterable[date | None] = days_of_span(span, first, last, accrual.now) if by_day else (None,)
         model = span.provisioning_model if span.kind == "lifetime" else ProvisioningModel.STANDARD.value

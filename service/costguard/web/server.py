@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import errno
 import gc
 import logging
@@ -11,7 +12,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from ipaddress import ip_address
 from typing import Any
 
@@ -21,7 +22,32 @@ from starlette.types import ASGIApp
 
 from costguard.web.connections import ConnectionLimits, Connections, SparseLog, SparseWarnings, most_connections
 from costguard.web.http1 import Http1, Unambiguous, refusal
-from costguard.web.memory import few_arenas, give_back
+
+_ARENA_MAX = -8  # M_ARENA_MAX of glibc's malloc.h
+_ARENAS = 2
+
+
+def few_arenas() -> bool:
+    """Has threads share two arenas: each of theirs would keep what its largest answer took. False without glibc."""
+    libc = _glibc()
+    return libc is not None and libc.mallopt(_ARENA_MAX, _ARENAS) == 1
+
+
+def give_back() -> bool:
+    """Whether anything was given back; False without glibc. It may take some hundredths of a second."""
+    libc = _glibc()
+    return libc is not None and libc.malloc_trim(0) == 1
+
+
+@cache
+def _glibc() -> ctypes.CDLL | None:
+    try:
+        libc = ctypes.CDLL(None)
+        _ = libc.mallopt, libc.malloc_trim
+    except (OSError, AttributeError, TypeError):
+        return None
+    return libc
+
 
 _BACKLOG = 1024  # clients that the system keeps waiting to be accepted
 _AT_ONCE = 32  # accepted in a row, before those that are there get their turn

@@ -26,7 +26,7 @@ from costguard.model.message import EphemeralContent
 from costguard.model.ports import Clock
 from costguard.reminders.execute import LiveExecutor
 from costguard.reminders.message_rows import StoredMessage
-from costguard.reminders.still_due import ByTheRules
+from costguard.reminders.stop_case import ByTheRules
 from costguard.slack.client import SlackNotifier
 from costguard.slack.incoming import InteractionDispatcher, SignedRequests
 from costguard_sandbox.slack.access import BOT_TOKEN, SIGNING_SECRET
