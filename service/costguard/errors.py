@@ -1,4 +1,4 @@
-"""Everything that Costguard raises on purpose.
+"""The exceptions of Costguard.
 
 Most errors are one of five kinds, which callers and HTTP tell apart (web/problems.py has the table). A class of its own
 exists only where a caller decides by it.

@@ -1,4 +1,4 @@
-"""People as Slack knows them, by their addresses in lower case."""
+"""Slack accounts, by e-mail address in lower case."""
 
 from __future__ import annotations
 

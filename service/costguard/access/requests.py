@@ -1,4 +1,4 @@
-"""What people asked for. Each is settled once, by a pass."""
+"""Requests about VMs: each is stored once and settled once, by a pass."""
 
 from __future__ import annotations
 

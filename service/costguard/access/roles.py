@@ -1,4 +1,4 @@
-"""Who may do what."""
+"""Roles and permissions: who may do what."""
 
 from __future__ import annotations
 

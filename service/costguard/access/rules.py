@@ -1,4 +1,4 @@
-"""All that decisions go by besides what happened: the settings, as the policy sees them."""
+"""The settings that decisions depend on, as values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Listing and ending sessions."""
+"""Lists and ends sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How people come in: by a link that the server made, or through the provider. Each that comes in is an event."""
+"""Signing in, by a one-time link or through the identity provider. Each sign-in is an event."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens for programs: stored as digests, never as what they are."""
+"""Rows of API tokens; only digests of them are stored."""
 
 from __future__ import annotations
 

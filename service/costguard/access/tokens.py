@@ -1,4 +1,4 @@
-"""Making, listing and revoking tokens for programs."""
+"""Creates, lists and revokes API tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The guard's health, in one value that /readyz and the health page both show."""
+"""The health of the guard, as /readyz and the page Health show it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeping the lease, or waiting for it, in a thread of its own."""
+"""A thread that holds the lease, or waits for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ledger's figures for monitoring, read in one view of it."""
+"""The ledger's figures for Prometheus, read in one transaction."""
 
 from __future__ import annotations
 

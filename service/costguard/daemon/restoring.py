@@ -1,4 +1,4 @@
-"""A database that was restored, moved or cloned begins a new generation: nothing that was pending acts on its own."""
+"""After a restore, a move or a clone of the database: a new generation, in which nothing pending goes on by itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The daemon: what runs when, and who may act."""
+"""The daemon: the schedule of its tasks, which run only while it holds the lease."""
 
 from __future__ import annotations
 

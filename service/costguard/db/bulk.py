@@ -1,4 +1,4 @@
-"""Many rows at once: ids in chunks, and inserts past SQLAlchemy's work for each row."""
+"""Bulk queries: ids in chunks, and inserts that bypass SQLAlchemy's work for each row."""
 
 from __future__ import annotations
 

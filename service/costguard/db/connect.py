@@ -1,4 +1,4 @@
-"""From a URL to an engine: how Costguard talks to SQLite and to PostgreSQL."""
+"""Engines for SQLite and PostgreSQL, from a URL."""
 
 from __future__ import annotations
 

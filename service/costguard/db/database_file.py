@@ -1,4 +1,4 @@
-"""Whom the files of an SQLite database let in: its owner alone."""
+"""Permissions of an SQLite database's files: its owner alone may open them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a database's error means, and what to do about it."""
+"""Database errors in plain words, with what to do next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading who acts, and how old the prices are."""
+"""Reads the holder of the lease, and the age of prices."""
 
 from __future__ import annotations
 

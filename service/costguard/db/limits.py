@@ -1,4 +1,4 @@
-"""How long the database may keep us waiting, and for what."""
+"""Time limits on the database: how long each kind of wait may last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bringing a database to this version, and refusing to work with any other."""
+"""Migrates a database to this version, and refuses any other."""
 
 from __future__ import annotations
 

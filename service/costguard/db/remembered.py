@@ -1,4 +1,4 @@
-"""What was read from tables that have not changed since: kept by the process, and never longer than it is true."""
+"""Caches of query results, valid while their tables have not changed."""
 
 from __future__ import annotations
 

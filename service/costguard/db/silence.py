@@ -1,4 +1,4 @@
-"""PostgreSQL connections that do not wait for ever.
+"""PostgreSQL connections with a time limit on every wait.
 
 statement_timeout does not help when the question, or its answer, is lost on the way: the server knows of no statement.
 Keepalives and tcp_user_timeout do not when a proxy acknowledges what it never delivers. So the client looks at its own

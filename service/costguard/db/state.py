@@ -1,4 +1,4 @@
-"""Whether anything was changed that pages show, in one small question."""
+"""One cheap query that shows whether anything on the pages may have changed."""
 
 from __future__ import annotations
 

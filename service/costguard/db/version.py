@@ -1,4 +1,4 @@
-"""Whether a database is at this version, without asking Alembic: a start has no time for it."""
+"""Checks the version of a database without Alembic, which would slow every start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events: appended once, read newest first."""
+"""The audit log: events are appended once, and read newest first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looking through the events, in the order of time, by what no index holds as well: who, which job, which words."""
+"""Searches the audit log by actor, job and words, in the order of time."""
 
 from __future__ import annotations
 

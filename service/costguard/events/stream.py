@@ -1,4 +1,4 @@
-"""Events in the order in which they were recorded, for readers who come back for more.
+"""Events in the order in which they were recorded, for readers that continue where they left off.
 
 Reading on from an id misses nothing: writers take turns (db/transaction.py), so anyone who took a lower id has
 committed it, or given it up, before anybody takes a higher one. On PostgreSQL a sequence alone would not promise it.

@@ -1,1 +1,1 @@
-"""Google Compute Engine and its price catalogue, as the engine's ports want them. No Google type leaves here."""
+"""Google Compute Engine and its price catalogue, behind the ports. No type of Google's leaves this room."""

@@ -1,4 +1,4 @@
-"""What a VM's metadata hold so that it runs an attempt: the boot script, the agent, its settings, its token."""
+"""The metadata of a job's VM: boot script, agent, settings and token."""
 
 from __future__ import annotations
 

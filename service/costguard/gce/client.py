@@ -1,4 +1,4 @@
-"""Compute Engine as the engine's `Cloud`: one look at a project, and whether one VM is still there."""
+"""Compute Engine as the port `Cloud`: observes a project, and looks up a single VM."""
 
 from __future__ import annotations
 

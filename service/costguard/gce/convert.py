@@ -1,4 +1,4 @@
-"""A VM in Compute Engine's JSON, made into our own value."""
+"""Converts a VM from Compute Engine's JSON."""
 
 from __future__ import annotations
 

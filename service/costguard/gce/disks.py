@@ -1,4 +1,4 @@
-"""All disks of a project: what only their own list tells of them."""
+"""Lists all disks of a project, for what instances do not say about them."""
 
 from __future__ import annotations
 

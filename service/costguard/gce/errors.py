@@ -1,4 +1,4 @@
-"""Google's refusals and silences, as Costguard's errors: which project, what happened, what to do next."""
+"""Errors of Google's APIs in plain words: which project, what happened, what to do next."""
 
 from __future__ import annotations
 

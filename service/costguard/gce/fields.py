@@ -1,4 +1,4 @@
-"""Single fields of Compute Engine's JSON. Raises Garbled for what cannot be understood."""
+"""Reads single fields of Compute Engine's JSON. Raises Garbled for a value it cannot read."""
 
 from __future__ import annotations
 

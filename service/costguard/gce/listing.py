@@ -1,4 +1,4 @@
-"""The hot call: all instances of a project, joined with their disks; what was seen before is reused."""
+"""Lists all instances of a project with their disks, and converts only those that changed."""
 
 from __future__ import annotations
 

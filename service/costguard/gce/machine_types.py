@@ -1,4 +1,4 @@
-"""What a machine type is made of: by rule where we know it, else asked of Compute Engine once."""
+"""The shape of a machine type: by rule where there is one, else asked of Compute Engine once."""
 
 from __future__ import annotations
 

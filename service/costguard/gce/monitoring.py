@@ -1,4 +1,4 @@
-"""Cloud Monitoring's figures of a project's VMs: a request for each metric and page, not for each VM."""
+"""Utilisation from Cloud Monitoring: one request for each metric and page, not for each VM."""
 
 from __future__ import annotations
 

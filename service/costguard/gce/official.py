@@ -1,4 +1,4 @@
-"""The calls that go through google-cloud-compute. It is imported at the first of them: 1.2 s and 75 MB."""
+"""Calls through google-cloud-compute, which is imported at the first of them: 1.2 s and 75 MB."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages of an aggregated list, and which of its scopes could not be read."""
+"""Reads the pages of an aggregated list, and reports the scopes that were unreachable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GET requests for JSON, with few and bounded retries, under one deadline."""
+"""GET requests for JSON, with few retries under one deadline."""
 
 from __future__ import annotations
 

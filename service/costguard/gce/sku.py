@@ -1,4 +1,4 @@
-"""What a SKU of Compute Engine prices.
+"""The meaning of a SKU of Compute Engine: which resource it prices.
 
 The machine type appears in no structured field: only the description tells, so the whole of it must match.
 Regions come from `serviceRegions`, never from the place that the description names.

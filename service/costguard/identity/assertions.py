@@ -1,4 +1,4 @@
-"""Signed statements about people (JSON Web Tokens): what one says, once it is certain who says it and when."""
+"""Verifies JSON Web Tokens: issuer, audience, times and signature."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Google's Identity-Aware Proxy in front of the server: whom it let through, by what it signed."""
+"""Identity-Aware Proxy: the person that its signed header names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a VM with our labels that the ledger holds no intent for is adopted or only reported.
+"""Whether an unknown VM with our labels is adopted, or only reported.
 
 They come from a later time of this database, which a restore lost, or from another guard that works with a copy of it.
 """

@@ -1,4 +1,4 @@
-"""When each job is decided on: what changed about it, when it is due, and backoff of launches. Two cheap queries."""
+"""Which jobs are due for a decision: with news, or at their time. Two cheap queries."""
 
 from __future__ import annotations
 

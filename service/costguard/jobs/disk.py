@@ -1,4 +1,4 @@
-"""A job VM's own disk: whether it is full, and whether it holds the only copy of what the job saved."""
+"""A job VM's disk: whether it is full, and whether it holds the only copy of a checkpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the present run of an attempt ended, or when its silence will count as an end.
+"""How an attempt's run ended, or when its silence will count as an end.
 
 An agent's last word comes first, then what Google says of the VM, then a notice of preemption, then silence.
 """

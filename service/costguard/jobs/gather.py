@@ -1,4 +1,4 @@
-"""Reads what decisions about jobs are based on, in a few queries for all of them."""
+"""Reads what decisions about jobs are based on, in a few queries for all jobs."""
 
 from __future__ import annotations
 

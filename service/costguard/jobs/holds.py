@@ -1,4 +1,4 @@
-"""Whether a spent budget holds a job, pauses it, or refuses it."""
+"""Whether a spent budget holds, pauses or refuses a job."""
 
 from __future__ import annotations
 

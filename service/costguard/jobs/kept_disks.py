@@ -1,4 +1,4 @@
-"""Disks that are kept because they hold the only copy of what a job saved: what lies there, and what they cost."""
+"""Disks kept because they hold the only copy of a job's checkpoints, and what they cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs as pages, API and command line show them."""
+"""Jobs as the pages, the API and the command line show them."""
 
 from __future__ import annotations
 

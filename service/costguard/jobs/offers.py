@@ -1,4 +1,4 @@
-"""What a job would cost in each place, and whether it can meet its deadline and ceiling."""
+"""The cost of a job in each place, and whether it can meet its deadline and ceiling there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the next run resumes from, and the arguments that make its command do so."""
+"""Where the next run of a job resumes, and the arguments that make its command do so."""
 
 from __future__ import annotations
 

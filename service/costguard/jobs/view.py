@@ -1,4 +1,4 @@
-"""What a decision about one job is based on, and the actions that can be decided."""
+"""The inputs of a decision about one job, and its possible outcomes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The request for the VM of an attempt: it follows from the stored job and attempt, so that it can be repeated."""
+"""The request for an attempt's VM, which can be repeated identically from what is stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all steps about a job's VM share: the attempt, request ids, backoff, and whose VM it is."""
+"""What all steps on a job's VM share: the attempt, request ids, backoff, and ownership checks."""
 
 from __future__ import annotations
 

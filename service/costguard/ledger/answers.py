@@ -1,4 +1,4 @@
-"""What answers a reminder: someone keeps a VM, or says whose it is."""
+"""Answers to reminders: keeps and claims."""
 
 from __future__ import annotations
 

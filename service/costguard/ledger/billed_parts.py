@@ -1,4 +1,4 @@
-"""What a running VM is billed for: which resources, and how much of each.
+"""The billed resources of a running VM, and how much of each it uses.
 
 Google's rules, as its catalogue's SKUs show them: most VMs pay for vCPUs, memory, GPUs and local SSD; f1-micro and
 g1-small have one price for all (cloud.google.com/compute/vm-instance-pricing#sharedcore); the SKU of a B200 or GB200

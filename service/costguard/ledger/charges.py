@@ -1,4 +1,4 @@
-"""Charges: which spans are due, and what was charged."""
+"""Rows of charges, and which spans are due to be charged."""
 
 from __future__ import annotations
 

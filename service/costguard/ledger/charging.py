@@ -1,4 +1,4 @@
-"""Charges are stored as spans end, and up to midnight for those that go on."""
+"""Charges lifetimes and storage: when they end, and up to each midnight."""
 
 from __future__ import annotations
 

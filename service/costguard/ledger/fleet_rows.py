@@ -1,4 +1,4 @@
-"""Reading the fleet: who is there, what is known of each VM, and what its stored charges add up to."""
+"""Reads the fleet: which VMs exist, what is known of each, and the sums of its charges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The database's generation: read at every turn, raised by a restore, and where the database was last."""
+"""The generation of the database, which a restore raises, and where the database was last opened."""
 
 from __future__ import annotations
 

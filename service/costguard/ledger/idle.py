@@ -1,4 +1,4 @@
-"""Whether a VM is idle, from what was measured of it. What was not measured is unknown, never idle."""
+"""Decides whether a VM is idle. What was not measured is unknown, never idle. Pure."""
 
 from __future__ import annotations
 

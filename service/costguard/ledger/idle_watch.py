@@ -1,4 +1,4 @@
-"""Which VMs are idle: read from what measures them, judged, and stored with the ledger."""
+"""Reads utilisation, decides which VMs are idle, and stores the evidence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which VMs were launched for jobs: by the id that their attempt has come to know, and until then by name and label."""
+"""Which VMs were launched for jobs: by the attempt's VM id, and until it is known by name and label."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Instances, lifetimes and storage spans: read what is known, write what changed."""
+"""Rows of instances, lifetimes and storage spans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events of what changed about a VM, each a sentence for people."""
+"""Sentences for the events of a VM's changes."""
 
 from __future__ import annotations
 

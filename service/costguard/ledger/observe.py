@@ -1,4 +1,4 @@
-"""Observation and operations -> what the ledger holds of a VM, and the events of what changed."""
+"""From an observation and operations to a VM's record, and the events of what changed. Pure."""
 
 from __future__ import annotations
 

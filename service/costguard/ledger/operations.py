@@ -1,4 +1,4 @@
-"""Operations, kept for ever: Google forgets them after about two weeks."""
+"""Rows of operations, kept for ever: Google forgets them after about two weeks."""
 
 from __future__ import annotations
 

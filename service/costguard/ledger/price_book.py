@@ -1,4 +1,4 @@
-"""Prices by key and time."""
+"""Prices by key and time. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sanity gate: which prices may be believed.
+"""Checks new prices for plausibility. Pure.
 
 A refused price is shown, and the last good one stays in force.
 """

@@ -1,4 +1,4 @@
-"""Prices are fetched, judged and stored; what they change is charged again."""
+"""Fetches, checks and stores prices, and charges again what they change."""
 
 from __future__ import annotations
 

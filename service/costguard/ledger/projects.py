@@ -1,4 +1,4 @@
-"""One row per watched project: what the last looks at it gave."""
+"""One row per watched project: the results of its last looks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Observation -> ledger: what one look at one project changes, in transactions of a bounded size.
+"""Records one observation of a project in the ledger, in transactions of a bounded size.
 
 A VM is recorded whole in one transaction, with its operations, and the look itself in the last one. So wherever this
 ends, the ledger is true of each VM, and the next look does what is left.

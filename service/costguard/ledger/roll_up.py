@@ -1,4 +1,4 @@
-"""Daily sums of charges, kept exact by what is added and taken away, so that a year is read as fast as a day."""
+"""Daily sums of charges, updated with every charge, so that a year is read as fast as a day."""
 
 from __future__ import annotations
 

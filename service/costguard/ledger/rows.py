@@ -1,4 +1,4 @@
-"""From rows of lifetimes and storage spans to the ledger's nouns."""
+"""Converts rows to lifetimes and storage spans."""
 
 from __future__ import annotations
 

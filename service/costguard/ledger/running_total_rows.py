@@ -1,4 +1,4 @@
-"""Running totals: what open lifetimes and storage accrue, one row for each group and day."""
+"""Rows of running totals: one for each group and day."""
 
 from __future__ import annotations
 

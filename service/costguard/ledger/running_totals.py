@@ -1,4 +1,4 @@
-"""What open lifetimes and storage accrue, kept in running totals that move with the spans themselves.
+"""Running totals: what open lifetimes and storage accrue, updated in the transaction of every change.
 
 A span costs the same each second while no price and no month changes, so a group of spans is a rate and an amount:
 readers need a few rows, however many VMs run. The totals are good while the basis of the rates holds. Where it does

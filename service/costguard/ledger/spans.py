@@ -1,4 +1,4 @@
-"""Reading lifetimes, storage spans and charges as they are stored."""
+"""Reads lifetimes, storage spans and charges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which storage a VM is billed for, and since when: its disks, and its memory while suspended."""
+"""The billed storage of a VM: its disks, and its memory while suspended. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When one VM ran: from operations, its listing, and what the ledger already holds."""
+"""When a VM ran: from operations, its listing, and the ledger. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""VMs with our labels and no intent in the ledger: written down while they are there, with an admin's verdict."""
+"""Rows of unknown VMs with our labels, with an admin's decision."""
 
 from __future__ import annotations
 

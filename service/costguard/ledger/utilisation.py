@@ -1,4 +1,4 @@
-"""The latest evidence of idleness, one row for each VM that runs."""
+"""The latest evidence of idleness: one row for each running VM."""
 
 from __future__ import annotations
 

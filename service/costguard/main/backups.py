@@ -1,4 +1,4 @@
-"""Backups, restores and checks of the database. They work without a server, and never show what the URL holds."""
+"""Backups, restores and checks of the database, with or without a server. They never print the password in its URL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that the process which watches needs, built from settings."""
+"""Builds the watching process from the settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The guard as a whole, from start to end: this process watches the fleet, and another one serves HTTP."""
+"""Runs the guard: this process watches the fleet, and starts another one that serves HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of a process: asked for by a signal, and over within ten seconds whatever hangs."""
+"""Ends a process after a signal, within ten seconds whatever hangs."""
 
 from __future__ import annotations
 

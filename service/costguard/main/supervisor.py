@@ -1,4 +1,4 @@
-"""What systemd is notified of: that the guard is ready, that it lives, that it stops (man 3 sd_notify)."""
+"""Notifies systemd: ready, alive, stopping (man 3 sd_notify)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that answers over HTTP, built in a process of its own from what the watching process says."""
+"""Builds the serving process's application from what the watching process sends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The serving process, as the watching one starts, hears and restarts it."""
+"""Starts, monitors and restarts the serving process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The messages between a guard's two processes: one JSON object a line, over a private pair of sockets.
+"""Messages between the two processes: JSON lines over a pair of sockets.
 
 Both run the same code, so the messages have no versions. None is ever logged: `Begin` holds secrets.
 """

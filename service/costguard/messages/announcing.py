@@ -1,4 +1,4 @@
-"""Which news of a job become messages: one for each recovery, and none for what the job's card shows by itself."""
+"""Which news about a job becomes a message of its own, and which only updates its card."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""VMs as messages show them: what they are, what they cost, and which buttons their subject has."""
+"""VM cards: what a VM is, what it costs, and its buttons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Digests: intended when they are due, and written from the ledger when they are sent."""
+"""Digests: planned when due, written from the ledger when sent."""
 
 from __future__ import annotations
 

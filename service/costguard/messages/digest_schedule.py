@@ -1,4 +1,4 @@
-"""When digests are due: a daily and a weekly one, digest once, at a local time."""
+"""When digests are due: a daily and a weekly one, at a local time. Pure."""
 
 from __future__ import annotations
 

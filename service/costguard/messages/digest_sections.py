@@ -1,4 +1,4 @@
-"""The sections of a digest: titled lines, the most expensive first, and what is left out is counted."""
+"""The sections of a digest: titled lists, the most expensive first, with a count of what is left out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`/gpu`: a person's VMs, or all that they may act on."""
+"""The command `/gpu`: a person's VMs, or all that they may act on."""
 
 from __future__ import annotations
 

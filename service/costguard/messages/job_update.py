@@ -1,4 +1,4 @@
-"""What messages say about a job: what happened, how it stands now, and what to do."""
+"""Messages about a job: what happened, its state, and what to do."""
 
 from __future__ import annotations
 

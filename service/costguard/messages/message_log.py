@@ -1,4 +1,4 @@
-"""Messages as people read them: the list of all, and one VM's reminders, answers and stops."""
+"""Reads messages for people: all of them, or one VM's with its answers and stops."""
 
 from __future__ import annotations
 

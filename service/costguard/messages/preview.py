@@ -1,4 +1,4 @@
-"""What a pass would send and do now, and why; nothing is written and Slack is not called."""
+"""A preview of the next pass: what it would send and do, and why. Nothing is written or sent."""
 
 from __future__ import annotations
 

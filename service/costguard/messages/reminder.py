@@ -1,4 +1,4 @@
-"""Reminders as they stand at this moment: their figures, their state, and whether they are still true."""
+"""Reminders at the moment they are sent: current figures, current state, and whether they still apply."""
 
 from __future__ import annotations
 

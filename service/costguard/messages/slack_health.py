@@ -1,4 +1,4 @@
-"""Trouble with Slack, for operators: as health, and as events."""
+"""Trouble with Slack, as health and as events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plan asks to be done."""
+"""The actions of a plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waits that grow with each failure in a row. Pure: jitter comes from the caller, which keeps decisions repeatable."""
+"""Exponential backoff. Pure: jitter comes from the caller."""
 
 from __future__ import annotations
 

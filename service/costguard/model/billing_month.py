@@ -1,4 +1,4 @@
-"""The month that Google bills by: the calendar month in US Pacific time.
+"""Google's billing month: the calendar month in US Pacific time.
 
 Google's export cuts days and invoices by `US/Pacific` (docs.cloud.google.com/billing/docs/how-to/bq-examples). Recorded
 rows give a GiB-month 2,678,400 seconds in May and August, and 2,674,800 in a March, which loses an hour to daylight

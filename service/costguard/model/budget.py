@@ -1,4 +1,4 @@
-"""Budgets: how much may be spent, on what, in how long."""
+"""Budgets: an amount, a scope and a period."""
 
 from __future__ import annotations
 

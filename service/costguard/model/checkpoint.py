@@ -1,4 +1,4 @@
-"""Saved training state: what lies at a location, which of it work can resume from, and how a command says so.
+"""Checkpoints: what a location holds, which of it a run can resume from, and the arguments for that.
 
 Travels with the agent: Python 3.8 and its standard library must do.
 """

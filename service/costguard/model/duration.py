@@ -1,4 +1,4 @@
-"""How long something lasted: counted in one way, and written in one way."""
+"""Durations: parsed and formatted in one way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every kind of event there is, so that a kind that is asked for can be checked."""
+"""All kinds of events, to validate a requested kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which life of its database a guard is in: the number grows whenever the database is restored, moved or cloned."""
+"""The generation of a database: a number that grows with every restore, move or clone."""
 
 from __future__ import annotations
 

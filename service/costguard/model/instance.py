@@ -1,4 +1,4 @@
-"""What was seen of a VM: one instance, its shape and its disks."""
+"""Instances: a VM as observed, its shape and its disks."""
 
 from __future__ import annotations
 

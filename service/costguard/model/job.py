@@ -1,4 +1,4 @@
-"""Jobs: what is to run, and how far it has come."""
+"""Jobs: what was submitted, and its state."""
 
 from __future__ import annotations
 

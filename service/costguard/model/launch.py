@@ -1,4 +1,4 @@
-"""What a VM that the guard launches is made of, and what Google says of the launch."""
+"""Launches: the recipe of a VM, and Google's answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one command that makes readable what Google refused to show."""
+"""The command that grants Costguard a permission which Google refused."""
 
 from __future__ import annotations
 

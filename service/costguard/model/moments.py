@@ -1,4 +1,4 @@
-"""Moments as people read them, in their own time zones."""
+"""Moments formatted in the reader's time zone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dollars, exactly: a whole number of nano-dollars, as Google's catalogue writes them."""
+"""Exact dollars: a whole number of nano-dollars, as in Google's catalogue."""
 
 from __future__ import annotations
 

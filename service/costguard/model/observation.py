@@ -1,4 +1,4 @@
-"""What one look at one project showed, and what it could not show."""
+"""Observations: what one look at a project showed, and which parts were unreachable."""
 
 from __future__ import annotations
 

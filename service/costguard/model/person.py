@@ -1,4 +1,4 @@
-"""People as Slack knows them."""
+"""People and their Slack accounts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engine needs from the outside, as protocols that adapters satisfy by shape."""
+"""The ports: protocols that adapters implement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Presets: what kind of VM this is, and how long it may run."""
+"""Presets: a kind of VM, and how long it may run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prices: what a unit of a billed resource costs, where, from when, and who says so."""
+"""Prices: of a unit of a billed resource, in a region, from a date, with their source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the ledger holds of one VM."""
+"""The ledger's record of one VM."""
 
 from __future__ import annotations
 

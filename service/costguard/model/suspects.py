@@ -1,4 +1,4 @@
-"""Checkpoints that look complete and are passed over, because a run that resumed from one failed at once.
+"""Suspect checkpoints: complete by all rules, but a run that resumed from one failed at once.
 
 One rule for a job's attempts and for the runs on one VM. Travels with the agent: Python 3.8 and its standard library
 must do.

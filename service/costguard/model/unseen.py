@@ -1,4 +1,4 @@
-"""What is in a text and is not seen, or makes others not be seen: in pages, spreadsheets and terminals alike."""
+"""Invisible and misleading characters, for pages, spreadsheets and terminals."""
 
 from __future__ import annotations
 

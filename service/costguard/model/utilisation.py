@@ -1,4 +1,4 @@
-"""What was measured of VMs, and what it says about idleness."""
+"""Measured utilisation, and what it says about idleness."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Receivers of events, and what they answer."""
+"""Webhook receivers, and their answers."""
 
 from __future__ import annotations
 

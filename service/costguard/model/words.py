@@ -1,4 +1,4 @@
-"""Counts and lists as people read them."""
+"""Counts and lists in words."""
 
 from __future__ import annotations
 

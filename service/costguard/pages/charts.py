@@ -1,4 +1,4 @@
-"""Drawings of money over a period and of how long recoveries took. Rounded for drawing; the figures shown are exact.
+"""Charts of money over a period and of recovery times. Drawings are rounded; the figures shown are exact.
 
 In curves, places across are thousandths of the width, which stretches with the page; down, they are pixels.
 """

@@ -1,4 +1,4 @@
-"""The page Fleet: every VM with its money, why each is left alone, and what is not known."""
+"""The page Fleet: every VM with its money, why each is left alone, and what is unknown."""
 
 from __future__ import annotations
 

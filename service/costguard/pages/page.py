@@ -1,4 +1,4 @@
-"""What all pages share: what they are made from, how templates become answers, forms, and how errors are shown."""
+"""What all pages share: dependencies, templates, forms and errors."""
 
 from __future__ import annotations
 

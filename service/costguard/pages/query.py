@@ -1,4 +1,4 @@
-"""Reading a page's address: texts, days and the place where a list goes on."""
+"""Reads a page's query string: texts, days and cursors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A VM as the pages show it: its money, its age, what happens next, and what the viewer may ask for."""
+"""A VM's row on a page: its money, its age, what happens next, and the viewer's actions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values as people read them on pages. Nothing here computes money; it only rounds for display."""
+"""Formats values for pages. It computes no money; it only rounds for display."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page Sign in, and signing out. Open to strangers, so it says nothing about the fleet."""
+"""The page Sign in, and signing out. It is open to strangers, so it says nothing about the fleet."""
 
 from __future__ import annotations
 

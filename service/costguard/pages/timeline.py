@@ -1,4 +1,4 @@
-"""A job's timeline: a lane for each zone, and in it what its VMs did. Rounded for drawing alone."""
+"""A job's timeline: a lane for each zone with its VMs. Rounded for drawing alone."""
 
 from __future__ import annotations
 

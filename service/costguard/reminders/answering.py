@@ -1,4 +1,4 @@
-"""What people answered and asked for, settled: each in one transaction, and each once."""
+"""Settles answers and requests: each in one transaction, and each once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The context of a plan: rules, people, and quiet hours, computed once for all VMs. Pure."""
+"""The context of a plan: rules, people and quiet hours, computed once for all VMs. Pure."""
 
 from __future__ import annotations
 

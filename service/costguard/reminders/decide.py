@@ -1,4 +1,4 @@
-"""What to do about every VM: an action, or the reason to leave it alone."""
+"""Decides about every VM: an action, or the reason to leave it alone. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Enforcement: when unanswered reminders stop a VM, and which VMs no rule may stop. Pure."""
+"""When unanswered reminders stop a VM, and which VMs are protected. Pure."""
 
 from __future__ import annotations
 

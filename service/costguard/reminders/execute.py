@@ -1,4 +1,4 @@
-"""Carries out what a plan asks for, or in shadow mode records what would have been done."""
+"""Carries out a plan, or records it in shadow mode."""
 
 from __future__ import annotations
 

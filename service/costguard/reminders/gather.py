@@ -1,4 +1,4 @@
-"""Gathers everything that decisions need, and stores the reminders that were decided."""
+"""Reads what decisions about VMs are based on, and stores the reminders that were decided."""
 
 from __future__ import annotations
 

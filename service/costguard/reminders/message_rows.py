@@ -1,4 +1,4 @@
-"""Stored messages: to be sent, possibly sent, and in Slack."""
+"""Rows of messages: pending, possibly sent, and sent."""
 
 from __future__ import annotations
 

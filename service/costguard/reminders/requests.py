@@ -1,4 +1,4 @@
-"""Requests for a VM, from a page, over REST or in Slack: checked, stored, and left to the next pass."""
+"""Accepts requests about a VM from a page, the API or Slack: checks and stores them for the next pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stops as steps of the executor: a stop is ordered, its VM looked at and checked once more, and Google asked once.
+"""Stops as steps of the executor: ordered, the VM looked at and checked once more, then called once.
 
 INTENDED: it has certainly not begun. UNKNOWN: it may have. ASKED: Google accepted it. All three are open.
 """

@@ -1,4 +1,4 @@
-"""A VM with everything that a decision about it needs, and the decisions. Pure."""
+"""A watched VM: everything that a decision about it needs, and the decisions. Pure."""
 
 from __future__ import annotations
 

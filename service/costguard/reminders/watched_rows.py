@@ -1,4 +1,4 @@
-"""Every VM that is there, with the lifetime that decisions about it rest on."""
+"""Reads the VMs that exist, with the lifetimes that decisions depend on."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Slack, as the engine's Notifier wants it. No Slack type leaves here."""
+"""Slack, behind the port Notifier. No type of Slack's leaves this room."""

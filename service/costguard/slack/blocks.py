@@ -1,4 +1,4 @@
-"""The pieces of Block Kit that messages are made of. Texts come in escaped: see `text.py`."""
+"""Block Kit elements for messages. Texts are escaped before they come here: see `text.py`."""
 
 from __future__ import annotations
 

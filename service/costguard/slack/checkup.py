@@ -1,4 +1,4 @@
-"""`costguard slack test`: tries everything that Costguard needs of Slack."""
+"""`costguard slack test`: tries every permission that Costguard needs in Slack."""
 
 from __future__ import annotations
 

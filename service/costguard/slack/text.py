@@ -1,4 +1,4 @@
-"""Texts from outside, made harmless for Slack's markup and cut to length.
+"""Escapes and shortens texts from outside for Slack's markup.
 
 Slack's markup has no escape for its formatting signs, so those that would take effect become signs that look alike.
 Lengths are counted after escaping, and as Slack's own code counts them: what lies beyond U+FFFF counts twice.

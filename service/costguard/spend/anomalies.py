@@ -1,4 +1,4 @@
-"""What is out of the ordinary in a project, against its own past."""
+"""Unusual spending in a project, compared with its own past."""
 
 from __future__ import annotations
 

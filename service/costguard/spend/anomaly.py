@@ -1,4 +1,4 @@
-"""What is unusual enough for a notification of its own."""
+"""Which unusual spending deserves a notification. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a budget stands: what of it is spent, what will be, and which thresholds are crossed."""
+"""The state of a budget: spent, forecast, and thresholds crossed. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Budgets against the ledger: where each stands, and which crossings are recorded."""
+"""Compares budgets with the ledger, and records crossed thresholds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a period will have cost at its end, from what was spent, what runs now, and what past days cost.
+"""Forecasts a period's cost from what was spent, the current rate, and past days. Pure.
 
 For each moment that is left, two rates are blended: what runs now, which counts whole at once and fades to nothing
 over two days, because VMs end (a VM whose end is known counts up to it); and the usual for that weekday, the median

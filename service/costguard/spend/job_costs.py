@@ -1,4 +1,4 @@
-"""What jobs came to so far: the charges that are stored, and what ran up since."""
+"""The cost of jobs so far: stored charges, and what has accrued since."""
 
 from __future__ import annotations
 

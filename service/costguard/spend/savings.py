@@ -1,4 +1,4 @@
-"""What a stop saved, and what one that was not carried out would have saved."""
+"""What a stop saved, or in shadow mode would have saved. Pure."""
 
 from __future__ import annotations
 

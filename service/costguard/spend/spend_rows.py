@@ -1,4 +1,4 @@
-"""Reading what was spent: the daily roll-up by whatever it is asked for, and what could not be priced."""
+"""Reads daily spend in any grouping, and what could not be priced."""
 
 from __future__ import annotations
 

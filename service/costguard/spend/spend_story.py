@@ -1,4 +1,4 @@
-"""How the month goes, and what was spent by day and group: what the page Spend tells, from few readings."""
+"""The figures of the page Spend: how the month is going, by day and group, from few queries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Spot VMs saved against the same use on demand."""
+"""What Spot VMs saved against the same use on demand. Pure."""
 
 from __future__ import annotations
 

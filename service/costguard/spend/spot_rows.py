@@ -1,4 +1,4 @@
-"""What Spot VMs used, by the price that it was billed at."""
+"""Reads the use of Spot VMs, by billed price."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Spot VMs saved, from their stored charges and from what has accrued since."""
+"""What Spot VMs saved, from stored charges and from what has accrued since."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The connections of a server: how long each may take, and which is closed to make room for another."""
+"""Limits on connections: how long each may take, and which is closed to make room."""
 
 from __future__ import annotations
 

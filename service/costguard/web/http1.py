@@ -1,4 +1,4 @@
-"""HTTP/1.1 as uvicorn speaks it, with limits on how long a client may take over its part."""
+"""HTTP/1.1 by uvicorn, with limits on how long a client may take."""
 
 from __future__ import annotations
 

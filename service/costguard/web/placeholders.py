@@ -1,4 +1,4 @@
-"""One text for many people: placeholders stand for what is personal, and are filled in for each request.
+"""One rendering for many readers: placeholders stand for personal parts, filled in for each request.
 
 Their marks are random, so that no text from outside can contain one.
 """

@@ -1,4 +1,4 @@
-"""Every error as an RFC 9457 problem that says what to do next."""
+"""Errors as RFC 9457 problems that say what to do next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server: uvicorn on a socket that listens, with limits that keep strangers from holding or flooding it."""
+"""The server: uvicorn with limits that keep one client from holding or flooding it."""
 
 from __future__ import annotations
 

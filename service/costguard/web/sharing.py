@@ -1,4 +1,4 @@
-"""Shares renderings: pages and lists are made a few at a time, once for all callers with the same permissions.
+"""Shares renderings: one for all callers with the same permissions, a few at a time.
 
 A rendering that is shared is made for a stand-in, who has the permissions of those who ask and nothing else of theirs:
 what the application never gets, it cannot show to others.

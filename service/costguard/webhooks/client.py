@@ -1,4 +1,4 @@
-"""Posts to receivers over HTTP: without redirects, with verified certificates, and bounded time and size."""
+"""Posts to webhook receivers: no redirects, verified certificates, bounded time and size."""
 
 from __future__ import annotations
 

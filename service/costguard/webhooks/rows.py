@@ -1,4 +1,4 @@
-"""Each receiver's position in the events."""
+"""Rows of receivers: each one's position in the events."""
 
 from __future__ import annotations
 

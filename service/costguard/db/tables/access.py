@@ -1,4 +1,4 @@
-"""The tables of who may ask, and of whom events are sent to."""
+"""Tables of tokens, sessions, sign-in links, and webhook receivers."""
 
 from __future__ import annotations
 

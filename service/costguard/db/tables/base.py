@@ -1,4 +1,4 @@
-"""What all tables share: the metadata, and columns that both databases take."""
+"""The metadata and column types that all tables share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables about the database itself, and about VMs that it does not know."""
+"""Tables about the database itself, and about VMs with our labels that it does not know."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of jobs: what was asked for, the VMs that try it, what interrupted them, and what they saved."""
+"""Tables of jobs, their attempts, interruptions and checkpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ledger's tables: what there is, what ran, what it costs, and what happened."""
+"""Tables of the ledger: instances, lifetimes, storage, charges and events."""
 
 from __future__ import annotations
 

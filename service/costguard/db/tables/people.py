@@ -1,4 +1,4 @@
-"""The tables about people: who they are, the messages to them, their requests, and what was stopped."""
+"""Tables of people, messages, requests and stops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ledger's tables of money: spend rolled up by day, and prices."""
+"""Tables of daily spend, running totals and prices."""
 
 from __future__ import annotations
 
