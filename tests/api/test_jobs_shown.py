@@ -106,7 +106,7 @@ def test_a_job_is_shown_with_all_that_happened_to_it(with_job: Database, client:
     assert (answer["checkpoint"]["step"], answer["checkpoint"]["torn"]) == (800, ["x: torn"])
     assert [checkpoint["step"] for checkpoint in answer["checkpoints"]] == [500, 800]
     assert answer["next"] == (
-        "If its VM went away now, it would resume from step 800, gs://lab/run/checkpoint-800: "
+        "If its VM were preempted now, it would resume from step 800, gs://lab/run/checkpoint-800: "
         "12 min of work ($0.05) would be done again."
     )
     assert answer["ssh_command"] == "gcloud compute ssh cg-j7k2m9q4-2 --zone us-central1-b --project lab"

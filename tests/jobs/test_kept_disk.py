@@ -138,7 +138,7 @@ def test_a_disk_that_could_not_be_read_is_kept(sqlite_url: str) -> None:
         seen: dict[str, object] = {"resume_from": "", "files": None, "torn": [], "error": "Input/output error"}
         w.say("cg-j1-1", ("exit", {"run": 1, "reason": "exited", "code": 3, "checkpoint": seen}))
         _until(w, lambda: w.attempts()[0].state is AttemptState.KEPT)
-        assert "which nobody has looked at" in w.events("DiskKept")[0].text
+        assert "which has not been listed" in w.events("DiskKept")[0].text
 
 
 def test_a_cancelled_job_keeps_its_disk(sqlite_url: str) -> None:

@@ -85,7 +85,7 @@ def is_deleted(job: Job, tried: Sequence[Attempt], checkpoint: SeenCheckpoint | 
 def holds(checkpoint: SeenCheckpoint | None) -> str:
     """What would be lost with a disk, as far as it is known."""
     if checkpoint is None or (checkpoint.error and not checkpoint.resume_from):
-        return "everything that it saved, which nobody has looked at"
+        return "everything that it saved, which has not been listed"
     if not checkpoint.resume_from:
         return "everything that it saved, among which no checkpoint is complete"
     step = f" of step {checkpoint.step:,}" if checkpoint.step is not None else ""

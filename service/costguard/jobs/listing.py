@@ -183,7 +183,7 @@ def _risk(row: JobRow, checkpoint: SeenCheckpoint | None, now: datetime) -> Work
 
 
 def _next(row: JobRow, checkpoint: SeenCheckpoint | None, risk: WorkAtRisk | None, now: datetime) -> str:
-    """How its VM begins, or what would come if that went away now; "" where nothing comes."""
+    """How its next VM starts, or would start if this one were preempted now; "" where none would."""
     job, last = row.job, row.last
     if job.state.is_over or job.cancel_asked_at is not None:
         return ""
@@ -195,7 +195,7 @@ def _next(row: JobRow, checkpoint: SeenCheckpoint | None, risk: WorkAtRisk | Non
     if job.state is JobState.RUNNING and risk is not None:
         cost = f" ({risk.cost})" if risk.cost is not None else ""
         again = f"{span_text(risk.span)} of work{cost} would be done again"
-        return f"If its VM went away now, it would {_start(job, checkpoint, now)}: {again}."
+        return f"If its VM were preempted now, it would {_start(job, checkpoint, now)}: {again}."
     if last is not None and last.state in _RESTS:
         return "Its VM is started again, and goes on with what its disk holds."
     if last is not None and last.is_open:
@@ -210,7 +210,7 @@ def _start(job: Job, checkpoint: SeenCheckpoint | None, now: datetime) -> str:
     if plan.is_on_disk:
         return "start from the beginning, on a disk of its own"
     if checkpoint is None:
-        return f"resume from the newest complete checkpoint at {plan.location}, where nobody has looked yet"
+        return f"resume from the newest complete checkpoint at {plan.location}, which has not been listed yet"
     if checkpoint.error and not checkpoint.resume_from:
         return f"resume from what is at {plan.location} once it can be read"
     if checkpoint.error:

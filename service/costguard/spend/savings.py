@@ -14,16 +14,16 @@ from costguard.model.money import ZERO, Money, Priced
 MOST = timedelta(hours=24)  # nobody knows when it would have been noticed
 
 STOP_METHOD = (
-    "An estimate: what the machine cost an hour when it was stopped, times the time from then until it ran again, "
-    "until now, or for 24 hours, whichever is least. Nobody knows when it would have been noticed."
+    "An estimate: the VM's hourly rate when it was stopped, times the time until it ran again, until now, or 24 hours, "
+    "whichever is shortest. How long it would have run on unnoticed is not known."
 )
 SHADOW_METHOD = (
-    "From the ledger: what the machine cost from the moment at which it would have been stopped until it ended, or "
-    "until now. Counted as saved are the first 24 hours of it, as for a stop."
+    "From the ledger: what the VM cost from the moment at which it would have been stopped until it ended, or "
+    "until now. The first 24 hours count as saved, as for a stop."
 )
 KEEP_METHOD = (
-    "From the ledger: what the machine cost from the moment at which it was kept, or from when it would have been due "
-    "where that was later, until the keep ran out, the machine ended, or now."
+    "From the ledger: what the VM cost from the moment it was kept, or was due if that was later, until the keep "
+    "expired, the VM ended, or now."
 )
 
 
