@@ -40,14 +40,14 @@ _UP = frozenset({Status.PROVISIONING, Status.STAGING, Status.RUNNING, Status.STO
 class Ground:
     """`grace_s` is what a VM has between its notice and the end of its power."""
 
-    def __init__(self, world: World, cloud: str, folder: Path) -> None:
+    def __init__(self, world: World, cloud: str, folder: Path, more_settings: str = "") -> None:
         self.world = world
         self.folder = folder
         self._port = _free_port()
         self.url = f"http://127.0.0.1:{self._port}"
         self._settings = folder / "costguard.toml"
         self._database = f"sqlite:///{folder}/costguard.db"
-        self._settings.write_text(_settings(self._database, cloud, self._port))
+        self._settings.write_text(_settings(self._database, cloud, self._port, more_settings))
         self._guard: BaseProcess | None = None
         self._pause = threading.Event()
 
@@ -143,7 +143,10 @@ class Ground:
 
 
 @contextmanager
-def ground(folder: Path, grace_s: float = 3.0) -> Iterator[Ground]:
+def ground(
+    folder: Path, grace_s: float = 3.0, more_settings: str = "", path: str = "", own_folders: tuple[Path, ...] = ()
+) -> Iterator[Ground]:
+    """`more_settings` go on with the table [jobs]; `path` is the VMs' PATH, `own_folders` are theirs alone."""
     grace = timedelta(seconds=grace_s)
     machines = LocalGuestSettings(
         folder / "vms",
@@ -151,11 +154,12 @@ def ground(folder: Path, grace_s: float = 3.0) -> Iterator[Ground]:
         preemption_grace=grace,
         stop_grace=grace,
         docker="shim",
-        path=os.environ["PATH"],
+        path=path or os.environ["PATH"],
+        own_folders=own_folders,
     )
     world = World(ScaledClock(speed=SPEED), projects=[PROJECT], local_guests=machines)
     with running(world) as cloud:
-        made = Ground(world, cloud, folder)
+        made = Ground(world, cloud, folder, more_settings)
         made.start_guard()
         try:
             yield made
@@ -179,7 +183,7 @@ def _free_port() -> int:
         return port
 
 
-def _settings(database: str, cloud: str, port: int) -> str:
+def _settings(database: str, cloud: str, port: int, more: str) -> str:
     return f"""
 [watch]
 projects = ["{PROJECT}"]
@@ -198,6 +202,7 @@ enabled = false
 guard_url = "http://127.0.0.1:{port}"
 silence = "6h"
 stalled = "1d"
+{more}
 [presets.t4.launch]
 zones = ["us-central1-a", "us-central1-b", "us-central1-c"]
 [log]

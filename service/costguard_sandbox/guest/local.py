@@ -37,6 +37,9 @@ class LocalGuestSettings:
     Without a `folder`, the VMs' directories are in a temporary one that is deleted with the simulated cloud.
     `docker`: `auto` gives VMs a stand-in when no Docker daemon answers here, `shim` always, `host` never. Containers of
     a real Docker belong to its daemon: they do not end with the VM.
+
+    `own_folders` are whole paths that commands name, such as `/data`: VMs share this computer's files, so each path is
+    made a link to a folder on the disk of the VM that booted last. That suits one VM at a time.
     """
 
     folder: Path | None = None
@@ -46,6 +49,7 @@ class LocalGuestSettings:
     docker: str = "auto"
     path: str = os.defpath
     language: str = "C.UTF-8"
+    own_folders: tuple[Path, ...] = ()
 
 
 class LocalGuests(Guests):
@@ -136,6 +140,14 @@ class LocalGuests(Guests):
         place.unlink(missing_ok=True)
         place.symlink_to(self._directory(held.disk))
 
+    def _link_own_folders(self, vm: VM) -> None:
+        for place in self._settings.own_folders:
+            folder = self.disk(vm) / "own" / place.relative_to(place.anchor)
+            folder.mkdir(parents=True, exist_ok=True)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.unlink(missing_ok=True)
+            place.symlink_to(folder)
+
     def detach(self, vm: VM, held: Attachment) -> None:
         if place := self._mount_point(vm, held):
             place.unlink(missing_ok=True)
@@ -196,6 +208,7 @@ class LocalGuests(Guests):
         shutil.rmtree(self.disk(vm) / "mnt/disks", ignore_errors=True)  # of a VM that had this boot disk earlier
         for held in vm.attachments:
             self._mount(vm, held)
+        self._link_own_folders(vm)
         order = BootOrder(
             self.disk(vm),
             self._serial(vm),

@@ -104,7 +104,11 @@ def _read(place: Path) -> str:
 
 @contextmanager
 def served_vms(
-    folder: Path, grace_s: float = 20, clock: ManualClock | None = None, **options: Any
+    folder: Path,
+    grace_s: float = 20,
+    clock: ManualClock | None = None,
+    own_folders: tuple[Path, ...] = (),
+    **options: Any,
 ) -> Iterator[ServedVMs]:
     grace = timedelta(seconds=grace_s)
     settings = LocalGuestSettings(
@@ -114,6 +118,7 @@ def served_vms(
         stop_grace=grace,
         docker="shim",
         path=os.environ["PATH"],
+        own_folders=own_folders,
     )
     world = World(clock or ManualClock(START), projects=[PROJECT], local_guests=settings, **options)
     with running(world) as url:

@@ -273,6 +273,20 @@ def test_a_new_vm_finds_an_empty_disk(tmp_path: Path) -> None:
         made.said.unlink()
 
 
+def test_a_whole_path_belongs_to_the_vm_that_booted_last(tmp_path: Path) -> None:
+    """So that a new VM finds its folders empty, as on a disk of its own, and a restarted one finds its files."""
+    own = tmp_path / "shared" / "data"
+    with served_vms(tmp_path, own_folders=(own,)) as made:
+        made.boot(f"touch {own}/first; echo ready >$say", "one")
+        assert made.hear() == "ready"
+        made.world.request("reset", PROJECT, ZONE, "one")
+        made.world.advance(MINUTE)
+        assert made.hear() == "ready"
+        assert [path.name for path in own.iterdir()] == ["first"]
+        made.boot(f"ls {own} >$say; echo ready >$say", "two")
+        assert made.hear() == "ready"
+
+
 def test_a_suspended_vm_freezes_and_resumes(patient: ServedVMs) -> None:
     """Its processes are stopped, not ended."""
     go = patient.folder / "go"
