@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
-PATIENCE_S = 30
+PATIENCE_S = 90
 
 
 def until(holds: Callable[[], bool]) -> None:

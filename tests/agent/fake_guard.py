@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 Event = dict[str, Any]
-PATIENCE_S = 30
+PATIENCE_S = 90
 
 
 class FakeGuard:

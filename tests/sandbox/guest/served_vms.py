@@ -19,7 +19,7 @@ from costguard_sandbox.guest.local import LocalGuestSettings
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World
 
-PATIENCE_S = 30
+PATIENCE_S = 90
 
 
 class ServedVMs:
