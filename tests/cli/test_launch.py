@@ -254,6 +254,7 @@ QUOTE: dict[str, Any] = {
     "first": {"zone": "us-central1-a", "provisioning_model": "spot", "rate_per_hour": "1.11", "cost": "44.40"},
     "cheapest": {"zone": "us-central1-a", "provisioning_model": "spot", "rate_per_hour": "1.11", "cost": "44.40"},
     "saving_percent": 67,
+    "moves": [{"note": "1.2 TiB from s3://acme-data/v7: about $110.59 of transfer on the AWS side."}],
     "budgets": [{"name": "lab", "period": "month", "limit": "100", "left": "20", "left_after": "-24.40"}],
     "warnings": ["1 file lies at gs://lab/run that no layout recognises (a.txt)."],
     "refusals": [{"where": "body.preset", "message": "Budget lab is spent."}],
@@ -274,6 +275,7 @@ def test_a_quote_shows_each_zone_and_what_is_left_of_the_budgets() -> None:
     assert "Spot saves 67%" in shown
     assert "$20.00 of $100.00 left this month, -$24.40 after this." in shown
     assert "WARNING: 1 file lies at gs://lab/run that no layout recognises (a.txt)." in shown
+    assert "1.2 TiB from s3://acme-data/v7: about $110.59 of transfer on the AWS side." in shown
     assert shown.rstrip().endswith("WOULD BE REFUSED: Budget lab is spent.")
     out = io.StringIO()
     unknown = {**QUOTE["budgets"][0], "left_after": None}

@@ -25,6 +25,7 @@ from costguard.model.checkpoint import (
     LookFor,
     StoredFile,
 )
+from costguard.model.data import StoredSize
 from costguard.model.instance import Shape
 from costguard.model.job import JobKind, JobSpec
 from costguard.model.launch import Recipe
@@ -98,6 +99,21 @@ class Store:
         return CheckpointLook(location, Listing(location, files), (), self.there, self.notes)
 
 
+@dataclass
+class Buckets:
+    """How much lies at an address; nothing is known of any other."""
+
+    sizes: dict[str, StoredSize | CheckpointError] = field(default_factory=dict)
+    endpoints: list[str] = field(default_factory=list)
+
+    def size(self, location: str, endpoint: str) -> StoredSize | None:
+        self.endpoints.append(endpoint)
+        result = self.sizes.get(location)
+        if isinstance(result, CheckpointError):
+            raise result
+        return result
+
+
 COMPLETE = Checkpoint(
     Framework.HUGGING_FACE,
     "checkpoint-500",
@@ -144,6 +160,7 @@ class Office:
     projects: tuple[str, ...] = ("lab",)
     clock: HandClock = field(default_factory=lambda: HandClock(NOW))
     store: Store = field(default_factory=Store)
+    buckets: Buckets = field(default_factory=Buckets)
     woken: int = 0
     ids: Iterator[str] = field(default_factory=lambda: (f"j{number}" for number in range(1, 1000)))
     cannot_ask: bool = False
@@ -153,7 +170,14 @@ class Office:
     def it(self) -> JobService:
         launching = LaunchTargets(self.projects, self._shape)
         return JobService(
-            self.database, self.clock, self.rules, launching, self.store, lambda: next(self.ids), self._wake
+            self.database,
+            self.clock,
+            self.rules,
+            launching,
+            self.store,
+            self.buckets,
+            lambda: next(self.ids),
+            self._wake,
         )
 
     def _shape(self, project: str, zone: str, name: str) -> Shape | None:

@@ -6,9 +6,10 @@ import pytest
 from tests.builders import at
 from tests.jobs.jobbed import agent, attempt, decided, exited, only, view
 
-from costguard.jobs.disk import DiskState, disk_of, size
+from costguard.jobs.disk import DiskState, disk_of
 from costguard.jobs.view import EndAttempt
 from costguard.model.attempt import AttemptState, Outcome
+from costguard.model.words import size_text
 
 GIB = 1 << 30
 
@@ -45,7 +46,7 @@ def test_a_disk_that_nobody_measured_is_unknown(free: object) -> None:
 @pytest.mark.parametrize(("count", "text"), [(0, "0 bytes"), (1, "1 byte"), (1023, "1023 bytes"), (1536, "1.5 KiB")])
 def test_sizes_in_words(count: int, text: str) -> None:
     """In powers of 1024, as disks are sold at Google."""
-    assert size(count) == text
+    assert size_text(count) == text
 
 
 @pytest.mark.parametrize(

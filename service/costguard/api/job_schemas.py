@@ -103,6 +103,35 @@ class CheckpointPlanOut(Out):
     framework: Annotated[str, one_of(Framework)] | None = read_from("look_for.framework")
     pattern: str = read_from("look_for.pattern")
     marker: str = read_from("look_for.marker")
+    local: str = Field(description="The folder or file on the VM whose checkpoints are uploaded; empty: none is.")
+    keep: int = Field(description="With local: how many complete checkpoints stay at the location; 0: all.")
+    uploads_itself: bool = Field(description="The command writes to the location by itself.")
+
+
+class InputOut(Out):
+    source: str
+    path: str = Field(description="On the VM.")
+
+
+class OutputOut(Out):
+    path: str = Field(description="On the VM.")
+    destination: str
+
+
+class CodeOut(Out):
+    """The archive of a work directory, and the state of its repository when it was packed."""
+
+    sha256: str
+    size: int = Field(description="Bytes, packed.")
+    files: int
+    commit: str = Field(description="Empty outside of a repository.")
+    branch: str
+    diff: str = Field(description="What was not committed, cut where it is long.")
+
+
+class MetricOut(Out):
+    pattern: str
+    better: Annotated[str, one_of(("lower", "higher"))]
 
 
 class JobSpecOut(Out):
@@ -118,6 +147,14 @@ class JobSpecOut(Out):
     expected_seconds: Seconds | None = read_from("expected")
     max_preemptions: int
     max_crashes: int
+    inputs: Sequence[InputOut] = Field(description="Downloaded before the command starts.")
+    outputs: Sequence[OutputOut] = Field(description="Published when the command has succeeded.")
+    code: CodeOut | None = Field(description="null: its code is in the image, or on the VM already.")
+    setup: str = Field(description="The shell command that runs once on each VM before the command.")
+    aws_role: str
+    bandwidth_mib_s: int | None = Field(description="The most for uploads and downloads; null: no limit.")
+    metric: MetricOut | None
+    sweep: str = Field(description="The id of its sweep; empty: none.")
 
 
 class CheckpointOut(Out):

@@ -86,6 +86,25 @@ class JobOutlookOut(Out):
     within_ceiling: Annotated[str, one_of(Chance)]
 
 
+class StoredSizeOut(Out):
+    bytes: int
+    files: int
+    is_whole: bool = Field(description="false: counting stopped at a limit; there is at least this much.")
+
+
+class DataMoveOut(Out):
+    """An input or an output. Each VM of a job downloads its inputs again."""
+
+    where: str = Field(description="The part of the body.", examples=["inputs.0"])
+    source: str
+    target: str
+    size: StoredSizeOut | None = Field(description="null: it is not known.")
+    cost: Usd | None = Field(
+        description="One move at the provider's list prices, without its free allowance; null: it is not known."
+    )
+    note: str
+
+
 class RefusalOut(Out):
     where: str = Field(description="The part of the body.")
     message: str = Field(description="What is wrong with it, and what to change.")
@@ -106,6 +125,7 @@ class QuoteOut(Out):
     budgets: Sequence[QuotedBudgetOut]
     outlook: JobOutlookOut = Field(description="Whether it can meet its deadline and stay within its ceiling.")
     warnings: Sequence[str] = Field(description="Concerns that do not refuse the job.")
+    moves: Sequence[DataMoveOut] = Field(description="Its inputs and outputs, and what moving them costs.")
     refusals: Sequence[RefusalOut] = Field(
         description="Why POST /api/v1/jobs would refuse this; owner and command may still be missing."
     )

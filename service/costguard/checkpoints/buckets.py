@@ -47,8 +47,7 @@ def open_store(where: Location, access: StoreAccess) -> Any:
 def _s3(where: Location, access: StoreAccess) -> Any:
     from obstore.store import S3Store
 
-    given = next((access.environ[name] for name in _S3_ENDPOINTS if access.environ.get(name)), "")
-    endpoint = access.s3_endpoint or given
+    endpoint = s3_endpoint(access)
     config: Any = {}
     if endpoint:
         config["endpoint"] = endpoint
@@ -60,6 +59,12 @@ def _s3(where: Location, access: StoreAccess) -> Any:
         if access.environ.get(name):
             config[name.removeprefix("AWS_").lower()] = access.environ[name]
     return S3Store(where.bucket, config=config, client_options=_client(endpoint), retry_config=_retry(access))
+
+
+def s3_endpoint(access: StoreAccess) -> str:
+    """Where buckets of S3 are reached; empty: Amazon's own."""
+    given = next((access.environ[name] for name in _S3_ENDPOINTS if access.environ.get(name)), "")
+    return access.s3_endpoint or given
 
 
 def _gcs(where: Location, access: StoreAccess) -> Any:

@@ -241,14 +241,7 @@ def _body(preset: str, command: list[str] | None, options: Mapping[str, Any]) ->
                 "uploads_itself": options["uploads_itself"],
             },
         ),
-        "inputs": [
-            {"source": source, "path": path}
-            for source, path in _places(options["input_"], "--input", "s3://b/v7=/data")
-        ],
-        "outputs": [
-            {"path": path, "destination": place}
-            for path, place in _places(options["output"], "--output", "/data/model=s3://b/m")
-        ],
+        **data_options(options["input_"], options["output"]),
         "setup": options["setup"],
         "aws_role": options["aws_role"],
         "bandwidth_mib_s": options["bandwidth"],
@@ -271,6 +264,16 @@ def _body(preset: str, command: list[str] | None, options: Mapping[str, Any]) ->
 def given(**values: object) -> dict[str, object]:
     """Those options that were given."""
     return {name: value for name, value in values.items() if value not in (None, [])}
+
+
+def data_options(inputs: list[str] | None, outputs: list[str] | None) -> dict[str, Any]:
+    """`--input` and `--output` as parts of a request."""
+    sources = _places(inputs, "--input", "s3://b/v7=/data")
+    results = _places(outputs, "--output", "/data/model=s3://b/m")
+    return {
+        "inputs": [{"source": source, "path": path} for source, path in sources],
+        "outputs": [{"path": path, "destination": place} for path, place in results],
+    }
 
 
 def _launch(server: ApiClient, body: dict[str, Any], key: str, wait: bool, as_json: bool) -> None:

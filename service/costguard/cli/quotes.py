@@ -9,7 +9,21 @@ from rich.console import Console
 
 from costguard.cli.client import ApiClient
 from costguard.cli.job_page import MODELS
-from costguard.cli.launch import Ceiling, Deadline, Dev, Disk, MachineType, Preset, ProjectId, Spot, Zones, given
+from costguard.cli.launch import (
+    Ceiling,
+    Deadline,
+    Dev,
+    Disk,
+    Input,
+    MachineType,
+    Output,
+    Preset,
+    ProjectId,
+    Spot,
+    Zones,
+    data_options,
+    given,
+)
 from costguard.cli.options import DEFAULT_URL, AsJson, Url
 from costguard.cli.tables import Answer, Column, dollars, rate, render, say, show_table
 from costguard.model.words import count_text
@@ -17,6 +31,8 @@ from costguard.model.words import count_text
 _EXAMPLES = """Examples:
 
   costguard quote a100 --hours 40                  Spot and on-demand in every zone, the best first
+
+  costguard quote a100 --input s3://acme-data/v7=/data     also what transferring its data costs
 
   costguard quote a100 --zone us-central1-a --on-demand --json
 """
@@ -36,6 +52,8 @@ def quote(
     disk: Disk = None,
     ceiling: Ceiling = None,
     deadline: Deadline = None,
+    input_: Input = None,
+    output: Output = None,
     dev: Dev = False,
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
@@ -50,6 +68,8 @@ def quote(
     }
     if ceiling or deadline:
         body |= {"ceiling": ceiling, "deadline": deadline, "expected_hours": hours}
+    if input_ or output:
+        body |= data_options(input_, output)
     render(ApiClient(url).post("quotes", body=body), as_json, show_quote)
 
 
@@ -83,6 +103,8 @@ def show_quote(console: Console, answer: Answer) -> None:
         say(console, f"Cheapest: {_total(cheapest, hours)}")
     if answer["saving_percent"] is not None:
         say(console, f"Spot saves {answer['saving_percent']}% against on-demand there.")
+    for move in answer["moves"]:
+        say(console, move["note"])
     for budget in answer["budgets"]:
         left = f"{dollars(budget['left'])} of {dollars(budget['limit'])} left this {budget['period']}"
         after = f", {dollars(budget['left_after'])} after this" if budget["left_after"] is not None else ""

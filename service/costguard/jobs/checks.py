@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from urllib.parse import urlsplit
 
-from costguard.jobs import credentials
+from costguard.jobs import check_data, credentials
 from costguard.jobs.submission import JobRefusal, shown
 from costguard.model.checkpoint import Framework, names_a_file
 from costguard.model.job import CheckpointPlan, JobKind, JobSpec
@@ -239,6 +239,8 @@ def _all(spec: JobSpec, guard_url: str, now: datetime) -> Iterator[JobRefusal]:
     if spec.checkpoint is not None and is_out_of_reach(spec.checkpoint.location, guard_url):
         message = "VMs cannot write to a folder of the guard's machine: use gs:// or s3://, or a path on the VM's disk."
         yield JobRefusal("checkpoint.location", message)
+    if spec.kind is not JobKind.DEV:
+        yield from check_data.data_problems(spec, guard_url)
     yield from _of_variables(spec)
     yield from _of_credentials(spec)
     yield from _of_limits(spec, now)
@@ -267,6 +269,10 @@ def _of_dev(spec: JobSpec) -> Iterator[JobRefusal]:
         "mounts": spec.mounts,
         "step_pattern": spec.step_pattern,
         "expected_hours": spec.expected,
+        "inputs": spec.inputs,
+        "outputs": spec.outputs,
+        "aws_role": spec.aws_role,
+        "bandwidth_mib_s": spec.bandwidth_mib_s,
     }
     for where, given in unused.items():
         if given:
@@ -310,6 +316,7 @@ def _of_credentials(spec: JobSpec) -> Iterator[JobRefusal]:
         "checkpoint.location": spec.checkpoint.location if spec.checkpoint else "",
         "checkpoint.resume": spec.checkpoint.resume if spec.checkpoint else "",
         "step_pattern": spec.step_pattern,
+        **check_data.data_texts(spec),
     }
     for where, text in texts.items():
         if kind := credentials.in_text(text):
@@ -342,6 +349,8 @@ def _size(spec: JobSpec) -> int:
         spec.workdir,
         spec.step_pattern,
         spec.image,
+        [[one.source, one.path] for one in spec.inputs],
+        [[one.path, one.destination] for one in spec.outputs],
         # A later run on the same disk has its own command in addition to the first.
         [*spec.command, plan.resume, plan.location] if plan is not None else [],
     ]

@@ -10,6 +10,7 @@ from enum import StrEnum
 from costguard.jobs.view import NEVER_A_VM, AttemptView, JobView, of_attempt
 from costguard.model.attempt import AttemptState, Exit, Outcome
 from costguard.model.job import Job, JobKind, JobState
+from costguard.model.words import size_text
 
 _MOMENT = timedelta(minutes=2)  # an agent that spoke so lately would have reported that the command runs
 
@@ -61,7 +62,6 @@ def disk_fate(job: Job) -> str:
 FULL_BYTES = 1 << 20  # with less nothing of use can be written
 _LOW_SHARE = 10  # percent
 _LOW_MOST = 20 << 30  # bytes: on a large disk a tenth is plenty
-_UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
 class DiskState(StrEnum):
@@ -91,7 +91,7 @@ def disk_of(machine: Mapping[str, object]) -> DiskReading | None:
     if free < FULL_BYTES:
         return DiskReading(DiskState.FULL, where, free, whole, full_text(free, where))
     if whole is not None and free < min(whole * _LOW_SHARE // 100, _LOW_MOST):
-        text = f"disk nearly full: {size(free)} of {size(whole)} left on {where}"
+        text = f"disk nearly full: {size_text(free)} of {size_text(whole)} left on {where}"
         return DiskReading(DiskState.LOW, where, free, whole, text)
     return DiskReading(DiskState.OK, where, free, whole, "")
 
@@ -104,12 +104,4 @@ def filled(end: Exit) -> str:
 
 
 def full_text(free: int, mount: str) -> str:
-    return f"disk full: {size(free)} left on {mount}"
-
-
-def size(count: int) -> str:
-    """`0 bytes`, `1.5 GiB`."""
-    for unit, name in _UNITS:
-        if count >= unit:
-            return f"{count / unit:.1f} {name}"
-    return f"{count} {'byte' if count == 1 else 'bytes'}"
+    return f"disk full: {size_text(free)} left on {mount}"

@@ -15,6 +15,7 @@ from costguard.jobs import budget_holds, checks, credentials, offers, placement,
 from costguard.jobs import offers as policy
 from costguard.jobs import submission as recipe
 from costguard.jobs import submission as roles
+from costguard.jobs.data_look import look_at_data
 from costguard.jobs.offers import Feasibility, HourlyRate, HourlyRates, PlaceOffer, feasibility
 from costguard.jobs.placement import LaunchPlace
 from costguard.jobs.places import Shapes, rates
@@ -22,11 +23,12 @@ from costguard.jobs.submission import JobRefusal, Overrides, Submission, models_
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.model.access import Authority
 from costguard.model.checkpoint import Checkpoint, CheckpointLook, names_a_file, written_over
+from costguard.model.data import DataMove
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.job import JobKind, JobSpec
 from costguard.model.launch import Recipe
 from costguard.model.money import Money
-from costguard.model.ports import Checkpoints, Clock
+from costguard.model.ports import Checkpoints, Clock, DataPlaces
 from costguard.model.preset import Preset
 
 
@@ -60,6 +62,7 @@ class JobQuote:
     warnings: Sequence[str]
     feasibility: Feasibility
     refusals: Sequence[JobRefusal]
+    moves: Sequence[DataMove] = ()
 
 
 def quote(database: Database, rules: Rules, case: Assessment, hours: timedelta, now: datetime) -> JobQuote:
@@ -96,6 +99,7 @@ def quote(database: Database, rules: Rules, case: Assessment, hours: timedelta, 
         warnings=case.warnings,
         feasibility=case.feasibility,
         refusals=_refusals(case),
+        moves=case.moves,
     )
 
 
@@ -132,7 +136,7 @@ class Assessment:
     """A submission, looked at from all sides. `recipe` is None where its preset has none that could be launched.
 
     `resume` is the complete checkpoint that lies at its location already. `warnings` speak against it, and refuse
-    nothing.
+    nothing. `moves` are its inputs and outputs, with what moving them costs.
     """
 
     spec: JobSpec
@@ -143,19 +147,27 @@ class Assessment:
     warnings: tuple[str, ...] = ()
     feasibility: Feasibility = field(default_factory=Feasibility)
     refusals: tuple[JobRefusal, ...] = ()
+    moves: tuple[DataMove, ...] = ()
 
 
 class Assessor:
-    """Reads the database, the location of the checkpoints, and what a machine type is. Changes nothing."""
+    """Reads the database, the buckets of checkpoints and data, and what a machine type is. Changes nothing."""
 
     def __init__(
-        self, database: Database, clock: Clock, rules: Rules, launching: LaunchTargets, checkpoints: Checkpoints
+        self,
+        database: Database,
+        clock: Clock,
+        rules: Rules,
+        launching: LaunchTargets,
+        checkpoints: Checkpoints,
+        data: DataPlaces,
     ) -> None:
         self._database = database
         self._clock = clock
         self._rules = rules
         self._launching = launching
         self._checkpoints = checkpoints
+        self._data = data
 
     def assess(self, submission: Submission, authority: Authority | None = None) -> Assessment:
         """Everything that is wrong with it, at once. `authority` is what it is asked with."""
@@ -195,8 +207,10 @@ class Assessor:
         refusals += [
             refusal for refusal in ahead.refusals if refusal.where not in {refusal.where for refusal in refusals}
         ]
-        warnings = (*_warnings(spec, look), *ahead.warnings)
-        return Assessment(spec, made, machine, hourly_rates, resume, warnings, ahead, (*refusals, *unreadable))
+        data = look_at_data(spec, self._data, frozenset(refusal.where for refusal in refusals))
+        warnings = (*_warnings(spec, look), *ahead.warnings, *data.warnings)
+        refused = (*refusals, *unreadable, *data.refusals)
+        return Assessment(spec, made, machine, hourly_rates, resume, warnings, ahead, refused, data.moves)
 
     def _named(self, spec: JobSpec) -> tuple[JobSpec, list[JobRefusal]]:
         """As it is kept: addresses are compared in lower case, and times in UTC."""

@@ -14,7 +14,7 @@ from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.errors import Conflict, Forbidden, Invalid, Missing, Unavailable
 from costguard.events import audit_log
-from costguard.jobs import attempts, job_events, job_rows, kept_disks, submission
+from costguard.jobs import attempts, egress, job_events, job_rows, kept_disks, submission
 from costguard.jobs.disk import saves_on_disk
 from costguard.jobs.quote import Assessment, Assessor, JobQuote, LaunchTargets, quote
 from costguard.jobs.submission import JobRefusal, Overrides, Submission
@@ -22,7 +22,7 @@ from costguard.model.access import Authority
 from costguard.model.event import Event
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind, JobState
-from costguard.model.ports import Checkpoints, Clock
+from costguard.model.ports import Checkpoints, Clock, DataPlaces
 
 __all__ = ["JobQuote", "JobService", "LaunchTargets", "Overrides", "Submission"]
 
@@ -39,13 +39,14 @@ class JobService:
         rules: Rules,
         launching: LaunchTargets,
         checkpoints: Checkpoints,
+        data: DataPlaces,
         new_id: Callable[[], str],
         wake: Callable[[], None],
     ) -> None:
         self._database = database
         self._clock = clock
         self._rules = rules
-        self._assessor = Assessor(database, clock, rules, launching, checkpoints)
+        self._assessor = Assessor(database, clock, rules, launching, checkpoints, data)
         self._new_id = new_id
         self._wake = wake
 
@@ -72,7 +73,7 @@ class JobService:
             spec=case.spec,
             recipe=case.recipe,
             state=JobState.QUEUED,
-            reason=" ".join((_QUEUED, *case.warnings)),
+            reason=" ".join((_QUEUED, *case.warnings, *egress.notes(case.moves))),
             created_at=now,
             via=via,
         )
@@ -185,7 +186,7 @@ def _submitted(job: Job, case: Assessment) -> Event:
     limit = f", for at most {spec.ceiling}" if spec.ceiling is not None else ""
     resume = f"; it resumes from {case.resume.resume_from}, which is there already" if case.resume is not None else ""
     kind = f"{spec.preset} ({model} {made.machine_type})"
-    warnings = "".join(f" {warning}" for warning in case.warnings)
+    warnings = "".join(f" {warning}" for warning in (*case.warnings, *egress.notes(case.moves)))
     text = f"{what}, {job.title}, was asked for by {spec.owner}: {kind}{limit}{resume}.{warnings}"
     return job_events.of_job("JobSubmitted", job, job.created_at, text, "submitted", actor=spec.owner, via=job.via)
 

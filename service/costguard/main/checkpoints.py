@@ -1,4 +1,4 @@
-"""Access to checkpoints, built from the settings and the environment."""
+"""Access to checkpoints and data in buckets, built from the settings and the environment."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from costguard.checkpoints.buckets import StoreAccess
 from costguard.checkpoints.client import StoredCheckpoints
 from costguard.checkpoints.location import check
+from costguard.checkpoints.sizes import StoredData
 from costguard.clock import SystemClock
 from costguard.model.checkpoint import Checkpoint, CheckpointLook, Listing, LookFor
 from costguard.model.ports import Checkpoints, Clock
@@ -19,14 +20,20 @@ if TYPE_CHECKING:
 
 
 def checkpoints(settings: Settings | None, environ: Mapping[str, str]) -> StoredCheckpoints:
+    return StoredCheckpoints(_access(settings, environ))
+
+
+def data_places(settings: Settings, environ: Mapping[str, str]) -> StoredData:
+    return StoredData(_access(settings, environ))
+
+
+def _access(settings: Settings | None, environ: Mapping[str, str]) -> StoreAccess:
     section = settings.checkpoints if settings is not None else None
-    return StoredCheckpoints(
-        StoreAccess(
-            s3_endpoint=(section and section.s3_endpoint) or "",
-            s3_region=(section and section.s3_region) or "",
-            gcs_endpoint=(section and section.gcs_endpoint) or "",
-            environ=environ,
-        )
+    return StoreAccess(
+        s3_endpoint=(section and section.s3_endpoint) or "",
+        s3_region=(section and section.s3_region) or "",
+        gcs_endpoint=(section and section.gcs_endpoint) or "",
+        environ=environ,
     )
 
 

@@ -31,7 +31,7 @@ from costguard.jobs.agent_events import KEY_NAME, AgentEvents, AgentTokens
 from costguard.jobs.quote import LaunchTargets
 from costguard.jobs.submit import JobService
 from costguard.main.access import authenticator_of, sign_in_pages
-from costguard.main.checkpoints import InScaledTime, checkpoints
+from costguard.main.checkpoints import InScaledTime, checkpoints, data_places
 from costguard.main.wire import Begin, Family, Watcher
 from costguard.messages.slack_health import OutboxTrouble, trouble_of
 from costguard.model.instance import Shape
@@ -77,7 +77,7 @@ def job_services(
         stored = InScaledTime(stored, clock, speed)
     launching = LaunchTargets(settings.watch.projects, _Shapes(settings.compute.endpoint, clock))
     tokens = AgentTokens(signing.kept(database, KEY_NAME, clock.now()))
-    service = JobService(database, clock, rules, launching, stored, _new_id, wake)
+    service = JobService(database, clock, rules, launching, stored, data_places(settings, os.environ), _new_id, wake)
     return JobServices(service, AgentEvents(database, clock, tokens, news))
 
 

