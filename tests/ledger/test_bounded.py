@@ -102,8 +102,8 @@ def _cloud() -> FakeCloud:
 def a_pass(database: Database, look: Observation, now: datetime, fence: Lease | None = None) -> None:
     """What the passes do, two or so rows in each transaction."""
     record(database, _cloud(), look, BELONGING, fence, at_once=2)
-    running_totals.catch_up(database, now, fence, at_once=2)
     charge_due(database, now, fence, most_days=2)
+    running_totals.catch_up(database, now, fence, at_once=2)
 
 
 def _close(database: Database, now: datetime, fence: Lease | None = None) -> None:

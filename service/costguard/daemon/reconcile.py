@@ -105,8 +105,8 @@ class Reconciler:
         charged, plan = None, FleetPlan()
         if not interrupted:
             now = self._clock.now()
-            running_totals.catch_up(self._database, now, fence)
             charged = charge_due(self._database, now, fence)
+            running_totals.catch_up(self._database, now, fence)  # not before: charges move the totals
             if self._checked_at is None or now - self._checked_at >= _CHECK_TOTALS_EVERY:
                 running_totals.heal(self._database, now, fence)
                 self._checked_at = now

@@ -96,6 +96,7 @@ def record(
         with database.write(fence) as connection:
             if before is None:
                 projects.begin(connection, project, observation.read_at)
+                running_totals.leave_to_catch_up(connection)
             look.record(connection, part, of_vms)
     with database.write(fence) as connection:
         if parts:

@@ -9,10 +9,11 @@ figures, until a pass has made the totals again.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
 
 import structlog
 from sqlalchemy import Connection
@@ -48,35 +49,32 @@ class Reading:
 
 
 class Accruals:
-    """Works out what open spans add to the totals, each kind and moment once."""
+    """Works out what open spans add to the totals, with the rate of each kind worked out once."""
 
     def __init__(self, accrual: Accrual, steady_since: datetime | None) -> None:
         self._accrual = accrual
         self._steady_since = steady_since
-        self._known: dict[tuple[Kind, datetime], list[tuple[date, TotalFigures]] | None] = {}
+        self._rates: dict[Kind, tuple[int, int, int] | None] = {}
 
     def of(self, kind: Kind, since: datetime) -> list[tuple[date, TotalFigures]] | None:
         """By the days it accrues on, the last of which goes on; None where not all of the span can be priced."""
-        key = kind, since
-        if key not in self._known:
-            self._known[key] = self._of(kind, since)
-        return self._known[key]
-
-    def _of(self, kind: Kind, since: datetime) -> list[tuple[date, TotalFigures]] | None:
-        span = _span(kind, since)
-        rate = _rate(self._accrual, span)
+        if kind not in self._rates:
+            self._rates[kind] = _rate(self._accrual, _span(kind, since))
+        rate = self._rates[kind]
         if rate is None:
             return None
         figures: list[tuple[date, TotalFigures]] = []
         if self._steady_since is not None and since < self._steady_since:
             # Prices changed since: up to then it is billed as it will be charged.
-            figures += [(day, _amounts(sums)) for day, sums in self._billed(span, self._steady_since)]
+            billed = self._billed(_span(kind, since), self._steady_since)
+            figures += [(day, _amounts(sums)) for day, sums in billed]
             since = self._steady_since
         day = since.astimezone(UTC).date()
         seconds = billed_seconds(since, _start(day) + _DAY)
-        machine, gpu, storage = (_part(part, seconds) for part in rate)
-        running = int(isinstance(span, Lifetime))
-        figures.append((day, TotalFigures(*rate, running, machine, gpu, storage, seconds * running)))
+        machine, gpu, storage = rate
+        running = int(_is_lifetime(kind))
+        amounts = _part(machine, seconds), _part(gpu, seconds), _part(storage, seconds)
+        figures.append((day, TotalFigures(*rate, running, *amounts, seconds * running)))
         return figures
 
     def _billed(self, span: Lifetime | StorageSpan, until: datetime) -> Iterable[tuple[date, list[int]]]:
@@ -137,6 +135,11 @@ def read(
     return Reading(in_scope, rows.instances_of_kinds(connection, unpriced) if unpriced else set())
 
 
+def leave_to_catch_up(connection: Connection) -> None:
+    """Of thousands of new VMs at once: adding all up at the end of the pass is cheaper than following each."""
+    rates.drop_basis(connection)
+
+
 @contextmanager
 def following(connection: Connection, project: str, gce_ids: Collection[str], now: datetime) -> Iterator[None]:
     """Rates and totals follow what the block changes of these VMs, in the same transaction.
@@ -149,11 +152,13 @@ def following(connection: Connection, project: str, gce_ids: Collection[str], no
         yield
         return
     accruals = Accruals(accrual, _steady_since(accrual))
-    change = _of_instances(connection, accruals, project, gce_ids, -1)
+    before = rates.ids_of(connection, project, gce_ids)
+    change, _ = _added_up(accruals, rows.open_spans(connection, before), -1)
     yield
-    _add(change, _of_instances(connection, accruals, project, gce_ids, 1))
+    after = rates.ids_of(connection, project, gce_ids)
+    _add(change, _added_up(accruals, rows.open_spans(connection, after))[0])
     rows.add(connection, change)
-    burn_rates.keep(connection, now, rates.ids_of(connection, project, gce_ids))
+    burn_rates.keep(connection, now, after)
 
 
 def follow_charges(connection: Connection, entries: Iterable[ChargedSpan], now: datetime) -> None:
@@ -162,18 +167,17 @@ def follow_charges(connection: Connection, entries: Iterable[ChargedSpan], now: 
     if not burn_rates.are_current(connection, accrual):
         rates.drop_basis(connection)
         return
-    accruals = Accruals(accrual, _steady_since(accrual))
-    change: Totals = {}
+    # Most go on from the same midnight, in a few groups.
+    moved: dict[tuple[Kind, tuple[str, str, str, str], datetime], int] = defaultdict(int)
     for entry in entries:
         due = entry.due
         if due.span.ended_at is None:
-            whose = due.attribution
+            whose, kind = due.attribution, _kind(due.span)
             owned_by = due.span.key.project, whose.preset, whose.owner, whose.job
-            kind = _kind(due.span)
-            before, after = due.charged_to or due.span.started_at, entry.charged_to
-            _add(change, _added_up(accruals, [OpenSpans(kind, owned_by, before, -1)])[0])
-            _add(change, _added_up(accruals, [OpenSpans(kind, owned_by, after, 1)])[0])
-    rows.add(connection, change)
+            moved[kind, owned_by, due.charged_to or due.span.started_at] -= 1
+            moved[kind, owned_by, entry.charged_to] += 1
+    spans = (OpenSpans(*key, count) for key, count in moved.items() if count)
+    rows.add(connection, _added_up(Accruals(accrual, _steady_since(accrual)), spans)[0])
 
 
 def catch_up(database: Database, now: datetime, fence: Lease | None = None, at_once: int = AT_ONCE) -> int:
@@ -230,13 +234,6 @@ def heal(database: Database, now: datetime, fence: Lease | None = None) -> int:
     return len(wrong)
 
 
-def _of_instances(
-    connection: Connection, accruals: Accruals, project: str, gce_ids: Collection[str], times: int
-) -> Totals:
-    ids = rates.ids_of(connection, project, gce_ids)
-    return _added_up(accruals, rows.open_spans(connection, ids), times)[0]
-
-
 def _added_up(accruals: Accruals, spans: Iterable[OpenSpans], times: int = 1) -> tuple[Totals, set[Kind]]:
     """What these spans accrue, and the kinds that are left out because not all of them can be priced."""
     totals: Totals = {}
@@ -246,26 +243,33 @@ def _added_up(accruals: Accruals, spans: Iterable[OpenSpans], times: int = 1) ->
         if days is None:
             unpriced.add(span.kind)
             continue
-        model = span.kind[6] if len(span.kind) > 3 else ProvisioningModel.STANDARD.value
+        model = span.kind[6] if _is_lifetime(span.kind) else ProvisioningModel.STANDARD.value
         group = Group(*span.owned_by, model)
         for day, figures in days:
-            _add_row(totals, (group, day), [figure * span.count * times for figure in figures])
+            _add_row(totals, (group, day), figures, span.count * times)
     return totals, unpriced
 
 
 def _add(totals: Totals, more: Totals) -> None:
     for key, figures in more.items():
-        _add_row(totals, key, figures)
+        _add_row(totals, key, figures, 1)
 
 
-def _add_row(totals: Totals, key: tuple[Group, date], figures: list[int]) -> None:
+def _add_row(totals: Totals, key: tuple[Group, date], figures: Sequence[int], times: int) -> None:
     before = totals.get(key)
-    totals[key] = figures if before is None else [one + other for one, other in zip(before, figures, strict=True)]
+    if before is None:
+        totals[key] = [figure * times for figure in figures]
+    else:
+        totals[key] = [had + figure * times for had, figure in zip(before, figures, strict=True)]
+
+
+def _is_lifetime(kind: Kind) -> bool:
+    return len(kind) > 3
 
 
 def _span(kind: Kind, since: datetime) -> Lifetime | StorageSpan:
     """One open span of this kind."""
-    if len(kind) > 3:
+    if _is_lifetime(kind):
         return Lifetime(_NO_KEY, since, Shape(*kind[:6]), ProvisioningModel(kind[6]), kind[7])
     resource, size_mib, zone = kind
     return StorageSpan(_NO_KEY, "", resource, size_mib, zone, since)
@@ -299,5 +303,6 @@ def _part(rate: int, seconds: int) -> int:
     return (rate * seconds + _HOUR_SECONDS // 2) // _HOUR_SECONDS
 
 
+@lru_cache(maxsize=1024)  # many spans, few days
 def _start(day: date) -> datetime:
     return datetime.combine(day, time(), UTC)
