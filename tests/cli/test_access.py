@@ -19,8 +19,8 @@ from costguard.access.rules import Access
 from costguard.access.sessions import Sessions
 from costguard.access.tokens import NewToken, TokenService
 from costguard.api.app import create_app
-from costguard.cli import profile
-from costguard.cli.profile import Profile
+from costguard.client import profile
+from costguard.client.profile import Profile
 from costguard.clock import SystemClock
 from costguard.db.transaction import Database
 from costguard.errors import CostguardError

@@ -17,8 +17,8 @@ from tests.cli.conftest import Run
 from tests.pages import job_story
 
 import costguard
-from costguard.cli import profile
-from costguard.cli.profile import Profile
+from costguard.client import profile
+from costguard.client.profile import Profile
 from costguard.db.transaction import Database
 
 HOUR = timedelta(hours=1)

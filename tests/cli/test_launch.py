@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import io
-import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 from rich.console import Console
 from tests.cli.job_answers import DETAIL, DEV, JOB, SSH
+from tests.scripted import Script, scripted
 from typer.testing import CliRunner, Result
 
 from costguard.cli.app import app
-from costguard.cli.client import ApiClient, WrongUsage
 from costguard.cli.jobs import follow
 from costguard.cli.quotes import show_quote
+from costguard.cli.server import ServerClient, WrongUsage
+from costguard.client.steps import TRIES
 from costguard.errors import CostguardError, ServerUnreachable
 
 PROBLEM = {
@@ -32,50 +31,10 @@ PROBLEM = {
 }
 
 
-class Script:
-    """A server that gives these answers in turn; None drops the connection. It keeps the requests."""
-
-    def __init__(self) -> None:
-        self.answers: list[tuple[int, dict[str, Any]] | None] = []
-        self.asked: list[tuple[str, str, dict[str, str], Any]] = []
-        self.url = ""
-
-    def body(self, number: int = -1) -> Any:
-        return self.asked[number][3]
-
-
 @pytest.fixture
 def script() -> Iterator[Script]:
-    made = Script()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self._answer(None)
-
-        def do_POST(self) -> None:
-            self._answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-
-        def _answer(self, body: Any) -> None:
-            made.asked.append((self.command, self.path, dict(self.headers), body))
-            answer = made.answers.pop(0)
-            if answer is not None:
-                content = json.dumps(answer[1]).encode()
-                self.send_response(answer[0])
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    made.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    yield made
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with scripted() as made:
+        yield made
 
 
 def run(script: Script, *arguments: str, owner: str = "ada@lab.example") -> Result:
@@ -123,7 +82,7 @@ def test_a_lost_answer_is_asked_for_again_under_the_same_key(script: Script) -> 
     """So that it is one job, however often the line breaks."""
     script.answers = [None, None, (200, DETAIL)]
     pauses: list[float] = []
-    made = ApiClient(script.url, {}, pauses.append).post("jobs", body={"preset": "t4"}, key="k1")
+    made = ServerClient(script.url, {}, pauses.append).post("jobs", body={"preset": "t4"}, key="k1")
     assert made == DETAIL
     assert [headers["Idempotency-Key"] for _, _, headers, _ in script.asked] == ["k1"] * 3
     assert pauses == [1, 2]
@@ -133,7 +92,7 @@ def test_without_a_key_nothing_is_asked_twice(script: Script) -> None:
     """A cancel says who asked, and when the line breaks nobody knows; the person decides."""
     script.answers = [None]
     with pytest.raises(ServerUnreachable):
-        ApiClient(script.url, {}, lambda _: None).post("jobs", "j1", "cancel", body={})
+        ServerClient(script.url, {}, lambda _: None).post("jobs", "j1", "cancel", body={})
     assert len(script.asked) == 1
 
 
@@ -189,9 +148,10 @@ def test_a_job_is_waited_for_until_it_is_over(script: Script) -> None:
     """Each change is printed once, and a server that restarts is waited for."""
     recovers = {**DETAIL, "job": {**JOB, "state": "recovering", "reason": "It was preempted."}}
     failed = {**DETAIL, "job": {**JOB, "state": "failed", "reason": "It crashed."}}
-    script.answers = [(200, DETAIL), (200, recovers), None, None, (200, recovers), (200, failed)]
+    lost = [None] * TRIES
+    script.answers = [(200, DETAIL), (200, recovers), *lost, *lost, (200, recovers), (200, failed)]
     lines: list[str] = []
-    made = follow(ApiClient(script.url, {}), DETAIL, lines.append, lambda: None)
+    made = follow(ServerClient(script.url, {}, lambda _: None), DETAIL, lines.append, lambda: None)
     assert made["job"]["state"] == "failed"
     assert lines[:2] == ["llama: running. Attempt 2 runs in us-central1-b.", "llama: recovering. It was preempted."]
     assert "The job goes on" in lines[2]

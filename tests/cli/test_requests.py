@@ -11,8 +11,8 @@ from tests.api.rows import NOW
 from tests.cli.conftest import Run
 
 from costguard.access import requests
-from costguard.cli.client import ApiClient
 from costguard.cli.requests import follow
+from costguard.cli.server import ServerClient
 from costguard.db.transaction import Database
 from costguard.errors import CostguardError, ServerUnreachable
 
@@ -53,7 +53,7 @@ def test_a_vm_is_asked_about_as_it_was_seen(fleet: Database, run: Run) -> None:
     assert (stranger.returncode, "Only ana@lab.example" in stranger.stderr) == (1, True)
 
 
-class Answers(ApiClient):
+class Answers(ServerClient):
     """A server that answers each look with the next of these."""
 
     def __init__(self, *answers: str) -> None:

@@ -10,7 +10,10 @@ from tests.golden.sources import SOURCES
 
 ROOT = Path(__file__).parents[2]
 _FOLDER = Path("tests/golden/files")
-_FOLDERS = {"reference": Path("service/docs")}  # documents stand where people look for them
+_FOLDERS = {
+    "reference": Path("service/docs"),  # documents stand where people look for them
+    "api": Path("service/costguard/client"),  # and code where it is imported
+}
 _SHOWN_LINES = 200
 
 
@@ -23,7 +26,7 @@ def stored(name: str) -> Mapping[str, str]:
     """What the files of one source hold: one file that is called like it, or all files of a folder."""
     folder = ROOT / _folder(name)
     files = list(folder.glob(f"{name}.*")) + sorted((folder / name).rglob("*.*"))
-    return {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in files}
+    return {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in files if path.suffix != ".pyc"}
 
 
 def changed(name: str, texts: Mapping[str, str]) -> list[str]:

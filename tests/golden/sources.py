@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tests.golden import benchmarks, cli_help, metrics, openapi, pages, schema, settings, slack
+from tests.golden import benchmarks, cli_help, client_api, metrics, openapi, pages, schema, settings, slack
 from tests.golden.reference import api as of_api
 from tests.golden.reference import commands as of_commands
 from tests.golden.reference import metrics as of_metrics
@@ -19,6 +19,7 @@ def _reference() -> Mapping[str, str]:
 
 SOURCES: Mapping[str, Callable[[], Mapping[str, str]]] = {
     "openapi": openapi.texts,
+    "api": client_api.texts,  # after the document that it is generated from
     "help": cli_help.texts,
     "settings": settings.texts,
     "pages": pages.texts,

@@ -15,7 +15,7 @@ from tests.identity.served import Answer, Asked, serving
 from tests.identity.signing import NOW, by_secret, rsa_key, signed, unsigned
 
 from costguard.errors import SignInRefused, SignInUnavailable
-from costguard.identity.oidc import Client, Oidc
+from costguard.identity.oidc import Oidc, OidcClient
 
 BACK = "https://costguard.example.com/sign-in/oidc/callback"
 DESCRIPTION = "/.well-known/openid-configuration"
@@ -29,7 +29,7 @@ def provider() -> Iterator[Provider]:
 
 def oidc(provider: Provider, **changed: str) -> Oidc:
     client = {"issuer": provider.issuer, "id": CLIENT, "secret": SECRET, **changed}
-    return Oidc(Client(**client), HandClock(NOW), timeout_s=30)
+    return Oidc(OidcClient(**client), HandClock(NOW), timeout_s=30)
 
 
 def signed_in(provider: Provider, through: Oidc, **changed: Any) -> str:
@@ -180,7 +180,7 @@ def test_a_provider_that_is_gone_or_slow() -> None:
         return 200, (b" " for _ in range(400) if not release.wait(0.05))
 
     def begin(issuer: str) -> None:
-        Oidc(Client(issuer, CLIENT, SECRET), HandClock(NOW), timeout_s=1).begin(BACK, "s", "n", "v")
+        Oidc(OidcClient(issuer, CLIENT, SECRET), HandClock(NOW), timeout_s=1).begin(BACK, "s", "n", "v")
 
     with serving(silent) as quiet, serving(trickling) as slow:
         with pytest.raises(SignInUnavailable, match="there is no answer"):
@@ -194,4 +194,4 @@ def test_a_provider_that_is_gone_or_slow() -> None:
 
 def test_the_secret_is_not_shown() -> None:
     """The client's secret is in no text that a log or a traceback could hold."""
-    assert SECRET not in repr(Client("https://id.example.com", CLIENT, SECRET))
+    assert SECRET not in repr(OidcClient("https://id.example.com", CLIENT, SECRET))

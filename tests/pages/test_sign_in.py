@@ -30,7 +30,7 @@ from costguard.api.app import create_app
 from costguard.db.transaction import Database
 from costguard.errors import SignInRefused
 from costguard.events import audit_log
-from costguard.identity.oidc import Client, Oidc
+from costguard.identity.oidc import Oidc, OidcClient
 from costguard.model.access import Role, Via
 from costguard.pages.app import add_pages
 from costguard.pages.sign_in import SignInPages, add_sign_in, local
@@ -91,7 +91,7 @@ def built(
     authenticator = Authenticator(database, clock, ACCESS, SEAL, sessions, iap=iap_of if iap else None)
     through = None
     if provider is not None:
-        client = Client(provider.issuer, CLIENT, SECRET)
+        client = OidcClient(provider.issuer, CLIENT, SECRET)
         through = sign_ins.Provider("Google", HOME, Oidc(client, clock, timeout_s=30))
     counted: Counter[tuple[Via, bool]] = Counter()
     pages = SignInPages(

@@ -13,10 +13,10 @@ from urllib.parse import quote
 import typer
 from rich.console import Console
 
-from costguard.cli import profile
-from costguard.cli.client import THIS_COMPUTER, ApiClient, WrongUsage
 from costguard.cli.options import DEFAULT_URL, AsJson, Config, Limit, Url, print_json, settings_of
+from costguard.cli.server import THIS_COMPUTER, ServerClient, WrongUsage
 from costguard.cli.tables import Answer, Column, cell, clean_lines, render, say, show_table, when
+from costguard.client import profile
 from costguard.model.access import Permission, Role
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def create(
     """
     local = _local(config, url)
     if local is None:
-        server = ApiClient(url)
+        server = ServerClient(url)
         body: dict[str, Any] = {"name": name, "days": days or None}
         body |= {"permissions": [chosen.value for chosen in permission]} if permission else {}
         body |= {"owner": owner} if owner else {}
@@ -136,7 +136,7 @@ def _print_secret(answer: Answer, saved: Path | None) -> None:
 def list_tokens(limit: Limit = 100, config: _Local = None, url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
     """Your tokens, the newest first; for an admin everyone's. Their secrets are not shown."""
     local = _local(config, url)
-    answer = ApiClient(url).pages("tokens", "tokens", limit) if local is None else local.listing(limit)
+    answer = ServerClient(url).pages("tokens", "tokens", limit) if local is None else local.listing(limit)
     render(answer, as_json, _show_tokens)
 
 
@@ -144,7 +144,7 @@ def list_tokens(limit: Limit = 100, config: _Local = None, url: Url = DEFAULT_UR
 def revoke(token_id: _TokenId, config: _Local = None, url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
     """Revoke a token: it stops working at once."""
     local = _local(config, url)
-    answer = ApiClient(url).delete("tokens", token_id) if local is None else local.revoke(token_id)
+    answer = ServerClient(url).delete("tokens", token_id) if local is None else local.revoke(token_id)
     if as_json:
         print_json(answer)
     else:
@@ -157,7 +157,7 @@ def confirm(token_id: _TokenId, config: _Local = None, url: Url = DEFAULT_URL, a
     """Let a token outlive the sign-in link's session that created it. For admins, or where the server runs."""
     local = _local(config, url)
     if local is None:
-        answer = ApiClient(url).post(f"tokens/{quote(token_id, safe='')}/confirm", body={})
+        answer = ServerClient(url).post(f"tokens/{quote(token_id, safe='')}/confirm", body={})
     else:
         answer = local.confirm(token_id)
     if as_json:
@@ -170,7 +170,7 @@ def confirm(token_id: _TokenId, config: _Local = None, url: Url = DEFAULT_URL, a
 @session.command("list", epilog="Example:  costguard session list --json")
 def list_sessions(limit: Limit = 100, url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
     """Your sessions, the newest first; for an admin everyone's."""
-    render(ApiClient(url).pages("sessions", "sessions", limit), as_json, _show_sessions)
+    render(ServerClient(url).pages("sessions", "sessions", limit), as_json, _show_sessions)
 
 
 @session.command("end", epilog=_END)
@@ -186,7 +186,7 @@ def end(
     """End a session: its browser has to sign in again."""
     if bool(session_id) == everywhere or (address and not everywhere):
         raise WrongUsage("Name one session by its id, or all of one person with --all.", "Add --help to see how.")
-    server = ApiClient(url)
+    server = ServerClient(url)
     answer = server.delete("sessions", address=address or None) if everywhere else server.delete("sessions", session_id)
     if as_json:
         print_json(answer)

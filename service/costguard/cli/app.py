@@ -30,7 +30,7 @@ from costguard.cli import (
     serve,
     spend,
 )
-from costguard.cli.client import WrongUsage
+from costguard.cli.server import WrongUsage
 from costguard.cli.tables import clean_lines
 from costguard.errors import CostguardError, ServerUnreachable
 

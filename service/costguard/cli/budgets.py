@@ -9,8 +9,8 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from costguard.cli.client import ApiClient
 from costguard.cli.options import DEFAULT_URL, AsJson, Url
+from costguard.cli.server import ServerClient
 from costguard.cli.tables import Answer, Column, cell, dollars, moment, render, say, show_table
 from costguard.model.moments import utc_text
 
@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
 
 def budgets(url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
     """Each budget in its current day, week or month: spent, forecast with its range, and thresholds."""
-    render(ApiClient(url).get("budgets"), as_json, show_budgets)
+    render(ServerClient(url).get("budgets"), as_json, show_budgets)
 
 
 def show_budgets(console: Console, answer: Answer) -> None:

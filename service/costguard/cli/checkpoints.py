@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from costguard.cli.client import WrongUsage
 from costguard.cli.options import AsJson, Config, print_json
+from costguard.cli.server import WrongUsage
 from costguard.cli.tables import Column, cell, console, say, show_table
 from costguard.errors import CheckpointLocationWrong
 from costguard.model.checkpoint import Checkpoint, CheckpointLook, CheckpointState, Framework, LookFor

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.request import Request, urlopen
 
-from costguard.cli.client import ApiClient
+from costguard.cli.server import ServerClient
 from costguard.errors import CostguardError
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def why_no_job(steps: int, speed: float, server_url: str, platform: str = sys.pl
     return ""
 
 
-def launch(server: ApiClient, folder: Path, project: str, steps: int) -> DemoJob:
+def launch(server: ServerClient, folder: Path, project: str, steps: int) -> DemoJob:
     """Launches the job over REST, as a user would. Raises CostguardError."""
     checkpoints, result = folder / "checkpoints", folder / "result.json"
     checkpoints.mkdir()
@@ -159,7 +159,7 @@ class DemoJob:
     comparison: str = ""  # of the results; "" until it is known
     _without_stop: subprocess.Popen[bytes] | None = None
 
-    def look(self, server: ApiClient) -> tuple[dict[str, Any], list[str]]:
+    def look(self, server: ServerClient) -> tuple[dict[str, Any], list[str]]:
         """The job as the API shows it, and the last lines that it printed."""
         detail, output = server.get("jobs", self.id), server.get("jobs", self.id, "output")
         self._compare(detail["job"])

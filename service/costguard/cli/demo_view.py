@@ -11,10 +11,10 @@ from pathlib import Path
 from rich.console import Console
 
 from costguard.cli import demo_cloud
-from costguard.cli.client import ApiClient
 from costguard.cli.demo_cloud import DemoJob
 from costguard.cli.fleet import show_fleet
 from costguard.cli.jobs import show_jobs
+from costguard.cli.server import ServerClient
 from costguard.cli.tables import Answer, amount_text, clean, console, say, when
 from costguard.errors import CostguardError, ServerUnreachable
 from costguard.model.words import count_text
@@ -44,7 +44,7 @@ class View:
 
     def __init__(self, at: Addresses, speed: float, no_job: str, stop: threading.Event, as_json: bool = False) -> None:
         self._out = console()
-        self._server = ApiClient(at.url, {"COSTGUARD_TOKEN": at.token})
+        self._server = ServerClient(at.url, {"COSTGUARD_TOKEN": at.token})
         self._stop = stop
         self._as_json = as_json
         self._job: DemoJob | None = None

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from costguard.cli.client import ApiClient
 from costguard.cli.options import (
     DEFAULT_URL,
     AsJson,
@@ -21,6 +20,7 @@ from costguard.cli.options import (
     has_filter,
     not_before,
 )
+from costguard.cli.server import ServerClient
 from costguard.cli.tables import Answer, Column, nothing_fits, render, show_page, when
 
 _COLUMNS = (
@@ -53,7 +53,7 @@ def events(
     as_json: AsJson = False,
 ) -> None:
     """What happened, the latest first: who did what, and why."""
-    server = ApiClient(url)
+    server = ServerClient(url)
     filters = {
         "since": not_before(server, since, last),
         "until": until,

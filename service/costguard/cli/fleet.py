@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from costguard.cli.client import ApiClient
 from costguard.cli.ledger import gpu, show_charges, show_lifetime
 from costguard.cli.options import (
     DEFAULT_URL,
@@ -26,6 +25,7 @@ from costguard.cli.options import (
     Vm,
     has_filter,
 )
+from costguard.cli.server import ServerClient
 from costguard.cli.tables import (
     NARROW,
     Answer,
@@ -87,7 +87,7 @@ def ps(
 ) -> None:
     """The fleet: each VM's owner, age, rate and cost so far."""
     filters = {"project": project, "preset": preset, "owner": owner, "status": status, "gpu": gpu_type, "spot": spot}
-    fetch = partial(ApiClient(url).pages, "instances", "instances", limit, **filters, gone=gone, sort=sort)
+    fetch = partial(ServerClient(url).pages, "instances", "instances", limit, **filters, gone=gone, sort=sort)
     if watch is None:
         render(fetch(), as_json, show_fleet, has_filter(*filters.values()))
         return
@@ -99,12 +99,12 @@ def ps(
 
 def show(vm: Vm, project: Project = None, url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
     """One VM: every lifetime and disk, charge by charge, with the price it was billed at."""
-    server = ApiClient(url)
+    server = ServerClient(url)
     instance = find_vm(server, vm, project)
     render(server.get("instances", instance["project"], instance["gce_id"]), as_json, show_vm)
 
 
-def find_vm(server: ApiClient, vm: str, projects: Sequence[str] | None, gone: bool = True) -> Answer:
+def find_vm(server: ServerClient, vm: str, projects: Sequence[str] | None, gone: bool = True) -> Answer:
     """The VM with this name or Google id; an existing one comes before one that is gone. Raises CostguardError."""
     by = {"gce_id": vm} if vm.isdecimal() else {"name": vm}
     instances = server.get("instances", project=projects, gone=gone, limit=_MOST_NAMESAKES, **by)["instances"]

@@ -10,7 +10,6 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from costguard.cli.client import ApiClient
 from costguard.cli.job_page import show_job
 from costguard.cli.options import (
     DEFAULT_URL,
@@ -25,6 +24,7 @@ from costguard.cli.options import (
     has_filter,
     print_json,
 )
+from costguard.cli.server import ServerClient
 from costguard.cli.tables import (
     Answer,
     Column,
@@ -77,13 +77,13 @@ def jobs(
     """Jobs, the newest first: owner, state and why, attempts, and cost so far."""
     filters = {"state": state, "owner": owner, "preset": preset, "project": project, "kind": kind}
     only_open = None if everything or state is not None else True
-    answer = ApiClient(url).pages("jobs", "jobs", limit, open=only_open, or_disk_kept=only_open, **filters)
+    answer = ServerClient(url).pages("jobs", "jobs", limit, open=only_open, or_disk_kept=only_open, **filters)
     render(answer, as_json, show_jobs, has_filter(*filters.values()) or bool(only_open))
 
 
 def job(job_id: JobId, url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
     """One job: the timeline of its attempts, checkpoints, work at risk and lost, its cost, and what comes next."""
-    render(ApiClient(url).get("jobs", job_id), as_json, show_job)
+    render(ServerClient(url).get("jobs", job_id), as_json, show_job)
 
 
 def output(
@@ -95,7 +95,7 @@ def output(
     as_json: AsJson = False,
 ) -> None:
     """The end of what a job's command printed, as its VM reported it."""
-    answer = ApiClient(url).get("jobs", job_id, "output", attempt=attempt)
+    answer = ServerClient(url).get("jobs", job_id, "output", attempt=attempt)
     if as_json:
         print_json(answer)
         return
@@ -120,7 +120,7 @@ def cancel(
     If the job saves on its VM's own disk, the VM is only stopped and the disk is kept, unless --delete-disk is given.
     """
     body: dict[str, object] = {"reason": reason, **({"delete_disk": True} if delete_disk else {})}
-    answer = ApiClient(url).post("jobs", job_id, "cancel", body={**body, **({"by": owner} if owner else {})})
+    answer = ServerClient(url).post("jobs", job_id, "cancel", body={**body, **({"by": owner} if owner else {})})
     render(answer, as_json, _show_cancelled)
 
 
@@ -132,7 +132,7 @@ def delete_disk(
     as_json: AsJson = False,
 ) -> None:
     """Delete the kept disk of a finished job. Everything saved on it is lost."""
-    server = ApiClient(url)
+    server = ServerClient(url)
     kept = server.get("jobs", job_id)["kept_disk"]
     if kept is not None and not yes:
         what = f"This deletes {kept['vm']} and its disk of {kept['gib']} GiB, which holds {kept['holds']}."
@@ -141,7 +141,7 @@ def delete_disk(
     render(answer, as_json, _show_disk_deleted)
 
 
-def follow(server: ApiClient, detail: Answer, tell: Callable[[str], None], wait: Callable[[], object]) -> Answer:
+def follow(server: ServerClient, detail: Answer, tell: Callable[[str], None], wait: Callable[[], object]) -> Answer:
     """Waits until the job is over, or a dev VM is up, also while the server restarts. Prints each change once."""
     said = trouble = ""
     while True:

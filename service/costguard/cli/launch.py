@@ -13,9 +13,9 @@ import typer
 from rich.console import Console
 
 from costguard.cli import jobs
-from costguard.cli.client import ApiClient, WrongUsage
 from costguard.cli.job_page import show_ssh
 from costguard.cli.options import DEFAULT_URL, AsJson, Me, Url, utc_moment
+from costguard.cli.server import ServerClient, WrongUsage
 from costguard.cli.tables import Answer, clean_lines, render, say
 from costguard.errors import ServerUnreachable
 from costguard.ledger.narrate import sentence
@@ -205,7 +205,7 @@ def launch(
 ) -> None:
     """Launch a job: a command that is run to its end on as many VMs as it takes, or a VM to work on."""
     body = _body(preset, command, locals())
-    _launch(ApiClient(url), body, key or secrets.token_hex(16), wait, as_json)
+    _launch(ServerClient(url), body, key or secrets.token_hex(16), wait, as_json)
 
 
 def _body(preset: str, command: list[str] | None, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -276,7 +276,7 @@ def data_options(inputs: list[str] | None, outputs: list[str] | None) -> dict[st
     }
 
 
-def _launch(server: ApiClient, body: dict[str, Any], key: str, wait: bool, as_json: bool) -> None:
+def _launch(server: ServerClient, body: dict[str, Any], key: str, wait: bool, as_json: bool) -> None:
     try:
         answer = server.post("jobs", body=body, key=key)
     except ServerUnreachable as error:

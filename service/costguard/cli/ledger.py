@@ -9,8 +9,8 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from costguard.cli.client import ApiClient
 from costguard.cli.options import DEFAULT_URL, AsJson, Limit, Owner, Preset, Project, Url, has_filter
+from costguard.cli.server import ServerClient
 from costguard.cli.tables import (
     Answer,
     Column,
@@ -57,7 +57,7 @@ def lifetimes(
         "end_reason": reason,
         "state": None if is_open is None else "open" if is_open else "ended",
     }
-    answer = ApiClient(url).pages("lifetimes", "lifetimes", limit, **filters)
+    answer = ServerClient(url).pages("lifetimes", "lifetimes", limit, **filters)
     render(answer, as_json, show_lifetimes, has_filter(*filters.values()))
 
 
@@ -71,7 +71,7 @@ def prices(
     as_json: AsJson = False,
 ) -> None:
     """Prices in force, refused prices, and what has no price."""
-    answer = ApiClient(url).get("prices", resource=resource, region=region, history=history)
+    answer = ServerClient(url).get("prices", resource=resource, region=region, history=history)
     render(answer, as_json, show_prices, has_filter(resource, region))
 
 

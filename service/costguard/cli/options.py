@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from costguard.cli.client import DEFAULT_URL as DEFAULT_URL
-from costguard.cli.client import THIS_COMPUTER, ApiClient
+from costguard.cli.server import DEFAULT_URL as DEFAULT_URL
+from costguard.cli.server import THIS_COMPUTER, ServerClient
 from costguard.errors import CostguardError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ Suggestions = list[tuple[str, str]]
 def complete_vms(incomplete: str) -> Suggestions:
     """Names of existing VMs, each with its machine type, status and owner."""
 
-    def vms(server: ApiClient) -> Iterator[tuple[str, str]]:
+    def vms(server: ServerClient) -> Iterator[tuple[str, str]]:
         for vm in server.get("instances", limit=_MOST_SUGGESTIONS)["instances"]:
             yield vm["name"], f"{vm['machine_type']}, {vm['status']}, {vm['owner'] or 'unclaimed'}"
 
@@ -39,17 +39,17 @@ def complete_vms(incomplete: str) -> Suggestions:
 def complete_jobs(incomplete: str) -> Suggestions:
     """Ids of jobs, the newest first, each with its name and state."""
 
-    def jobs(server: ApiClient) -> Iterator[tuple[str, str]]:
+    def jobs(server: ServerClient) -> Iterator[tuple[str, str]]:
         for job in server.get("jobs", limit=_MOST_SUGGESTIONS)["jobs"]:
             yield job["id"], f"{job['title']}, {job['state']}"
 
     return _suggestions(incomplete, jobs)
 
 
-def _suggestions(incomplete: str, ask: Callable[[ApiClient], Iterator[tuple[str, str]]]) -> Suggestions:
+def _suggestions(incomplete: str, ask: Callable[[ServerClient], Iterator[tuple[str, str]]]) -> Suggestions:
     """None where no server answers: an error would end up in the line that is being typed."""
     try:
-        names = dict(ask(ApiClient(os.environ.get("COSTGUARD_URL", DEFAULT_URL), timeout=_COMPLETION_TIMEOUT_S)))
+        names = dict(ask(ServerClient(os.environ.get("COSTGUARD_URL", DEFAULT_URL), timeout=_COMPLETION_TIMEOUT_S)))
     except CostguardError:
         return []
     return [(name, description) for name, description in names.items() if name.startswith(incomplete)]
@@ -137,7 +137,7 @@ Since = Annotated[
 Until = Annotated[str | None, typer.Option("--until", metavar="TIME", callback=utc_moment, help="Before this time.")]
 
 
-def days(server: ApiClient, first: str | None, to: str | None, last: str | None) -> tuple[str | None, str | None]:
+def days(server: ServerClient, first: str | None, to: str | None, last: str | None) -> tuple[str | None, str | None]:
     """The first and the last UTC day of a range; with --last by the server's clock."""
     if last is None:
         return first, to
@@ -150,7 +150,7 @@ def days(server: ApiClient, first: str | None, to: str | None, last: str | None)
     return (today - timedelta(days=count - 1)).isoformat(), today.isoformat()
 
 
-def not_before(server: ApiClient, since: str | None, last: str | None) -> str | None:
+def not_before(server: ServerClient, since: str | None, last: str | None) -> str | None:
     """The earliest time of a list; with --last by the server's clock."""
     if last is None:
         return since
@@ -163,7 +163,7 @@ def _length(span: str) -> timedelta:
     return int(span[:-1]) * _UNITS[span[-1]]
 
 
-def _now(server: ApiClient) -> datetime:
+def _now(server: ServerClient) -> datetime:
     return datetime.fromisoformat(server.get("projects")["as_of"])
 
 

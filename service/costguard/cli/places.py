@@ -10,9 +10,9 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from costguard.cli.client import ApiClient
 from costguard.cli.job_page import MODELS
 from costguard.cli.options import DEFAULT_URL, AsJson, Url
+from costguard.cli.server import ServerClient
 from costguard.cli.tables import Answer, Column, cell, dollars, moment, render, say, show_table, when
 from costguard.model.duration import span_text
 from costguard.model.words import count_text
@@ -39,7 +39,7 @@ def register(app: typer.Typer) -> None:
 
 def places(url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
     """Zones with their recent stockouts and preemptions, which count less as they age."""
-    render(ApiClient(url).get("places"), as_json, show_places)
+    render(ServerClient(url).get("places"), as_json, show_places)
 
 
 def recoveries(
@@ -48,7 +48,7 @@ def recoveries(
     as_json: AsJson = False,
 ) -> None:
     """How long jobs took to run again after they lost a VM, and how the loss was detected."""
-    render(ApiClient(url).get("recoveries", days=days), as_json, show_recoveries)
+    render(ServerClient(url).get("recoveries", days=days), as_json, show_recoveries)
 
 
 def show_places(console: Console, answer: Answer) -> None:

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from costguard.cli.client import ApiClient
 from costguard.cli.job_page import MODELS
 from costguard.cli.launch import (
     Ceiling,
@@ -25,6 +24,7 @@ from costguard.cli.launch import (
     given,
 )
 from costguard.cli.options import DEFAULT_URL, AsJson, Url
+from costguard.cli.server import ServerClient
 from costguard.cli.tables import Answer, Column, dollars, rate, render, say, show_table
 from costguard.model.words import count_text
 
@@ -70,7 +70,7 @@ def quote(
         body |= {"ceiling": ceiling, "deadline": deadline, "expected_hours": hours}
     if input_ or output:
         body |= data_options(input_, output)
-    render(ApiClient(url).post("quotes", body=body), as_json, show_quote)
+    render(ServerClient(url).post("quotes", body=body), as_json, show_quote)
 
 
 def _rate(amount: str | None, unpriced: str) -> str:

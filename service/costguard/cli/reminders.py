@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from costguard.cli.client import ApiClient
 from costguard.cli.ledger import gpu
 from costguard.cli.options import DEFAULT_URL, AsJson, From, Last, Limit, To, Url, days, has_filter
+from costguard.cli.server import ServerClient
 from costguard.cli.tables import (
     Answer,
     Column,
@@ -84,20 +84,20 @@ def reminders(
     if context.invoked_subcommand is not None:
         return
     filters = {"gce_id": vm, "subject": subject, "status": status, "kind": kind}
-    answer = ApiClient(url).pages("reminders", "reminders", limit, **filters)
+    answer = ServerClient(url).pages("reminders", "reminders", limit, **filters)
     render(answer, as_json, show_messages, has_filter(*filters.values()))
 
 
 def preview(url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
     """What would be sent now and why, and why each other VM is left alone. Nothing is sent."""
-    render(ApiClient(url).get("reminders", "preview"), as_json, show_preview)
+    render(ServerClient(url).get("reminders", "preview"), as_json, show_preview)
 
 
 def enforcement(
     first: From = None, to: To = None, last: Last = None, url: Url = DEFAULT_URL, as_json: AsJson = False
 ) -> None:
     """What was stopped or would have been, by which rule, and what that saved."""
-    server = ApiClient(url)
+    server = ServerClient(url)
     first, to = days(server, first, to, last)
     render(server.get("enforcement", **{"from": first, "to": to}), as_json, show_enforcement)
 

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from costguard.cli.client import ApiClient
 from costguard.cli.fleet import find_vm
 from costguard.cli.options import DEFAULT_URL, AsJson, Me, Project, Reason, Url, Vm, print_json
+from costguard.cli.server import ServerClient
 from costguard.cli.tables import clean_lines
 from costguard.errors import CostguardError, ServerUnreachable
 from costguard.ledger.narrate import sentence
@@ -60,7 +60,7 @@ def _plain(verb: str) -> Callable[..., None]:
         url: Url = DEFAULT_URL,
         as_json: AsJson = False,
     ) -> None:
-        _request(verb, ApiClient(url), vm, project, {"reason": reason, "by": owner}, wait, as_json)
+        _request(verb, ServerClient(url), vm, project, {"reason": reason, "by": owner}, wait, as_json)
 
     return command
 
@@ -76,12 +76,12 @@ def keep(
     as_json: AsJson = False,
 ) -> None:
     """Keep a VM for a while: no reminder is sent about it, and no rule stops it."""
-    _request("keep", ApiClient(url), vm, project, {"reason": reason, "by": owner, "hours": hours}, wait, as_json)
+    _request("keep", ServerClient(url), vm, project, {"reason": reason, "by": owner, "hours": hours}, wait, as_json)
 
 
 def _request(
     verb: str,
-    server: ApiClient,
+    server: ServerClient,
     vm: str,
     projects: list[str] | None,
     body: dict[str, Any],
@@ -109,7 +109,7 @@ def _request(
 
 
 def follow(
-    server: ApiClient, answer: dict[str, Any], tell: Callable[[str], None], pause: Callable[[], object]
+    server: ServerClient, answer: dict[str, Any], tell: Callable[[str], None], pause: Callable[[], object]
 ) -> dict[str, Any]:
     """Waits until a pass has settled the request, also while the server restarts.
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from costguard.cli.client import ApiClient
 from costguard.cli.options import DEFAULT_URL, AsJson, From, Last, OnePreset, OneProject, To, Url, days
+from costguard.cli.server import ServerClient
 from costguard.cli.tables import Answer, Column, cell, dollars, render, say, show_table
 from costguard.model.words import count_text
 
@@ -59,7 +59,7 @@ def spend(
     """Cost in a range of UTC days, including today up to now."""
     if as_csv and as_json:
         raise typer.BadParameter("--csv and --json exclude each other.")
-    server = ApiClient(url)
+    server = ServerClient(url)
     first, to = days(server, first, to, last)
     query: dict[str, Any] = {
         "from": first,

@@ -22,7 +22,7 @@ _BY_FORM = "client_secret_post"
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class OidcClient:
     """What the provider knows us by. `domain`: only accounts of this Google Workspace; "" takes all."""
 
     issuer: str
@@ -34,7 +34,7 @@ class Client:
 class Oidc:
     """`clock` is the machine's, whatever time the guard keeps: providers sign by it."""
 
-    def __init__(self, client: Client, clock: TimeSource, timeout_s: float = 5.0) -> None:
+    def __init__(self, client: OidcClient, clock: TimeSource, timeout_s: float = 5.0) -> None:
         self._client = client
         self._clock = clock
         self._timeout_s = timeout_s

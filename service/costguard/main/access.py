@@ -34,9 +34,9 @@ def oidc_provider(settings: Settings) -> OidcProvider | None:
     sign_in = settings.sign_in
     if sign_in.oidc_issuer is None or sign_in.oidc_client_id is None:
         return None
-    from costguard.identity.oidc import Client, Oidc
+    from costguard.identity.oidc import Oidc, OidcClient
 
-    client = Client(
+    client = OidcClient(
         issuer=sign_in.oidc_issuer,
         id=sign_in.oidc_client_id,
         secret=sign_in.oidc_client_secret.get_secret_value(),
