@@ -10,6 +10,7 @@ import psycopg
 from sqlalchemy import make_url
 from tests.postgres import shared_server
 
+from costguard.db.limits import MIGRATING
 from costguard.db.migrate import upgrade
 from costguard.db.transaction import Database
 
@@ -28,9 +29,9 @@ def fresh(folder: Path, name: str) -> Iterator[dict[str, str]]:
 
 @contextmanager
 def both(folder: Path, name: str) -> Iterator[list[tuple[str, Database]]]:
-    """Each with what people call it. They end with the block, and so does the server."""
+    """Each with what people call it, and time enough to fill it. They end with the block, and so does the server."""
     with fresh(folder, name) as addresses:
-        sqlite, postgres = (Database.open(url) for url in addresses.values())
+        sqlite, postgres = (Database.open(url, limits=MIGRATING) for url in addresses.values())
         with closing(sqlite), closing(postgres):
             yield [("SQLite", sqlite), ("PostgreSQL", postgres)]
 

@@ -100,8 +100,6 @@ def fill(database: Database, there: int = _OPEN) -> None:
     """Into an empty database: what months of passes would have written. So many VMs run, each for some days."""
     price_refresh.seed_snapshot(database, snapshot_prices(), NOW)
     with database.write() as connection:
-        if database.dialect == "postgresql":
-            connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
         _fill(connection, there)
         total_days(connection, [LAST - timedelta(days=back) for back in range(DAYS)])
     if database.dialect == "postgresql":

@@ -16,7 +16,7 @@ from costguard.db.transaction import Database
 from costguard.errors import Forbidden, Invalid, Missing
 from costguard.events import audit_log
 from costguard.model.access import Permission, Principal, Role
-from costguard.model.event import Event
+from costguard.model.event import Event, new_event
 from costguard.model.moments import utc_text
 from costguard.model.ports import Clock
 
@@ -100,11 +100,11 @@ def _event(session: Session, by: Principal, now: datetime) -> Event:
     text = f"{who} ended a session of {session.address}, {since}."
     if session.address == by.address:
         text = f"{who} signed out." if session.id == by.session else f"{who} ended another session of theirs, {since}."
-    return Event(
-        key=f"SessionEnded/{digest_of(session.id)[:32]}",
-        kind="SessionEnded",
-        occurred_at=now,
-        text=text,
+    return new_event(
+        "SessionEnded",
+        now,
+        text,
+        digest_of(session.id)[:32],
         actor=who,
         data={"of": session.address, "via": session.via.value, "from": session.client},
     )

@@ -24,7 +24,7 @@ from costguard.db.types import EPOCH
 from costguard.errors import Missing, SignInRefused
 from costguard.events import audit_log
 from costguard.model.access import Principal, Role, Via
-from costguard.model.event import Event
+from costguard.model.event import Event, new_event
 from costguard.model.ports import Clock, OidcProvider
 
 CALLBACK = "/sign-in/oidc/callback"
@@ -160,11 +160,11 @@ class SignIns:
 
 def _event(session: Session, role: Role, how: str, client: str, now: datetime) -> Event:
     """The session's id is no secret of use to anybody, but none of the log's readers need it either."""
-    return Event(
-        key=f"SignedIn/{digest_of(session.id)[:32]}",
-        kind="SignedIn",
-        occurred_at=now,
-        text=f"{session.address} signed in {how}, as {role.value}.",
+    return new_event(
+        "SignedIn",
+        now,
+        f"{session.address} signed in {how}, as {role.value}.",
+        digest_of(session.id)[:32],
         actor=session.address,
         data={"via": session.via.value, "role": role.value, "from": client},
     )

@@ -16,7 +16,7 @@ from costguard.db.transaction import Database
 from costguard.errors import Conflict, Invalid, Missing
 from costguard.events import audit_log
 from costguard.model.access import PERMISSIONS, Permission, Principal, Role
-from costguard.model.event import Event
+from costguard.model.event import Event, new_event
 from costguard.model.moments import utc_text
 from costguard.model.ports import Clock
 
@@ -234,4 +234,4 @@ def _revoked(token: ApiToken, by: str, withdrawn: int, why: str, now: datetime) 
 
 
 def _event(kind: str, token: ApiToken, actor: str, text: str, now: datetime) -> Event:
-    return Event(key=f"{kind}/{token.id}", kind=kind, occurred_at=now, text=text, actor=actor, data={"token": token.id})
+    return new_event(kind, now, text, token.id, actor=actor, data={"token": token.id})

@@ -20,7 +20,7 @@ from costguard.ledger.accrual import accrual_at
 from costguard.ledger.fleet_rows import Burning
 from costguard.ledger.projects import ProjectLook
 from costguard.model.attempt import Outcome
-from costguard.model.event_kinds import FACT_KINDS
+from costguard.model.event_kinds import EVENT_KINDS
 from costguard.model.job import JobState
 from costguard.model.money import ZERO, Money
 from costguard.spend.budget import Standing
@@ -115,7 +115,7 @@ class EventCounts:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._through: int | None = None
-        self._counts: Counter[str] = Counter(dict.fromkeys(FACT_KINDS, 0))
+        self._counts: Counter[str] = Counter(dict.fromkeys(EVENT_KINDS, 0))
 
     def read(self, connection: Connection) -> dict[str, int]:
         with self._lock:

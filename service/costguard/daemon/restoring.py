@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from costguard.access import people, requests
 from costguard.ledger import generation
-from costguard.model.event import Event
+from costguard.model.event import new_event
 from costguard.model.generation import FIRST, Cause, Generation
 from costguard.model.moments import utc_text
 from costguard.reminders import message_rows
@@ -54,7 +54,7 @@ def begin(
     taken = f" of {utc_text(backup_at)}" if backup_at is not None else ""
     text = f"{_TEXTS[cause]}{taken}{f' ({why})' if why else ''}. Generation {new.number} begins. {_NEXT}"
     data = {"generation": new.number, "cause": cause.value, "backup_at": backup_at}
-    generation.begin(connection, new, Event(f"generation/{new.number}", KIND, now, text, data=data), now)
+    generation.begin(connection, new, new_event(KIND, now, text, new.number, data=data), now)
     for _, request in requests.open_requests(connection):
         refuse(connection, request, f"Nothing was done: {_WHY}. Ask again if you still want it.", now)
     generation.withdraw_stops(connection, _WHY, now)

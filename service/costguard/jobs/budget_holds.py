@@ -16,7 +16,7 @@ from costguard.jobs import holds as policy
 from costguard.jobs.holds import BudgetHold, BudgetUse
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.model.budget import AtLimit, Budget
-from costguard.model.event import Event
+from costguard.model.event import Event, event_key, new_event
 from costguard.model.job import Job, JobSpec, JobState
 from costguard.model.money import Money
 from costguard.spend import burning
@@ -98,7 +98,7 @@ class BudgetHolds:
             budget_holds[job.id] = alike[mine]
             key = _held_key(job, by)
             if job.state in _WAITS and key not in self._told and key not in self._untold:
-                self._untold[key] = _held_event(job, by, key, now)
+                self._untold[key] = _held_event(job, by, now)
         return budget_holds
 
     def tell(self, fence: Lease | None, now: datetime) -> list[Event]:
@@ -128,7 +128,7 @@ class BudgetHolds:
         since = burning.told(connection, list(keys)) if keys else {}
         for key, use in keys.items():
             if key not in since:
-                event = self._untold.setdefault(key, _reached_event(use, key, now))
+                event = self._untold.setdefault(key, _reached_event(use, now))
                 since[key] = event.occurred_at
         self._standings = [
             BudgetUse(use.budget, use.spent, use.starts_at, use.ends_at, since.get(_key(use))) for use in uses
@@ -150,35 +150,43 @@ def _standings(connection: Connection, accrual: Accrual, rules: Rules, budgets: 
 
 def _key(use: BudgetUse) -> str:
     """A limit that was raised can be reached again."""
+    return event_key("BudgetReached", *_reached(use))
+
+
+def _reached(use: BudgetUse) -> tuple[object, ...]:
     budget = use.budget
-    return f"budget/{budget.name}/{budget.period.value}/{use.starts_at:%Y-%m-%d}/reached/{budget.limit.nanos}"
+    return budget.name, budget.period.value, f"{use.starts_at:%Y-%m-%d}", "reached", budget.limit.nanos
 
 
-def _reached_event(use: BudgetUse, key: str, now: datetime) -> Event:
+def _reached_event(use: BudgetUse, now: datetime) -> Event:
     spent = policy.why(use, now)
     does = "no VM is launched for jobs that count against it"
     if use.budget.at_limit is AtLimit.STOP_SPOT:
         does += ", and their Spot VMs are stopped once they have saved"
-    return Event(
-        key=key,
-        kind="BudgetReached",
-        occurred_at=now,
-        text=f"{spent[:1].upper()}{spent[1:]}; until then {does}.",
+    return new_event(
+        "BudgetReached",
+        now,
+        f"{spent[:1].upper()}{spent[1:]}; until then {does}.",
+        *_reached(use),
         project=use.budget.scope.project or "",
         data=_data(use),
     )
 
 
 def _held_key(job: Job, by: BudgetUse) -> str:
-    return f"job/{job.id}/held/{by.budget.name}/{by.starts_at:%Y-%m-%d}"
+    return event_key("JobHeldByBudget", *_held(job, by))
 
 
-def _held_event(job: Job, by: BudgetUse, key: str, now: datetime) -> Event:
-    return Event(
-        key=key,
-        kind="JobHeldByBudget",
-        occurred_at=now,
-        text=f"{job.title} of {job.spec.owner} gets no VM: {policy.why(by, now)}.",
+def _held(job: Job, by: BudgetUse) -> tuple[object, ...]:
+    return job.id, "held", by.budget.name, f"{by.starts_at:%Y-%m-%d}"
+
+
+def _held_event(job: Job, by: BudgetUse, now: datetime) -> Event:
+    return new_event(
+        "JobHeldByBudget",
+        now,
+        f"{job.title} of {job.spec.owner} gets no VM: {policy.why(by, now)}.",
+        *_held(job, by),
         project=job.spec.project,
         data={"job": job.id, **_data(by)},
     )

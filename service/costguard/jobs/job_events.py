@@ -8,8 +8,8 @@ from costguard.jobs.disk import DiskReading
 from costguard.jobs.figures import WorkAtRisk
 from costguard.model.attempt import Attempt, Outcome
 from costguard.model.duration import span_text
-from costguard.model.event import Event
-from costguard.model.instance import ProvisioningModel
+from costguard.model.event import Event, new_event
+from costguard.model.instance import InstanceKey, ProvisioningModel
 from costguard.model.job import Job, JobState, SeenCheckpoint
 from costguard.model.moments import zone_of
 from costguard.model.money import rate_text
@@ -126,7 +126,7 @@ def over(job: Job, state: JobState, reason: str, cost: str, now: datetime) -> Ev
 
 def orphan_deleted(project: str, zone: str, name: str, gce_id: str, reason: str, now: datetime) -> Event:
     text = f"{name} in {zone} of project {project} is deleted: {_closed(reason)}"
-    return Event(f"orphan/{project}/{gce_id}", "OrphanDeleted", now, text, project, gce_id, name)
+    return new_event("OrphanDeleted", now, text, project, gce_id, vm=InstanceKey(project, gce_id), name=name)
 
 
 def orphan_kept(project: str, zone: str, name: str, gce_id: str, reason: str, now: datetime) -> Event:
@@ -134,7 +134,7 @@ def orphan_kept(project: str, zone: str, name: str, gce_id: str, reason: str, no
         f"{name} in {zone} of project {project} is stopped and not deleted, since its disk may hold the only copy "
         f"of what its job saved: {_closed(reason)} Its disk bills until someone deletes the VM."
     )
-    return Event(f"orphan/{project}/{gce_id}/kept", "OrphanKept", now, text, project, gce_id, name)
+    return new_event("OrphanKept", now, text, project, gce_id, "kept", vm=InstanceKey(project, gce_id), name=name)
 
 
 def disk_kept(job: Job, attempt: Attempt, holds: str, monthly: str, now: datetime) -> Event:
@@ -153,13 +153,15 @@ def disk_given_up(job: Job, by: str, holds: str, now: datetime) -> Event:
 def of_attempt(
     kind: str, job: Job, attempt: Attempt, at: datetime, text: str, what: str, actor: str = "", **data: object
 ) -> Event:
-    key = f"attempt/{attempt.project}/{attempt.name}/{what}"
+    vm = InstanceKey(attempt.project, attempt.gce_id)
     named = {"job": job.id, "attempt": attempt.name, **data}
-    return Event(key, kind, at, text, attempt.project, attempt.gce_id, attempt.name, actor, named)
+    identity = attempt.project, attempt.name, what
+    return new_event(kind, at, text, *identity, vm=vm, name=attempt.name, actor=actor, data=named)
 
 
 def of_job(kind: str, job: Job, at: datetime, text: str, what: str, actor: str = "", **data: object) -> Event:
-    return Event(f"job/{job.id}/{what}", kind, at, text, job.spec.project, "", "", actor, {"job": job.id, **data})
+    named = {"job": job.id, **data}
+    return new_event(kind, at, text, job.id, what, project=job.spec.project, actor=actor, data=named)
 
 
 def begins(attempt: Attempt) -> str:

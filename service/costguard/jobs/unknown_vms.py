@@ -23,7 +23,7 @@ from costguard.jobs.vm_step import request_uuid
 from costguard.ledger import generation, operations, unknown_vms
 from costguard.ledger.unknown_vms import UnknownVm, UnknownVmVerdict
 from costguard.model.attempt import Attempt, AttemptState
-from costguard.model.event import Event
+from costguard.model.event import Event, new_event
 from costguard.model.generation import FIRST, REQUEST_LABEL, AttemptName, Cause, Generation, generation_of
 from costguard.model.instance import InstanceKey
 from costguard.model.job import Job, JobKind
@@ -166,7 +166,7 @@ def _found(vm: UnknownVm) -> Event:
         "costguard db unknown"
     )
     data = {"job": vm.job, "generation": vm.generation}
-    return Event(f"unknown/{project}/{gce_id}", FOUND, vm.found_at, text, project, gce_id, vm.name, data=data)
+    return new_event(FOUND, vm.found_at, text, project, gce_id, vm=vm.key, name=vm.name, data=data)
 
 
 def _adopt(connection: Connection, vm: PresentVm, job: Job, number: int, now: datetime) -> None:
@@ -204,7 +204,7 @@ def _adopt(connection: Connection, vm: PresentVm, job: Job, number: int, now: da
         f"{vm.name} in {vm.zone}, which bears this installation's labels and was not in the ledger, is adopted as "
         f"attempt {number} of job {job.title}."
     )
-    key = f"unknown/{vm.key.project}/{vm.key.gce_id}/adopted"
+    identity = vm.key.project, vm.key.gce_id, "adopted"
     data = {"job": job.id, "attempt": vm.name, "number": number}
-    event = Event(key, ADOPTED, now, text, vm.key.project, vm.key.gce_id, vm.name, data=data)
+    event = new_event(ADOPTED, now, text, *identity, vm=vm.key, name=vm.name, data=data)
     audit_log.append(connection, [event], now)

@@ -18,7 +18,7 @@ from costguard.ledger.charges import ChargedSpan, DueId, DueSpan
 from costguard.ledger.price_book import PriceBook
 from costguard.ledger.pricing import MINIMUM, Bill, bill_span
 from costguard.ledger.roll_up import LIFETIME, STORAGE
-from costguard.model.event import Event
+from costguard.model.event import Event, new_event
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.lifetime import Lifetime, StorageSpan
 
@@ -136,12 +136,11 @@ def _gaps(entries: Sequence[ChargedSpan]) -> Iterator[Event]:
         span = entry.due.span
         if entry.unpriced and entry.unpriced != entry.due.unpriced:
             what = span.name if isinstance(span, StorageSpan) else "run"
-            yield Event(
-                key=f"unpriced/{span.key.project}/{span.key.gce_id}/{what}/{span.started_at.isoformat()}/{entry.unpriced}",
-                kind="SpanUnpriced",
-                occurred_at=span.started_at,
-                text=f"Not all of {entry.due.name} could be priced. {entry.unpriced}",
-                project=span.key.project,
-                gce_id=span.key.gce_id,
+            yield new_event(
+                "SpanUnpriced",
+                span.started_at,
+                f"Not all of {entry.due.name} could be priced. {entry.unpriced}",
+                *(span.key.project, span.key.gce_id, what, span.started_at.isoformat(), entry.unpriced),
+                vm=span.key,
                 name=entry.due.name,
             )

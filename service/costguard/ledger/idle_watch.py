@@ -16,7 +16,7 @@ from costguard.events import audit_log
 from costguard.ledger import utilisation
 from costguard.ledger.idle import Before, MeasuredRun, evidence
 from costguard.ledger.utilisation import Measured, Running
-from costguard.model.event import Event
+from costguard.model.event import Event, new_event
 from costguard.model.ports import Clock, UsageSource
 from costguard.model.preset import Preset
 from costguard.model.utilisation import IdleState, Metric, Usage
@@ -152,13 +152,12 @@ def _event(vm: Running, old: Measured | None, new: Measured) -> Event | None:
     judged = new.evidence
     is_idle = new.announced is IdleState.IDLE
     kind = "InstanceIdle" if is_idle else "InstanceBusy"
-    return Event(
-        key=f"{kind}:{vm.key.project}:{vm.key.gce_id}:{judged.since.isoformat()}",
-        kind=kind,
-        occurred_at=new.measured_at,
-        text=f"{vm.name} is idle: {judged.sentence}." if is_idle else f"{vm.name} is busy again: {judged.sentence}.",
-        project=vm.key.project,
-        gce_id=vm.key.gce_id,
+    return new_event(
+        kind,
+        new.measured_at,
+        f"{vm.name} is idle: {judged.sentence}." if is_idle else f"{vm.name} is busy again: {judged.sentence}.",
+        *(vm.key.project, vm.key.gce_id, judged.since.isoformat()),
+        vm=vm.key,
         name=vm.name,
         data={"since": judged.since, "is_weak": judged.is_weak},
     )

@@ -6,8 +6,8 @@ from collections.abc import Sequence, Set
 from datetime import datetime, timedelta
 
 from costguard.model.duration import span_text
-from costguard.model.event import Event
-from costguard.model.instance import ProvisioningModel, Shape
+from costguard.model.event import Event, new_event
+from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
 from costguard.model.lifetime import EndReason, Lifetime
 from costguard.model.moments import utc_text
 from costguard.model.observation import Observation, SeenOperation, Unread
@@ -63,14 +63,13 @@ def tell_failed(operation: SeenOperation) -> Event | None:
     if operation.error_code is None:
         return None
     by = f" by {operation.user}" if operation.user else ""
-    return Event(
-        key=f"OperationFailed:{operation.project}:{operation.operation_id}",
-        kind="OperationFailed",
-        occurred_at=operation.ended_at or operation.inserted_at,
-        text=f"{operation.kind} of {operation.target_name}{by} failed: "
+    return new_event(
+        "OperationFailed",
+        operation.ended_at or operation.inserted_at,
+        f"{operation.kind} of {operation.target_name}{by} failed: "
         f"{operation.error_code}: {operation.error_message or 'Google gave no words'}",
-        project=operation.project,
-        gce_id=operation.target_id,
+        *(operation.project, operation.operation_id),
+        vm=InstanceKey(operation.project, operation.target_id),
         name=operation.target_name,
         actor=operation.user,
         data={"zone": operation.zone, "code": operation.error_code},
@@ -85,12 +84,12 @@ def _is_within(scope: str, unread: Set[str]) -> bool:
 
 def tell_unwatched(project: str, last_at: datetime) -> Event:
     """The event that a project was taken out of the settings, and that its account ends with its last look."""
-    return Event(
-        key=f"ProjectUnwatched:{project}:{last_at.isoformat()}",
-        kind="ProjectUnwatched",
-        occurred_at=last_at,
-        text=f"{project} is not watched any more: the account of its VMs ends with the last look at it. "
+    return new_event(
+        "ProjectUnwatched",
+        last_at,
+        f"{project} is not watched any more: the account of its VMs ends with the last look at it. "
         "Put it back under [watch] projects to go on from there.",
+        *(project, last_at.isoformat()),
         project=project,
     )
 
@@ -106,11 +105,11 @@ def tell_looks(observation: Observation, before: Sequence[Unread]) -> tuple[Even
         if not _is_within(part.scope, scopes)
     ]
     return tuple(
-        Event(
-            key=f"{kind}:{observation.project}:{part.scope}:{part.code}:{observation.read_at.isoformat()}",
-            kind=kind,
-            occurred_at=observation.read_at,
-            text=text,
+        new_event(
+            kind,
+            observation.read_at,
+            text,
+            *(observation.project, part.scope, part.code, observation.read_at.isoformat()),
             project=observation.project,
             data={"scope": part.scope, "code": part.code},
         )
@@ -123,14 +122,14 @@ def tell_gap(project: str, read_through: datetime, read_at: datetime) -> Event |
     forgotten_to = read_at - _KEPT
     if read_through >= forgotten_to:
         return None
-    return Event(
-        key=f"OperationsForgotten:{project}:{read_through.isoformat()}",
-        kind="OperationsForgotten",
-        occurred_at=read_at,
-        text=f"The operations of {project} from {read_through:%Y-%m-%d %H:%M} to {utc_text(forgotten_to)} "
+    return new_event(
+        "OperationsForgotten",
+        read_at,
+        f"The operations of {project} from {read_through:%Y-%m-%d %H:%M} to {utc_text(forgotten_to)} "
         "were not read in time, and Google keeps them for about two weeks. VMs that came and went in that time are "
         "not in the ledger, nor are runs that began and ended in it; where others ended then is estimated. "
         "Compare those days with Google's bill.",
+        *(project, read_through.isoformat()),
         project=project,
         data={"from": read_through.isoformat(), "to": forgotten_to.isoformat()},
     )
@@ -167,18 +166,9 @@ def _was_closed(stored: KnownInstance | None, life: Lifetime) -> bool:
 def _event(
     record: InstanceRecord, kind: str, at: datetime, text: str, detail: str, actor: str = "", **data: object
 ) -> Event:
-    key = f"{kind}:{record.key.project}:{record.key.gce_id}:{detail}"
-    return Event(
-        key=key,
-        kind=kind,
-        occurred_at=at,
-        text=text,
-        project=record.key.project,
-        gce_id=record.key.gce_id,
-        name=record.name,
-        actor=actor,
-        data={"zone": record.zone, **data},
-    )
+    identity = record.key.project, record.key.gce_id, detail
+    named = {"zone": record.zone, **data}
+    return new_event(kind, at, text, *identity, vm=record.key, name=record.name, actor=actor, data=named)
 
 
 def _seen(record: InstanceRecord) -> Event:

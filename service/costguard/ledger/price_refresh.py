@@ -18,7 +18,7 @@ from costguard.errors import PriceSourceError
 from costguard.events import audit_log
 from costguard.ledger import charges, prices, running_totals
 from costguard.ledger.price_gate import judge
-from costguard.model.event import Event
+from costguard.model.event import Event, new_event
 from costguard.model.instance import ProvisioningModel
 from costguard.model.moments import utc_text
 from costguard.model.money import Money, exact_text
@@ -151,12 +151,12 @@ def _recharge(connection: Connection, changes: Sequence[_Change]) -> int:
 
 
 def _read(result: RefreshResult, now: datetime) -> Event:
-    return Event(
-        key=f"prices-read/{now.isoformat()}",
-        kind=PRICES_READ,
-        occurred_at=now,
-        text=f"The price catalogue was read: {result.fetched} prices, {result.added} new, {result.changed} changed, "
+    return new_event(
+        PRICES_READ,
+        now,
+        f"The price catalogue was read: {result.fetched} prices, {result.added} new, {result.changed} changed, "
         f"{result.refused} refused.",
+        now.isoformat(),
     )
 
 
@@ -166,12 +166,12 @@ def _changed(changes: Sequence[_Change]) -> Iterator[Event]:
         if change.old.source.startswith(_SNAPSHOT):
             continue
         key, new = change.new.key, change.new
-        yield Event(
-            key=f"price/{_path(key)}/{new.in_force_from.isoformat()}/{new.rate_nanos}",
-            kind="PriceChanged",
-            occurred_at=new.in_force_from,
-            text=f"{_said(key)} costs {_rate(new)} from {utc_text(new.in_force_from)} on, "
+        yield new_event(
+            "PriceChanged",
+            new.in_force_from,
+            f"{_said(key)} costs {_rate(new)} from {utc_text(new.in_force_from)} on, "
             f"where {_rate(change.old)} was known.",
+            *(_path(key), new.in_force_from.isoformat(), new.rate_nanos),
             data={"source": new.source, "sku_id": new.sku_id},
         )
 
@@ -179,11 +179,11 @@ def _changed(changes: Sequence[_Change]) -> Iterator[Event]:
 def _refused(refused: Sequence[RefusedPrice], now: datetime) -> Iterator[Event]:
     for one in refused:
         key, price = one.price.key, one.price
-        yield Event(
-            key=f"price-refused/{_path(key)}/{price.rate_nanos}",
-            kind="PriceRefused",
-            occurred_at=now,
-            text=f"{_rate(price)} for {_said(key)} was refused, and the last good price stays. {one.reason}",
+        yield new_event(
+            "PriceRefused",
+            now,
+            f"{_rate(price)} for {_said(key)} was refused, and the last good price stays. {one.reason}",
+            *(_path(key), price.rate_nanos),
             data={"source": price.source, "sku_id": price.sku_id},
         )
 

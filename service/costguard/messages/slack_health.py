@@ -13,7 +13,7 @@ from costguard.errors import (
     SlackError,
 )
 from costguard.ledger import fleet_rows
-from costguard.model.event import Event
+from costguard.model.event import Event, new_event
 from costguard.reminders import message_rows
 from costguard.reminders.message_rows import StoredMessage
 
@@ -27,13 +27,12 @@ def sent(connection: Connection, message: StoredMessage, now: datetime) -> list[
         return []
     reason = message.data.get("reason")
     return [
-        Event(
-            key=f"ReminderSent:{message.key}",
-            kind="ReminderSent",
-            occurred_at=now,
-            text=f"Reminder {message.stage + 1} about {vm.name} was sent to {message.address}: {reason}.",
-            project=vm.key.project,
-            gce_id=vm.key.gce_id,
+        new_event(
+            "ReminderSent",
+            now,
+            f"Reminder {message.stage + 1} about {vm.name} was sent to {message.address}: {reason}.",
+            message.key,
+            vm=vm.key,
             name=vm.name,
             data={"message": message.key, "stage": message.stage, "target": message.target, "to": message.address},
         )
@@ -43,33 +42,33 @@ def sent(connection: Connection, message: StoredMessage, now: datetime) -> list[
 def troubled(scope: str, error: SlackError, now: datetime) -> Event:
     """Once a day and reason."""
     where = "to Slack" if scope == "workspace" else f"to {scope}"
-    return Event(
-        key=f"SlackTrouble:{scope}:{error.code or type(error).__name__}:{now:%Y-%m-%d}",
-        kind="SlackTrouble",
-        occurred_at=now,
-        text=f"Nothing can be sent {where}: {error}",
+    return new_event(
+        "SlackTrouble",
+        now,
+        f"Nothing can be sent {where}: {error}",
+        *(scope, error.code or type(error).__name__, f"{now:%Y-%m-%d}"),
         data={"scope": scope, "code": error.code},
     )
 
 
 def people_unknown(error: SlackError, now: datetime) -> Event:
     """Once a day and reason."""
-    return Event(
-        key=f"SlackTrouble:people:{error.code or type(error).__name__}:{now:%Y-%m-%d}",
-        kind="SlackTrouble",
-        occurred_at=now,
-        text=f"Slack refuses to look up people, so new owners cannot be reminded: {error}",
+    return new_event(
+        "SlackTrouble",
+        now,
+        f"Slack refuses to look up people, so new owners cannot be reminded: {error}",
+        *("people", error.code or type(error).__name__, f"{now:%Y-%m-%d}"),
         data={"scope": "people", "code": error.code},
     )
 
 
 def resumed(scope: str, now: datetime) -> Event:
     where = "to Slack" if scope == "workspace" else f"to {scope}"
-    return Event(
-        key=f"SlackResumed:{scope}:{now.isoformat()}",
-        kind="SlackResumed",
-        occurred_at=now,
-        text=f"Messages {where} are accepted again.",
+    return new_event(
+        "SlackResumed",
+        now,
+        f"Messages {where} are accepted again.",
+        *(scope, now.isoformat()),
         data={"scope": scope},
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-FACT_KINDS = frozenset(
+EVENT_KINDS = frozenset(
     {
         "AttemptEnded",
         "AttemptInterrupted",

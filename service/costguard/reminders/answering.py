@@ -12,7 +12,7 @@ from costguard.jobs import job_events, job_rows
 from costguard.jobs.disk import disk_fate
 from costguard.ledger import answers, lifetimes
 from costguard.model.action import AssignOwner, CancelJob, KeepLifetime, RefuseRequest
-from costguard.model.event import Event
+from costguard.model.event import Event, new_event
 from costguard.model.moments import moment_text
 from costguard.model.record import KnownInstance
 from costguard.model.reminder import Claim, Keep, Request
@@ -91,13 +91,12 @@ def refuse(connection: Connection, request: Request, reason: str, now: datetime)
 def _kept(vm: KnownInstance, action: KeepLifetime, now: datetime) -> Event:
     request = action.request
     why = f": {request.reason}" if request.reason else ""
-    return Event(
-        key=f"LifetimeKept:{request.id}",
-        kind="LifetimeKept",
-        occurred_at=now,
-        text=f"{request.by} keeps {vm.record.name} until {moment_text(action.until)}{why}.",
-        project=vm.record.key.project,
-        gce_id=vm.record.key.gce_id,
+    return new_event(
+        "LifetimeKept",
+        now,
+        f"{request.by} keeps {vm.record.name} until {moment_text(action.until)}{why}.",
+        request.id,
+        vm=vm.record.key,
         name=vm.record.name,
         actor=request.by,
         data={
@@ -114,13 +113,12 @@ def _assigned(vm: KnownInstance, action: AssignOwner, now: datetime) -> Event:
     request, name = action.request, vm.record.name
     before = vm.record.attribution.owner
     kind, text = "OwnerClaimed" if action.owner else "OwnerDisowned", action.reason.rstrip(".")
-    return Event(
-        key=f"{kind}:{request.id}",
-        kind=kind,
-        occurred_at=now,
-        text=f"{text}; before, it was {before}'s." if before and action.owner else f"{text}.",
-        project=vm.record.key.project,
-        gce_id=vm.record.key.gce_id,
+    return new_event(
+        kind,
+        now,
+        f"{text}; before, it was {before}'s." if before and action.owner else f"{text}.",
+        request.id,
+        vm=vm.record.key,
         name=name,
         actor=request.by,
         data={

@@ -18,7 +18,7 @@ from costguard.errors import Conflict, CostguardError, Forbidden, Invalid, Missi
 from costguard.events import audit_log
 from costguard.ledger import answers, fleet_rows
 from costguard.model.access import Principal
-from costguard.model.event import Event
+from costguard.model.event import new_event
 from costguard.model.instance import InstanceKey
 from costguard.model.ports import Clock
 from costguard.model.reminder import Ownership, Request, RequestKind, Subject, SubjectKind
@@ -127,13 +127,12 @@ def store(connection: Connection, new: Request, row: WatchedRow | None, name: st
     if refused is None:
         requests.add(connection, new)
     kind = "RequestMade" if refused is None else "RequestRefused"
-    event = Event(
-        key=f"{kind}/{new.key}",
-        kind=kind,
-        occurred_at=new.at,
-        text=f"{text}{why}." if refused is None else f"{text}, and was refused: {refused}",
-        project=row.key.project if row is not None else "",
-        gce_id=row.key.gce_id if row is not None else "",
+    event = new_event(
+        kind,
+        new.at,
+        f"{text}{why}." if refused is None else f"{text}, and was refused: {refused}",
+        new.key,
+        vm=row.key if row is not None else None,
         name=row.name if row is not None else "",
         actor=who,
         data={

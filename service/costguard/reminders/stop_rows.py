@@ -16,7 +16,7 @@ from costguard.db.types import storable
 from costguard.ledger.accrual import among
 from costguard.ledger.narrate import after_text, ended_text
 from costguard.model.action import StopInstance, StopOutcome
-from costguard.model.event import Event
+from costguard.model.event import Event, new_event
 from costguard.model.lifetime import EndReason, Lifetime
 from costguard.model.moments import moment_text
 from costguard.model.money import Money, Priced, priced_text
@@ -43,27 +43,20 @@ def uuid_of(key: str, action: StopInstance, now: datetime) -> str:
 def ordered(vm: KnownInstance, key: str, action: StopInstance, now: datetime) -> Event:
     by = action.request.by if action.request is not None else ""
     text = f"{vm.record.name} is to be stopped ({action.rule}): {action.reason.rstrip('.')}."
-    return event(vm, f"InstanceStopOrdered:{key}", text, now, evidence_of(action), by)
+    return event(vm, "InstanceStopOrdered", key, text, now, evidence_of(action), by)
 
 
 def shadowed(vm: KnownInstance, key: str, action: StopInstance, now: datetime) -> Event:
     text = f"{vm.record.name} would be stopped ({action.rule}): {action.reason.rstrip('.')}."
-    return event(vm, f"InstanceWouldBeStopped:{key}", text, now, evidence_of(action))
+    return event(vm, "InstanceWouldBeStopped", key, text, now, evidence_of(action))
 
 
-def event(vm: KnownInstance, key: str, text: str, now: datetime, data: Mapping[str, object], actor: str = "") -> Event:
-    """Its kind is what the key begins with."""
-    return Event(
-        key=key,
-        kind=key.split(":", 1)[0],
-        occurred_at=now,
-        text=text,
-        project=vm.record.key.project,
-        gce_id=vm.record.key.gce_id,
-        name=vm.record.name,
-        actor=actor,
-        data={"zone": vm.record.zone, **data},
-    )
+def event(
+    vm: KnownInstance, kind: str, key: str, text: str, now: datetime, data: Mapping[str, object], actor: str = ""
+) -> Event:
+    """`key` is that of the stop."""
+    named = {"zone": vm.record.zone, **data}
+    return new_event(kind, now, text, key, vm=vm.record.key, name=vm.record.name, actor=actor, data=named)
 
 
 def evidence_of(action: StopInstance) -> dict[str, object]:

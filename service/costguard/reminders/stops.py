@@ -88,7 +88,7 @@ def fail(connection: Connection, case: StopCase, words: str, now: datetime) -> N
 def tell(connection: Connection, case: StopCase, kind: str, text: str, now: datetime) -> None:
     stop, by = case.stop, case.request.by if case.request is not None else ""
     data = {"subject": str(stop.subject), "rule": stop.rule, "reminder": stop.reminder}
-    audit_log.append(connection, [stop_rows.event(case.vm, f"{kind}:{stop.key}", text, now, data, by)], now)
+    audit_log.append(connection, [stop_rows.event(case.vm, kind, stop.key, text, now, data, by)], now)
 
 
 def _not_needed(connection: Connection, case: StopCase, sentence: str, now: datetime) -> tuple[StopOutcome, str]:

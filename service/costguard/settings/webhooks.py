@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr
 
-from costguard.model.event_kinds import FACT_KINDS
+from costguard.model.event_kinds import EVENT_KINDS
 from costguard.model.webhook import Webhook
 from costguard.settings.environment import webhook_variables
 from costguard.settings.problems import Raw, SettingProblem, did_you_mean, table
@@ -36,8 +36,8 @@ def _url(value: str) -> str:
 
 
 def _kind(value: str) -> str:
-    if value not in FACT_KINDS:
-        hint = did_you_mean(value, FACT_KINDS)
+    if value not in EVENT_KINDS:
+        hint = did_you_mean(value, EVENT_KINDS)
         raise ValueError(f"a kind of event as `costguard events` shows it, such as LifetimeStarted{hint}")
     return value
 

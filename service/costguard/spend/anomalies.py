@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from costguard.ledger import projects, running_totals
 from costguard.ledger.accrual import Accrual
-from costguard.model.event import Event
+from costguard.model.event import Event, new_event
 from costguard.model.money import Money
 from costguard.spend import burning
 from costguard.spend.anomaly import GPU_DAYS, LEAST_WEEKS, WEEKS, unusual_burn
@@ -33,11 +33,11 @@ def _gpus(connection: Connection, watched: dict[str, datetime], now: datetime) -
             continue
         started_at = burning.sudden_gpus(connection, project, without)
         if started_at is not None and started_at - since >= without:
-            yield Event(
-                key=f"anomaly/gpus/{project}/{started_at.isoformat()}",
-                kind="GpusAppeared",
-                occurred_at=started_at,
-                text=f"GPUs run in project {project}, which had none in the {GPU_DAYS} days before.",
+            yield new_event(
+                "GpusAppeared",
+                started_at,
+                f"GPUs run in project {project}, which had none in the {GPU_DAYS} days before.",
+                *(project, started_at.isoformat()),
                 project=project,
             )
 
@@ -57,14 +57,12 @@ def _rates(connection: Connection, accrual: Accrual, watched: dict[str, datetime
         before = [Money(past[moment].get(project, 0)) for moment in moments if moment >= since]
         usual = unusual_burn(rate, before)
         if usual is not None:
-            yield Event(
-                key=f"anomaly/burn/{project}/{now:%Y-%m-%d}",
-                kind="BurnRateUnusual",
-                occurred_at=now,
-                text=(
-                    f"Machines in project {project} cost {rate} an hour; at this hour of the week, {usual} is usual "
-                    f"(the median of the last {WEEKS} weeks)."
-                ),
+            yield new_event(
+                "BurnRateUnusual",
+                now,
+                f"Machines in project {project} cost {rate} an hour; at this hour of the week, {usual} is usual "
+                f"(the median of the last {WEEKS} weeks).",
+                *(project, f"{now:%Y-%m-%d}"),
                 project=project,
                 data={"rate_nanos": rate.nanos, "usual_nanos": usual.nanos},
             )

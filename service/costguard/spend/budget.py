@@ -8,9 +8,11 @@ from datetime import UTC, datetime, time, timedelta
 from enum import StrEnum
 
 from costguard.model.budget import Budget, Period, Scope
+from costguard.model.event import event_key
 from costguard.model.money import Money
 from costguard.spend.forecast import Forecast
 
+CROSSED = "BudgetThresholdCrossed"
 TOO_EARLY = "too early to say"
 
 
@@ -81,7 +83,12 @@ def bounds(period: Period, now: datetime) -> tuple[datetime, datetime]:
 
 def key(budget: Budget, starts_at: datetime, on: On, percent: int) -> str:
     """The natural key of a crossing: once for each budget, period and threshold."""
-    return f"budget/{budget.name}/{budget.period.value}/{starts_at:%Y-%m-%d}/{on.value}/{percent}"
+    return event_key(CROSSED, *crossing(budget, starts_at, on, percent))
+
+
+def crossing(budget: Budget, starts_at: datetime, on: On, percent: int) -> tuple[object, ...]:
+    """What tells it from all others."""
+    return budget.name, budget.period.value, f"{starts_at:%Y-%m-%d}", on.value, percent
 
 
 def standing(budget: Budget, outlook: Outlook, announced: Mapping[str, datetime]) -> Standing:

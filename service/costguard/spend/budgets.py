@@ -18,7 +18,7 @@ from costguard.events import audit_log
 from costguard.ledger import projects, running_totals
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.model.budget import Budget, Period, Scope
-from costguard.model.event import Event
+from costguard.model.event import Event, new_event
 from costguard.model.money import Money
 from costguard.model.ports import Clock
 from costguard.model.reminder import Team
@@ -301,11 +301,11 @@ def _crossing(standing: Standing, threshold: Threshold, now: datetime) -> Event:
             f"about {expected} will be spent by the end of {when}, past {threshold.percent}% of the {budget.limit}; "
             f"{spent} is spent so far."
         )
-    return Event(
-        key=policy.key(budget, outlook.starts_at, threshold.on, threshold.percent),
-        kind="BudgetThresholdCrossed",
-        occurred_at=now,
-        text=head + text,
+    return new_event(
+        policy.CROSSED,
+        now,
+        head + text,
+        *policy.crossing(budget, outlook.starts_at, threshold.on, threshold.percent),
         project=budget.scope.project or "",
         data={
             "budget": budget.name,

@@ -17,7 +17,7 @@ from costguard.db.transaction import Database
 from costguard.errors import LeaseLost, Missing, WebhookError
 from costguard.events import stream
 from costguard.events.audit_log import StoredEvent
-from costguard.model.event import Event
+from costguard.model.event import new_event
 from costguard.model.ports import Clock
 from costguard.model.webhook import Webhook, WebhookResponse, WebhookState
 from costguard.webhooks import rows
@@ -69,7 +69,7 @@ class Delivery:
         """Sends a test message that is no event. Raises WebhookError."""
         now = self._clock.now()
         name = self.receiver.name
-        event = Event(f"WebhookTest:{name}:{now.isoformat()}", "WebhookTest", now, f"A test of the webhook {name}.")
+        event = new_event("WebhookTest", now, f"A test of the webhook {name}.", name, now.isoformat())
         return self._post(StoredEvent(0, now, event), now)
 
     def _send_batch(self, fence: Lease | None, stop: threading.Event | None) -> bool:
