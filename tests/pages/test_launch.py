@@ -155,6 +155,20 @@ def test_another_like_a_job_begins_with_what_it_had(
     assert client.get("/launch?like=none").status_code == 404
 
 
+def test_code_comes_from_an_earlier_job_that_brought_some(
+    client_of: Callable[[FixedAuthenticator], TestClient], office: Office
+) -> None:
+    """A job that is not there, or brought none, is named under the field; nothing is stored for it."""
+    client = client_of(ADA)
+    client.post("/launch", data=FORM)
+    for job_id, message in (("none", "There is no job with this id"), ("j1", "That job brought no code")):
+        answer = client.post("/launch", data={**FORM, "key": "k2", "code": job_id})
+        page, text = shown(answer.text)
+        assert (answer.status_code, message in text) == (422, True)
+        assert [attrs["name"] for _, attrs in page.tags if attrs.get("aria-invalid")] == ["code"]
+    assert len(stored(office)) == 1
+
+
 def test_an_admin_may_name_another_and_the_master_token_must(
     client_of: Callable[[FixedAuthenticator], TestClient], office: Office
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 
 from fastapi import Request
@@ -21,12 +22,12 @@ from costguard.ledger import projects
 from costguard.model.access import Permission, Principal
 from costguard.model.checkpoint import Framework
 from costguard.model.instance import ProvisioningModel
-from costguard.model.job import Job
+from costguard.model.job import Job, JobCode
 from costguard.model.launch import Recipe
 from costguard.pages import launch_form
 from costguard.pages.job import no_such_job
 from costguard.pages.page import Form, Given, Source, page_router, redirect
-from costguard.pages.query import LONGEST
+from costguard.pages.query import LONGEST, BadAddress
 from costguard.pages.show import gpu_words, job_link
 from costguard.web.permissions import Asker
 
@@ -116,7 +117,7 @@ def _page(
 ) -> LaunchPage:
     """The form with the quote of what is in it, and the reasons against it."""
     owner = _owner(me, values)
-    form = launch_form.submission(values, owner.address)
+    form = launch_form.submission(values, owner.address, partial(_code, source))
     quote = None
     if source.jobs is not None and _choices(source):
         quote = source.jobs.quote(form.submission, form.hours, owner.authority)
@@ -145,7 +146,7 @@ def _page(
 def _launched(source: Source, me: Principal, values: Mapping[str, str], new_key: str) -> Job | LaunchPage:
     """The job, or the form again. Raises Forbidden and Invalid, and ProblemError where this server takes no jobs."""
     owner = roles.actor(me, values.get("owner", "") if _names_others(me) else "")
-    form = launch_form.submission(values, owner.address)
+    form = launch_form.submission(values, owner.address, partial(_code, source))
     key = values.get("key", "")[:_LONGEST_KEY] or new_key
     if form.wrong:
         return _page(source, me, values, key)
@@ -212,6 +213,17 @@ def _job(source: Source, job_id: str) -> Job:
     if job is None:
         raise no_such_job(job_id)
     return job
+
+
+def _code(source: Source, job_id: str) -> JobCode:
+    """The code of an earlier job. Raises ValueError where there is none."""
+    try:
+        code = _job(source, job_id).spec.code
+    except BadAddress:
+        raise ValueError("There is no job with this id: look for it under Jobs.") from None
+    if code is None:
+        raise ValueError("That job brought no code: name one that was launched with costguard launch --workdir.")
+    return code
 
 
 def _new_key() -> str:

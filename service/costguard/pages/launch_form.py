@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TypeVar
@@ -13,17 +13,20 @@ from typing import TypeVar
 from costguard.jobs.submission import JobRefusal
 from costguard.jobs.submit import Overrides, Submission
 from costguard.model.checkpoint import Framework, LookFor
-from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec
+from costguard.model.job import CheckpointPlan, Job, JobCode, JobInput, JobKind, JobMetric, JobOutput, JobSpec
 from costguard.model.money import Money
 
 LONGEST = 262_144  # characters of a field, as over REST
 _ONE_HOUR = timedelta(hours=1)
 _MOST_HOURS = 24 * 365
 _MOST_TRIES = 10_000
+_MOST_KEPT = 1_000
+_MOST_MIB_S = 100_000
 _AMOUNT = re.compile(r"\$?([0-9]{1,9}(?:\.[0-9]{1,9})?)")
 _NUMBER = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6})?")
 _WHOLE = re.compile(r"[0-9]{1,6}")
 _CONTINUED = re.compile(r"\\\n")
+_SIDES = re.compile(r"=(?=/|[a-z][a-z0-9]*://)")
 _YES_NO = {"yes": True, "no": False}
 _ROOM = "This is too long: put it into a file in the image or a bucket."
 _T = TypeVar("_T")
@@ -32,7 +35,8 @@ _T = TypeVar("_T")
 TRAINING = (
     "command", "image", "pull", "workdir", "mounts", "step_pattern", "environment", "secrets", "expected_hours",
     "checkpoint.location", "checkpoint.resume", "checkpoint.framework", "checkpoint.pattern", "checkpoint.marker",
-    "max_preemptions", "max_crashes",
+    "checkpoint.local", "checkpoint.keep", "checkpoint.uploads_itself", "code", "setup", "inputs", "outputs",
+    "aws_role", "bandwidth_mib_s", "metric.pattern", "metric.better", "max_preemptions", "max_crashes",
 )  # fmt: skip
 # Fields by the names that refusals use.
 FIELDS = (
@@ -52,23 +56,41 @@ class FormSubmission:
 
 
 def field_of(where: str) -> str:
-    """The field under which a refusal is shown: `environment` of `environment.EPOCHS`; "" where there is none."""
+    """The field under which a refusal is shown: `inputs` of `inputs.0.path`; "" where there is none."""
     if where in FIELDS:
         return where
     top = where.partition(".")[0]
-    return top if top in ("environment", "secrets") else ""
+    return top if top in FIELDS else {"metric": "metric.pattern"}.get(top, "")
 
 
-def submission(form: Mapping[str, str], owner: str) -> FormSubmission:
-    """Never raises: what is wrong is in `wrong`, which never repeats what was typed."""
+def submission(form: Mapping[str, str], owner: str, code_of: Callable[[str], JobCode]) -> FormSubmission:
+    """Never raises: what is wrong is in `wrong`, which never repeats what was typed.
+
+    `code_of` gives the code of the job with an id, or raises ValueError with what to change.
+    """
     read = _Reader({name: value.strip() for name, value in typed(form).items() if name in FIELDS})
     is_dev = read.text("kind") == JobKind.DEV
     if is_dev:
         read.forget(TRAINING)
-    expected = read.of("expected_hours", _hours)
+    spec = _spec(read, owner, code_of, JobKind.DEV if is_dev else JobKind.TRAINING)
+    overrides = Overrides(
+        zones=tuple(re.split(r"[\s,]+", zones)) if (zones := read.text("overrides.zones").strip(", ")) else None,
+        spot=_YES_NO.get(read.text("overrides.spot")),
+        machine_type=read.text("overrides.machine_type") or None,
+        disk_gib=read.of("overrides.disk_gib", _whole),
+        max_run=read.of("overrides.max_run_hours", _hours),
+        on_demand_fallback=_YES_NO.get(read.text("overrides.on_demand_fallback")),
+        image=read.text("overrides.image") or None,
+    )
+    return FormSubmission(Submission(spec, overrides), spec.expected or _ONE_HOUR, tuple(read.wrong))
+
+
+def _spec(read: _Reader, owner: str, code_of: Callable[[str], JobCode], kind: JobKind) -> JobSpec:
     preemptions, crashes = read.of("max_preemptions", _count), read.of("max_crashes", _count)
-    spec = JobSpec(
-        kind=JobKind.DEV if is_dev else JobKind.TRAINING,
+    pattern = read.text("metric.pattern")
+    better = "higher" if read.text("metric.better") == "higher" else "lower"
+    return JobSpec(
+        kind=kind,
         preset=read.text("preset"),
         project=read.text("project"),
         owner=owner,
@@ -84,20 +106,17 @@ def submission(form: Mapping[str, str], owner: str) -> FormSubmission:
         step_pattern=read.text("step_pattern"),
         ceiling=read.of("ceiling", _dollars),
         deadline=read.of("deadline", _moment),
-        expected=expected,
+        expected=read.of("expected_hours", _hours),
         max_preemptions=100 if preemptions is None else preemptions,
         max_crashes=3 if crashes is None else crashes,
+        inputs=tuple(JobInput(source, path) for source, path in read.of("inputs", _inputs) or ()),
+        outputs=tuple(JobOutput(path, destination) for path, destination in read.of("outputs", _outputs) or ()),
+        code=read.of("code", code_of),
+        setup=read.text("setup"),
+        aws_role=read.text("aws_role"),
+        bandwidth_mib_s=read.of("bandwidth_mib_s", _speed),
+        metric=JobMetric(pattern, better) if pattern else None,
     )
-    overrides = Overrides(
-        zones=tuple(re.split(r"[\s,]+", zones)) if (zones := read.text("overrides.zones").strip(", ")) else None,
-        spot=_YES_NO.get(read.text("overrides.spot")),
-        machine_type=read.text("overrides.machine_type") or None,
-        disk_gib=read.of("overrides.disk_gib", _whole),
-        max_run=read.of("overrides.max_run_hours", _hours),
-        on_demand_fallback=_YES_NO.get(read.text("overrides.on_demand_fallback")),
-        image=read.text("overrides.image") or None,
-    )
-    return FormSubmission(Submission(spec, overrides), expected or _ONE_HOUR, tuple(read.wrong))
 
 
 def typed(form: Mapping[str, str]) -> dict[str, str]:
@@ -125,6 +144,14 @@ def like(job: Job) -> dict[str, str]:
         "expected_hours": _plain(spec.expected) if spec.expected is not None else "",
         "max_preemptions": str(spec.max_preemptions),
         "max_crashes": str(spec.max_crashes),
+        "inputs": "\n".join(f"{one.source}={one.path}" for one in spec.inputs),
+        "outputs": "\n".join(f"{one.path}={one.destination}" for one in spec.outputs),
+        "code": job.id if spec.code is not None else "",
+        "setup": spec.setup,
+        "aws_role": spec.aws_role,
+        "bandwidth_mib_s": "" if spec.bandwidth_mib_s is None else str(spec.bandwidth_mib_s),
+        "metric.pattern": spec.metric.pattern if spec.metric is not None else "",
+        "metric.better": spec.metric.better if spec.metric is not None else "",
     }
     if plan is not None:
         look = plan.look_for
@@ -134,6 +161,9 @@ def like(job: Job) -> dict[str, str]:
             "checkpoint.framework": look.framework.value if look.framework is not None else "",
             "checkpoint.pattern": look.pattern,
             "checkpoint.marker": look.marker,
+            "checkpoint.local": plan.local,
+            "checkpoint.keep": str(plan.keep) if plan.local else "",
+            "checkpoint.uploads_itself": "yes" if plan.uploads_itself else "",
         }
     return values
 
@@ -164,12 +194,15 @@ class _Reader:
 
 
 def _checkpoint(read: _Reader) -> CheckpointPlan | None:
-    names = ("location", "resume", "framework", "pattern", "marker")
-    location, resume, framework, pattern, marker = (read.text(f"checkpoint.{name}") for name in names)
+    names = ("location", "resume", "framework", "pattern", "marker", "local")
+    location, resume, framework, pattern, marker, local = (read.text(f"checkpoint.{name}") for name in names)
     chosen = Framework(framework) if framework in list(Framework) else None
-    if not any((location, resume, pattern, marker)):
+    keep = read.of("checkpoint.keep", _kept)
+    if not any((location, resume, pattern, marker, local)):
         return None
-    return CheckpointPlan(location, resume, LookFor(chosen, pattern, marker))
+    plan = CheckpointPlan(location, resume, LookFor(chosen, pattern, marker), local)
+    uploads_itself = _YES_NO.get(read.text("checkpoint.uploads_itself"), False)
+    return replace(plan, keep=plan.keep if keep is None else keep, uploads_itself=uploads_itself)
 
 
 def _command(text: str) -> tuple[str, ...]:
@@ -192,6 +225,26 @@ def _pairs(text: str) -> dict[str, str]:
         if name:
             pairs[name] = value
     return pairs
+
+
+def _inputs(text: str) -> list[tuple[str, str]]:
+    return _places(text, "s3://bucket/data=/data")
+
+
+def _outputs(text: str) -> list[tuple[str, str]]:
+    return _places(text, "/data/model=s3://bucket/model")
+
+
+def _places(text: str, example: str) -> list[tuple[str, str]]:
+    """The two sides of each line. A bucket's path may hold `=`, as in `day=7`: one before `/` or a scheme separates."""
+    places = []
+    for number, line in enumerate(text.splitlines(), 1):
+        parts = _SIDES.split(line.strip())
+        if line.strip() and not (len(parts) == 2 and all(parts)):
+            raise ValueError(f"Line {number} has no two places: write FROM=TO, such as {example}, one per line.")
+        if line.strip():
+            places.append((parts[0], parts[1]))
+    return places
 
 
 def _dollars(text: str) -> Money:
@@ -225,6 +278,18 @@ def _whole(text: str) -> int:
 def _count(text: str) -> int:
     if (number := _whole(text)) > _MOST_TRIES:
         raise ValueError(f"This is too many: enter at most {_MOST_TRIES:,}.")
+    return number
+
+
+def _kept(text: str) -> int:
+    if (number := _whole(text)) > _MOST_KEPT:
+        raise ValueError(f"This is too many: enter at most {_MOST_KEPT:,}, or 0 to keep all.")
+    return number
+
+
+def _speed(text: str) -> int:
+    if not 1 <= (number := _whole(text)) <= _MOST_MIB_S:
+        raise ValueError(f"This is not a limit in MiB a second: enter one from 1 to {_MOST_MIB_S:,}.")
     return number
 
 
