@@ -29,6 +29,11 @@ JOB: dict[str, Any] = {
     "preemptions": 1,
     "crashes": 0,
     "step": 41200,
+    "metric": {
+        "better": "lower",
+        "last": {"value": 0.3417, "text": "0.3417", "step": 41200, "at": "2026-11-20T11:59:00Z"},
+        "best": {"value": 0.3011, "text": "0.3011", "step": 38000, "at": "2026-11-20T11:40:00Z"},
+    },
     "place": {
         "attempt": 2,
         "name": "cg-j7k2m9q4-2",

@@ -36,6 +36,7 @@ def test_a_job_tells_its_progress_its_risk_and_its_losses() -> None:
         "Next: If its VM is lost, it resumes from step 40,000.",
         "$5.30 of $60.00 at most (about $1.47 an hour)",
         "41,200, 12,034 an hour, $0.1286 per 1,000 steps",
+        "0.3417 at step 41,200; best, the lowest: 0.3011 at step 38,000",
         "gs://lab/run/checkpoint-40000 at step 40,000, written 2026-11-20 11:50:00",
         "10 min ($0.24): the work since 2026-11-20 11:50:00",
         "1 of 100 preemptions, 0 of 3 crashes, deadline 2026-11-21 08:00:00",

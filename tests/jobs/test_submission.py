@@ -16,7 +16,7 @@ from costguard.jobs.offers import HourlyRate
 from costguard.jobs.submission import Overrides
 from costguard.model.checkpoint import Framework, LookFor
 from costguard.model.instance import ProvisioningModel, Shape
-from costguard.model.job import CheckpointPlan, JobKind, JobSpec
+from costguard.model.job import CheckpointPlan, JobKind, JobMetric, JobSpec
 from costguard.model.launch import Recipe
 from costguard.model.money import Money
 from costguard.model.reminder import Team
@@ -72,6 +72,7 @@ def plan(resume: str = "", location: str = "gs://bucket/run", framework: Framewo
         {"checkpoint": plan("--load {location}", framework=Framework.MEGATRON)},
         {"checkpoint": plan("--resume {location}", "/var/checkpoints")},
         {"checkpoint": plan("--resume {checkpoint}"), "command": ("bash", "-c", 'python train.py "$@"', "train")},
+        {"metric": JobMetric(r"val_loss (\S+)", "higher")},
         {"step_pattern": r"it (\d+)", "ceiling": Money.of(5), "deadline": NOW + timedelta(days=1)},
         {"image": "i", "mounts": ("/data:/data:ro", "/c:/ck"), "workdir": "/w", "checkpoint": plan("", "/ck/run")},
         {"kind": JobKind.DEV, "command": ()},
@@ -99,6 +100,8 @@ def test_what_is_sound_is_taken(changed: dict[str, Any]) -> None:
         ({"workdir": "work"}, "workdir", "begin it with a slash"),
         ({"step_pattern": "(step"}, "step_pattern", "no regular expression"),
         ({"step_pattern": "step"}, "step_pattern", "no group"),
+        ({"metric": JobMetric("(loss")}, "metric.pattern", "no regular expression"),
+        ({"metric": JobMetric("loss")}, "metric.pattern", "no group"),
         ({"environment": {"1A": "x"}}, "environment", "'1A' is no name"),
         ({"environment": {"COSTGUARD_RUN": "x"}}, "environment", "the guard's own"),
         ({"environment": {"A": "\x00"}}, "environment", "NUL"),

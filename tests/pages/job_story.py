@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection
@@ -16,6 +16,7 @@ from costguard.jobs import job_rows as jobs
 from costguard.model.attempt import AgentState, AttemptState, Exit, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import JobKind, JobState, SeenCheckpoint
+from costguard.model.metric import MetricValue, SeenMetric
 from costguard.model.money import Money
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
@@ -24,6 +25,8 @@ OUTPUT = "\n".join(
     [f"step {step} loss {4 - step / 20_000:.3f}" for step in range(29_700, 30_500, 100)]
     + ["\x1b[32mepoch 3\x1b[0m   1%\r 50%\r100%", "saved checkpoint-30000 <done>"]
 )
+
+METRIC = SeenMetric("lower", MetricValue("2.475", 30_600, NOW), MetricValue("2.31", 30_000, NOW))
 
 
 def tell(database: Database) -> dict[str, str]:
@@ -66,10 +69,7 @@ def _preempted_twice(connection: Connection) -> None:
             **({} if is_open else over),
         )
         started = intended_at + boots * MINUTE
-        state = AgentState(
-            ended or NOW, 1, intended_at, started, step=10_200 * number, step_at=ended or NOW, output=OUTPUT
-        )
-        attempts.hear(connection, made.id, state)
+        attempts.hear(connection, made.id, _reported(number, intended_at, started, ended or NOW))
         vm = rows.instance(
             connection, made.name, gce_id=str(9100 + number), job=job.id, provisioning_model="spot",
             **({} if is_open else {"gone_at": ended}),
@@ -95,6 +95,11 @@ def _preempted_twice(connection: Connection) -> None:
         torn = ("checkpoint-30500: trainer_state.json is missing",) if step == 30_000 else ()
         seen = SeenCheckpoint(at + MINUTE, f"gs://lab/run/checkpoint-{step}", step, at, torn=torn)
         jobs.save_look(connection, job.id, seen)
+
+
+def _reported(number: int, booted_at: datetime, started_at: datetime, at: datetime) -> AgentState:
+    step = 10_200 * number
+    return AgentState(at, 1, booted_at, started_at, step=step, step_at=at, output=OUTPUT, metric=METRIC)
 
 
 def _waits(connection: Connection) -> None:

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 from costguard.model.log_pattern import LogPattern
 
 from .files import read, say, spare, utc
+from .metric import MetricReader
 from .settings import AttemptSettings
 
 TAIL_BYTES = 64 << 10
@@ -25,14 +26,18 @@ class CommandProgress:
         self._pattern = LogPattern(settings.step_pattern) if settings.step_pattern else None
         self._step: int | None = None
         self._step_at: str | None = None
+        self._metric = MetricReader(settings, log) if settings.metric_pattern else None
 
     def now(self) -> dict[str, Any]:
         settings = self._settings
-        return self._read(TAIL_BYTES, settings.output_lines, settings.output_bytes)
+        return {**self._read(TAIL_BYTES, settings.output_lines, settings.output_bytes), **self._measured()}
 
     def final(self) -> dict[str, Any]:
         most = self._settings.exit_output_bytes
-        return self._read(max(TAIL_BYTES, most), most, most)
+        return {**self._read(max(TAIL_BYTES, most), most, most), **self._measured(is_final=True)}
+
+    def _measured(self, is_final: bool = False) -> dict[str, Any]:
+        return {} if self._metric is None else self._metric.look(self._step, is_final)
 
     def _read(self, bytes_read: int, most_lines: int, most_bytes: int) -> dict[str, Any]:
         text = tail(self._log, bytes_read)

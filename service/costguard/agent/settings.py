@@ -48,6 +48,8 @@ class AttemptSettings(NamedTuple):
     maintenance: str = "stop"
     step_file: str = ""
     step_pattern: str = r"(?i)\bstep[\s:=/]+(\d+)"
+    metric_pattern: str = ""
+    metric_better: str = "lower"
     notice_grace_s: float = 22.0  # Google cuts the power 30 s after its notice, which arrives with some delay
     cancel_grace_s: float = 60.0
     gpu_wait_s: float = 900.0
@@ -78,11 +80,12 @@ def read_settings(text: str) -> tuple[AttemptSettings, list[str]]:
             fitting[name] = value
         else:
             wrong.append(f"{name} must be like {json.dumps(default)}")
-    try:
-        LogPattern(fitting.get("step_pattern", ""))
-    except ValueError as error:
-        wrong.append(f"step_pattern: {error}")
-        del fitting["step_pattern"]
+    for name in ("step_pattern", "metric_pattern"):
+        try:
+            LogPattern(fitting.get(name, ""))
+        except ValueError as error:
+            wrong.append(f"{name}: {error}")
+            del fitting[name]
     settings = AttemptSettings(**fitting)
     if not re.fullmatch(r"[a-zA-Z0-9][\w.-]{0,100}", settings.attempt, re.ASCII):
         raise NotStarted("costguard-attempt names no attempt")

@@ -50,6 +50,21 @@ class KeptDiskOut(Out):
     monthly: Usd | None = Field(description="null: it has no price.")
 
 
+class MetricValueOut(Out):
+    value: float | None = Field(description="null: it is not a finite number.")
+    text: str = Field(description="The same as text, which may be nan or inf.", examples=["0.3417"])
+    step: int | None = Field(description="The last step that was known by then; null: none.")
+    at: Moment = Field(description="When the agent read it.")
+
+
+class SeenMetricOut(Out):
+    """What the command printed so far, on all VMs."""
+
+    better: Annotated[str, one_of(("lower", "higher"))]
+    last: MetricValueOut
+    best: MetricValueOut | None = Field(description="null: no value was finite.")
+
+
 class JobOut(Out):
     id: str = read_from("job.id")
     name: str = read_from("job.spec.name")
@@ -78,6 +93,7 @@ class JobOut(Out):
     preemptions: int
     crashes: int
     step: int | None
+    metric: SeenMetricOut | None = Field(description="null: the job names none, or it has printed none yet.")
     place: JobVmOut | None = read_from("last", description="null: no VM has been requested yet.")
     kept_disk: KeptDiskOut | None = Field(description="null: none is kept. POST /jobs/{job_id}/delete-disk deletes it.")
 

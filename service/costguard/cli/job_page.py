@@ -93,6 +93,8 @@ def _values(answer: Answer) -> Iterator[tuple[str, str]]:
     yield "cost", _cost(answer)
     if job["step"] is not None:
         yield "step", _progress(answer)
+    if (metric := job.get("metric")) is not None:
+        yield "metric", _metric(metric)
     if spec["checkpoint"]:
         yield "checkpoint", _checkpoint(answer)
     if (risk := answer["work_at_risk"]) is not None:
@@ -122,6 +124,18 @@ def _progress(answer: Answer) -> str:
     if pace["cost_per_1000_steps"] is not None:
         parts.append(f"{dollars(pace['cost_per_1000_steps'], 4)} per 1,000 steps")
     return ", ".join(parts)
+
+
+def _metric(metric: Answer) -> str:
+    """`0.3417 at step 41,200; best, the lowest: 0.3011 at step 38,000`."""
+    best = _measured(metric["best"]) if metric["best"] is not None else "unknown"
+    way = "highest" if metric["better"] == "higher" else "lowest"
+    return f"{_measured(metric['last'])}; best, the {way}: {best}"
+
+
+def _measured(value: Answer) -> str:
+    step = f" at step {value['step']:,}" if value["step"] is not None else ""
+    return f"{value['text']}{step}"
 
 
 def _checkpoint(answer: Answer) -> str:

@@ -11,6 +11,7 @@ from math import isfinite
 from costguard.model.attempt import AgentState, AttemptState, Exit
 from costguard.model.checkpoint import MOST_PASSED_OVER
 from costguard.model.job import SeenCheckpoint
+from costguard.model.metric import HIGHER, LOWER, MetricValue, SeenMetric
 
 MOST_OUTPUT = 32 << 10  # bytes; the end of it counts
 MOST_MACHINE = 16 << 10  # characters
@@ -85,6 +86,7 @@ def _take(update: AgentUpdate, event: AgentEvent, now: datetime, shift: timedelt
             run,
             step=last.step,
             step_at=last.step_at,
+            metric=last.metric,
             image_digest=last.image_digest,
             accepted_through=last.accepted_through,
         )
@@ -117,6 +119,8 @@ def _take(update: AgentUpdate, event: AgentEvent, now: datetime, shift: timedelt
     step = _number(fields.get("step"))
     if step is not None and step != agent.step:
         agent = replace(agent, step=step, step_at=moment(fields.get("step_at")))
+    if (metric := _metric(fields.get("metric"), moment)) is not None:
+        agent = replace(agent, metric=metric if agent.metric is None else agent.metric.then(metric))
     if (output := _printed(fields.get("output"))) is not None:
         agent = replace(agent, output=_end_of(output))
     if isinstance(machine := fields.get("machine"), Mapping):
@@ -167,6 +171,27 @@ def _look(seen: Mapping[str, object], now: datetime, moment: Callable[[object], 
         error=error,
         files=_number(seen.get("files")),
     )
+
+
+def _metric(seen: object, moment: Callable[[object], datetime]) -> SeenMetric | None:
+    if not isinstance(seen, Mapping) or (better := seen.get("better")) not in (LOWER, HIGHER):
+        return None
+    last, best = _measured(seen.get("last"), moment), _measured(seen.get("best"), moment)
+    return (
+        None
+        if last is None
+        else SeenMetric(better, last, best if best is not None and best.value is not None else None)
+    )
+
+
+def _measured(seen: object, moment: Callable[[object], datetime]) -> MetricValue | None:
+    if not isinstance(seen, Mapping):
+        return None
+    try:
+        number = float(_text(seen.get("value"), _SHORT))
+    except ValueError:
+        return None
+    return MetricValue(repr(number), _number(seen.get("step")), moment(seen.get("at")))
 
 
 def _number(value: object) -> int | None:

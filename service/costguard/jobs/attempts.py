@@ -32,9 +32,11 @@ from costguard.model.attempt import AgentState, Attempt, AttemptState, Exit, Out
 from costguard.model.generation import FIRST
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import JobKind
+from costguard.model.metric import SeenMetric
 from costguard.model.money import Money
 
 EXIT = TypeAdapter(Exit)
+METRIC = TypeAdapter(SeenMetric)
 
 _TEXTS = frozenset({"machine", "output"})
 
@@ -116,6 +118,7 @@ def _heard(row: Row[*tuple[Any, ...]], with_texts: bool) -> AgentState:
         maintenance_at=row.maintenance_at,
         step=row.step,
         step_at=row.step_at,
+        metric=None if row.metric is None else METRIC.validate_python(row.metric),
         machine=row.machine if with_texts else {},
         output=row.output if with_texts else "",
         image_digest=row.image_digest,
@@ -299,7 +302,8 @@ def hear(
         "accepted_through": agent.accepted_through,
     }
     exit_ = None if agent.exit is None else EXIT.dump_python(agent.exit, mode="json")
-    given = {"state": state, "output": agent.output, "machine": agent.machine, "exit": exit_}
+    metric = None if agent.metric is None else METRIC.dump_python(agent.metric, mode="json")
+    given = {"state": state, "output": agent.output, "machine": agent.machine, "metric": metric, "exit": exit_}
     values |= {name: storable(value) for name, value in given.items() if value}
     connection.execute(_HEAR if exit_ else _HEAR_NO_EXIT, values)
 

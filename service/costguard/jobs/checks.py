@@ -95,15 +95,20 @@ def _of_command(spec: JobSpec) -> Iterator[JobRefusal]:
         yield JobRefusal("command", "Its first word is empty: begin with the program to run.")
     if any("\x00" in word for word in spec.command):
         yield JobRefusal("command", "It holds a NUL character, which no program can be given: take it out.")
-    if not spec.step_pattern:
-        return
+    if spec.step_pattern:
+        yield from _of_pattern("step_pattern", spec.step_pattern, "step", "step (\\d+)")
+    if spec.metric is not None:
+        yield from _of_pattern("metric.pattern", spec.metric.pattern, "number", "val_loss (\\S+)")
+
+
+def _of_pattern(where: str, pattern: str, noun: str, example: str) -> Iterator[JobRefusal]:
     try:
-        groups = LogPattern(spec.step_pattern).groups
+        groups = LogPattern(pattern).groups
     except ValueError as wrong:
-        yield JobRefusal("step_pattern", f"It is no regular expression that can be used ({wrong}): write step (\\d+).")
+        yield JobRefusal(where, f"It is no regular expression that can be used ({wrong}): write {example}.")
     else:
         if not groups:
-            yield JobRefusal("step_pattern", "It has no group: put the step into one, as in step (\\d+).")
+            yield JobRefusal(where, f"It has no group: put the {noun} into one, as in {example}.")
 
 
 def _of_container(spec: JobSpec) -> Iterator[JobRefusal]:
@@ -268,6 +273,7 @@ def _of_dev(spec: JobSpec) -> Iterator[JobRefusal]:
         "workdir": spec.workdir,
         "mounts": spec.mounts,
         "step_pattern": spec.step_pattern,
+        "metric": spec.metric,
         "expected_hours": spec.expected,
         "inputs": spec.inputs,
         "outputs": spec.outputs,
@@ -316,6 +322,7 @@ def _of_credentials(spec: JobSpec) -> Iterator[JobRefusal]:
         "checkpoint.location": spec.checkpoint.location if spec.checkpoint else "",
         "checkpoint.resume": spec.checkpoint.resume if spec.checkpoint else "",
         "step_pattern": spec.step_pattern,
+        "metric.pattern": spec.metric.pattern if spec.metric else "",
         **check_data.data_texts(spec),
     }
     for where, text in texts.items():

@@ -7,9 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from fractions import Fraction
+from functools import reduce
 
 from costguard.model.attempt import Attempt, AttemptState, Interruption
 from costguard.model.job import SeenCheckpoint
+from costguard.model.metric import SeenMetric
 from costguard.model.money import ZERO, Money, Priced
 
 _NOTHING = timedelta()
@@ -153,6 +155,12 @@ def step_of(attempts: Sequence[Attempt]) -> int | None:
         if step is not None:
             return step
     return None
+
+
+def metric_of(attempts: Sequence[Attempt]) -> SeenMetric | None:
+    """The last and the best value that any of them printed; None before the first."""
+    seen = [attempt.agent.metric for attempt in attempts if attempt.agent.metric is not None]
+    return reduce(SeenMetric.then, seen) if seen else None
 
 
 def pace(attempts: Sequence[Attempt], cost: Priced) -> TrainingPace:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, func, select, text
 from costguard.db import tables
 from costguard.db.tables import LIVE_ATTEMPT, OPEN_JOB
 from costguard.jobs import attempts, interruptions, job_rows, kept_disks
-from costguard.jobs.figures import TrainingPace, WorkAtRisk, at_risk, pace, step_of
+from costguard.jobs.figures import TrainingPace, WorkAtRisk, at_risk, metric_of, pace, step_of
 from costguard.jobs.interruptions import LostWork, sum_lost
 from costguard.jobs.job_rows import JobFilters, KeptCheckpoint, checkpoints_of
 from costguard.jobs.kept_disks import KeptJobDisk
@@ -21,6 +21,7 @@ from costguard.ledger.accrual import Accrual
 from costguard.model.attempt import Attempt, AttemptState, Interruption
 from costguard.model.duration import span_text
 from costguard.model.job import Job, JobKind, JobState, SeenCheckpoint
+from costguard.model.metric import SeenMetric
 from costguard.model.moments import clock_text
 from costguard.model.money import Money, Priced
 from costguard.spend import job_costs
@@ -69,6 +70,7 @@ class JobRow:
     crashes: int
     step: int | None
     kept_disk: KeptJobDisk | None = None  # of a job that is over
+    metric: SeenMetric | None = None
 
     @property
     def last(self) -> Attempt | None:
@@ -164,7 +166,7 @@ def heard_last(tried: Sequence[Attempt]) -> Attempt | None:
 
 def _row(job: Job, cost: Priced, tried: Sequence[Attempt], ended: Sequence[Interruption]) -> JobRow:
     view = JobView(job, tuple(AttemptView(attempt) for attempt in tried), tuple(ended), cost)
-    return JobRow(job, cost, tuple(tried), preemptions(view), crashes(view), step_of(tried))
+    return JobRow(job, cost, tuple(tried), preemptions(view), crashes(view), step_of(tried), metric=metric_of(tried))
 
 
 def _ssh(job: Job, last: Attempt | None) -> str:

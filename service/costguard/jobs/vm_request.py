@@ -125,6 +125,8 @@ def settings_for(
         "workdir": spec.workdir,
         "mounts": list(spec.mounts),
         "step_pattern": spec.step_pattern,
+        "metric_pattern": "" if spec.metric is None else spec.metric.pattern,
+        "metric_better": "" if spec.metric is None else spec.metric.better,
         "cancel_grace_s": cancel_grace / timedelta(seconds=1),
         "heartbeat_s": heartbeat / timedelta(seconds=1),
     }

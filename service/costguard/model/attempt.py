@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from costguard.model.generation import FIRST, AttemptName
 from costguard.model.instance import ProvisioningModel
+from costguard.model.metric import SeenMetric
 from costguard.model.money import Money
 
 ATTEMPT_LABEL = "costguard-attempt"  # on a VM: the name of the attempt that it was made for
@@ -91,6 +92,7 @@ class AgentState:
     maintenance_at: datetime | None = None
     step: int | None = None
     step_at: datetime | None = None
+    metric: SeenMetric | None = None  # of all its runs
     machine: Mapping[str, object] = field(default_factory=dict)
     output: str = ""  # the last part
     image_digest: str = ""  # sha256:..., of the image that was pulled; "" before that, or where no registry knows it

@@ -8,6 +8,7 @@ left unread. Travels with the agent: Python 3.8 and its standard library must do
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any, Callable, Tuple
 
 try:  # Python's own parser: sre_parse until 3.10
@@ -60,6 +61,17 @@ class LogPattern:
             if last is not None or self._left <= 0:
                 return last or ""
         return ""
+
+    def matches_in(self, text: str, budget: int = _BUDGET) -> Iterator[tuple[str, int]]:
+        """What the last match of each line holds, and where the line ends; the last line first, within the budget."""
+        self._left = budget
+        end = len(text)
+        while end >= 0 and self._left > 0:
+            begin = max(text.rfind("\n", 0, end), text.rfind("\r", 0, end)) + 1
+            last = self._last_of(text[begin : min(end, begin + _LONGEST_LINE)])
+            if last is not None and self._left > 0:
+                yield last, end
+            end = begin - 1
 
     # From a parsed expression to nodes, the last first.
 

@@ -25,6 +25,7 @@ from costguard.model.access import Permission, Principal
 from costguard.model.attempt import Attempt, AttemptState, Interruption
 from costguard.model.instance import InstanceKey
 from costguard.model.job import Job, JobKind, JobState, SeenCheckpoint
+from costguard.model.metric import SeenMetric
 from costguard.model.money import ZERO, Money, Priced
 from costguard.pages import timeline
 from costguard.pages.page import Form, Given, Source, page_router, redirect
@@ -71,6 +72,7 @@ class JobPage:
     cost: Priced
     rate: Money
     step: int | None
+    metric: SeenMetric | None
     per_hour: str
     per_1000_steps: Money | None
     risk: WorkAtRisk | None
@@ -185,6 +187,7 @@ def _page(detail: JobOverview, now: datetime) -> JobPage:
         cost=row.cost,
         rate=rate_now(row.last),
         step=row.step,
+        metric=row.metric,
         per_hour=steps_per_hour(row),
         per_1000_steps=detail.pace.cost_per_1000,
         risk=detail.risk,

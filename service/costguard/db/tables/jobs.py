@@ -122,6 +122,7 @@ attempts = Table(
     Column("image_digest", String, nullable=False, server_default=""),
     Column("exit", Json),
     Column("accepted_through", BigInteger, nullable=False, server_default=text("0")),
+    Column("metric", Json),  # NULL: none was printed yet
     UniqueConstraint("job_id", "number"),
     UniqueConstraint("name", "project"),  # in this order an agent, which knows its name alone, is found by it too
 )

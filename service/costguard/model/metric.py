@@ -1,0 +1,43 @@
+"""The metric of a job: the last and the best value that its command printed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from math import isfinite
+
+LOWER, HIGHER = "lower", "higher"
+
+
+@dataclass(frozen=True, slots=True)
+class MetricValue:
+    """`text` is the number as Python writes it, such as 0.3417 or nan; `step` is the last that was known by then."""
+
+    text: str
+    step: int | None
+    at: datetime
+
+    @property
+    def value(self) -> float | None:
+        """None where it is not finite."""
+        number = float(self.text)
+        return number if isfinite(number) else None
+
+
+@dataclass(frozen=True, slots=True)
+class SeenMetric:
+    """`better` is "lower" or "higher". `best` is None before the first finite value."""
+
+    better: str
+    last: MetricValue
+    best: MetricValue | None = None
+
+    def then(self, later: SeenMetric) -> SeenMetric:
+        """Both together; of equal values the earlier is the best."""
+        return SeenMetric(later.better, later.last, _best(later.better, self.best, later.best))
+
+
+def _best(better: str, first: MetricValue | None, second: MetricValue | None) -> MetricValue | None:
+    finite = [one for one in (first, second) if one is not None and one.value is not None]
+    pick = max if better == HIGHER else min
+    return pick(finite, key=lambda one: one.value or 0.0, default=None)
