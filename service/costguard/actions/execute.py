@@ -22,7 +22,8 @@ from sqlalchemy import Connection
 
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
-from costguard.errors import CloudError, CloudUnavailable, LeaseLost, RateLimited, StoreError
+from costguard.errors import CloudError, CloudUnavailable, RateLimited
+from costguard.isolation import Isolated
 from costguard.model.ports import Clock
 
 log = structlog.get_logger(__name__)
@@ -221,16 +222,16 @@ class Executor:
         ):
             # Another guard may have taken over meanwhile.
             return _StoodStill("This process stood still right before it was to call Google.")
-        try:
-            step.call()
-        except CloudError as error:
-            if not isinstance(error, RateLimited):
-                log.warning("step_not_done", subject=step.subject, step=type(step).__name__, error=str(error))
-            return error
-        except Exception as error:  # an oddity of one step: whether it was done is not known, and a look will tell
-            log.exception("step_failed", subject=step.subject, step=type(step).__name__)
-            return CloudUnavailable(f"{type(error).__name__}: {error}. The log holds the trace to report.")
-        return None
+        with Isolated("step_failed", passing=(), subject=step.subject, step=type(step).__name__) as failure:
+            try:
+                step.call()
+            except CloudError as error:
+                if not isinstance(error, RateLimited):
+                    log.warning("step_not_done", subject=step.subject, step=type(step).__name__, error=str(error))
+                return error
+            return None
+        # Whether it was done is not known, and a look will tell.
+        return CloudUnavailable(f"{failure.words}. The log holds the trace to report.")
 
     def _commit(
         self,
@@ -242,22 +243,20 @@ class Executor:
         """Those that were written, once that is committed. Where one fails, each has its own transaction."""
         if not items:
             return []
-        try:
+        first, step = items[0].subject, type(items[0]).__name__
+        with Isolated("step_not_recorded", subject=first, step=step, together=len(items)) as failure:
             with self._database.write(fence) as connection:
                 written = []
                 for item in items:
                     began_s = self._monotonic()
                     written.append(_Committed(item, write(connection, item), began_s))
-        except (LeaseLost, StoreError):
-            raise
-        except Exception as error:
-            if len(items) > 1:
-                return [result for item in items for result in self._commit([item], write, fence, done)]
-            log.exception("step_not_recorded", subject=items[0].subject, step=type(items[0]).__name__)
-            done.failed[id(items[0])] = error
-            done.troubles.append(f"{items[0].subject}: {type(error).__name__}: {error}.")
-            return []
-        return written
+            return written
+        if len(items) > 1:
+            return [result for item in items for result in self._commit([item], write, fence, done)]
+        assert failure.error is not None
+        done.failed[id(items[0])] = failure.error
+        done.troubles.append(f"{first}: {failure.words}.")
+        return []
 
 
 class _StoodStill(CloudUnavailable):

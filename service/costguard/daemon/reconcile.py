@@ -14,6 +14,7 @@ from costguard.access.rules import Rules
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.errors import LeaseLost, StoreError
+from costguard.isolation import Isolated
 from costguard.ledger import projects, running_totals
 from costguard.ledger.charging import Charged, charge_due
 from costguard.ledger.observe import Belonging
@@ -88,17 +89,12 @@ class Reconciler:
         recorded: list[Recorded] = []
         troubles: list[StoreError] = []
         for observation in self._observe(stop):
-            try:
+            with Isolated("project_not_recorded", passing=LeaseLost, project=observation.project) as failure:
                 recorded.append(record(self._database, self._cloud, observation, self._belonging, fence))
-            except LeaseLost:
-                raise
-            except StoreError as error:
-                troubles.append(error)
-                recorded.append(failed(observation, error))
-                log.error("project_not_recorded", project=observation.project, error=str(error))
-            except Exception as error:  # one project's oddity must not keep the others out of the ledger
-                recorded.append(failed(observation, error))
-                log.exception("project_not_recorded", project=observation.project)
+            if failure.error is not None:
+                recorded.append(failed(observation, failure.error))
+            if isinstance(failure.error, StoreError):
+                troubles.append(failure.error)
         if troubles and len(troubles) == len(recorded):
             raise troubles[0]
         interrupted = stop is not None and stop.is_set()
@@ -169,13 +165,11 @@ class Reconciler:
 
     def _look(self, project: str, since: datetime | None) -> Observation:
         """An error that no adapter should let through costs the look at one project, not the pass."""
-        try:
+        with Isolated("project_not_observed", passing=(), project=project) as failure:
             return self._cloud.observe(project, since)
-        except Exception as error:
-            log.exception("project_not_observed", project=project)
-            reason = (
-                f"Project {project} could not be read ({type(error).__name__}: {error}). "
-                "It is tried again at every pass; the log holds the trace to report."
-            )
-            unread = (Unread("project", reason, "unexpected"),)
-            return Observation(project, self._clock.now(), instances_complete=False, unread=unread)
+        reason = (
+            f"Project {project} could not be read ({failure.words}). "
+            "It is tried again at every pass; the log holds the trace to report."
+        )
+        unread = (Unread("project", reason, "unexpected"),)
+        return Observation(project, self._clock.now(), instances_complete=False, unread=unread)

@@ -19,6 +19,7 @@ from costguard.daemon.reconcile import PassReport, Reconciler
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.errors import CostguardError, DatabaseUnreachable, LeaseLost
+from costguard.isolation import Isolated
 from costguard.ledger import price_refresh
 from costguard.ledger.idle_watch import IdleWatch
 from costguard.model.price import Price
@@ -250,13 +251,12 @@ class Daemon:
         """What fails here is done after the next pass: the ledger does not depend on it."""
         for what, do in self._after_pass.items():
             try:
-                do(fence)
+                with Isolated("not_done_after_pass", passing=LeaseLost, what=what):
+                    do(fence)
             except LeaseLost:
                 self.keeper.step_aside(fence)
                 log.warning("pass_ended", why="another daemon took over")
                 return
-            except Exception as error:
-                log.error("not_done_after_pass", what=what, error=str(error), exc_info=not _is_expected(error))
 
     def _run_side_task(self, name: str) -> None:
         """Not before the first pass: what became of VMs while the guard was away is not known."""
@@ -265,15 +265,15 @@ class Daemon:
             if self._stop.is_set() or (fence := self.keeper.held()) is None:
                 return
             try:
-                self._side_tasks[name].run(fence, self._stop)
+                # Each step is written down before it is taken: the next turn goes on from there.
+                with Isolated("turn_failed", passing=LeaseLost, what=name) as failure:
+                    self._side_tasks[name].run(fence, self._stop)
+                self._side_errors.pop(name, None)
+                if failure.error is not None:
+                    self._side_errors[name] = str(failure.error)
             except LeaseLost:
                 self.keeper.step_aside(fence)
                 log.warning("turn_ended", what=name, why="another daemon took over")
-            except Exception as error:  # each step is written down before it is taken: the next turn goes on from there
-                self._side_errors[name] = str(error)
-                log.error("turn_failed", what=name, error=str(error), exc_info=not _is_expected(error))
-            else:
-                self._side_errors.pop(name, None)
             self.state = replace(self.state, beside_error="; ".join(self._side_errors.values()))
 
     def _send(self) -> None:
@@ -287,15 +287,14 @@ class Daemon:
         if fence is None:
             return
         try:
-            if self._send_messages(fence, self._stop) is None:
-                self._turns_to_skip = _TURNS_AT_REST
-            if self._look_people_up is not None and self._look_people_up(fence, self._stop):
-                self.ask_for_pass()  # it decides what had to wait for them
+            with Isolated("messages_not_sent", passing=LeaseLost):  # they are sent, or looked for, later
+                if self._send_messages(fence, self._stop) is None:
+                    self._turns_to_skip = _TURNS_AT_REST
+                if self._look_people_up is not None and self._look_people_up(fence, self._stop):
+                    self.ask_for_pass()  # it decides what had to wait for them
         except LeaseLost:
             self.keeper.step_aside(fence)
             log.warning("sending_ended", why="another daemon took over")
-        except Exception as error:  # what was not sent is sent later; what may have been is looked for
-            log.error("messages_not_sent", error=str(error), exc_info=not _is_expected(error))
 
     def _refresh(self) -> None:
         """The catalogue is read outside of the passes, and only its writing takes a turn with them."""

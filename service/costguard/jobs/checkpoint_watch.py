@@ -15,6 +15,7 @@ from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.errors import CheckpointError
 from costguard.events import audit_log
+from costguard.isolation import Isolated
 from costguard.jobs import agenda, attempts, job_events, job_rows
 from costguard.jobs.figures import at_risk
 from costguard.jobs.resume import seen_in, trusted
@@ -89,14 +90,13 @@ class CheckpointWatch:
         plan, now = _plan(job), self._clock.now()
         if plan is None:
             raise ValueError(f"job {job.id} has no location that can be looked at")
-        try:
-            look, _, _ = trusted(self._checkpoints, plan, suspects(tried, self._terms))
-            return seen_in(look, now)
-        except CheckpointError as error:
-            return SeenCheckpoint(now, error=str(error))
-        except Exception as error:  # one job's oddity must not keep the others from being looked at
-            log.exception("checkpoints_not_looked_at", job=job.id)
-            return SeenCheckpoint(now, error=f"{type(error).__name__}: {error}. The log holds the trace to report.")
+        with Isolated("checkpoints_not_looked_at", job=job.id) as failure:
+            try:
+                look, _, _ = trusted(self._checkpoints, plan, suspects(tried, self._terms))
+                return seen_in(look, now)
+            except CheckpointError as error:
+                return SeenCheckpoint(now, error=str(error))
+        return SeenCheckpoint(now, error=f"{failure.words}. The log holds the trace to report.")
 
     def _write(
         self,

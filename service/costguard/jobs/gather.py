@@ -8,7 +8,7 @@ from datetime import datetime
 import structlog
 from sqlalchemy import Connection
 
-from costguard.errors import StoreError
+from costguard.isolation import Isolated
 from costguard.jobs import attempts, interruptions, job_rows, job_vms, unknown_vms
 from costguard.jobs.holds import BudgetHold
 from costguard.jobs.job_vms import SeenVm
@@ -32,15 +32,10 @@ def views(
     connection: Connection, accrual: Accrual, job_ids: Collection[str], holds: Holds, now: datetime
 ) -> tuple[list[JobView], list[str]]:
     """These jobs, the oldest first; and what is wrong with those that cannot be read, which stop no other."""
-    try:
+    with Isolated("job_not_read", job=min(job_ids, default=""), together=len(job_ids)) as failure:
         return _views(connection, accrual, job_ids, holds, now), []
-    except StoreError:
-        raise
-    except Exception as error:
-        if len(job_ids) == 1:
-            (job_id,) = job_ids
-            log.exception("job_not_read", job=job_id)
-            return [], [f"Job {job_id} cannot be read ({type(error).__name__}: {error})."]
+    if len(job_ids) == 1:
+        return [], [f"Job {next(iter(job_ids))} cannot be read ({failure.words})."]
     job_views: list[JobView] = []
     odd: list[str] = []
     for job_id in sorted(job_ids):

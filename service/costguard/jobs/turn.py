@@ -17,6 +17,7 @@ from costguard.actions.pacing import PacedLauncher, said
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.errors import CheckpointError
+from costguard.isolation import Isolated
 from costguard.jobs import agenda, gather, job_vms, resume, steps, unknown_vms
 from costguard.jobs.agenda import Agenda, LaunchBackoff, News
 from costguard.jobs.decide import decide
@@ -164,13 +165,11 @@ class JobsTurn:
     def _decide(
         self, view: JobView, places: dict[str, list[LaunchPlace]], context: JobContext, report: TurnReport
     ) -> JobDecision | None:
-        try:
+        with Isolated("job_not_decided", job=view.job.id) as failure:
             job_places = places.get(view.job.id, [])
             return decide(view, job_places, context)
-        except Exception as error:  # one job's oddity must not keep the others from being decided on
-            log.exception("job_not_decided", job=view.job.id)
-            report.troubles.append(f"Job {view.job.id} could not be decided on ({type(error).__name__}: {error}).")
-            return None
+        report.troubles.append(f"Job {view.job.id} could not be decided on ({failure.words}).")
+        return None
 
     def _prepared(
         self,
@@ -201,19 +200,18 @@ class JobsTurn:
         if paused is not None:
             self._put_off.until_then(job.id, paused, said(job.spec.project, paused))
             return None
-        try:
-            failed = suspects((seen.attempt for seen in view.attempts), self._terms)
-            point = resume.find(self._checkpoints, job, now, failed)
-        except CheckpointError as error:
-            self._put_off.for_longer(job.id, f"its checkpoints cannot be read: {error}", now)
-            return None
-        except Exception as error:  # what lies there is unknown, and starting over may cost days
-            log.exception("checkpoints_not_looked_at", job=job.id)
-            reason = f"its checkpoints cannot be read ({type(error).__name__}: {error})"
-            self._put_off.for_longer(job.id, reason, now)
-            return None
-        self._put_off.forget(job.id)
-        return point
+        with Isolated("checkpoints_not_looked_at", job=job.id) as failure:
+            try:
+                failed = suspects((seen.attempt for seen in view.attempts), self._terms)
+                point = resume.find(self._checkpoints, job, now, failed)
+            except CheckpointError as error:
+                self._put_off.for_longer(job.id, f"its checkpoints cannot be read: {error}", now)
+                return None
+            self._put_off.forget(job.id)
+            return point
+        # What lies there is unknown, and starting over may cost days.
+        self._put_off.for_longer(job.id, f"its checkpoints cannot be read ({failure.words})", now)
+        return None
 
     def _held_up(self, view: JobView, now: datetime) -> JobView:
         why = self._put_off.why(view.job.id, now)

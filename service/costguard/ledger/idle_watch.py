@@ -13,6 +13,7 @@ import structlog
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.events import audit_log
+from costguard.isolation import Isolated
 from costguard.ledger import utilisation
 from costguard.ledger.idle import Before, MeasuredRun, evidence
 from costguard.ledger.utilisation import Measured, Running
@@ -83,15 +84,14 @@ class IdleWatch:
         assert self._longest is not None
         least = _SHORTEST_READ if project in self._has_read else _FIRST_READ
         since = until - max(least, self._longest + SETTLED_AFTER)
-        try:
+        with Isolated("usage_not_read", project=project) as failure:
             usage = self._source.usage(project, since, until)
-        except Exception as error:  # an error that no adapter should let through costs one project its evidence
-            log.exception("usage_not_read", project=project)
-            reason = f"{type(error).__name__}: {error}; the log holds the trace to report."
-            return Usage(project, unread=dict.fromkeys(Metric, reason))
-        if not usage.unread:
-            self._has_read.add(project)
-        return usage
+            if not usage.unread:
+                self._has_read.add(project)
+            return usage
+        # An error that no adapter should let through costs one project its evidence.
+        reason = f"{failure.words}; the log holds the trace to report."
+        return Usage(project, unread=dict.fromkeys(Metric, reason))
 
     def record(self, usages: Sequence[Usage], fence: Lease | None = None) -> IdleReport:
         """Judge and keep. Raises LeaseLost when another daemon took over, and StoreError."""

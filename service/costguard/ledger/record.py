@@ -17,6 +17,7 @@ from sqlalchemy import Connection
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.events import audit_log
+from costguard.isolation import Isolated
 from costguard.ledger import answers, operations, projects, running_totals
 from costguard.ledger import lifetimes as ledger
 from costguard.ledger.launched import launched, launched_by_label
@@ -183,7 +184,8 @@ class _Look:
             seen = self._seen(gce_id)
             if belonging.gpu_only and seen is None and gce_id not in stored and gce_id not in of_jobs:
                 continue
-            try:
+            entry = None
+            with Isolated("instance_not_recorded", project=project, gce_id=gce_id) as failure:
                 entry = account(
                     InstanceKey(project, gce_id),
                     stored.get(gce_id),
@@ -196,10 +198,8 @@ class _Look:
                     claim=claimed.get(gce_id),
                     launched=of_jobs.get(gce_id),
                 )
-            except Exception as error:  # one VM's oddity must not keep the others out of the ledger
-                log.exception("instance_not_recorded", project=project, gce_id=gce_id)
-                self.unread.append(_not_recorded(seen.name if seen is not None else gce_id, error))
-                continue
+            if failure.error is not None:
+                self.unread.append(_not_recorded(seen.name if seen is not None else gce_id, failure.error))
             if entry is not None:
                 changes.append(Change(entry.record, stored.get(gce_id), entry.lifetimes, entry.storage))
                 events.extend(entry.events)

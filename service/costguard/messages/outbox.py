@@ -21,9 +21,9 @@ from costguard.errors import (
     SlackRefused,
     SlackUnavailable,
     SlackUncertain,
-    StoreError,
 )
 from costguard.events import audit_log
+from costguard.isolation import Isolated
 from costguard.messages.pacing import BACKOFF, Pacing
 from costguard.messages.recipients import ChannelResolver
 from costguard.messages.slack_health import resumed, sent, troubled
@@ -148,16 +148,12 @@ class Outbox:
         self, do: Callable[[StoredMessage, Lease | None], bool], message: StoredMessage, fence: Lease | None
     ) -> bool:
         """Whether Slack was called. One message's failure must not hold up the others."""
-        try:
+        with Isolated("message_not_sent", key=message.key) as failure:
             return do(message, fence)
-        except StoreError:
-            raise
-        except Exception as error:
-            log.exception("message_not_sent", key=message.key)
-            # Once claimed it may be in Slack already: then it is settled, and not sent again.
-            with self._database.write(fence) as connection:
-                message_rows.postpone(connection, message.id, self._clock.now() + _AGAIN, str(error))
-            return True
+        # Once claimed it may be in Slack already: then it is settled, and not sent again.
+        with self._database.write(fence) as connection:
+            message_rows.postpone(connection, message.id, self._clock.now() + _AGAIN, str(failure.error))
+        return True
 
     # Sending.
 

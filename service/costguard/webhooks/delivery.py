@@ -17,6 +17,7 @@ from costguard.db.transaction import Database
 from costguard.errors import LeaseLost, Missing, WebhookError
 from costguard.events import stream
 from costguard.events.audit_log import StoredEvent
+from costguard.isolation import Isolated
 from costguard.model.event import new_event
 from costguard.model.ports import Clock
 from costguard.model.webhook import Webhook, WebhookResponse, WebhookState
@@ -231,8 +232,8 @@ def states(connection: Connection, receivers: Sequence[Webhook]) -> list[Webhook
 
 def _take_turn(delivery: Delivery, fence: Lease, stop: threading.Event) -> None:
     try:
-        delivery.run(fence, stop)
+        # What was not stored as accepted is sent again by a later turn.
+        with Isolated("webhook_turn_failed", passing=LeaseLost, webhook=delivery.receiver.name):
+            delivery.run(fence, stop)
     except LeaseLost:
         log.warning("webhook_turn_ended", webhook=delivery.receiver.name, why="another daemon took over")
-    except Exception as error:  # what was not stored as accepted is sent again by a later turn
-        log.exception("webhook_turn_failed", webhook=delivery.receiver.name, error=str(error))
