@@ -27,6 +27,7 @@ from costguard.errors import Forbidden
 from costguard.jobs.agent_events import AgentEvent, AgentEvents
 from costguard.jobs.disk import DiskState, disk_of
 from costguard.model.attempt import Attempt, AttemptState, Notice, Outcome
+from costguard.model.data import TransferState
 from costguard.web.authentication import bearer
 from costguard.web.problems import RESPONSES, FieldError, ProblemError, problem
 
@@ -45,7 +46,7 @@ router = APIRouter(prefix="/api/v1", tags=["agents"], responses={**RESPONSES, **
 class ExitOut(Out):
     """The agent's final report of a run."""
 
-    reason: Annotated[str, one_of(("exited", "not_started", "cut_off"))]
+    reason: Annotated[str, one_of(("exited", "not_published", "not_started", "cut_off"))]
     code: int | None
     signal: int | None
     error: str
@@ -62,6 +63,23 @@ class DiskOut(Out):
     free_bytes: int = read_from("free")
     total_bytes: int | None = read_from("total")
     text: str = Field(description="`disk full: 0 bytes left on /`; empty while there is room.")
+
+
+class TransferOut(Out):
+    """What a VM downloads or publishes, by its agent's last report."""
+
+    kind: str = Field(description="input or output.")
+    source: str
+    target: str
+    state: Annotated[str, one_of(TransferState)] = Field(description="skipped: all of it was there already.")
+    bytes_done: int | None = Field(description="null: not known; so for the others.")
+    bytes_total: int | None
+    files_done: int | None
+    files_total: int | None
+    bytes_per_s: int | None
+    seconds: int | None
+    error: str = Field(description="While it is running: why it is tried again.")
+    text: str = Field(examples=["downloading: 1.2 GiB of 4.0 GiB, 300 of 1,000 files, 110.0 MiB a second"])
 
 
 class AttemptOut(Out):
@@ -104,6 +122,12 @@ class AttemptOut(Out):
     exit: ExitOut | None = read_from("agent.exit")
     disk: DiskOut | None = Field(description="From the last report; null: not known.")
     machine: Mapping[str, Any] = read_from("agent.machine", description="The agent's measurements in its last report.")
+    phase: str = read_from(
+        "agent.phase", description="What the agent does for the command; empty while the command runs."
+    )
+    transfers: Sequence[TransferOut] = read_from(
+        "agent.transfers", description="Of the latest attempt that reported; empty for the others."
+    )
     error: str = Field(description="The error of the last call to Google.")
     try_after: Moment | None
 

@@ -103,6 +103,7 @@ def _values(answer: Answer) -> Iterator[tuple[str, str]]:
     if lost["seconds"]:
         zero = f", from zero {count_text(lost['from_zero'], 'time')}" if lost["from_zero"] else ""
         yield "lost", f"{_worth(lost['seconds'], lost['cost'])}{zero}"
+    yield from _data(answer)
     yield "limits", _limits(answer)
 
 
@@ -152,6 +153,29 @@ def _checkpoint(answer: Answer) -> str:
     if not seen["resume_from"]:
         return f"{location}: nothing complete yet, as of {when(seen['looked_at'])}"
     return f"{seen['resume_from']}{at}, written {when(seen['written_at'])}"
+
+
+def _data(answer: Answer) -> Iterator[tuple[str, str]]:
+    """Its data, code and setup, each with how far the latest VM has come."""
+    spec = answer["spec"]
+    reported = {
+        (one["kind"], one["source"], one["target"]): one["text"]
+        for attempt in answer["attempts"]
+        for one in attempt["transfers"]
+    }
+    for one in spec["inputs"]:
+        text = reported.get(("input", one["source"], one["path"]), "")
+        yield "input", f"{one['source']} in {one['path']}{f'; {text}' if text else ''}"
+    for one in spec["outputs"]:
+        text = reported.get(("output", one["path"], one["destination"]), "")
+        yield "output", f"{one['path']} to {one['destination']}{f'; {text}' if text else ''}"
+    if (code := spec["code"]) is not None:
+        branch = f" of {code['branch']}" if code["branch"] else ""
+        commit = f"commit {code['commit'][:12]}{branch}" if code["commit"] else "in no repository"
+        changed = ", with changes that were not committed" if code["diff"] else ""
+        yield "code", f"{count_text(code['files'], 'file')}, {commit}{changed}"
+    if spec["setup"]:
+        yield "setup", spec["setup"]
 
 
 def _limits(answer: Answer) -> str:

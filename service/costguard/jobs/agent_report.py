@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from math import isfinite
 
+from costguard.jobs import agent_transfers
 from costguard.model.attempt import AgentState, AttemptState, Exit
 from costguard.model.checkpoint import MOST_PASSED_OVER
 from costguard.model.job import SeenCheckpoint
@@ -87,6 +88,7 @@ def _take(update: AgentUpdate, event: AgentEvent, now: datetime, shift: timedelt
             step=last.step,
             step_at=last.step_at,
             metric=last.metric,
+            transfers=last.transfers,
             image_digest=last.image_digest,
             accepted_through=last.accepted_through,
         )
@@ -121,10 +123,7 @@ def _take(update: AgentUpdate, event: AgentEvent, now: datetime, shift: timedelt
         agent = replace(agent, step=step, step_at=moment(fields.get("step_at")))
     if (metric := _metric(fields.get("metric"), moment)) is not None:
         agent = replace(agent, metric=metric if agent.metric is None else agent.metric.then(metric))
-    if (output := _printed(fields.get("output"))) is not None:
-        agent = replace(agent, output=_end_of(output))
-    if isinstance(machine := fields.get("machine"), Mapping):
-        agent = replace(agent, machine=_machine(machine))
+    agent = _at_work(agent, event)
     if isinstance(seen := fields.get("checkpoint"), Mapping):
         update = replace(update, look=_look(seen, now, moment))
         if event.kind == "start":
@@ -135,6 +134,18 @@ def _take(update: AgentUpdate, event: AgentEvent, now: datetime, shift: timedelt
         started_run=update.started_run or event.kind == "start",
         is_news=update.is_news or event.kind in _NEWS,
     )
+
+
+def _at_work(agent: AgentState, event: AgentEvent) -> AgentState:
+    """What the command printed, how busy its VM is, what the agent does for it, and the data that it moves."""
+    if (output := _printed(event.fields.get("output"))) is not None:
+        agent = replace(agent, output=_end_of(output))
+    if isinstance(machine := event.fields.get("machine"), Mapping):
+        agent = replace(agent, machine=_machine(machine))
+    if event.kind not in ("heartbeat", "exit"):
+        return agent
+    transfers = agent_transfers.merged(agent.transfers, event.fields.get("transfers"))
+    return replace(agent, phase=_text(event.fields.get("phase"), _SHORT), transfers=transfers)
 
 
 def _exit(fields: Mapping[str, object], at: datetime) -> Exit:

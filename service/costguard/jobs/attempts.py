@@ -28,6 +28,7 @@ from costguard.db.remembered import remembers
 from costguard.db.tables import LIVE_ATTEMPT, attempts, interruptions, jobs
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
+from costguard.jobs import agent_transfers
 from costguard.model.attempt import AgentState, Attempt, AttemptState, Exit, Outcome
 from costguard.model.generation import FIRST
 from costguard.model.instance import ProvisioningModel
@@ -38,7 +39,7 @@ from costguard.model.money import Money
 EXIT = TypeAdapter(Exit)
 METRIC = TypeAdapter(SeenMetric)
 
-_TEXTS = frozenset({"machine", "output"})
+_TEXTS = frozenset({"machine", "output", "transfers"})
 
 # Of a thousand attempts their outputs alone are tens of megabytes.
 WITHOUT_TEXTS = tuple(column for column in attempts.c if column.name not in _TEXTS)
@@ -122,6 +123,8 @@ def _heard(row: Row[*tuple[Any, ...]], with_texts: bool) -> AgentState:
         machine=row.machine if with_texts else {},
         output=row.output if with_texts else "",
         image_digest=row.image_digest,
+        phase=row.phase,
+        transfers=agent_transfers.merged((), getattr(row, "transfers", None)),  # few queries read them
         exit=None if row.exit is None else EXIT.validate_python(row.exit),
         accepted_through=row.accepted_through,
     )
@@ -286,7 +289,7 @@ def hear(
 ) -> None:
     """Record what its agent reported. `state` is the attempt's new state; None leaves it.
 
-    Without an output, or without figures of the machine, those that are stored stay.
+    Without an output, transfers, or figures of the machine, those that are stored stay.
     """
     values: dict[str, Any] = {
         "attempt_id": attempt_id,
@@ -299,11 +302,13 @@ def hear(
         "step": agent.step,
         "step_at": agent.step_at,
         "image_digest": agent.image_digest,
+        "phase": storable(agent.phase),
         "accepted_through": agent.accepted_through,
     }
     exit_ = None if agent.exit is None else EXIT.dump_python(agent.exit, mode="json")
     metric = None if agent.metric is None else METRIC.dump_python(agent.metric, mode="json")
     given = {"state": state, "output": agent.output, "machine": agent.machine, "metric": metric, "exit": exit_}
+    given["transfers"] = agent_transfers.stored(agent.transfers)
     values |= {name: storable(value) for name, value in given.items() if value}
     connection.execute(_HEAR if exit_ else _HEAR_NO_EXIT, values)
 
@@ -376,7 +381,7 @@ def recent(connection: Connection, since: datetime) -> list[PlaceOutcome]:
 
 # Made once: a thousand agents are heard every few seconds, and making a statement takes longer than running it.
 _CALLED = (
-    select(*WITHOUT_TEXTS, jobs.c.cancel_asked_at)
+    select(*WITHOUT_TEXTS, attempts.c.transfers, jobs.c.cancel_asked_at)
     .join_from(attempts, jobs, jobs.c.id == attempts.c.job_id)
     .where(attempts.c.name == bindparam("called"))
 )

@@ -170,6 +170,9 @@ def _told(run: PresentRun, job: Job, seen: RunEnd | None, context: JobContext) -
             end,
             context,
         )
+    if end.reason == "not_published":
+        reason = f"the command succeeded, and its outputs could not be published: {end.error or 'no reason given'}"
+        return _now(Outcome.NOT_PUBLISHED, f"{reason}{_filled(end)}", end, context)
     if end.asked == "maintenance":
         return _now(Outcome.HOST_ERROR, f"stopped for maintenance of its host in {place}", end, context)
     if end.asked == "cancel":

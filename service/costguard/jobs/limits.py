@@ -89,14 +89,14 @@ def would_repeat(attempt: Attempt, terms: Terms) -> bool:
     end = attempt.agent.exit
     if end is None or end.asked:
         return False
-    if attempt.outcome is Outcome.NOT_STARTED:
+    if attempt.outcome in (Outcome.NOT_STARTED, Outcome.NOT_PUBLISHED):
         return end.repeats
     is_shells = attempt.outcome is Outcome.CRASHED and end.code in _SHELLS_OWN
     return is_shells and attempt.agent.step is None and is_quick_crash(attempt, terms)
 
 
 _WHOLE_SECOND = timedelta(seconds=1)
-_FAILURES = frozenset({Outcome.CRASHED, Outcome.LOST, Outcome.NOT_STARTED})
+_FAILURES = frozenset({Outcome.CRASHED, Outcome.NOT_PUBLISHED, Outcome.LOST, Outcome.NOT_STARTED})
 
 
 def wait(terms: Terms, job_id: str, number: int, failures: int) -> timedelta:
@@ -190,13 +190,14 @@ def preemptions(view: JobView) -> int:
 
 
 def crashes(view: JobView) -> int:
-    """Commands that failed, and commands that could not be started; not VMs that never came up."""
-    return sum(run.outcome is Outcome.CRASHED or run.never_ran for run in ended_runs(view))
+    """Commands that failed, did not start, or whose outputs were not published; not VMs that never came up."""
+    failed = (Outcome.CRASHED, Outcome.NOT_PUBLISHED)
+    return sum(run.outcome in failed or run.never_ran for run in ended_runs(view))
 
 
 def failures_in_a_row(view: JobView) -> int:
     """Runs at the end that did not come far: crashes, lost VMs, commands that did not start."""
-    ends = _VAIN | {Outcome.CRASHED}
+    ends = _VAIN | {Outcome.CRASHED, Outcome.NOT_PUBLISHED}
     return _length(view, lambda run: run.outcome in ends)
 
 

@@ -38,7 +38,7 @@ from costguard.jobs.view import (
     present_run,
     wait_stably,
 )
-from costguard.model.attempt import Attempt, AttemptState, Interruption, Notice, Outcome
+from costguard.model.attempt import PHASES, PUBLISHING, Attempt, AttemptState, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel, Status
 from costguard.model.job import JobKind, JobState
 from costguard.model.moments import clock_text
@@ -46,7 +46,16 @@ from costguard.model.moments import clock_text
 _ALLOWANCE = timedelta(minutes=2)  # for the agent to hear of it, and for what its cost does not hold yet
 _PAUSE_WAIT = timedelta(minutes=30)  # for a checkpoint, once a budget is spent
 
-_INTERRUPTS = frozenset({Outcome.PREEMPTED, Outcome.HOST_ERROR, Outcome.TIME_LIMIT, Outcome.CRASHED, Outcome.LOST})
+_INTERRUPTS = frozenset(
+    {
+        Outcome.PREEMPTED,
+        Outcome.HOST_ERROR,
+        Outcome.TIME_LIMIT,
+        Outcome.CRASHED,
+        Outcome.NOT_PUBLISHED,
+        Outcome.LOST,
+    }
+)
 _RESTS = _INTERRUPTS | {Outcome.NOT_STARTED}
 
 
@@ -178,9 +187,11 @@ def _how_it_stands(view: JobView, run: PresentRun, context: JobContext) -> str:
         return f"its VM in {place} has not reported since the database was restored at {began}; it is left running"
     if _works(run):
         since = f" since {clock_text(agent.started_at, context.now)}" if agent.started_at is not None else ""
+        if agent.phase == PUBLISHING:
+            return f"its command in {place} has succeeded, and its VM is {PHASES[PUBLISHING]}"
         return f"runs in {place}{since}{_resumed(run)}{_late(view, context)}"
     if agent.at is not None:
-        return f"its VM in {place} is up and preparing the command"
+        return f"its VM in {place} is up and {PHASES.get(agent.phase, agent.phase) or 'preparing the command'}"
     return f"its VM in {place} is booting"
 
 

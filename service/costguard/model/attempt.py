@@ -7,10 +7,20 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from costguard.model.data import DataTransfer
 from costguard.model.generation import FIRST, AttemptName
 from costguard.model.instance import ProvisioningModel
 from costguard.model.metric import SeenMetric
 from costguard.model.money import Money
+
+PUBLISHING = "publishing"
+# What an agent does for the command before and after it runs; see `phase` in agent/PROTOCOL.md.
+PHASES = {
+    "downloading": "downloading its data",
+    "setup": "running its setup",
+    "saving": "saving its checkpoints",
+    PUBLISHING: "publishing its outputs",
+}
 
 ATTEMPT_LABEL = "costguard-attempt"  # on a VM: the name of the attempt that it was made for
 
@@ -37,6 +47,7 @@ class Outcome(StrEnum):
 
     SUCCEEDED = "succeeded"
     CRASHED = "crashed"  # the command ended by itself, with a code or signal other than success
+    NOT_PUBLISHED = "not_published"  # the command succeeded, and its outputs could not be published
     NOT_STARTED = "not_started"  # the agent could not start the command, or did not come up
     PREEMPTED = "preempted"
     HOST_ERROR = "host_error"  # host errors and maintenance
@@ -64,7 +75,7 @@ class Notice(StrEnum):
 class Exit:
     """The agent's last word about a run; see `exit` in agent/PROTOCOL.md."""
 
-    reason: str  # "exited", "not_started" or "cut_off"
+    reason: str  # "exited", "not_published", "not_started" or "cut_off"
     at: datetime
     code: int | None = None
     signal: int | None = None
@@ -96,6 +107,8 @@ class AgentState:
     machine: Mapping[str, object] = field(default_factory=dict)
     output: str = ""  # the last part
     image_digest: str = ""  # sha256:..., of the image that was pulled; "" before that, or where no registry knows it
+    phase: str = ""  # what it does for the command, such as "downloading"; "" while the command runs
+    transfers: tuple[DataTransfer, ...] = ()
     exit: Exit | None = None
     accepted_through: int = 0
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
 
+from costguard.model.duration import span_text
 from costguard.model.money import Money
+from costguard.model.words import size_text
 
 PUBLISHED = "_SUCCESS"  # in an output's folder: written last, so that its reader knows that all of it is there
 
@@ -38,3 +42,57 @@ class DataMove:
     size: StoredSize | None
     cost: Money | None
     note: str
+
+
+class TransferState(StrEnum):
+    RUNNING = "running"
+    DONE = "done"
+    SKIPPED = "skipped"  # all of it was there already
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class DataTransfer:
+    """One transfer on a VM, as its agent reported it last. `kind` is "input" or "output". None: not known."""
+
+    kind: str
+    source: str
+    target: str
+    state: TransferState
+    bytes_done: int | None = None
+    bytes_total: int | None = None
+    files_done: int | None = None
+    files_total: int | None = None
+    bytes_per_s: int | None = None
+    seconds: int | None = None
+    error: str = ""
+
+    @property
+    def text(self) -> str:
+        """`downloading: 1.2 GiB of 4.0 GiB, 300 of 1,000 files, 110.0 MiB a second`."""
+        if self.state is TransferState.FAILED:
+            return f"failed: {self.error}"
+        if self.state is TransferState.SKIPPED:
+            return f"already there{self._amount()}"
+        verb = "downloading" if self.kind == "input" else "publishing"
+        if self.state is TransferState.DONE:
+            verb = "downloaded" if self.kind == "input" else "published"
+        speed = f", {size_text(self.bytes_per_s)} a second" if self.bytes_per_s else ""
+        trouble = f"; {self.error}" if self.error else ""
+        return f"{verb}{self._amount()}{speed}{trouble}"
+
+    def _amount(self) -> str:
+        parts = [
+            f"{show(done)} of {show(total)}{unit}" if total is not None and done != total else f"{show(done)}{unit}"
+            for done, total, show, unit in (
+                (self.bytes_done, self.bytes_total, size_text, ""),
+                (self.files_done, self.files_total, _count, " files"),
+            )
+            if done is not None
+        ]
+        took = f" in {span_text(timedelta(seconds=self.seconds))}" if self.seconds else ""
+        return f": {', '.join(parts)}{took}" if parts else ""
+
+
+def _count(number: int) -> str:
+    return f"{number:,}"

@@ -23,6 +23,7 @@ from costguard.jobs.submit import available_service
 from costguard.ledger.accrual import accrual_at
 from costguard.model.access import Permission, Principal
 from costguard.model.attempt import Attempt, AttemptState, Interruption
+from costguard.model.data import DataTransfer
 from costguard.model.instance import InstanceKey
 from costguard.model.job import Job, JobKind, JobState, SeenCheckpoint
 from costguard.model.metric import SeenMetric
@@ -98,6 +99,7 @@ class JobPage:
     heard_at: datetime | None
     output: Sequence[str]
     kept_disk: KeptJobDisk | None
+    transfers: Mapping[tuple[str, str, str], DataTransfer]  # of the latest VM, by kind, source and target
 
 
 @router.get("/jobs/{job_id}")
@@ -213,6 +215,7 @@ def _page(detail: JobOverview, now: datetime) -> JobPage:
         heard_at=agent.agent.at if agent is not None else None,
         output=_last_lines(agent.agent.output) if agent is not None else (),
         kept_disk=row.kept_disk,
+        transfers={(one.kind, one.source, one.target): one for one in (agent.agent.transfers if agent else ())},
     )
 
 

@@ -63,6 +63,7 @@ class AttemptOut(TypedDict):
         Literal[
             "succeeded",
             "crashed",
+            "not_published",
             "not_started",
             "preempted",
             "host_error",
@@ -78,6 +79,8 @@ class AttemptOut(TypedDict):
         | None
     )
     """null: not known yet."""
+    phase: str
+    """What the agent does for the command; empty while the command runs."""
     project: str
     provisioning_model: Literal["standard", "spot", "flex_start", "reservation_bound"]
     rate_per_hour: str | None
@@ -97,6 +100,8 @@ class AttemptOut(TypedDict):
     step_at: str | None
     stop_asked_at: str | None
     stop_why: str
+    transfers: list[TransferOut]
+    """Of the latest attempt that reported; empty for the others."""
     try_after: str | None
     zone: str
 
@@ -405,7 +410,7 @@ class ExitOut(TypedDict):
     at: str
     code: int | None
     error: str
-    reason: Literal["exited", "not_started", "cut_off"]
+    reason: Literal["exited", "not_published", "not_started", "cut_off"]
     repeats: bool
     """Whether the error would happen on every VM: then it is not tried again."""
     signal: int | None
@@ -608,6 +613,7 @@ class InterruptionOut(TypedDict):
     outcome: Literal[
         "succeeded",
         "crashed",
+        "not_published",
         "not_started",
         "preempted",
         "host_error",
@@ -700,6 +706,8 @@ class JobOut(TypedDict):
     """null: none is kept. POST /jobs/{job_id}/delete-disk deletes it."""
     kind: Literal["training", "dev"]
     """training, or dev: a VM to work on."""
+    metric: SeenMetricOut | None
+    """null: the job names none, or it has printed none yet."""
     name: str
     next_at: str | None
     """The next time it is checked, unless there is news before."""
@@ -1067,6 +1075,17 @@ class MetricBody(TypedDict):
 class MetricOut(TypedDict):
     better: Literal["lower", "higher"]
     pattern: str
+
+
+class MetricValueOut(TypedDict):
+    at: str
+    """When the agent read it."""
+    step: int | None
+    """The last step that was known by then; null: none."""
+    text: str
+    """The same as text, which may be nan or inf."""
+    value: float | None
+    """null: it is not a finite number."""
 
 
 class NewTokenResponse(TypedDict):
@@ -1522,6 +1541,7 @@ class RecoveryOut(TypedDict):
     outcome: Literal[
         "succeeded",
         "crashed",
+        "not_published",
         "not_started",
         "preempted",
         "host_error",
@@ -1642,6 +1662,15 @@ class SeenCheckpointOut(TypedDict):
     resume_from: str
     step: int | None
     written_at: str
+
+
+class SeenMetricOut(TypedDict):
+    """What the command printed so far, on all VMs."""
+
+    best: MetricValueOut | None
+    """null: no value was finite."""
+    better: Literal["lower", "higher"]
+    last: MetricValueOut
 
 
 class SessionOut(TypedDict):
@@ -1937,6 +1966,27 @@ class TokensResponse(TypedDict):
     as_of: str
     next_cursor: str | None
     tokens: list[TokenOut]
+
+
+class TransferOut(TypedDict):
+    """What a VM downloads or publishes, by its agent's last report."""
+
+    bytes_done: int | None
+    """null: not known; so for the others."""
+    bytes_per_s: int | None
+    bytes_total: int | None
+    error: str
+    """While it is running: why it is tried again."""
+    files_done: int | None
+    files_total: int | None
+    kind: str
+    """input or output."""
+    seconds: int | None
+    source: str
+    state: Literal["running", "done", "skipped", "failed"]
+    """skipped: all of it was there already."""
+    target: str
+    text: str
 
 
 class UnpricedSpanOut(TypedDict):

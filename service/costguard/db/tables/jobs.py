@@ -120,6 +120,8 @@ attempts = Table(
     Column("machine", Json, nullable=False, server_default=text("'{}'")),
     Column("output", Text, nullable=False, server_default=""),
     Column("image_digest", String, nullable=False, server_default=""),
+    Column("phase", String, nullable=False, server_default=""),
+    Column("transfers", Json, nullable=False, server_default=text("'[]'")),
     Column("exit", Json),
     Column("accepted_through", BigInteger, nullable=False, server_default=text("0")),
     Column("metric", Json),  # NULL: none was printed yet
