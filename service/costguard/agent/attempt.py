@@ -11,80 +11,22 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from .calls import Metadata, Trouble, watch
 from .checkpoints import DiskCheckpoints
 from .containers import kill_container, pull_image
 from .events import EventSender, Spool
-from .files import boot_id, lock, make_folder, read_json, say, utc, write_json
+from .failures import TransferFailed
+from .files import boot_id, lock, make_folder, say, utc, write_json
 from .output import NO_PROGRESS, CommandProgress
+from .preparation import CommandSecrets, Stage, finish_stage, prepare_stage
 from .runner import birth, config_of, container, hand_over, prepare, signal_group
 from .settings import AgentPaths, AttemptSettings, NotStarted
+from .state import VM_ENDS, SavedState
+from .tool import RcloneFinder
 from .usage import VmUsage
-
-VM_ENDS = ("preemption", "maintenance", "shutdown")  # these do not come from the guard
-
-
-class SavedState:
-    """state.json, which an agent leaves for a later one: the run, the reported events, and the requested stop.
-
-    The runner's own files are in the folder of the run.
-    """
-
-    def __init__(self, folder: str) -> None:
-        self._folder, self._lock = folder, threading.Lock()
-        saved = read_json(os.path.join(folder, "state.json"))
-        self.run: int = saved.get("run", 1)
-        self.sent: list[str] = saved.get("told", [])
-        self.stop: dict[str, Any] = saved.get("stop") or {}
-        self.reported: dict[str, dict[str, Any]] = {}  # by the runner, through its pipe
-        self.boot: str = saved.get("boot", "")
-
-    @property
-    def run_folder(self) -> str:
-        return os.path.join(self._folder, "runs", str(self.run))
-
-    def of_runner(self, name: str) -> dict[str, Any]:
-        """begun.json, command.json or exit.json; empty before it is written."""
-        return read_json(os.path.join(self.run_folder, name)) or self.reported.get(name, {})
-
-    def is_of_this_boot(self) -> bool:
-        return self.of_runner("begun.json").get("boot") == boot_id()
-
-    def begin_again(self) -> None:
-        """On a restarted VM the command runs again, unless it succeeded or was cancelled.
-
-        The guard decides whether it really begins: see `AgentAttempt._start`.
-        """
-        before, self.boot = self.boot or self.of_runner("begun.json").get("boot", ""), boot_id()
-        if self.boot == before:
-            return
-        has_run = bool(self.of_runner("begun.json")) or "exit" in self.sent
-        if has_run and not self._has_succeeded() and self.stop.get("why") != "cancel":
-            self.run += 1
-            self.sent, self.stop = [], {}
-        self.save()
-
-    def _has_succeeded(self) -> bool:
-        ended = self.of_runner("exit.json")
-        was_stopped = self.stop.get("why") in VM_ENDS
-        return ended.get("reason") == "exited" and ended.get("code") == 0 and not was_stopped
-
-    def mark_reported(self, kind: str) -> None:
-        self.sent.append(kind)
-        self.save()
-
-    def save(self) -> None:
-        with self._lock:
-            try:
-                write_json(
-                    os.path.join(self._folder, "state.json"),
-                    {"run": self.run, "told": self.sent, "stop": self.stop, "boot": self.boot},
-                )
-            except OSError as error:
-                say(f"cannot write the state of the attempt: {error}")
-
 
 LAST_WORDS_S = 5
 NEVER = float("inf")
@@ -94,12 +36,18 @@ class VmEnds(Exception):
     """The VM ends before the command was started: after a reboot, as of a driver's installer, it is started."""
 
 
+class Unwanted(Exception):
+    """The job was cancelled, or the VM ends, before all that the command left was brought away."""
+
+
 class AgentAttempt:
     """One command on this VM. Its folder shows a later agent, also after a reboot, how far this one came."""
 
     def __init__(self, settings: AttemptSettings, token: str, metadata: Metadata, places: AgentPaths) -> None:
         self._settings, self._token, self._metadata = settings, token, metadata
-        self._folder = os.path.join(places.home, "attempts", settings.attempt)
+        self._folder, self._volumes = os.path.join(places.home, "attempts", settings.attempt), places.volumes
+        finder = RcloneFinder(settings, token, places.home)
+        self._credentials = CommandSecrets(settings, metadata, self._folder, finder)
         spool = Spool(os.path.join(self._folder, "spool"), settings.spool_most)
         self._guard = EventSender(settings, token, spool, lambda: self._request_stop("cancel", settings.cancel_grace_s))
         self._state = SavedState(self._folder)
@@ -155,8 +103,8 @@ class AgentAttempt:
                     self._start(wrong, held)
             except VmEnds:
                 return
-            except (NotStarted, Trouble, OSError, ValueError, KeyError) as problem:
-                repeats = isinstance(problem, NotStarted) and problem.repeats
+            except (NotStarted, Trouble, TransferFailed, OSError, ValueError, KeyError) as problem:
+                repeats = isinstance(problem, (NotStarted, TransferFailed)) and problem.repeats
                 ended = {"reason": "not_started", "error": str(problem), "repeats": repeats, "ended_at": utc()}
                 self._report_exit(ended)
                 return
@@ -174,11 +122,18 @@ class AgentAttempt:
             self._hold(settings.poll_s)
         more, resumed = self._checkpoints.resume(run)
         write_json(os.path.join(self._state.run_folder, "resumed.json"), resumed)
+        stage = self._stage(self._hold)
+        prepare_stage(stage)
+        settings = stage.settings
         if settings.image:
             image = pull_image(settings, folder, config_of(folder), self._metadata, self._hold)
             self._guard.send("image", run=run, image=settings.image, digest=image.digest)
-        settings = settings._replace(command=[*settings.command, *more])
-        order = prepare(settings, self._metadata, folder, run, self._step_file, self._hold, image)
+        settings = settings._replace(
+            command=[*settings.command, *more, *stage.arguments],
+            environment={**settings.environment, **stage.environment},
+        )
+        secrets = self._credentials.secrets(self._hold)
+        order = prepare(settings, secrets, folder, run, self._step_file, self._hold, image)
         order["log"] = self._log
         order["hidden"].append(self._token)
         self._hold(0)
@@ -210,8 +165,48 @@ class AgentAttempt:
             why = "the VM was restarted" if is_reboot else "the process that held the command's output was ended"
             ended = {"reason": "cut_off", "error": why, "ended_at": utc()}
         if ended:
-            self._report_exit(ended)
+            self._finish(dict(ended))
         return bool(ended)
+
+    def _stage(self, wait: Callable[[float], None]) -> Stage:
+        run, send = self._state.run, partial(self._guard.send, run=self._state.run)
+        return Stage(
+            self._settings,
+            run,
+            self._folder,
+            self._state.run_folder,
+            wait,
+            self._credentials,
+            send,
+            self._volumes,
+            self._log,
+        )
+
+    def _finish(self, ended: dict[str, Any]) -> None:
+        """Brings away what must outlast the VM, then reports the exit; first of all where the VM ends in seconds."""
+        stop = self._state.stop
+        if stop.get("why") in VM_ENDS:
+            self._report_exit(ended)
+        is_success = ended.get("reason") == "exited" and ended.get("code") == 0 and not stop
+        try:
+            finish_stage(self._stage(self._carry_on), ended, is_success)
+        except Unwanted as unwanted:
+            say(str(unwanted))
+        except Exception as problem:  # the exit is reported, whatever a step meets
+            say(f"not all was brought away: {problem!r}")
+        self._report_exit(ended)
+
+    def _carry_on(self, seconds: float) -> None:
+        """Waits while what the command left is brought away. Raises where nothing more is wanted of this VM."""
+        latest = time.monotonic() + seconds
+        while True:
+            if self._is_vm_ending:
+                self._request_stop("shutdown", self._settings.notice_grace_s)
+            if self._state.stop and time.monotonic() >= self._deadline:
+                raise Unwanted(f"{self._state.stop['why']} came before all was brought away")
+            if time.monotonic() >= latest:
+                return
+            self._wait(min(seconds, self._settings.poll_s))
 
     def _is_runner_gone(self) -> bool:
         if self._runner is not None:
@@ -282,6 +277,8 @@ class AgentAttempt:
                 self._state.mark_reported(kind)
 
     def _report_exit(self, ended: Mapping[str, Any]) -> None:
+        if "exit" in self._state.sent:
+            return
         how = {"code": None, "signal": None, "error": "", "repeats": False, **ended}
         why = self._state.stop.get("why")
         usage = self._usage.look(3 * self._settings.heartbeat_s + 20)

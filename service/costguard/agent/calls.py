@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import http.client
 import json
 import random
 import re
+import shutil
 import ssl
 import threading
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from email.message import Message
 from typing import Any, TypeVar
 
 from .settings import AttemptSettings, NotStarted
 
 HELD_S = 60
+GOOGLES = "metadata.google.internal"
 
 
 def watch(metadata: Metadata, key: str, act: Callable[[str], None], over: threading.Event, retry_s: float) -> None:
@@ -68,11 +72,23 @@ class HttpCalls:
 
     def __call__(
         self, url: str, headers: Mapping[str, str], body: bytes | None = None, timeout: float = 15
-    ) -> tuple[bytes, Mapping[str, str]]:
+    ) -> tuple[bytes, Message]:
+        with self._answered(url, headers, body, timeout) as answer:
+            return answer.read(MOST_ANSWER_BYTES), answer.headers
+
+    def save(self, url: str, headers: Mapping[str, str], path: str) -> None:
+        """Writes the answer, of any length, to a file."""
+        with self._answered(url, headers, None, 60) as answer, open(path, "wb") as file:
+            shutil.copyfileobj(answer, file, 1 << 20)
+
+    @contextlib.contextmanager
+    def _answered(
+        self, url: str, headers: Mapping[str, str], body: bytes | None, timeout: float
+    ) -> Iterator[http.client.HTTPResponse]:
         request = urllib.request.Request(url, body, dict(headers))
         try:
             with self._opener.open(request, timeout=timeout) as answer:
-                return answer.read(MOST_ANSWER_BYTES), answer.headers
+                yield answer
         except urllib.error.HTTPError as error:
             with error:
                 words = error.read(300).decode("utf-8", "replace")
@@ -85,6 +101,8 @@ class Metadata:
     def __init__(self, base: str) -> None:
         self._base = base
         self._http = HttpCalls(is_direct=True)
+        self.host = urllib.parse.urlsplit(base).netloc
+        self.is_moved = self.host != GOOGLES  # a simulated VM's
 
     def get(self, path: str, etag: str = "", wait_s: int = 0) -> tuple[str, str]:
         """The value and its ETag. With an ETag, the answer comes when the value changes, or after `wait_s`."""

@@ -14,28 +14,23 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .calls import HttpCalls, Metadata, fetch_secrets, patiently
 from .containers import Image, remove_container, run_arguments, why_not_started
 from .files import boot_id, make_folder, read, say, utc, write_json, write_through
 from .output import OutputLog, pump, tail
 from .settings import AttemptSettings, NotStarted
 from .usage import gpus
 
-SECRET_TRIES = 6
-
 
 def prepare(
     settings: AttemptSettings,
-    metadata: Metadata,
+    secrets: Mapping[str, str],
     folder: str,
     run: int,
     step_file: str,
     wait: Callable[[float], None],
     image: Image | None,
 ) -> dict[str, Any]:
-    """The order for the runner. Waits for secrets, and for GPUs, whose drivers are installed at the first boot."""
-    http = HttpCalls()
-    secrets = patiently(lambda: fetch_secrets(settings, metadata, http), wait, SECRET_TRIES, settings.retry_s)
+    """The order for the runner. Waits for GPUs, whose drivers are installed at the first boot."""
     latest = time.monotonic() + settings.gpu_wait_s
     while settings.gpus > len(gpus() or []):
         if time.monotonic() > latest:

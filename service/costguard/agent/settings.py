@@ -38,6 +38,10 @@ class AttemptSettings(NamedTuple):
     image: str = ""
     pull: bool = False
     gpus: int = 0
+    aws_role: str = ""
+    bandwidth_mib_s: int = 0
+    rclone_sha256: str = ""
+    rclone_machine: str = ""
     environment: dict[str, str] = {}
     secrets: dict[str, str] = {}
     secret_manager: str = "https://secretmanager.googleapis.com"  # noqa: S105  an address

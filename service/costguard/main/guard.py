@@ -41,6 +41,7 @@ from costguard.ledger.idle_watch import IdleWatch
 from costguard.ledger.observe import Belonging
 from costguard.main.checkpoints import InScaledTime, checkpoints
 from costguard.main.messaging import Messaging, messaging, webhooks
+from costguard.main.rclone import pinned_rclone
 from costguard.main.wire import SlackTrouble
 from costguard.model.ports import Checkpoints, Clock
 from costguard.model.price import Price
@@ -84,6 +85,7 @@ def jobs(
         cancel_grace=rules.jobs.terms.cancel_grace,
         quick_crash=rules.jobs.terms.quick_crash,
         heartbeat=rules.jobs.heartbeat,
+        rclone=pinned_rclone(),
     )
     holds = BudgetHolds(database, rules)
     turn = JobsTurn(

@@ -32,6 +32,7 @@ from costguard.jobs.quote import LaunchTargets
 from costguard.jobs.submit import JobService
 from costguard.main.access import authenticator_of, sign_in_pages
 from costguard.main.checkpoints import InScaledTime, checkpoints, data_places
+from costguard.main.rclone import pinned_rclone
 from costguard.main.wire import Begin, Family, Watcher
 from costguard.messages.slack_health import OutboxTrouble, trouble_of
 from costguard.model.instance import Shape
@@ -204,6 +205,7 @@ def _deps(built: _Built, is_stopping: Callable[[], bool]) -> Iterator[Deps]:
             outbox_trouble=lambda: _outbox_trouble(settings, database, watcher),
             socket_trouble=lambda: watcher.state.socket_trouble,
             agent_events=jobs.agent_events,
+            rclone=pinned_rclone(),
             jobs=jobs.service,
             wake=partial(watcher.wake, "pass"),
             is_stopping=is_stopping,

