@@ -142,7 +142,7 @@ class LocalGuests(Guests):
 
     def _link_own_folders(self, vm: VM) -> None:
         for place in self._settings.own_folders:
-            folder = self.disk(vm) / "own" / place.relative_to(place.anchor)
+            folder = self.disk(vm) / place.relative_to(place.anchor)  # as containers see it
             folder.mkdir(parents=True, exist_ok=True)
             place.parent.mkdir(parents=True, exist_ok=True)
             place.unlink(missing_ok=True)

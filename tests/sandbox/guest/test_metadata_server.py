@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import requests
+from google.auth import jwt
 from tests.sandbox.vms import MINUTE, PROJECT, SPOT, T4, ZONE, body, new_world
 
 from costguard_sandbox.gce import changes
@@ -252,3 +253,21 @@ def test_a_migration_is_announced_in_metadata() -> None:
     seen = vm.maintenance_event
     world.advance(MINUTE)
     assert (seen, vm.maintenance_event, vm.status) == ("MIGRATE_ON_HOST_MAINTENANCE", "NONE", "RUNNING")
+
+
+def test_an_identity_token_names_the_account_and_the_audience(server: MetadataClient) -> None:
+    """Google's own library reads it; with format=full it names the VM. Without an audience it is refused."""
+    path = "instance/service-accounts/default/identity"
+    claims = _claims(server.get(path, audience="sts.amazonaws.com", format="full"))
+    assert claims["aud"] == "sts.amazonaws.com"
+    assert claims["email"] == default_service_account(PROJECT)
+    assert claims["exp"] - claims["iat"] == 3600
+    assert claims["google"]["compute_engine"]["instance_id"] == str(server.vm.id)
+    assert "google" not in _claims(server.get(path, audience="me"))
+    assert server.get(path).status_code == 400
+    assert server.get("instance/service-accounts/none@example.com/identity", audience="me").status_code == 404
+
+
+def _claims(answer: requests.Response) -> dict[str, Any]:
+    claims: dict[str, Any] = jwt.decode(answer.text, verify=False)  # type: ignore[no-untyped-call] # google-auth's
+    return claims
