@@ -40,6 +40,7 @@ def serving(
         database=database,
         clock=Standstill(),
         rules=office.rules if office is not None else rules,
+        code=office.code if office is not None else None,
         jobs=office.it if office is not None else None,
         authenticator=ADMIT_ALL if token is None else keyed(token),
         version="1.2.3",

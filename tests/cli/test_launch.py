@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import io
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -241,3 +244,33 @@ def test_a_quote_shows_each_zone_and_what_is_left_of_the_budgets() -> None:
     unknown = {**QUOTE["budgets"][0], "left_after": None}
     show_quote(Console(file=out, width=200), {**QUOTE, "machine": None, "places": [], "budgets": [unknown]})
     assert "$20.00 of $100.00 left this month.\n" in out.getvalue()
+
+
+def test_work_directory_is_uploaded_before_the_launch(script: Script, tmp_path: Path) -> None:
+    """Once: where the server has it already, only the job is sent. A lost answer is asked for again."""
+    (tmp_path / "train.py").write_text("print('step 1')")
+    missing = {"detail": "There is no archive.", "next": "Upload it.", "errors": []}
+    script.answers = [(404, missing), None, (200, {}), (201, DETAIL)]
+    done = run(script, "launch", "t4", "--workdir", str(tmp_path), "--", "python", "train.py")
+    assert done.exit_code == 0, done.output
+    assert [method for method, *_ in script.asked] == ["HEAD", "PUT", "PUT", "POST"]
+    code = script.body()["code"]
+    assert {path for _, path, *_ in script.asked[:3]} == {f"/api/v1/code/{code['sha256']}"}
+    content = script.body(2)
+    assert len(content) == code["size"]
+    assert hashlib.sha256(gzip.decompress(content)).hexdigest() == code["sha256"]
+    assert f"{tmp_path.name}: 1 files, 1 KiB to upload." in done.output
+    script.answers = [(200, {}), (201, DETAIL)]
+    run(script, "launch", "t4", "--workdir", str(tmp_path), "--", "python", "train.py")
+    assert [method for method, *_ in script.asked[4:]] == ["HEAD", "POST"]
+    assert script.body()["code"] == code
+
+
+def test_work_directory_that_cannot_travel_is_refused_before_anything_is_sent(script: Script, tmp_path: Path) -> None:
+    """With what to change."""
+    (tmp_path / "loop").symlink_to("loop")
+    done = run(script, "launch", "t4", "--workdir", str(tmp_path), "--", "python", "train.py")
+    assert isinstance(done.exception, WrongUsage)
+    assert "--workdir: " in done.exception.message
+    assert "loop is a link that leads to itself" in done.exception.message
+    assert script.asked == []

@@ -15,6 +15,7 @@ from tests.fakes import HandClock
 from costguard.access.rules import JobRules, Rules, by_name
 from costguard.db.transaction import Database
 from costguard.errors import CheckpointError, CloudUnavailable, NotFound
+from costguard.jobs.code import CodeArchives
 from costguard.jobs.submit import JobService, LaunchTargets, Overrides, Submission
 from costguard.model.checkpoint import (
     Checkpoint,
@@ -29,6 +30,7 @@ from costguard.model.data import StoredSize
 from costguard.model.instance import Shape
 from costguard.model.job import JobKind, JobSpec
 from costguard.model.launch import Recipe
+from costguard.model.ports import Archives
 from costguard.model.preset import Match, Preset
 
 T4 = Recipe(
@@ -161,10 +163,15 @@ class Office:
     clock: HandClock = field(default_factory=lambda: HandClock(NOW))
     store: Store = field(default_factory=Store)
     buckets: Buckets = field(default_factory=Buckets)
+    archives: Archives | None = None
     woken: int = 0
     ids: Iterator[str] = field(default_factory=lambda: (f"j{number}" for number in range(1, 1000)))
     cannot_ask: bool = False
     lacking: frozenset[str] = frozenset()  # zones in which Google offers no machine type that is asked for
+
+    @property
+    def code(self) -> CodeArchives:
+        return CodeArchives(self.archives, self.database, self.clock)
 
     @property
     def it(self) -> JobService:
@@ -178,6 +185,7 @@ class Office:
             self.buckets,
             lambda: next(self.ids),
             self._wake,
+            self.code,
         )
 
     def _shape(self, project: str, zone: str, name: str) -> Shape | None:

@@ -214,7 +214,11 @@ CASES: Mapping[tuple[str, str], tuple[Case, ...]] = {
     ("POST", "/sessions/end"): (session_ended("/sessions/end"),),
 }
 # Sessions of one's own and of others are tried one by one in tests/access.
-ELSEWHERE = {("DELETE", "/api/v1/sessions/{session_id}"), ("POST", "/sessions/{session_id}/end")}
+ELSEWHERE = {
+    ("DELETE", "/api/v1/sessions/{session_id}"),
+    ("POST", "/sessions/{session_id}/end"),
+    ("PUT", "/api/v1/code/{sha256}"),  # belongs to nobody: tests/api/test_code.py
+}
 
 
 @pytest.fixture

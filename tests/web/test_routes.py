@@ -34,6 +34,7 @@ OWNER = "ana@lab.example"
 AGENTS = AgentTokens(b"k" * 32)
 MASTER = "the master token"
 EVENTS = "/api/v1/attempts/{attempt}/events"
+OF_AGENTS = {EVENTS, "/api/v1/attempts/{attempt}/code", "/api/v1/attempts/{attempt}/rclone"}
 # Who only reads may ask these, though they are posted: nothing is changed by them.
 READS_BY_POST = {"/api/v1/quotes", "/launch/quote"}
 SAFE = {"GET", "HEAD", "OPTIONS"}
@@ -172,7 +173,7 @@ def house(sqlite_database: Database) -> Iterator[House]:
 def test_every_route_needs_a_permission_or_is_open_on_purpose(house: House) -> None:
     """And what changes something needs more than to read."""
     for route in table(house.app):
-        is_open = route.path in OPEN_PATHS or route.path.startswith("/sign-in") or route.path == EVENTS
+        is_open = route.path in OPEN_PATHS or route.path.startswith("/sign-in") or route.path in OF_AGENTS
         is_anybodys = route.path in {"/openapi.json", "/api/v1", "/api/v1/me", "/sign-out"}  # of those who are known
         assert (route.needs is None) == (is_open or is_anybodys), route
         if route.method not in SAFE and route.path not in READS_BY_POST and route.needs is not None:

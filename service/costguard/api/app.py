@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from fastapi import FastAPI
-from starlette.middleware.body_limit import RequestBodyLimitMiddleware
 
 from costguard.api import (
     attempts,
     budgets,
+    code,
     configuration,
     enforcement,
     events,
@@ -30,7 +30,8 @@ from costguard.api import (
 from costguard.api.deps import Deps
 from costguard.api.document import describe
 from costguard.web import problems
-from costguard.web.authentication import MOST_BYTES, AuthenticationMiddleware
+from costguard.web.authentication import AuthenticationMiddleware
+from costguard.web.limits import BodyLimitMiddleware
 from costguard.web.meters import TimingMiddleware
 from costguard.web.problems import HeadAsGet
 from costguard.web.sharing import SharingMiddleware
@@ -56,6 +57,7 @@ _ROUTERS = (
     requests.router,
     requests.acting_router,
     attempts.router,
+    code.acting_router,
     jobs.router,
     jobs.acting_router,
     quotes.router,
@@ -94,7 +96,7 @@ def create_app(deps: Deps) -> FastAPI:
     problems.install(app)
     app.add_middleware(SharingMiddleware, sharing=deps.sharing)
     app.add_middleware(HeadAsGet)
-    app.add_middleware(RequestBodyLimitMiddleware, max_body_size=MOST_BYTES)
+    app.add_middleware(BodyLimitMiddleware)
     app.add_middleware(
         AuthenticationMiddleware, authenticator=deps.authenticator, limits=deps.limits, is_https=deps.is_https
     )

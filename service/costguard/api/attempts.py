@@ -201,7 +201,7 @@ Name = Annotated[str, Path(max_length=101, description="The name of the attempt 
 
 async def _events(request: Request, attempt: Name, deps: Given) -> tuple[list[AgentEvent], datetime | None]:
     """The body is read only with the attempt's own token, and only as far as the limit."""
-    _allowed(deps.agent_events, attempt, request)
+    allowed_agent(deps.agent_events, attempt, request)
     announced = request.headers.get("content-length", "")
     if len(announced) > _MOST_DIGITS or (announced.isdecimal() and int(announced) > MOST_BYTES):
         raise _too_large()
@@ -229,7 +229,7 @@ def report_events(
     events: Annotated[tuple[list[AgentEvent], datetime | None], Depends(_events)],
 ) -> AgentEventsResponse:
     """Stores new events and answers whether the command must stop. Only the attempt's own token is accepted."""
-    agent_events = _allowed(deps.agent_events, attempt, request)
+    agent_events = allowed_agent(deps.agent_events, attempt, request)
     try:
         answer = agent_events.hear(attempt, bearer(request.headers), *events)
     except Forbidden as unknown:
@@ -240,7 +240,7 @@ def report_events(
 @router.get("/attempts/{attempt}/rclone", include_in_schema=False)  # for the agent alone: see agent/PROTOCOL.md
 def rclone(attempt: Name, request: Request, deps: Given) -> FileResponse:
     """The transfer tool, to a VM that has none. Only the attempt's own token is accepted."""
-    _allowed(deps.agent_events, attempt, request)
+    allowed_agent(deps.agent_events, attempt, request)
     if deps.rclone is None:
         raise ProblemError(
             HTTPStatus.NOT_FOUND,
@@ -250,7 +250,8 @@ def rclone(attempt: Name, request: Request, deps: Given) -> FileResponse:
     return FileResponse(deps.rclone.path, media_type="application/octet-stream")
 
 
-def _allowed(agent_events: AgentEvents | None, attempt: str, request: Request) -> AgentEvents:
+def allowed_agent(agent_events: AgentEvents | None, attempt: str, request: Request) -> AgentEvents:
+    """Accepts the attempt's own token alone. Raises ProblemError."""
     if agent_events is None:
         raise ProblemError(
             HTTPStatus.NOT_FOUND, "This server does not accept agents.", "Set [jobs] guard_url, and restart the server."

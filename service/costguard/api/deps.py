@@ -15,6 +15,7 @@ from costguard.access.rules import Rules
 from costguard.daemon.health import ANSWER, OneQuestion, VitalSigns
 from costguard.db.transaction import Database
 from costguard.jobs.agent_events import AgentEvents
+from costguard.jobs.code import CodeArchives
 from costguard.jobs.submit import JobService
 from costguard.messages.slack_health import OutboxTrouble
 from costguard.model.budget import Budget
@@ -69,6 +70,7 @@ class Deps:
     outbox_trouble: Callable[[], OutboxTrouble | None] = lambda: None  # None: Slack is not set up
     agent_events: AgentEvents | None = None  # None: no agents are accepted
     rclone: PinnedRclone | None = None  # None: VMs need one of their own
+    code: CodeArchives | None = None  # None: no jobs are accepted
     jobs: JobService | None = None  # None: no jobs are accepted
     is_https: bool = False  # whether people reach it over https
     limits: RateLimiter | None = None  # None: requests are not limited

@@ -15,7 +15,8 @@ from costguard.checkpoints.location import Location, of_store
 from costguard.errors import CheckpointLocationWrong
 from costguard.model.checkpoint import Listing, StoredFile, names_a_file
 
-_SCOPE = "https://www.googleapis.com/auth/devstorage.read_only"
+READ_ONLY = "https://www.googleapis.com/auth/devstorage.read_only"
+READ_WRITE = "https://www.googleapis.com/auth/devstorage.read_write"
 _S3_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 _S3_CREDENTIALS = (
     "AWS_ACCESS_KEY_ID",
@@ -37,6 +38,7 @@ class StoreAccess:
     gcs_endpoint: str = ""
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
     first_wait: timedelta = timedelta(milliseconds=200)
+    scope: str = READ_ONLY  # of Google's credentials
 
 
 def open_store(where: Location, access: StoreAccess) -> Any:
@@ -81,16 +83,16 @@ def _gcs(where: Location, access: StoreAccess) -> Any:
             "private_key_id": "",
         }
         return GCSStore(where.bucket, config={"service_account_key": json.dumps(key)}, **options)
-    return GCSStore(where.bucket, credential_provider=google_credentials(), **options)
+    return GCSStore(where.bucket, credential_provider=google_credentials(scope=access.scope), **options)
 
 
-def google_credentials(credentials: Any = None) -> Any:
+def google_credentials(credentials: Any = None, scope: str = READ_ONLY) -> Any:
     """Google's default credentials for obstore, so that buckets are read like everything else."""
     import google.auth
     from google.auth.transport.requests import Request
 
     if credentials is None:
-        credentials, _ = google.auth.default(scopes=[_SCOPE])
+        credentials, _ = google.auth.default(scopes=[scope])
     request = Request()
 
     def token() -> Mapping[str, Any]:

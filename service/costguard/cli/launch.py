@@ -7,6 +7,7 @@ import secrets
 import sys
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -17,7 +18,7 @@ from costguard.cli.job_page import show_ssh
 from costguard.cli.options import DEFAULT_URL, AsJson, Me, Url, utc_moment
 from costguard.cli.server import ServerClient, WrongUsage
 from costguard.cli.tables import Answer, clean_lines, render, say
-from costguard.errors import ServerUnreachable
+from costguard.errors import Invalid, ServerUnreachable
 from costguard.ledger.narrate import sentence
 from costguard.model.checkpoint import Framework
 
@@ -28,6 +29,8 @@ _EXAMPLES = """Examples:
   costguard launch t4 --checkpoint gs://lab/run-7 --resume '--from_checkpoint {checkpoint}' -- python train.py
 
   costguard launch t4 --secret WANDB_API_KEY=projects/lab/secrets/wandb -- python train.py
+
+  costguard launch t4 --workdir . --setup 'pip install -e .' -- python train.py
 
   costguard launch t4 --dev --wait                 a VM to work on; you are reminded when you forget it
 """
@@ -78,7 +81,12 @@ Secret = Annotated[
     list[str] | None,
     typer.Option("--secret", metavar="NAME=REF", help="A variable that holds a secret, by reference; repeatable."),
 ]
-Cd = Annotated[str, typer.Option("--cd", metavar="PATH", help="The folder on the VM to run the command in.")]
+Cd = Annotated[
+    str,
+    typer.Option(
+        "--cd", metavar="PATH", help="The folder on the VM to run the command in; relative: below --workdir's."
+    ),
+]
 Local = Annotated[
     str,
     typer.Option(
@@ -98,6 +106,15 @@ Input = Annotated[
 Output = Annotated[
     list[str] | None,
     typer.Option("--output", metavar="PATH=URI", help="What to publish when the command succeeds; repeatable."),
+]
+Workdir = Annotated[
+    str,
+    typer.Option(
+        "--workdir",
+        metavar="DIR",
+        help="A folder of this computer with the job's code, such as '.': it travels to each VM, and the command runs "
+        "in it.",
+    ),
 ]
 Setup = Annotated[
     str, typer.Option("--setup", metavar="COMMAND", help="A shell command to run once on each VM before the command.")
@@ -173,6 +190,7 @@ def launch(
     uploads_itself: UploadsItself = False,
     input_: Input = None,
     output: Output = None,
+    workdir: Workdir = "",
     setup: Setup = "",
     step_pattern: StepPattern = "",
     metric: MetricPattern = "",
@@ -205,7 +223,15 @@ def launch(
 ) -> None:
     """Launch a job: a command that is run to its end on as many VMs as it takes, or a VM to work on."""
     body = _body(preset, command, locals())
-    _launch(ServerClient(url), body, key or secrets.token_hex(16), wait, as_json)
+    server = ServerClient(url)
+    if workdir:
+        from costguard.cli import code  # only here: packing loads what no other command needs
+
+        try:
+            body["code"] = code.sent(server, Path(workdir).expanduser(), _tell)
+        except Invalid as wrong:
+            raise WrongUsage(f"--workdir: {wrong.message}", wrong.what_next) from None
+    _launch(server, body, key or secrets.token_hex(16), wait, as_json)
 
 
 def _body(preset: str, command: list[str] | None, options: Mapping[str, Any]) -> dict[str, Any]:

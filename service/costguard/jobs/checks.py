@@ -12,6 +12,7 @@ from itertools import pairwise
 from urllib.parse import urlsplit
 
 from costguard.jobs import check_data, credentials
+from costguard.jobs.check_code import code_problems
 from costguard.jobs.submission import JobRefusal, shown
 from costguard.model.checkpoint import Framework, names_a_file
 from costguard.model.job import CheckpointPlan, JobKind, JobSpec
@@ -81,6 +82,7 @@ _EMPTIED = ("/tmp", "/run", "/dev", "/proc", "/sys")  # noqa: S108 -- where noth
 def command_problems(spec: JobSpec) -> Iterator[JobRefusal]:
     yield from _of_command(spec)
     yield from _of_container(spec)
+    yield from code_problems(spec)
     if spec.checkpoint is not None:
         yield from _of_location(spec, spec.checkpoint)
         if spec.checkpoint.resume:
@@ -127,8 +129,6 @@ def _of_container(spec: JobSpec) -> Iterator[JobRefusal]:
             yield JobRefusal(
                 "mounts", f"{shown(mount)} is no mount: write /on/the/vm:/in/the/image, and :ro to protect it."
             )
-    if spec.workdir and not (spec.workdir.startswith("/") and spec.workdir.isprintable()):
-        yield JobRefusal("workdir", f"{shown(spec.workdir)} is no whole path: begin it with a slash.")
 
 
 def _of_location(spec: JobSpec, plan: CheckpointPlan) -> Iterator[JobRefusal]:
@@ -272,6 +272,8 @@ def _of_dev(spec: JobSpec) -> Iterator[JobRefusal]:
         "secrets": spec.secrets,
         "workdir": spec.workdir,
         "mounts": spec.mounts,
+        "code": spec.code,
+        "setup": spec.setup,
         "step_pattern": spec.step_pattern,
         "metric": spec.metric,
         "expected_hours": spec.expected,
@@ -354,6 +356,7 @@ def _size(spec: JobSpec) -> int:
         dict(spec.secrets),
         list(spec.mounts),
         spec.workdir,
+        spec.setup,
         spec.step_pattern,
         spec.image,
         [[one.source, one.path] for one in spec.inputs],

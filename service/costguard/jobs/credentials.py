@@ -67,6 +67,22 @@ def in_text(text: str) -> str | None:
     return None
 
 
+_KEY_BEGINS, _KEY_ENDS = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY"), re.compile(r"-----END [A-Z ]*PRIVATE KEY")
+
+
+def hidden(text: str) -> str:
+    """The text without lines that hold what looks like a credential. A change's sign, `+` or `-`, stays."""
+    kept = []
+    is_key = False
+    for line in text.split("\n"):
+        is_key = is_key or _KEY_BEGINS.search(line) is not None
+        kind = "a private key" if is_key else in_text(line)
+        if _KEY_ENDS.search(line):
+            is_key = False
+        kept.append(f"{line[:1] if line[:1] in ('+', '-') else ''}[hidden: {kind}]" if kind else line)
+    return "\n".join(kept)
+
+
 def _of_pair(name: str, value: str) -> str | None:
     """A token counts where it looks random: `--token_budget 2048` and `HF_TOKEN=$TOKEN` are no secrets."""
     if not value or value.startswith("-") or _ELSEWHERE.match(value):

@@ -15,6 +15,7 @@ from costguard.jobs import budget_holds, checks, credentials, offers, placement,
 from costguard.jobs import offers as policy
 from costguard.jobs import submission as recipe
 from costguard.jobs import submission as roles
+from costguard.jobs.code import CodeArchives
 from costguard.jobs.data_look import look_at_data
 from costguard.jobs.offers import Feasibility, HourlyRate, HourlyRates, PlaceOffer, feasibility
 from costguard.jobs.placement import LaunchPlace
@@ -161,6 +162,7 @@ class Assessor:
         launching: LaunchTargets,
         checkpoints: Checkpoints,
         data: DataPlaces,
+        code: CodeArchives,
     ) -> None:
         self._database = database
         self._clock = clock
@@ -168,11 +170,14 @@ class Assessor:
         self._launching = launching
         self._checkpoints = checkpoints
         self._data = data
+        self._code = code
 
     def assess(self, submission: Submission, authority: Authority | None = None) -> Assessment:
         """Everything that is wrong with it, at once. `authority` is what it is asked with."""
         spec, refusals = self._named(submission.spec)
         refusals += checks.problems(spec, self._rules.jobs.guard_url, self._clock.now())
+        if (no_code := self._code.problem(spec.code)) is not None:
+            refusals.append(no_code)
         preset = self._rules.presets.get(spec.preset)
         if preset is None or preset.launch is None:
             return Assessment(spec, refusals=(self._no_recipe(spec.preset, preset), *refusals))
@@ -215,7 +220,8 @@ class Assessor:
     def _named(self, spec: JobSpec) -> tuple[JobSpec, list[JobRefusal]]:
         """As it is kept: addresses are compared in lower case, and times in UTC."""
         deadline = spec.deadline.astimezone(UTC) if spec.deadline is not None else None
-        spec = replace(spec, owner=spec.owner.strip().lower(), deadline=deadline)
+        code = spec.code and replace(spec.code, diff=credentials.hidden(spec.code.diff))
+        spec = replace(spec, owner=spec.owner.strip().lower(), deadline=deadline, code=code)
         try:
             return replace(spec, project=checks.watched(spec.project, self._launching.projects)), []
         except ValueError as wrong:

@@ -15,6 +15,7 @@ from costguard.db.transaction import Database
 from costguard.errors import Conflict, Forbidden, Invalid, Missing, Unavailable
 from costguard.events import audit_log
 from costguard.jobs import attempts, egress, job_events, job_rows, kept_disks, submission
+from costguard.jobs.code import CodeArchives
 from costguard.jobs.disk import saves_on_disk
 from costguard.jobs.quote import Assessment, Assessor, JobQuote, LaunchTargets, quote
 from costguard.jobs.submission import JobRefusal, Overrides, Submission
@@ -42,11 +43,12 @@ class JobService:
         data: DataPlaces,
         new_id: Callable[[], str],
         wake: Callable[[], None],
+        code: CodeArchives,
     ) -> None:
         self._database = database
         self._clock = clock
         self._rules = rules
-        self._assessor = Assessor(database, clock, rules, launching, checkpoints, data)
+        self._assessor = Assessor(database, clock, rules, launching, checkpoints, data, code)
         self._new_id = new_id
         self._wake = wake
 

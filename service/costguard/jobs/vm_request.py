@@ -127,6 +127,8 @@ def settings_for(
         "environment": dict(spec.environment),
         "secrets": dict(spec.secrets),
         "workdir": spec.workdir,
+        "code": {"sha256": spec.code.sha256} if spec.code is not None else {},
+        "setup": spec.setup,
         "mounts": list(spec.mounts),
         "step_pattern": spec.step_pattern,
         "metric_pattern": "" if spec.metric is None else spec.metric.pattern,

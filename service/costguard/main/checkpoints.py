@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from costguard.checkpoints.archives import StoredArchives
 from costguard.checkpoints.buckets import StoreAccess
 from costguard.checkpoints.client import StoredCheckpoints
 from costguard.checkpoints.location import check
 from costguard.checkpoints.sizes import StoredData
 from costguard.clock import SystemClock
+from costguard.db.transaction import Database
+from costguard.jobs.code import CodeArchives
 from costguard.model.checkpoint import Checkpoint, CheckpointLook, Listing, LookFor
 from costguard.model.ports import Checkpoints, Clock
 
@@ -35,6 +39,13 @@ def _access(settings: Settings | None, environ: Mapping[str, str]) -> StoreAcces
         gcs_endpoint=(section and section.gcs_endpoint) or "",
         environ=environ,
     )
+
+
+def code_archives(settings: Settings, database: Database, environ: Mapping[str, str] = os.environ) -> CodeArchives:
+    """In real time: the ages of archives are those that their store shows."""
+    location = settings.jobs.code
+    store = StoredArchives(location, _access(settings, environ)) if location is not None else None
+    return CodeArchives(store, database, SystemClock())
 
 
 class InScaledTime:

@@ -34,12 +34,13 @@ from costguard.gce.prices import CatalogPrices, snapshot_prices
 from costguard.jobs.agent_events import KEY_NAME, AgentTokens
 from costguard.jobs.budget_holds import BudgetHolds
 from costguard.jobs.checkpoint_watch import CheckpointWatch
+from costguard.jobs.code import CodeArchives
 from costguard.jobs.turn import JobsTurn, TurnReport
 from costguard.jobs.vm_request import VmMaker
 from costguard.ledger import price_refresh
 from costguard.ledger.idle_watch import IdleWatch
 from costguard.ledger.observe import Belonging
-from costguard.main.checkpoints import InScaledTime, checkpoints
+from costguard.main.checkpoints import InScaledTime, checkpoints, code_archives
 from costguard.main.messaging import Messaging, messaging, webhooks
 from costguard.main.rclone import pinned_rclone
 from costguard.main.wire import SlackTrouble
@@ -124,6 +125,7 @@ class Guard:
     messaging: Messaging | None  # None: no messages are sent
     idle_watch: IdleWatch | None  # None: idleness is not asked about
     jobs: Jobs
+    code: CodeArchives
     holder: str
     speed: float  # the clock's seconds in a real second
     webhooks: Webhooks
@@ -267,6 +269,7 @@ def opened(settings: Settings, clock: Clock | None = None, speed: float = 1.0) -
                 parts,
                 idle_watch,
                 work,
+                code_archives(settings, database),
                 holder,
                 speed,
                 hooks,

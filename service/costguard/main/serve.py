@@ -29,6 +29,7 @@ from costguard.web.server import few_arenas, give_back
 _JOBS_EVERY = timedelta(seconds=5)  # of the guard's clock...
 _JOBS_AT_MOST_EVERY = timedelta(seconds=1)  # ...but never more often in real time
 _EVENTS_EVERY = timedelta(seconds=1)  # how often it is asked whether there are any to send
+_TIDY_EVERY = timedelta(hours=6)  # old archives of code
 _LOOKS_EVERY = timedelta(seconds=15)  # how often it is asked whether one is due
 _FIRST_ANSWER_S = 5.0  # how long the first pass waits for it: they would keep each other waiting
 _FINISHING_S = 5.5  # for what is being written
@@ -56,6 +57,7 @@ def daemon_of(
         {
             JOBS: SideTask(jobs_every, guard.advance_jobs),
             "checkpoints": SideTask(_LOOKS_EVERY, guard.jobs.watch.run),
+            "code": SideTask(_TIDY_EVERY, guard.code.tidy),
             # Without receivers, once at the start: those that were taken out of the settings are forgotten.
             "webhooks": SideTask(_EVENTS_EVERY if guard.webhooks.names else timedelta(days=1), guard.webhooks.run),
         },

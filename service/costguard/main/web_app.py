@@ -28,10 +28,11 @@ from costguard.db.remembered import forget
 from costguard.db.state import state
 from costguard.db.transaction import Database
 from costguard.jobs.agent_events import KEY_NAME, AgentEvents, AgentTokens
+from costguard.jobs.code import CodeArchives
 from costguard.jobs.quote import LaunchTargets
 from costguard.jobs.submit import JobService
 from costguard.main.access import authenticator_of, sign_in_pages
-from costguard.main.checkpoints import InScaledTime, checkpoints, data_places
+from costguard.main.checkpoints import InScaledTime, checkpoints, code_archives, data_places
 from costguard.main.rclone import pinned_rclone
 from costguard.main.wire import Begin, Family, Watcher
 from costguard.messages.slack_health import OutboxTrouble, trouble_of
@@ -57,10 +58,11 @@ _ID_LENGTH = 7
 
 @dataclass(frozen=True, slots=True)
 class JobServices:
-    """`service` accepts jobs, `agent_events` accepts the events of the agents on their VMs."""
+    """`service` accepts jobs, `agent_events` the events of the agents on their VMs, `code` what jobs run."""
 
     service: JobService
     agent_events: AgentEvents
+    code: CodeArchives
 
 
 def job_services(
@@ -78,8 +80,9 @@ def job_services(
         stored = InScaledTime(stored, clock, speed)
     launching = LaunchTargets(settings.watch.projects, _Shapes(settings.compute.endpoint, clock))
     tokens = AgentTokens(signing.kept(database, KEY_NAME, clock.now()))
-    service = JobService(database, clock, rules, launching, stored, data_places(settings, os.environ), _new_id, wake)
-    return JobServices(service, AgentEvents(database, clock, tokens, news))
+    code, data = code_archives(settings, database), data_places(settings, os.environ)
+    service = JobService(database, clock, rules, launching, stored, data, _new_id, wake, code)
+    return JobServices(service, AgentEvents(database, clock, tokens, news), code)
 
 
 class _Shapes:
@@ -206,6 +209,7 @@ def _deps(built: _Built, is_stopping: Callable[[], bool]) -> Iterator[Deps]:
             socket_trouble=lambda: watcher.state.socket_trouble,
             agent_events=jobs.agent_events,
             rclone=pinned_rclone(),
+            code=jobs.code,
             jobs=jobs.service,
             wake=partial(watcher.wake, "pass"),
             is_stopping=is_stopping,

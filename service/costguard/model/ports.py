@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import IO, Protocol
 
-from costguard.model.checkpoint import CheckpointLook, Listing, LookFor
+from costguard.model.checkpoint import CheckpointLook, Listing, LookFor, StoredFile
 from costguard.model.data import StoredSize
 from costguard.model.instance import InstanceKey
 from costguard.model.launch import OperationAnswer, Quota, VmRequest
@@ -18,6 +18,7 @@ from costguard.model.utilisation import Usage
 
 __all__ = [
     "Actuator",
+    "Archives",
     "Checkpoints",
     "Clock",
     "Cloud",
@@ -134,6 +135,28 @@ class Notifier(Protocol):
 class UsageSource(Protocol):
     def usage(self, project: str, since: datetime, until: datetime) -> Usage:
         """What was measured of a project's VMs. Never raises a CloudError: what could not be read is in `unread`."""
+        ...
+
+
+class Archives(Protocol):
+    """Objects by name at one place of a bucket or in a folder. Every method raises CheckpointError."""
+
+    def find(self, name: str) -> StoredFile | None:
+        """None where there is none."""
+        ...
+
+    def put(self, name: str, file: IO[bytes]) -> None:
+        """The whole object or nothing."""
+        ...
+
+    def read(self, stored: StoredFile) -> Iterator[bytes]:
+        """Piece by piece."""
+        ...
+
+    def listing(self) -> Sequence[StoredFile]: ...
+
+    def delete(self, name: str) -> None:
+        """Nothing where it is gone."""
         ...
 
 

@@ -36,6 +36,7 @@ _WORDS = r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+"
 _NAME = r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?"
 _PROJECT = r"(?:projects/[a-z0-9.:-]+/)?"
 _NETWORK = re.compile(rf"{_PROJECT}global/networks/{_NAME}")
+_PLACE = re.compile(r"(?:(?:gs|s3)://[A-Za-z0-9][A-Za-z0-9._-]{1,221}|file://)(?:/[A-Za-z0-9._=+@-]+)*/?")
 _SECOND, _MINUTE, _HOUR, _DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 _SHORTEST, _LONGEST = 10 * _MINUTE, 120 * _DAY  # the latter is Google's limit
 _WITHOUT_LIMIT = 7 * _DAY
@@ -106,6 +107,13 @@ def certificates(value: str) -> str:
     if "-----BEGIN CERTIFICATE-----" not in text or "PRIVATE KEY" in text:
         raise ValueError("a file with certificates as PEM (-----BEGIN CERTIFICATE-----), and no private key")
     return value
+
+
+def place(value: str) -> str:
+    """A place in a bucket, or a folder that all servers share."""
+    if not _PLACE.fullmatch(value) or "/../" in f"{value}/":
+        raise ValueError('a place such as "gs://bucket/code", "s3://bucket/code", or "file:///srv/costguard/code"')
+    return value.rstrip("/")
 
 
 Zone = Annotated[
@@ -239,6 +247,7 @@ class JobsSection(Section):
 
     guard_url: GuardUrl | None = None
     guard_ca_file: Annotated[str, AfterValidator(certificates)] | None = None
+    code: Annotated[str, AfterValidator(place)] | None = None  # where archives of code are kept
     heartbeat: Annotated[Duration, between(_SECOND, _MINUTE)] = _RULES.heartbeat
     silence: Annotated[Duration, between(30 * _SECOND, 6 * _HOUR)] = _TERMS.silence
     boot: Annotated[Duration, between(_MINUTE, 6 * _HOUR)] = _TERMS.boot
@@ -261,7 +270,7 @@ class JobsSection(Section):
     @property
     def rules(self) -> JobRules:
         """Raises OSError where the file of certificates is gone since the settings were read."""
-        terms = self.model_dump(exclude={"guard_url", "guard_ca_file", "heartbeat"})
+        terms = self.model_dump(exclude={"guard_url", "guard_ca_file", "code", "heartbeat"})
         ca = Path(self.guard_ca_file).read_text("ascii") if self.guard_ca_file is not None else ""
         return JobRules(self.guard_url or "", ca, self.heartbeat, Terms(**terms))
 

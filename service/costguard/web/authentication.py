@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from costguard.errors import StoreError
 from costguard.model.access import Credentials, Principal, Stranger
 from costguard.web import problems
+from costguard.web.limits import most_bytes
 
 COOKIES = ("__Host-costguard_session", "costguard_session")  # the first where the server is reached by https
 IAP_HEADER = "x-goog-iap-jwt-assertion"
@@ -28,10 +29,9 @@ OPEN_PATHS = frozenset({"/healthz", "/readyz", "/slack/interactions", "/slack/co
 _TELLS_MORE = frozenset({"/readyz"})
 _PATIENCE_S = 2.0
 _OPEN = re.compile(r"/static/.*|/sign-in(/.*)?")
-_OF_AGENTS = re.compile(r"/api/v1/attempts/[^/]+/events")
+_OF_AGENTS = re.compile(r"POST /api/v1/attempts/[^/]+/events|GET /api/v1/attempts/[^/]+/(?:code|rclone)")
 
 _THREADS = 4
-MOST_BYTES = 2 << 20  # of a body; nothing that is asked here needs a tenth of it
 
 _HEADERS = {
     "x-content-type-options": "nosniff",
@@ -80,7 +80,7 @@ class AuthenticationMiddleware:
         state["authenticator"], state["principal"], state["csrf"] = self._authenticator, None, ""
         send = _with_headers(send)
         headers = Headers(scope=scope)
-        if (length := headers.get("content-length", "")).isdecimal() and int(length) > MOST_BYTES:
+        if (length := headers.get("content-length", "")).isdecimal() and int(length) > most_bytes(scope):
             await _too_large(scope)(scope, receive, send)
             return
         is_open = _is_open(scope)
@@ -134,7 +134,7 @@ def _is_open(scope: Scope) -> bool:
     return (
         path in OPEN_PATHS
         or _OPEN.fullmatch(path) is not None
-        or (scope["method"] == "POST" and _OF_AGENTS.fullmatch(path) is not None)
+        or _OF_AGENTS.fullmatch(f"{scope['method']} {path}") is not None
     )
 
 
@@ -167,7 +167,7 @@ def _too_many(scope: Scope, headers: Mapping[str, str]) -> Response:
 
 def _too_large(scope: Scope) -> Response:
     """A body without a Content-Length is counted by the application while it is read."""
-    detail = f"The body is larger than {MOST_BYTES >> 20} MiB."
+    detail = f"The body is larger than {most_bytes(scope) >> 20} MiB."
     return problems.response(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail, "Send less at once.", path=scope["path"])
 
 

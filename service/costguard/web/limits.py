@@ -1,15 +1,21 @@
-"""Rate limits of requests, and limits of open event streams."""
+"""Limits: of requests a minute, of a request's body, of open event streams."""
 
 from __future__ import annotations
 
 import asyncio
 import math
+import re
 import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+
+from starlette.middleware.body_limit import RequestBodyLimitMiddleware
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from costguard.model.code_archive import MOST_UNPACKED
 
 
 class TooManyStreams(Exception):
@@ -52,6 +58,30 @@ class Streams:
                 self._latest = await look()
                 self._looked_at = asyncio.get_running_loop().time()
             return self._latest
+
+
+MOST_BYTES = 2 << 20  # of a body; nothing that is asked here needs a tenth of it
+MOST_CODE_BYTES = MOST_UNPACKED  # of an archive of code, where nothing in it can be packed
+_OF_CODE = re.compile(r"/api/v1/code/[^/]+")
+
+
+def most_bytes(scope: Scope) -> int:
+    """How large the body of this request may be."""
+    is_code = scope["method"] == "PUT" and _OF_CODE.fullmatch(scope["path"]) is not None
+    return MOST_CODE_BYTES if is_code else MOST_BYTES
+
+
+class BodyLimitMiddleware:
+    """Counts bodies while they are read: not all of them say in advance how long they are."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        await RequestBodyLimitMiddleware(self._app, most_bytes(scope))(scope, receive, send)
 
 
 _MINUTE = 60.0

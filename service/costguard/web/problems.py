@@ -93,6 +93,8 @@ class ProblemError(Exception):
 KINDS: Mapping[str, str] = {
     "job-refused": "The job cannot be taken in as it was asked for; `errors` names every part of the body.",
     "job-over": "The job has ended already.",
+    "no-code": "The archive of code is not there, or so old that it has to be uploaded again.",
+    "no-code-place": "The server's settings name no place for code.",
     "no-disk": "No disk of the job is kept that could be deleted.",
     "key-taken": "This Idempotency-Key came with something else before.",
     "name-refused": "It is not known, or not allowed, in whose name this was asked.",

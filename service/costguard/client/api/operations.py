@@ -17,6 +17,20 @@ def list_budgets() -> Call[schemas.BudgetsResponse]:
     return Call("GET", ("api", "v1", "budgets"))
 
 
+def get_code(sha256: str) -> Call[schemas.ArchiveOut]:
+    """Get an archive of code. Whether it has to be uploaded before a job can name it. One that nothing uses
+    goes after 30 days.
+    """
+    return Call("GET", ("api", "v1", "code", sha256))
+
+
+def put_code(sha256: str) -> Call[schemas.ArchiveOut]:
+    """Upload an archive of code. A gzipped tar of files and links, without folders, under the SHA-256 of the
+    tar. A repeat changes nothing.
+    """
+    return Call("PUT", ("api", "v1", "code", sha256))
+
+
 def get_enforcement(
     *, from_: date | str | None = None, to: date | str | None = None
 ) -> Call[schemas.EnforcementResponse]:

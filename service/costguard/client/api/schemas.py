@@ -23,6 +23,15 @@ class Amount(TypedDict):
     """ISO 4217."""
 
 
+class ArchiveOut(TypedDict):
+    """An archive that a job may name."""
+
+    sha256: str
+    size: int
+    """Bytes, packed."""
+    uploaded_at: str
+
+
 class AtRiskOut(TypedDict):
     """The work that would be repeated if the VM were lost now."""
 

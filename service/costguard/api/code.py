@@ -1,0 +1,130 @@
+"""Code of jobs: archives of work directories, uploaded before a launch and fetched by the agents."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator
+from http import HTTPStatus
+from itertools import chain
+from typing import IO, Annotated
+
+from fastapi import Depends, Path, Request
+from pydantic import Field
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect
+from starlette.responses import StreamingResponse
+
+from costguard.api.attempts import Name, allowed_agent
+from costguard.api.attempts import router as agents_router
+from costguard.api.deps import Deps, Given
+from costguard.api.fields import Moment, Out, read_from
+from costguard.api.route import routes
+from costguard.errors import Unavailable
+from costguard.jobs.code import CodeArchives
+from costguard.model.access import Permission
+from costguard.web.limits import MOST_CODE_BYTES
+from costguard.web.problems import NOT_FOUND, ProblemError, problem
+
+__all__ = ["acting_router", "agents_router"]
+
+_ENOUGH = 1 << 20  # bytes that are written to the disk at once
+acting_router = routes("jobs", Permission.JOBS)
+
+Sha256 = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$", description="Of the tar inside of the archive.")]
+_ARCHIVE = {"application/gzip": {"schema": {"type": "string", "format": "binary"}}}
+_UNAVAILABLE = problem("The place of archives does not answer, or none is set.")
+
+
+class ArchiveOut(Out):
+    """An archive that a job may name."""
+
+    sha256: str
+    size: int = Field(description="Bytes, packed.")
+    uploaded_at: Moment = read_from("modified_at")
+
+
+@acting_router.get(
+    "/code/{sha256}",
+    summary="Get an archive of code",
+    operation_id="getCode",
+    responses={**NOT_FOUND, 503: _UNAVAILABLE},
+)
+def code(deps: Given, sha256: Sha256) -> ArchiveOut:
+    """Whether it has to be uploaded before a job can name it. One that nothing uses goes after 30 days."""
+    return ArchiveOut.read(_archives(deps).find(sha256), sha256=sha256)
+
+
+async def received_archive(request: Request, most: int = MOST_CODE_BYTES) -> AsyncIterator[IO[bytes]]:
+    """The body in a temporary file, read only as far as the limit."""
+    with tempfile.TemporaryFile(prefix="costguard-code-") as file:
+        waiting, size = bytearray(), 0
+        try:
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > most:
+                    raise ProblemError(
+                        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                        f"The archive is larger than {most >> 20} MiB.",
+                        "Leave out what the job does not need; bring data from a bucket.",
+                    )
+                waiting += chunk
+                if len(waiting) >= _ENOUGH:
+                    await run_in_threadpool(file.write, waiting)
+                    waiting = bytearray()
+        except ClientDisconnect:
+            raise ProblemError(HTTPStatus.BAD_REQUEST, "The body was cut off.", "Send all of it again.") from None
+        await run_in_threadpool(file.write, waiting)
+        file.seek(0)
+        yield file
+
+
+async def _received(request: Request) -> AsyncIterator[IO[bytes]]:
+    async for file in received_archive(request):
+        yield file
+
+
+Received = Annotated[IO[bytes], Depends(_received)]
+
+
+@acting_router.put(
+    "/code/{sha256}",
+    summary="Upload an archive of code",
+    operation_id="putCode",
+    openapi_extra={"requestBody": {"required": True, "content": _ARCHIVE}},
+    responses={
+        400: problem("The body was cut off."),
+        413: problem("The archive is too large."),
+        503: _UNAVAILABLE,
+    },
+)
+def put_code(deps: Given, sha256: Sha256, file: Received) -> ArchiveOut:
+    """A gzipped tar of files and links, without folders, under the SHA-256 of the tar. A repeat changes nothing."""
+    archives = _archives(deps)
+    archives.keep(sha256, file)
+    return ArchiveOut.read(archives.find(sha256), sha256=sha256)
+
+
+@agents_router.get(
+    "/attempts/{attempt}/code",
+    summary="Get the code of an attempt's job",
+    operation_id="getAttemptCode",
+    response_class=StreamingResponse,
+    responses={
+        200: {"content": _ARCHIVE},
+        **NOT_FOUND,
+        503: _UNAVAILABLE,
+    },
+)
+def attempt_code(attempt: Name, request: Request, deps: Given) -> StreamingResponse:
+    """The archive that the job names. Only the attempt's own token is accepted."""
+    allowed_agent(deps.agent_events, attempt, request)
+    archive = _archives(deps).of_attempt(attempt)
+    first = next(archive.content, b"")  # what cannot be read has a status of its own
+    headers = {"Content-Length": str(archive.size), "Cache-Control": "no-store"}
+    return StreamingResponse(chain([first], archive.content), media_type="application/gzip", headers=headers)
+
+
+def _archives(deps: Deps) -> CodeArchives:
+    if deps.code is None:
+        raise Unavailable("This server accepts no jobs.", "Ask the one that does.")
+    return deps.code

@@ -1,0 +1,187 @@
+"""The code of jobs: archives of work directories, kept in a bucket while open jobs need them, and longer."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import tarfile
+import threading
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import IO
+
+import structlog
+
+from costguard.db.lease import Lease
+from costguard.db.transaction import Database
+from costguard.errors import CheckpointError, Invalid, Missing, Unavailable
+from costguard.jobs import attempts, job_rows
+from costguard.jobs.submission import JobRefusal
+from costguard.model.checkpoint import StoredFile
+from costguard.model.code_archive import FILE, LINK, MOST_FILES, MOST_UNPACKED, WrongArchive, problem_of
+from costguard.model.job import JobCode
+from costguard.model.ports import Archives, Clock
+
+KEPT = timedelta(days=30)  # after its last upload, where no open job needs it
+# A job cannot name an archive that is about to be deleted: it has to be uploaded again for the launch.
+_OFFERED = KEPT - timedelta(days=1)
+_SUFFIX = ".tar.gz"
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CodeOfAttempt:
+    """`content` comes piece by piece; `size` is its length in bytes."""
+
+    sha256: str
+    size: int
+    content: Iterator[bytes]
+
+
+class CodeArchives:
+    """`store` is None where no place is set. `clock` shows real time, as stores do."""
+
+    def __init__(self, store: Archives | None, database: Database, clock: Clock) -> None:
+        self._store = store
+        self._database = database
+        self._clock = clock
+
+    def find(self, sha256: str) -> StoredFile:
+        """Raises Missing where it is not there, or so old that it has to be uploaded again; Unavailable."""
+        stored = self._look(sha256)
+        if stored is None or self._clock.now() - stored.modified_at >= _OFFERED:
+            raise Missing(
+                f"There is no archive {sha256[:12]}.", f"Upload it: PUT /api/v1/code/{sha256}.", kind="no-code"
+            )
+        return stored
+
+    def keep(self, sha256: str, file: IO[bytes]) -> None:
+        """Stores an archive that is what its name says. Raises Invalid, Unavailable."""
+        store = self._given()
+        try:
+            check_archive(file, sha256)
+        except WrongArchive as wrong:
+            raise Invalid(
+                f"This is no archive of code that can be used: {wrong}.", "Let costguard launch --workdir pack it."
+            ) from None
+        file.seek(0)
+        try:
+            store.put(sha256 + _SUFFIX, file)
+        except CheckpointError as error:
+            raise _away(error) from error
+
+    def problem(self, code: JobCode | None) -> JobRefusal | None:
+        """Why a job with this code could not begin; None where it could."""
+        if code is None:
+            return None
+        try:
+            self.find(code.sha256)
+        except (Missing, Unavailable) as error:
+            return JobRefusal("code", f"{error.message} {error.what_next}")
+        return None
+
+    def of_attempt(self, name: str) -> CodeOfAttempt:
+        """The archive that this attempt's job names, whatever its age. Raises Missing, Unavailable."""
+        with self._database.read() as connection:
+            row = attempts.called(connection, name)
+            job = job_rows.read(connection, row[0].job_id) if row is not None else None
+        code = job.spec.code if job is not None else None
+        if code is None:
+            raise Missing(f"The job of {name} has no code.", "Launch it with --workdir.")
+        stored = self._look(code.sha256)
+        if stored is None:
+            raise Missing(
+                f"The archive {code.sha256[:12]} of its code is gone.", "Launch the job again with --workdir."
+            )
+        return CodeOfAttempt(code.sha256, stored.size, self._given().read(stored))
+
+    def tidy(self, _: Lease | None = None, stop: threading.Event | None = None) -> int:
+        """Deletes archives that are old and that no open job needs. How many it deleted."""
+        if self._store is None:
+            return 0
+        deleted = 0
+        try:
+            old = [one for one in self._store.listing() if self._clock.now() - one.modified_at >= KEPT]
+            needed = self._needed() if old else set()
+            for one in old:
+                sha256 = one.path.removesuffix(_SUFFIX)
+                if stop is not None and stop.is_set():
+                    break
+                is_ours = one.path.endswith(_SUFFIX) and len(sha256) == 64
+                # It may have been uploaded again since it was listed.
+                if is_ours and sha256 not in needed and self._store.find(one.path) == one:
+                    self._store.delete(one.path)
+                    deleted += 1
+        except CheckpointError as error:  # the next turn tries again
+            log.warning("old_code_not_deleted", error=str(error))
+        if deleted:
+            log.info("old_code_deleted", archives=deleted)
+        return deleted
+
+    def _needed(self) -> set[str]:
+        with self._database.read() as connection:
+            specs = (job.spec.code for job in job_rows.open_jobs(connection))
+            return {code.sha256 for code in specs if code is not None}
+
+    def _look(self, sha256: str) -> StoredFile | None:
+        try:
+            return self._given().find(sha256 + _SUFFIX)
+        except CheckpointError as error:
+            raise _away(error) from error
+
+    def _given(self) -> Archives:
+        if self._store is None:
+            raise Unavailable(
+                "This server has no place for code.",
+                'Name a bucket in its settings: [jobs] code = "gs://bucket/code".',
+                kind="no-code-place",
+            )
+        return self._store
+
+
+def _away(error: CheckpointError) -> Unavailable:
+    return Unavailable(f"The archives of code cannot be reached: {error.message}", error.what_next)
+
+
+def check_archive(file: IO[bytes], sha256: str) -> None:
+    """Reads all of it, in bounded memory. Raises WrongArchive."""
+    try:
+        with gzip.GzipFile(fileobj=file, mode="rb") as zipped:
+            hashed = _Hashed(zipped)
+            with tarfile.open(mode="r|", fileobj=hashed, encoding="utf-8") as archive:
+                for number, member in enumerate(archive, 1):
+                    if number > MOST_FILES:
+                        raise WrongArchive(f"it has more than {MOST_FILES:,} files")
+                    kind = FILE if member.isreg() else LINK if member.issym() else ""
+                    if problem := problem_of(member.name, kind, member.linkname):
+                        raise WrongArchive(problem)
+            while hashed.read(1 << 20):
+                pass
+    except (tarfile.TarError, OSError, EOFError, zlib.error, UnicodeError) as wrong:
+        raise WrongArchive(f"it is no gzipped tar ({str(wrong)[:200]})") from None
+    if hashed.sha256.hexdigest() != sha256:
+        raise WrongArchive(f"its SHA-256 is {hashed.sha256.hexdigest()}, not {sha256}")
+
+
+class _Hashed(io.RawIOBase):
+    """Reads through a limit, and keeps the SHA-256 of what was read."""
+
+    def __init__(self, inner: gzip.GzipFile) -> None:
+        self._inner = inner
+        self._left = MOST_UNPACKED
+        self.sha256 = hashlib.sha256()
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        content = self._inner.read(size)
+        self._left -= len(content)
+        if self._left < 0:
+            raise WrongArchive(f"it is larger than {MOST_UNPACKED >> 20} MiB when it is unpacked")
+        self.sha256.update(content)
+        return content
