@@ -24,6 +24,7 @@ from costguard.cli import (
     launch,
     ledger,
     places,
+    progress,
     quotes,
     reminders,
     requests,
@@ -77,6 +78,7 @@ for _commands in (
     jobs,
     places,
     checkpoints,
+    progress,
     access,
     checks,
 ):

@@ -1,0 +1,58 @@
+"""The shapes of bars, counters and log prefixes that trainings print. Travels with the agent."""
+
+from __future__ import annotations
+
+import re
+
+TQDM = re.compile(r"^(?P<title>.*?)\s*\d{1,3}%\|(?P<bar>[^|]*)\|\s*(?P<done>\d+)/(?P<total>\d+)\s*(?P<rest>\[.*)?$")
+ENDLESS = re.compile(r"^(?P<title>[^|]*?)\s*\d+(?:it|ex|examples|B|tokens)\s*\[\d+:\d+,")
+KERAS = re.compile(r"^\s*(?P<done>\d+)/(?P<total>\d+|Unknown)\s+(?:\[[=>.\s]*\]|━+|-)(?P<rest>.*)$")
+HASHES = re.compile(r"^(?P<title>[^|]*)\|[#█ ▏▎▍▌▋▊▉-]*\|\s*\((?P<done>\d+)/(?P<total>\d+)\)(?P<rest>.*)$")
+PREFIX = re.compile(  # times, levels, places and ranks before what a program says
+    r"^\s*(?:\[?\d{4}-\d\d-\d\d[T ][\d:.,]+Z?\]?|\[\d\d/\d\d [\d:]+[^\]]*\]:?|\d\d:\d\d:\d\d"
+    r"|INFO:\w+:|[IWE]\d{4} [\d:.]+ +\d+ [\w./]+:\d+\]|\[?(?:INFO|DEBUG|WARNING)\]?:?|\[[\w.]+\.py:\d+:\w+\]"
+    r"|\[rank:? ?\d+\]:?|\[Rank \d+\]|\[titan\]|- root|- \w+(?= - )| - |-|:|\|)\s*",
+    re.IGNORECASE,
+)
+EPOCH = re.compile(
+    r"(?P<phase>\b(?:train|val|valid|validation|test|eval)\w*[ :\-_]*)?\b(?:epochs?|ep)\b\s*"
+    r"(?:\((?P<kind>\w+)\))?\s*[:#=]?\s*"
+    r"(?P<bracket>\[?)\s*(?P<epoch>\d+(?:\.\d+)?)\s*(?:(?:/|of)\s*(?P<total>\d+))?\s*\]?"
+    r"(?P<batch>[,:]?\s*\[\s*(?P<done>\d+)\s*(?:/\s*(?P<of>\d+))?[^\]]*\])?",
+    re.IGNORECASE,
+)
+TRAIN_BRACKET = re.compile(r"^train(?:ing)?:?\s*(?P<epoch>\d+)\s*\[\s*(?P<done>\d+)\s*/\s*(?P<of>\d+)", re.IGNORECASE)
+ITER_BRACKET = re.compile(
+    r"\biter(?:ation)?\s*\((?P<kind>\w+)\)\s*\[\s*(?P<done>\d+)\s*/\s*(?P<of>\d+)\s*\]", re.IGNORECASE
+)
+STEP = re.compile(
+    r"(?<![\w/])(?P<name>(?:global|train|training|optimizer|completed|current)?[ _/]?"
+    r"(?:steps?|iters?|iterations?|updates?)|num_updates|it)"
+    r"\s*(?P<sign>[:=#]|\s|\[)\s*\[?\s*(?P<done>\d[\d,]*)(?P<point>\.\d+)?"
+    r"\s*(?:(?:/|of)\s*(?P<of>\d[\d,]*))?(?![\w%])",
+    re.IGNORECASE,
+)
+GLOBAL_STEP = re.compile(
+    r"(?<!\w)(?:trainer/)?global[_ ]steps?\s*[:= ]\s*(?P<done>\d[\d,]*)(?:\.0+)?(?![\w.%/])", re.IGNORECASE
+)
+BATCH = re.compile(
+    r"\b(?:batch|batch_idx|micro_?batch)\b\s*[:=#]?\s*\[?\s*(?P<done>\d+)\s*(?:(?:/|of)\s*(?P<of>\d+))?(?![\w.])",
+    re.IGNORECASE,
+)
+SAMPLES = re.compile(r"\[\s*(?P<done>\d+)\s*/\s*(?P<of>\d+)\s*\]")
+TORCHTUNE = re.compile(r"^(?P<epoch>\d+)\|(?P<step>\d+)\|")
+BOOSTING = re.compile(r"^\[(?P<step>\d+)\]\s+(?=\S+[:'])")
+CHORES = re.compile(
+    r"\b(sav(e|ed|ing)|load(ed|ing)?|resum(e|ed|ing)|restor(e|ed|ing)|checkpoints?|summary|download(ed|ing)?|best"
+    r"|skipping|warm-?up|scheduler|will|every|max|total steps|num(ber of)?)\b",
+    re.IGNORECASE,
+)
+BEST = re.compile(r"[*\s]*(?:new |current )?best\b", re.IGNORECASE)
+TIMER = re.compile(r"\btime \(ms\) \|")
+# The names of a training's loss, the most certain first.
+PLAIN_LOSS = (
+    "loss", "total_loss", "loss/total", "loss_total", "train_loss", "train/loss", "training_loss",
+    "train/total_loss", "loss/train/total", "loss/train", "lm_loss", "reduced_train_loss", "avr_loss", "avg_loss",
+    "average_loss", "mean_loss", "step_loss", "loss_step", "train_loss_step", "train/loss_step", "running_loss",
+    "batch_loss", "trainloss", "tr_loss",
+)  # fmt: skip

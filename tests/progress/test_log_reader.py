@@ -1,0 +1,192 @@
+"""What is read in the output of real programs. Each case names the program whose format it has."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costguard.progress.log_reader import LINE_END, readings
+
+SHARED = Path(__file__).parents[3] / "shared" / "training-logs"
+
+# The last line of each is the one that is read; those before it give it its context.
+LINES: list[tuple[str, list[str], dict[str, Any] | None]] = [
+    (
+        "github.com/pytorch/examples, imagenet",
+        ["Epoch: [0][   1/5005]\tTime  5.123 ( 5.123)\tData  4.001 ( 4.001)\tLoss 7.0213e+00 (7.0213e+00)\tAcc@1 0.39"],
+        {"phase": "train", "epoch": 0, "batch": 1, "batch_total": 5005, "loss": 7.0213, "metrics": {"Acc@1": 0.39}},
+    ),
+    ("pytorch/examples, imagenet: a validation that is not over", ["Test: [  1/196]\tLoss 1.20e+00 (1.20e+00)"], None),
+    (
+        "pytorch/examples, mnist",
+        ["Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.134270"],
+        {"phase": "train", "epoch": 1, "batch": 640, "batch_total": 60000, "loss": 2.13427},
+    ),
+    (
+        "pytorch/examples, mnist: 9852/10000 is no value",
+        ["Test set: Average loss: 0.0456, Accuracy: 9852/10000 (99%)"],
+        {"phase": "eval", "metrics": {"Average loss": 0.0456}},
+    ),
+    (
+        "pytorch.org/tutorials, quickstart",
+        ["Epoch 1", "-------", "loss: 2.303494  [   64/60000]"],
+        {"phase": "train", "epoch": 1, "batch": 64, "batch_total": 60000, "loss": 2.303494},
+    ),
+    (
+        "pytorch.org/tutorials, quickstart: the heading of an evaluation",
+        ["Test Error: ", " Accuracy: 65.6%, Avg loss: 1.070529 "],
+        {"phase": "eval", "metrics": {"Accuracy": 65.6, "Avg loss": 1.070529}},
+    ),
+    (
+        "huggingface/pytorch-image-models",
+        ["Train: 0 [   0/1251 (  0%)]  Loss: 6.95 (6.95)  Time: 5.123s,   24.98/s  LR: 1.000e-06  Data: 2.312 (2.312)"],
+        {"phase": "train", "epoch": 0, "batch": 0, "batch_total": 1251, "loss": 6.95, "metrics": {"LR": 1e-06}},
+    ),
+    ("pytorch-image-models: the best of all epochs is no news", ["*** Best metric: 75.31 (epoch 12)"], None),
+    (
+        "facebookresearch/fairseq, its JSON with numbers as texts",
+        ['2021-01-01 10:00:00 | INFO | train | {"epoch": 1, "loss": "12.123", "wps": "12000", "num_updates": "100"}'],
+        {"phase": "train", "step": 100, "epoch": 1, "loss": 12.123},
+    ),
+    (
+        "facebookresearch/detectron2",
+        [
+            "[09/01 10:00:00 d2.utils.events]:  eta: 1:20:30  iter: 19  total_loss: 4.512  loss_cls: 4.3  "
+            "data_time: 0.0212  lr: 1.6e-05  max_mem: 2000M"
+        ],
+        {"phase": "train", "step": 19, "loss": 4.512, "metrics": {"loss_cls": 4.3, "lr": 1.6e-05}},
+    ),
+    (
+        "pytorch/torchtitan",
+        ["[titan] 2024-10-01 10:00:00 - root - INFO - step: 10  loss:  8.1234  memory: 20.12GiB(21.17%)  tps: 1,234"],
+        {"phase": "train", "step": 10, "loss": 8.1234},
+    ),
+    (
+        "pytorch/torchtune",
+        ["1|25|Loss: 1.234567:   3%|▎         | 25/812 [00:30<15:20,  1.17s/it]"],
+        {"phase": "train", "step": 25, "epoch": 1, "loss": 1.234567},
+    ),
+    (
+        "KellerJordan/modded-nanogpt",
+        ["step:125/1750 val_loss:4.5123 train_time:12012ms step_avg:100.12ms"],
+        {"phase": "eval", "step": 125, "total": 1750, "metrics": {"val_loss": 4.5123}},
+    ),
+    (
+        "karpathy/llm.c",
+        ["step  100/19560 | loss 5.123456 (+1.21z)| norm 0.5123 (-0.3z)| lr 8.57e-05 | 2123.12 ms | 55.1% bf16 MFU"],
+        {"phase": "train", "step": 100, "total": 19560, "loss": 5.123456, "metrics": {"norm": 0.5123, "lr": 8.57e-05}},
+    ),
+    (
+        "keras.io, Keras 3, with colours",
+        [
+            "Epoch 1/5",
+            "\x1b[1m 100/1875\x1b[0m \x1b[32m━\x1b[0m\x1b[37m━━━\x1b[0m \x1b[1m2s\x1b[0m 1ms/step - loss: 0.81",
+        ],
+        {"phase": "train", "epoch": 1, "epoch_total": 5, "batch": 100, "batch_total": 1875, "loss": 0.81},
+    ),
+    (
+        "PaddlePaddle/PaddleOCR",
+        ["[2023/01/01 10:00:00] ppocr INFO: epoch: [1/500], global_step: 10, acc: 0.51, loss: 21.1, cost: 0.1 s"],
+        {"phase": "train", "step": 10, "epoch": 1, "epoch_total": 500, "loss": 21.1, "metrics": {"acc": 0.51}},
+    ),
+    (
+        "yunjey/pytorch-tutorial: its step begins again with each epoch",
+        ["Epoch [1/5], Step [100/600], Loss: 0.1234"],
+        {"phase": "train", "epoch": 1, "epoch_total": 5, "batch": 100, "batch_total": 600, "loss": 0.1234},
+    ),
+    (
+        "open-mmlab/mmengine",
+        ["10/01 10:00:00 - mmengine - INFO - Iter(train) [   50/160000]  lr: 1e-02  memory: 8000  loss: 2.12"],
+        {"phase": "train", "step": 50, "total": 160000, "loss": 2.12, "metrics": {"lr": 0.01}},
+    ),
+    (
+        "AI-Hypercomputer/maxtext",
+        ["completed step: 10, seconds: 1.212, TFLOP/s/device: 100.123, Tokens/s/device: 5000.1, loss: 10.812"],
+        {"phase": "train", "step": 10, "loss": 10.812},
+    ),
+    (
+        "fastai, a table",
+        [
+            "epoch     train_loss  valid_loss  accuracy  time    ",
+            "0         0.5123      0.4123      0.8712    00:10     ",
+        ],
+        {"phase": "train", "epoch": 0, "loss": 0.5123, "metrics": {"valid_loss": 0.4123, "accuracy": 0.8712}},
+    ),
+    (
+        "huggingface/diffusers",
+        ["Steps:  5%|▌         | 41/3280 [00:50<1:06:54,  1.24s/it, lr=0.0001, step_loss=0.123]"],
+        {"phase": "train", "step": 41, "total": 3280, "loss": 0.123, "metrics": {"lr": 0.0001}},
+    ),
+    (
+        "transformers 5: numbers as texts",
+        ["{'loss': '1.234', 'grad_norm': '2.1', 'learning_rate': '5e-05', 'epoch': '0.1'}"],
+        {"phase": "train", "epoch": 0.1, "loss": 1.234, "metrics": {"grad_norm": 2.1, "learning_rate": 5e-05}},
+    ),
+    (
+        "transformers: its averages over the run are no current loss",
+        ["***** train metrics *****", "  train_loss = 1.12"],
+        None,
+    ),
+    ("datasets: a bar of another task", ["Map:  32%|███▏      | 3200/10000 [00:01<00:02, 3000.12 examples/s]"], None),
+    ("transformers: loading", ["Loading checkpoint shards: 100%|██████████| 2/2 [00:01<00:00,  1.10it/s]"], None),
+    ("transformers: a total is no step", ["  Total optimization steps = 532"], None),
+    ("transformers: a setting", ["  Gradient Accumulation steps = 8"], None),
+    (
+        "transformers: an evaluation's bar",
+        ["  2%|▏ | 10/532 [00:10<08:12,  1.06it/s]", "100%|█| 13/13 [00:02<00:00,  5.1it/s]"],
+        None,
+    ),
+    ("a message about a checkpoint", ["Resuming training from checkpoint at step 500"], None),
+    ("a loss scale", ["Loss scale: 65536"], None),
+    ("versions and sizes", ["Using 4 GPUs, batch size 32, version 2.1, seed 42"], None),
+    (
+        "nan is kept",
+        ["iter 3010: loss nan, time 1019.95ms, mfu 14.12%"],
+        {"phase": "train", "step": 3010, "loss": "nan"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("lines", "expected"), [line[1:] for line in LINES], ids=[line[0] for line in LINES])
+def test_a_line_of_a_real_program_is_read(lines: list[str], expected: dict[str, Any] | None) -> None:
+    """Step, epoch, loss and metrics by the program's own names; nothing where the line says nothing about them."""
+    read = {place: reading.as_json() for place, reading in readings(lines)}
+    assert read.get(len(lines) - 1) == expected
+
+
+def test_a_step_that_begins_again_is_a_batch() -> None:
+    """Steps printed with a whole epoch are the run's only while they go on over epochs."""
+    lines = [f"Epoch {epoch}, Step {step}, Loss 0.{step}" for epoch in (1, 2) for step in (100, 200)]
+    assert [reading.step for _, reading in readings(lines)] == [100, 200, None, None]
+
+
+def test_a_hostile_line_costs_little() -> None:
+    """Long lines without structure are cut: no line takes a reader more than a moment."""
+    lines = ["loss" * 500_000, "a " * 1_000_000, "[" * 100_000, "{'" * 100_000, "0/" * 200_000, "Epoch [" * 100_000]
+    assert list(readings(lines)) == []
+
+
+def test_the_recorded_samples_are_all_read_right() -> None:
+    """Every value that is expected of 40 pieces of real output, and nothing of a piece that says nothing."""
+    if not SHARED.exists():
+        pytest.skip("the recorded samples are not here: ../shared/training-logs")
+    wrong: list[object] = []
+    for sample in json.loads((SHARED / "expected.json").read_text()):
+        with (SHARED / sample["file"]).open(newline="") as source:
+            read = {place: reading.as_json() for place, reading in readings(LINE_END.split(source.read()))}
+        if not sample["expected"] and read:
+            wrong.append((sample["id"], read))
+        for expected in sample["expected"]:
+            accepted = expected.get("accept", {})
+            got = read.get(expected["line"], {})
+            for field, value in expected.items():
+                name = {"step_total": "total"}.get(field, field)
+                if field == "metrics":
+                    missing = {key: want for key, want in value.items() if got.get("metrics", {}).get(key) != want}
+                    wrong += [(sample["id"], expected["line"], missing)] if missing else []
+                elif field not in ("line", "accept") and got.get(name) not in [value, *accepted.get(field, [])]:
+                    wrong.append((sample["id"], expected["line"], {field: got.get(name)}))
+    assert wrong == []
