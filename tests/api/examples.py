@@ -116,6 +116,6 @@ if __name__ == "__main__":
     with TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/story.db"
         upgrade(url)
-        lab = story.told(Database.open(url))
+        lab = story.make_story(Database.open(url))
         FILE.write_text(json.dumps(made(lab), indent=1, ensure_ascii=False) + "\n")
         lab.authenticator.close()

@@ -61,7 +61,7 @@ class Story:
         return secret
 
 
-def told(database: Database) -> Story:
+def make_story(database: Database) -> Story:
     job_story.tell(database)
     lease.acquire(database, "daemon", "guard-1:4242", 240 * HOUR)
     with database.write() as connection:

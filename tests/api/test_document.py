@@ -31,7 +31,7 @@ _STREAMED = {"streamEvents", "getMetrics"}  # answered with no JSON
 
 @pytest.fixture
 def lab(sqlite_database: Database) -> Iterator[story.Story]:
-    lab = story.told(sqlite_database)
+    lab = story.make_story(sqlite_database)
     yield lab
     lab.authenticator.close()
 

@@ -45,7 +45,7 @@ print(json.dumps({
 
 @pytest.fixture
 def lab(sqlite_database: Database) -> Iterator[story.Story]:
-    lab = story.told(sqlite_database)
+    lab = story.make_story(sqlite_database)
     yield lab
     lab.authenticator.close()
 

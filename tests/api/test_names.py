@@ -29,7 +29,7 @@ Post = Callable[[Principal, str, Any], Any]
 
 @pytest.fixture
 def post(sqlite_database: Database) -> Post:
-    lab, authenticator = story.told(sqlite_database), FixedAuthenticator(make_principal())
+    lab, authenticator = story.make_story(sqlite_database), FixedAuthenticator(make_principal())
     lab.authenticator.close()
     client = TestClient(create_app(replace(lab.app.state.deps, authenticator=authenticator)))
 

@@ -109,7 +109,7 @@ def test_a_preview_tells_what_would_be_sent_to_whom_and_why(
     assert "GPU under 5 %" in due["evidence"]
     (left,) = answer["left_alone"]
     assert (left["name"], left["overdue"]) == ("new", False)
-    assert "runs for 2 h of the 8 h" in left["reason"]
+    assert "running for 2 h (limit of preset t4: 8 h)" in left["reason"]
     assert (answer["channel"], answer["is_shadow"], answer["actions"]) == ("#gpus", True, [])
     assert client.get("/api/v1/reminders").json()["reminders"] == []
     assert run == 2

@@ -65,7 +65,7 @@ class Api:
             return [request for _, request in requests.open_requests(connection)]
 
     @property
-    def told(self) -> list[str]:
+    def event_texts(self) -> list[str]:
         with self.database.read() as connection:
             return [event.event.text for event in reversed(audit_log.read(connection))]
 
@@ -98,7 +98,7 @@ def test_a_keep_is_stored_as_a_press_is_and_followed(api: Api) -> None:
         id=1,
     )
     assert stored == expected
-    assert (api.told, api.woken) == ([f"{ADA} asked to keep trainer: still busy."], [True])
+    assert (api.event_texts, api.woken) == ([f"{ADA} asked to keep trainer: still busy."], [True])
     with api.database.write() as connection:
         requests.settle(connection, 1, "refused", "It was kept 3 times already.", NOW)
     client = api.client(VIEWER)
@@ -115,7 +115,7 @@ def test_a_key_asks_once(api: Api) -> None:
     first, again = api.post("stop", key="k"), api.post("stop", key="k")
     assert (first.status_code, again.status_code) == (202, 200)
     assert first.json()["request"] == again.json()["request"]
-    assert (len(api.open), len(api.told)) == (1, 1)
+    assert (len(api.open), len(api.event_texts)) == (1, 1)
     taken = api.post("claim", key="k")
     assert (taken.status_code, taken.json()["type"]) == (409, "/problems/key-taken")
     assert api.post("stop", who=ADMIN, key="k").status_code == 202, "keys of one person mean nothing to another"
@@ -156,7 +156,7 @@ def test_what_cannot_be_done_is_said_at_once(api: Api) -> None:
         assert said in answer.json()["detail"], answer.json()
         assert answer.json()["next"]
     assert (api.open, api.woken) == ([], [])
-    assert api.told[0].startswith("vic@lab.example asked to stop trainer, and was refused: Only ada@lab.example")
+    assert api.event_texts[0].startswith("vic@lab.example asked to stop trainer, and was refused: Only ada@lab.example")
 
 
 def test_in_whose_name_it_is_asked(api: Api) -> None:
@@ -194,4 +194,4 @@ def test_a_revoked_token_stops_nothing_any_more(api: Api) -> None:
     ended = api.client(OWNER).get("/api/v1/requests/1").json()["request"]
     assert ended["status"] == "refused"
     assert ended["outcome"].endswith(f"with which this was asked, was revoked by {ADA}.")
-    assert "1 request made with it and not carried out yet ended." in api.told[-1] + api.told[0]
+    assert "1 request made with it and not carried out yet ended." in api.event_texts[-1] + api.event_texts[0]

@@ -45,7 +45,7 @@ THERE = {
 
 def test_every_answer_is_in_the_document(sqlite_database: Database) -> None:
     """No 5xx, no undocumented status, type or shape, for who may little and then for who may all; the seed is fixed."""
-    lab = story.told(sqlite_database)
+    lab = story.make_story(sqlite_database)
     lab.token(Role.OPERATOR, ADA)
     bearers = [f"Bearer {lab.token(role, who)}" for role, who in ((Role.VIEWER, VIC), (Role.ADMIN, ROOT))]
     schema = schemathesis.openapi.from_dict(lab.app.openapi())

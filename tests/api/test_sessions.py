@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from fastapi.testclient import TestClient
-from tests.api.story import ADA, MASTER, ROOT, told
+from tests.api.story import ADA, MASTER, ROOT, make_story
 from tests.authenticators import begin_session
 
 from costguard.access.sessions import Sessions
@@ -15,7 +15,7 @@ from costguard.model.access import Role, Via
 
 def test_sessions_over_rest(sqlite_database: Database) -> None:
     """One's own, an admin's everybody's, page by page; ended one by one or all of a person's; problems say why."""
-    story = told(sqlite_database)
+    story = make_story(sqlite_database)
     sessions = Sessions(sqlite_database, story.office.clock, timedelta(hours=1))
     roots, cookie = begin_session(sqlite_database, sessions, ROOT, Via.LINK, Role.ADMIN)
     client = TestClient(story.app)

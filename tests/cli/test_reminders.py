@@ -50,7 +50,7 @@ PREVIEW: dict[str, Any] = {
         {
             "project": "lab",
             "name": "new",
-            "reason": "runs for 2 h of the 8 h that preset t4 allows",
+            "reason": "running for 2 h (limit of preset t4: 8 h)",
             "overdue": False,
             "due_at": "2026-11-20T18:00:00Z",
             "next_at": None,
@@ -89,7 +89,7 @@ def test_a_preview_says_what_would_be_sent_and_why_nothing_is(sqlite_database: D
     shown = run("reminders", "preview")
     assert shown.returncode == 0, shown.stderr
     assert "Slack is not set up" in shown.stdout
-    assert "runs for 2 h of the 8 h that preset t4 allows" in shown.stdout
+    assert "running for 2 h (limit of preset t4: 8 h)" in shown.stdout
     assert json.loads(run("reminders", "preview", "--json").stdout)["messages"] == []
 
 
@@ -105,7 +105,7 @@ def test_a_preview_reads_as_the_messages_would() -> None:
     assert "Reminder 3 to the owner (ada@lab.example), the channel (#gpus)" in shown
     assert "1 reminder would be sent now." in shown
     assert "Would stop old (shadow: recorded, not done): nobody answered" in shown
-    assert "new lab runs for 2 h of the 8 h that preset t4 allows due in 6 h" in shown
+    assert "new lab running for 2 h (limit of preset t4: 8 h) due in 6 h" in shown
 
 
 def test_enforcement_says_what_was_saved_and_how_that_is_known(sqlite_database: Database, run: Run) -> None:

@@ -25,7 +25,7 @@ from costguard.model.access import Role
 
 @pytest.fixture
 def lab(sqlite_database: Database) -> Iterator[story.Story]:
-    lab = story.told(sqlite_database)
+    lab = story.make_story(sqlite_database)
     yield lab
     lab.authenticator.close()
 

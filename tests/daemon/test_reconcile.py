@@ -93,7 +93,7 @@ def test_a_project_that_cannot_be_read_keeps_its_vms(sqlite_database: Database) 
     report = reconciler.run()
     reasons = {decision.key.project: decision.reason for decision in report.plan.decisions}
     assert reasons[PROJECT].startswith("not known")
-    assert reasons[OTHER].startswith("runs for")
+    assert reasons[OTHER].startswith("running for")
     with sqlite_database.read() as connection:
         assert connection.execute(select(func.count()).where(lifetimes.c.ended_at.is_(None))).scalar_one() == 2
 

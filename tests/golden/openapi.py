@@ -14,7 +14,7 @@ from costguard.web.problems import KINDS
 
 def texts() -> Mapping[str, str]:
     with migrated() as database:
-        sample = story.told(database)
+        sample = story.make_story(database)
         document = sample.app.openapi()
         client = TestClient(sample.app, headers={"Authorization": f"Bearer {story.MASTER}"})
         problems = {kind: client.get(f"/problems/{kind}").json() for kind in sorted(KINDS)}

@@ -52,7 +52,7 @@ def test_a_claim_moves_what_runs(database: Database) -> None:
     assert _owners(database) == {"instances": [ANA], "lifetimes": [ANA], "storage_spans": [ANA]}
     with database.read() as connection:
         assert connection.execute(select(instances.c.owner_source)).scalar_one() == "claim"
-    assert scene.told("InstanceReassigned") == [
+    assert scene.event_texts("InstanceReassigned") == [
         f"vm-1 is now counted for {ANA} under preset other; before, for {BO} under other."
     ]
 

@@ -64,7 +64,7 @@ class Place:
             accrual = Accrual(PriceBook(()), self.world.clock.now())
             return {row.instance.name: row for row in fleet.fleet_page(connection, accrual, {}, Filters()).rows}
 
-    def told(self) -> list[str]:
+    def event_texts(self) -> list[str]:
         kinds = ("InstanceIdle", "InstanceBusy")
         with self.database.read() as connection:
             events = [one.event for kind in kinds for one in audit_log.read(connection, kind=kind)]
@@ -92,12 +92,12 @@ def test_from_figures_to_the_fleet(place: Place) -> None:
     idle = place.views()["idle"].idle
     assert idle is not None
     assert idle.sentence.startswith("GPU under 5 % for 2 h 5")
-    assert place.told() == ["idle InstanceIdle", "no-agent InstanceIdle"]
+    assert place.event_texts() == ["idle InstanceIdle", "no-agent InstanceIdle"]
     place.measure(20 * MINUTE)
     later = place.views()["idle"].idle
     assert later is not None
     assert later.since == idle.since
-    assert len(place.told()) == 2
+    assert len(place.event_texts()) == 2
     reasons = {one.name: one.reason for one in place.reconciler.decide().decisions}
     assert ", idle for 3 h " in reasons["idle"]
     assert "by CPU and network alone" in reasons["no-agent"]
@@ -111,7 +111,7 @@ def test_work_that_goes_on_is_told(place: Place) -> None:
     place.world.stop("demo", "no-agent")
     place.measure(15 * MINUTE)
     assert states(place) == {"busy": ("busy", False), "idle": ("busy", False), "no-agent": None}
-    assert "idle InstanceBusy" in place.told()
+    assert "idle InstanceBusy" in place.event_texts()
 
 
 @pytest.mark.parametrize("fault", [{"kind": "forbidden", "project": "demo"}, {"kind": "server_error"}])
@@ -127,7 +127,7 @@ def test_what_cannot_be_read_is_unknown_and_says_why(place: Place, fault: dict[s
     place.world.faults.clear()
     place.measure(15 * MINUTE)
     assert states(place)["idle"] == ("idle", False)
-    assert len(place.told()) == 2
+    assert len(place.event_texts()) == 2
 
 
 def test_old_evidence_says_nothing(place: Place) -> None:

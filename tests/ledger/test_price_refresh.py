@@ -62,7 +62,7 @@ def in_force(database: Database, moment: datetime, key: PriceKey = T4) -> str:
     return f"{price.source} {Money(price.rate_nanos).dollars.normalize():f}"
 
 
-def told(database: Database) -> list[tuple[str, str]]:
+def recorded_events(database: Database) -> list[tuple[str, str]]:
     with database.read() as connection:
         events = [(one.event.kind, one.event.text) for one in audit_log.read(connection)]
     return [(kind, text) for kind, text in events if kind != "PricesRead"]
@@ -78,7 +78,7 @@ def test_the_same_rate_is_no_news(seeded: Database) -> None:
     """Google renews effective times without changing prices: nothing is stored and nothing is recorded."""
     same = [price("0.35"), price("0.14", SPOT_T4)]
     assert refresh(seeded, Catalogue(same), NOW) == RefreshResult(fetched=2)
-    assert told(seeded) == []
+    assert recorded_events(seeded) == []
 
 
 def test_a_new_rate_is_in_force_from_its_time_on(seeded: Database) -> None:
@@ -89,10 +89,10 @@ def test_a_new_rate_is_in_force_from_its_time_on(seeded: Database) -> None:
     assert refresh(seeded, Catalogue([price("0.4")]), NOW) == RefreshResult(fetched=1, changed=1)
     assert in_force(seeded, NOW - 2 * DAY) == "snapshot 2026-10-20 0.35"
     assert in_force(seeded, NOW) == "catalog 0.4"
-    assert told(seeded) == []
+    assert recorded_events(seeded) == []
     later = price("0.5", since=NOW + DAY)
     refresh(seeded, Catalogue([later]), NOW + DAY)
-    assert told(seeded) == [
+    assert recorded_events(seeded) == [
         (
             "PriceChanged",
             f"gpu:nvidia-tesla-t4 (on-demand) in us-central1 costs $0.5 per h from {NOW + DAY:%Y-%m-%d %H:%M} UTC on, "
@@ -127,7 +127,7 @@ def test_a_refused_price_is_shown_once_and_the_last_good_one_stays(seeded: Datab
         "A price must be above zero.",
         "The Spot price $0.36 per h is not below the on-demand price $0.35 per h.",
     ]
-    assert [kind for kind, _ in told(seeded)] == ["PriceRefused", "PriceRefused"]
+    assert [kind for kind, _ in recorded_events(seeded)] == ["PriceRefused", "PriceRefused"]
 
 
 def test_spot_is_compared_with_the_on_demand_price_that_came_with_it(seeded: Database) -> None:
@@ -157,7 +157,7 @@ def test_a_closed_catalogue_changes_nothing(seeded: Database) -> None:
     assert in_force(seeded, NOW) == "snapshot 2026-10-20 0.35"
 
 
-def test_spans_past_the_change_are_charged_anew(seeded: Database) -> None:
+def test_spans_past_the_change_are_charged_again(seeded: Database) -> None:
     """What was charged at the old price after the new one came into force is marked, and so is the unpriced."""
     with seeded.write() as connection:
         vm = connection.execute(

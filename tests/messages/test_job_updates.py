@@ -69,7 +69,7 @@ class Office:
         with self.database.write() as connection:
             jobs.set_state(connection, JOB, state, reason, None, self.clock.now())
 
-    def told(self) -> list[FakePost]:
+    def new_posts(self) -> list[FakePost]:
         """What stands in Slack once all is sent, after a second look by a guard that was started again."""
         for _ in range(2):
             NotificationWatch(self.database, self.clock, RULES, "#costs").intend()
@@ -112,12 +112,12 @@ def office(sqlite_database: Database) -> Office:
 def test_recoveries_are_one_thread_to_the_owner_under_a_card(office: Office) -> None:
     """The first is the card itself, the second replies to it; nothing is sent twice."""
     office.happened("JobResumed", "resnet runs again in us-central1-b from step 12,000.")
-    office.told()
+    office.new_posts()
     office.clock.advance(timedelta(hours=1))
     office.interrupted()
     office.clock.advance(timedelta(minutes=5))
     office.happened("JobResumed", "resnet runs again in us-central1-c.")
-    card, reply = office.told()
+    card, reply = office.new_posts()
     assert {post.channel for post in (card, reply)} == {ADAS}
     assert (card.thread_ts, reply.thread_ts) == ("", card.ts)
     assert content(card).title == "resnet is running"
@@ -138,15 +138,15 @@ def test_recoveries_are_one_thread_to_the_owner_under_a_card(office: Office) -> 
 def test_the_card_is_edited_until_the_job_is_over(office: Office) -> None:
     """What it shows is how the job stands now, with the end of its output where it failed."""
     office.happened("JobResumed")
-    office.told()
+    office.new_posts()
     office.stands(JobState.RECOVERING, "It was preempted, and waits for a place.")
-    (card,) = office.told()
+    (card,) = office.new_posts()
     assert (content(card).title, content(card).text) == (
         "resnet is recovering",
         "It was preempted, and waits for a place.",
     )
     office.stands(JobState.FAILED, "It crashed three times.")
-    office.told()
+    office.new_posts()
     assert content(card).title == "resnet has failed"
     assert content(card).output == "step 11999\nstep 12000"
     with office.database.read() as connection:
@@ -157,7 +157,7 @@ def test_a_failure_is_told_to_the_owner_and_in_the_teams_channel(office: Office)
     """With the last lines that its command printed, and not hidden in a thread."""
     office.stands(JobState.FAILED, "It crashed three times.")
     office.happened("JobFailed", "resnet failed: it crashed three times.")
-    first, second = office.told()
+    first, second = office.new_posts()
     assert [(post.channel, post.thread_ts) for post in (first, second)] == [(ADAS, ""), ("C-vision", "")]
     for post in (first, second):
         assert (content(post).icon, content(post).title) == ("failed", "resnet has failed")
@@ -168,7 +168,7 @@ def test_a_failure_is_told_to_the_owner_and_in_the_teams_channel(office: Office)
 def test_starting_from_zero_is_loud(office: Office) -> None:
     """A message of its own to the owner and to the team, with what was lost and how to see why."""
     office.happened("JobRestartedFromZero", "resnet started again from zero: $5.30 of work is lost.")
-    first, second = office.told()
+    first, second = office.new_posts()
     assert [post.channel for post in (first, second)] == [ADAS, "C-vision"]
     assert (content(first).icon, content(first).figures["Work lost"]) == ("alarm", "12 min, $0.05")
     assert content(first).what_next.endswith("costguard checkpoints gs://lab/run")
@@ -185,7 +185,7 @@ def test_starting_from_zero_is_loud(office: Office) -> None:
 def test_what_the_owner_has_to_know_stands_by_itself(office: Office, kind: str, icon: str, title: str) -> None:
     """In no thread, and for the owner alone."""
     office.happened(kind)
-    (post,) = office.told()
+    (post,) = office.new_posts()
     assert (post.channel, post.thread_ts) == (ADAS, "")
     assert (content(post).icon, content(post).title) == (icon, title)
 
@@ -195,13 +195,13 @@ def test_a_cancel_is_told_unless_it_was_the_owners_own(office: Office, actor: st
     """Who pressed knows already."""
     office.stands(JobState.CANCELLED, f"{actor} cancelled it.")
     office.happened("JobCancelled", actor=actor)
-    assert len(office.told()) == count
+    assert len(office.new_posts()) == count
 
 
 def test_what_is_not_true_any_more_is_not_sent(office: Office) -> None:
     """It waited, and runs by now; or the job is over, and only its end is reported."""
     office.happened("JobWaits")
-    (card,) = office.told()
+    (card,) = office.new_posts()
     assert content(card).title == "resnet is running"
     assert sorted(office.statuses().values()) == ["accepted"]
     office.clock.advance(timedelta(minutes=5))
@@ -211,7 +211,7 @@ def test_what_is_not_true_any_more_is_not_sent(office: Office) -> None:
     office.stands(JobState.SUCCEEDED, "It is done.")
     office.clock.advance(timedelta(seconds=1))
     office.happened("JobSucceeded")
-    assert [content(post).title for post in office.told()] == ["resnet has finished", "resnet has finished"]
+    assert [content(post).title for post in office.new_posts()] == ["resnet has finished", "resnet has finished"]
     assert sorted(office.statuses().values()) == ["accepted", "accepted", "withdrawn"]
 
 
@@ -219,7 +219,7 @@ def test_a_card_of_a_job_that_is_over_is_not_begun(office: Office) -> None:
     """Slack was away for as long as the job lasted."""
     office.happened("JobResumed")
     office.stands(JobState.SUCCEEDED, "It is done.")
-    assert office.told() == []
+    assert office.new_posts() == []
     assert set(office.statuses().values()) == {"withdrawn"}
 
 
@@ -229,7 +229,7 @@ def test_events_of_jobs_that_are_not_known_are_passed_over(office: Office) -> No
         rows.event(connection, "JobFailed:other", NOW, kind="JobFailed", data={"job": "other"})
         job_rows.added(connection, "d7k2m9q4", kind=JobKind.DEV, name="")
         rows.event(connection, "JobSucceeded:dev", NOW, kind="JobSucceeded", data={"job": "d7k2m9q4"})
-    (post,) = office.told()
+    (post,) = office.new_posts()
     assert content(post).title == "Dev VM d7k2m9q4 has finished"
     with office.database.read() as connection:
         assert audit_log.read(connection, kind="JobFailed")

@@ -29,11 +29,11 @@ ON_DISK = CheckpointPlan("/ckpt", "--from {checkpoint}")
 
 def card(database: Database, subject_kind: SubjectKind, name: str) -> VmCard:
     """Of a VM with the id 4799, stopped where the message is about its storage."""
-    at_rest = subject_kind is SubjectKind.REST
+    is_of_storage = subject_kind is SubjectKind.REST
     with database.write() as connection:
         rows.prices(connection, PRICES)
-        vm = rows.instance(connection, name, gce_id="4799", status="stopped" if at_rest else "running")
-        life = rows.lifetime(connection, vm, NOW - DAY, **({"ended_at": NOW} if at_rest else {}))
+        vm = rows.instance(connection, name, gce_id="4799", status="stopped" if is_of_storage else "running")
+        life = rows.lifetime(connection, vm, NOW - DAY, **({"ended_at": NOW} if is_of_storage else {}))
         rows.storage(connection, vm, NOW - DAY)
     with database.read() as connection:
         accrual = accrual_at(connection, NOW)
@@ -60,7 +60,7 @@ def test_a_storage_reminder_names_the_job_whose_disk_is_kept(sqlite_database: Da
     """With what the disk holds, what it costs a month, and the command that deletes it."""
     with sqlite_database.write() as connection:
         job_rows.failed_on_disk(connection, "jkept")
-    said = card(sqlite_database, SubjectKind.REST, "cg-jkept-1").at_rest
+    said = card(sqlite_database, SubjectKind.REST, "cg-jkept-1").disk_note
     assert "Its disk is kept for job resnet (jkept), which failed" in said
     assert "up to the checkpoint of step 40 in /ckpt/step-40, and costs about $10.00 a month" in said
     assert said.endswith("costguard delete-disk jkept")
@@ -71,13 +71,13 @@ def test_a_vm_between_two_runs_says_that_its_job_starts_it_again(sqlite_database
     running(sqlite_database, checkpoint=ON_DISK)
     with sqlite_database.write() as connection:
         attempts.change(connection, 1, list(AttemptState), state=AttemptState.RESTING)
-    said = card(sqlite_database, SubjectKind.REST, "cg-jrun-1").at_rest
+    said = card(sqlite_database, SubjectKind.REST, "cg-jrun-1").disk_note
     assert "It is the VM of job resnet (jrun), which will start it again automatically." in said
 
 
 def test_other_vms_at_rest_have_no_job_to_name(sqlite_database: Database) -> None:
     """Their reminder reads as it always did."""
-    assert card(sqlite_database, SubjectKind.REST, "notebook").at_rest == ""
+    assert card(sqlite_database, SubjectKind.REST, "notebook").disk_note == ""
 
 
 @pytest.mark.parametrize(

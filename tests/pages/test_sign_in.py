@@ -55,7 +55,7 @@ class House:
     def link(self, role: Role = Role.ADMIN) -> str:
         return "/sign-in/link/" + make_link(self.database, "Ben@example.com", role, self.clock.now())
 
-    def told(self) -> list[str]:
+    def event_texts(self) -> list[str]:
         with self.database.read() as connection:
             return [event.event.text for event in audit_log.read(connection, kind="SignedIn")]
 
@@ -135,7 +135,7 @@ def test_a_link_signs_in_once(house: House) -> None:
     assert (came.status_code, came.headers["location"]) == (303, "/")
     assert cookies(came) == {SESSION: "…; HttpOnly; Max-Age=43200; Path=/; SameSite=lax; Secure"}
     assert house.client.get("/events").status_code == 200
-    assert house.told() == ["ben@example.com signed in with a link made on the server, as admin."]
+    assert house.event_texts() == ["ben@example.com signed in with a link made on the server, as admin."]
     other = TestClient(house.client.app, HOME, follow_redirects=False)
     for method in ("GET", "POST"):
         refused = other.request(method, link)
@@ -236,7 +236,7 @@ def test_a_role_is_not_given_by_signing_in(sqlite_database: Database) -> None:
             page = house.client.get("/sign-in")
             for word in ("no role here yet", "eve@elsewhere.example", "mailto:lead@example.com", "[access]"):
                 assert word in page.text
-            assert house.told() == []
+            assert house.event_texts() == []
             match = re.search(r'name="csrf" value="([^"]+)"', page.text)
             assert match is not None
             assert house.client.post("/sign-out", data={"csrf": match[1]}).status_code == 303
@@ -265,7 +265,7 @@ def test_through_the_provider(sqlite_database: Database) -> None:
         assert set(cookies(came)) == {SESSION, "__Host-costguard_begun"}
         assert cookies(came)["__Host-costguard_begun"].startswith(";")
         assert house.client.get("/events").status_code == 200
-        assert house.told() == ["ana@example.com signed in through Google, as operator."]
+        assert house.event_texts() == ["ana@example.com signed in through Google, as operator."]
 
 
 def test_what_comes_back_wrong_from_the_provider(sqlite_database: Database) -> None:
@@ -294,7 +294,7 @@ def test_what_comes_back_wrong_from_the_provider(sqlite_database: Database) -> N
             assert SESSION not in cookies(answer), words
             assert "555" not in answer.text
             assert "Sign in again with Google" in answer.text
-        assert house.told() == []
+        assert house.event_texts() == []
     with built(sqlite_database, provider) as house:
         gone = house.client.get("/sign-in/oidc")
         assert (gone.status_code, "cannot be had" in gone.text) == (503, True)

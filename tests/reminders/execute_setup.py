@@ -88,7 +88,7 @@ class Scene:
             "name": f"vm-{number}",
             "zone": ZONE,
             "rule": "preset a100: stop after 3 unanswered reminders and 1 h",
-            "reason": "nobody answered 3 reminders",
+            "reason": "no answer to 3 reminders",
             "due_at": at("11:00"),
             "started_at": at("10:00"),
             "reminder": f"reminder/{subject}/{cycle}/2/owner",
@@ -126,7 +126,7 @@ class Scene:
         (only,) = self.stops(subject)
         return only
 
-    def told(self, kind: str) -> list[str]:
+    def event_texts(self, kind: str) -> list[str]:
         with self.database.read() as connection:
             return [stored.event.text for stored in audit_log.read(connection, kind=kind)]
 

@@ -34,7 +34,7 @@ def test_idleness_makes_it_due_sooner() -> None:
     """As soon as the window has shown it, and never later than the limit; it says so."""
     assert due(idle(at("03:00"))).at == at("04:00")
     assert due(idle(at("09:30"))).at == DUE
-    assert due(idle(at("03:00")), now=at("05:00")).why == "runs for 3 h of the 8 h that preset t4 allows, idle for 2 h"
+    assert due(idle(at("03:00")), now=at("05:00")).why == "running for 3 h (limit of preset t4: 8 h), idle for 2 h"
 
 
 def test_idleness_before_the_run_is_none() -> None:

@@ -84,7 +84,7 @@ def test_the_stop_says_why() -> None:
     assert result.reminder == THREE[2].key
     assert result.reason == (
         "past the limit of preset t4 (8 h) by 9 h, idle for 4 h; GPU under 5 % for 3 h; "
-        "nobody answered 3 reminders since Mon 10:00 UTC, the last at Mon 18:00 UTC"
+        "no answer to 3 reminders since Mon 10:00 UTC, the last at Mon 18:00 UTC"
     )
     assert result.evidence["idle"] == {
         "state": "idle",

@@ -34,8 +34,8 @@ def test_a_rule_stops_a_vm(database: Database) -> None:
     assert (outcome.result, stop.outcome) == ("asked", StopOutcome.ASKED)
     assert scene.google.calls == [("stop", "1001", stop.request_uuid)]
     assert stop.operation == "9000"
-    assert scene.told("InstanceStopOrdered") == [
-        "vm-1 is to be stopped (preset a100: stop after 3 unanswered reminders and 1 h): nobody answered 3 reminders."
+    assert scene.event_texts("InstanceStopOrdered") == [
+        "vm-1 is to be stopped (preset a100: stop after 3 unanswered reminders and 1 h): no answer to 3 reminders."
     ]
 
 
@@ -142,7 +142,7 @@ def test_what_changed_at_google_is_left_alone(
     change(scene)
     (outcome,) = scene.executor().carry_out([action])
     assert (outcome.result, scene.google.calls) == ("not_needed", [])
-    assert scene.told("InstanceStopNotNeeded") == [f"vm-1 is left alone: {why}."]
+    assert scene.event_texts("InstanceStopNotNeeded") == [f"vm-1 is left alone: {why}."]
     if not by_rule:
         assert scene.requests() == [("refused", f"vm-1 is left alone: {why}.")]
 
@@ -205,8 +205,8 @@ def test_shadow(database: Database) -> None:
     assert sorted(outcome.result for outcome in shadow.carry_out(actions)) == ["asked", "shadow"]
     assert [call[1] for call in scene.google.calls] == ["1002"]
     assert scene.stop(first).outcome is StopOutcome.SHADOW
-    assert scene.told("InstanceWouldBeStopped") == [
-        "vm-1 would be stopped (preset a100: stop after 3 unanswered reminders and 1 h): nobody answered 3 reminders."
+    assert scene.event_texts("InstanceWouldBeStopped") == [
+        "vm-1 would be stopped (preset a100: stop after 3 unanswered reminders and 1 h): no answer to 3 reminders."
     ]
     assert [outcome.result for outcome in shadow.carry_out(actions)] == ["repeated", "repeated"]
     with database.read() as connection:

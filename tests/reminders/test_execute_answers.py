@@ -27,7 +27,7 @@ def test_a_keep(database: Database) -> None:
         keeps = answers.keeps_of(connection, [subject])[subject]
     assert keeps == (Keep(subject, at("16:00"), ANA, at("12:00"), "the last epoch"),)
     sentence = f"{ANA} keeps vm-1 until Mon 2 Nov 16:00 UTC: the last epoch."
-    assert scene.told("LifetimeKept") == [sentence]
+    assert scene.event_texts("LifetimeKept") == [sentence]
     assert scene.requests() == [("done", sentence)]
 
 
@@ -41,7 +41,9 @@ def test_a_claim_and_its_contrary(database: Database, owner: str, kind: str) -> 
     with database.read() as connection:
         claims = answers.claims_of(connection, [subject.instance_id])[subject.instance_id]
     assert claims == (Claim(subject.instance_id, owner, ANA, at("12:00")),)
-    assert scene.told(kind) == [f"{ANA} said so; before, it was bo@example.com's." if owner else f"{ANA} said so."]
+    assert scene.event_texts(kind) == [
+        f"{ANA} said so; before, it was bo@example.com's." if owner else f"{ANA} said so."
+    ]
     assert scene.requests()[0][0] == "done"
 
 
@@ -72,7 +74,7 @@ def test_ended_in_the_middle_of_an_answer(database: Database, database_url: str)
         scene.executor().carry_out([action])
         with database.read() as connection:
             assert len(answers.keeps_of(connection, [subject])[subject]) == 1
-        assert len(scene.told("LifetimeKept")) == step
+        assert len(scene.event_texts("LifetimeKept")) == step
 
 
 def test_answers_come_before_stops(database: Database) -> None:

@@ -65,7 +65,7 @@ def test_ended_at_every_step(database: Database, database_url: str, by_rule: boo
         scene.come_to_rest(step, operation_id=f"op-{step}")
         executor.settle()
         assert [stop.outcome for stop in scene.stops(subject)] == [StopOutcome.DONE], step
-        assert len(scene.told("InstanceStopOrdered")) == tried + 1, step
+        assert len(scene.event_texts("InstanceStopOrdered")) == tried + 1, step
     assert reached > len(steps) // 2
 
 

@@ -106,7 +106,7 @@ def test_giving_up_is_told_and_never_called_done(database: Database, trouble: Ex
     ((status, outcome),) = scene.requests()
     assert status == "refused"
     assert outcome.startswith(f"vm-1 could not be stopped: {trouble}")
-    assert scene.told("InstanceStopFailed") == [outcome]
+    assert scene.event_texts("InstanceStopFailed") == [outcome]
     assert scene.ephemerals() == [("UANA", outcome)]
     settle_later(scene, executor)
     assert len(scene.google.calls) == 6

@@ -32,9 +32,9 @@ def _reason(preset: str = "t4", since: str | None = "10:00", unread: tuple[str, 
 
 def test_every_vm_has_a_reason() -> None:
     """Within its limit, past it, without one, stopped, or not known: each says why it is left alone."""
-    assert _reason(since="15:00") == ("runs for 5 h of the 8 h that preset t4 allows", False)
+    assert _reason(since="15:00") == ("running for 5 h (limit of preset t4: 8 h)", False)
     assert _reason() == ("past the limit of preset t4 (8 h) by 2 h; no reminder is sent: Slack is not set up", True)
-    assert _reason("free") == ("runs for 10 h; preset free sets no limit", False)
+    assert _reason("free") == ("running for 10 h (preset free sets no limit)", False)
     assert _reason(since=None) == ("stopped: only what it stores is billed", False)
     assert _reason(unread=("us-central1-a",))[0].startswith("not known: us-central1-a could not be read")
     assert _reason(unread=("*",))[0].startswith("not known")

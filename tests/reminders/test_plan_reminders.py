@@ -65,7 +65,7 @@ def test_what_people_read() -> None:
     assert reason(status=Status.PENDING_STOP) == f"{LATE}2 h; it is shutting down"
     failed = tuple(sent(0, None, item, failed=True) for item in Target)
     assert reason(sent=failed) == f"{LATE}2 h; Slack refused reminder 1 for good wherever it could go"
-    assert reason(preset="free") == "runs for 10 h; preset free sets no limit"
+    assert reason(preset="free") == "running for 10 h (preset free sets no limit)"
 
 
 def test_an_unread_zone_sends_nothing() -> None:
@@ -121,7 +121,7 @@ def test_idleness_reminds_sooner() -> None:
     """It is due, though not past its limit."""
     decision = decided(vm(idle=idle(at("03:00"))), at("05:00"))
     assert decision.reason == (
-        "runs for 3 h of the 8 h that preset t4 allows, idle for 2 h; reminder 1 goes to ana@example.com"
+        "running for 3 h (limit of preset t4: 8 h), idle for 2 h; reminder 1 goes to ana@example.com"
     )
     assert not decision.overdue
     assert decided(vm(), NOW).overdue

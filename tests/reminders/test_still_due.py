@@ -152,7 +152,7 @@ def _preset(**given: object) -> Callable[[Rules], Rules]:
         (lambda rules: replace(rules, protection=Protection(names=("vm-*",))), "protected by name vm-*"),
         (lambda rules: replace(rules, channel=""), "no reminder is sent: Slack is not set up"),
         (_preset(limit=None), "preset other sets no limit"),
-        (_preset(limit=timedelta(hours=9)), "runs for 2 h of the 9 h that preset other allows"),
+        (_preset(limit=timedelta(hours=9)), "running for 2 h (limit of preset other: 9 h)"),
         (_preset(reminders=ReminderRule()), "past the limit of preset other"),
         (_preset(reminders=replace(PRESET.reminders, stop_after=3)), "reminder 3 "),
         (_preset(reminders=replace(PRESET.reminders, grace=timedelta(hours=2))), "is stopped Mon 13:00 UTC"),

@@ -78,7 +78,7 @@ def test_a_stop_by_a_person_cancels_the_job_once(work: Work) -> None:
     assert work.carry_out() == [f"settled: {reported}"]
     job = work.job()
     assert (job.cancel_asked_by, job.cancel_asked_at, job.reason) == (ANA, at("12:00"), reported)
-    assert (work.scene.told("CancelAsked"), work.scene.google.calls) == ([reported], [])
+    assert (work.scene.event_texts("CancelAsked"), work.scene.google.calls) == ([reported], [])
     work.scene.ask(work.subject, key="again")
     again = f"Job resnet is being cancelled already, as {ANA} asked."
     assert work.carry_out() == [f"settled: {again}"]

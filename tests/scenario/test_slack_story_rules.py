@@ -71,7 +71,7 @@ def test_nobody_answers_so_it_is_stopped(sqlite_url: str) -> None:
         assert "It was stopped after 9 h 31 min, because no one answered; that run cost" in shown(team.last())
         (ordered,) = team.events("InstanceStopOrdered")
         assert "preset t4: stop after 2 unanswered reminders and 30 min" in ordered
-        assert "nobody answered 2 reminders since Mon" in ordered
+        assert "no answer to 2 reminders since Mon" in ordered
         (stop,) = team.get("/api/v1/enforcement")["stops"]
         assert stop["reminders"] == 2
         assert stop["saved"]["amount"]["complete"]

@@ -46,7 +46,7 @@ def accrual_at(database: Database, now: datetime) -> Accrual:
         return Accrual(PriceBook(prices.load(connection)), now)
 
 
-def told(database: Database) -> list[Event]:
+def recorded_events(database: Database) -> list[Event]:
     with database.read() as connection:
         return [event.event for event in audit_log.read(connection)]
 
@@ -228,4 +228,4 @@ def test_an_ordinary_day_tells_nothing(database: Database) -> None:
     """Without budgets, a ledger of ordinary days makes no event."""
     a_month(database)
     assert watch(database, HandClock(NOW)).look() == []
-    assert told(database) == []
+    assert recorded_events(database) == []

@@ -138,7 +138,7 @@ def _warn_of_disk(connection: Connection, attempt: Attempt, update: AgentUpdate,
     if disk is None or disk.state is DiskState.OK or (job := job_rows.read(connection, attempt.job_id)) is None:
         return
     warning = job_events.disk_low(job, attempt, update.agent.run, disk, now)
-    if not burning.told(connection, [warning.key]):
+    if not burning.recorded_at(connection, [warning.key]):
         audit_log.append(connection, [warning], now)
 
 

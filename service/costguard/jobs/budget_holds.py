@@ -109,7 +109,7 @@ class BudgetHolds:
         if not self._untold:
             return []
         with self._database.read() as connection:
-            recorded = burning.told(connection, list(self._untold))
+            recorded = burning.recorded_at(connection, list(self._untold))
         new = [event for key, event in self._untold.items() if key not in recorded]
         if new:
             with self._database.write(fence) as connection:
@@ -125,7 +125,7 @@ class BudgetHolds:
         accrual = accrual_at(connection, now)
         uses = _standings(connection, accrual, self._rules, self._budgets)
         keys = {_key(use): use for use in uses if use.is_spent}
-        since = burning.told(connection, list(keys)) if keys else {}
+        since = burning.recorded_at(connection, list(keys)) if keys else {}
         for key, use in keys.items():
             if key not in since:
                 event = self._untold.setdefault(key, _reached_event(use, now))

@@ -68,7 +68,7 @@ def find_orphans(connection: Connection, ours: list[LabelledVm], grace: timedelt
     orphans = [
         _orphan(vm, f"job {attempt.job_id} is done with the attempt that it was made for", keeps)
         for vm, attempt in alone
-        if not ((keeps := _keeps(vm, jobs_of.get(attempt.job_id))) and vm.is_at_rest)
+        if not ((keeps := _keeps(vm, jobs_of.get(attempt.job_id))) and vm.is_stopped)
         and now - max(vm.first_seen_at, left.get(attempt.attempt_id, vm.first_seen_at)) >= grace
     ]
     unwanted = {one.key: one for one in unknown_vms.there(connection) if one.verdict is UnknownVmVerdict.DELETE}
@@ -130,7 +130,7 @@ class PresentVm:
     gpu_type: str
 
     @property
-    def is_at_rest(self) -> bool:
+    def is_stopped(self) -> bool:
         return self.status in _AT_REST
 
 

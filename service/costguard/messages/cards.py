@@ -32,10 +32,10 @@ _WAITS = frozenset({AttemptState.RESTING, AttemptState.RESTARTING})
 
 @dataclass(frozen=True, slots=True)
 class JobNote:
-    """`on_stop`: the effect of a stop on the job. `at_rest`: why the stopped VM's disk is kept."""
+    """`on_stop`: the effect of a stop on the job. `disk_note`: why the stopped VM's disk is kept."""
 
     on_stop: str = ""
-    at_rest: str = ""
+    disk_note: str = ""
 
 
 def note_of(connection: Connection, key: InstanceKey, accrual: Accrual) -> JobNote:
@@ -56,7 +56,7 @@ def note_of(connection: Connection, key: InstanceKey, accrual: Accrual) -> JobNo
         return JobNote()
     ended = "was cancelled" if job.cancel_asked_at is not None else job.state.value
     return JobNote(
-        at_rest=f"Its disk is kept for job {job.title} ({job.id}), which {ended}: it holds {kept.holds}, and costs"
+        disk_note=f"Its disk is kept for job {job.title} ({job.id}), which {ended}: it holds {kept.holds}, and costs"
         f" {kept.bills}. Once you no longer need it: costguard delete-disk {job.id}"
     )
 
@@ -126,7 +126,7 @@ def card(
         idle=view.idle,
         url=f"{url.rstrip('/')}/vm/{vm.key.project}/{vm.key.gce_id}" if url else "",
         on_stop=note.on_stop,
-        at_rest=note.at_rest,
+        disk_note=note.disk_note,
     )
 
 

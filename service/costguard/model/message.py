@@ -35,7 +35,7 @@ class VmCard:
     idle: Evidence | None
     url: str = ""  # its page on the dashboard, where people can reach one
     on_stop: str = ""  # what a stop of it does, where it works on a job
-    at_rest: str = ""  # why it is stopped and what ends its bill, where it was launched for a job
+    disk_note: str = ""  # why it is stopped and what ends its bill, where it was launched for a job
 
 
 @dataclass(frozen=True, slots=True)

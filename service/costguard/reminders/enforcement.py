@@ -62,7 +62,7 @@ def reason_text(
         else f"the reminder of {first}"
     )
     evidence = f"; {idle.sentence}" if idle is not None and idle.state is IdleState.IDLE else ""
-    return f"{due.why}{evidence}; nobody answered {count}"
+    return f"{due.why}{evidence}; no answer to {count}"
 
 
 def evidence_of(due: DueMoment, counted: tuple[AcceptedStage, ...], idle: Evidence | None) -> Mapping[str, object]:

@@ -68,10 +68,10 @@ def why_running(preset: Preset | None, name: str, running_since: datetime, idle:
     """`past the limit of preset t4 (8 h) by 2 h, idle for 3 h`"""
     age, suffix = elapsed(running_since, now), _idle_text(idle, now)
     if preset is None or preset.limit is None:
-        return f"runs for {span_text(age)}; preset {name} sets no limit{suffix}"
+        return f"running for {span_text(age)} (preset {name} sets no limit){suffix}"
     limit = _limit_text(preset.limit)
     if age < preset.limit:
-        return f"runs for {span_text(age)} of the {limit} that preset {name} allows{suffix}"
+        return f"running for {span_text(age)} (limit of preset {name}: {limit}){suffix}"
     return f"past the limit of preset {name} ({limit}) by {span_text(age - preset.limit)}{suffix}"
 
 

@@ -167,8 +167,8 @@ def _lead(content: ReminderContent) -> str:
 def _next(content: ReminderContent) -> str:
     if content.state.kind is StateKind.OPEN and content.state.sentence:
         return f":bell: *What happens next:* {_sentence(content)}"
-    if content.card.at_rest and content.card.subject.kind is SubjectKind.REST:
-        return f":bell: *What happens next:* You will be reminded again. {line(content.card.at_rest, 1000)}"
+    if content.card.disk_note and content.card.subject.kind is SubjectKind.REST:
+        return f":bell: *What happens next:* You will be reminded again. {line(content.card.disk_note, 1000)}"
     if content.stop_at is None and content.card.subject.kind is SubjectKind.REST:
         return ":bell: *What happens next:* Its storage is billed until it is deleted. You will be reminded again."
     if content.stop_at is None:

@@ -59,7 +59,7 @@ def standings(
         for on, percents in ((On.SPENT, budget.thresholds), (On.FORECAST, budget.forecast_thresholds))
         for percent in percents
     ]
-    announced = burning.told(connection, keys) if keys else {}
+    announced = burning.recorded_at(connection, keys) if keys else {}
     return [policy.standing(budget, outlook, announced) for budget, outlook in zip(budgets, in_scopes, strict=True)]
 
 
@@ -208,7 +208,7 @@ class BudgetWatch:
             ]
             # What is usual is asked of past weeks, which is dearer, and no hour has two answers.
             new += anomalies(connection, accrual, with_rates=hour != self._hour)
-            announced = burning.told(connection, [event.key for event in new]) if new else {}
+            announced = burning.recorded_at(connection, [event.key for event in new]) if new else {}
         new = [event for event in new if event.key not in announced]
         if new:
             with self._database.write(fence) as connection:

@@ -189,7 +189,7 @@ def sudden_gpus(connection: Connection, project: str, without: timedelta) -> dat
     return since if connection.execute(earlier).first() is None else None
 
 
-def told(connection: Connection, keys: Sequence[str]) -> dict[str, datetime]:
+def recorded_at(connection: Connection, keys: Sequence[str]) -> dict[str, datetime]:
     """When those of these events happened that are recorded, by key."""
     query = select(events.c.key, events.c.occurred_at).where(events.c.key.in_(keys))
     return {row.key: row.occurred_at for row in connection.execute(query)}

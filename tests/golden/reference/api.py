@@ -26,7 +26,7 @@ Slack, at most five minutes old and good for once. Everything else is answered 4
 
 def text() -> str:
     with migrated() as database:
-        sample = story.told(database)
+        sample = story.make_story(database)
         document = sample.app.openapi()
         needs = {(route.method, route.path): route.needs for route in table(sample.app)}
         sample.authenticator.close()
