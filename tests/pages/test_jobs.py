@@ -22,7 +22,7 @@ from costguard.jobs import attempts
 from costguard.jobs import job_rows as jobs
 from costguard.model.attempt import AgentState, AttemptState
 from costguard.model.checkpoint import LookFor
-from costguard.model.job import CheckpointPlan, JobState, SeenCheckpoint
+from costguard.model.job import CheckpointPlan, JobInput, JobOutput, JobState, SeenCheckpoint
 
 ATTACK = "</title></svg><script>alert('1')</script>\"{{ 7 * 7 }}"
 
@@ -199,6 +199,15 @@ def test_a_full_disk_and_the_images_digest_are_shown(database: Database, client:
     page = read(client, "/jobs/j7k2m9q4")
     assert "Disk full: 0 bytes left on /" in page.text
     assert f"pulled as {digest}" in " ".join(page.text.split())
+
+
+def test_data_that_no_vm_has_reported_on_is_shown(database: Database, client: TestClient) -> None:
+    """From the launch on: where it comes from and goes to, and nothing of how far it is."""
+    with database.write() as connection:
+        inputs, outputs = (JobInput("s3://acme-data/v7", "/data"),), (JobOutput("/model", "s3://acme-models/12"),)
+        job_rows.added(connection, state=JobState.QUEUED, inputs=inputs, outputs=outputs)
+    text = tidy(read(client, "/jobs/j7k2m9q4").text)
+    assert "Input s3://acme-data/v7 in /data Output s3://acme-models/12 from /model" in text
 
 
 def test_a_hundred_preemptions_fit_one_page(database: Database, client: TestClient) -> None:
