@@ -1,4 +1,4 @@
-"""What is read in the output of real programs. Each case names the program whose format it has."""
+"""What is read in the output of real programs. Each case names a line's public thread, or the program of its format."""
 
 from __future__ import annotations
 
@@ -14,6 +14,99 @@ SHARED = Path(__file__).parents[3] / "shared" / "training-logs"
 
 # The last line of each is the one that is read; those before it give it its context.
 LINES: list[tuple[str, list[str], dict[str, Any] | None]] = [
+    (
+        "github.com/NVIDIA-BioNeMo/bionemo-recipes/pull/740",
+        [
+            "Training epoch 0, iteration 120/149 | lr: 3e-05 | consumed_samples: 121 | global_batch_size: 1 | "
+            "global_step: 120 | reduced_train_loss: 1.233 | train_step_timing in s: 0.03146 | val_loss: 4.106"
+        ],
+        {
+            "phase": "train",
+            "step": 120,
+            "epoch": 0,
+            "loss": 1.233,
+            "metrics": {"lr": 3e-05, "consumed_samples": 121, "val_loss": 4.106},
+        },
+    ),
+    (
+        "github.com/NVIDIA/NeMo-Framework-Launcher/issues/55",
+        [
+            "Epoch 0:   1%|          | 795/77225 [9:07:58<878:01:48, 41.36s/it, loss=3.1, v_num=, "
+            "reduced_train_loss=3.090, global_step=794.0, consumed_samples=1.63e+6]"
+        ],
+        {
+            "phase": "train",
+            "step": 794,
+            "epoch": 0,
+            "batch": 795,
+            "batch_total": 77225,
+            "loss": 3.1,
+            "metrics": {"reduced_train_loss": 3.09, "consumed_samples": 1630000},
+        },
+    ),
+    (
+        "github.com/official-stockfish/nnue-pytorch/pull/441",
+        ["Epoch  7 (Train): 100%|  1526/1526  [00:23<00:00,  62.19it/s, train_loss=0.00550]"],
+        {"phase": "train", "epoch": 7, "loss": 0.0055},
+    ),
+    (
+        "github.com/pytorch/xla/pull/4112",
+        ["| Training Device=xla:0/2 Epoch=1 Step=0 Loss=2.30627 Rate=2269.54 GlobalRate=2269.16 Time=21:35:07"],
+        {"phase": "train", "step": 0, "epoch": 1, "loss": 2.30627},
+    ),
+    (
+        "github.com/espnet/espnet/issues/3370",
+        ["iterations:57, train acc:0.440, train loss:616.408, train loss ctc:1156.613, train loss att:76.203,"],
+        {
+            "phase": "train",
+            "step": 57,
+            "loss": 616.408,
+            "metrics": {"train acc": 0.44, "train loss ctc": 1156.613, "train loss att": 76.203},
+        },
+    ),
+    (
+        "github.com/facebookresearch/fairseq/issues/2493",
+        [
+            '2021-01-05 21:39:04 | INFO | train_inner | {"epoch": 14, "update": 13.161, "loss": "1174.06", "ntokens": '
+            '"9396.51", "nll_loss": "10.797", "wps": "2219.4", "num_updates": "400", "lr": "1.57308e-05", '
+            '"loss_scale": "0.5", "train_wall": "636", "wall": "1496"}'
+        ],
+        {
+            "phase": "train",
+            "step": 400,
+            "epoch": 14,
+            "loss": 1174.06,
+            "metrics": {"nll_loss": 10.797, "lr": 1.57308e-05},
+        },
+    ),
+    (
+        "github.com/facebookresearch/detectron2/issues/1134: an eta with a comma",
+        [
+            "[04/01 17:30:43 d2.utils.events]:  eta: 2 days, 12:13:20  iter: 319  total_loss: 3.342  loss_cls: 1.466  "
+            "time: 0.4089  data_time: 0.0023  lr: 0.006394  max_mem: 4237M"
+        ],
+        {"phase": "train", "step": 319, "loss": 3.342, "metrics": {"loss_cls": 1.466, "lr": 0.006394}},
+    ),
+    (
+        "github.com/facebookresearch/detectron2/issues/214",
+        ["[11/01 19:16:10 d2.engine.train_loop]: Starting training from iteration 0"],
+        None,
+    ),
+    (
+        "github.com/open-mmlab/mmdetection/issues/11893",
+        [
+            "08/03 22:09:24 - mmengine - INFO - Epoch(train)  [1][ 500/2931]  lr: 2.0000e-02  eta: 0:39:15  "
+            "time: 0.0578  data_time: 0.0017  memory: 2389  loss: nan  loss_rpn_cls: nan  acc: 0.0000"
+        ],
+        {
+            "phase": "train",
+            "epoch": 1,
+            "batch": 500,
+            "batch_total": 2931,
+            "loss": "nan",
+            "metrics": {"lr": 0.02, "loss_rpn_cls": "nan", "acc": 0},
+        },
+    ),
     (
         "github.com/pytorch/examples, imagenet",
         ["Epoch: [0][   1/5005]\tTime  5.123 ( 5.123)\tData  4.001 ( 4.001)\tLoss 7.0213e+00 (7.0213e+00)\tAcc@1 0.39"],

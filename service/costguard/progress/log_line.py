@@ -41,7 +41,7 @@ _NO_METRIC_WORDS = (
     "from", "to", "at", "than", "of", "for", "in", "after", "improved", "size", "params", "parameters",
     "n_parameters", "batch_size", "bsz", "scale", "loss_scale", "scaler", "skipped", "mom", "momentum",
     "hysteresis", "images", "instances", "labels", "targets", "tokens", "num", "number", "count",
-    "total_num_tokens", "examples", "patience", "srno",
+    "total_num_tokens", "examples", "patience", "srno", "rate", "globalrate", "ntokens", "nsentences", "util",
 )  # fmt: skip
 _NO_METRIC = re.compile(
     rf"(?:^|[_/ .])(?:{'|'.join(_NO_METRIC_WORDS)})(?:$|[_/ .])"
