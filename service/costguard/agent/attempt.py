@@ -22,6 +22,7 @@ from .failures import TransferFailed
 from .files import boot_id, lock, make_folder, say, utc, write_json
 from .output import NO_PROGRESS, CommandProgress
 from .preparation import CommandSecrets, Stage, finish_stage, prepare_stage
+from .ranks import descendants, kill_tree
 from .runner import birth, config_of, container, hand_over, prepare, signal_group
 from .settings import AgentPaths, AttemptSettings, NotStarted
 from .state import VM_ENDS, SavedState
@@ -248,7 +249,9 @@ class AgentAttempt:
         self._was_killed = True
         if self._settings.image:
             kill_container(container(self._settings, self._state.run))
+        ranks = descendants(pid)
         signal_group(pid, signal.SIGKILL)
+        kill_tree(ranks)
 
     def _preempted(self, value: str) -> None:
         if value == "TRUE":

@@ -17,6 +17,7 @@ from typing import Any
 from .containers import Image, remove_container, run_arguments, why_not_started
 from .files import boot_id, make_folder, read, say, utc, write_json, write_through
 from .output import OutputLog, pump, tail
+from .ranks import adopt_orphans, descendants, kill_tree, rank_variables
 from .settings import AttemptSettings, NotStarted
 from .usage import gpus
 
@@ -38,7 +39,7 @@ def prepare(
         wait(4 * settings.poll_s)
     own = {"COSTGUARD_ATTEMPT": settings.attempt, "COSTGUARD_RUN": str(run), "COSTGUARD_STEP_FILE": step_file}
     # Unbuffered, so that steps are reported in time.
-    variables = {"PYTHONUNBUFFERED": "1", **settings.environment, **secrets, **own}
+    variables = {"PYTHONUNBUFFERED": "1", **rank_variables(settings.gpus), **settings.environment, **secrets, **own}
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("COSTGUARD_")}
     inherited.setdefault("HOME", os.path.expanduser("~"))  # systemd gives its services none
     argv, workdir = settings.command, settings.workdir or os.path.join(folder, "work")
@@ -106,6 +107,7 @@ def run_command(folder: str, order: Mapping[str, Any]) -> None:
     the command ends.
     """
     signal.signal(signal.SIGTERM, lambda *_: None)  # unlike an ignored signal, it is not inherited by the command
+    adopt_orphans()
     try:
         write_json(os.path.join(folder, "begun.json"), {"boot": boot_id()})
         command = subprocess.Popen(
@@ -134,6 +136,7 @@ def run_command(folder: str, order: Mapping[str, Any]) -> None:
     # A shell that dies of SIGTERM at once may leave behind the process that is saving.
     pumping.join(order["grace_s"])
     signal_group(command.pid, signal.SIGKILL)
+    kill_tree(descendants(os.getpid()))
     pumping.join(1)
     ended = {**_how(order, code), "ended_at": ended_at}
     _report(folder, "exit.json", ended)
