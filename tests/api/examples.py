@@ -29,6 +29,17 @@ JOB = {
     "ceiling": "60",
     "expected_hours": 12,
 }
+SWEEP = {
+    "name": "learning rate",
+    "grid": {"lr": ["1e-4", "3e-4"], "seed": [1, 2]},
+    "at_once": 2,
+    "ceiling": "40",
+    "job": {
+        "preset": "t4",
+        "command": ["python", "train.py", "--lr", "{lr}", "--seed", "{seed}"],
+        "checkpoint": {"location": "gs://lab/{sweep}/{member}", "resume": "--from_checkpoint {checkpoint}"},
+    },
+}
 ACT = {"reason": "done for today"}
 VM = "/api/v1/instances/lab/4711"
 # What each operation is asked, in this order: the method, the address, and what is sent.
@@ -50,6 +61,12 @@ ASKED: dict[str, tuple[str, str, Any]] = {
     "launchJob": ("POST", "/api/v1/jobs", JOB),
     "cancelJob": ("POST", "/api/v1/jobs/j1/cancel", {"reason": "wrong data"}),
     "deleteDisk": ("POST", "/api/v1/jobs/d5saved1/delete-disk", {}),
+    "listSweeps": ("GET", "/api/v1/sweeps", None),
+    "getSweep": ("GET", "/api/v1/sweeps/s7k2m9q4", None),
+    "quoteSweep": ("POST", "/api/v1/sweep-quotes", {**SWEEP, "hours": 12}),
+    "launchSweep": ("POST", "/api/v1/sweeps", SWEEP),
+    "resumeSweep": ("POST", "/api/v1/sweeps/s7k2m9q4/resume", {"ceiling": "60"}),
+    "cancelSweep": ("POST", "/api/v1/sweeps/s7k2m9q4/cancel", {"reason": "wrong data"}),
     "listPlaces": ("GET", "/api/v1/places", None),
     "getRecoveries": ("GET", "/api/v1/recoveries", None),
     "listEvents": ("GET", "/api/v1/events?kind=LifetimeStarted", None),

@@ -14,6 +14,7 @@ from tests.authenticators import authenticator_of, begin_session, make_principal
 from tests.jobs.job_service import Office
 from tests.pages import job_story
 from tests.reminders import reminder_rows
+from tests.sweeps import sweep_story
 
 from costguard.access.authentication import Authenticator
 from costguard.access.rules import Access, Rules
@@ -89,6 +90,7 @@ def make_story(database: Database) -> Story:
         connection.execute(insert(tables.price_refusals), REFUSAL)
     office = Office(database)
     office.rules = _with_people(office.rules)
+    sweep_story.tell(office)
     plain = deps_of(database)
     authenticator = authenticator_of(database, plain.clock, office.rules.access, MASTER)
     deps = replace(
@@ -96,6 +98,7 @@ def make_story(database: Database) -> Story:
         authenticator=authenticator,
         rules=office.rules,
         jobs=office.it,
+        sweeps=office.sweeps,
         agent_events=AgentEvents(database, plain.clock, AGENTS, lambda: None),
         is_stopping=lambda: True,
     )

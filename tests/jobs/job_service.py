@@ -16,6 +16,7 @@ from costguard.access.rules import JobRules, Rules, by_name
 from costguard.db.transaction import Database
 from costguard.errors import CheckpointError, CloudUnavailable, NotFound
 from costguard.jobs.code import CodeArchives
+from costguard.jobs.quote import Assessor
 from costguard.jobs.submit import JobService, LaunchTargets, Overrides, Submission
 from costguard.model.checkpoint import (
     Checkpoint,
@@ -32,6 +33,8 @@ from costguard.model.job import JobKind, JobSpec
 from costguard.model.launch import Recipe
 from costguard.model.ports import Archives
 from costguard.model.preset import Match, Preset
+from costguard.sweeps.quote import SweepAssessor
+from costguard.sweeps.submit import SweepService
 
 T4 = Recipe(
     machine_type="n1-standard-4",
@@ -166,12 +169,22 @@ class Office:
     archives: Archives | None = None
     woken: int = 0
     ids: Iterator[str] = field(default_factory=lambda: (f"j{number}" for number in range(1, 1000)))
+    sweep_ids: Iterator[str] = field(default_factory=lambda: (f"s{number}" for number in range(1, 1000)))
     cannot_ask: bool = False
     lacking: frozenset[str] = frozenset()  # zones in which Google offers no machine type that is asked for
 
     @property
     def code(self) -> CodeArchives:
         return CodeArchives(self.archives, self.database, self.clock)
+
+    @property
+    def sweeps(self) -> SweepService:
+        launching = LaunchTargets(self.projects, self._shape)
+        assessor = Assessor(self.database, self.clock, self.rules, launching, self.store, self.buckets, self.code)
+        of_sweeps = SweepAssessor(self.database, self.clock, self.rules, assessor)
+        return SweepService(
+            self.database, self.clock, self.rules, of_sweeps, lambda: next(self.sweep_ids), self._wake, self.code
+        )
 
     @property
     def it(self) -> JobService:

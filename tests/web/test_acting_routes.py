@@ -19,6 +19,7 @@ from tests.api.rows import NOW
 from tests.authenticators import authenticator_of, make_principal, sign_in_pages
 from tests.jobs import job_rows
 from tests.jobs.job_service import Office
+from tests.sweeps import rows as sweep_rows
 from tests.web.test_routes import READS_BY_POST, SAFE, Asked, table
 
 from costguard.access.rules import Access
@@ -69,7 +70,11 @@ class House:
             0,
         )
         deps = replace(
-            deps_of(database), authenticator=self.authenticator, jobs=self.office.it, rules=self.office.rules
+            deps_of(database),
+            authenticator=self.authenticator,
+            jobs=self.office.it,
+            sweeps=self.office.sweeps,
+            rules=self.office.rules,
         )
         self.app = create_app(deps)
         add_pages(self.app, deps)
@@ -82,6 +87,7 @@ class House:
                 if owner:
                     job_rows.added(connection, whose, owner=owner)
                     job_rows.failed_on_disk(connection, f"{whose}-kept", owner)
+                    sweep_rows.added(connection, f"{whose}-sweep", owner)
 
     def tokens(self) -> Iterator[Held]:
         """One for each role, and of each role one for each permission, and the pairs that open something together."""
@@ -139,6 +145,16 @@ def launch(house: House, held: Held, whose: str) -> tuple[int, bool] | None:
     body = {"preset": "t4", "command": ["true"], "project": "lab", "owner": OWNERS[whose]}
     named = whose == "own" or Permission.ADMIN in held.permissions
     return house.post(held, "/api/v1/jobs", body), Permission.JOBS in held.permissions and named
+
+
+def launch_sweep(house: House, held: Held, whose: str) -> tuple[int, bool] | None:
+    """As a job's launch."""
+    if not OWNERS[whose]:
+        return None
+    job = {"preset": "t4", "command": ["{lr}"], "project": "lab", "owner": OWNERS[whose]}
+    named = whose == "own" or Permission.ADMIN in held.permissions
+    status = house.post(held, "/api/v1/sweeps", {"grid": {"lr": [1]}, "job": job})
+    return status, Permission.JOBS in held.permissions and named
 
 
 def launch_on_a_page(house: House, held: Held, whose: str) -> tuple[int, bool] | None:
@@ -201,6 +217,9 @@ CASES: Mapping[tuple[str, str], tuple[Case, ...]] = {
     ("POST", "/api/v1/jobs"): (launch,),
     ("POST", "/api/v1/jobs/{job_id}/cancel"): (of_job("/api/v1/jobs/{job}/cancel"),),
     ("POST", "/api/v1/jobs/{job_id}/delete-disk"): (of_job("/api/v1/jobs/{job}-kept/delete-disk"),),
+    ("POST", "/api/v1/sweeps"): (launch_sweep,),
+    ("POST", "/api/v1/sweeps/{sweep_id}/resume"): (of_job("/api/v1/sweeps/{job}-sweep/resume"),),
+    ("POST", "/api/v1/sweeps/{sweep_id}/cancel"): (of_job("/api/v1/sweeps/{job}-sweep/cancel"),),
     ("POST", "/launch"): (launch_on_a_page,),
     ("POST", "/jobs/{job_id}/cancel"): (of_job("/jobs/{job}/cancel"),),
     ("POST", "/jobs/{job_id}/delete-disk"): (of_job("/jobs/{job}-kept/delete-disk"),),

@@ -36,7 +36,7 @@ MASTER = "the master token"
 EVENTS = "/api/v1/attempts/{attempt}/events"
 OF_AGENTS = {EVENTS, "/api/v1/attempts/{attempt}/code", "/api/v1/attempts/{attempt}/rclone"}
 # Who only reads may ask these, though they are posted: nothing is changed by them.
-READS_BY_POST = {"/api/v1/quotes", "/launch/quote"}
+READS_BY_POST = {"/api/v1/quotes", "/api/v1/sweep-quotes", "/launch/quote"}
 SAFE = {"GET", "HEAD", "OPTIONS"}
 
 
@@ -72,6 +72,7 @@ class House:
             deps_of(database),
             authenticator=self.authenticator,
             jobs=self.office.it,
+            sweeps=self.office.sweeps,
             rules=self.office.rules,
             agent_events=AgentEvents(database, clock, AGENTS, lambda: None),
         )

@@ -25,6 +25,7 @@ from costguard.api import (
     sessions,
     slack,
     spend,
+    sweeps,
     tokens,
 )
 from costguard.api.deps import Deps
@@ -61,6 +62,8 @@ _ROUTERS = (
     jobs.router,
     jobs.acting_router,
     quotes.router,
+    sweeps.router,
+    sweeps.acting_router,
     places.router,
     presets.router,
     instances.router,

@@ -24,6 +24,7 @@ from costguard.model.ports import Clock
 from costguard.model.preset import Preset
 from costguard.model.rclone import PinnedRclone
 from costguard.model.webhook import WebhookState
+from costguard.sweeps.submit import SweepService
 from costguard.web.authentication import RateLimiter, RequestAuthenticator
 from costguard.web.limits import Streams
 from costguard.web.meters import Meters
@@ -72,6 +73,7 @@ class Deps:
     rclone: PinnedRclone | None = None  # None: VMs need one of their own
     code: CodeArchives | None = None  # None: no jobs are accepted
     jobs: JobService | None = None  # None: no jobs are accepted
+    sweeps: SweepService | None = None  # None: no sweeps are accepted
     is_https: bool = False  # whether people reach it over https
     limits: RateLimiter | None = None  # None: requests are not limited
     wake: Callable[[], None] = lambda: None  # asks the daemon for a pass

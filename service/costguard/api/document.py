@@ -21,6 +21,7 @@ _AGENTS = "/api/v1/attempts/"
 _TAGS = {
     "instances": "VMs: what each costs and why, their lifetimes, and requests to stop, keep, claim or disown them.",
     "jobs": "Jobs: launched, quoted, followed and cancelled, and the zones they can run in.",
+    "sweeps": "Sweeps: a job for each set of parameters, with a common ceiling.",
     "spend": "Spend in any grouping, and savings.",
     "budgets": "Budgets, how much of them is spent, and forecasts.",
     "prices": "What a unit of each resource costs, and the prices that were refused.",

@@ -147,10 +147,10 @@ def quote(deps: Given, asker: Asker, body: QuoteBody) -> QuoteOut:
     job_quote = available_service(deps.jobs).quote(body.submission(owner.address), body.span, owner.authority)
     spec = job_quote.spec
     outlook = JobOutlookOut.read(job_quote.feasibility, deadline=spec.deadline, ceiling=spec.ceiling)
-    return QuoteOut.read(job_quote, hours=f"{body.hours:g}", machine=_vm(job_quote), outlook=outlook)
+    return QuoteOut.read(job_quote, hours=f"{body.hours:g}", machine=quoted_vm(job_quote), outlook=outlook)
 
 
-def _vm(quote: JobQuote) -> QuotedVmOut | None:
+def quoted_vm(quote: JobQuote) -> QuotedVmOut | None:
     recipe, shape = quote.recipe, quote.shape
     if recipe is None:
         return None

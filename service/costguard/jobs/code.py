@@ -14,8 +14,10 @@ from datetime import timedelta
 from typing import IO
 
 import structlog
+from sqlalchemy import select, text
 
 from costguard.db.lease import Lease
+from costguard.db.tables import OPEN_SWEEP, sweeps
 from costguard.db.transaction import Database
 from costguard.errors import CheckpointError, Invalid, Missing, Unavailable
 from costguard.jobs import attempts, job_rows
@@ -123,9 +125,12 @@ class CodeArchives:
         return deleted
 
     def _needed(self) -> set[str]:
+        """By open jobs, and by open sweeps, of which members may still be launched."""
         with self._database.read() as connection:
-            specs = (job.spec.code for job in job_rows.open_jobs(connection))
-            return {code.sha256 for code in specs if code is not None}
+            specs = [job.spec.code for job in job_rows.open_jobs(connection)]
+            of_sweeps = connection.scalars(select(sweeps.c.code).where(text(OPEN_SWEEP), sweeps.c.code.is_not(None)))
+            codes = {str(code["sha256"]) for code in of_sweeps if code is not None}
+            return codes | {code.sha256 for code in specs if code is not None}
 
     def _look(self, sha256: str) -> StoredFile | None:
         try:

@@ -7,7 +7,17 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from costguard.jobs.disk import holds_only_copy
-from costguard.jobs.limits import LEAST_RUN, after_failures, max_run, remaining, spot_until, verdict, wait
+from costguard.jobs.limits import (
+    LEAST_RUN,
+    after_failures,
+    ceiling_text,
+    is_held_by_sweep,
+    max_run,
+    remaining,
+    spot_until,
+    verdict,
+    wait,
+)
 from costguard.jobs.live_attempt import live_run
 from costguard.jobs.placement import LaunchPlace
 from costguard.jobs.view import (
@@ -40,6 +50,8 @@ from costguard.model.words import count_text, list_text
 
 _QUOTA_AGAIN = timedelta(minutes=2)  # quotas are read before anything is asked: looking again is cheap
 
+_SHARES_AGAIN = timedelta(minutes=2)  # a member that ends leaves what it had reserved
+
 Key = tuple[str, ProvisioningModel]
 
 
@@ -65,7 +77,7 @@ def choose(view: JobView, places: Sequence[LaunchPlace], context: JobContext) ->
     """The next place, or until when all of them are left in peace."""
     payable = [place for place in places if max_run(view, place.rate) is not None]
     if not payable:
-        return _not_payable(view, places)
+        return _not_payable(view, places, context)
     spot_ends = spot_until(view, context.now)
     is_late = spot_ends is not None and context.now > spot_ends and view.job.recipe.falls_back_to_on_demand
     if is_late:  # Spot is still better than nothing
@@ -113,7 +125,7 @@ def _key(place: LaunchPlace) -> Key:
     return place.zone, place.provisioning_model
 
 
-def _not_payable(view: JobView, places: Sequence[LaunchPlace]) -> Hopeless:
+def _not_payable(view: JobView, places: Sequence[LaunchPlace], context: JobContext) -> WaitForPlace | Hopeless:
     left = remaining(view)
     rates = [place.rate for place in places if place.rate is not None]
     if not places:
@@ -122,10 +134,14 @@ def _not_payable(view: JobView, places: Sequence[LaunchPlace]) -> Hopeless:
         return Hopeless(
             f"no price is known in {_zones(places)}, so its ceiling could not be held; set none, or the price"
         )
-    return Hopeless(
-        f"its ceiling of {view.job.spec.ceiling} leaves {left}, which pays for less than {span_text(LEAST_RUN)} "
-        f"at {an_hour(min(rates))}; submit it again with a higher one"
+    reason = (
+        f"{ceiling_text(view)} leaves {left}, which pays for less than {span_text(LEAST_RUN)} at {an_hour(min(rates))}"
     )
+    if not is_held_by_sweep(view):
+        return Hopeless(f"{reason}; submit it again with a higher one")
+    if view.common is not None and view.common.may_grow:
+        return _until(view, context, context.now + _SHARES_AGAIN, f"waits for other members of its sweep: {reason}")
+    return Hopeless(f"{reason}; resume its sweep with a higher one")
 
 
 def _what_failed(tried: dict[Key, Attempt]) -> str:

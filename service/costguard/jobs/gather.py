@@ -12,7 +12,7 @@ from costguard.isolation import Isolated
 from costguard.jobs import attempts, interruptions, job_rows, job_vms, unknown_vms
 from costguard.jobs.holds import BudgetHold
 from costguard.jobs.job_vms import SeenVm
-from costguard.jobs.view import AttemptView, JobView, VmState
+from costguard.jobs.view import AttemptView, CommonCeiling, JobView, VmState
 from costguard.ledger import projects
 from costguard.ledger.accrual import Accrual
 from costguard.model.attempt import Attempt, AttemptState
@@ -21,6 +21,7 @@ from costguard.model.job import Job
 from costguard.model.money import Priced
 from costguard.spend import job_costs
 
+Ceilings = Callable[[Connection, Accrual, Sequence[Job], datetime], Mapping[str, CommonCeiling]]
 Holds = Callable[[Connection, Sequence[Job], datetime], Mapping[str, BudgetHold]]
 
 _EVERYTHING = "*"
@@ -29,24 +30,34 @@ log = structlog.get_logger(__name__)
 
 
 def views(
-    connection: Connection, accrual: Accrual, job_ids: Collection[str], holds: Holds, now: datetime
+    connection: Connection,
+    accrual: Accrual,
+    job_ids: Collection[str],
+    holds: Holds,
+    now: datetime,
+    ceilings: Ceilings = lambda *_: {},
 ) -> tuple[list[JobView], list[str]]:
     """These jobs, the oldest first; and what is wrong with those that cannot be read, which stop no other."""
     with Isolated("job_not_read", job=min(job_ids, default=""), together=len(job_ids)) as failure:
-        return _views(connection, accrual, job_ids, holds, now), []
+        return _views(connection, accrual, job_ids, holds, ceilings, now), []
     if len(job_ids) == 1:
         return [], [f"Job {next(iter(job_ids))} cannot be read ({failure.words})."]
     job_views: list[JobView] = []
     odd: list[str] = []
     for job_id in sorted(job_ids):
-        one, wrong = views(connection, accrual, [job_id], holds, now)
+        one, wrong = views(connection, accrual, [job_id], holds, now, ceilings)
         job_views += one
         odd += wrong
     return job_views, odd
 
 
 def _views(
-    connection: Connection, accrual: Accrual, job_ids: Collection[str], holds: Holds, now: datetime
+    connection: Connection,
+    accrual: Accrual,
+    job_ids: Collection[str],
+    holds: Holds,
+    ceilings: Ceilings,
+    now: datetime,
 ) -> list[JobView]:
     jobs = sorted(job_rows.of_ids(connection, job_ids).values(), key=lambda job: (job.created_at, job.id))
     ids = [job.id for job in jobs]
@@ -54,7 +65,9 @@ def _views(
     interrupted = interruptions.of_jobs(connection, ids)
     costs = job_costs.costs(connection, accrual, ids)
     looks = job_rows.checkpoint(connection, ids)
-    held = holds(connection, [job for job in jobs if not job.state.is_over], now)
+    open_jobs = [job for job in jobs if not job.state.is_over]
+    held = holds(connection, open_jobs, now)
+    common = ceilings(connection, accrual, open_jobs, now)
     strange = unknown_vms.holds(connection, jobs)
     standings = _standings(connection, [one for some in tried.values() for one in some])
     return [
@@ -68,6 +81,7 @@ def _views(
             pause=held[job.id].pause if job.id in held else "",
             pause_at=held[job.id].pause_at if job.id in held else None,
             unknown=strange.get(job.id, ""),
+            common=common.get(job.id),
         )
         for job in jobs
     ]

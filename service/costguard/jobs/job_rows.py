@@ -54,8 +54,8 @@ def checkpoints_of(connection: Connection, job_id: str, limit: int = 1000) -> li
 
 
 # Keys that a later version wrote are passed over, and fields that an earlier one lacked have their defaults.
-_SPEC = TypeAdapter(JobSpec)
-_RECIPE = TypeAdapter(Recipe)
+SPEC = TypeAdapter(JobSpec)
+RECIPE = TypeAdapter(Recipe)
 
 _OPEN = text(OPEN_JOB)
 
@@ -89,8 +89,8 @@ def add(connection: Connection, job: Job, idempotency_key: str | None, digest: s
         "owner": storable(spec.owner),
         "preset": storable(spec.preset),
         "project": storable(spec.project),
-        "spec": storable(_SPEC.dump_python(spec, mode="json")),
-        "recipe": storable(_RECIPE.dump_python(job.recipe, mode="json")),
+        "spec": storable(SPEC.dump_python(spec, mode="json")),
+        "recipe": storable(RECIPE.dump_python(job.recipe, mode="json")),
         "state": job.state.value,
         "reason": storable(job.reason),
         "via": storable(job.via),
@@ -249,8 +249,8 @@ def _seen(row: Row[*tuple[Any, ...]]) -> SeenCheckpoint:
 def _job(row: Row[Any]) -> Job:
     return Job(
         id=row.id,
-        spec=_SPEC.validate_python(row.spec),
-        recipe=_RECIPE.validate_python(row.recipe),
+        spec=SPEC.validate_python(row.spec),
+        recipe=RECIPE.validate_python(row.recipe),
         state=JobState(row.state),
         reason=row.reason,
         created_at=row.created_at,

@@ -53,7 +53,8 @@ def came_to_its_limit_in_vain(view: JobView) -> bool:
         return False
     attempt = view.last.attempt
     is_recipes = attempt.stop_why != "ceiling" and attempt.max_run >= view.job.recipe.max_run
-    return is_recipes and not (has_saved(view, attempt) or saves_unseen(view))
+    # A member of a sweep had its share, and another VM would use up what is left to others.
+    return (is_recipes or view.common is not None) and not (has_saved(view, attempt) or saves_unseen(view))
 
 
 def _dev(attempt: Attempt) -> Verdict | None:
@@ -158,9 +159,25 @@ _SECOND = timedelta(seconds=1)
 
 
 def remaining(view: JobView) -> Money | None:
-    """What its ceiling leaves, never below zero; None where it has none."""
-    ceiling = view.job.spec.ceiling
-    return None if ceiling is None else max(ceiling - view.cost.amount, ZERO)
+    """What its ceiling and its sweep's leave it, never below zero; None where there is neither."""
+    ceiling, common = view.job.spec.ceiling, view.common
+    own = None if ceiling is None else max(ceiling - view.cost.amount, ZERO)
+    if common is None:
+        return own
+    return common.share if own is None else min(own, common.share)
+
+
+def is_held_by_sweep(view: JobView) -> bool:
+    """Whether it is its sweep's ceiling that leaves it the least."""
+    ceiling, common = view.job.spec.ceiling, view.common
+    return common is not None and (ceiling is None or common.share < ceiling - view.cost.amount)
+
+
+def ceiling_text(view: JobView) -> str:
+    """`its ceiling of $60`, or `its sweep's ceiling of $200`, whichever leaves it less."""
+    if view.common is not None and is_held_by_sweep(view):
+        return f"its sweep's ceiling of {view.common.amount}"
+    return f"its ceiling of {view.job.spec.ceiling}"
 
 
 def time_left(view: JobView, rate: Money) -> timedelta | None:
@@ -174,7 +191,7 @@ def time_left(view: JobView, rate: Money) -> timedelta | None:
 def max_run(view: JobView, rate: Money | None) -> timedelta | None:
     """How long its next VM may run at this rate; None where that is too short, or the ceiling could not be held."""
     longest = view.job.recipe.max_run // _WHOLE_SECOND * _WHOLE_SECOND
-    if view.job.spec.ceiling is None:
+    if remaining(view) is None:
         return longest
     if rate is None:
         return None

@@ -115,7 +115,11 @@ def jobs_page(
     oldest_first: bool = False,
 ) -> list[JobRow]:
     """The newest first, or the oldest; `after` is the creation and the id of the last one that was shown."""
-    jobs = job_rows.page(connection, filters, after, limit, oldest_first=oldest_first)
+    return rows_of(connection, accrual, job_rows.page(connection, filters, after, limit, oldest_first=oldest_first))
+
+
+def rows_of(connection: Connection, accrual: Accrual, jobs: Sequence[Job]) -> list[JobRow]:
+    """These jobs, in the same order."""
     ids = [job.id for job in jobs]
     tried = attempts.of_jobs(connection, ids)
     interrupted = interruptions.of_jobs(connection, ids)

@@ -11,6 +11,8 @@ from costguard.jobs.limits import (
     LEAST_RUN,
     after_failures,
     came_to_its_limit_in_vain,
+    ceiling_text,
+    is_held_by_sweep,
     stop_at,
     time_left,
     too_many,
@@ -133,7 +135,7 @@ def _stop(view: JobView, run: PresentRun, context: JobContext) -> EndAttempt | T
         return _notice_or_end(run, job.spec.kind, "cancel", Outcome.CANCELLED, reason)
     at = stop_at(view, attempt, context.terms.cancel_grace + _ALLOWANCE, context.now)
     if at is not None and at <= context.now:
-        reason = f"its ceiling of {job.spec.ceiling} is reached: {view.cost.amount} are spent"
+        reason = f"{ceiling_text(view)} is reached: {view.cost.amount} are spent"
         return _notice_or_end(run, job.spec.kind, "ceiling", Outcome.TIME_LIMIT, reason)
     pause = _pause_at(view, run, context)
     if pause is not None and pause <= context.now:
@@ -255,14 +257,16 @@ def _resting(view: JobView, seen: AttemptView, context: JobContext) -> Proposal:
     if vm is not None and vm.is_known and vm.gone_at is not None:
         return _end(view, attempt, Outcome.LOST, f"its stopped VM in {place} is gone, and its disk with it")
     left = time_left(view, attempt.rate) if attempt.rate is not None else None
-    if left is not None and left < LEAST_RUN:
-        return _end(view, attempt, Outcome.TIME_LIMIT, "its ceiling is reached")
+    may_grow = is_held_by_sweep(view) and view.common is not None and view.common.may_grow
+    if left is not None and left < LEAST_RUN and not may_grow:
+        return _end(view, attempt, Outcome.TIME_LIMIT, f"{ceiling_text(view)} is reached")
     if _is_up_still(seen, view, context):
         reason = f"its VM in {place} is stopped first, and then restarted with its checkpoints on its disk"
         if not is_due(attempt.try_after, context.now):
             return Proposal(JobState.RECOVERING, reason, next_at=attempt.try_after)
         return Proposal(JobState.RECOVERING, reason, (StopVm(attempt.id, reason),))
-    if held := view.unknown or view.hold or view.pause:
+    short = f"{ceiling_text(view)} is reserved by its other members" if left is not None and left < LEAST_RUN else ""
+    if held := view.unknown or view.hold or view.pause or short:
         due = wait_stably(view, context.now + HOLD_AGAIN, context.now)
         return Proposal(JobState.RECOVERING, f"waits: {held}", next_at=due)
     if attempt.error and attempt.try_after is not None and attempt.try_after > context.now:

@@ -45,15 +45,17 @@ def launch_problems(
             yield JobRefusal(f"overrides.{name}", f"{message} {name} to overrides under [presets.{preset}.launch].")
 
 
-def cancel_refusal(by: str, owner: str, project: str, rules: Rules, authority: Authority | None = None) -> str | None:
-    """Why this person may not cancel a job of this owner's; None: they may."""
+def cancel_refusal(
+    by: str, owner: str, project: str, rules: Rules, authority: Authority | None = None, verb: str = "cancel"
+) -> str | None:
+    """Why this person may not cancel a job of this owner's, or do what the verb says; None: they may."""
     if why := lapsed(by, rules.access, authority, {Permission.JOBS}):
         return why
     team = team_of(project, owner, rules.teams)
     if by.lower() == owner.lower() or operates(by, owner, team, rules.access, authority):
         return None
     whose = f", an operator of team {team.name}" if team is not None else ""
-    return f"Only {owner}{whose} or an admin can cancel it."
+    return f"Only {owner}{whose} or an admin can {verb} it."
 
 
 def _operates(address: str, access: Access, teams: Collection[Team], authority: Authority | None) -> bool:

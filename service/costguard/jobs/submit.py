@@ -109,9 +109,9 @@ class JobService:
                 raise Conflict(
                     f"Job {job.title} is over: it {job.state.value}.", "There is nothing to cancel.", kind="job-over"
                 )
-            is_new = job_rows.ask_cancel(connection, job_id, by, _cancelling(job, by, reason, delete_disk), now)
+            is_new = job_rows.ask_cancel(connection, job_id, by, cancelling(job, by, reason, delete_disk), now)
             if is_new:
-                audit_log.append(connection, [_cancel_asked(job, by, reason, now)], now)
+                audit_log.append(connection, [cancel_asked(job, by, reason, now)], now)
             if delete_disk and saves_on_disk(job):
                 self._give_up(connection, job, by, now)
             job = job_rows.read(connection, job_id) or job
@@ -193,7 +193,7 @@ def _submitted(job: Job, case: Assessment) -> Event:
     return job_events.of_job("JobSubmitted", job, job.created_at, text, "submitted", actor=spec.owner, via=job.via)
 
 
-def _cancelling(job: Job, by: str, reason: str, delete_disk: bool) -> str:
+def cancelling(job: Job, by: str, reason: str, delete_disk: bool) -> str:
     why = f": {reason.rstrip('.')}" if reason else ""
     if job.spec.kind is JobKind.DEV:
         return f"{by} cancels it{why}; its VM is deleted."
@@ -206,7 +206,7 @@ def _cancelling(job: Job, by: str, reason: str, delete_disk: bool) -> str:
     return f"{by} cancels it{why}; {what}."
 
 
-def _cancel_asked(job: Job, by: str, reason: str, now: datetime) -> Event:
+def cancel_asked(job: Job, by: str, reason: str, now: datetime) -> Event:
     text = f"{by} asked to cancel job {job.title}{f': {reason}' if reason else ''}."
     return job_events.of_job("CancelAsked", job, now, text, "cancel_asked", actor=by, reason=reason)
 

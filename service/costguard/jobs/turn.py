@@ -76,6 +76,7 @@ class JobsTurn:
         begin_generation: unknown_vms.BeginGeneration,
         workers: int = WORKERS,
         monotonic: Callable[[], float] = time.monotonic,
+        ceilings: gather.Ceilings = lambda *_: {},
     ) -> None:
         self._database = database
         self._clock = clock
@@ -84,6 +85,7 @@ class JobsTurn:
         self._checkpoints = checkpoints
         self._terms = terms
         self._holds = holds
+        self._ceilings = ceilings
         self._begin_generation = begin_generation
         self._workers = workers
         self._surroundings = PlaceFinder(self._paced, shapes, clock)
@@ -132,7 +134,7 @@ class JobsTurn:
         now = self._clock.now()
         with self._database.read() as connection:
             accrual = accrual_at(connection, now)
-            views, odd = gather.views(connection, accrual, job_ids, self._holds, now)
+            views, odd = gather.views(connection, accrual, job_ids, self._holds, now, self._ceilings)
             life = generation.read(connection)
             unread = self._unread(connection)
             asking = [view for view in views if may_launch(view)]

@@ -150,6 +150,18 @@ class AttemptView:
 
 
 @dataclass(frozen=True, slots=True)
+class CommonCeiling:
+    """What the common ceiling of a sweep leaves one of its jobs.
+
+    `share` is what this job may still spend of it. `may_grow`: other members have VMs, which may leave more.
+    """
+
+    amount: Money
+    share: Money
+    may_grow: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class JobView:
     """Everything about one job. `attempts` are all of it, the oldest first; at most the last one is open.
 
@@ -168,6 +180,7 @@ class JobView:
     unknown: str = (
         ""  # why nothing may be launched at all: another VM may be at work on it, or none could be looked for
     )
+    common: CommonCeiling | None = None  # of its sweep
 
     @property
     def last(self) -> AttemptView | None:

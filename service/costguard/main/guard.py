@@ -41,6 +41,7 @@ from costguard.ledger import price_refresh
 from costguard.ledger.idle_watch import IdleWatch
 from costguard.ledger.observe import Belonging
 from costguard.main.checkpoints import InScaledTime, checkpoints, code_archives
+from costguard.main.ids import new_job_id
 from costguard.main.messaging import Messaging, messaging, webhooks
 from costguard.main.rclone import pinned_rclone
 from costguard.main.wire import SlackTrouble
@@ -51,6 +52,8 @@ from costguard.reminders.stop_case import ByTheRules
 from costguard.reminders.watched import FleetPlan
 from costguard.settings import Settings
 from costguard.spend.budgets import BudgetWatch
+from costguard.sweeps.common import common_ceilings
+from costguard.sweeps.turn import SweepsTurn
 from costguard.web.meters import WatchMeters
 from costguard.webhooks.delivery import Webhooks
 
@@ -61,8 +64,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """What advances jobs."""
+    """What advances jobs, and the sweeps that they are members of."""
 
+    sweeps: SweepsTurn
     turn: JobsTurn
     holds: BudgetHolds
     watch: CheckpointWatch
@@ -90,10 +94,19 @@ def jobs(
     )
     holds = BudgetHolds(database, rules)
     turn = JobsTurn(
-        database, clock, cloud.launcher, maker, checkpoints, rules.jobs.terms, cloud.shape, holds, restoring.begin
+        database,
+        clock,
+        cloud.launcher,
+        maker,
+        checkpoints,
+        rules.jobs.terms,
+        cloud.shape,
+        holds,
+        restoring.begin,
+        ceilings=common_ceilings,
     )
     watch = CheckpointWatch(database, clock, checkpoints, rules.jobs.terms)
-    return Jobs(turn, holds, watch)
+    return Jobs(SweepsTurn(database, clock, new_job_id), turn, holds, watch)
 
 
 @lru_cache(maxsize=1)
@@ -163,10 +176,12 @@ class Guard:
         }
 
     def advance_jobs(self, lease: Lease, stop: threading.Event | None) -> TurnReport:
-        """One turn of the jobs. Raises LeaseLost when another daemon took over."""
+        """One turn of the sweeps, and of the jobs. Raises LeaseLost when another daemon took over."""
+        swept = self.jobs.sweeps.run(lease)
         report = self.jobs.turn.run(lease, stop)
+        report.troubles += swept.troubles
         self.jobs.holds.tell(lease, self.clock.now())
-        if self.messaging is not None and report.decided:
+        if self.messaging is not None and (report.decided or swept.launched or swept.settled):
             self.messaging.notifications.intend(lease)  # a job's owner need not wait for the next pass
         return report
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import AsyncExitStack, closing, contextmanager
@@ -29,10 +28,11 @@ from costguard.db.state import state
 from costguard.db.transaction import Database
 from costguard.jobs.agent_events import KEY_NAME, AgentEvents, AgentTokens
 from costguard.jobs.code import CodeArchives
-from costguard.jobs.quote import LaunchTargets
+from costguard.jobs.quote import Assessor, LaunchTargets
 from costguard.jobs.submit import JobService
 from costguard.main.access import authenticator_of, sign_in_pages
 from costguard.main.checkpoints import InScaledTime, checkpoints, code_archives, data_places
+from costguard.main.ids import new_job_id, new_sweep_id
 from costguard.main.rclone import pinned_rclone
 from costguard.main.wire import Begin, Family, Watcher
 from costguard.messages.slack_health import OutboxTrouble, trouble_of
@@ -41,6 +41,8 @@ from costguard.model.ports import Checkpoints, Clock
 from costguard.pages.app import add_pages
 from costguard.pages.sign_in import add_sign_in
 from costguard.settings import Settings
+from costguard.sweeps.quote import SweepAssessor
+from costguard.sweeps.submit import SweepService
 from costguard.web.limits import TokenBucket
 from costguard.web.meters import Meters
 from costguard.web.proxies import TrustedProxies
@@ -52,15 +54,12 @@ if TYPE_CHECKING:
     from costguard.gce.client import ComputeCloud
 
 
-_ID_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # none that is taken for another
-_ID_LENGTH = 7
-
-
 @dataclass(frozen=True, slots=True)
 class JobServices:
-    """`service` accepts jobs, `agent_events` the events of the agents on their VMs, `code` what jobs run."""
+    """`service` accepts jobs, `sweeps` sweeps, `agent_events` the agents' events, `code` is what jobs run."""
 
     service: JobService
+    sweeps: SweepService
     agent_events: AgentEvents
     code: CodeArchives
 
@@ -81,8 +80,10 @@ def job_services(
     launching = LaunchTargets(settings.watch.projects, _Shapes(settings.compute.endpoint, clock))
     tokens = AgentTokens(signing.kept(database, KEY_NAME, clock.now()))
     code, data = code_archives(settings, database), data_places(settings, os.environ)
-    service = JobService(database, clock, rules, launching, stored, data, _new_id, wake, code)
-    return JobServices(service, AgentEvents(database, clock, tokens, news), code)
+    service = JobService(database, clock, rules, launching, stored, data, new_job_id, wake, code)
+    assessor = SweepAssessor(database, clock, rules, Assessor(database, clock, rules, launching, stored, data, code))
+    sweeps = SweepService(database, clock, rules, assessor, new_sweep_id, wake, code)
+    return JobServices(service, sweeps, AgentEvents(database, clock, tokens, news), code)
 
 
 class _Shapes:
@@ -101,10 +102,6 @@ class _Shapes:
 
                 self._cloud = ComputeCloud(self._endpoint, self._clock)
         return self._cloud.shape(project, zone, machine_type)
-
-
-def _new_id() -> str:
-    return "j" + "".join(secrets.choice(_ID_LETTERS) for _ in range(_ID_LENGTH))
 
 
 _PULSE_S = 1.0
@@ -211,6 +208,7 @@ def _deps(built: _Built, is_stopping: Callable[[], bool]) -> Iterator[Deps]:
             rclone=pinned_rclone(),
             code=jobs.code,
             jobs=jobs.service,
+            sweeps=jobs.sweeps,
             wake=partial(watcher.wake, "pass"),
             is_stopping=is_stopping,
             is_https=(settings.sign_in.url or "").startswith("https://"),

@@ -59,6 +59,9 @@ _OF_JOBS = (
     *("CancelAsked", "CheckpointTorn", "DiskGivenUp", "JobCancelled", "JobDeadlinePassed", "JobFailed"),
     *("JobHeldByBudget", "JobSubmitted", "JobSucceeded", "JobWaits"),
 )
+_OF_SWEEPS = (
+    *("SweepCancelAsked", "SweepCancelled", "SweepFailed", "SweepResumed", "SweepSubmitted", "SweepSucceeded"),
+)
 _BY_KIND = (
     *("RequestMade", "RequestRefused", "SessionEnded", "SignedIn"),
     *("TokenConfirmed", "TokenMade", "TokenRevoked"),
@@ -66,6 +69,7 @@ _BY_KIND = (
 _BEGINS = {
     **dict.fromkeys(_OF_ATTEMPTS, "attempt"),
     **dict.fromkeys(_OF_JOBS, "job"),
+    **dict.fromkeys(_OF_SWEEPS, "sweep"),
     **{kind: kind for kind in _BY_KIND},
     "BudgetReached": "budget",
     "BudgetThresholdCrossed": "budget",

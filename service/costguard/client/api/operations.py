@@ -449,6 +449,50 @@ def get_spend(
     )
 
 
+def quote_sweep(body: schemas.SweepQuoteBody) -> Call[schemas.SweepQuoteOut]:
+    """Quote a sweep. What each member and all of them would cost, and why the sweep would be refused. Nothing
+    is stored.
+    """
+    return Call("POST", ("api", "v1", "sweep-quotes"), body=body)
+
+
+def list_sweeps(
+    *,
+    state: Sequence[schemas.SweepState] | None = None,
+    owner: Sequence[str] | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Call[schemas.SweepsResponse]:
+    """List sweeps. The state of each and why, its cost, and how many members have come how far. The newest
+    first.
+    """
+    return Call("GET", ("api", "v1", "sweeps"), {"state": state, "owner": owner, "limit": limit, "cursor": cursor})
+
+
+def launch_sweep(body: schemas.SweepBody, *, key: str | None = None) -> Call[schemas.SweepResponse]:
+    """Launch a sweep. Accepts the sweep, or lists everything that is wrong with any member. The daemon launches
+    them in turn.
+    """
+    return Call("POST", ("api", "v1", "sweeps"), body=body, key=key)
+
+
+def get_sweep(sweep_id: str) -> Call[schemas.SweepResponse]:
+    """Get a sweep with all its members. Each member with its parameters, its job, its metric and its cost."""
+    return Call("GET", ("api", "v1", "sweeps", sweep_id))
+
+
+def cancel_sweep(sweep_id: str, body: schemas.CancelSweepBody) -> Call[schemas.SweepResponse]:
+    """Cancel a sweep. Cancels every open member, whose command may save first, and launches no others."""
+    return Call("POST", ("api", "v1", "sweeps", sweep_id, "cancel"), body=body)
+
+
+def resume_sweep(sweep_id: str, body: schemas.ResumeSweepBody) -> Call[schemas.SweepResponse]:
+    """Resume a sweep. Launches another job for each member that failed, which resumes from the member's
+    checkpoints.
+    """
+    return Call("POST", ("api", "v1", "sweeps", sweep_id, "resume"), body=body)
+
+
 def list_tokens(*, limit: int | None = None, cursor: str | None = None) -> Call[schemas.TokensResponse]:
     """List tokens, the latest first. Your own; admins see everyone's. Secrets are never shown."""
     return Call("GET", ("api", "v1", "tokens"), {"limit": limit, "cursor": cursor})

@@ -173,6 +173,12 @@ class CancelBody(TypedDict):
     reason: NotRequired[str]
 
 
+class CancelSweepBody(TypedDict):
+    by: NotRequired[str | None]
+    """Who cancels; default: the caller. Only admins name another."""
+    reason: NotRequired[str]
+
+
 class ChargeOut(TypedDict):
     """All charges of one billed resource at one price."""
 
@@ -1434,6 +1440,13 @@ class QuotedBudgetOut(TypedDict):
     """Exact decimal dollars, to the nano-dollar."""
 
 
+class QuotedMemberOut(TypedDict):
+    first: OfferOut | None
+    """Where it would start now; null: nowhere."""
+    number: int
+    parameters: dict[str, str]
+
+
 class QuotedPlaceOut(TypedDict):
     note: str
     """Recent stockouts and preemptions there; empty where there were none that count."""
@@ -1648,6 +1661,17 @@ class RequestsResponse(TypedDict):
     as_of: str
     next_cursor: str | None
     requests: list[RequestOut]
+
+
+class ResumeSweepBody(TypedDict):
+    at_once: NotRequired[int | None]
+    """null: as it was."""
+    by: NotRequired[str | None]
+    """Who resumes; default: the caller. Only admins name another."""
+    ceiling: NotRequired[str | None]
+    """The new ceiling; null: as it was."""
+    members: NotRequired[Sequence[int]]
+    """Their numbers. Empty: all that failed or were never launched."""
 
 
 Role = Literal["nobody", "viewer", "operator", "admin"]
@@ -1914,6 +1938,136 @@ class SumsOut(TypedDict):
     """Disks, and the saved memory of suspended VMs."""
     total: str
     """Exact decimal dollars, to the nano-dollar."""
+
+
+class SweepBody(TypedDict):
+    """Every combination of the grid's values, or each set in the list, or each set with each combination."""
+
+    at_once: NotRequired[int]
+    """How many members may be open at a time."""
+    ceiling: NotRequired[str | None]
+    grid: NotRequired[Mapping[str, Any]]
+    job: JobBody
+    """What each member launches. {name} in its texts stands for a parameter; {sweep} and {member} for the
+    sweep's id and the member's number. Its own ceiling is each member's.
+    """
+    list: NotRequired[Sequence[Mapping[str, Any]]]
+    name: NotRequired[str]
+    """For people."""
+
+
+class SweepMemberOut(TypedDict):
+    attempts: int
+    cost: Amount
+    """All of its jobs, so far."""
+    crashes: int
+    is_best: bool
+    """Whether its metric is the best of all members."""
+    job: str | None
+    """The last of its jobs; null: none has been launched yet."""
+    jobs: list[str]
+    """All of them, the oldest first."""
+    metric: SeenMetricOut | None
+    """null: no value was printed yet, or it names no metric."""
+    number: int
+    parameters: dict[str, str]
+    preemptions: int
+    reason: str
+    """Of its job; empty before the first."""
+    state: Literal["waiting", "queued", "provisioning", "running", "recovering", "succeeded", "failed", "cancelled"]
+    step: int | None
+
+
+class SweepOut(TypedDict):
+    at_once: int
+    cancel_asked_at: str | None
+    cancel_asked_by: str
+    cancelled: int
+    ceiling: str | None
+    """Of all members together."""
+    cost: Amount
+    """All VMs of all members with their disks, so far."""
+    created_at: str
+    failed: int
+    id: str
+    members: int
+    name: str
+    open: int
+    owner: str
+    preset: str
+    project: str
+    reason: str
+    """Why it is in this state, and what comes next."""
+    reserved: str | None
+    """What VMs that run may still cost; null: unknown, or there is no ceiling."""
+    round: int
+    """1, and one more each time that it was resumed."""
+    settled_at: str | None
+    """When it ended; null: it has not."""
+    state: Literal["running", "succeeded", "failed", "cancelled"]
+    succeeded: int
+    title: str
+    """The name, or the id where it has none."""
+    via: Literal["api", "cli", "page"]
+    waiting: int
+    """To be launched yet."""
+
+
+class SweepQuoteBody(TypedDict):
+    at_once: NotRequired[int]
+    """How many members may be open at a time."""
+    ceiling: NotRequired[str | None]
+    grid: NotRequired[Mapping[str, Any]]
+    hours: NotRequired[float]
+    """The running time of each member to quote for."""
+    job: JobBody
+    """What each member launches. {name} in its texts stands for a parameter; {sweep} and {member} for the
+    sweep's id and the member's number. Its own ceiling is each member's.
+    """
+    list: NotRequired[Sequence[Mapping[str, Any]]]
+    name: NotRequired[str]
+    """For people."""
+
+
+class SweepQuoteOut(TypedDict):
+    as_of: str
+    budgets: list[QuotedBudgetOut]
+    ceiling: str | None
+    currency: str
+    hours: str
+    machine: QuotedVmOut | None
+    """Of the first member."""
+    members: list[QuotedMemberOut]
+    refusals: list[RefusalOut]
+    """Why POST /api/v1/sweeps would refuse this."""
+    span_seconds: int
+    """From the first member's start to the last one's end."""
+    total: str | None
+    """Of all members, where each would start now; null: not known."""
+    warnings: list[str]
+
+
+class SweepResponse(TypedDict):
+    as_of: str
+    better: str
+    """lower or higher; empty where there is no metric."""
+    currency: str
+    members: list[SweepMemberOut]
+    metric: str
+    """The regular expression that finds it; empty: none."""
+    parameters: list[str]
+    """Their names, in order."""
+    sweep: SweepOut
+
+
+SweepState = Literal["running", "succeeded", "failed", "cancelled"]
+
+
+class SweepsResponse(TypedDict):
+    as_of: str
+    currency: str
+    next_cursor: str | None
+    sweeps: list[SweepOut]
 
 
 class ThresholdOut(TypedDict):

@@ -42,11 +42,13 @@ from costguard.db.tables.spend import (
     prices,
     running_totals,
 )
+from costguard.db.tables.sweeps import OPEN_SWEEP, sweep_jobs, sweep_members, sweeps
 
 __all__ = [
     "LIVE_ATTEMPT",
     "OF_JOB",
     "OPEN_JOB",
+    "OPEN_SWEEP",
     "UNCHARGED",
     "UNKNOWN_THERE",
     "UNPRICED_RANK",
@@ -87,6 +89,9 @@ __all__ = [
     "signing_keys",
     "stops",
     "storage_spans",
+    "sweep_jobs",
+    "sweep_members",
+    "sweeps",
     "unknown_vms",
     "utilisation",
     "webhooks",

@@ -1,0 +1,322 @@
+"""Sweeps: a job for each set of parameters, launched, listed, viewed, cancelled and resumed together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import Path, Response
+from fastapi import Query as Parameter
+from pydantic import Field, StrictBool, StrictFloat, StrictInt
+
+from costguard.api import cursors
+from costguard.api.deps import Deps, Given
+from costguard.api.fields import (
+    CURRENCY,
+    Address,
+    Amount,
+    Body,
+    Moment,
+    Out,
+    Query,
+    Seconds,
+    Text,
+    Usd,
+    one_of,
+    read_from,
+)
+from costguard.api.job_bodies import Dollars, Hours, JobBody, Name
+from costguard.api.job_schemas import SeenMetricOut
+from costguard.api.jobs import owner_of
+from costguard.api.quotes import OfferOut, QuotedBudgetOut, QuotedVmOut, RefusalOut, quoted_vm
+from costguard.api.route import CHECKED, WRITTEN, Client, Key, acting, routes, via_of
+from costguard.errors import Missing
+from costguard.ledger.accrual import accrual_at
+from costguard.model.access import Permission
+from costguard.model.job import JobState
+from costguard.model.money import Money
+from costguard.model.sweep import MOST_MEMBERS, SweepState
+from costguard.sweeps import listing
+from costguard.sweeps.members import SweepOrder
+from costguard.sweeps.quote import SweepQuote
+from costguard.sweeps.submit import available_sweeps
+from costguard.sweeps.sweep_rows import SweepFilters
+from costguard.web.permissions import Asker
+from costguard.web.problems import NOT_FOUND, problem
+
+router = routes("sweeps")
+acting_router = routes("sweeps", Permission.JOBS)
+
+SweepId = Annotated[Text, Path(description="Such as s7k2m9q4.")]
+Value = StrictBool | StrictInt | StrictFloat | Text
+AtOnce = Annotated[StrictInt, Field(description="How many members may be open at a time.")]
+Ceiling = Annotated[Dollars, Field(description="The most that all members together may cost.")]
+
+
+class SweepBody(Body):
+    """Every combination of the grid's values, or each set in the list, or each set with each combination."""
+
+    name: Name = Field("", description="For people.")
+    grid: dict[Text, Annotated[list[Value], Field(max_length=MOST_MEMBERS)]] = Field(
+        default_factory=dict, max_length=50, examples=[{"lr": ["1e-4", "3e-4"], "seed": [1, 2]}]
+    )
+    list_: Annotated[list[dict[Text, Value]], Field(max_length=MOST_MEMBERS)] = Field(
+        default_factory=list, alias="list", examples=[[{"layers": 12, "heads": 8}, {"layers": 24, "heads": 16}]]
+    )
+    at_once: AtOnce = 4
+    ceiling: Ceiling | None = None
+    job: JobBody = Field(
+        description="What each member launches. {name} in its texts stands for a parameter; {sweep} and {member} for "
+        "the sweep's id and the member's number. Its own ceiling is each member's."
+    )
+
+    def order(self, owner: str) -> SweepOrder:
+        return SweepOrder(
+            template=self.job.submission(owner),
+            grid={name: tuple(map(_text, values)) for name, values in self.grid.items()},
+            listed=tuple({name: _text(value) for name, value in one.items()} for one in self.list_),
+            name=self.name,
+            at_once=self.at_once,
+        )
+
+    @property
+    def limit(self) -> Money | None:
+        return None if self.ceiling is None else Money.of(self.ceiling)
+
+
+class SweepQuoteBody(SweepBody):
+    hours: Hours = Field(1.0, description="The running time of each member to quote for.")
+
+
+class CancelSweepBody(Body):
+    by: Address | None = Field(None, description="Who cancels; default: the caller. Only admins name another.")
+    reason: Text = ""
+
+
+class ResumeSweepBody(Body):
+    by: Address | None = Field(None, description="Who resumes; default: the caller. Only admins name another.")
+    members: Annotated[list[StrictInt], Field(max_length=MOST_MEMBERS)] = Field(
+        default_factory=list, description="Their numbers. Empty: all that failed or were never launched."
+    )
+    ceiling: Ceiling | None = Field(None, description="The new ceiling; null: as it was.")
+    at_once: AtOnce | None = Field(None, description="null: as it was.")
+
+
+class SweepQuery(Query):
+    state: list[SweepState] = Field(default_factory=list)
+    owner: list[Text] = Field(default_factory=list, max_length=100)
+    limit: int = Field(100, ge=1, le=500)
+    cursor: Text | None = None
+
+
+class SweepOut(Out):
+    id: str = read_from("sweep.id")
+    name: str = read_from("sweep.name")
+    title: str = read_from("sweep.title", description="The name, or the id where it has none.")
+    state: Annotated[str, one_of(SweepState)] = read_from("sweep.state")
+    reason: str = read_from("sweep.reason", description="Why it is in this state, and what comes next.")
+    owner: str = read_from("sweep.owner")
+    project: str = read_from("sweep.project")
+    preset: str = read_from("sweep.preset")
+    via: Annotated[str, one_of(("api", "cli", "page"))] = read_from("sweep.via")
+    created_at: Moment = read_from("sweep.created_at")
+    settled_at: Moment | None = read_from("sweep.settled_at", description="When it ended; null: it has not.")
+    cancel_asked_at: Moment | None = read_from("sweep.cancel_asked_at")
+    cancel_asked_by: str = read_from("sweep.cancel_asked_by")
+    round: int = read_from("sweep.round", description="1, and one more each time that it was resumed.")
+    at_once: int = read_from("sweep.at_once")
+    ceiling: Usd | None = read_from("sweep.ceiling", description="Of all members together.")
+    cost: Amount = Field(description="All VMs of all members with their disks, so far.")
+    reserved: Usd | None = Field(description="What VMs that run may still cost; null: unknown, or there is no ceiling.")
+    members: int
+    waiting: int = Field(description="To be launched yet.")
+    open: int
+    succeeded: int
+    failed: int
+    cancelled: int
+
+
+class SweepMemberOut(Out):
+    number: int = read_from("member.number")
+    parameters: Mapping[str, str] = read_from("member.parameters")
+    state: Annotated[str, one_of(("waiting", *JobState))]
+    job: str | None = read_from("job_id", description="The last of its jobs; null: none has been launched yet.")
+    jobs: Sequence[str] = read_from("member.jobs", description="All of them, the oldest first.")
+    reason: str = Field(description="Of its job; empty before the first.")
+    step: int | None
+    attempts: int
+    preemptions: int
+    crashes: int
+    cost: Amount = Field(description="All of its jobs, so far.")
+    metric: SeenMetricOut | None = Field(description="null: no value was printed yet, or it names no metric.")
+    is_best: bool = Field(description="Whether its metric is the best of all members.")
+
+
+class SweepsResponse(Out):
+    as_of: Moment
+    currency: str = CURRENCY
+    sweeps: list[SweepOut]
+    next_cursor: str | None
+
+
+class SweepResponse(Out):
+    as_of: Moment
+    currency: str = CURRENCY
+    sweep: SweepOut
+    parameters: Sequence[str] = Field(description="Their names, in order.")
+    metric: str = Field(description="The regular expression that finds it; empty: none.")
+    better: str = Field(description="lower or higher; empty where there is no metric.")
+    members: Sequence[SweepMemberOut]
+
+
+class QuotedMemberOut(Out):
+    number: int = read_from("plan.number")
+    parameters: Mapping[str, str] = read_from("plan.parameters")
+    first: OfferOut | None = Field(description="Where it would start now; null: nowhere.")
+
+
+class SweepQuoteOut(Out):
+    as_of: Moment
+    currency: str = CURRENCY
+    hours: str
+    span_seconds: Seconds = read_from("span", description="From the first member's start to the last one's end.")
+    machine: QuotedVmOut | None = Field(description="Of the first member.")
+    members: Sequence[QuotedMemberOut]
+    total: Usd | None = Field(description="Of all members, where each would start now; null: not known.")
+    ceiling: Usd | None
+    budgets: Sequence[QuotedBudgetOut]
+    warnings: Sequence[str]
+    refusals: Sequence[RefusalOut] = Field(description="Why POST /api/v1/sweeps would refuse this.")
+
+
+@acting_router.post(
+    "/sweeps",
+    summary="Launch a sweep",
+    operation_id="launchSweep",
+    status_code=HTTPStatus.CREATED,
+    dependencies=[CHECKED],
+    responses={
+        200: {"description": "A repeat of an earlier request: the sweep that it created.", "model": SweepResponse},
+        409: problem("This key was used with another body before."),
+        **WRITTEN,
+    },
+)
+def submit(
+    deps: Given, asker: Asker, body: SweepBody, response: Response, key: Key = None, client: Client = ""
+) -> SweepResponse:
+    """Accepts the sweep, or lists everything that is wrong with any member. The daemon launches them in turn."""
+    owner = owner_of(asker, body.job)
+    made, is_new = available_sweeps(deps.sweeps).submit(
+        body.order(owner.address), body.limit, key, via_of(client), owner.authority
+    )
+    if not is_new:
+        response.status_code = HTTPStatus.OK
+    response.headers["Location"] = f"/api/v1/sweeps/{made.id}"
+    return _detail(deps, made.id)
+
+
+@acting_router.post(
+    "/sweep-quotes",
+    summary="Quote a sweep",
+    operation_id="quoteSweep",
+    dependencies=[CHECKED],
+    responses=WRITTEN,
+)
+def quote(deps: Given, asker: Asker, body: SweepQuoteBody) -> SweepQuoteOut:
+    """What each member and all of them would cost, and why the sweep would be refused. Nothing is stored."""
+    owner = owner_of(asker, body.job)
+    span = timedelta(seconds=round(body.hours * 3600))
+    quoted = available_sweeps(deps.sweeps).quote(body.order(owner.address), body.limit, span, owner.authority)
+    return _quote_out(quoted, body.hours)
+
+
+@router.get("/sweeps", summary="List sweeps", operation_id="listSweeps")
+def sweeps(deps: Given, query: Annotated[SweepQuery, Parameter()]) -> SweepsResponse:
+    """The state of each and why, its cost, and how many members have come how far. The newest first."""
+    filters = SweepFilters(tuple(query.state), tuple(owner.lower() for owner in query.owner))
+    after = cursors.decode_place(query.cursor, "sweeps")
+    with deps.database.read() as connection:
+        accrual = accrual_at(connection, deps.clock.now())
+        rows = listing.sweeps_page(connection, accrual, filters, after, query.limit + 1)
+    page, more = rows[: query.limit], None
+    if len(rows) > query.limit:
+        more = cursors.encode_place("sweeps", page[-1].sweep.created_at, page[-1].sweep.id)
+    return SweepsResponse(as_of=accrual.now, sweeps=[SweepOut.read(row) for row in page], next_cursor=more)
+
+
+@router.get(
+    "/sweeps/{sweep_id}", summary="Get a sweep with all its members", operation_id="getSweep", responses=NOT_FOUND
+)
+def sweep(deps: Given, sweep_id: SweepId) -> SweepResponse:
+    """Each member with its parameters, its job, its metric and its cost."""
+    return _detail(deps, sweep_id)
+
+
+@acting_router.post(
+    "/sweeps/{sweep_id}/cancel",
+    summary="Cancel a sweep",
+    operation_id="cancelSweep",
+    status_code=HTTPStatus.ACCEPTED,
+    dependencies=[CHECKED],
+    responses={
+        200: {"description": "It was cancelled before.", "model": SweepResponse},
+        409: problem("It has already ended."),
+        **NOT_FOUND,
+        **WRITTEN,
+    },
+)
+def cancel(deps: Given, asker: Asker, sweep_id: SweepId, body: CancelSweepBody, response: Response) -> SweepResponse:
+    """Cancels every open member, whose command may save first, and launches no others."""
+    by = acting(asker, body.by, "by")
+    _, is_new = available_sweeps(deps.sweeps).cancel(sweep_id, by.address, body.reason, by.authority)
+    if not is_new:
+        response.status_code = HTTPStatus.OK
+    return _detail(deps, sweep_id)
+
+
+@acting_router.post(
+    "/sweeps/{sweep_id}/resume",
+    summary="Resume a sweep",
+    operation_id="resumeSweep",
+    status_code=HTTPStatus.ACCEPTED,
+    dependencies=[CHECKED],
+    responses={
+        409: problem("Nothing of it failed or was left over, or it is being cancelled."),
+        **NOT_FOUND,
+        **WRITTEN,
+    },
+)
+def resume(deps: Given, asker: Asker, sweep_id: SweepId, body: ResumeSweepBody) -> SweepResponse:
+    """Launches another job for each member that failed, which resumes from the member's checkpoints."""
+    by = acting(asker, body.by, "by")
+    ceiling = None if body.ceiling is None else Money.of(body.ceiling)
+    available_sweeps(deps.sweeps).resume(sweep_id, by.address, body.members, ceiling, body.at_once, by.authority)
+    return _detail(deps, sweep_id)
+
+
+def _text(value: bool | int | float | str) -> str:
+    """As it is put into a command: true and false as in JSON."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _detail(deps: Deps, sweep_id: str) -> SweepResponse:
+    with deps.database.read() as connection:
+        accrual = accrual_at(connection, deps.clock.now())
+        detail = listing.sweep_detail(connection, accrual, sweep_id)
+    if detail is None:
+        raise Missing(f"There is no sweep {sweep_id!r}.", "GET /api/v1/sweeps lists all sweeps.")
+    return SweepResponse(
+        as_of=accrual.now,
+        sweep=SweepOut.read(detail.row),
+        parameters=detail.parameters,
+        metric=detail.metric_pattern,
+        better=detail.better,
+        members=[SweepMemberOut.read(member) for member in detail.members],
+    )
+
+
+def _quote_out(quoted: SweepQuote, hours: float) -> SweepQuoteOut:
+    machine = quoted_vm(quoted.first) if quoted.first is not None else None
+    return SweepQuoteOut.read(quoted, hours=f"{hours:g}", machine=machine)

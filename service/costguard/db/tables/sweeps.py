@@ -1,0 +1,70 @@
+"""The tables of sweeps: what was asked for, its members, and the jobs that each of them has had."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+from costguard.db.tables.base import Json, metadata
+from costguard.db.types import Timestamp
+
+# Queries say this in the very same words, so that both databases use the small index.
+OPEN_SWEEP = "state = 'running'"
+
+sweeps = Table(
+    "sweeps",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("idempotency_key", String, unique=True),
+    Column("request_digest", String, nullable=False, server_default=""),  # of the body that came with that key
+    Column("name", String, nullable=False),
+    Column("owner", String, nullable=False),
+    Column("project", String, nullable=False),
+    Column("preset", String, nullable=False),
+    Column("at_once", Integer, nullable=False),
+    Column("ceiling_nanos", BigInteger),
+    Column("state", String, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("via", String, nullable=False),
+    Column("code", Json),  # of all members; NULL: none
+    Column("round", Integer, nullable=False, server_default=text("1")),
+    Column("created_at", Timestamp, nullable=False),
+    Column("settled_at", Timestamp),
+    Column("cancel_asked_at", Timestamp),
+    Column("cancel_asked_by", String, nullable=False, server_default=""),
+)
+Index("ix_sweeps_created_at", sweeps.c.created_at, sweeps.c.id)
+Index("ix_sweeps_open", sweeps.c.id, sqlite_where=text(OPEN_SWEEP), postgresql_where=text(OPEN_SWEEP))
+
+sweep_members = Table(
+    "sweep_members",
+    metadata,
+    Column("sweep_id", String, ForeignKey("sweeps.id"), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("parameters", Json, nullable=False),  # pairs: an object would lose their order
+    Column("spec", Json, nullable=False),
+    Column("recipe", Json, nullable=False),
+    Column("tries", Integer, nullable=False, server_default=text("1")),
+)
+
+sweep_jobs = Table(
+    "sweep_jobs",
+    metadata,
+    Column("job_id", String, ForeignKey("jobs.id"), primary_key=True),
+    Column("sweep_id", String, nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("try", Integer, nullable=False),
+    ForeignKeyConstraint(["sweep_id", "number"], ["sweep_members.sweep_id", "sweep_members.number"]),
+    UniqueConstraint("sweep_id", "number", "try"),  # a try is launched once
+)

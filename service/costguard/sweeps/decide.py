@@ -1,0 +1,144 @@
+"""Decides what comes next for a sweep: which members are launched, and whether it is over. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from costguard.jobs.limits import LEAST_RUN
+from costguard.model.job import JobState
+from costguard.model.money import Money, Priced
+from costguard.model.sweep import MemberJob, Sweep, SweepMember, SweepState
+from costguard.model.words import count_text, list_text
+from costguard.sweeps.ceiling import CeilingUse
+
+_FEW = 3  # failed members that a reason names
+
+
+@dataclass(frozen=True, slots=True)
+class MemberView:
+    """A member with its present job; None before its launch."""
+
+    member: SweepMember
+    job: MemberJob | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self.job is not None and not self.job.state.is_over
+
+
+@dataclass(frozen=True, slots=True)
+class SweepView:
+    """Everything about one sweep. `use` is None where it has no ceiling.
+
+    `rate` is the least that an hour of a VM of it has cost; None before the first, or where no price is known.
+    """
+
+    sweep: Sweep
+    members: Sequence[MemberView]
+    cost: Priced = field(default_factory=Priced)
+    use: CeilingUse | None = None
+    rate: Money | None = None
+
+    @property
+    def waiting(self) -> list[MemberView]:
+        return [view for view in self.members if view.job is None]
+
+    @property
+    def open(self) -> list[MemberView]:
+        return [view for view in self.members if view.is_open]
+
+    def in_state(self, state: JobState) -> list[MemberView]:
+        return [view for view in self.members if view.job is not None and view.job.state is state]
+
+
+@dataclass(frozen=True, slots=True)
+class SweepDecision:
+    """`launch` are numbers of members, `cancel` ids of jobs."""
+
+    state: SweepState
+    reason: str
+    launch: tuple[int, ...] = ()
+    cancel: tuple[str, ...] = ()
+    is_spent: bool = False  # its ceiling keeps members from being launched
+
+
+def decide(view: SweepView) -> SweepDecision:
+    """The sweep's state and reason, and what is done now. The same view gives the same decision."""
+    sweep = view.sweep
+    if sweep.state.is_over:
+        return SweepDecision(sweep.state, sweep.reason)
+    if sweep.cancel_asked_at is not None:
+        return _cancelled(view)
+    if not view.waiting:
+        return SweepDecision(SweepState.RUNNING, counts_text(view)) if view.open else _over(view)
+    slots = max(sweep.at_once - len(view.open), 0)
+    numbers = [one.member.number for one in view.waiting][:slots]
+    if view.use is None or not numbers:
+        return _launching(view, numbers)
+    payable = _payable(view.use, view.rate, len(numbers))
+    if payable or view.open:
+        return _launching(view, numbers[:payable], is_held=not payable)
+    # Nothing runs any more that could leave something over.
+    left = count_text(len(view.waiting), "member")
+    reason = f"its ceiling of {sweep.ceiling} is spent: {view.cost.amount} so far; {left} could not be launched"
+    return SweepDecision(SweepState.FAILED, f"{reason}; {_result(view)}", is_spent=True)
+
+
+def _launching(view: SweepView, numbers: Sequence[int], *, is_held: bool = False) -> SweepDecision:
+    reason = counts_text(view, len(numbers))
+    if is_held:
+        reason += f"; what is left of its ceiling of {view.sweep.ceiling} is reserved by those that run"
+    return SweepDecision(SweepState.RUNNING, reason, tuple(numbers), is_spent=is_held)
+
+
+def _payable(use: CeilingUse, rate: Money | None, wanted: int) -> int:
+    """How many more VMs what is free pays for, each for the shortest run that is worth a VM."""
+    if not use.free:
+        return 0
+    if rate is None:
+        return wanted if not use.reservations else min(wanted, 1)
+    least = rate.over(LEAST_RUN)
+    return wanted if not least else min(wanted, use.free.nanos // least.nanos)
+
+
+def _cancelled(view: SweepView) -> SweepDecision:
+    """A job that was launched while the sweep was being cancelled is cancelled, too."""
+    cancel = tuple(one.job.id for one in view.open if one.job is not None and not one.job.is_being_cancelled)
+    if view.open:
+        being = count_text(len(view.open), "member")
+        by = view.sweep.cancel_asked_by or "an unknown user"
+        return SweepDecision(SweepState.RUNNING, f"{by} cancels it; {being} may save first", cancel=cancel)
+    if not view.waiting and len(view.in_state(JobState.SUCCEEDED)) == len(view.members):
+        return _over(view)
+    reason = f"cancelled by {view.sweep.cancel_asked_by or 'an unknown user'}; {_result(view)}"
+    return SweepDecision(SweepState.CANCELLED, reason)
+
+
+def _over(view: SweepView) -> SweepDecision:
+    failed = view.in_state(JobState.FAILED)
+    if failed:
+        named = [f"{one.member.number} ({one.job.reason})" for one in failed[:_FEW] if one.job is not None]
+        more = f", and {len(failed) - _FEW} more" if len(failed) > _FEW else ""
+        which = "member" if len(failed) == 1 else "members"
+        return SweepDecision(SweepState.FAILED, f"{_result(view)}; failed: {which} {list_text(named)}{more}")
+    if not view.in_state(JobState.SUCCEEDED):
+        return SweepDecision(SweepState.CANCELLED, f"every member was cancelled; {_result(view)}")
+    return SweepDecision(SweepState.SUCCEEDED, _result(view))
+
+
+def counts_text(view: SweepView, launching: int = 0) -> str:
+    """`9 of 24 members succeeded, 4 are open, 10 wait, 1 failed`."""
+    parts = [f"{len(view.in_state(JobState.SUCCEEDED))} of {count_text(len(view.members), 'member')} succeeded"]
+    opened, waiting = len(view.open) + launching, len(view.waiting) - launching
+    parts += [f"{opened} {'is' if opened == 1 else 'are'} open"] if opened else []
+    parts += [f"{waiting} {'waits' if waiting == 1 else 'wait'}"] if waiting else []
+    failed, cancelled = len(view.in_state(JobState.FAILED)), len(view.in_state(JobState.CANCELLED))
+    parts += [f"{failed} failed"] if failed else []
+    parts += [f"{cancelled} {'was' if cancelled == 1 else 'were'} cancelled"] if cancelled else []
+    return ", ".join(parts)
+
+
+def _result(view: SweepView) -> str:
+    """`23 of 24 members succeeded, 1 failed, for $41.20`."""
+    return f"{counts_text(view)}, for {view.cost.amount}{'' if view.cost.whole else ' and more'}"

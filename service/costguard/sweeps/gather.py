@@ -1,0 +1,93 @@
+"""Reads what decisions about sweeps are based on, in a few queries for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection, select, text
+
+from costguard.db import tables
+from costguard.db.bulk import chunks
+from costguard.db.tables import LIVE_ATTEMPT
+from costguard.jobs.limits import LEAST_RUN
+from costguard.ledger.accrual import Accrual
+from costguard.model.attempt import AttemptState
+from costguard.model.money import Money, Priced
+from costguard.spend import job_costs
+from costguard.sweeps import sweep_rows
+from costguard.sweeps.ceiling import CeilingUse, Reservation
+from costguard.sweeps.decide import MemberView, SweepView
+
+_NOTHING = timedelta()
+# A stopped VM costs its disk alone, and that is counted as it accrues.
+_MAY_RUN = frozenset(
+    {
+        AttemptState.INTENDED,
+        AttemptState.ASKED,
+        AttemptState.BOOTING,
+        AttemptState.RUNNING,
+        AttemptState.RESTARTING,
+        AttemptState.ENDING,
+    }
+)
+
+
+def views(connection: Connection, accrual: Accrual, sweep_ids: Sequence[str]) -> dict[str, SweepView]:
+    """Of those sweeps that there are."""
+    sweeps = sweep_rows.of_ids(connection, sweep_ids)
+    members = sweep_rows.members(connection, list(sweeps))
+    tried = {sweep_id: [job_id for member in some for job_id in member.jobs] for sweep_id, some in members.items()}
+    states = sweep_rows.states(connection, [member.job_id for some in members.values() for member in some])
+    costs = job_costs.costs(connection, accrual, [job_id for some in tried.values() for job_id in some])
+    limited = {job_id for sweep_id, some in tried.items() if sweeps[sweep_id].ceiling is not None for job_id in some}
+    reserved = reservations(connection, limited, accrual.now)
+    rates = _least_rates(connection, limited)
+    result = {}
+    for sweep_id, sweep in sweeps.items():
+        ids = tried[sweep_id]
+        cost = sum((costs[job_id] for job_id in ids), start=Priced())
+        use = None
+        if sweep.ceiling is not None:
+            mine = [one for job_id in ids for one in reserved.get(job_id, ())]
+            use = CeilingUse(sweep.ceiling, cost.amount, mine)
+        hourly = [rates[job_id] for job_id in ids if job_id in rates]
+        lines = tuple(MemberView(member, states.get(member.job_id)) for member in members[sweep_id])
+        result[sweep_id] = SweepView(sweep, lines, cost, use, min(hourly, default=None))
+    return result
+
+
+def reservations(connection: Connection, job_ids: Collection[str], now: datetime) -> dict[str, list[Reservation]]:
+    """What VMs of these jobs may still cost, by job.
+
+    One that is being deleted counts for ten minutes more, so that it is not forgotten where that hangs.
+    """
+    columns = tables.attempts.c
+    wanted = (columns.job_id, columns.state, columns.rate_nanos, columns.max_run_s, columns.made_at, columns.booted_at)
+    result: dict[str, list[Reservation]] = {}
+    live = select(*wanted).where(text(LIVE_ATTEMPT))  # few are, and they have an index of their own
+    rows = (row for some in chunks(job_ids) for row in connection.execute(live.where(columns.job_id.in_(some))))
+    for row in rows:
+        state = AttemptState(row.state)
+        if state not in _MAY_RUN:
+            continue
+        up = [moment for moment in (row.made_at, row.booted_at) if moment is not None]
+        longest = timedelta(seconds=row.max_run_s)
+        time_left = longest if not up else max(longest - (now - max(up)), _NOTHING)
+        if state is AttemptState.ENDING:
+            time_left = min(time_left, LEAST_RUN)
+        rate = None if row.rate_nanos is None else Money(row.rate_nanos)
+        result.setdefault(row.job_id, []).append(Reservation(row.job_id, rate, time_left))
+    return result
+
+
+def _least_rates(connection: Connection, job_ids: Collection[str]) -> dict[str, Money]:
+    """The least that an hour of a VM of each job was to cost; those whose price is not known are left out."""
+    columns = tables.attempts.c
+    query = select(columns.job_id, columns.rate_nanos).where(columns.rate_nanos.is_not(None))
+    result: dict[str, Money] = {}
+    for some in chunks(job_ids):
+        for row in connection.execute(query.where(columns.job_id.in_(some))):
+            rate = Money(row.rate_nanos)
+            result[row.job_id] = min(result.get(row.job_id, rate), rate)
+    return result

@@ -1,0 +1,157 @@
+"""Sweeps as the API, the page and the command line show them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import reduce
+
+from sqlalchemy import Connection
+
+from costguard.jobs import job_rows
+from costguard.jobs.listing import JobRow, rows_of
+from costguard.ledger.accrual import Accrual
+from costguard.model.job import JobState
+from costguard.model.metric import HIGHER, SeenMetric
+from costguard.model.money import Money, Priced
+from costguard.model.sweep import Sweep, SweepMember
+from costguard.sweeps import gather, sweep_rows
+from costguard.sweeps.decide import SweepView
+from costguard.sweeps.sweep_rows import SweepFilters
+
+WAITING = "waiting"  # the state of a member before its launch
+
+
+@dataclass(frozen=True, slots=True)
+class SweepRow:
+    """A sweep among others. `reserved` is what VMs of its members may still cost; None: there is no ceiling."""
+
+    sweep: Sweep
+    cost: Priced
+    members: int
+    waiting: int
+    open: int
+    succeeded: int
+    failed: int
+    cancelled: int
+    reserved: Money | None
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRow:
+    """A member with its present job. `cost` is of all jobs that it has had. `row` is None before the first."""
+
+    member: SweepMember
+    row: JobRow | None
+    cost: Priced
+    metric: SeenMetric | None
+    is_best: bool = False
+
+    @property
+    def state(self) -> str:
+        return self.row.job.state.value if self.row is not None and self.member.job_id else WAITING
+
+    @property
+    def reason(self) -> str:
+        return self.row.job.reason if self.row is not None else ""
+
+    @property
+    def step(self) -> int | None:
+        return self.row.step if self.row is not None else None
+
+    @property
+    def attempts(self) -> int:
+        return len(self.row.attempts) if self.row is not None else 0
+
+    @property
+    def preemptions(self) -> int:
+        return self.row.preemptions if self.row is not None else 0
+
+    @property
+    def crashes(self) -> int:
+        return self.row.crashes if self.row is not None else 0
+
+    @property
+    def job_id(self) -> str | None:
+        """Of its last job, which may have failed while the next is to be launched; None: it has had none."""
+        return self.row.job.id if self.row is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class SweepOverview:
+    """All about one sweep. `better` is "lower" or "higher", or "" where its members name no metric."""
+
+    row: SweepRow
+    parameters: Sequence[str]
+    members: Sequence[MemberRow]
+    better: str
+    metric_pattern: str
+
+
+def sweeps_page(
+    connection: Connection,
+    accrual: Accrual,
+    filters: SweepFilters,
+    after: tuple[datetime, str] | None,
+    limit: int,
+) -> list[SweepRow]:
+    """The newest first; `after` is the creation and the id of the last one that was shown."""
+    ids = [sweep.id for sweep in sweep_rows.page(connection, filters, after, limit)]
+    views = gather.views(connection, accrual, ids)
+    return [_row(views[sweep_id]) for sweep_id in ids]
+
+
+def sweep_detail(connection: Connection, accrual: Accrual, sweep_id: str) -> SweepOverview | None:
+    """None: there is no such sweep."""
+    view = gather.views(connection, accrual, [sweep_id]).get(sweep_id)
+    if view is None:
+        return None
+    members = [one.member for one in view.members]
+    every = [job_id for member in members for job_id in member.jobs]
+    rows = {row.job.id: row for row in rows_of(connection, accrual, list(job_rows.of_ids(connection, every).values()))}
+    first = sweep_rows.new_members(connection, sweep_id, [members[0].number])[0].spec.metric
+    better = first.better if first is not None else ""
+    lines = [_member(member, rows) for member in members]
+    return SweepOverview(
+        row=_row(view),
+        parameters=tuple(members[0].parameters),
+        members=with_best(lines, better),
+        better=better,
+        metric_pattern=first.pattern if first is not None else "",
+    )
+
+
+def _member(member: SweepMember, rows: dict[str, JobRow]) -> MemberRow:
+    mine = [rows[job_id] for job_id in member.jobs]
+    cost = sum((row.cost for row in mine), start=Priced())
+    measured = [row.metric for row in mine if row.metric is not None]  # a later job resumes from the one before
+    metric = reduce(SeenMetric.then, measured) if measured else None
+    return MemberRow(member, mine[-1] if mine else None, cost, metric)
+
+
+def with_best(lines: Sequence[MemberRow], better: str) -> list[MemberRow]:
+    """The same, with the best of all marked. A value that is not finite is best of nothing."""
+    values = {line.member.number: number for line in lines if (number := _number(line)) is not None}
+    if not better or not values:
+        return list(lines)
+    best = (max if better == HIGHER else min)(values, key=values.__getitem__)
+    return [replace(line, is_best=line.member.number == best) for line in lines]
+
+
+def _number(line: MemberRow) -> float | None:
+    return line.metric.best.value if line.metric is not None and line.metric.best is not None else None
+
+
+def _row(view: SweepView) -> SweepRow:
+    return SweepRow(
+        sweep=view.sweep,
+        cost=view.cost,
+        members=len(view.members),
+        waiting=len(view.waiting),
+        open=len(view.open),
+        succeeded=len(view.in_state(JobState.SUCCEEDED)),
+        failed=len(view.in_state(JobState.FAILED)),
+        cancelled=len(view.in_state(JobState.CANCELLED)),
+        reserved=view.use.reserved if view.use is not None else None,
+    )

@@ -1,0 +1,231 @@
+"""The members of a sweep: combinations of parameters, put into a job's texts for their `{names}`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from itertools import product
+from math import prod
+from typing import Any
+
+from costguard.jobs.checks import LONGEST_NAME
+from costguard.jobs.submission import JobRefusal, Submission, shown
+from costguard.model.job import JobKind, JobSpec
+from costguard.model.sweep import MOST_MEMBERS
+from costguard.model.words import list_text
+
+_PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
+# `{{name}}` stands for `{name}` itself, and `${NAME}` is a shell's.
+_PLACEHOLDER = re.compile(r"\{\{([A-Za-z_]\w*)\}\}|(?<![$\{])\{([A-Za-z_]\w*)\}")
+_GIVEN = ("sweep", "member")  # without being parameters
+_OTHERS = frozenset({"checkpoint", "location", "step", "gpus", "nproc"})  # replaced when a VM is launched
+# Regular expressions have braces of their own, and one sweep is launched in one project, with one preset.
+_AS_THEY_ARE = frozenset({"preset", "project", "owner", "sweep", "step_pattern", "pattern", "code", "kind"})
+_LONGEST_VALUE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class SweepOrder:
+    """What was asked for. Either every combination of `grid`'s values, or each set in `listed`; or both combined."""
+
+    template: Submission
+    grid: Mapping[str, tuple[str, ...]]
+    listed: tuple[Mapping[str, str], ...] = ()
+    name: str = ""
+    at_once: int = 4
+
+
+@dataclass(frozen=True, slots=True)
+class MemberPlan:
+    number: int
+    parameters: Mapping[str, str]
+    submission: Submission
+
+
+def parameter_problems(order: SweepOrder) -> Iterator[JobRefusal]:
+    """What is wrong with the parameters. Only where nothing is, `planned` may follow."""
+    if not order.grid and not order.listed:
+        yield JobRefusal("grid", "There are no parameters: name some with their values, such as lr = [1e-4, 3e-4].")
+    names = list(order.grid)
+    for where, name in (*(("grid", name) for name in names), *(("list", name) for name in _names(order.listed))):
+        if not _PARAMETER.fullmatch(name):
+            message = f"{shown(name)} is no name of a parameter: use letters, digits and underscores, no digit first."
+            yield JobRefusal(where, message)
+        elif name in _OTHERS or name in _GIVEN:
+            yield JobRefusal(where, f"{{{name}}} has a meaning of its own: give the parameter another name.")
+    if both := sorted(set(names) & set(_names(order.listed))):
+        yield JobRefusal("list", f"{both[0]} is in the grid and in the list: leave it out of one of them.")
+    yield from _value_problems(order)
+    count = _count(order)
+    if count > MOST_MEMBERS:
+        message = f"This makes {count:,} members, and a sweep has at most {MOST_MEMBERS}: split it into several."
+        yield JobRefusal("grid", message)
+    if not 1 <= order.at_once <= MOST_MEMBERS:
+        yield JobRefusal("at_once", f"Between 1 and {MOST_MEMBERS} members may run at once: choose a number of them.")
+    if len(order.name) > LONGEST_NAME or not order.name.isprintable() or order.name != order.name.strip():
+        message = f"Use at most {LONGEST_NAME} printable characters, with no line break and no space at either end."
+        yield JobRefusal("name", message)
+    if order.template.spec.kind is JobKind.DEV:
+        yield JobRefusal("job.kind", "A sweep runs commands, and a development VM has none: launch it by itself.")
+
+
+def _value_problems(order: SweepOrder) -> Iterator[JobRefusal]:
+    for name, values in order.grid.items():
+        if not values:
+            yield JobRefusal(f"grid.{name}", f"{name} has no values: give at least one, or leave it out.")
+        if len(set(values)) < len(values):
+            yield JobRefusal(f"grid.{name}", f"{name} has the same value twice: leave one of them out.")
+    first = set(order.listed[0]) if order.listed else set()
+    for number, one in enumerate(order.listed, 1):
+        if not one:
+            yield JobRefusal("list", f"Entry {number} of the list is empty: give it parameters, or leave it out.")
+        elif set(one) != first:
+            different = ", ".join(sorted(set(one) ^ first))
+            yield JobRefusal("list", f"Entry {number} does not have the parameters of entry 1 ({different}): name all.")
+    texts = [
+        *(text for values in order.grid.values() for text in values),
+        *(v for o in order.listed for v in o.values()),
+    ]
+    for text in texts:
+        if len(text) > _LONGEST_VALUE or not text.isprintable():
+            message = f"{shown(text)} cannot be a value: use at most {_LONGEST_VALUE} printable characters."
+            yield JobRefusal("grid", message)
+
+
+def planned(order: SweepOrder, sweep_id: str) -> list[MemberPlan]:
+    """Every member, in the order of the file: the last parameter changes first."""
+    title = order.name or sweep_id
+    plans = []
+    for number, parameters in enumerate(_combinations(order), 1):
+        values = {**parameters, "sweep": sweep_id, "member": str(number)}
+        submission = _filled(order.template, lambda text, values=values: _fill(text, values))  # type: ignore[misc]
+        template_name = order.template.spec.name
+        name = submission.spec.name if submission.spec.name != template_name else ""
+        name = name or _name_of(template_name or title, number, parameters)
+        spec = replace(submission.spec, name=name, sweep=sweep_id)
+        plans.append(MemberPlan(number, parameters, replace(submission, spec=spec)))
+    return plans
+
+
+def text_problems(order: SweepOrder) -> Iterator[JobRefusal]:
+    """Placeholders that stand for nothing, and parameters that no text of the job uses."""
+    used: set[str] = set()
+    unknown: dict[str, None] = {}
+    names = {*order.grid, *_names(order.listed)}
+
+    def look(text: str) -> str:
+        for match in _PLACEHOLDER.finditer(text):
+            if (name := match[2]) is None:
+                continue
+            used.add(name)
+            if name not in names and name not in _OTHERS and name not in _GIVEN:
+                unknown[name] = None
+        return text
+
+    spec = order.template.spec
+    _filled(replace(order.template, spec=replace(spec, name="")), look)
+    for name in unknown:
+        message = f"{{{name}}} stands for no parameter: add {name}, or write {{{{{name}}}}} where the braces are meant."
+        yield JobRefusal("job", message)
+    for name in sorted(names - used):
+        message = f"No text of the job uses {{{name}}}, so that every value of it would run the same: put it into the"
+        yield JobRefusal(f"grid.{name}", f"{message} command, a variable or a location, or leave it out.")
+
+
+def sharing_problems(plans: Sequence[MemberPlan]) -> Iterator[JobRefusal]:
+    """Members that would write into the same place: each would resume from, or destroy, what another one saved."""
+    written = [(place, where, plan.number) for plan in plans for where, place in _written_by(plan.submission.spec)]
+    written.sort()
+    seen: set[str] = set()
+    for (one, where, number), (other, _, other_number) in _neighbours(written):
+        if number == other_number or where in seen:
+            continue
+        seen.add(where)
+        same = "the same place" if one == other else "places one inside the other"
+        message = f"Members {number} and {other_number} would write to {same} ({shown(one)})"
+        yield JobRefusal(f"job.{where}", f"{message}: put the parameters into it, or {{member}}.")
+
+
+def _neighbours(
+    written: Sequence[tuple[str, str, int]],
+) -> Iterator[tuple[tuple[str, str, int], tuple[str, str, int]]]:
+    """Pairs of which one place is, or holds, the other. Sorted by place, what a folder holds follows it."""
+    for index, one in enumerate(written):
+        for other in written[index + 1 :]:
+            if not other[0].startswith(one[0]):
+                break
+            yield one, other
+
+
+def _written_by(spec: JobSpec) -> Iterator[tuple[str, str]]:
+    """With a slash at the end, so that `run-1` is not taken for a folder that holds `run-10`."""
+    if spec.checkpoint is not None and not spec.checkpoint.is_on_disk:
+        yield "checkpoint.location", spec.checkpoint.location.rstrip("/") + "/"
+    for output in spec.outputs:
+        yield "outputs", output.destination.rstrip("/") + "/"
+
+
+def described(refusals: Sequence[tuple[int, JobRefusal]], count: int) -> list[JobRefusal]:
+    """What is wrong with members, once for all of whom it is true: with their numbers, where it is not for all."""
+    members: dict[JobRefusal, list[int]] = {}
+    for number, refusal in refusals:
+        members.setdefault(refusal, []).append(number)
+    merged = []
+    for refusal, numbers in members.items():
+        some = list_text([str(number) for number in numbers[:5]]) + (" and more" if len(numbers) > 5 else "")
+        which = "" if len(numbers) == count else f"Member{'s' if len(numbers) > 1 else ''} {some}: "
+        merged.append(JobRefusal(f"job.{refusal.where}", f"{which}{refusal.message}"))
+    return merged
+
+
+def words_of(parameters: Mapping[str, str]) -> str:
+    """`lr=0.001 seed=2`."""
+    return " ".join(f"{name}={value}" for name, value in parameters.items())
+
+
+def _count(order: SweepOrder) -> int:
+    return prod((len(values) for values in order.grid.values()), start=max(len(order.listed), 1))
+
+
+def _names(listed: Sequence[Mapping[str, str]]) -> list[str]:
+    return list(dict.fromkeys(name for one in listed for name in one))
+
+
+def _combinations(order: SweepOrder) -> Iterator[dict[str, str]]:
+    for one in order.listed or ({},):
+        for values in product(*order.grid.values()):
+            yield {**one, **dict(zip(order.grid, values, strict=True))}
+
+
+def _name_of(base: str, number: int, parameters: Mapping[str, str]) -> str:
+    name = f"{base} {number}: {words_of(parameters)}"
+    return (name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…").strip()
+
+
+def _fill(text: str, values: Mapping[str, str]) -> str:
+    def replacement(match: re.Match[str]) -> str:
+        literal, name = match[1], match[2]
+        if literal is not None:
+            return f"{{{literal}}}"
+        return values.get(name, match[0])
+
+    return _PLACEHOLDER.sub(replacement, text)
+
+
+def _filled(value: Any, fill: Callable[[str], str]) -> Any:
+    """The same value with every text in it filled in; what has no placeholders stays the very same."""
+    if isinstance(value, str):
+        return fill(value) if type(value) is str else value
+    if isinstance(value, tuple):
+        return tuple(_filled(item, fill) for item in value)
+    if isinstance(value, Mapping):
+        return {name: _filled(item, fill) for name, item in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        changes = {
+            field.name: _filled(getattr(value, field.name), fill)
+            for field in fields(value)
+            if field.name not in _AS_THEY_ARE
+        }
+        return replace(value, **changes)
+    return value

@@ -1,0 +1,167 @@
+"""Assesses and quotes a sweep: every member, all of them together, and everything that speaks against it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from costguard.access.rules import Rules
+from costguard.db.transaction import Database
+from costguard.jobs import budget_holds, offers
+from costguard.jobs import quote as job_quote
+from costguard.jobs.offers import PlaceOffer
+from costguard.jobs.quote import Assessment, Assessor, JobQuote
+from costguard.jobs.submission import JobRefusal, models_of
+from costguard.ledger.accrual import accrual_at
+from costguard.model.access import Authority
+from costguard.model.job import JobSpec
+from costguard.model.money import ZERO, Money
+from costguard.model.ports import Clock
+from costguard.model.words import count_text
+from costguard.sweeps import members
+from costguard.sweeps.members import MemberPlan, SweepOrder
+
+_LOOKS_AT_ONCE = 8  # locations of checkpoints, and machine types
+
+
+@dataclass(frozen=True, slots=True)
+class SweepAssessment:
+    """`refusals` are empty where every member may be launched. `cases` belong to `plans`, in the same order."""
+
+    order: SweepOrder
+    plans: Sequence[MemberPlan] = ()
+    cases: Sequence[Assessment] = ()
+    warnings: tuple[str, ...] = ()
+    refusals: tuple[JobRefusal, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MemberQuote:
+    plan: MemberPlan
+    first: PlaceOffer | None  # where it would start now; None: nowhere
+
+
+@dataclass(frozen=True, slots=True)
+class SweepQuote:
+    """`total` is what all members cost where they would start now; None: not known. `span` is until the last ends."""
+
+    as_of: datetime
+    order: SweepOrder
+    hours: timedelta
+    span: timedelta
+    members: Sequence[MemberQuote]
+    first: JobQuote | None  # of the first member: its VM, places, and prices
+    total: Money | None
+    ceiling: Money | None
+    budgets: Sequence[budget_holds.BudgetLeft]
+    warnings: Sequence[str]
+    refusals: Sequence[JobRefusal]
+
+
+class SweepAssessor:
+    """Assesses each member as a job by itself would be, and then all of them together. Changes nothing."""
+
+    def __init__(self, database: Database, clock: Clock, rules: Rules, assessor: Assessor) -> None:
+        self._database = database
+        self._clock = clock
+        self._rules = rules
+        self._assessor = assessor
+
+    def assess(
+        self, order: SweepOrder, sweep_id: str, ceiling: Money | None, authority: Authority | None
+    ) -> SweepAssessment:
+        """Everything that is wrong with it, at once, as far as members can be made of it."""
+        if problems := tuple(members.parameter_problems(order)):
+            return SweepAssessment(order, refusals=problems)
+        plans = members.planned(order, sweep_id)
+        problems = (*_ceiling_problems(ceiling), *members.text_problems(order), *members.sharing_problems(plans))
+
+        def assessed(plan: MemberPlan) -> Assessment:
+            spec = plan.submission.spec
+            limits = [limit for limit in (spec.ceiling, ceiling) if limit is not None]
+            limited = replace(spec, ceiling=min(limits, default=None))
+            case = self._assessor.assess(replace(plan.submission, spec=limited), authority)
+            return replace(case, spec=replace(case.spec, ceiling=spec.ceiling))
+
+        with ThreadPoolExecutor(_LOOKS_AT_ONCE, thread_name_prefix="members") as pool:
+            cases = list(pool.map(assessed, plans))
+        of_each = [(plan.number, refusal) for plan, case in zip(plans, cases, strict=True) for refusal in case.refusals]
+        of_members = members.described(of_each, len(plans))
+        warnings = [warning for case in cases for warning in case.warnings]
+        total = _least(cases)
+        if ceiling is not None and total is not None and total > ceiling:
+            size = count_text(len(plans), "member")
+            warnings.append(f"{size} cost at least {total}, and its ceiling is {ceiling}: some would not finish.")
+        together = (
+            [] if of_members or not cases else list(self._budgets(cases[0].spec, len(plans), order, total, ceiling))
+        )
+        return SweepAssessment(order, plans, cases, tuple(dict.fromkeys(warnings)), (*problems, *of_members, *together))
+
+    def quote(
+        self, order: SweepOrder, ceiling: Money | None, hours: timedelta, authority: Authority | None
+    ) -> SweepQuote:
+        case, now = self.assess(order, "sweep", ceiling, authority), self._clock.now()
+        quotes: dict[str, JobQuote] = {}
+        quoted: list[MemberQuote] = []
+        for plan, one in zip(case.plans, case.cases, strict=True):
+            key = repr((one.recipe, one.machine))  # members with the same VM have the same prices
+            if key not in quotes:
+                quotes[key] = job_quote.quote(self._database, self._rules, one, hours, now)
+            quoted.append(MemberQuote(plan, quotes[key].first))
+        costs = [one.first.cost if one.first is not None else None for one in quoted]
+        priced = [cost for cost in costs if cost is not None]
+        total = sum(priced, start=ZERO) if priced and len(priced) == len(costs) else None
+        capped = total if total is None or ceiling is None else min(total, ceiling)
+        first = next(iter(quotes.values()), None)
+        budgets: Sequence[budget_holds.BudgetLeft] = ()
+        if first is not None:
+            with self._database.read() as connection:
+                accrual = accrual_at(connection, now)
+                budgets = budget_holds.budgets_left(connection, accrual, self._rules, first.spec, capped)
+        waves = -(-len(quoted) // order.at_once) if order.at_once > 0 else 0
+        return SweepQuote(
+            as_of=now,
+            order=order,
+            hours=hours,
+            span=hours * waves,
+            members=quoted,
+            first=first,
+            total=total,
+            ceiling=ceiling,
+            budgets=budgets,
+            warnings=case.warnings,
+            refusals=case.refusals,
+        )
+
+    def _budgets(
+        self, spec: JobSpec, count: int, order: SweepOrder, total: Money | None, ceiling: Money | None
+    ) -> list[JobRefusal]:
+        """Whether all of it fits into what budgets have left, as if it were one job."""
+        waves = -(-count // order.at_once)
+        whole = replace(spec, ceiling=ceiling, expected=None if spec.expected is None else spec.expected * waves)
+        now = self._clock.now()
+        with self._database.read() as connection:
+            accrual = accrual_at(connection, now)
+            problems = budget_holds.budget_problems(connection, accrual, self._rules, whole, total, now)
+        return [JobRefusal("budget", message) for message in problems]
+
+
+def _ceiling_problems(ceiling: Money | None) -> list[JobRefusal]:
+    if ceiling is None or ceiling.nanos > 0:
+        return []
+    return [JobRefusal("ceiling", "It must be more than nothing: give an amount of dollars, or none.")]
+
+
+def _least(cases: Sequence[Assessment]) -> Money | None:
+    """What all members cost at least, by how long they take; None: not known of all."""
+    total = ZERO
+    for case in cases:
+        if case.recipe is None or case.spec.expected is None:
+            return None
+        best = offers.cheapest(case.rates, models_of(case.recipe), case.spec.expected)
+        if best is None or best.cost is None:
+            return None
+        total += best.cost
+    return total

@@ -1,0 +1,347 @@
+"""Sweeps are taken in, quoted, cancelled and resumed, or refused with what to change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from tests.api.rows import NOW
+from tests.jobs.archives import MemoryArchives, packed
+from tests.jobs.job_service import RULES, Office, asked, priced
+from tests.sweeps import sweep_story
+from tests.sweeps.sweep_story import order
+
+from costguard.access.rules import Access
+from costguard.db.transaction import Database
+from costguard.errors import Conflict, Forbidden, Invalid, Missing
+from costguard.events import audit_log
+from costguard.jobs import job_rows
+from costguard.ledger.accrual import accrual_at
+from costguard.model.budget import AtLimit, Budget, Period, Scope
+from costguard.model.job import CheckpointPlan, JobCode, JobState
+from costguard.model.metric import MetricValue, SeenMetric
+from costguard.model.money import Money, Priced
+from costguard.model.sweep import SweepMember, SweepState
+from costguard.sweeps import listing, sweep_rows
+from costguard.sweeps.turn import SweepsTurn
+
+ADA, BEN = "ada@lab.example", "ben@lab.example"
+FORTY = Money.of("40")
+
+
+@pytest.fixture
+def office(database: Database) -> Office:
+    return Office(priced(database))
+
+
+def turn(office: Office) -> None:
+    ids = (f"t{number}" for number in range(1, 100))
+    SweepsTurn(office.database, office.clock, lambda: next(ids)).run()
+
+
+def detail(office: Office, sweep_id: str = "s1") -> listing.SweepOverview:
+    with office.database.read() as connection:
+        overview = listing.sweep_detail(connection, accrual_at(connection, office.clock.now()), sweep_id)
+    assert overview is not None
+    return overview
+
+
+def states(office: Office, sweep_id: str = "s1") -> list[str]:
+    return [member.state for member in detail(office, sweep_id).members]
+
+
+def settle(office: Office, job_id: str, state: JobState) -> None:
+    with office.database.write() as connection:
+        job_rows.set_state(connection, job_id, state, f"it {state.value}", None, office.clock.now())
+
+
+def kinds(office: Office) -> list[str]:
+    with office.database.read() as connection:
+        return [stored.event.kind for stored in audit_log.read(connection)]
+
+
+def test_members_are_launched_as_jobs_of_their_own(office: Office) -> None:
+    """As many as may run at once, each with its parameters, its location, and the sweep that it belongs to."""
+    sweep, is_new = office.sweeps.submit(order(), FORTY, "key", "cli")
+    assert (is_new, sweep.state, office.woken) == (True, SweepState.RUNNING, 1)
+    turn(office)
+    assert states(office) == ["queued", "queued", "waiting", "waiting"]
+    with office.database.read() as connection:
+        job = job_rows.read(connection, "t2")
+    assert job is not None
+    assert job.spec.command[3:6] == ("1e-4", "--seed", "2")
+    assert job.spec.checkpoint is not None
+    assert job.spec.checkpoint.location == "gs://lab/s1/1e-4-2"
+    assert (job.spec.sweep, job.spec.owner, job.via) == ("s1", ADA, "cli")
+
+
+def test_members_that_end_make_room_for_others(office: Office) -> None:
+    """Until none is left; then the sweep is over, and its cost and result are recorded once."""
+    office.sweeps.submit(order(), None, None, "api")
+    turn(office)
+    settle(office, "t1", JobState.SUCCEEDED)
+    settle(office, "t2", JobState.SUCCEEDED)
+    ids = iter(("u1", "u2"))
+    SweepsTurn(office.database, office.clock, lambda: next(ids)).run()
+    assert states(office) == ["succeeded", "succeeded", "queued", "queued"]
+    settle(office, "u1", JobState.SUCCEEDED)
+    settle(office, "u2", JobState.SUCCEEDED)
+    for _ in range(2):
+        turn(office)
+    assert detail(office).row.sweep.state is SweepState.SUCCEEDED
+    assert kinds(office).count("SweepSucceeded") == 1
+
+
+def test_repeat_with_the_same_key_changes_nothing(office: Office) -> None:
+    """Whatever became of the first request; another sweep under the key is refused."""
+    first, _ = office.sweeps.submit(order(), FORTY, "key", "api")
+    again, is_new = office.sweeps.submit(order(), FORTY, "key", "api")
+    assert (again.id, is_new) == (first.id, False)
+    with pytest.raises(Conflict, match="came with another request"):
+        office.sweeps.submit(order(at_once=3), FORTY, "key", "api")
+
+
+def test_everything_wrong_with_any_member_is_told_at_once(office: Office) -> None:
+    """As for a job by itself, with the members that it is about; nothing is stored."""
+    wrong = order(template=asked(command=("{lr}",), environment={"lr": "{seed}", "COSTGUARD_X": "1"}, preset="none"))
+    with pytest.raises(Invalid) as refused:
+        office.sweeps.submit(wrong, FORTY, None, "api")
+    assert refused.value.kind == "sweep-refused"
+    assert {where for where, _ in refused.value.fields} == {"job.preset", "job.environment"}
+    with pytest.raises(Missing):
+        office.sweeps.cancel("s1", ADA, "")
+
+
+def test_ceiling_that_pays_for_no_member_is_refused(office: Office) -> None:
+    """The cheapest ten minutes of one VM cost more."""
+    with pytest.raises(Invalid, match="less than 10 minutes cost"):
+        office.sweeps.submit(order(), Money.of("0.01"), None, "api")
+
+
+def test_ceiling_that_pays_for_some_members_is_a_warning(office: Office) -> None:
+    """Known from how long each takes: four members of ten hours in the cheapest zone."""
+    template = replace(order().template, spec=replace(order().template.spec, expected=timedelta(hours=10)))
+    office.sweeps.submit(order(template=template), Money.of("4"), None, "api")
+    with office.database.read() as connection:
+        (event,) = audit_log.read(connection, kind="SweepSubmitted")
+    assert "4 members cost at least $6.76, and its ceiling is $4.00: some would not finish." in event.event.text
+
+
+def test_budget_holds_for_all_members_together(office: Office) -> None:
+    """Each alone would fit, and all together would not."""
+    budget = Budget("all", Scope(), Money.of("5"), Period.MONTH, contact=ADA, at_limit=AtLimit.REFUSE)
+    office.rules = replace(RULES, budgets=(budget,))
+    template = replace(order().template, spec=replace(order().template.spec, expected=timedelta(hours=10)))
+    with pytest.raises(Invalid, match="budget all"):
+        office.sweeps.submit(order(template=template), None, None, "api")
+    assert office.sweeps.submit(order(template=template), Money.of("4"), None, "api")[1]
+
+
+def test_quote_is_of_each_member_and_of_all(office: Office) -> None:
+    """With the ceiling as the most that it takes of a budget, and how long it takes with so many at once."""
+    quoted = office.sweeps.quote(order(), FORTY, timedelta(hours=10))
+    assert [str(one.first.cost) for one in quoted.members if one.first is not None] == ["$1.69"] * 4
+    assert quoted.total == Money.of("6.76")
+    assert quoted.span == timedelta(hours=20)
+    assert quoted.refusals == ()
+
+
+def test_cancel_stops_all_of_it(office: Office) -> None:
+    """Open members are cancelled as their jobs alone would be, and the others are never launched."""
+    office.sweeps.submit(order(), None, None, "api")
+    turn(office)
+    _, is_new = office.sweeps.cancel("s1", ADA, "wrong data")
+    assert is_new
+    with office.database.read() as connection:
+        cancelled = job_rows.of_ids(connection, ["t1", "t2"])
+    assert [job.cancel_asked_by for job in cancelled.values()] == [ADA, ADA]
+    turn(office)
+    assert states(office) == ["queued", "queued", "waiting", "waiting"]
+    settle(office, "t1", JobState.CANCELLED)
+    settle(office, "t2", JobState.CANCELLED)
+    turn(office)
+    assert detail(office).row.sweep.state is SweepState.CANCELLED
+    assert office.sweeps.cancel("s1", ADA, "")[1] is False
+
+
+def test_resume_launches_what_failed_again(office: Office) -> None:
+    """In a new job at the same location; what succeeded stays, and its cost counts on."""
+    office.sweeps.submit(order(grid={"lr": ("1",), "seed": ("1", "2")}), None, None, "api")
+    turn(office)
+    settle(office, "t1", JobState.SUCCEEDED)
+    settle(office, "t2", JobState.FAILED)
+    turn(office)
+    assert detail(office).row.sweep.state is SweepState.FAILED
+    resumed, numbers = office.sweeps.resume("s1", ADA)
+    assert (resumed.state, resumed.round, numbers) == (SweepState.RUNNING, 2, [2])
+    ids = iter(("u1",))
+    SweepsTurn(office.database, office.clock, lambda: next(ids)).run()
+    member = detail(office).members[1]
+    assert (member.state, list(member.member.jobs)) == ("queued", ["t2", "u1"])
+    settle(office, "u1", JobState.SUCCEEDED)
+    turn(office)
+    assert detail(office).row.sweep.state is SweepState.SUCCEEDED
+    assert kinds(office).count("SweepFailed") == kinds(office).count("SweepSucceeded") == 1
+
+
+def test_resume_of_a_cancelled_sweep_goes_on_with_all_that_is_left(office: Office) -> None:
+    """What it cancelled, and what was never launched; once nothing of it runs any more."""
+    office.sweeps.submit(order(), None, None, "api")
+    turn(office)
+    office.sweeps.cancel("s1", ADA, "")
+    with pytest.raises(Conflict, match="being cancelled"):
+        office.sweeps.resume("s1", ADA)
+    settle(office, "t1", JobState.CANCELLED)
+    settle(office, "t2", JobState.SUCCEEDED)
+    turn(office)
+    assert office.sweeps.resume("s1", ADA)[1] == [1]
+    assert states(office) == ["waiting", "succeeded", "waiting", "waiting"]
+
+
+def test_member_that_was_cancelled_by_itself_is_resumed_only_by_its_number(office: Office) -> None:
+    """Its owner had a reason."""
+    office.sweeps.submit(order(), None, None, "api")
+    turn(office)
+    settle(office, "t1", JobState.CANCELLED)
+    settle(office, "t2", JobState.FAILED)
+    assert office.sweeps.resume("s1", ADA)[1] == [2]
+    assert office.sweeps.resume("s1", ADA, [1])[1] == [1]
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "message"),
+    [
+        ({"numbers": [9]}, Invalid, "no member 9"),
+        ({"numbers": [1]}, Conflict, "did not fail"),
+        ({"ceiling": Money.of("0")}, Conflict, "Nothing of sweep lr failed"),
+        ({"at_once": 500}, Invalid, "may run at once"),
+        ({}, Conflict, "Nothing of sweep lr failed"),
+    ],
+)
+def test_what_cannot_be_resumed_is_refused(
+    office: Office, given: dict[str, object], kind: type[Exception], message: str
+) -> None:
+    """With what it is about; nothing changes."""
+    office.sweeps.submit(order(), FORTY, None, "api")
+    turn(office)
+    with pytest.raises(kind, match=message):
+        office.sweeps.resume("s1", ADA, **given)  # type: ignore[arg-type]
+    assert detail(office).row.sweep.round == 1
+
+
+def test_limits_of_a_sweep_that_runs_may_change(office: Office) -> None:
+    """More money, or more at once, from now on."""
+    office.sweeps.submit(order(), FORTY, None, "api")
+    turn(office)
+    changed, again = office.sweeps.resume("s1", ADA, ceiling=Money.of("90"), at_once=3)
+    assert (changed.ceiling, changed.at_once, again) == (Money.of("90"), 3, [])
+    ids = iter(("u1",))
+    SweepsTurn(office.database, office.clock, lambda: next(ids)).run()
+    assert states(office) == ["queued", "queued", "queued", "waiting"]
+
+
+def test_others_may_not_touch_a_sweep(office: Office) -> None:
+    """Roles are those of jobs: its owner, operators of its team, and admins."""
+    office.rules = replace(RULES, access=Access(operators=frozenset({ADA, BEN})))
+    office.sweeps.submit(order(), None, None, "api")
+    with pytest.raises(Forbidden, match="can cancel it"):
+        office.sweeps.cancel("s1", BEN, "")
+    with pytest.raises(Forbidden, match="can resume it"):
+        office.sweeps.resume("s1", BEN)
+    office.rules = replace(RULES, access=Access(viewers=frozenset({ADA}), operators=frozenset({BEN})))
+    with pytest.raises(Invalid, match="may not launch"):
+        office.sweeps.submit(order(), None, None, "api")
+
+
+def test_code_is_kept_once_and_given_to_every_member(office: Office) -> None:
+    """Its diff may be long, and a sweep has up to 200 members."""
+    code = with_code(office)
+    with office.database.read() as connection:
+        job = job_rows.read(connection, "t1")
+        stored = connection.exec_driver_sql("SELECT CAST(spec AS TEXT) FROM sweep_members").scalars().all()
+    assert job is not None
+    assert job.spec.code == code
+    assert not any("+++" in text for text in stored)
+
+
+def test_code_of_an_open_sweep_is_not_deleted(office: Office) -> None:
+    """Members may be launched for weeks; once it is over, its code may go, and it cannot be resumed."""
+    with_code(office)
+    settle(office, "t1", JobState.FAILED)
+    office.clock.advance(timedelta(days=40))
+    assert office.code.tidy() == 0
+    settle(office, "t2", JobState.FAILED)
+    office.sweeps.cancel("s1", ADA, "")
+    turn(office)
+    assert office.code.tidy() == 1
+    with pytest.raises(Missing, match="Upload it"):
+        office.sweeps.resume("s1", ADA)
+
+
+def with_code(office: Office) -> JobCode:
+    """Of a sweep of which two members are launched, as t1 and t2."""
+    archives = MemoryArchives()
+    content, sha256 = packed({"train.py": "print(1)"})
+    archives.objects[f"{sha256}.tar.gz"] = (content, office.clock.now())
+    office.archives = archives
+    code = JobCode(sha256, len(content), 1, diff="+" * 1000)
+    template = replace(order().template, spec=replace(order().template.spec, code=code))
+    office.sweeps.submit(order(template=template), None, None, "api")
+    turn(office)
+    return code
+
+
+def test_oddity_of_one_sweep_keeps_no_other_waiting(office: Office) -> None:
+    """It is reported, and the others go on."""
+    office.sweeps.submit(order(), None, None, "api")
+    other = order(template=replace(order().template, spec=replace(order().template.spec, name="other")))
+    office.sweeps.submit(other, None, None, "api")
+    with office.database.write() as connection:
+        connection.exec_driver_sql("UPDATE sweep_members SET recipe = '{}' WHERE sweep_id = 's1'")
+    ids = (f"t{number}" for number in range(1, 100))
+    report = SweepsTurn(office.database, office.clock, lambda: next(ids)).run()
+    assert (report.launched, len(report.troubles)) == (2, 1)
+    assert "Sweep s1 could not be advanced" in report.troubles[0]
+
+
+def test_best_metric_of_all_members_is_marked() -> None:
+    """The least or the greatest; what is not finite, or was not printed yet, is best of nothing."""
+    lines = [_line(number, text) for number, text in enumerate(("0.5", "0.2", "nan", None), 1)]
+    assert [line.is_best for line in listing.with_best(lines, "lower")] == [False, True, False, False]
+    assert [line.is_best for line in listing.with_best(lines, "higher")] == [True, False, False, False]
+
+
+def _line(number: int, text: str | None) -> listing.MemberRow:
+    value = None if text is None else MetricValue(text, 1, NOW)
+    finite = value if value is not None and value.value is not None else None
+    metric = None if value is None else SeenMetric("lower", value, finite)
+    return listing.MemberRow(SweepMember(number, {"lr": "1"}), None, Priced(), metric)
+
+
+def test_list_of_sweeps_has_the_newest_first(office: Office) -> None:
+    """By owner and state; a page goes on where the last one ended."""
+    for _ in range(3):
+        office.sweeps.submit(order(), None, None, "api")
+        office.clock.advance(timedelta(minutes=1))
+    with office.database.read() as connection:
+        first = sweep_rows.page(connection, sweep_rows.SweepFilters(owner=(ADA,)), None, 2)
+        rest = sweep_rows.page(
+            connection, sweep_rows.SweepFilters(state=(SweepState.RUNNING,)), (first[-1].created_at, first[-1].id), 9
+        )
+        none = sweep_rows.page(connection, sweep_rows.SweepFilters(state=(SweepState.FAILED,)), None, 9)
+    assert [sweep.id for sweep in (*first, *rest)] == ["s3", "s2", "s1"]
+    assert none == []
+
+
+def test_story_has_members_in_every_state(office: Office) -> None:
+    """What examples and pages show."""
+    sweep_story.tell(office)
+    assert states(office, sweep_story.ID) == ["succeeded", "failed", "waiting", "waiting"]
+
+
+def test_location_that_two_members_share_is_refused(office: Office) -> None:
+    """Before anything is launched."""
+    shared = order(template=asked(command=("{lr}", "{seed}"), checkpoint=CheckpointPlan("gs://lab/run")))
+    with pytest.raises(Invalid, match="would write to the same place"):
+        office.sweeps.submit(shared, None, None, "api")
