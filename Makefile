@@ -4,11 +4,12 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 TRAINERS := .cache/trainers
+FLYTE := .cache/flyte
 # uv writes no bytecode by default, and then every start pays for compiling it.
 export UV_COMPILE_BYTECODE := 1
 export UV_LINK_MODE := copy
 
-.PHONY: help demo test check golden bench mutants trainers lowest pictures lock clean
+.PHONY: help demo test check golden bench mutants trainers flyte lowest pictures lock clean
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
@@ -77,6 +78,19 @@ $(TRAINERS)/installed: tests/trainers/requirements.txt $(VENV)/installed-dev
 trainers: $(TRAINERS)/installed ## kill real trainers on CPU, judge what they leave, and write service/docs/trainers.md
 	@nice $(BIN)/python -m tests.trainers $(ARGS)
 
+$(FLYTE)/installed: tests/flyte/requirements.txt $(VENV)/installed-dev
+	@echo "Installing flytekit and flyte into $(FLYTE) (once; 170 packages, 400 MB)..."
+	@mkdir -p $(FLYTE) && $(PYTHON) -m venv --clear $(FLYTE)/venv
+	@if [ -x $(BIN)/uv ]; then \
+	  $(BIN)/uv pip install --quiet --python $(FLYTE)/venv/bin/python --require-hashes -r tests/flyte/requirements.txt ; \
+	else \
+	  $(FLYTE)/venv/bin/python -m pip install --quiet --require-hashes -r tests/flyte/requirements.txt ; \
+	fi
+	@touch $@
+
+flyte: $(FLYTE)/installed ## run real Flyte workflows whose tasks are jobs on the simulated cloud
+	@COSTGUARD_FLYTE=$(abspath $(FLYTE))/venv nice $(BIN)/python -m pytest -q -n0 tests/flyte $(ARGS)
+
 pictures: $(VENV)/installed-dev ## take pictures of every page and every kind of message, into deploy/pictures
 	@$(BIN)/python -m tests.browser.found
 	@$(BIN)/python -m tests.pictures
@@ -86,6 +100,7 @@ lock: $(VENV)/installed ## write the locked requirements again
 	@$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 pyproject.toml -o requirements.txt
 	@$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 --extra dev pyproject.toml -o requirements-dev.txt
 	@$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 tests/trainers/requirements.in -o tests/trainers/requirements.txt
+	@$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 tests/flyte/requirements.in -o tests/flyte/requirements.txt
 
 clean: ## remove everything that was installed or built
 	@rm -rf $(VENV) .venv-lowest .cache build dist bench.json
