@@ -104,7 +104,7 @@ def measured(connection: Connection, instance_id: int, run_started_at: datetime,
         "since": NOW - timedelta(hours=2),
         "sentence": "GPU under 5 % for 2 h (max 3 %)",
         "is_weak": False,
-        "told": "idle",
+        "announced": "idle",
         **given,
     }
     connection.execute(insert(tables.utilisation), row)

@@ -85,7 +85,7 @@ FROM lifetimes l JOIN instances i ON i.id = l.instance_id WHERE l.ended_at IS NO
 """
 _MEASURED = """
 INSERT INTO utilisation (instance_id, run_started_at, measured_at, good_until, state, since, sentence, is_weak,
-  gpu_mean_bp, gpu_max_bp, told)
+  gpu_mean_bp, gpu_max_bp, announced)
 SELECT instance_id, started_at, {now}, {now} + 3600000000, CASE id % 5 WHEN 0 THEN 'idle' ELSE 'busy' END, {now},
   'GPU under 5 % for 2 h (max 3 %)', {false}, 300, 500, 'busy'
 FROM lifetimes WHERE ended_at IS NULL

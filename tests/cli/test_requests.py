@@ -69,7 +69,7 @@ class Answers(ServerClient):
 
 
 def told(status: str) -> dict[str, Any]:
-    return {"request": {"id": 7, "asked": "stop", "name": "trainer-3", "status": status, "outcome": "it was"}}
+    return {"request": {"id": 7, "kind": "stop", "name": "trainer-3", "status": status, "outcome": "it was"}}
 
 
 def test_waiting_ends_when_the_request_is_settled() -> None:

@@ -25,7 +25,7 @@ def test_a_request_keeps_a_vm_once(database: Database) -> None:
         first = Keep(one, NOW + timedelta(hours=4), "ada@lab.example", NOW, "a run")
         second = Keep(one, NOW + timedelta(hours=8), "bob@lab.example", NOW)
         ids = [
-            reminder_rows.request(connection, one.instance_id, str(one), asked="keep", key=key) for key in ("k1", "k2")
+            reminder_rows.request(connection, one.instance_id, str(one), kind="keep", key=key) for key in ("k1", "k2")
         ]
         assert answers.add_keep(connection, first, ids[0])
         assert not answers.add_keep(connection, second, ids[0])
@@ -40,7 +40,7 @@ def test_a_request_claims_a_vm_once(database: Database) -> None:
         claimed = Claim(one.instance_id, "ada@lab.example", "ada@lab.example", NOW)
         disowned = Claim(one.instance_id, "", "ada@lab.example", NOW + timedelta(hours=1))
         ids = [
-            reminder_rows.request(connection, one.instance_id, str(one), asked="claim", key=key) for key in ("k1", "k2")
+            reminder_rows.request(connection, one.instance_id, str(one), kind="claim", key=key) for key in ("k1", "k2")
         ]
         assert answers.add_claim(connection, claimed, ids[0])
         assert not answers.add_claim(connection, disowned, ids[0])

@@ -111,7 +111,7 @@ class Judged:
             "is_weak": is_weak,
             "measured_at": at(since),
             "sentence": "GPU under 5 %",
-            "told": "",
+            "announced": "",
         }
         row = self.subject.instance_id
         with self.scene.database.write() as connection:

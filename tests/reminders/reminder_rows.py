@@ -49,8 +49,8 @@ def stop(connection: Connection, instance_id: int, lifetime_id: int, intended_at
 
 def request(connection: Connection, instance_id: int, subject: str, **given: Any) -> int:
     row = {
-        "key": f"press/{subject}/{given.get('asked', 'stop')}",
-        "asked": "stop",
+        "key": f"press/{subject}/{given.get('kind', 'stop')}",
+        "kind": "stop",
         "subject": subject,
         "instance_id": instance_id,
         "by": "bob@lab.example",
@@ -65,7 +65,7 @@ def request(connection: Connection, instance_id: int, subject: str, **given: Any
 
 
 def keep(connection: Connection, instance_id: int, subject: str, until: datetime, **given: Any) -> int:
-    request_id = request(connection, instance_id, subject, asked="keep")
+    request_id = request(connection, instance_id, subject, kind="keep")
     row = {
         "subject": subject,
         "instance_id": instance_id,

@@ -155,7 +155,7 @@ def _give(connection: Connection, run_ids: range, owner: str) -> None:
 
 def keep(connection: Connection, subject: str, until: datetime, at: datetime, due_at: datetime | None = None) -> None:
     instance_id = int(subject.split(":")[1])
-    request = {"asked": "keep", "key": f"{subject}/{at}", "due_at": due_at}
+    request = {"kind": "keep", "key": f"{subject}/{at}", "due_at": due_at}
     request_id = reminder_rows.request(connection, instance_id, subject, **request)
     row = {"subject": subject, "instance_id": instance_id, "until": until, "by": "bob", "at": at, "reason": ""}
     connection.execute(insert(tables.keeps).values(request_id=request_id, **row))

@@ -30,7 +30,7 @@ def add(connection: Connection, new: Request) -> bool:
     """False: a request with this key is there already, and nothing is changed."""
     row = {
         "key": storable(new.key),
-        "asked": new.kind.value,
+        "kind": new.kind.value,
         "subject": str(new.subject),
         "instance_id": new.subject.instance_id,
         "by": storable(new.by),
@@ -121,7 +121,7 @@ def _stored(row: Row[Any]) -> StoredRequest:
 def _request(row: Row[Any]) -> Request:
     return Request(
         key=row.key,
-        kind=RequestKind(row.asked),
+        kind=RequestKind(row.kind),
         subject=Subject.parse(row.subject),
         by=row.by,
         user_id=row.user_id,

@@ -40,7 +40,7 @@ class LinksOut(Out):
 
 class RequestOut(Out):
     id: int = read_from("request.id")
-    asked: Annotated[str, one_of(RequestKind)] = read_from("request.kind")
+    kind: Annotated[str, one_of(RequestKind)] = read_from("request.kind")
     project: str
     gce_id: str
     name: str

@@ -115,7 +115,7 @@ def follow(
 
     Raises CostguardError where no pass settles it in time.
     """
-    tell(f"Requested: {answer['request']['asked']} {answer['request']['name']}. Waiting for the next pass.")
+    tell(f"Requested: {answer['request']['kind']} {answer['request']['name']}. Waiting for the next pass.")
     for _ in range(_MOST_POLLS):
         if answer["request"]["status"] != "open":
             return answer

@@ -39,18 +39,17 @@ class Basis:
 
 @dataclass(frozen=True, slots=True)
 class StoredRate:
-    """Of one instance: `nanos` is what can be priced of it, `machine_nanos` that without storage."""
+    """Of one instance: `nanos` is what can be priced of it."""
 
     instance_id: int
     running_since: datetime | None
     nanos: int
-    machine_nanos: int
     is_whole: bool
 
     @property
-    def columns(self) -> tuple[datetime | None, int, int, int]:
+    def columns(self) -> tuple[datetime | None, int, int]:
         rank = -self.nanos if self.is_whole else UNPRICED_RANK
-        return self.running_since, self.nanos, self.machine_nanos, rank
+        return self.running_since, self.nanos, rank
 
 
 def basis(connection: Connection) -> Basis | None:
@@ -113,7 +112,7 @@ def save(connection: Connection, rates: Sequence[StoredRate]) -> int:
     return len(new)
 
 
-_NAMES = ("new_running_since", "new_rate_nanos", "new_machine_rate_nanos", "new_rate_rank")
+_NAMES = ("new_running_since", "new_rate_nanos", "new_rate_rank")
 _COLUMNS = {name: instances.c[name.removeprefix("new_")] for name in _NAMES}
 _KNOWN = select(instances.c.id, *_COLUMNS.values())
 _SAVE = (
@@ -187,7 +186,7 @@ _NOTHING = Priced()
 def _rates(connection: Connection, accrual: Accrual, ids: Collection[int] | None) -> Iterator[StoredRate]:
     for vm, machine, storage in of_present(connection, accrual, Filters(), ids):
         rate = machine + storage
-        yield StoredRate(vm.id, vm.started_at, rate.amount.nanos, machine.amount.nanos, rate.whole)
+        yield StoredRate(vm.id, vm.started_at, rate.amount.nanos, rate.whole)
 
 
 def prices_of(book: PriceBook) -> str:

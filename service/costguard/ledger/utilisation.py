@@ -129,12 +129,12 @@ def _row(measured: Measured) -> dict[str, Any]:
         "gpu_mean_bp": measured.evidence.gpu_mean,
         "gpu_max_bp": measured.evidence.gpu_max,
         "cpu_max_bp": measured.evidence.cpu_max,
-        "told": "" if measured.announced is None else measured.announced.value,
+        "announced": "" if measured.announced is None else measured.announced.value,
     }
 
 
 def _measured(row: Row[Any]) -> Measured:
-    announced = IdleState(row.told) if row.told else None
+    announced = IdleState(row.announced) if row.announced else None
     return Measured(row.instance_id, row.run_started_at, row.measured_at, row.good_until, _evidence(row), announced)
 
 

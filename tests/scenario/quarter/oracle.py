@@ -194,7 +194,7 @@ def _why_too_early(topic: Topic, at: datetime) -> str:
         return "it is protected"
     if (until := topic.kept_until(at)) is not None and until > at:
         return f"it is kept until {until}"
-    waiting = [one for one in topic.requests if one.asked != "stop" and one.status == "done"]
+    waiting = [one for one in topic.requests if one.kind != "stop" and one.status == "done"]
     if any(one.at <= at < one.settled_at for one in waiting):
         return "someone had answered"
     warned = [moment for moment in topic.stages(topic.cycle(at)) if moment <= at]
@@ -231,15 +231,15 @@ def _requests(story: Story, connection: Connection, verdict: Verdict) -> None:
         if (pressed.key in rows) == (f"ephemeral/{pressed.key}" in private):
             verdict.wrong.append(f"press {pressed.key} is neither a request nor refused, or both")
     for key, row in rows.items():
-        kind = {"keep": "keeps", "claim": "claims", "disown": "claims"}.get(row.asked, "stops")
+        kind = {"keep": "keeps", "claim": "claims", "disown": "claims"}.get(row.kind, "stops")
         done = effects[kind, row.id]
-        verdict.counts[f"asked to {row.asked}: {row.status}"] += 1
+        verdict.counts[f"asked to {row.kind}: {row.status}"] += 1
         if row.status == "open" or row.settled_at is None:
             verdict.wrong.append(f"request {key} is open in the end")
         elif row.status == "done" and done != 1:
-            verdict.wrong.append(f"request {key} to {row.asked} was settled {done} times")
+            verdict.wrong.append(f"request {key} to {row.kind} was settled {done} times")
         elif row.status == "refused" and ((done and kind != "stops") or f"ephemeral/{row.id}" not in private):
-            verdict.wrong.append(f"request {key} to {row.asked} was refused, with {done} effects")
+            verdict.wrong.append(f"request {key} to {row.kind} was refused, with {done} effects")
     verdict.counts["refused in private at once"] = sum(key.startswith("ephemeral/slack/") for key in private)
 
 

@@ -1630,7 +1630,6 @@ class RequestBody(TypedDict):
 
 
 class RequestOut(TypedDict):
-    asked: Literal["stop", "keep", "claim", "disown"]
     at: str
     by: str
     """The requester's address."""
@@ -1640,6 +1639,7 @@ class RequestOut(TypedDict):
     hours: int | None
     """For a keep; null: until tomorrow morning in the requester's time zone."""
     id: int
+    kind: Literal["stop", "keep", "claim", "disown"]
     links: LinksOut
     name: str
     outcome: str

@@ -75,7 +75,6 @@ instances = Table(
     # What it costs an hour, worked out whenever it, or a price, changes: lists and sums of the fleet need nothing else.
     Column("running_since", Timestamp),  # the start of the open lifetime
     Column("rate_nanos", BigInteger),  # of what can be priced
-    Column("machine_rate_nanos", BigInteger),  # the same without storage
     Column("rate_rank", BigInteger),  # -rate_nanos, or UNPRICED_RANK; NULL: not worked out yet
     UniqueConstraint("project", "gce_id"),
 )
@@ -87,13 +86,11 @@ Index(
     instances.c.status,
     instances.c.provisioning_model,
     instances.c.owner,
-    instances.c.job,
     instances.c.gpu_type,
     instances.c.gpu_count,
     instances.c.termination_at,
     instances.c.rate_rank,
     instances.c.rate_nanos,
-    instances.c.machine_rate_nanos,
     instances.c.running_since,
     instances.c.name,
     instances.c.id,
@@ -193,7 +190,7 @@ utilisation = Table(
     Column("gpu_mean_bp", Integer),  # basis points; NULL: not measured
     Column("gpu_max_bp", Integer),
     Column("cpu_max_bp", Integer),
-    Column("told", String, nullable=False),  # the state of the last event; "" before the first
+    Column("announced", String, nullable=False),  # the state of the last event; "" before the first
 )
 
 storage_spans = Table(

@@ -42,7 +42,7 @@ requests = Table(
     metadata,
     Column("id", Id, primary_key=True, autoincrement=True),
     Column("key", String, nullable=False, unique=True),
-    Column("asked", String, nullable=False),
+    Column("kind", String, nullable=False),
     Column("subject", String, nullable=False),
     Column("instance_id", Id, ForeignKey("instances.id"), nullable=False),
     Column("by", String, nullable=False),
