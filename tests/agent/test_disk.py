@@ -195,8 +195,8 @@ def test_a_crashed_agent_begins_no_second_run(vm: Vm, guard: FakeGuard) -> None:
 )
 def test_in_an_image_the_folder_is_where_it_is_mounted_from(mounts: list[str], path: str) -> None:
     """Docker's rule: the innermost mount holds a path."""
-    settings = AttemptSettings(image="acme/train:1", mounts=mounts, checkpoint={"location": "/saved/run-1"})
-    assert on_the_vm(settings, "/vm").rstrip("/") == path
+    settings = AttemptSettings(image="acme/train:1", mounts=mounts)
+    assert on_the_vm(settings, "/saved/run-1", "/vm").rstrip("/") == path
 
 
 def test_a_framework_that_this_agent_does_not_know_is_an_error(tmp_path: Path) -> None:

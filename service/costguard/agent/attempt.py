@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 from .calls import Metadata, Trouble, watch
@@ -27,9 +26,11 @@ from .runner import birth, config_of, container, hand_over, prepare, signal_grou
 from .settings import AgentPaths, AttemptSettings, NotStarted
 from .state import VM_ENDS, SavedState
 from .tool import RcloneFinder
+from .travel import TravellingCheckpoints
 from .usage import VmUsage
 
 LAST_WORDS_S = 5
+POWER_OFF_S = 8  # from the end of the notice's grace until Google cuts the power
 NEVER = float("inf")
 
 
@@ -63,6 +64,7 @@ class AgentAttempt:
                 os.chmod(os.path.dirname(self._step_file), 0o1777)  # noqa: S103
         self._usage = VmUsage(self._folder)
         self._progress = CommandProgress(settings, self._log, self._step_file)
+        self._travel = TravellingCheckpoints(settings, self._folder, places.volumes, self._credentials, self._send)
         self._checkpoints = DiskCheckpoints(settings, places.volumes, os.path.join(self._folder, "runs"))
         self._stopping = threading.Lock()
         self._reporting = threading.RLock()  # events of a run are in order
@@ -111,6 +113,7 @@ class AgentAttempt:
                 return
             finally:
                 os.close(held)
+        self._travel.start()
         while not self._is_over():
             self._wait(self._settings.poll_s)
 
@@ -169,8 +172,11 @@ class AgentAttempt:
             self._finish(dict(ended))
         return bool(ended)
 
+    def _send(self, kind: str, is_urgent: bool = True, **event: Any) -> None:
+        self._guard.send(kind, is_urgent, run=self._state.run, **event)
+
     def _stage(self, wait: Callable[[float], None]) -> Stage:
-        run, send = self._state.run, partial(self._guard.send, run=self._state.run)
+        run, send = self._state.run, self._send
         return Stage(
             self._settings,
             run,
@@ -181,6 +187,7 @@ class AgentAttempt:
             send,
             self._volumes,
             self._log,
+            self._travel.prepare if self._travel.is_wanted else None,
         )
 
     def _finish(self, ended: dict[str, Any]) -> None:
@@ -190,6 +197,7 @@ class AgentAttempt:
             self._report_exit(ended)
         is_success = ended.get("reason") == "exited" and ended.get("code") == 0 and not stop
         try:
+            self._travel.finish(self._carry_on, stop.get("why", ""))
             finish_stage(self._stage(self._carry_on), ended, is_success)
         except Unwanted as unwanted:
             say(str(unwanted))
@@ -203,7 +211,10 @@ class AgentAttempt:
         while True:
             if self._is_vm_ending:
                 self._request_stop("shutdown", self._settings.notice_grace_s)
-            if self._state.stop and time.monotonic() >= self._deadline:
+            stop = self._state.stop
+            if stop and self._deadline == NEVER:
+                self._deadline = time.monotonic() + stop["grace_s"]
+            if stop and time.monotonic() >= self._deadline + (POWER_OFF_S if stop["why"] in VM_ENDS else 0):
                 raise Unwanted(f"{self._state.stop['why']} came before all was brought away")
             if time.monotonic() >= latest:
                 return
@@ -230,6 +241,8 @@ class AgentAttempt:
             self._state.stop = {**first, "reasons": [*first["reasons"], why]}
             self._state.save()
             self._deadline = min(self._deadline, time.monotonic() + grace_s)
+        if why in VM_ENDS:
+            self._travel.hurry()
         self._wake.set()
 
     def _stop_if_requested(self, pid: int) -> None:

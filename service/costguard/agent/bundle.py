@@ -14,6 +14,7 @@ RULES = (
     "model/suspects.py",
     "checkpoints/folder.py",
     "checkpoints/judge.py",
+    "checkpoints/uploads.py",
 )
 LAYOUTS = "checkpoints/layouts"
 PACKAGES = ("__init__.py", "model/__init__.py", "checkpoints/__init__.py")  # empty: only the names are needed

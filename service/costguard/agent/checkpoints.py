@@ -26,8 +26,9 @@ class DiskCheckpoints:
         self._settings = settings
         self._runs = runs
         self._failed: tuple[ResumedRun, ...] = ()  # earlier runs that failed at once after they resumed
-        self._location = settings.checkpoint.get("location", "")
-        self._path = on_the_vm(settings, volumes)
+        # What travels to a bucket is watched by travel.py.
+        self._location = "" if settings.checkpoint.get("local") else settings.checkpoint.get("location", "")
+        self._path = on_the_vm(settings, self._location, volumes)
         self._lock = threading.Lock()
         self._news: dict[str, Any] = {}
 
@@ -131,9 +132,8 @@ def _resumed_run(folder: str, number: int) -> ResumedRun | None:
     )
 
 
-def on_the_vm(settings: AttemptSettings, volumes: str) -> str:
-    """The path on the VM of the command's folder of checkpoints: with an image, in the folder mounted there."""
-    location = settings.checkpoint.get("location", "")
+def on_the_vm(settings: AttemptSettings, location: str, volumes: str) -> str:
+    """The path on the VM of a path that the command sees: with an image, in the folder mounted there."""
     if not settings.image:
         return location
     best = ""

@@ -70,10 +70,11 @@ class Stage:
         send: Callable[..., None],
         volumes: str = "",
         log: str = "",
+        checkpoint: Callable[[Stage], None] | None = None,
     ) -> None:
         self.settings, self.run, self.folder, self.run_folder = settings, run, folder, run_folder
         self.wait, self.send, self.volumes, self.log = wait, send, volumes, log
-        self._credentials = credentials
+        self._credentials, self.checkpoint = credentials, checkpoint
         self.arguments: list[str] = []  # added to the command
         self.environment: dict[str, str] = {}  # of the command, in addition to the settings'
 
@@ -84,7 +85,15 @@ class Stage:
 
 BeforeCommand = Callable[[Stage], None]
 AfterCommand = Callable[[Stage, Dict[str, Any]], None]
-BEFORE_COMMAND: tuple[BeforeCommand, ...] = ()  # data, code, setup
+
+
+def download_checkpoint(stage: Stage) -> None:
+    """What the run resumes from, where checkpoints travel."""
+    if stage.checkpoint is not None:
+        stage.checkpoint(stage)
+
+
+BEFORE_COMMAND: tuple[BeforeCommand, ...] = (download_checkpoint,)  # after data, code, setup
 AFTER_SUCCESS: tuple[AfterCommand, ...] = ()  # outputs
 BEFORE_EXIT: tuple[AfterCommand, ...] = ()  # the rest of the log
 

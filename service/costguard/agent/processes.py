@@ -10,6 +10,7 @@ from typing import IO
 
 LOOK_S = 0.1
 MOST_LINE = 1 << 20
+OPEN = ("sh", "-c", 'umask 022; exec "$@"', "sh")  # a container's user need not be the agent's
 
 
 def run(
@@ -22,7 +23,7 @@ def run(
 ) -> tuple[int, bytes]:
     """The exit code and the output; `hear` gets each line of the error output. `wait` raises to end the process."""
     with subprocess.Popen(
-        [*(_gentle() if is_gentle else ()), *command],
+        [*OPEN, *(_gentle() if is_gentle else ()), *command],
         env=dict(environment),
         cwd="/",
         stdin=subprocess.PIPE,

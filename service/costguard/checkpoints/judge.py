@@ -15,6 +15,7 @@ from typing import Callable, Sequence
 from costguard.checkpoints.layouts import BY_NAMES, LAYOUTS
 from costguard.checkpoints.layouts.base import CandidateCheckpoint, FileChanged, RangeReader, Tree, join, listed
 from costguard.checkpoints.layouts.plain import find_single
+from costguard.checkpoints.uploads import in_slot, marked, parts_of
 from costguard.model.checkpoint import (
     Checkpoint,
     CheckpointLook,
@@ -107,17 +108,27 @@ def judge(
     A checkpoint that differs from the `earlier` listing is still being written; without one, none is.
     """
     checkpoints: list[Checkpoint] = []
-    for candidate in sorted(candidates(listing, look_for, reader), key=_age, reverse=True):
+    plain = parts_of(listing).listing
+    for candidate in sorted(candidates(listing, look_for, reader), key=age, reverse=True):
         is_wanted = len(checkpoints) < examine or not any(one.is_complete for one in checkpoints)
         checkpoints.append(_judged(candidate, listing, reader, earlier, is_wanted=is_wanted))
     deeper = partial(candidates, look_for=LookFor(), reader=reader)
     resume = next((one for one in checkpoints if one.is_complete), None)
     return CheckpointLook(
-        listing.location, listing, tuple(checkpoints), resume, notes_on(listing, checkpoints, resume, deeper)
+        listing.location, listing, tuple(checkpoints), resume, notes_on(plain, checkpoints, resume, deeper)
     )
 
 
 def candidates(listing: Listing, look_for: LookFor, reader: RangeReader) -> list[CandidateCheckpoint]:
+    """The checkpoints at the location and in its slots, which the agent's uploads use."""
+    plain, slots, uploading = parts_of(listing)
+    inside = _candidates(plain, look_for, reader)
+    for prefix, held in slots.items():
+        inside += [in_slot(prefix, one) for one in _candidates(held, look_for, reader)]
+    return list(marked(iter(inside), uploading))
+
+
+def _candidates(listing: Listing, look_for: LookFor, reader: RangeReader) -> list[CandidateCheckpoint]:
     """The checkpoints directly at the location; where there are none, the location itself as one."""
     if listing.is_file:
         return list(find_single(Tree(listing, look_for, reader)))
@@ -148,7 +159,8 @@ def _frameworks(look_for: LookFor) -> tuple[Framework, ...]:
     return (Framework.FILES,) if look_for.pattern else BY_NAMES
 
 
-def _age(candidate: CandidateCheckpoint) -> tuple[int, datetime, str]:
+def age(candidate: CandidateCheckpoint) -> tuple[int, datetime, str]:
+    """The newest is the greatest: by step, then by time."""
     return (-1 if candidate.step is None else candidate.step), _written_at(candidate), candidate.name
 
 
@@ -159,7 +171,7 @@ def _written_at(candidate: CandidateCheckpoint) -> datetime:
 def _judged(
     candidate: CandidateCheckpoint, listing: Listing, reader: RangeReader, earlier: Listing | None, *, is_wanted: bool
 ) -> Checkpoint:
-    state, reasons = _verdict(candidate, reader, earlier, is_wanted=is_wanted)
+    state, reasons = verdict_on(candidate, reader, earlier, is_wanted=is_wanted)
     return Checkpoint(
         framework=candidate.framework,
         name=candidate.name,
@@ -173,9 +185,10 @@ def _judged(
     )
 
 
-def _verdict(
+def verdict_on(
     candidate: CandidateCheckpoint, reader: RangeReader, earlier: Listing | None, *, is_wanted: bool
 ) -> tuple[CheckpointState, list[str]]:
+    """Whether it is complete, and why not. Unread unless `is_wanted`."""
     if candidate.missing:
         return CheckpointState.TORN, list(candidate.missing)
     if earlier is not None:

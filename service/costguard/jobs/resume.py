@@ -68,9 +68,12 @@ def seen_in(look: CheckpointLook, now: datetime) -> SeenCheckpoint:
 
 
 def arguments(job: Job, attempt: Attempt) -> tuple[str, ...]:
-    """What is added to the command of this attempt so that it resumes; nothing where it starts from the beginning."""
+    """What is added to the command of this attempt so that it resumes; nothing where it starts from the beginning.
+
+    Where the VM has the checkpoint on its disk, downloaded or left by an earlier run, its agent adds this.
+    """
     plan = job.spec.checkpoint
-    if plan is None or plan.is_on_disk or not attempt.resume_from:
+    if plan is None or plan.is_on_disk or plan.local or not attempt.resume_from:
         return ()
     return expanded(plan, attempt.resume_from, attempt.resume_step)
 

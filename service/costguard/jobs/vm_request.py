@@ -13,7 +13,7 @@ from costguard.ledger.owner import OwnerRules
 from costguard.model.attempt import ATTEMPT_LABEL, Attempt
 from costguard.model.checkpoint import words_of
 from costguard.model.generation import GENERATION_LABEL, REQUEST_LABEL
-from costguard.model.job import Job, JobKind
+from costguard.model.job import CheckpointPlan, Job, JobKind
 from costguard.model.launch import VmRequest
 from costguard.model.rclone import PinnedRclone
 
@@ -141,16 +141,31 @@ def settings_for(
     if plan is not None and plan.is_on_disk:
         settings["resume"] = True
         settings["quick_crash_s"] = quick_crash / timedelta(seconds=1)
-        look_for = plan.look_for
-        look = {
-            "location": plan.location,
-            "framework": look_for.framework or "",
-            "pattern": look_for.pattern,
-            "marker": look_for.marker,
-        }
-        settings["checkpoint"] = {name: str(value) for name, value in look.items() if value}
+        settings["checkpoint"] = _looked_for(plan)
+        settings["resume_arguments"] = words_of(plan.resume)
+    elif plan is not None and plan.local:
+        settings["checkpoint"] = _travelling(plan, attempt)
         settings["resume_arguments"] = words_of(plan.resume)
     return {name: value for name, value in settings.items() if value not in ("", [], {}, 0)}
+
+
+def _looked_for(plan: CheckpointPlan) -> dict[str, str]:
+    look_for = plan.look_for
+    look = {
+        "location": plan.location,
+        "framework": look_for.framework or "",
+        "pattern": look_for.pattern,
+        "marker": look_for.marker,
+    }
+    return {name: str(value) for name, value in look.items() if value}
+
+
+def _travelling(plan: CheckpointPlan, attempt: Attempt) -> dict[str, str]:
+    """The guard chooses what is resumed from; the agent downloads it and says where it lies on the VM."""
+    chosen = {"resume_from": attempt.resume_from} if attempt.resume_from else {}
+    if attempt.resume_from and attempt.resume_step is not None:
+        chosen["step"] = str(attempt.resume_step)
+    return {**_looked_for(plan), "local": plan.local, "keep": str(plan.keep), **chosen}
 
 
 def label_of(address: str, owners: OwnerRules) -> str:

@@ -1,0 +1,164 @@
+"""Checkpoints that travel by themselves: the real agent, a real S3 server, and a command that saves to a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.agent.fake_guard import FakeGuard
+from tests.agent.s3_server import S3Server, rclone_path, s3_server
+from tests.agent.scripts import WAIT
+from tests.agent.vm import Vm
+
+UPLOADING = ".costguard/uploading/"
+# Saves the checkpoints that its environment names, each a folder with a marker; `!` leaves the marker out.
+SAVES = """
+import os, pathlib, signal, sys
+print(sys.argv[1:])
+def save(name):
+    place = pathlib.Path(os.environ["SAVED"]) / name.rstrip("!")
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "weights").write_bytes(name.encode() * 1000)
+    if not name.endswith("!"):
+        (place / "DONE").touch()
+for name in os.environ["NOW"].split():
+    save(name)
+"""
+
+
+@pytest.fixture
+def s3(tmp_path: Path) -> Iterator[S3Server]:
+    with s3_server(tmp_path / "served") as server:
+        (server.folder / "lab").mkdir()
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def has_rclone(vm: Vm) -> None:
+    (vm.tools / "rclone").symlink_to(rclone_path())
+
+
+def _train(vm: Vm, s3: S3Server, saves: str, script: str = SAVES, **more: Any) -> None:
+    saved = str(vm.folder / "saved")
+    checkpoint = {"location": "s3://lab/run", "local": saved, "framework": "marker", "marker": "DONE", "keep": "2"}
+    vm.train(
+        script,
+        checkpoint={**checkpoint, **more.pop("checkpoint", {})},
+        resume_arguments=["--from", "{checkpoint}", "--at={step}"],
+        environment={"NOW": saves, "SAVED": saved, **s3.variables, **more.pop("environment", {})},
+        look_s=0.2,
+        **more,
+    )
+
+
+def _remote(s3: S3Server) -> dict[str, bytes]:
+    """What lies at the location, without our own notes."""
+    seen = {name.removeprefix("run/"): content for name, content in s3.objects("lab").items()}
+    return {name: content for name, content in seen.items() if name != ".costguard/attempt"}
+
+
+def test_complete_checkpoints_are_in_the_bucket_when_the_command_has_ended(
+    vm: Vm, guard: FakeGuard, s3: S3Server
+) -> None:
+    """Those that are complete, of these the newest two; the torn one stays on the VM, and no note of ours is left."""
+    _train(vm, s3, "step-10 step-20 step-30 step-40!")
+    vm.boot()
+    assert guard.wait_for("exit")["code"] == 0
+    assert set(_remote(s3)) == {f"step-{step}/{name}" for step in (20, 30) for name in ("weights", "DONE")}
+    assert _remote(s3)["step-30/weights"] == b"step-30" * 1000
+    saved = [event["name"] for event in guard.events if event["kind"] == "saved"]
+    assert saved == ["step-30", "step-20"]
+
+
+def test_a_checkpoint_is_uploaded_while_the_command_runs(vm: Vm, guard: FakeGuard, s3: S3Server) -> None:
+    """Long before its end; and once only, however often the folder is looked at."""
+    _train(vm, s3, "step-10", SAVES + WAIT + "\nwait('go')")
+    vm.boot()
+    guard.wait_for("saved")
+    assert set(_remote(s3)) == {"step-10/weights", "step-10/DONE"}
+    (vm.work / "go").touch()
+    guard.wait_for("exit")
+    assert len([event for event in guard.events if event["kind"] == "saved"]) == 1
+
+
+def test_the_next_vm_resumes_from_the_bucket(vm: Vm, guard: FakeGuard, s3: S3Server) -> None:
+    """The chosen checkpoint is on its disk before the command starts, which is given its path there."""
+    tree = s3.folder / "lab/run/step-20"
+    tree.mkdir(parents=True)
+    (tree / "weights").write_bytes(b"w")
+    (tree / "DONE").touch()
+    _train(vm, s3, "", checkpoint={"resume_from": "s3://lab/run/step-20", "step": "20"})
+    vm.boot()
+    best = vm.folder / "saved/step-20"
+    assert guard.wait_for("exit")["output"] == [f"['--from', '{best}', '--at=20']"]
+    assert (best / "weights").read_bytes() == b"w"
+    assert not [event for event in guard.events if event["kind"] == "saved"]
+
+
+def test_a_notice_flushes_what_is_complete(vm: Vm, guard: FakeGuard, s3: S3Server) -> None:
+    """What the command saves on SIGTERM is uploaded after its end; the exit does not wait for it."""
+    on_term = "\nsignal.signal(signal.SIGTERM, lambda *_: (save('step-77'), sys.exit(0)))"
+    _train(vm, s3, "step-10", SAVES + on_term + WAIT + "\nwait('never')", heartbeat_s=0.1)
+    vm.boot()
+    guard.wait_for("saved")
+    vm.metadata.set("instance/preempted", "TRUE")
+    flushed = guard.wait_for("flushed")
+    assert flushed["why"] == "preemption"
+    assert flushed["saved"] == ["step-10", "step-77"]
+    assert flushed["left"] == []
+    assert "step-77/DONE" in _remote(s3)
+    assert guard.kinds().index("exit") < guard.kinds().index("flushed")
+
+
+def test_a_location_that_cannot_be_written_is_known_before_the_command_runs(
+    vm: Vm, guard: FakeGuard, s3: S3Server
+) -> None:
+    """Not two hours later, when the first checkpoint is complete; another VM would do no better."""
+    _train(vm, s3, "step-10", checkpoint={"location": "s3://no-such-bucket/run"})
+    vm.boot()
+    end = guard.wait_for("exit")
+    assert end["reason"] == "not_started"
+    assert "the bucket s3://no-such-bucket does not exist" in end["error"]
+    assert end["repeats"]
+
+
+def test_what_an_earlier_upload_left_is_deleted(vm: Vm, guard: FakeGuard, s3: S3Server) -> None:
+    """The list of its files lies next to them, since no layout can name the parts of a torn upload."""
+    left = s3.folder / "lab/run"
+    (left / "step-5").mkdir(parents=True)
+    (left / "step-5/weights").write_bytes(b"half")
+    (left / UPLOADING).mkdir(parents=True)
+    (left / UPLOADING / "step-5").write_text("step-5/weights\nstep-5/DONE\n")
+    _train(vm, s3, "step-10")
+    vm.boot()
+    guard.wait_for("exit")
+    assert set(_remote(s3)) == {"step-10/weights", "step-10/DONE"}
+
+
+def test_a_checkpoint_written_over_takes_another_place(vm: Vm, guard: FakeGuard, s3: S3Server) -> None:
+    """The only complete one is never touched: a VM lost in the middle would leave nothing to resume from."""
+    again = SAVES + WAIT + "\nwait('go')\n(pathlib.Path(os.environ['SAVED']) / 'step-10/weights').write_bytes(b'new')"
+    _train(vm, s3, "step-10", again)
+    vm.boot()
+    guard.wait_for("saved")
+    (vm.work / "go").touch()
+    guard.wait_for("exit")
+    assert _remote(s3)["step-10/weights"] == b"step-10" * 1000
+    assert _remote(s3)[".costguard/slots/1/step-10/weights"] == b"new"
+
+
+def test_a_restarted_agent_uploads_nothing_again(vm: Vm, guard: FakeGuard, s3: S3Server) -> None:
+    """Its notes on the disk name what is there."""
+    _train(vm, s3, "step-10", SAVES + WAIT + "\nwait('go')")
+    vm.boot()
+    guard.wait_for("saved")
+    marker = s3.folder / "lab/run/step-10/DONE"
+    written_at = marker.stat().st_mtime_ns
+    vm.crash()
+    vm.boot()
+    (vm.work / "go").touch()
+    guard.wait_for("exit")
+    assert marker.stat().st_mtime_ns == written_at
+    assert len([event for event in guard.events if event["kind"] == "saved"]) == 1
