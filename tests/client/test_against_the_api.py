@@ -54,6 +54,23 @@ def test_a_job_is_launched_once_read_and_cancelled(lab: story.Story, kind: str) 
         assert "body.preset" in [where for where, _ in refused.value.fields]
 
 
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_a_sweep_is_launched_once_and_cancelled(lab: story.Story, kind: str) -> None:
+    """Under a key like a job; its members are in its answer."""
+    job: Any = {"preset": "t4", "command": ["python", "train.py", "--lr", "{lr}"]}
+    with serving(lab.app) as site, clients(kind, site, lab.token(Role.OPERATOR, story.ADA)) as client:
+        sweeps = [
+            client.finish(client.client.launch_sweep(job=job, grid={"lr": [0.1, 0.01]}, ceiling="40", key="one"))
+            for _ in range(2)
+        ]
+        first, again = (sweep["sweep"]["id"] for sweep in sweeps)
+        assert first == again
+        assert [member["parameters"] for member in sweeps[0]["members"]] == [{"lr": "0.1"}, {"lr": "0.01"}]
+        cancelled = client.finish(client.client.cancel_sweep(first, {"reason": "a test"}))
+        assert cancelled["sweep"]["id"] == first
+        assert first in [sweep["id"] for sweep in client.finish(client.client.sweeps())["sweeps"]]
+
+
 def test_every_list_of_the_api_answers_the_generated_call(lab: story.Story) -> None:
     """Each call without an argument that it needs is a read, and the real server accepts it."""
     reads = [

@@ -110,8 +110,9 @@ def test_an_unknown_job_fails_the_task(script: Script) -> None:
 def test_cancelling_twice_is_harmless(script: Script, answer: tuple[int, Any]) -> None:
     """Flyte's delete must be idempotent; a job that has ended needs nothing."""
     script.answers = [answer]
-    asyncio.run(connection.cancel("j7k2m9q4"))
+    asyncio.run(connection.cancel("j7k2m9q4", "ada@lab.example"))
     assert script.asked[0][:2] == ("POST", "/api/v1/jobs/j7k2m9q4/cancel")
+    assert script.body()["by"] == "ada@lab.example"
 
 
 def test_log_lines_are_the_jobs_output(script: Script) -> None:

@@ -58,9 +58,7 @@ class Bucket:
 @pytest.fixture(scope="module")
 def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
     """moto's server: S3 as people who test against AWS know it."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = _free_port()
     log = tmp_path_factory.mktemp("s3") / "moto.log"
     with log.open("wb") as said:
         server = subprocess.Popen([FLYTE / "bin" / "moto_server", "-p", str(port)], stdout=said, stderr=said)
@@ -74,6 +72,13 @@ def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
     finally:
         server.kill()
         server.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
 
 
 def _is_up(port: int) -> bool:
@@ -115,9 +120,17 @@ def _preempted_once(place: Ground, program: subprocess.Popen[str], step: int = 2
     return job()
 
 
-def _run(command: list[str], environment: Mapping[str, str], folder: Path) -> subprocess.Popen[str]:
-    log = (folder / "flyte.log").open("w")
-    return subprocess.Popen(command, env=dict(environment), cwd=folder, stdout=log, stderr=subprocess.STDOUT, text=True)
+@contextmanager
+def _run(command: list[str], environment: Mapping[str, str], folder: Path) -> Iterator[subprocess.Popen[str]]:
+    with (folder / "flyte.log").open("w") as log:
+        program = subprocess.Popen(
+            command, env=dict(environment), cwd=folder, stdout=log, stderr=subprocess.STDOUT, text=True
+        )
+        try:
+            yield program
+        finally:
+            program.kill()
+            program.wait()
 
 
 def expected_model(folder: Path, rate: str) -> dict[str, Any]:
@@ -146,13 +159,9 @@ def test_a_workflow_trains_on_spot_between_two_tasks(
 ) -> None:
     """Data to S3, a training that loses its VM once, its model to S3, and the next task reads exactly that model."""
     with lab(tmp_path, bucket) as (place, environment):
-        program = _run([str(FLYTE / "bin" / command[0]), *command[1:]], environment, tmp_path)
-        try:
+        with _run([str(FLYTE / "bin" / command[0]), *command[1:]], environment, tmp_path) as program:
             job = _preempted_once(place, program)
             assert program.wait(PATIENCE_S) == 0, (tmp_path / "flyte.log").read_text()[-4000:]
-        finally:
-            program.kill()
-            program.wait()
         detail = place.ask(f"jobs/{job['id']}")
         place.wait_until_nothing_bills()
     said = (tmp_path / "flyte.log").read_text()
@@ -162,3 +171,39 @@ def test_a_workflow_trains_on_spot_between_two_tasks(
     assert model in said.replace("\\", "")
     assert detail["job"]["owner"] == OWNER
     assert bucket.names(f"runs/{name}") != []
+
+
+@pytest.mark.parametrize(
+    ("serve", "module", "calls_of"),
+    [
+        (["pyflyte", "serve", "connector"], "costguard.flyte.kit", "kit_calls.py"),
+        (["c0"], "costguard.flyte.sdk", "sdk_calls.py"),
+    ],
+)
+def test_a_connector_service_serves_the_calls_of_a_cluster(
+    tmp_path: Path, bucket: Bucket, serve: list[str], module: str, calls_of: str
+) -> None:
+    """Over gRPC: a repeated create is one job and a retry another, values arrive as text without a shell, a delete
+    cancels, and may be repeated.
+    """
+    port = _free_port()
+    with lab(tmp_path, bucket) as (place, environment):
+        serve = [*serve, "--port", str(port), "--prometheus_port", str(_free_port())]
+        serve = [str(FLYTE / "bin" / serve[0]), *serve[1:], "--modules", module]
+        with _run(serve, environment, tmp_path):
+            until(lambda: _is_up(port))
+            command = [str(FLYTE / "bin" / "python"), str(WORKFLOWS / calls_of), str(port)]
+            calls = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S)
+        assert calls.returncode == 0, calls.stderr[-2000:] + (tmp_path / "flyte.log").read_text()[-3000:]
+        result = json.loads(calls.stdout.partition("RESULT ")[2])
+        first, again, retried, slow = result["jobs"]
+        sent = place.ask(f"jobs/{first}")["job"]["command"][3:]
+        printed = place.ask(f"jobs/{first}/output")["output"]
+        place.wait_until_nothing_bills()
+        states = {job["id"]: job["state"] for job in place.ask("jobs")["jobs"]}
+    assert first == again
+    assert states == {first: "succeeded", retried: "succeeded", slow: "cancelled"}
+    assert [one["phase"] for one in result["phases"]] == ["SUCCEEDED", "ABORTED", "SUCCEEDED"]
+    assert result["phases"][0]["link"].endswith(f"/jobs/{first}")
+    assert sent == ["0.1", "7", "true", "2026-11-22T08:00:00+00:00", "5400", "two words; $HOME {rate}"]
+    assert f"given {sent}" in printed

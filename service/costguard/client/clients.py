@@ -109,6 +109,15 @@ class Client(_Server):
     presets = _sync(operations.list_presets)
     places = _sync(operations.list_places)
     me = _sync(operations.get_me)
+    sweeps = _sync(operations.list_sweeps)
+    sweep = _sync(operations.get_sweep)
+    quote_sweep = _sync(operations.quote_sweep)
+    cancel_sweep = _sync(operations.cancel_sweep)
+    resume_sweep = _sync(operations.resume_sweep)
+
+    def launch_sweep(self, *, key: str = "", **sweep: Unpack[schemas.SweepBody]) -> schemas.SweepResponse:
+        """Launches a sweep. Repeating it with the same key returns the same sweep."""
+        return self.call(operations.launch_sweep(sweep, key=key or secrets.token_hex(16)))
 
     def get(self, *path: str, **parameters: Value) -> Any:
         """The answer to GET /api/v1/PATH."""
@@ -227,6 +236,15 @@ class AsyncClient(_Server):
     presets = _async(operations.list_presets)
     places = _async(operations.list_places)
     me = _async(operations.get_me)
+    sweeps = _async(operations.list_sweeps)
+    sweep = _async(operations.get_sweep)
+    quote_sweep = _async(operations.quote_sweep)
+    cancel_sweep = _async(operations.cancel_sweep)
+    resume_sweep = _async(operations.resume_sweep)
+
+    async def launch_sweep(self, *, key: str = "", **sweep: Unpack[schemas.SweepBody]) -> schemas.SweepResponse:
+        """Launches a sweep. Repeating it with the same key returns the same sweep."""
+        return await self.call(operations.launch_sweep(sweep, key=key or secrets.token_hex(16)))
 
     def rows(self, call: Call[Any], items: str) -> AsyncIterator[Any]:
         """Every row of a list, page by page."""

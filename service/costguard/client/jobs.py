@@ -113,16 +113,18 @@ class JobHandle(_JobState):
             return self._client.each(steps.output(self._client.url, self.id, attempt))
         return self._client.call(operations.get_output(self.id, attempt=attempt))["output"]
 
-    def cancel(self, reason: str = "", *, delete_disk: bool = False) -> Self:
-        """Its command may save, then its VM is deleted; a disk with the only copy of its work is kept by default."""
-        self.detail = self._client.call(
-            operations.cancel_job(self.id, {"reason": reason, "delete_disk": delete_disk}),
-        )
+    def cancel(self, reason: str = "", *, delete_disk: bool = False, by: str | None = None) -> Self:
+        """Its command may save, then its VM is deleted; a disk with the only copy of its work is kept by default.
+
+        `by` names the person, where the token speaks for no one.
+        """
+        body: schemas.CancelBody = {"reason": reason, "delete_disk": delete_disk, "by": by}
+        self.detail = self._client.call(operations.cancel_job(self.id, body))
         return self
 
-    def delete_disk(self) -> Self:
+    def delete_disk(self, *, by: str | None = None) -> Self:
         """Deletes the kept disk of a job that has ended: everything saved on it is lost."""
-        self.detail = self._client.call(operations.delete_disk(self.id, {}))
+        self.detail = self._client.call(operations.delete_disk(self.id, {"by": by}))
         return self
 
 
@@ -157,12 +159,11 @@ class AsyncJob(_JobState):
     def follow_output(self, *, attempt: int | None = None) -> AsyncIterator[str]:
         return self._client.each(steps.output(self._client.url, self.id, attempt))
 
-    async def cancel(self, reason: str = "", *, delete_disk: bool = False) -> Self:
-        self.detail = await self._client.call(
-            operations.cancel_job(self.id, {"reason": reason, "delete_disk": delete_disk})
-        )
+    async def cancel(self, reason: str = "", *, delete_disk: bool = False, by: str | None = None) -> Self:
+        body: schemas.CancelBody = {"reason": reason, "delete_disk": delete_disk, "by": by}
+        self.detail = await self._client.call(operations.cancel_job(self.id, body))
         return self
 
-    async def delete_disk(self) -> Self:
-        self.detail = await self._client.call(operations.delete_disk(self.id, {}))
+    async def delete_disk(self, *, by: str | None = None) -> Self:
+        self.detail = await self._client.call(operations.delete_disk(self.id, {"by": by}))
         return self

@@ -91,6 +91,7 @@ class CostguardMeta(ResourceMeta):
     """A job and where its outputs will lie. `files` are the outputs that are one file each; `formats` are Flyte's."""
 
     job_id: str
+    owner: str = ""  # who cancels it, where the token speaks for no one
     outputs: dict[str, str] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
     formats: dict[str, str] = field(default_factory=dict)
@@ -115,8 +116,9 @@ class CostguardConnector(AsyncConnectorBase):
         """Raises CostguardError where the job is refused: nothing was launched then."""
         container = task_template.container
         blobs = {} if container else _blob_types(task_template.interface.outputs)
+        job = CostguardJob.of_custom(task_template.custom or {})
         request = request_of(
-            CostguardJob.of_custom(task_template.custom or {}),
+            job,
             {name: _input(name, literal) for name, literal in (inputs.literals if inputs else {}).items()},
             tuple(blobs),
             output_prefix,
@@ -128,7 +130,7 @@ class CostguardConnector(AsyncConnectorBase):
         job_id = await connection.create(request, output_prefix, *_execution(task_execution_metadata))
         files = [name for name, blob in blobs.items() if blob.dimensionality == BlobType.BlobDimensionality.SINGLE]
         formats = {name: blob.format for name, blob in blobs.items() if blob.format}
-        return CostguardMeta(job_id, dict(request.outputs), files, formats)
+        return CostguardMeta(job_id, job.owner, dict(request.outputs), files, formats)
 
     async def get(self, resource_meta: CostguardMeta, **_: Any) -> Resource:
         status = await connection.look(resource_meta.job_id)
@@ -142,7 +144,7 @@ class CostguardConnector(AsyncConnectorBase):
         )
 
     async def delete(self, resource_meta: CostguardMeta, **_: Any) -> None:
-        await connection.cancel(resource_meta.job_id)
+        await connection.cancel(resource_meta.job_id, resource_meta.owner)
 
     async def get_logs(self, resource_meta: CostguardMeta, **_: Any) -> GetTaskLogsResponse:
         lines = await connection.last_lines(resource_meta.job_id)

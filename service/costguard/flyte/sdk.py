@@ -57,6 +57,7 @@ class CostguardSdkMeta(ResourceMeta):
     """A job and where its outputs will lie; `files` are the outputs that are one file each."""
 
     job_id: str
+    owner: str = ""  # who cancels it, where the token speaks for no one
     outputs: dict[str, str] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
 
@@ -80,8 +81,9 @@ class CostguardSdkConnector(AsyncConnector[CostguardSdkMeta]):
         custom = json_format.MessageToDict(task_template.custom)
         kinds: dict[str, str] = custom.get("outputs", {})
         execution = _execution(task_execution_metadata)
+        job = CostguardJob.of_custom(custom.get("job", {}))
         request = request_of(
-            CostguardJob.of_custom(custom.get("job", {})),
+            job,
             {key: _input(key, value) for key, value in (inputs or {}).items()},
             tuple(kinds),
             f"{output_prefix.rstrip('/')}/{execution}",
@@ -89,7 +91,7 @@ class CostguardSdkConnector(AsyncConnector[CostguardSdkMeta]):
         )
         job_id = await connection.create(request, output_prefix, execution)
         files = [key for key, kind in kinds.items() if kind == "file"]
-        return CostguardSdkMeta(job_id, dict(request.outputs), files)
+        return CostguardSdkMeta(job_id, job.owner, dict(request.outputs), files)
 
     async def get(self, resource_meta: CostguardSdkMeta, **_: Any) -> Resource:
         status = await connection.look(resource_meta.job_id)
@@ -108,7 +110,7 @@ class CostguardSdkConnector(AsyncConnector[CostguardSdkMeta]):
         )
 
     async def delete(self, resource_meta: CostguardSdkMeta, **_: Any) -> None:
-        await connection.cancel(resource_meta.job_id)
+        await connection.cancel(resource_meta.job_id, resource_meta.owner)
 
     async def get_logs(self, resource_meta: CostguardSdkMeta, **_: Any) -> AsyncIterator[GetTaskLogsResponse]:
         yield GetTaskLogsResponse(
