@@ -66,27 +66,43 @@ elif "inspect" in arguments:
 elif "run" in arguments:
     if plan["run"]:
         answer("run")
-    image = next(n for n, word in enumerate(arguments) if word.startswith(("europe-docker", "busybox")))
+    images = ("europe-docker", "busybox", "costguard-setup:")
+    image = next(n for n, word in enumerate(arguments) if word.startswith(images))
+    entrypoint = [arguments[n + 1] for n, word in enumerate(arguments[:image]) if word == "--entrypoint"]
+    named = {arguments[n + 1] for n, word in enumerate(arguments[:image]) if word == "--env"}
+    variables = {name: value for name, value in os.environ.items() if name in named | {"PATH"}}
+    stdin = None if "--interactive" in arguments else subprocess.DEVNULL
     # of a group of its own, as a container is
-    child = subprocess.Popen(arguments[image + 1:], start_new_session=True)
+    child = subprocess.Popen(
+        [*entrypoint, *arguments[image + 1:]], start_new_session=True, env=variables, stdin=stdin
+    )
     (here / "container").write_text(str(child.pid))
     signal.signal(signal.SIGTERM, lambda *_: child.terminate())
     code = child.wait()
     sys.exit(code if code >= 0 else 128 - code)
+elif "commit" in arguments:
+    answer("commit")
 elif "kill" in arguments:
     os.kill(int((here / "container").read_text()), 9)
 """
 
 
-def put_docker(vm: Vm, digest: str = DIGEST, **answers: Any) -> None:
-    """`answers` are pairs of exit code and text by what is asked: pull, image, container, run; `pulls` a list of them.
+def put_docker(vm: Vm, digest: str = DIGEST, config: dict[str, Any] | None = None, **answers: Any) -> None:
+    """`answers` are pairs of exit code and text by what is asked: pull, image, container, run, commit; `pulls` a list.
 
     Without one for `run` the command really runs.
     """
     repository = IMAGE.rpartition(":")[0]
     pulled = f"1.4: Pulling from ml/train/bert\nDigest: {digest}\nStatus: Downloaded newer image for {IMAGE}\n{IMAGE}"
     inspected = json.dumps(
-        [{"Id": "sha256:" + "f" * 64, "RepoTags": [IMAGE], "RepoDigests": [f"{repository}@{digest}"]}]
+        [
+            {
+                "Id": "sha256:" + "f" * 64,
+                "RepoTags": [IMAGE],
+                "RepoDigests": [f"{repository}@{digest}"],
+                "Config": config or {},
+            }
+        ]
     )
     plan: dict[str, Any] = {
         "pull": (0, pulled),
@@ -94,6 +110,7 @@ def put_docker(vm: Vm, digest: str = DIGEST, **answers: Any) -> None:
         "image": (0, inspected),
         "container": (0, json.dumps(RAN)),
         "run": None,
+        "commit": (0, "sha256:" + "c" * 64),
     }
     vm.tool("docker", _SCRIPT)
     (vm.tools / "plan").write_text(json.dumps({**plan, **answers}))

@@ -24,6 +24,8 @@ class FakeGuard:
         self.failure: Callable[[list[Event]], int] = lambda _: 0
         self.requests = 0
         self.paths: set[str] = set()
+        self.files: dict[str, bytes] = {}  # what a GET brings, by the path's last part
+        self.fetched: list[str] = []
         self._events: dict[int, Event] = {}
         self._changed = threading.Condition()
 
@@ -105,6 +107,16 @@ class Listener(ThreadingHTTPServer):
 @contextmanager
 def guard_at_a_port() -> Iterator[tuple[FakeGuard, Listener]]:
     class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            name = self.path.rpartition("/")[2]
+            is_known = self.headers["Authorization"] == f"Bearer {guard.token}"
+            content = guard.files.get(name) if is_known else None
+            guard.fetched.append(name)
+            self.send_response(200 if content is not None else 404 if is_known else 401)
+            self.send_header("Content-Length", str(len(content or b"")))
+            self.end_headers()
+            self.wfile.write(content or b"")
+
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             status, answer = guard.take(self.path, self.headers["Authorization"], body)

@@ -69,6 +69,11 @@ def reported(exit: Exit, **given: Any) -> Outcome | None:
         (exited(143, asked="preemption"), Outcome.PREEMPTED),
         (exited(0, asked="maintenance"), Outcome.HOST_ERROR),
         (exited(None, "not_started", error="no such image"), Outcome.NOT_STARTED),
+        (exited(1, "setup_failed"), Outcome.NOT_STARTED),
+        (exited(None, "setup_failed", error="docker commit failed"), Outcome.NOT_STARTED),
+        (exited(None, "setup_failed", signal=15, asked="preemption"), Outcome.PREEMPTED),
+        (exited(None, "setup_failed", signal=15, asked="maintenance"), Outcome.HOST_ERROR),
+        (exited(None, "setup_failed", signal=9), None),
         (exited(0, asked="shutdown"), None),
         (exited(None, "cut_off"), None),
         (exited(None, signal=9), None),
@@ -250,3 +255,17 @@ def test_a_vm_that_was_started_again_has_its_own_time_to_boot() -> None:
     assert outcome(**again, asked_at=at("12:30"), now=at("13:00")) is Outcome.NOT_STARTED
     assert outcome(**again, asked_at=at("12:31"), now=at("13:00")) is None
     assert outcome(**again, vm=standing(started_at=at("12:30")), now=at("13:00")) is Outcome.NOT_STARTED
+
+
+def test_failed_setup_is_no_failure_of_the_command() -> None:
+    """By its code or its error; also where a Spot VM's sudden end might have explained its signal."""
+    for exit, words in (
+        (exited(3, "setup_failed"), "the setup failed with code 3"),
+        (exited(None, "setup_failed", error="docker commit failed"), "the setup failed: docker commit failed"),
+    ):
+        end = end_of(agent=agent(exit=exit))
+        assert end is not None
+        assert end.reason == words
+    end = end_of(agent=agent(exit=exited(None, "setup_failed", signal=9)), now=NOW + HOUR)
+    assert end is not None
+    assert (end.outcome, end.reason) == (Outcome.NOT_STARTED, "the setup failed with signal 9")

@@ -217,3 +217,26 @@ def test_a_vm_that_rests_too_often_is_not_started_again() -> None:
     for allowed, kind in ((1, RestAttempt), (0, EndAttempt)):
         action = only(decided(view(noticed, of_job=job(checkpoint=ON_DISK, max_preemptions=allowed))))
         assert isinstance(action, kind)
+
+
+def setup_failed(number: int) -> AttemptView:
+    exit = exited(1, "setup_failed", moment=at("11:51"))
+    return ended(
+        Outcome.NOT_STARTED, number, agent=agent(started_at=None, exit=exit), reason="the setup failed with code 1"
+    )
+
+
+def test_setup_that_never_succeeded_fails_the_job_at_once() -> None:
+    """It would fail on every VM; the reason is the setup's."""
+    decision = decided(view(setup_failed(1)), at("12:30"))
+    assert decision.state is JobState.FAILED
+    assert decision.reason.startswith("the setup failed with code 1; another VM would end the same way")
+
+
+def test_setup_that_succeeded_before_is_tried_again() -> None:
+    """The network may have failed it: it counts like other commands that could not be started."""
+    running = agent(started_at=at("09:00"), exit=exited(None, "exited", asked="preemption", moment=at("11:51")))
+    preempted = ended(Outcome.PREEMPTED, 1, agent=running)
+    assert state(preempted, setup_failed(2)) is not JobState.FAILED
+    again = [setup_failed(number) for number in range(2, 6)]
+    assert state(preempted, *again) is JobState.FAILED

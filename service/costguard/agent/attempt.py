@@ -20,11 +20,13 @@ from .events import EventSender, Spool
 from .failures import TransferFailed
 from .files import boot_id, lock, make_folder, say, utc, write_json
 from .output import NO_PROGRESS, CommandProgress
-from .preparation import CommandSecrets, Stage, finish_stage, prepare_stage
+from .preparation import CommandSecrets, Stage
 from .ranks import descendants, kill_tree
 from .runner import birth, config_of, container, hand_over, prepare, signal_group
 from .settings import AgentPaths, AttemptSettings, NotStarted
+from .setup import SetupWatch
 from .state import VM_ENDS, SavedState
+from .steps import finish_stage, prepare_stage
 from .tool import RcloneFinder
 from .travel import TravellingCheckpoints
 from .usage import VmUsage
@@ -66,6 +68,7 @@ class AgentAttempt:
         self._progress = CommandProgress(settings, self._log, self._step_file)
         self._travel = TravellingCheckpoints(settings, self._folder, places.volumes, self._credentials, self._send)
         self._checkpoints = DiskCheckpoints(settings, places.volumes, os.path.join(self._folder, "runs"))
+        self._setup = SetupWatch(settings, self._state, self._log)
         self._stopping = threading.Lock()
         self._reporting = threading.RLock()  # events of a run are in order
         self._wake, self._over = threading.Event(), threading.Event()
@@ -159,13 +162,15 @@ class AgentAttempt:
             self._request_stop("shutdown", self._settings.notice_grace_s)
         is_gone = self._is_runner_gone()  # before its last file is looked for
         command = self._report_start()
-        if command:
-            self._stop_if_requested(command["pid"])
+        pid = command["pid"] if command else self._setup.pid
+        if pid:
+            self._stop_if_requested(pid)
         ended = self._state.of_runner("exit.json")
         if is_gone and not ended:
             is_reboot = not self._state.is_of_this_boot()
-            if not is_reboot and command and birth(command["pid"]) == command["birth"]:
-                self._kill(command["pid"])
+            left = command or self._state.of_runner("setup.json")
+            if not is_reboot and left and birth(left["pid"]) == left["birth"]:
+                self._kill(left["pid"])
             why = "the VM was restarted" if is_reboot else "the process that held the command's output was ended"
             ended = {"reason": "cut_off", "error": why, "ended_at": utc()}
         if ended:
@@ -188,6 +193,7 @@ class AgentAttempt:
             self._volumes,
             self._log,
             self._travel.prepare if self._travel.is_wanted else None,
+            self._token,
         )
 
     def _finish(self, ended: dict[str, Any]) -> None:
@@ -237,7 +243,7 @@ class AgentAttempt:
             stop = self._state.stop
             if why in stop.get("reasons", ()):
                 return
-            first = stop or {"why": why, "grace_s": grace_s, "is_signalled": False, "reasons": []}
+            first = stop or {"why": why, "grace_s": grace_s, "reasons": []}
             self._state.stop = {**first, "reasons": [*first["reasons"], why]}
             self._state.save()
             self._deadline = min(self._deadline, time.monotonic() + grace_s)
@@ -248,11 +254,12 @@ class AgentAttempt:
     def _stop_if_requested(self, pid: int) -> None:
         with self._stopping:
             stop = self._state.stop
-            if stop and not stop["is_signalled"]:
+            if stop and stop.get("signalled") != pid:  # a setup may end well all the same, and the command begin
                 signal_group(pid, signal.SIGTERM)
-                self._state.stop = {**stop, "is_signalled": True}
+                self._state.stop = {**stop, "signalled": pid}
                 self._state.save()
-                self._guard.send("stopping", run=self._state.run, why=stop["why"], grace_s=stop["grace_s"])
+                if not stop.get("signalled"):
+                    self._guard.send("stopping", run=self._state.run, why=stop["why"], grace_s=stop["grace_s"])
             elif stop and self._deadline == NEVER:  # it was requested of an earlier agent
                 self._deadline = time.monotonic() + stop["grace_s"]
         if time.monotonic() >= self._deadline and not self._was_killed:
@@ -283,6 +290,7 @@ class AgentAttempt:
         if command:
             resumed = self._state.of_runner("resumed.json")
             fields = {"pid": command["pid"], "started_at": command["started_at"], "image": self._settings.image}
+            fields.update(self._setup.start())
             self._report_once("start", **fields, **({"checkpoint": resumed} if resumed else {}))
         return command
 
@@ -301,7 +309,7 @@ class AgentAttempt:
         # Where the VM ends only seconds are left, and the next run looks before it begins.
         saved = {"checkpoint": self._checkpoints.look()} if self._checkpoints.is_on_disk and why not in VM_ENDS else {}
         fields = {**how, "asked": why, "was_killed": self._was_killed, "machine": usage, **saved}
-        last = self._progress.final()
+        last = {**self._progress.final(), **self._setup.exit(how["reason"])}
         if self._checkpoints.is_on_disk:
             self._note_end({**how, "asked": why}, last.get("step"))
         self._report_once("exit", **fields, **last)
@@ -335,7 +343,8 @@ class AgentAttempt:
                     "machine": usage,
                     **self._checkpoints.news(),
                 }
-                self._guard.send("heartbeat", is_urgent=False, **fields, **(progress if is_running else NO_PROGRESS))
+                now = progress if is_running else {**NO_PROGRESS, **self._setup.heartbeat()}
+                self._guard.send("heartbeat", is_urgent=False, **{**fields, **now})
 
     def _wait(self, seconds: float) -> None:
         self._wake.wait(seconds)

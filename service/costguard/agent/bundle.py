@@ -10,6 +10,7 @@ STAYS = {"bundle.py"}
 # The server's own rules about checkpoints and steps travel too, under the names that they have here.
 RULES = (
     "model/checkpoint.py",
+    "model/code_archive.py",
     "model/log_pattern.py",
     "model/suspects.py",
     "checkpoints/folder.py",

@@ -52,12 +52,12 @@ def pull_image(
             lambda: _pull(reference, config, is_logged_in, wait, settings.poll_s), wait, PULL_TRIES, settings.retry_s
         )
     except (NotStarted, Trouble) as problem:
-        details = _inspect(reference)
+        details = inspect_image(reference)
         if details is None:
             raise
         say(f"{problem}; the copy of {reference} on this VM is used")
     else:
-        details = _inspect(reference)
+        details = inspect_image(reference)
     image = _image(reference, details or {})
     try:
         write_json(noted, {"image": settings.image, "digest": image.digest})
@@ -78,7 +78,7 @@ def _pull(reference: str, config: str, is_logged_in: bool, wait: Callable[[float
     raise Trouble(message)
 
 
-def _inspect(reference: str) -> dict[str, Any] | None:
+def inspect_image(reference: str) -> dict[str, Any] | None:
     """The image on this VM; None where it has none."""
     command = ["docker", "image", "inspect", reference]
     try:
@@ -124,16 +124,21 @@ def run_arguments(
     settings: AttemptSettings, image: str, container: str, config: str, step_file: str, variables: list[str]
 ) -> list[str]:
     """The call that runs the container, and passes signals on to it."""
+    options = options_of(settings, container, step_file)
+    for name in variables:  # named alone, docker takes the value from its own environment, and no list shows it
+        options += ["--env", name]
+    return ["docker", "--config", config, "run", *options, image, *settings.command]
+
+
+def options_of(settings: AttemptSettings, container: str, step_file: str) -> list[str]:
+    """The options of the command's container and of its setup's."""
     step_folder = os.path.dirname(step_file)
     options = ["--name", container, "--init", "--ipc=host", "--volume", f"{step_folder}:{step_folder}"]
     options += ["--gpus", "all"] if settings.gpus else []
     options += ["--workdir", settings.workdir] if settings.workdir else []
     for mount in settings.mounts:
         options += ["--volume", mount]
-    for name in variables:  # named alone, docker takes the value from its own environment, and no list shows it
-        options += ["--env", name]
-    options += settings.docker_args
-    return ["docker", "--config", config, "run", *options, image, *settings.command]
+    return [*options, *settings.docker_args]
 
 
 def log_in(settings: AttemptSettings, config: str, metadata: Metadata) -> bool:

@@ -1,16 +1,10 @@
-"""The steps around a command: what is on the VM before it starts, and what is brought away after it has ended.
-
-One list each, in order. A step of BEFORE_COMMAND may replace `stage.settings`, add to `stage.arguments` and
-`stage.environment`; it raises NotStarted, Trouble or TransferFailed where the command cannot be started. A step of
-AFTER_SUCCESS runs when the command ended by itself with code 0, before the exit is reported, and may change the report;
-a step of BEFORE_EXIT runs after every end. All must bear to be run again after the agent was killed.
-"""
+"""What the steps around a command work with: the command's secrets, transfers, and the attempt's folders."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from typing import Any, Callable, Dict
+from typing import Callable
 
 from .calls import HttpCalls, Metadata, fetch_secrets, patiently
 from .settings import AttemptSettings
@@ -56,7 +50,7 @@ class Stage:
 
     `folder` is the attempt's, which stays for later runs on this VM; `run_folder` is this run's. `wait` pauses, and
     raises where the command is not wanted any more. `send` reports an event of the run. `volumes` is the folder below
-    which the paths of a simulated VM lie; "" on a real one.
+    which the paths of a simulated VM lie; "" on a real one. `token` is the attempt's.
     """
 
     def __init__(
@@ -71,9 +65,11 @@ class Stage:
         volumes: str = "",
         log: str = "",
         checkpoint: Callable[[Stage], None] | None = None,
+        token: str = "",
     ) -> None:
         self.settings, self.run, self.folder, self.run_folder = settings, run, folder, run_folder
         self.wait, self.send, self.volumes, self.log = wait, send, volumes, log
+        self.token = token
         self._credentials, self.checkpoint = credentials, checkpoint
         self.arguments: list[str] = []  # added to the command
         self.environment: dict[str, str] = {}  # of the command, in addition to the settings'
@@ -81,30 +77,3 @@ class Stage:
     @property
     def transfer(self) -> Transfer:
         return self._credentials.transfer(self.wait)
-
-
-BeforeCommand = Callable[[Stage], None]
-AfterCommand = Callable[[Stage, Dict[str, Any]], None]
-
-
-def download_checkpoint(stage: Stage) -> None:
-    """What the run resumes from, where checkpoints travel."""
-    if stage.checkpoint is not None:
-        stage.checkpoint(stage)
-
-
-BEFORE_COMMAND: tuple[BeforeCommand, ...] = (download_checkpoint,)  # after data, code, setup
-AFTER_SUCCESS: tuple[AfterCommand, ...] = ()  # outputs
-BEFORE_EXIT: tuple[AfterCommand, ...] = ()  # the rest of the log
-
-
-def prepare_stage(stage: Stage) -> None:
-    for step in BEFORE_COMMAND:
-        stage.wait(0)
-        step(stage)
-
-
-def finish_stage(stage: Stage, ended: dict[str, Any], is_success: bool) -> None:
-    """`ended` is the report of the command's end, which steps may change."""
-    for step in (*(AFTER_SUCCESS if is_success else ()), *BEFORE_EXIT):
-        step(stage, ended)

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from .containers import Image, remove_container, run_arguments, why_not_started
@@ -19,6 +20,7 @@ from .files import boot_id, make_folder, read, say, utc, write_json, write_throu
 from .output import OutputLog, pump, tail
 from .ranks import adopt_orphans, descendants, kill_tree, rank_variables
 from .settings import AttemptSettings, NotStarted
+from .setup import prepared_image, run_setup, setup_order
 from .usage import gpus
 
 
@@ -45,12 +47,18 @@ def prepare(
     argv, workdir = settings.command, settings.workdir or os.path.join(folder, "work")
     if image is not None:
         name = container(settings, run)
-        argv = run_arguments(settings, image.reference, name, config_of(folder), step_file, list(variables))
+        config = config_of(folder)
+        setup = setup_order(settings, folder, image.reference, name, config, step_file, variables)
+        reference = prepared_image(settings) if settings.setup else image.reference
+        argv = run_arguments(settings, reference, name, config, step_file, list(variables))
         for earlier in range(1, run):
             remove_container(container(settings, earlier))
         workdir = folder
+    else:
+        setup = setup_order(settings, folder, "", "", "", step_file, variables)
     make_folder(workdir)
     return {
+        "setup": setup,
         "argv": argv,
         "container": container(settings, run) if image is not None else "",
         "workdir": workdir,
@@ -110,6 +118,10 @@ def run_command(folder: str, order: Mapping[str, Any]) -> None:
     adopt_orphans()
     try:
         write_json(os.path.join(folder, "begun.json"), {"boot": boot_id()})
+        failure = run_setup(order, birth, _end_group, partial(_report, folder)) if order["setup"] else {}
+        if failure:
+            _report(folder, "exit.json", failure)
+            return
         command = subprocess.Popen(
             order["argv"],
             cwd=order["workdir"] or None,
@@ -167,6 +179,10 @@ def _how(order: Mapping[str, Any], code: int) -> dict[str, Any]:
 def birth(pid: int) -> str:
     """When a process started, in ticks since the boot: tells it from a later process with the same id."""
     return "".join(read(f"/proc/{pid}/stat").rpartition(")")[2].split()[19:20])
+
+
+def _end_group(group: int) -> None:
+    signal_group(group, signal.SIGKILL)
 
 
 def signal_group(group: int, number: int) -> None:

@@ -46,6 +46,8 @@ class AttemptSettings(NamedTuple):
     secrets: dict[str, str] = {}
     secret_manager: str = "https://secretmanager.googleapis.com"  # noqa: S105  an address
     workdir: str = ""
+    code: dict[str, str] = {}
+    setup: str = ""
     mounts: list[str] = []
     docker_args: list[str] = []
     resume: bool = False

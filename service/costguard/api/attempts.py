@@ -27,7 +27,7 @@ from costguard.api.fields import Moment, Out, Provisioning, Seconds, Usd, one_of
 from costguard.errors import Forbidden
 from costguard.jobs.agent_events import AgentEvent, AgentEvents
 from costguard.jobs.disk import DiskState, disk_of
-from costguard.model.attempt import Attempt, AttemptState, Notice, Outcome
+from costguard.model.attempt import SETUP_FAILED, Attempt, AttemptState, Notice, Outcome
 from costguard.model.data import TransferState
 from costguard.web.authentication import bearer
 from costguard.web.problems import RESPONSES, FieldError, ProblemError, problem
@@ -47,7 +47,7 @@ router = APIRouter(prefix="/api/v1", tags=["agents"], responses={**RESPONSES, **
 class ExitOut(Out):
     """The agent's final report of a run."""
 
-    reason: Annotated[str, one_of(("exited", "not_published", "not_started", "cut_off"))]
+    reason: Annotated[str, one_of(("exited", "not_published", SETUP_FAILED, "not_started", "cut_off"))]
     code: int | None
     signal: int | None
     error: str
@@ -123,6 +123,10 @@ class AttemptOut(Out):
     exit: ExitOut | None = read_from("agent.exit")
     disk: DiskOut | None = Field(description="From the last report; null: not known.")
     machine: Mapping[str, Any] = read_from("agent.machine", description="The agent's measurements in its last report.")
+    setup_seconds: Seconds | None = read_from(
+        "agent.setup",
+        description="How long the setup before the command took; null: it did not run, or not to its end.",
+    )
     phase: str = read_from(
         "agent.phase", description="What the agent does for the command; empty while the command runs."
     )

@@ -19,6 +19,7 @@ MOST_MACHINE = 16 << 10  # characters
 _MOST_NUMBER = 2**63 - 1  # what the database holds
 _MOST_ERROR = 2000  # characters
 _SHORT = 100
+_MOST_SECONDS = 1e8
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 # Events that a job's next step may wait for; heartbeats are none.
@@ -106,6 +107,7 @@ def _take(update: AgentUpdate, event: AgentEvent, now: datetime, shift: timedelt
             if agent.started_at is None:
                 agent = replace(agent, step=None, step_at=None)
             agent = replace(agent, started_at=agent.started_at or moment(fields.get("started_at")))
+            agent = replace(agent, setup=_span(fields.get("setup_s")) or agent.setup)
         case "heartbeat" if fields.get("is_running") is True and agent.started_at is None:
             # Its start was reported before the database was replaced by an older one: it began before this.
             agent = replace(agent, started_at=moment(event.at))
@@ -207,6 +209,12 @@ def _measured(seen: object, moment: Callable[[object], datetime]) -> MetricValue
 
 def _number(value: object) -> int | None:
     return value if type(value) is int and 0 <= value <= _MOST_NUMBER else None
+
+
+def _span(value: object) -> timedelta | None:
+    if not isinstance(value, int | float) or not 0 <= value < _MOST_SECONDS:
+        return None
+    return timedelta(seconds=round(value, 3))
 
 
 def _text(value: object, most: int) -> str:

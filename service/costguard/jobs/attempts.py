@@ -123,6 +123,7 @@ def _heard(row: Row[*tuple[Any, ...]], with_texts: bool) -> AgentState:
         machine=row.machine if with_texts else {},
         output=row.output if with_texts else "",
         image_digest=row.image_digest,
+        setup=None if row.setup_s is None else timedelta(seconds=row.setup_s),
         phase=row.phase,
         transfers=agent_transfers.merged((), getattr(row, "transfers", None)),  # few queries read them
         exit=None if row.exit is None else EXIT.validate_python(row.exit),
@@ -302,6 +303,7 @@ def hear(
         "step": agent.step,
         "step_at": agent.step_at,
         "image_digest": agent.image_digest,
+        "setup_s": None if agent.setup is None else round(agent.setup / timedelta(seconds=1)),
         "phase": storable(agent.phase),
         "accepted_through": agent.accepted_through,
     }

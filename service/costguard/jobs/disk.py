@@ -8,7 +8,7 @@ from datetime import timedelta
 from enum import StrEnum
 
 from costguard.jobs.view import NEVER_A_VM, AttemptView, JobView, of_attempt
-from costguard.model.attempt import AttemptState, Exit, Outcome
+from costguard.model.attempt import SETUP_FAILED, AttemptState, Exit, Outcome
 from costguard.model.job import Job, JobKind, JobState
 from costguard.model.words import size_text
 
@@ -45,7 +45,7 @@ def nothing_saved(view: JobView, seen: AttemptView) -> bool:
     if of_attempt(attempt, view.interruptions) or attempt.restarts or agent.started_at is not None:
         return False
     if agent.exit is not None:
-        return agent.exit.reason == "not_started"
+        return agent.exit.reason in ("not_started", SETUP_FAILED)
     ended_at = attempt.ended_at
     return agent.at is not None and ended_at is not None and ended_at - agent.at <= _MOMENT
 

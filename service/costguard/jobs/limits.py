@@ -9,7 +9,7 @@ from hashlib import sha256
 
 from costguard.jobs.suspects import is_quick_crash
 from costguard.jobs.view import NEVER_A_VM, NO_ROOM, JobContext, JobView, of_attempt
-from costguard.model.attempt import Attempt, AttemptState, Interruption, Notice, Outcome
+from costguard.model.attempt import SETUP_FAILED, Attempt, AttemptState, Interruption, Notice, Outcome
 from costguard.model.backoff import Backoff
 from costguard.model.duration import span_text
 from costguard.model.job import JobKind, JobState, Terms
@@ -36,7 +36,7 @@ def verdict(view: JobView, context: JobContext) -> Verdict | None:
             return JobState.CANCELLED, f"{attempt.reason}{_after(view)}"
     if job.spec.kind is JobKind.DEV:
         return _dev(attempt)
-    if would_repeat(attempt, context.terms):
+    if would_repeat(attempt, context.terms) or setup_would_repeat(view, attempt):
         return JobState.FAILED, f"{attempt.reason}; another VM would end the same way{_after(view)}"
     if (why := too_many(view, context.terms)) != "":
         return JobState.FAILED, f"{why}{_after(view)}"
@@ -94,6 +94,15 @@ def would_repeat(attempt: Attempt, terms: Terms) -> bool:
         return end.repeats
     is_shells = attempt.outcome is Outcome.CRASHED and end.code in _SHELLS_OWN
     return is_shells and attempt.agent.step is None and is_quick_crash(attempt, terms)
+
+
+def setup_would_repeat(view: JobView, attempt: Attempt) -> bool:
+    """A setup that failed before it ever succeeded would fail on every VM; later it may be the network's fault."""
+    end = attempt.agent.exit
+    if attempt.outcome is not Outcome.NOT_STARTED or end is None or end.reason != SETUP_FAILED:
+        return False
+    began = [seen.attempt.agent.started_at for seen in view.attempts] + [one.started_at for one in view.interruptions]
+    return all(moment is None for moment in began)
 
 
 _WHOLE_SECOND = timedelta(seconds=1)

@@ -14,6 +14,7 @@ from costguard.model.metric import SeenMetric
 from costguard.model.money import Money
 
 PUBLISHING = "publishing"
+SETUP_FAILED = "setup_failed"  # the reason of an exit: the command never started
 # What an agent does for the command before and after it runs; see `phase` in agent/PROTOCOL.md.
 PHASES = {
     "downloading": "downloading its data",
@@ -75,7 +76,7 @@ class Notice(StrEnum):
 class Exit:
     """The agent's last word about a run; see `exit` in agent/PROTOCOL.md."""
 
-    reason: str  # "exited", "not_published", "not_started" or "cut_off"
+    reason: str  # "exited", "not_published", "setup_failed", "not_started" or "cut_off"
     at: datetime
     code: int | None = None
     signal: int | None = None
@@ -107,6 +108,7 @@ class AgentState:
     machine: Mapping[str, object] = field(default_factory=dict)
     output: str = ""  # the last part
     image_digest: str = ""  # sha256:..., of the image that was pulled; "" before that, or where no registry knows it
+    setup: timedelta | None = None  # how long the setup before the command took; None: it did not run in this run
     phase: str = ""  # what it does for the command, such as "downloading"; "" while the command runs
     transfers: tuple[DataTransfer, ...] = ()
     exit: Exit | None = None

@@ -102,6 +102,8 @@ class AttemptOut(TypedDict):
     resume_why: str
     """Why it did not resume from the newest complete checkpoint; empty where it did."""
     run: int
+    setup_seconds: int | None
+    """How long the setup before the command took; null: it did not run, or not to its end."""
     started_at: str | None
     """When the command started."""
     state: Literal["intended", "asked", "booting", "running", "resting", "restarting", "ending", "kept", "over"]
@@ -425,7 +427,7 @@ class ExitOut(TypedDict):
     at: str
     code: int | None
     error: str
-    reason: Literal["exited", "not_published", "not_started", "cut_off"]
+    reason: Literal["exited", "not_published", "setup_failed", "not_started", "cut_off"]
     repeats: bool
     """Whether the error would happen on every VM: then it is not tried again."""
     signal: int | None

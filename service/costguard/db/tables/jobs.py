@@ -120,6 +120,7 @@ attempts = Table(
     Column("machine", Json, nullable=False, server_default=text("'{}'")),
     Column("output", Text, nullable=False, server_default=""),
     Column("image_digest", String, nullable=False, server_default=""),
+    Column("setup_s", BigInteger),
     Column("phase", String, nullable=False, server_default=""),
     Column("transfers", Json, nullable=False, server_default=text("'[]'")),
     Column("exit", Json),
