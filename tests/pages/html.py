@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
+from fastapi.testclient import TestClient
+
 _VOID = {"meta", "link", "input", "br", "hr", "img"}
 _INLINE = {"a", "code", "span", "strong", "time"}
 
@@ -58,3 +60,12 @@ class Page(HTMLParser):
 def tidy(text: str) -> str:
     """Text with its white space as a browser shows it."""
     return " ".join(text.split())
+
+
+def page_of(client: TestClient, address: str, status: int = 200) -> Page:
+    """The page at an address, which must be well made."""
+    answer = client.get(address)
+    assert answer.status_code == status, answer.text
+    page = Page(answer.text)
+    assert page.mistakes == []
+    return page

@@ -11,7 +11,7 @@ from tests.api import rows
 from tests.api.rows import NOW
 from tests.authenticators import signed_in
 from tests.pages import story
-from tests.pages.html import Page, tidy
+from tests.pages.html import Page, page_of, tidy
 
 from costguard.access import requests
 from costguard.access.rules import Rules
@@ -29,14 +29,6 @@ Clients = Callable[..., TestClient]
 def database(sqlite_database: Database) -> Database:
     """What is stored, and how, is tested with `ask` on both."""
     return sqlite_database
-
-
-def page_of(client: TestClient, address: str, status: int = 200) -> Page:
-    answer = client.get(address)
-    assert answer.status_code == status, answer.text
-    page = Page(answer.text)
-    assert page.mistakes == []
-    return page
 
 
 def acts(page: Page) -> set[str]:

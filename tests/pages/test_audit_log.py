@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 from tests.api import rows
 from tests.api.rows import NOW
-from tests.pages.html import Page, tidy
+from tests.pages.html import page_of, tidy
 
 from costguard.db.transaction import Database
 from costguard.events import audit_log
@@ -31,26 +31,18 @@ def database(sqlite_database: Database) -> Database:
     return sqlite_database
 
 
-def read(client: TestClient, address: str, status: int = 200) -> Page:
-    answer = client.get(address)
-    assert answer.status_code == status, answer.text
-    page = Page(answer.text)
-    assert page.mistakes == []
-    return page
-
-
 def test_what_happened_is_told_and_can_be_narrowed(database: Database, client: TestClient) -> None:
     """The latest first, each with whom and what it is about; the address holds the filters, and so do the files."""
-    assert "There are no events yet." in read(client, "/events").text
+    assert "There are no events yet." in page_of(client, "/events").text
     with database.write() as connection:
         rows.project(connection)
         audit_log.append(connection, TOLD, NOW)
-    page = read(client, "/events")
+    page = page_of(client, "/events")
     text = tidy(page.text)
     assert text.index("Price refused") < text.index("Job j1 was asked for.") < text.index("trainer started.")
     assert {"/vm/lab/77", "/jobs/j1"} <= set(page.addresses)
     assert '"via": "api"' in text
-    assert "/events.csv?kind=JobSubmitted" in read(client, "/events?kind=JobSubmitted").addresses
+    assert "/events.csv?kind=JobSubmitted" in page_of(client, "/events?kind=JobSubmitted").addresses
     assert [attrs["id"] for tag, attrs in page.tags if tag == "tr" and attrs.get("class") == "bad"] == ["event3"]
     for query, expected in (
         ("kind=JobSubmitted", "asked for"),
@@ -60,14 +52,14 @@ def test_what_happened_is_told_and_can_be_narrowed(database: Database, client: T
         ("words=Started", "trainer started."),
         ("project=lab&until=2000-01-01", "No event matches these filters."),
     ):
-        narrowed = read(client, f"/events?{query}")
+        narrowed = page_of(client, f"/events?{query}")
         assert expected in narrowed.text, query
         assert ATTACK not in narrowed.text
     for query, message in (
         ("since=never", "is not a day"), ("since=2026-02-02&until=2026-01-01", "no event can be between"),
         ("before=x", "does not point to a page"), ("words=" + "x" * 501, "too long or has characters"),
     ):  # fmt: skip
-        assert message in read(client, f"/events?{query}", 422).text
+        assert message in page_of(client, f"/events?{query}", 422).text
 
 
 def test_more_events_than_fit_come_on_further_pages(database: Database, client: TestClient) -> None:
@@ -81,7 +73,7 @@ def test_more_events_than_fit_come_on_further_pages(database: Database, client: 
     seen: list[str] = []
     address = "/events"
     while address:
-        page = read(client, address)
+        page = page_of(client, address)
         seen += [str(attrs["id"]) for tag, attrs in page.tags if tag == "tr" and "id" in attrs]
         address = next((address for address in page.addresses if "before=" in address), "")
     assert len(seen) == len(set(seen)) == 1101

@@ -13,7 +13,7 @@ from tests.api import rows
 from tests.api.rows import NOW
 from tests.jobs import job_rows
 from tests.pages import job_story
-from tests.pages.html import Page, tidy
+from tests.pages.html import Page, page_of, tidy
 
 from costguard.access.rules import Rules, by_name
 from costguard.api.deps import Deps
@@ -33,15 +33,6 @@ def database(sqlite_database: Database) -> Database:
     return sqlite_database
 
 
-def read(client: TestClient, address: str, status: int = 200) -> Page:
-    """The page, which must be well made."""
-    answer = client.get(address)
-    assert answer.status_code == status, answer.text
-    page = Page(answer.text)
-    assert page.mistakes == []
-    return page
-
-
 def names(page: Page) -> list[str]:
     return [str(attrs["href"]) for tag, attrs in page.tags if tag == "a" and attrs.get("class") == "name"]
 
@@ -49,7 +40,7 @@ def names(page: Page) -> list[str]:
 def test_open_jobs_come_with_why_they_are_so(database: Database, client: TestClient) -> None:
     """Steps, attempts and dollars of each; how recoveries went, and how zones did."""
     story = job_story.tell(database)
-    page = read(client, "/jobs")
+    page = page_of(client, "/jobs")
     text = tidy(page.text)
     assert set(names(page)) == {story["resnet"], story["bert"], story[""]}
     assert "2 running, $0.500 an hour" in text
@@ -65,14 +56,14 @@ def test_open_jobs_come_with_why_they_are_so(database: Database, client: TestCli
 def test_jobs_can_be_filtered_and_those_that_are_over_shown(database: Database, client: TestClient) -> None:
     """A state alone looks among the over ones too; where nothing fits it says how to see more."""
     story = job_story.tell(database)
-    assert names(read(client, "/jobs?state=failed")) == [story["gan"]]
-    assert len(names(read(client, "/jobs?all=yes"))) == 4
-    assert names(read(client, "/jobs?owner=bob%40lab.example")) == [story["bert"]]
-    nothing = read(client, "/jobs?preset=a100")
+    assert names(page_of(client, "/jobs?state=failed")) == [story["gan"]]
+    assert len(names(page_of(client, "/jobs?all=yes"))) == 4
+    assert names(page_of(client, "/jobs?owner=bob%40lab.example")) == [story["bert"]]
+    nothing = page_of(client, "/jobs?preset=a100")
     assert "No job matches these filters." in nothing.text
     assert "/jobs?preset=a100&all=yes" in nothing.addresses
-    assert "There is no state bored" in read(client, "/jobs?state=bored", 422).text
-    assert "does not point to a page of the jobs" in read(client, "/jobs?before=yesterday", 422).text
+    assert "There is no state bored" in page_of(client, "/jobs?state=bored", 422).text
+    assert "does not point to a page of the jobs" in page_of(client, "/jobs?before=yesterday", 422).text
 
 
 def test_more_jobs_than_fit_come_on_further_pages(database: Database, client: TestClient) -> None:
@@ -80,10 +71,10 @@ def test_more_jobs_than_fit_come_on_further_pages(database: Database, client: Te
     with database.write() as connection:
         for number in range(60):
             job_rows.added(connection, f"j{number:07}", created_at=NOW - timedelta(minutes=number // 20))
-    page = read(client, "/jobs")
+    page = page_of(client, "/jobs")
     (more,) = [address for address in page.addresses if "before=" in address]
     assert parse_qs(urlsplit(more).query)["before"]
-    seen = [*names(page), *names(read(client, more))]
+    seen = [*names(page), *names(page_of(client, more))]
     assert len(seen) == len(set(seen)) == 60
 
 
@@ -91,21 +82,21 @@ def test_without_jobs_it_says_how_to_launch_one(
     database: Database, client_with: Callable[..., TestClient], deps: Deps
 ) -> None:
     """On which presets, or how to make one that launches."""
-    assert "First add launch settings to a preset" in tidy(read(client_with(), "/jobs").text)
+    assert "First add launch settings to a preset" in tidy(page_of(client_with(), "/jobs").text)
     preset = replace(deps.rules.presets["t4"], launch=job_rows.RECIPE)
-    text = tidy(read(client_with(rules=Rules(by_name([preset]))), "/jobs").text)
+    text = tidy(page_of(client_with(rules=Rules(by_name([preset]))), "/jobs").text)
     assert "No job has been launched yet." in text
     assert "You can launch on t4." in text
     assert "us-central1-b Spot T4 – –" in text
     with database.write() as connection:
         job_rows.added(connection)
         jobs.set_state(connection, "j7k2m9q4", JobState.SUCCEEDED, "Done.", None, NOW)
-    assert "There are no open jobs. Show ended jobs" in tidy(read(client_with(), "/jobs").text)
+    assert "There are no open jobs. Show ended jobs" in tidy(page_of(client_with(), "/jobs").text)
 
 
 def test_a_job_tells_its_story(database: Database, client: TestClient) -> None:
     """Where it was, what it lost, what it printed, and what would be lost now."""
-    page = read(client, job_story.tell(database)["resnet"])
+    page = page_of(client, job_story.tell(database)["resnet"])
     text = tidy(page.text)
     for part in (
         "resnet running Spot",
@@ -138,7 +129,7 @@ def test_a_job_tells_its_story(database: Database, client: TestClient) -> None:
 
 def test_a_dev_vm_says_how_to_reach_it(database: Database, client: TestClient) -> None:
     """For a shell and for a notebook; steps and losses mean nothing there."""
-    text = tidy(read(client, job_story.tell(database)[""]).text)
+    text = tidy(page_of(client, job_story.tell(database)[""]).text)
     ssh = "gcloud compute ssh cg-d4devvm2-1 --zone us-central1-a --project lab"
     assert f"{ssh} {ssh} -- -L 8888:localhost:8888" in text
     for part in ("1,000 steps", "Tolerates", "Output", "Timeline"):
@@ -148,7 +139,7 @@ def test_a_dev_vm_says_how_to_reach_it(database: Database, client: TestClient) -
 def test_a_job_that_is_over_stands_still(database: Database, client: TestClient) -> None:
     """It asks for nothing any more; secrets are shown by their references."""
     story = job_story.tell(database)
-    over, running = read(client, story["gan"]), read(client, story["resnet"])
+    over, running = page_of(client, story["gan"]), page_of(client, story["resnet"])
     refreshes = [["hx-get" in attrs for tag, attrs in page.tags if tag == "main"] for page in (over, running)]
     assert refreshes == [[False], [True]]
     assert "KEY projects/lab/secrets/k" in tidy(over.text)
@@ -159,7 +150,7 @@ def test_a_job_that_is_over_stands_still(database: Database, client: TestClient)
 def test_a_job_that_is_not_there_is_said_so(database: Database, client: TestClient, job_id: str) -> None:
     """On a page, with where to look."""
     assert database
-    assert "There is no job" in read(client, f"/jobs/{job_id}", 404).text
+    assert "There is no job" in page_of(client, f"/jobs/{job_id}", 404).text
 
 
 def test_what_others_wrote_into_a_job_is_only_text(database: Database, client: TestClient) -> None:
@@ -181,7 +172,7 @@ def test_what_others_wrote_into_a_job_is_only_text(database: Database, client: T
         jobs.save_look(connection, "j7k2m9q4", seen)
         jobs.save_look(connection, "j7k2m9q4", replace(seen, error=ATTACK))
     for address in ("/jobs", "/jobs/j7k2m9q4", "/jobs/j7k2m9q4/cancel"):
-        page = read(client, address)
+        page = page_of(client, address)
         assert ATTACK in page.text
         assert all(str(attrs.get("src", "")).startswith("/static/") for tag, attrs in page.tags if tag == "script")
         assert all(address.startswith(("/", "#")) for address in page.addresses)
@@ -196,7 +187,7 @@ def test_a_full_disk_and_the_images_digest_are_shown(database: Database, client:
         made = job_rows.attempt(connection, state=AttemptState.RUNNING)
         machine = {"disk_free_bytes": 0, "disk_total_bytes": 100 << 30, "disk_mount": "/"}
         attempts.hear(connection, made.id, AgentState(NOW, 1, started_at=NOW, machine=machine, image_digest=digest))
-    page = read(client, "/jobs/j7k2m9q4")
+    page = page_of(client, "/jobs/j7k2m9q4")
     assert "Disk full: 0 bytes left on /" in page.text
     assert f"pulled as {digest}" in " ".join(page.text.split())
 
@@ -206,7 +197,7 @@ def test_data_that_no_vm_has_reported_on_is_shown(database: Database, client: Te
     with database.write() as connection:
         inputs, outputs = (JobInput("s3://acme-data/v7", "/data"),), (JobOutput("/model", "s3://acme-models/12"),)
         job_rows.added(connection, state=JobState.QUEUED, inputs=inputs, outputs=outputs)
-    text = tidy(read(client, "/jobs/j7k2m9q4").text)
+    text = tidy(page_of(client, "/jobs/j7k2m9q4").text)
     assert "Input s3://acme-data/v7 in /data Output s3://acme-models/12 from /model" in text
 
 

@@ -11,7 +11,7 @@ from tests.api import rows
 from tests.api.rows import NOW
 from tests.authenticators import keyed
 from tests.pages import story
-from tests.pages.html import Page, tidy
+from tests.pages.html import Page, page_of, tidy
 
 from costguard.api.deps import DaemonStatus
 from costguard.db.transaction import Database
@@ -28,15 +28,6 @@ def database(sqlite_database: Database) -> Database:
     return sqlite_database
 
 
-def read(client: TestClient, address: str, status: int = 200) -> Page:
-    """The page, which must be well made."""
-    answer = client.get(address)
-    assert answer.status_code == status, answer.text
-    page = Page(answer.text)
-    assert page.mistakes == []
-    return page
-
-
 def names(page: Page) -> list[str]:
     """The VMs of the fleet's table, by their addresses."""
     return [str(attrs["href"]) for tag, attrs in page.tags if tag == "a" and attrs.get("class") == "name"]
@@ -45,7 +36,7 @@ def names(page: Page) -> list[str]:
 def test_fleet_shows_what_it_costs_and_what_is_not_known(database: Database, client: TestClient) -> None:
     """The rate, the month, the counts, and for each VM its money, its age against its limit, and why it is left."""
     story.tell(database)
-    text = tidy(read(client, "/").text)
+    text = tidy(page_of(client, "/").text)
     assert "Spending now $1.08 an hour, plus what has no price" in text  # 2 x 0.53 of machine and 4 x 0.004 of disk
     assert "Running 3 of 4 VMs" in text
     assert "1 VM has no complete price" in text
@@ -61,42 +52,42 @@ def test_fleet_shows_what_it_costs_and_what_is_not_known(database: Database, cli
 def test_slacks_trouble_stands_on_top(client_with: Callable[..., TestClient]) -> None:
     """Why, how many messages wait and since when, and that none is lost; nothing of it while all is well."""
     trouble = OutboxTrouble("The token is revoked. Make another.", {"#gpus": "It is archived."}, 3, NOW - HOUR)
-    text = tidy(read(client_with(outbox_trouble=lambda: trouble), "/").text)
+    text = tidy(page_of(client_with(outbox_trouble=lambda: trouble), "/").text)
     assert "Slack does not work The token is revoked. Make another. #gpus: It is archived." in text
     assert "3 messages are waiting, the oldest since 20 Nov, 11:00. None is lost" in text
     late = OutboxTrouble(waiting=1, waiting_since=NOW - HOUR)
     assert "Messages are waiting for Slack 1 message is waiting" in tidy(
-        read(client_with(outbox_trouble=lambda: late), "/").text
+        page_of(client_with(outbox_trouble=lambda: late), "/").text
     )
     well = OutboxTrouble(waiting=1, waiting_since=NOW)
-    assert "Slack" not in tidy(read(client_with(outbox_trouble=lambda: well), "/").text)
+    assert "Slack" not in tidy(page_of(client_with(outbox_trouble=lambda: well), "/").text)
 
 
 def test_amounts_tell_the_script_their_exact_value_and_rate(database: Database, client: TestClient) -> None:
     """What counts on does so from nano-dollars and nano-dollars an hour, never from a rounded figure."""
     story.tell(database)
-    moving = [attrs for _, attrs in read(client, "/").tags if attrs.get("class") == "money"]
+    moving = [attrs for _, attrs in page_of(client, "/").tags if attrs.get("class") == "money"]
     assert {"class": "money", "data-nanos": "4806000000", "data-rate": "534000000"} in moving
 
 
 def test_a_vm_tells_its_story(database: Database, client: TestClient) -> None:
     """Lifetimes and storage with each charge and the price it was billed at, and the events."""
     addresses = story.tell(database)
-    text = tidy(read(client, addresses["forgotten"]).text)
+    text = tidy(page_of(client, addresses["forgotten"]).text)
     assert "gpu:nvidia-tesla-t4 1 $0.35 / h snapshot 2026-11-20 9 h $3.15" in text
     assert "disk:pd-standard 70 $0.0412 / GiBy.mo" in text
     assert "forgotten started." in text
-    gone = tidy(read(client, addresses["left"]).text)
+    gone = tidy(page_of(client, addresses["left"]).text)
     assert "Deleted 20 Nov, 11:00" in gone
     assert "it was preempted by Google" in gone
-    runs = [attrs for _, attrs in read(client, addresses["left"]).tags if attrs.get("class") == "run preempted"]
+    runs = [attrs for _, attrs in page_of(client, addresses["left"]).tags if attrs.get("class") == "run preempted"]
     assert (runs[0]["x"], runs[0]["width"]) == ("0", "666")  # two of the three hours since it began
-    assert "No price is known for" in tidy(read(client, addresses["dear"]).text)
+    assert "No price is known for" in tidy(page_of(client, addresses["dear"]).text)
 
 
 def test_a_vm_that_was_never_seen_is_told(client: TestClient) -> None:
     """An unknown id is a page with status 404 that says where to look."""
-    page = read(client, "/vm/lab/123", 404)
+    page = page_of(client, "/vm/lab/123", 404)
     assert "Costguard has never seen a VM with the id 123 in project lab." in page.text
     assert "/" in page.addresses
 
@@ -121,7 +112,7 @@ def test_a_vm_that_was_never_seen_is_told(client: TestClient) -> None:
 def test_filters_stand_in_the_address(database: Database, client: TestClient, query: str, expected: set[str]) -> None:
     """Each filter, and several together, leave the VMs that match; an empty one asks for nothing."""
     addresses = story.tell(database)
-    assert set(names(read(client, f"/?{query}"))) == {addresses[name] for name in expected}
+    assert set(names(page_of(client, f"/?{query}"))) == {addresses[name] for name in expected}
 
 
 @pytest.mark.parametrize(
@@ -138,7 +129,7 @@ def test_the_fleet_is_sorted_by_what_its_address_says(
         spot = {"provisioning_model": "spot"}
         rows.lifetime(connection, rows.instance(connection, "alpha", gce_id="2", **spot), NOW - 9 * HOUR, **spot)
         rows.instance(connection, "mid", gce_id="3", status="stopped")
-    page = read(client, f"/?sort={sort}&project=lab")
+    page = page_of(client, f"/?sort={sort}&project=lab")
     assert names(page) == [f"/vm/lab/{1 + ['zeta', 'alpha', 'mid'].index(name)}" for name in expected.split()]
     marked = [attrs["aria-sort"] for tag, attrs in page.tags if tag == "th" and "aria-sort" in attrs]
     assert marked == ["ascending" if sort == "name" else "descending"]
@@ -151,7 +142,7 @@ def test_the_fleet_is_sorted_by_what_its_address_says(
 )
 def test_a_wrong_page_of_the_fleet_is_explained(client: TestClient, query: str) -> None:
     """An order that is none, and a page's place that was tampered with, are explained, and break nothing."""
-    read(client, f"/?{query}", 422)
+    page_of(client, f"/?{query}", 422)
 
 
 def test_following_the_pages_shows_every_vm_once(database: Database, client: TestClient) -> None:
@@ -163,7 +154,7 @@ def test_following_the_pages_shows_every_vm_once(database: Database, client: Tes
     shown_names: list[str] = []
     address: str | None = "/?gone=yes"
     while address is not None:
-        page = read(client, address)
+        page = page_of(client, address)
         shown_names += names(page)
         address = next((str(attrs["href"]) for _, attrs in page.tags if attrs.get("rel") == "next"), None)
     assert len(shown_names) == len(set(shown_names)) == 230
@@ -171,18 +162,18 @@ def test_following_the_pages_shows_every_vm_once(database: Database, client: Tes
 
 def test_an_empty_database_says_what_happens_next(client: TestClient) -> None:
     """Before the first pass the page says that nothing was read, not that nothing is there."""
-    text = tidy(read(client, "/").text)
+    text = tidy(page_of(client, "/").text)
     assert "Nothing has been read yet" in text
     assert "No VM has been seen yet." in text
-    assert "No spend on these days." in tidy(read(client, "/spend").text)
+    assert "No spend on these days." in tidy(page_of(client, "/spend").text)
 
 
 def test_an_empty_fleet_and_empty_filters_are_told_apart(database: Database, client: TestClient) -> None:
     """No VM at all is good news; no match has a way back."""
     with database.write() as connection:
         rows.project(connection, "lab")
-    assert "There are no VMs, so nothing bills." in read(client, "/").text
-    assert "No VM matches these filters." in read(client, "/?preset=t4").text
+    assert "There are no VMs, so nothing bills." in page_of(client, "/").text
+    assert "No VM matches these filters." in page_of(client, "/?preset=t4").text
 
 
 def test_old_and_failed_looks_are_loud(database: Database, client_with: Callable[..., TestClient]) -> None:
@@ -190,7 +181,7 @@ def test_old_and_failed_looks_are_loud(database: Database, client_with: Callable
     with database.write() as connection:
         rows.project(connection, "lab", last_complete_at=NOW - timedelta(hours=2))
     client = client_with(status=lambda: DaemonStatus(last_error="The disk is full."))
-    text = tidy(read(client, "/").text)
+    text = tidy(page_of(client, "/").text)
     assert "lab has not been read completely since 20 Nov, 10:00" in text
     assert "The last pass failed The disk is full." in text
 
@@ -233,25 +224,25 @@ def test_use_stands_beside_the_age_with_its_evidence(
         vm = rows.instance(connection, "forgotten", gce_id="9000")
         rows.lifetime(connection, vm, NOW - 3 * HOUR)
         rows.measured(connection, vm, NOW - 3 * HOUR, state=state, sentence=sentence)
-    fleet = read(client, "/")
+    fleet = page_of(client, "/")
     assert sentence in tidy(fleet.text)
     assert [attrs for _, attrs in fleet.tags if attrs.get("class") == f"note use {state}"] != []
-    assert f"Use {state} since 20 Nov, 10:00 {sentence}" in tidy(read(client, "/vm/lab/9000").text)
+    assert f"Use {state} since 20 Nov, 10:00 {sentence}" in tidy(page_of(client, "/vm/lab/9000").text)
 
 
 def test_what_nobody_measured_is_not_called_busy(database: Database, client: TestClient) -> None:
     """A running VM without evidence says so on its own page; one that is not running has no use at all."""
     addresses = story.tell(database)
-    assert "Use not measured" in tidy(read(client, addresses["forgotten"]).text)
-    assert "Use " not in tidy(read(client, addresses["resting"]).text)
+    assert "Use not measured" in tidy(page_of(client, addresses["forgotten"]).text)
+    assert "Use " not in tidy(page_of(client, addresses["resting"]).text)
 
 
 def test_page_of_a_vm_says_first_why_it_was_not_stopped(database: Database, client: TestClient) -> None:
     """Under its name; moments are shown as all others of the page are."""
     addresses = story.tell(database)
     said = 'Not stopped: preset t4 only reminds (presets.t4.when_unanswered = "stop" would change that).'
-    assert said in tidy(read(client, addresses["forgotten"]).text)
-    assert "Nothing to stop: it no longer exists." in tidy(read(client, addresses["left"]).text)
+    assert said in tidy(page_of(client, addresses["forgotten"]).text)
+    assert "Nothing to stop: it no longer exists." in tidy(page_of(client, addresses["left"]).text)
     kept = StopDiagnosis(StopBlocker.KEPT, "ada <b>keeps</b> it", "a rule", (), "the keep ends", NOW)
     shown = why_not(kept, NOW)
     assert "ada &lt;b&gt;keeps&lt;/b&gt; it (a rule); the keep ends <time datetime=" in shown

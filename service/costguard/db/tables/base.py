@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from sqlalchemy import JSON, BigInteger, Integer, MetaData
+from typing import Any
+
+from sqlalchemy import JSON, BigInteger, Column, Integer, MetaData, String
 from sqlalchemy.dialects.postgresql import JSONB
 
 metadata = MetaData(
@@ -17,3 +19,33 @@ metadata = MetaData(
 # SQLite gives rowids only to a column of type INTEGER.
 Id = BigInteger().with_variant(Integer, "sqlite")
 Json = JSON().with_variant(JSONB, "postgresql")
+
+
+def key_columns(*names: str) -> list[Column[Any]]:
+    """Texts that together are the primary key, or a part of it."""
+    return [Column(name, String, primary_key=True) for name in names]
+
+
+def shape_columns() -> list[Column[Any]]:
+    """What a VM is made of, and how it is sold."""
+    return [
+        Column("machine_type", String, nullable=False),
+        Column("vcpus", Integer, nullable=False),
+        Column("memory_mib", Integer, nullable=False),
+        Column("gpu_type", String),
+        Column("gpu_count", Integer, nullable=False),
+        Column("local_ssd_gib", Integer, nullable=False),
+        Column("provisioning_model", String, nullable=False),
+    ]
+
+
+def attribution_columns() -> list[Column[Any]]:
+    """Whose money a span is."""
+    return [Column(name, String, nullable=False) for name in ("preset", "owner", "job")]
+
+
+def amount_columns() -> list[Column[Any]]:
+    """Nano-dollars of a day, and the seconds of running VMs."""
+    return [
+        Column(name, BigInteger, nullable=False) for name in ("machine_nanos", "gpu_nanos", "storage_nanos", "seconds")
+    ]

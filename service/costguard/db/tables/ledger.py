@@ -17,7 +17,7 @@ from sqlalchemy import (
     text,
 )
 
-from costguard.db.tables.base import Id, Json, metadata
+from costguard.db.tables.base import Id, Json, attribution_columns, metadata, shape_columns
 from costguard.db.types import Timestamp
 
 # A span that ended and whose charges are not stored up to its end. Queries say it in these very words, so that
@@ -56,13 +56,7 @@ instances = Table(
     Column("last_started_at", Timestamp),
     Column("last_stopped_at", Timestamp),
     Column("termination_at", Timestamp),
-    Column("machine_type", String, nullable=False),
-    Column("vcpus", Integer, nullable=False),
-    Column("memory_mib", Integer, nullable=False),
-    Column("gpu_type", String),
-    Column("gpu_count", Integer, nullable=False),
-    Column("local_ssd_gib", Integer, nullable=False),
-    Column("provisioning_model", String, nullable=False),
+    *shape_columns(),
     Column("labels", Json, nullable=False),
     Column("preset", String, nullable=False),
     Column("owner", String, nullable=False),
@@ -132,16 +126,8 @@ lifetimes = Table(
     Column("ended_by", String, nullable=False, server_default=""),
     Column("end_is_estimate", Boolean, nullable=False, server_default=text("false")),
     Column("zone", String, nullable=False),
-    Column("machine_type", String, nullable=False),
-    Column("vcpus", Integer, nullable=False),
-    Column("memory_mib", Integer, nullable=False),
-    Column("gpu_type", String),
-    Column("gpu_count", Integer, nullable=False),
-    Column("local_ssd_gib", Integer, nullable=False),
-    Column("provisioning_model", String, nullable=False),
-    Column("preset", String, nullable=False),
-    Column("owner", String, nullable=False),
-    Column("job", String, nullable=False),
+    *shape_columns(),
+    *attribution_columns(),
     # Charges are stored up to here; NULL: from the start again. Set to NULL to have it charged again.
     Column("charged_to", Timestamp),
     Column("unpriced", String, nullable=False, server_default=""),  # why it could not be priced whole
@@ -205,9 +191,7 @@ storage_spans = Table(
     Column("zone", String, nullable=False),
     Column("started_at", Timestamp, nullable=False),
     Column("ended_at", Timestamp),
-    Column("preset", String, nullable=False),
-    Column("owner", String, nullable=False),
-    Column("job", String, nullable=False),
+    *attribution_columns(),
     Column("charged_to", Timestamp),
     Column("unpriced", String, nullable=False, server_default=""),
     UniqueConstraint("instance_id", "name", "started_at"),

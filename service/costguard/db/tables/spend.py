@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, Date, Index, String, Table, Text, UniqueConstraint
 
-from costguard.db.tables.base import Id, metadata
+from costguard.db.tables.base import Id, amount_columns, key_columns, metadata
 from costguard.db.types import Timestamp
 
 # Charges rolled up, so that a year answers like a day. Rows of a day are always replaced together.
@@ -12,15 +12,8 @@ daily_spend = Table(
     "daily_spend",
     metadata,
     Column("day", Date, primary_key=True),
-    Column("project", String, primary_key=True),
-    Column("preset", String, primary_key=True),
-    Column("owner", String, primary_key=True),
-    Column("job", String, primary_key=True),
-    Column("provisioning_model", String, primary_key=True),
-    Column("machine_nanos", BigInteger, nullable=False),
-    Column("gpu_nanos", BigInteger, nullable=False),
-    Column("storage_nanos", BigInteger, nullable=False),
-    Column("seconds", BigInteger, nullable=False),  # of running VMs
+    *key_columns("project", "preset", "owner", "job", "provisioning_model"),
+    *amount_columns(),
 )
 
 # The same without owners and jobs: a year by day and preset is read from hundreds of rows, not from hundreds of
@@ -29,13 +22,8 @@ daily_totals = Table(
     "daily_totals",
     metadata,
     Column("day", Date, primary_key=True),
-    Column("project", String, primary_key=True),
-    Column("preset", String, primary_key=True),
-    Column("provisioning_model", String, primary_key=True),
-    Column("machine_nanos", BigInteger, nullable=False),
-    Column("gpu_nanos", BigInteger, nullable=False),
-    Column("storage_nanos", BigInteger, nullable=False),
-    Column("seconds", BigInteger, nullable=False),
+    *key_columns("project", "preset", "provisioning_model"),
+    *amount_columns(),
 )
 
 # A year by day and owner: the same without presets and provisioning models.
@@ -43,12 +31,8 @@ daily_owners = Table(
     "daily_owners",
     metadata,
     Column("day", Date, primary_key=True),
-    Column("project", String, primary_key=True),
-    Column("owner", String, primary_key=True),
-    Column("machine_nanos", BigInteger, nullable=False),
-    Column("gpu_nanos", BigInteger, nullable=False),
-    Column("storage_nanos", BigInteger, nullable=False),
-    Column("seconds", BigInteger, nullable=False),
+    *key_columns("project", "owner"),
+    *amount_columns(),
 )
 Index("ix_daily_owners_owner", daily_owners.c.owner, daily_owners.c.day)
 
@@ -57,9 +41,7 @@ daily_spot = Table(
     "daily_spot",
     metadata,
     Column("day", Date, primary_key=True),
-    Column("project", String, primary_key=True),
-    Column("preset", String, primary_key=True),
-    Column("owner", String, primary_key=True),
+    *key_columns("project", "preset", "owner"),
     Column("price_id", Id, primary_key=True, autoincrement=False),
     Column("used_millis", BigInteger, nullable=False),  # thousandths of units, times seconds
     Column("amount_nanos", BigInteger, nullable=False),
@@ -71,8 +53,7 @@ daily_spot_totals = Table(
     "daily_spot_totals",
     metadata,
     Column("day", Date, primary_key=True),
-    Column("project", String, primary_key=True),
-    Column("preset", String, primary_key=True),
+    *key_columns("project", "preset"),
     Column("price_id", Id, primary_key=True, autoincrement=False),
     Column("used_millis", BigInteger, nullable=False),
     Column("amount_nanos", BigInteger, nullable=False),
@@ -83,11 +64,7 @@ daily_spot_totals = Table(
 running_totals = Table(
     "running_totals",
     metadata,
-    Column("project", String, primary_key=True),
-    Column("preset", String, primary_key=True),
-    Column("owner", String, primary_key=True),
-    Column("job", String, primary_key=True),
-    Column("provisioning_model", String, primary_key=True),
+    *key_columns("project", "preset", "owner", "job", "provisioning_model"),
     Column("day", Date, primary_key=True),
     Column("machine_rate", BigInteger, nullable=False),  # nano-dollars an hour, without GPUs
     Column("gpu_rate", BigInteger, nullable=False),
