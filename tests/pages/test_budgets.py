@@ -13,8 +13,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import update
 from tests.api import rows
 from tests.api.rows import NOW
-from tests.pages.html import tidy
-from tests.pages.test_pages import read
+from tests.pages.html import page_of, tidy
 
 from costguard.access.rules import Rules
 from costguard.db import tables
@@ -47,7 +46,7 @@ def test_budgets_are_held_against_their_limits(database: Database, client_with: 
         Budget("gone", Scope(project="lab"), Money.of(10), Period.WEEK),
         Budget("calm", Scope(preset="t4"), Money.of(500), Period.DAY),
     ]
-    page = read(client_with(rules=Rules({}, budgets=tuple(budgets))), "/budgets")
+    page = page_of(client_with(rules=Rules({}, budgets=tuple(budgets))), "/budgets")
     text = tidy(page.text)
     assert "1 of 3 overspent, 1 more on course to be" in text
     assert "late everything · this month, to 30 Nov 2026 · 10 d 12 h left on course to overspend by about $1.40" in text
@@ -62,7 +61,7 @@ def test_budgets_are_held_against_their_limits(database: Database, client_with: 
     spends = [address for address in page.addresses if address.startswith("/spend?")]
     assert spends[1] == "/spend?from=2026-11-16&to=2026-11-20&group_by=preset&project=lab"
     for address in spends:
-        read(client_with(), address)
+        page_of(client_with(), address)
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)  # it is drawn from what the store tested
@@ -101,7 +100,7 @@ def test_a_teams_budget_tells_whose_it_is_and_who_answers_for_it(
     budget = Budget("vision", Scope(team="vision"), Money.of(10), Period.MONTH, (50, 100), contact="cfo@lab.example")
     budget = replace(budget, at_limit=AtLimit.STOP_SPOT)
     teams = (Team("vision", members=frozenset({"bob@lab.example"})),)
-    text = tidy(read(client_with(rules=Rules({}, budgets=(budget,), teams=teams)), "/budgets").text)
+    text = tidy(page_of(client_with(rules=Rules({}, budgets=(budget,), teams=teams)), "/budgets").text)
     assert "vision team vision · this month, to 30 Nov 2026 · 10 d 12 h left" in text
     assert "get no VM until the period ends, and their Spot VMs stop once they have saved." in text
     assert "Contact cfo@lab.example" in text
@@ -118,10 +117,10 @@ def test_a_forecast_without_history_is_shown_as_such(
         rows.project(connection, first_seen_at=NOW - HOUR)
         rows.lifetime(connection, rows.instance(connection, "one"), NOW - HOUR)
     client = client_with(rules=Rules({}, budgets=(Budget("new", Scope(), Money.of(100), Period.MONTH),)))
-    text = tidy(read(client, "/budgets").text)
+    text = tidy(page_of(client, "/budgets").text)
     assert "Forecast too early to say" in text
     assert "no whole day was watched yet" in text
-    assert "Forecast for November too early to say" in tidy(read(client, "/spend").text)
+    assert "Forecast for November too early to say" in tidy(page_of(client, "/spend").text)
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
@@ -140,7 +139,7 @@ def test_spend_budgets_and_the_api_forecast_one_figure(
         for name, scope in (("all", Scope()), ("ada", Scope(owner=owner)))
     )
     client = client_with(rules=Rules({}, budgets=budgets))
-    cards = tidy(read(client, "/budgets").text)
+    cards = tidy(page_of(client, "/budgets").text)
     of_budgets = {budget["name"]: budget["forecast"] for budget in client.get("/api/v1/budgets").json()["budgets"]}
     for name, filters in (("all", {}), ("ada", {"owner": owner})):
         made = client.get("/api/v1/forecast", params=filters).json()["forecast"]
@@ -149,7 +148,7 @@ def test_spend_budgets_and_the_api_forecast_one_figure(
         expected, low, high = (f"${Decimal(made[key]):,.2f}" for key in ("expected", "low", "high"))
         shown = expected if days_known >= 3 else "too early to say"
         assert f"Forecast for November {shown} {low} – {high}" in tidy(
-            read(client, f"/spend?{urlencode(filters)}").text
+            page_of(client, f"/spend?{urlencode(filters)}").text
         )
         share = f" {Decimal(made['expected']) // 10}%" if days_known >= 3 else ""
         assert f"Forecast {shown}{share} Range {low} – {high}" in cards
@@ -157,6 +156,6 @@ def test_spend_budgets_and_the_api_forecast_one_figure(
 
 def test_without_budgets_the_page_says_how_to_set_one(client: TestClient) -> None:
     """An empty page is a beginning."""
-    text = tidy(read(client, "/budgets").text)
+    text = tidy(page_of(client, "/budgets").text)
     assert "There are no budgets yet." in text
     assert '[budgets.team] limit = 2500 period = "month"' in text

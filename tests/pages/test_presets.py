@@ -9,8 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 from tests.api import rows
 from tests.api.rows import NOW
-from tests.pages.html import tidy
-from tests.pages.test_pages import read
+from tests.pages.html import page_of, tidy
 
 from costguard.access.rules import Rules, by_name
 from costguard.db.transaction import Database
@@ -47,7 +46,7 @@ def test_each_preset_says_how_it_is_recognised_launched_and_ended(
         rows.instance(connection, "two", status="stopped")
         rows.instance(connection, "three", preset="lost", status="stopped")
         rows.day(connection, (NOW - timedelta(days=1)).date(), gpu_nanos=3 * 10**9)
-    page = read(client_with(rules=Rules(by_name(PRESETS))), "/presets")
+    page = page_of(client_with(rules=Rules(by_name(PRESETS))), "/presets")
     text = tidy(page.text)
     assert "t4Launch a t4 One T4, for debugging Running 1 1 Spot and 1 not running Cost now $0.165 an hour" in text
     assert "November so far $3.00" in text

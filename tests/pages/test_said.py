@@ -7,8 +7,7 @@ from datetime import timedelta
 from fastapi.testclient import TestClient
 from tests.api import rows
 from tests.api.rows import NOW
-from tests.pages.html import tidy
-from tests.pages.test_pages import read
+from tests.pages.html import page_of, tidy
 from tests.reminders import reminder_rows
 
 from costguard.db.transaction import Database
@@ -33,7 +32,7 @@ def test_a_vm_tells_what_was_said_about_it_and_what_came_of_it(database: Databas
         )
         reminder_rows.keep(connection, vm, subject, NOW + HOUR, at=NOW - 2 * HOUR, reason="nearly done")
         reminder_rows.stop(connection, vm, life, NOW, outcome="shadow")
-    text = tidy(read(client, "/vm/lab/1").text)
+    text = tidy(page_of(client, "/vm/lab/1").text)
     assert "Reminder 3 to #x Slack refused it No such channel." in text
     assert "Reminder 2 to ada@lab.example sent Waiting for an answer." in text
     assert "Kept by bob@lab.example until 20 Nov, 13:00 nearly done" in text
@@ -45,4 +44,4 @@ def test_a_vm_nobody_was_asked_about_says_so(database: Database, client: TestCli
     """Silence is stated, instead of an empty table."""
     with database.write() as connection:
         rows.instance(connection, "one", gce_id="1")
-    assert "No reminder has been sent about it." in tidy(read(client, "/vm/lab/1").text)
+    assert "No reminder has been sent about it." in tidy(page_of(client, "/vm/lab/1").text)

@@ -13,9 +13,8 @@ from fastapi.testclient import TestClient
 from tests.api import rows
 from tests.api.rows import NOW
 from tests.pages import story
-from tests.pages.html import Page, tidy
+from tests.pages.html import Page, page_of, tidy
 from tests.pages.test_budgets import a_month
-from tests.pages.test_pages import read
 from tests.reminders import reminder_rows
 
 from costguard.db.transaction import Database
@@ -69,7 +68,7 @@ def test_every_figure_is_what_the_api_says(database: Database, client: TestClien
         "from=2026-05-01&to=2026-11-20&group_by=owner",
         "from=2026-05-01&to=2026-11-20&group_by=project&owner=ben@lab.example",
     ):
-        page = read(client, f"/spend?{query}")
+        page = page_of(client, f"/spend?{query}")
         text = tidy(page.text)
         given: dict[str, Any] = dict(part.split("=") for part in query.split("&") if part)
         group_by = given.pop("group_by", "preset")
@@ -98,20 +97,20 @@ def test_every_figure_is_what_the_api_says(database: Database, client: TestClien
 def test_more_owners_than_colours_are_drawn_together(database: Database, client: TestClient) -> None:
     """Six have a colour; all have a row, from which they can be looked at alone."""
     spent(database)
-    page = read(client, "/spend?group_by=owner&from=2026-11-01&to=2026-11-19")
+    page = page_of(client, "/spend?group_by=owner&from=2026-11-01&to=2026-11-19")
     series = [attrs["data-series"] for tag, attrs in page.tags if tag == "th" and "data-series" in attrs]
     assert series == ["s0", "s1", "s2", "s3", "s4", "s5", "s6"]
     assert "2 others" in page.text
     alone = "/spend?from=2026-11-01&to=2026-11-19&group_by=preset&owner=gus%40lab.example"
     assert alone in page.addresses
-    assert "November so far, owner gus@lab.example $7.00" in tidy(read(client, alone).text)
+    assert "November so far, owner gus@lab.example $7.00" in tidy(page_of(client, alone).text)
 
 
 def test_the_month_stands_beside_the_last_one(database: Database, client: TestClient) -> None:
     """Whatever days are shown: to date, the forecast, the last month whole and to the same day, and a line of each."""
     a_month(database)
     for address in ("/spend", "/spend?from=2026-10-01&to=2026-10-31"):
-        text = tidy(read(client, address).text)
+        text = tidy(page_of(client, address).text)
         assert "November so far $60.18 Forecast for November $101.40" in text
         assert "All of October $27.00 1 – 20 October $0.00" in text
     with database.read() as connection:
@@ -137,20 +136,20 @@ def test_what_was_saved_is_told_by_what_saved_it(database: Database, client: Tes
         kept = rows.instance(connection, "kept")
         run = rows.lifetime(connection, kept, NOW - 9 * HOUR)
         reminder_rows.keep(connection, kept, f"run:{kept}:{run}", NOW + HOUR, at=NOW - 4 * HOUR)
-    page = read(client, "/savings")
+    page = page_of(client, "/savings")
     text = tidy(page.text)
     # Two hours at 0.53 on demand, and at 4 x 0.01 + 15 x 0.001 + 0.11 as Spot.
     assert "Spot instead of on-demand $0.73 saved, 68% On demand $1.06 As Spot $0.33" in text
     assert "Stops $2.65 saved by 1 stop" in text
     assert "Keeps $2.12 spent while kept, 1 keep" in text
-    elsewhere = tidy(read(client, "/savings?preset=a100").text)
+    elsewhere = tidy(page_of(client, "/savings?preset=a100").text)
     assert "No Spot VM was billed on these days." in elsewhere
     assert "Stops $2.65 saved by 1 stop" in elsewhere
     assert "No VM was kept past its limit" in elsewhere
-    assert next(attrs for tag, attrs in read(client, "/spend").tags if attrs.get("id") == "saved")["hx-get"] == (
+    assert next(attrs for tag, attrs in page_of(client, "/spend").tags if attrs.get("id") == "saved")["hx-get"] == (
         "/savings?from=2026-11-01&to=2026-11-20"
     )
-    assert "$0.73 saved, 68%" in tidy(read(client, "/savings?from=2026-01-01&to=2026-11-20").text)
+    assert "$0.73 saved, 68%" in tidy(page_of(client, "/savings?from=2026-01-01&to=2026-11-20").text)
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
@@ -165,18 +164,18 @@ def test_a_wrong_address_of_spend_is_explained(client: TestClient) -> None:
         f"owner={'x' * 501}",
     ):
         for page in ("/spend", "/savings"):
-            assert "Back to Fleet" in read(client, f"{page}?{query}", 422).text
+            assert "Back to Fleet" in page_of(client, f"{page}?{query}", 422).text
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 def test_last_week_and_its_vms_are_a_link_away(database: Database, client: TestClient) -> None:
     """From Monday to Sunday, whatever day it is; the CSV by VM is of the days, groups and filters that are shown."""
     spent(database)
-    page = read(client, "/spend?group_by=owner&preset=t4")
+    page = page_of(client, "/spend?group_by=owner&preset=t4")
     assert "/spend?from=2026-11-09&to=2026-11-15&group_by=owner&preset=t4" in page.addresses
-    week = read(client, "/spend?from=2026-11-09&to=2026-11-15&group_by=owner&preset=t4")
+    week = page_of(client, "/spend?from=2026-11-09&to=2026-11-15&group_by=owner&preset=t4")
     assert "9 Nov 2026 – 15 Nov 2026" in tidy(week.text)
-    today = read(client, "/spend?from=2026-11-20&to=2026-11-20&group_by=owner&preset=t4")
+    today = page_of(client, "/spend?from=2026-11-20&to=2026-11-20&group_by=owner&preset=t4")
     (link,) = (address for address in today.addresses if "%2Cvm" in address or ",vm" in address)
     lines = list(csv.DictReader(io.StringIO(client.get(link).text)))
     assert {line["vm"] for line in lines} >= {"forgotten"}

@@ -77,7 +77,7 @@ class Agenda:
         self._due[job_id] = at_last if next_at is None else min(next_at, at_last)
 
 
-_RAW = BigInteger  # to make moments of what is only compared would cost more than to read_news it
+_RAW = BigInteger  # to make moments of what is only compared would cost more than to read it
 _OF = attempts.c
 
 

@@ -26,7 +26,7 @@ KINDS: tuple[tuple[Table, Sequence[str]], ...] = (
 
 
 class Group(NamedTuple):
-    """SpanGroup money it is. Storage counts as standard. Teams are made of projects and owners when they are read."""
+    """Whose money it is. Storage counts as standard. Teams are made of projects and owners when they are read."""
 
     project: str
     preset: str

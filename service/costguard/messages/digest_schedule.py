@@ -22,7 +22,7 @@ _GOOD_FOR = {Every.DAILY: timedelta(hours=12), Every.WEEKLY: timedelta(days=3)}
 
 @dataclass(frozen=True, slots=True)
 class DigestRule:
-    """At which local time digest is sent; None: never. `weekday` 0 is Monday."""
+    """At which local time each digest is sent; None: never. `weekday` 0 is Monday."""
 
     daily_at: time | None = time(9)
     weekly_at: time | None = time(9)
