@@ -30,6 +30,7 @@ from costguard.cli import (
     requests,
     serve,
     spend,
+    sweeps,
 )
 from costguard.cli.server import WrongUsage
 from costguard.cli.tables import clean_lines
@@ -76,6 +77,7 @@ for _commands in (
     launch,
     quotes,
     jobs,
+    sweeps,
     places,
     checkpoints,
     progress,

@@ -222,16 +222,22 @@ def launch(
     as_json: AsJson = False,
 ) -> None:
     """Launch a job: a command that is run to its end on as many VMs as it takes, or a VM to work on."""
-    body = _body(preset, command, locals())
+    options = dict(locals())
     server = ServerClient(url)
-    if workdir:
+    _launch(server, request(server, options), key or secrets.token_hex(16), wait, as_json)
+
+
+def request(server: ServerClient, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The request for a job; its work directory is packed and sent first. Raises WrongUsage."""
+    body = _body(options["preset"], options["command"], options)
+    if options["workdir"]:
         from costguard.cli import code  # only here: packing loads what no other command needs
 
         try:
-            body["code"] = code.sent(server, Path(workdir).expanduser(), _tell)
+            body["code"] = code.sent(server, Path(options["workdir"]).expanduser(), tell)
         except Invalid as wrong:
             raise WrongUsage(f"--workdir: {wrong.message}", wrong.what_next) from None
-    _launch(server, body, key or secrets.token_hex(16), wait, as_json)
+    return body
 
 
 def _body(preset: str, command: list[str] | None, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -309,12 +315,12 @@ def _launch(server: ServerClient, body: dict[str, Any], key: str, wait: bool, as
         again = f"Repeating the command with --key {key} launches nothing twice, whatever became of this request."
         raise ServerUnreachable(error.message, f"{error.what_next} {again}") from None
     if wait:
-        tell = _discard if as_json else _tell
+        speak = _discard if as_json else tell
         pause = threading.Event()
         try:
-            answer = jobs.follow(server, answer, tell, lambda: pause.wait(_POLL_S))
+            answer = jobs.follow(server, answer, speak, lambda: pause.wait(_POLL_S))
         except KeyboardInterrupt:
-            tell(f"The job goes on. See it with: costguard job {answer['job']['id']}")
+            speak(f"The job goes on. See it with: costguard job {answer['job']['id']}")
             raise
     render(answer, as_json, _show_launched)
     if wait and answer["job"]["state"] not in jobs.GOOD:
@@ -333,7 +339,7 @@ def _show_launched(console: Console, answer: Answer) -> None:
         say(console, f"See it with: costguard job {job['id']}; cancel it with: costguard cancel {job['id']}")
 
 
-def _tell(line: str) -> None:
+def tell(line: str) -> None:
     print(clean_lines(line), file=sys.stderr, flush=True)
 
 

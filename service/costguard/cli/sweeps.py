@@ -1,0 +1,288 @@
+"""`costguard sweep`: a job for each set of parameters, launched, listed, cancelled and resumed together."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+from typer.core import TyperGroup
+
+from costguard.cli import sweep_file
+from costguard.cli.launch import Key, request, tell
+from costguard.cli.options import DEFAULT_URL, AsJson, Limit, Me, Reason, Url, has_filter, print_json
+from costguard.cli.server import ServerClient
+from costguard.cli.tables import (
+    Answer,
+    Column,
+    amount_text,
+    cell,
+    dollars,
+    nothing_fits,
+    render,
+    say,
+    show_page,
+    show_table,
+)
+from costguard.errors import ServerUnreachable
+from costguard.ledger.narrate import sentence
+from costguard.model.duration import span_text
+from costguard.model.sweep import SweepState
+from costguard.model.words import count_text
+
+_EXAMPLES = """Examples:
+
+  costguard sweep init > sweep.toml                    a commented example to begin with
+
+  costguard sweep launch sweep.toml --dry-run          what it would cost
+
+  costguard sweep launch sweep.toml                    the word launch may be left out
+"""
+_STYLES = {"running": "green", "recovering": "yellow", "failed": "bold red", "cancelled": "dim", "waiting": "dim"}
+_POLL_S = 5
+
+
+class _FileFirst(TyperGroup):
+    """`costguard sweep FILE` is `costguard sweep launch FILE`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            args = ["launch", *args]
+        return super().parse_args(ctx, args)
+
+
+SweepId = Annotated[str, typer.Argument(metavar="SWEEP", help="Its id, such as s7k2m9q4.")]
+Limited = Annotated[
+    str | None, typer.Option("--ceiling", metavar="USD", help="The new ceiling of all members together.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    group = typer.Typer(
+        cls=_FileFirst, no_args_is_help=True, help="Sweeps: a job for each set of parameters, with a common ceiling."
+    )
+    group.command("init", epilog="Example:  costguard sweep init > sweep.toml")(init)
+    group.command("launch", epilog=_EXAMPLES)(launch)
+    group.command("list", epilog="Example:  costguard sweep list --all")(list_)
+    group.command("show", epilog="Example:  costguard sweep show s7k2m9q4")(show)
+    group.command("cancel", epilog="Example:  costguard sweep cancel s7k2m9q4 --reason 'wrong data'")(cancel)
+    group.command("resume", epilog="Example:  costguard sweep resume s7k2m9q4 --ceiling 200")(resume)
+    app.add_typer(group, name="sweep")
+
+
+def init(as_json: AsJson = False) -> None:
+    """Print a commented example of a sweep's file."""
+    print_json({"file": sweep_file.EXAMPLE}) if as_json else print(sweep_file.EXAMPLE, end="")
+
+
+def launch(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Such as sweep.toml.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it would cost, and launch nothing.")] = False,
+    hours: Annotated[float, typer.Option("--hours", help="With --dry-run: for how many hours each member runs.")] = 1,
+    key: Key = "",
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until it is over; exits 1 when it did not succeed.")
+    ] = False,
+    url: Url = DEFAULT_URL,
+    as_json: AsJson = False,
+) -> None:
+    """Launch a sweep: the server launches its members in turn, whatever becomes of this computer."""
+    server = ServerClient(url)
+    parts = sweep_file.read(file)
+    options = sweep_file.options(parts["launch"])
+    body: dict[str, Any] = {name: parts[name] for name in ("name", "at_once", "grid", "list") if name in parts}
+    if "ceiling" in parts:
+        body["ceiling"] = str(parts["ceiling"])
+    if dry_run:
+        body["job"] = request(server, {**options, "workdir": ""})  # a quote needs no code
+        render(server.post("sweep-quotes", body={**body, "hours": hours}), as_json, show_quote)
+        return
+    body["job"] = request(server, options)
+    answer = _launched(server, body, key or secrets.token_hex(16))
+    if wait:
+        pause = threading.Event()
+        answer = _followed(server, answer, (lambda _: None) if as_json else tell, lambda: pause.wait(_POLL_S))
+    render(answer, as_json, show_sweep)
+    if wait and answer["sweep"]["state"] != SweepState.SUCCEEDED:
+        raise typer.Exit(1)
+
+
+def list_(
+    state: Annotated[SweepState | None, typer.Option("--state", help="Only this state.")] = None,
+    owner: Annotated[str | None, typer.Option("--owner", help="Only this owner's.")] = None,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Include sweeps that are over.")] = False,
+    limit: Limit = 50,
+    url: Url = DEFAULT_URL,
+    as_json: AsJson = False,
+) -> None:
+    """Sweeps, the newest first: state and why, how many members have come how far, and cost so far."""
+    wanted = state if state is not None or everything else SweepState.RUNNING
+    answer = ServerClient(url).pages("sweeps", "sweeps", limit, state=wanted, owner=owner)
+    render(answer, as_json, show_sweeps, has_filter(owner, wanted))
+
+
+def show(sweep_id: SweepId, url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
+    """One sweep: each member with its parameters, state, step, metric and cost."""
+    render(ServerClient(url).get("sweeps", sweep_id), as_json, show_sweep)
+
+
+def cancel(
+    sweep_id: SweepId, reason: Reason = "", owner: Me = "", url: Url = DEFAULT_URL, as_json: AsJson = False
+) -> None:
+    """Cancel a sweep: open members may save first, and no others are launched. Repeating it is harmless."""
+    body = {"reason": reason, **({"by": owner} if owner else {})}
+    render(ServerClient(url).post("sweeps", sweep_id, "cancel", body=body), as_json, show_state)
+
+
+def resume(
+    sweep_id: SweepId,
+    member: Annotated[
+        list[int] | None, typer.Option("--member", metavar="NUMBER", help="Only this member; repeatable.")
+    ] = None,
+    ceiling: Limited = None,
+    at_once: Annotated[
+        int | None, typer.Option("--at-once", min=1, help="The new number of members at a time.")
+    ] = None,
+    owner: Me = "",
+    url: Url = DEFAULT_URL,
+    as_json: AsJson = False,
+) -> None:
+    """Launch what failed again, from its checkpoints, and what was never launched."""
+    body: dict[str, Any] = {"members": member or [], "ceiling": ceiling, "at_once": at_once}
+    answer = ServerClient(url).post("sweeps", sweep_id, "resume", body={**body, **({"by": owner} if owner else {})})
+    render(answer, as_json, show_state)
+
+
+def _launched(server: ServerClient, body: dict[str, Any], key: str) -> Answer:
+    try:
+        answer: Answer = server.post("sweeps", body=body, key=key)
+    except ServerUnreachable as error:
+        again = f"Repeating the command with --key {key} launches nothing twice, whatever became of this request."
+        raise ServerUnreachable(error.message, f"{error.what_next} {again}") from None
+    return answer
+
+
+def _followed(
+    server: ServerClient, answer: Answer, say_line: Callable[[str], None], wait: Callable[[], object]
+) -> Answer:
+    """Waits until the sweep is over, also while the server restarts. Prints each change once."""
+    said = trouble = ""
+    while True:
+        sweep = answer["sweep"]
+        line = f"{sweep['title']}: {sweep['state']}. {sentence(sweep['reason'])}"
+        if line != said and not trouble:
+            say_line(line)
+            said = line
+        if sweep["state"] != SweepState.RUNNING:
+            return answer
+        wait()
+        try:
+            answer, trouble = server.get("sweeps", sweep["id"]), ""
+        except ServerUnreachable as error:
+            if not trouble:
+                say_line(f"{error.message} The sweep goes on, and the server is asked again.")
+            trouble = error.message
+
+
+def _state(row: Answer) -> Text:
+    return cell(row["state"], _STYLES.get(row["state"], ""))
+
+
+_SWEEPS = (
+    Column("Sweep", "id"),
+    Column("Name", lambda sweep: sweep["name"] or "-"),
+    Column("Owner", "owner", spare=3),
+    Column("Preset", "preset", spare=2),
+    Column("State", _state),
+    Column("Done", lambda sweep: f"{sweep['succeeded']}/{sweep['members']}", right=True),
+    Column("Failed", "failed", right=True, spare=1),
+    Column("Cost", lambda sweep: amount_text(sweep["cost"]), right=True),
+    Column("Why, and what comes next", lambda sweep: sentence(sweep["reason"]), prose=True),
+)
+
+
+def show_sweeps(console: Console, answer: Answer, is_filtered: bool) -> None:
+    nothing = nothing_fits("sweep", is_filtered, "`costguard sweep list --all` includes those that are over.")
+    show_page(console, _SWEEPS, answer, "sweeps", nothing=nothing, order="newest")
+
+
+def show_sweep(console: Console, answer: Answer) -> None:
+    """How it stands, and the table of its members; the best by its metric is marked."""
+    show_state(console, answer)
+    parameters = [
+        Column(name, lambda member, name=name: member["parameters"][name])  # type: ignore[misc]
+        for name in answer["parameters"]
+    ]
+    metric = [Column(f"Best ({answer['better']})", _metric, right=True)] if answer["better"] else []
+    columns = (
+        Column("No.", "number", right=True),
+        *parameters,
+        Column("State", _state),
+        Column("Step", lambda member: "-" if member["step"] is None else f"{member['step']:,}", right=True, spare=3),
+        *metric,
+        Column("Attempts", "attempts", right=True, spare=1),
+        Column("Cost", lambda member: amount_text(member["cost"]), right=True),
+        Column("Job", lambda member: member["job"] or "-"),
+        Column("Why", lambda member: sentence(member["reason"]) if member["reason"] else "", prose=True, spare=2),
+    )
+    show_table(console, columns, answer["members"])
+
+
+def show_state(console: Console, answer: Answer) -> None:
+    sweep = answer["sweep"]
+    say(console, f"{sweep['title']}  {sweep['id']}  {sweep['state']}", "bold")
+    say(console, sentence(sweep["reason"]))
+    limit = f" of at most {dollars(sweep['ceiling'])}" if sweep["ceiling"] is not None else ""
+    reserved = f"; VMs that run may cost {dollars(sweep['reserved'])} more" if sweep["reserved"] is not None else ""
+    say(console, f"Cost so far: {amount_text(sweep['cost'])}{limit}{reserved}.")
+    if sweep["state"] == SweepState.RUNNING:
+        say(console, f"Cancel it with: costguard sweep cancel {sweep['id']}", "dim")
+    elif sweep["succeeded"] < sweep["members"]:
+        say(console, f"Go on with what is left: costguard sweep resume {sweep['id']}", "dim")
+
+
+def _metric(member: Answer) -> Text:
+    metric = member["metric"]
+    if metric is None or metric["best"] is None:
+        return cell("-")
+    return cell(metric["best"]["text"], "bold green" if member["is_best"] else "")
+
+
+def show_quote(console: Console, answer: Answer) -> None:
+    members, hours = answer["members"], float(answer["hours"])
+    if members:
+        names = list(members[0]["parameters"])
+        parameters = [
+            Column(name, lambda member, name=name: member["parameters"][name])  # type: ignore[misc]
+            for name in names
+        ]
+        costs = Column("Cost", lambda member: _cost(member["first"]), right=True)
+        zones = Column("Zone", lambda member: member["first"]["zone"] if member["first"] else "-")
+        show_table(console, (Column("No.", "number", right=True), *parameters, zones, costs), members)
+        total = dollars(answer["total"]) if answer["total"] is not None else "not priced"
+        length = span_text(timedelta(hours=hours))
+        say(console, f"{count_text(len(members), 'member')} of {length} each: {total}.", "bold")
+        say(
+            console,
+            f"With so many at once, the last ends after {span_text(timedelta(seconds=answer['span_seconds']))}.",
+        )
+    if answer["ceiling"] is not None:
+        say(console, f"They stop at the ceiling of {dollars(answer['ceiling'])}.")
+    for budget in answer["budgets"]:
+        left = f"{dollars(budget['left'])} of {dollars(budget['limit'])} left this {budget['period']}"
+        after = f", {dollars(budget['left_after'])} after this" if budget["left_after"] is not None else ""
+        say(console, f"Budget {budget['name']}: {left}{after}.")
+    for warning in answer["warnings"]:
+        say(console, f"WARNING: {warning}", "yellow")
+    for refusal in answer["refusals"]:
+        say(console, f"WOULD BE REFUSED: {refusal['message']}", "bold red")
+
+
+def _cost(offer: Answer | None) -> str:
+    return "not priced" if offer is None or offer["cost"] is None else dollars(offer["cost"])

@@ -1,0 +1,165 @@
+"""`costguard sweep` against a real server: a file is launched, listed, shown, cancelled and resumed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Run, runner, serving
+from tests.cli.typed import Typist
+from tests.jobs.job_service import Office, priced
+from tests.sweeps import sweep_story
+
+from costguard.cli import sweep_file
+from costguard.cli.server import WrongUsage
+from costguard.db.transaction import Database
+
+FILE = """
+name = "learning rate"
+at_once = 2
+ceiling = 40
+
+[grid]
+lr = [1e-4, 3e-4]
+seed = [1, 2]
+
+[launch]
+preset = "t4"
+command = "python train.py --lr {lr} --seed {seed}"
+checkpoint = "gs://lab/run/{lr}-{seed}"
+resume = "--from_checkpoint {checkpoint}"
+env = { EPOCHS = 3 }
+metric = 'val_loss (\\S+)'
+"""
+ADA = {"COSTGUARD_OWNER": "ada@lab.example"}
+
+
+@pytest.fixture
+def office(sqlite_database: Database) -> Office:
+    return Office(priced(sqlite_database))
+
+
+@pytest.fixture
+def run(office: Office, typist: Typist) -> Iterator[Run]:
+    with serving(office.database, office=office) as url:
+        yield runner(url, typist)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "sweep.toml"
+    path.write_text(FILE)
+    return path
+
+
+def changed(file: Path, old: str, new: str) -> Path:
+    assert old in FILE
+    file.write_text(FILE.replace(old, new))
+    return file
+
+
+def test_file_is_launched_without_naming_the_subcommand(run: Run, file: Path) -> None:
+    """Numbers go into the command as they were written."""
+    done = run("sweep", str(file), **ADA)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "learning rate  s1  running" in done.stdout
+    assert "Cost so far: $0.00 of at most $40.00" in done.stdout
+    shown = json.loads(run("sweep", "show", "s1", "--json").stdout)
+    assert [member["parameters"]["lr"] for member in shown["members"]] == ["1e-4", "1e-4", "3e-4", "3e-4"]
+    assert shown["better"] == "lower"
+
+
+def test_dry_run_prints_the_cost_and_launches_nothing(run: Run, file: Path) -> None:
+    """Of each member, and of all of them together."""
+    done = run("sweep", "launch", str(file), "--dry-run", "--hours", "10", **ADA)
+    assert "4 members of 10 h each: $6.76." in done.stdout
+    assert "the last ends after 20 h" in done.stdout
+    assert "No sweep fits" in run("sweep", "list").stdout
+
+
+def test_table_has_parameters_states_and_costs(run: Run, office: Office) -> None:
+    """A line for each member; those that wait have no job yet."""
+    sweep_story.tell(office)
+    lines = run("sweep", "show", sweep_story.ID).stdout.splitlines()
+    (begins,) = [number for number, line in enumerate(lines) if line.startswith("No.")]
+    assert lines[begins].split()[:4] == ["No.", "lr", "seed", "State"]
+    assert [line.split()[:4] for line in lines[begins + 1 :]] == [
+        ["1", "1e-4", "1", "succeeded"],
+        ["2", "1e-4", "2", "failed"],
+        ["3", "3e-4", "1", "waiting"],
+        ["4", "3e-4", "2", "waiting"],
+    ]
+
+
+def test_failed_member_is_resumed_and_the_sweep_cancelled(run: Run, office: Office) -> None:
+    """Each says how it stands then."""
+    sweep_story.tell(office)
+    resumed = run("sweep", "resume", sweep_story.ID, "--member", "2", "--ceiling", "60", **ADA)
+    assert "resumed it; 1 member to be launched again" in resumed.stdout
+    assert "of at most $60.00" in resumed.stdout
+    cancelled = run("sweep", "cancel", sweep_story.ID, "--reason", "wrong data", **ADA)
+    assert "cancels it: wrong data" in cancelled.stdout
+    assert sweep_story.ID in run("sweep", "list").stdout
+
+
+def test_everything_wrong_is_shown(run: Run, file: Path) -> None:
+    """As the server says it; nothing was launched."""
+    done = run("sweep", str(changed(file, "{lr}-{seed}", "shared")), **ADA)
+    assert done.returncode != 0
+    assert "Members 1 and 2 would write to the same place" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("at_once = 2", "at_one = 2", "at_one means nothing here"),
+        ("[launch]", "[lunch]", "lunch means nothing here"),
+        ("[grid]", "[grid", "is no TOML"),
+        ('preset = "t4"', "", "names no preset"),
+        ("checkpoint =", "checkpint =", "checkpint is no option"),
+        ("checkpoint =", "url =", "url is no option"),
+        ("env = { EPOCHS = 3 }", 'keep = "many"', "In [launch]:"),
+    ],
+)
+def test_wrong_file_is_explained(file: Path, old: str, new: str, message: str) -> None:
+    """With what is wrong and where the options are listed; no server is asked."""
+    with pytest.raises(WrongUsage) as wrong:
+        sweep_file.options(sweep_file.read(changed(file, old, new))["launch"])
+    assert message in wrong.value.message
+
+
+def test_every_option_of_launch_can_be_written() -> None:
+    """Flags, repeated options and tables, as the command line takes them."""
+    section = {
+        "preset": "t4",
+        "command": ["sh", "-c", "echo --zone {lr}"],
+        "on-demand": True,
+        "fallback": False,
+        "zone": ["us-central1-a", "us-central1-b"],
+        "env": {"A": "b=c", "B": True},
+        "secret": ["KEY=projects/lab/secrets/key"],
+        "pull": True,
+        "keep": 0,
+        "max_crashes": 1,
+        "resume": "--from {checkpoint}",
+    }
+    options = sweep_file.options(section)
+    assert options["command"] == ["sh", "-c", "echo --zone {lr}"]
+    assert options["zone"] == ["us-central1-a", "us-central1-b"]
+    assert (options["spot"], options["pull"], options["keep"], options["max_crashes"]) == (False, True, 0, 1)
+    assert options["fallback"] is False
+    assert options["env"] == ["A=b=c", "B=true"]
+    assert options["resume"] == "--from {checkpoint}"
+
+
+def test_example_is_a_file_that_can_be_launched(run: Run, tmp_path: Path) -> None:
+    """The guide shows the same; each of its six members has a place of its own."""
+    example = run("sweep", "init").stdout
+    guide = Path(__file__).parents[2] / "service" / "docs" / "sweeps.md"
+    assert f"```toml\n{example}```" in guide.read_text("utf-8")
+    path = tmp_path / "sweep.toml"
+    path.write_text(example.replace('preset = "a100"', 'preset = "t4"').replace('workdir = "."', ""))
+    done = run("sweep", str(path), "--dry-run", **ADA)
+    assert (done.returncode, "6 members" in done.stdout, "REFUSED" in done.stdout) == (0, True, False), done.stdout
