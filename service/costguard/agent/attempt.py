@@ -20,10 +20,11 @@ from .events import EventSender, Spool
 from .failures import TransferFailed
 from .files import boot_id, lock, make_folder, say, utc, write_json
 from .output import NO_PROGRESS, CommandProgress
+from .phases import Phases
 from .preparation import CommandSecrets, Stage
 from .ranks import descendants, kill_tree
 from .runner import birth, config_of, container, hand_over, prepare, signal_group
-from .settings import AgentPaths, AttemptSettings, NotStarted
+from .settings import AgentPaths, AttemptSettings, NotStarted, Unwanted
 from .setup import SetupWatch
 from .state import VM_ENDS, SavedState
 from .steps import finish_stage, prepare_stage
@@ -38,10 +39,6 @@ NEVER = float("inf")
 
 class VmEnds(Exception):
     """The VM ends before the command was started: after a reboot, as of a driver's installer, it is started."""
-
-
-class Unwanted(Exception):
-    """The job was cancelled, or the VM ends, before all that the command left was brought away."""
 
 
 class AgentAttempt:
@@ -69,6 +66,7 @@ class AgentAttempt:
         self._travel = TravellingCheckpoints(settings, self._folder, places.volumes, self._credentials, self._send)
         self._checkpoints = DiskCheckpoints(settings, places.volumes, os.path.join(self._folder, "runs"))
         self._setup = SetupWatch(settings, self._state, self._log)
+        self._phases = Phases()
         self._stopping = threading.Lock()
         self._reporting = threading.RLock()  # events of a run are in order
         self._wake, self._over = threading.Event(), threading.Event()
@@ -190,6 +188,7 @@ class AgentAttempt:
             wait,
             self._credentials,
             send,
+            self._phases,
             self._volumes,
             self._log,
             self._travel.prepare if self._travel.is_wanted else None,
@@ -202,13 +201,20 @@ class AgentAttempt:
         if stop.get("why") in VM_ENDS:
             self._report_exit(ended)
         is_success = ended.get("reason") == "exited" and ended.get("code") == 0 and not stop
-        try:
-            self._travel.finish(self._carry_on, stop.get("why", ""))
-            finish_stage(self._stage(self._carry_on), ended, is_success)
-        except Unwanted as unwanted:
-            say(str(unwanted))
-        except Exception as problem:  # the exit is reported, whatever a step meets
-            say(f"not all was brought away: {problem!r}")
+        if is_success:  # also if it is asked to stop while its outputs are published
+            ended["asked"] = None
+        bring_away: tuple[Callable[[], None], ...] = (
+            lambda: self._travel.finish(self._carry_on, stop.get("why", "")),
+            lambda: finish_stage(self._stage(self._carry_on), ended, is_success),
+        )
+        for bring in bring_away:
+            try:
+                bring()
+            except Unwanted as unwanted:
+                ended.pop("asked", None)
+                say(str(unwanted))
+            except Exception as problem:  # the exit is reported, whatever a step meets
+                say(f"not all was brought away: {problem!r}")
         self._report_exit(ended)
 
     def _carry_on(self, seconds: float) -> None:
@@ -303,15 +309,15 @@ class AgentAttempt:
     def _report_exit(self, ended: Mapping[str, Any]) -> None:
         if "exit" in self._state.sent:
             return
-        how = {"code": None, "signal": None, "error": "", "repeats": False, **ended}
         why = self._state.stop.get("why")
+        how = {"code": None, "signal": None, "error": "", "repeats": False, "asked": why, **ended}
         usage = self._usage.look(3 * self._settings.heartbeat_s + 20)
         # Where the VM ends only seconds are left, and the next run looks before it begins.
         saved = {"checkpoint": self._checkpoints.look()} if self._checkpoints.is_on_disk and why not in VM_ENDS else {}
-        fields = {**how, "asked": why, "was_killed": self._was_killed, "machine": usage, **saved}
+        fields = {**how, "was_killed": self._was_killed, "machine": usage, **saved, **self._phases.fields()}
         last = {**self._progress.final(), **self._setup.exit(how["reason"])}
         if self._checkpoints.is_on_disk:
-            self._note_end({**how, "asked": why}, last.get("step"))
+            self._note_end(how, last.get("step"))
         self._report_once("exit", **fields, **last)
 
     def _note_end(self, ended: Mapping[str, Any], step: int | None) -> None:
@@ -342,6 +348,7 @@ class AgentAttempt:
                     "is_running": is_running,
                     "machine": usage,
                     **self._checkpoints.news(),
+                    **self._phases.fields(),
                 }
                 now = progress if is_running else {**NO_PROGRESS, **self._setup.heartbeat()}
                 self._guard.send("heartbeat", is_urgent=False, **{**fields, **now})

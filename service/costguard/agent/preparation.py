@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Callable
 
 from .calls import HttpCalls, Metadata, fetch_secrets, patiently
+from .phases import Phases
 from .settings import AttemptSettings
 from .tool import RcloneFinder
 from .transfer import Transfer, Wait
@@ -62,6 +63,7 @@ class Stage:
         wait: Wait,
         credentials: CommandSecrets,
         send: Callable[..., None],
+        phases: Phases,
         volumes: str = "",
         log: str = "",
         checkpoint: Callable[[Stage], None] | None = None,
@@ -70,6 +72,7 @@ class Stage:
         self.settings, self.run, self.folder, self.run_folder = settings, run, folder, run_folder
         self.wait, self.send, self.volumes, self.log = wait, send, volumes, log
         self.token = token
+        self.phases = phases
         self._credentials, self.checkpoint = credentials, checkpoint
         self.arguments: list[str] = []  # added to the command
         self.environment: dict[str, str] = {}  # of the command, in addition to the settings'

@@ -17,6 +17,10 @@ class NotStarted(Exception):
         self.repeats = repeats
 
 
+class Unwanted(Exception):
+    """The job was cancelled, or the VM ends, before all that the command left was brought away."""
+
+
 class AgentPaths(NamedTuple):
     """The metadata server's URL, and the folders of the agent's files, of the command's output, and of mounts."""
 
@@ -42,6 +46,10 @@ class AttemptSettings(NamedTuple):
     bandwidth_mib_s: int = 0
     rclone_sha256: str = ""
     rclone_machine: str = ""
+    job: str = ""
+    inputs: dict[str, str] = {}
+    outputs: dict[str, str] = {}
+    publish_wait_s: float = 3600.0
     environment: dict[str, str] = {}
     secrets: dict[str, str] = {}
     secret_manager: str = "https://secretmanager.googleapis.com"  # noqa: S105  an address

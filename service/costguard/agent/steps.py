@@ -11,6 +11,8 @@ from __future__ import annotations
 from typing import Any, Callable, Dict
 
 from .code import put_code
+from .inputs import fetch_inputs
+from .outputs import check_outputs, publish_outputs
 from .preparation import Stage
 
 BeforeCommand = Callable[[Stage], None]
@@ -23,8 +25,8 @@ def download_checkpoint(stage: Stage) -> None:
         stage.checkpoint(stage)
 
 
-BEFORE_COMMAND: tuple[BeforeCommand, ...] = (put_code, download_checkpoint)
-AFTER_SUCCESS: tuple[AfterCommand, ...] = ()
+BEFORE_COMMAND: tuple[BeforeCommand, ...] = (check_outputs, fetch_inputs, put_code, download_checkpoint)
+AFTER_SUCCESS: tuple[AfterCommand, ...] = (publish_outputs,)
 BEFORE_EXIT: tuple[AfterCommand, ...] = ()  # the rest of the log
 
 

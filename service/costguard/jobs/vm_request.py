@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from costguard.jobs import resume
+from costguard.jobs.check_data import is_within
 from costguard.jobs.disk import saves_on_disk
 from costguard.ledger.owner import OwnerRules
 from costguard.model.attempt import ATTEMPT_LABEL, Attempt
 from costguard.model.checkpoint import words_of
 from costguard.model.generation import GENERATION_LABEL, REQUEST_LABEL
-from costguard.model.job import CheckpointPlan, Job, JobKind
+from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec
 from costguard.model.launch import VmRequest
 from costguard.model.rclone import PinnedRclone
 
@@ -129,7 +130,8 @@ def settings_for(
         "workdir": spec.workdir,
         "code": {"sha256": spec.code.sha256} if spec.code is not None else {},
         "setup": spec.setup,
-        "mounts": list(spec.mounts),
+        "mounts": [*spec.mounts, *data_mounts(spec)],
+        **_data(job),
         "step_pattern": spec.step_pattern,
         "metric_pattern": "" if spec.metric is None else spec.metric.pattern,
         "metric_better": "" if spec.metric is None else spec.metric.better,
@@ -147,6 +149,27 @@ def settings_for(
         settings["checkpoint"] = _travelling(plan, attempt)
         settings["resume_arguments"] = words_of(plan.resume)
     return {name: value for name, value in settings.items() if value not in ("", [], {}, 0)}
+
+
+def _data(job: Job) -> dict[str, object]:
+    spec = job.spec
+    return {
+        "job": job.id if spec.outputs else "",
+        "inputs": {one.path: one.source for one in spec.inputs},
+        "outputs": {output.destination: output.path for output in spec.outputs},
+    }
+
+
+def data_mounts(spec: JobSpec) -> list[str]:
+    """Folders of the VM that a container has at the same paths: of inputs and outputs that no mount holds."""
+    mounts: list[str] = []
+    inside = [mount.split(":")[1] for mount in spec.mounts]
+    paths = [*(one.path for one in spec.inputs), *(output.path for output in spec.outputs)] if spec.image else []
+    for path in sorted(path.rstrip("/") for path in paths):
+        if not any(is_within(path, folder) for folder in inside):
+            inside.append(path)
+            mounts.append(f"{path}:{path}")
+    return mounts
 
 
 def _looked_for(plan: CheckpointPlan) -> dict[str, str]:
