@@ -86,6 +86,7 @@ $(FLYTE)/installed: tests/flyte/requirements.txt $(VENV)/installed-dev
 	else \
 	  $(FLYTE)/venv/bin/python -m pip install --quiet --require-hashes -r tests/flyte/requirements.txt ; \
 	fi
+	@$(FLYTE)/venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable . # with its entry points
 	@touch $@
 
 flyte: $(FLYTE)/installed ## run real Flyte workflows whose tasks are jobs on the simulated cloud
