@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
+import costguard
 from costguard.model.event import event_key, new_event
 from costguard.model.instance import InstanceKey
 
@@ -41,3 +44,14 @@ def test_an_event_of_a_vm_names_its_project_and_id() -> None:
     assert (of_vm.project, of_vm.gce_id, of_vm.name, of_vm.data) == ("p", "1", "vm-1", {"zone": "z"})
     of_project = new_event("ProjectUnwatched", NOW, "Gone.", "p", project="p")
     assert (of_project.project, of_project.gce_id, of_project.data) == ("p", "", {})
+
+
+def test_no_other_code_makes_events_of_its_own() -> None:
+    """But the audit log's, which reads stored ones: so that no kind gets a second form of key."""
+    house = Path(costguard.__file__).parent
+    makers = {
+        str(file.relative_to(house))
+        for file in house.rglob("*.py")
+        if re.search(r"\bEvent\(", file.read_text("utf-8")) and "model.event import" in file.read_text("utf-8")
+    }
+    assert makers == {"events/audit_log.py"}
