@@ -29,7 +29,7 @@ _REPEATABLE = {
     "endSession",
     "endSessions",
 }
-_STREAMED = {"streamEvents", "getMetrics"}  # answered with no JSON
+_STREAMED = {"downloadOutput", "streamEvents", "getMetrics"}  # answered with no JSON
 
 
 @pytest.fixture

@@ -41,6 +41,7 @@ class JobRules:
     guard_ca: str = ""  # PEM text of the authority behind its certificate; "" is the system's
     heartbeat: timedelta = timedelta(seconds=15)  # how often a VM tells how far its command has come
     terms: Terms = field(default_factory=Terms)
+    logs: str = ""  # where the output is stored of jobs whose checkpoints are in no bucket; "" nowhere
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from .containers import kill_container, pull_image
 from .events import EventSender, Spool
 from .failures import TransferFailed
 from .files import boot_id, lock, make_folder, say, utc, write_json
+from .log_pieces import LogPieces
 from .output import NO_PROGRESS, CommandProgress
 from .phases import Phases
 from .preparation import CommandSecrets, Stage
@@ -54,7 +55,8 @@ class AgentAttempt:
         self._state = SavedState(self._folder)
         if settings.resume:
             self._state.begin_again()
-        self._log = os.path.join(places.logs, f"{settings.attempt}.{self._state.run}.log")
+        self._logs = places.logs
+        self._log = self._log_of(self._state.run)
         self._step_file = settings.step_file or os.path.join(self._state.run_folder, "step", "step")
         for folder in (self._state.run_folder, places.logs, os.path.dirname(self._step_file)):
             make_folder(folder)
@@ -64,6 +66,7 @@ class AgentAttempt:
         self._usage = VmUsage(self._folder)
         self._progress = CommandProgress(settings, self._log, self._step_file)
         self._travel = TravellingCheckpoints(settings, self._folder, places.volumes, self._credentials, self._send)
+        self._pieces = self._pieces_of(self._state.run)
         self._checkpoints = DiskCheckpoints(settings, places.volumes, os.path.join(self._folder, "runs"))
         self._setup = SetupWatch(settings, self._state, self._log)
         self._phases = Phases()
@@ -74,6 +77,13 @@ class AgentAttempt:
         self._deadline, self._was_killed = NEVER, False
         self._runner: subprocess.Popen[bytes] | None = None
         self._reading: threading.Thread | None = None
+
+    def _log_of(self, run: int) -> str:
+        return os.path.join(self._logs, f"{self._settings.attempt}.{run}.log")
+
+    def _pieces_of(self, run: int) -> LogPieces:
+        folder = os.path.join(self._folder, "runs", str(run))
+        return LogPieces(self._settings, self._credentials, self._log_of(run), folder)
 
     def end(self, *_: Any) -> None:
         """The VM goes down. A signal handler: nothing here may take a lock."""
@@ -87,12 +97,17 @@ class AgentAttempt:
             settings, over = self._settings, self._over
             _in_background(lambda: self._usage.watch_gpus(settings.heartbeat_s, over))
             _in_background(self._beat)
+            _in_background(lambda: self._pieces.watch(over))
+            if self._state.run > 1:  # the VM may have gone before the end of that run was stored
+                earlier = self._pieces_of(self._state.run - 1)
+                _in_background(lambda: earlier.save(over.wait, is_last=True))
             _in_background(lambda: self._checkpoints.watch(settings.look_s, over))
             for key, act in (("preempted", self._preempted), ("maintenance-event", self._maintained)):
                 arguments = (self._metadata, f"instance/{key}", act, over, settings.retry_s)
                 threading.Thread(target=watch, args=arguments, daemon=True).start()
             self._attend(wrong)
         self._over.set()
+        self._pieces.hurry()  # so that its thread ends
         latest = NEVER
         while not self._guard.is_done() and time.monotonic() < latest:
             if self._is_vm_ending:
@@ -110,6 +125,7 @@ class AgentAttempt:
             except (NotStarted, Trouble, TransferFailed, OSError, ValueError, KeyError) as problem:
                 repeats = isinstance(problem, (NotStarted, TransferFailed)) and problem.repeats
                 ended = {"reason": "not_started", "error": str(problem), "repeats": repeats, "ended_at": utc()}
+                self._bring_away({}, lambda: self._pieces.save(self._carry_on, is_last=True))
                 self._report_exit(ended)
                 return
             finally:
@@ -203,19 +219,19 @@ class AgentAttempt:
         is_success = ended.get("reason") == "exited" and ended.get("code") == 0 and not stop
         if is_success:  # also if it is asked to stop while its outputs are published
             ended["asked"] = None
-        bring_away: tuple[Callable[[], None], ...] = (
-            lambda: self._travel.finish(self._carry_on, stop.get("why", "")),
-            lambda: finish_stage(self._stage(self._carry_on), ended, is_success),
-        )
-        for bring in bring_away:
-            try:
-                bring()
-            except Unwanted as unwanted:
-                ended.pop("asked", None)
-                say(str(unwanted))
-            except Exception as problem:  # the exit is reported, whatever a step meets
-                say(f"not all was brought away: {problem!r}")
+        self._bring_away(ended, lambda: self._travel.finish(self._carry_on, stop.get("why", "")))
+        self._bring_away(ended, lambda: finish_stage(self._stage(self._carry_on), ended, is_success))
+        self._bring_away({}, lambda: self._pieces.save(self._carry_on, is_last=True))
         self._report_exit(ended)
+
+    def _bring_away(self, ended: dict[str, Any], work: Callable[[], object]) -> None:
+        try:
+            work()
+        except Unwanted as unwanted:
+            ended.pop("asked", None)
+            say(str(unwanted))
+        except Exception as problem:  # the exit is reported, whatever a step meets
+            say(f"not all was brought away: {problem!r}")
 
     def _carry_on(self, seconds: float) -> None:
         """Waits while what the command left is brought away. Raises where nothing more is wanted of this VM."""
@@ -282,6 +298,7 @@ class AgentAttempt:
     def _preempted(self, value: str) -> None:
         if value == "TRUE":
             self._guard.send("notice", run=self._state.run, what="preemption", value=value)
+            self._pieces.hurry()
             self._request_stop("preemption", self._settings.notice_grace_s)
 
     def _maintained(self, value: str) -> None:
@@ -370,5 +387,5 @@ class AgentAttempt:
             self._wait(min(seconds, self._settings.poll_s))
 
 
-def _in_background(task: Callable[[], None]) -> None:
+def _in_background(task: Callable[[], object]) -> None:
     threading.Thread(target=task, daemon=True).start()

@@ -78,6 +78,8 @@ class AttemptSettings(NamedTuple):
     exit_output_bytes: int = 32768
     log_bytes: int = 50 << 20
     log_files: int = 3
+    logs: str = ""
+    log_s: float = 30.0
     spool_most: int = 5000
 
 

@@ -16,6 +16,7 @@ from costguard.daemon.health import ANSWER, OneQuestion, VitalSigns
 from costguard.db.transaction import Database
 from costguard.jobs.agent_events import AgentEvents
 from costguard.jobs.code import CodeArchives
+from costguard.jobs.output import OpenFolder
 from costguard.jobs.submit import JobService
 from costguard.messages.slack_health import OutboxTrouble
 from costguard.model.budget import Budget
@@ -71,6 +72,7 @@ class Deps:
     outbox_trouble: Callable[[], OutboxTrouble | None] = lambda: None  # None: Slack is not set up
     agent_events: AgentEvents | None = None  # None: no agents are accepted
     rclone: PinnedRclone | None = None  # None: VMs need one of their own
+    output: OpenFolder | None = None  # None: nobody stores the output of jobs
     code: CodeArchives | None = None  # None: no jobs are accepted
     jobs: JobService | None = None  # None: no jobs are accepted
     sweeps: SweepService | None = None  # None: no sweeps are accepted

@@ -245,16 +245,5 @@ class AttemptsResponse(Out):
     attempts: list[AttemptOut]
 
 
-class OutputResponse(Out):
-    """The last part of what an attempt's command printed."""
-
-    as_of: Moment
-    job: str
-    attempt: int | None = Field(description="null: no agent has reported yet.")
-    heard_at: Moment | None
-    output: str
-    log: str = Field(description="The file on the VM with the whole output.")
-
-
 def _one_place(speed: Fraction | None) -> str | None:
     return None if speed is None else f"{float(speed):.1f}"

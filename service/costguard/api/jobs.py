@@ -23,25 +23,20 @@ from costguard.api.job_schemas import (
     JobResponse,
     JobsResponse,
     KeptDisksOut,
-    OutputResponse,
 )
 from costguard.api.route import CHECKED, WRITTEN, Client, Key, acting, routes, via_of
 from costguard.errors import Missing
-from costguard.jobs import attempts as stored_attempts
-from costguard.jobs import job_rows, kept_disks, listing
+from costguard.jobs import kept_disks, listing
 from costguard.jobs.job_rows import JobFilters
 from costguard.jobs.submit import available_service
 from costguard.ledger.accrual import accrual_at
 from costguard.model.access import Permission, Principal
-from costguard.model.attempt import Attempt
 from costguard.model.job import JobKind, JobState
 from costguard.web.permissions import Asker
-from costguard.web.problems import NOT_FOUND, ProblemError, problem
+from costguard.web.problems import NOT_FOUND, problem
 
 router = routes("jobs")
 acting_router = routes("jobs", Permission.JOBS)
-
-_LOGS = "/var/log/costguard"
 
 JobId = Annotated[Text, Path(description="Such as j7k2m9q4.")]
 
@@ -59,10 +54,6 @@ class JobQuery(Query):
     sort: Literal["newest", "oldest"] = Field("newest", description="By when they were submitted.")
     limit: int = Field(100, ge=1, le=1000)
     cursor: Text | None = None
-
-
-class OutputQuery(Query):
-    attempt: int | None = Field(None, ge=1, le=1_000_000, description="Default: the latest that reported.")
 
 
 @acting_router.post(
@@ -133,34 +124,6 @@ def attempts(deps: Given, job_id: JobId) -> AttemptsResponse:
     """Each is one VM, in order."""
     detail = _detail(deps, job_id)
     return AttemptsResponse(as_of=detail.as_of, job=detail.job.id, attempts=detail.attempts)
-
-
-@router.get("/jobs/{job_id}/output", summary="Get a job's last output", operation_id="getOutput", responses=NOT_FOUND)
-def output(deps: Given, job_id: JobId, query: Annotated[OutputQuery, Parameter()]) -> OutputResponse:
-    """It is kept with the attempt, even after its VM is deleted."""
-    with deps.database.read() as connection:
-        if job_rows.read(connection, job_id) is None:
-            raise _unknown(job_id)
-        tried = stored_attempts.of_jobs(connection, [job_id]).get(job_id, [])
-        if query.attempt is None:
-            wanted = listing.heard_last(tried)
-        else:
-            wanted = next((attempt for attempt in tried if attempt.number == query.attempt), None)
-            if wanted is None:
-                raise ProblemError(
-                    HTTPStatus.NOT_FOUND,
-                    f"Job {job_id} has no attempt {query.attempt}.",
-                    f"It has {len(tried)} so far: GET /api/v1/jobs/{job_id}/attempts.",
-                )
-        attempt = None if wanted is None else stored_attempts.read(connection, wanted.id)
-    return OutputResponse(
-        as_of=deps.clock.now(),
-        job=job_id,
-        attempt=None if attempt is None else attempt.number,
-        heard_at=None if attempt is None else attempt.agent.at,
-        output="" if attempt is None else attempt.agent.output,
-        log="" if attempt is None or _is_gone(attempt) else f"{_LOGS}/{attempt.name}.{max(attempt.agent.run, 1)}.log",
-    )
 
 
 @acting_router.post(
@@ -241,11 +204,6 @@ def _detail(deps: Deps, job_id: str) -> JobResponse:
         ssh_command=detail.ssh or None,
         notebook_command=detail.notebook or None,
     )
-
-
-def _is_gone(attempt: Attempt) -> bool:
-    """Its VM was deleted, or will be at once."""
-    return attempt.gone_at is not None or attempt.delete_asked_at is not None
 
 
 def _unknown(job_id: str) -> Missing:

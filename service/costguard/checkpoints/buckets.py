@@ -13,7 +13,7 @@ from costguard.checkpoints.folder import MOST_FILES
 from costguard.checkpoints.layouts.base import FileChanged
 from costguard.checkpoints.location import Location, of_store
 from costguard.errors import CheckpointLocationWrong
-from costguard.model.checkpoint import Listing, StoredFile, names_a_file
+from costguard.model.checkpoint import LOGS_FOLDER, Listing, StoredFile, names_a_file
 
 READ_ONLY = "https://www.googleapis.com/auth/devstorage.read_only"
 READ_WRITE = "https://www.googleapis.com/auth/devstorage.read_write"
@@ -229,7 +229,7 @@ class BucketFolder:
         files = {}
         for row in rows:
             path = row["path"].removeprefix(self._head)
-            if path and row["path"] != self._where.path:
+            if path and row["path"] != self._where.path and not path.startswith(f"{LOGS_FOLDER}/"):
                 tag = row["e_tag"] or row["last_modified"].isoformat()
                 files[path] = StoredFile(path, row["size"], tag, row["last_modified"])
         return Listing(str(self._where), _without_folder_marks(files), tuple(unread))

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Callable, Sequence, TypeVar
 
 from costguard.checkpoints.layouts.base import FileChanged
-from costguard.model.checkpoint import Listing, StoredFile, names_a_file
+from costguard.model.checkpoint import LOGS_FOLDER, Listing, StoredFile, names_a_file
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -88,7 +88,7 @@ class Folder:
                 continue
             for entry in children:
                 path = f"{folder}/{entry.name}" if folder else entry.name
-                if entry.is_dir(follow_symlinks=False):
+                if entry.is_dir(follow_symlinks=False) and path != LOGS_FOLDER:
                     waiting.append(path)
                 elif (file := _file(entry, path)) is not None:
                     yield file

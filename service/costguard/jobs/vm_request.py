@@ -16,6 +16,7 @@ from costguard.model.checkpoint import words_of
 from costguard.model.generation import GENERATION_LABEL, REQUEST_LABEL
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec
 from costguard.model.launch import VmRequest
+from costguard.model.output import output_folder
 from costguard.model.rclone import PinnedRclone
 
 GUARD_LABEL = "costguard-guard"
@@ -44,6 +45,7 @@ class VmMaker:
     cancel_grace: timedelta = timedelta(seconds=60)
     heartbeat: timedelta = timedelta(seconds=15)
     quick_crash: timedelta = timedelta(minutes=10)
+    logs: str = ""  # where output is stored that has no checkpoints in a bucket next to it
     rclone: PinnedRclone | None = None  # None: VMs need one of their own for what travels
 
     def request(self, job: Job, attempt: Attempt) -> VmRequest:
@@ -98,6 +100,8 @@ class VmMaker:
             self.heartbeat,
             self.quick_crash,
         )
+        if folder := output_folder(job.spec, attempt.name, self.logs):
+            settings["logs"] = folder
         if self.rclone is not None:
             settings.update(rclone_sha256=self.rclone.sha256, rclone_machine=self.rclone.machine)
         return self.metadata(settings, self.token_of(attempt.name), job.recipe.installs_drivers)

@@ -48,6 +48,12 @@ def code_archives(settings: Settings, database: Database, environ: Mapping[str, 
     return CodeArchives(store, database, SystemClock())
 
 
+def stored_output(settings: Settings, environ: Mapping[str, str] = os.environ) -> Callable[[str], StoredArchives]:
+    """Opens the folder with an attempt's output."""
+    access = _access(settings, environ)
+    return lambda folder: StoredArchives(folder, access)
+
+
 class InScaledTime:
     """Checkpoints written in real time, seen by a guard whose clock runs faster."""
 

@@ -90,6 +90,7 @@ def jobs(
         cancel_grace=rules.jobs.terms.cancel_grace,
         quick_crash=rules.jobs.terms.quick_crash,
         heartbeat=rules.jobs.heartbeat,
+        logs=rules.jobs.logs,
         rclone=pinned_rclone(),
     )
     holds = BudgetHolds(database, rules)

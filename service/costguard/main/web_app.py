@@ -31,7 +31,7 @@ from costguard.jobs.code import CodeArchives
 from costguard.jobs.quote import Assessor, LaunchTargets
 from costguard.jobs.submit import JobService
 from costguard.main.access import authenticator_of, sign_in_pages
-from costguard.main.checkpoints import InScaledTime, checkpoints, code_archives, data_places
+from costguard.main.checkpoints import InScaledTime, checkpoints, code_archives, data_places, stored_output
 from costguard.main.ids import new_job_id, new_sweep_id
 from costguard.main.rclone import pinned_rclone
 from costguard.main.wire import Begin, Family, Watcher
@@ -207,6 +207,7 @@ def _deps(built: _Built, is_stopping: Callable[[], bool]) -> Iterator[Deps]:
             agent_events=jobs.agent_events,
             rclone=pinned_rclone(),
             code=jobs.code,
+            output=stored_output(settings),
             jobs=jobs.service,
             sweeps=jobs.sweeps,
             wake=partial(watcher.wake, "pass"),

@@ -28,6 +28,9 @@ _SINGLE = (
 )  # fmt: skip
 
 
+LOGS_FOLDER = ".costguard/logs"  # at a location: the output of its job, which is listed with no checkpoints
+
+
 class Framework(_Word):
     """Who wrote a checkpoint, and so what it must hold."""
 

@@ -248,6 +248,7 @@ class JobsSection(Section):
     guard_url: GuardUrl | None = None
     guard_ca_file: Annotated[str, AfterValidator(certificates)] | None = None
     code: Annotated[str, AfterValidator(place)] | None = None  # where archives of code are kept
+    logs: Annotated[str, AfterValidator(place)] | None = None  # where output is stored that is next to no checkpoints
     heartbeat: Annotated[Duration, between(_SECOND, _MINUTE)] = _RULES.heartbeat
     silence: Annotated[Duration, between(30 * _SECOND, 6 * _HOUR)] = _TERMS.silence
     boot: Annotated[Duration, between(_MINUTE, 6 * _HOUR)] = _TERMS.boot
@@ -270,9 +271,9 @@ class JobsSection(Section):
     @property
     def rules(self) -> JobRules:
         """Raises OSError where the file of certificates is gone since the settings were read."""
-        terms = self.model_dump(exclude={"guard_url", "guard_ca_file", "code", "heartbeat"})
+        terms = self.model_dump(exclude={"guard_url", "guard_ca_file", "code", "logs", "heartbeat"})
         ca = Path(self.guard_ca_file).read_text("ascii") if self.guard_ca_file is not None else ""
-        return JobRules(self.guard_url or "", ca, self.heartbeat, Terms(**terms))
+        return JobRules(self.guard_url or "", ca, self.heartbeat, Terms(**terms), self.logs or "")
 
 
 Region = Annotated[str, AfterValidator(matching(r"[a-z0-9-]{2,40}", 'a region\'s name, such as "eu-west-1"'))]

@@ -244,9 +244,23 @@ def delete_disk(job_id: str, body: schemas.DeleteDiskBody) -> Call[schemas.JobRe
     return Call("POST", ("api", "v1", "jobs", job_id, "delete-disk"), body=body)
 
 
-def get_output(job_id: str, *, attempt: int | None = None) -> Call[schemas.OutputResponse]:
-    """Get a job's last output. It is kept with the attempt, even after its VM is deleted."""
-    return Call("GET", ("api", "v1", "jobs", job_id, "output"), {"attempt": attempt})
+def get_output(
+    job_id: str,
+    *,
+    attempt: int | None = None,
+    begin: str | None = None,
+    search: str | None = None,
+    lines: int | None = None,
+) -> Call[schemas.OutputResponse]:
+    """Get a job's output. The end of it is kept with the attempt. The whole is stored in pieces, some 30
+    seconds behind. An answer is bounded: repeat with `begin` set to `next` until `is_end` is true, or, to
+    follow, while the job runs.
+    """
+    return Call(
+        "GET",
+        ("api", "v1", "jobs", job_id, "output"),
+        {"attempt": attempt, "begin": begin, "search": search, "lines": lines},
+    )
 
 
 def list_lifetimes(

@@ -1175,16 +1175,24 @@ class OutputOut(TypedDict):
 
 
 class OutputResponse(TypedDict):
-    """The last part of what an attempt's command printed."""
+    """What an attempt's command printed, as a terminal would show it."""
 
     as_of: str
     attempt: int | None
     """null: no agent has reported yet."""
     heard_at: str | None
+    is_end: bool | None
+    """With `begin` or `search`: all that is stored was read."""
     job: str
     log: str
     """The file on the VM with the whole output."""
+    next: str | None
+    """With `begin` or `search`: the `begin` with which the output goes on, now or later."""
     output: str
+    stored: str
+    """Where the whole output is stored; empty: nowhere."""
+    stored_at: str | None
+    """With `begin` or `search`: when the newest part was stored; null: none is yet."""
 
 
 class OverridesBody(TypedDict):
