@@ -6,13 +6,15 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from tests.api.rows import NOW
 from tests.jobs.job_service import Office, asked, priced
 
 from costguard.db.transaction import Database
 from costguard.errors import CheckpointLocationMissing, CheckpointLocationRefused, Invalid
+from costguard.jobs import job_rows
 from costguard.jobs.submission import Submission
 from costguard.model.data import StoredSize
-from costguard.model.job import JobInput, JobOutput
+from costguard.model.job import JobInput, JobOutput, JobState
 
 SOURCE, PLACE = "s3://acme-data/v7", "s3://acme-models/run-12"
 
@@ -56,6 +58,17 @@ def test_a_published_output_is_not_written_over(office: Office) -> None:
     office.buckets.sizes[PLACE] = StoredSize(10, 2, is_published=True)
     with pytest.raises(Invalid, match="An output was published at s3://acme-models/run-12 before"):
         office.it.submit(moving(), None, "cli")
+
+
+def test_two_open_jobs_do_not_publish_to_one_place(office: Office) -> None:
+    """Nor one below the other's; once the first is over, its marker protects what it published."""
+    first, _ = office.it.submit(moving(name="first"), None, "cli")
+    with pytest.raises(Invalid, match="Job first, which is not over, publishes there too"):
+        office.it.submit(asked(outputs=(JobOutput("/out", f"{PLACE}/below"),)), None, "cli")
+    office.it.submit(asked(outputs=(JobOutput("/out", f"{PLACE}-2"),)), None, "cli")
+    with office.database.write() as connection:
+        job_rows.set_state(connection, first.id, JobState.FAILED, "it failed", None, NOW)
+    office.it.submit(moving(), None, "cli")
 
 
 def test_other_files_at_a_destination_are_a_warning(office: Office) -> None:

@@ -245,9 +245,11 @@ def copy(transfer: Transfer, waiting: str, destination: str, names: Sequence[str
         return
     source, target = _path(waiting), _path(destination)
     for name in names or [""]:
-        there = os.path.join(target, name) if name else target
+        here, there = (os.path.join(folder, name) if name else folder for folder in (source, target))
+        if not os.path.exists(here) and os.path.exists(there):
+            continue  # an earlier try renamed it
         os.makedirs(os.path.dirname(there), exist_ok=True)
-        os.replace(os.path.join(source, name) if name else source, there)
+        os.replace(here, there)
 
 
 def delete(transfer: Transfer, place: str, names: Sequence[str] | None = None) -> None:

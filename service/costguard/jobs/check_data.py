@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, product
 from urllib.parse import urlsplit
 
 from costguard.jobs import credentials
 from costguard.jobs.submission import JobRefusal, shown
 from costguard.model.checkpoint import names_a_file
-from costguard.model.job import JobSpec
+from costguard.model.job import Job, JobSpec
 
 SCHEMES = ("s3", "gs", "file")
 _FORMS = "write s3://bucket/path or gs://bucket/path"
@@ -36,6 +36,18 @@ def data_problems(spec: JobSpec, guard_url: str) -> Iterator[JobRefusal]:
             message = f"{shown(output.path)} would be written in the container and go with it: name its folder, which"
             yield JobRefusal(f"outputs.{number}.path", f"{message} is mounted for you, or mount one of the VM there.")
     yield from _of_overlaps(spec)
+
+
+def taken_problems(spec: JobSpec, open_jobs: Iterable[Job]) -> Iterator[JobRefusal]:
+    """Destinations that a job publishes to which is not over: two outputs in one place would be mixed."""
+    places = [(job, output.destination) for job in open_jobs for output in job.spec.outputs]
+    for number, output in enumerate(spec.outputs):
+        other = next((job for job, place in places if _touch(output.destination, place)), None)
+        if other is not None:
+            message = (
+                f"Job {other.title}, which is not over, publishes there too: name another place, or cancel that job."
+            )
+            yield JobRefusal(f"outputs.{number}.destination", message)
 
 
 def data_texts(spec: JobSpec) -> dict[str, str]:

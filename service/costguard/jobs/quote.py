@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.errors import CheckpointError, CloudError, NotFound
-from costguard.jobs import budget_holds, checks, credentials, offers, placement, places
+from costguard.jobs import budget_holds, check_data, checks, credentials, job_rows, offers, placement, places
 from costguard.jobs import offers as policy
 from costguard.jobs import submission as recipe
 from costguard.jobs import submission as roles
@@ -205,6 +205,8 @@ class Assessor:
         with self._database.read() as connection:
             accrual = accrual_at(connection, self._clock.now())
             hourly_rates = rates(made, machine, made.zones, accrual)
+            if spec.outputs:
+                refusals += check_data.taken_problems(spec, job_rows.open_jobs(connection))
             refusals += self._of_money(connection, accrual, spec, made, hourly_rates, submission.overrides.zones or ())
         look, unreadable = self._look(spec)
         resume = look.resume if look is not None else None
