@@ -44,7 +44,10 @@ here = pathlib.Path(__file__).parent
 arguments = sys.argv[1:]
 given = sys.stdin.read() if "login" in arguments else ""
 with open(here / "calls", "a") as file:
-    file.write(json.dumps({"arguments": arguments, "stdin": given, "token": os.environ.get("API_KEY")}) + "\\n")
+    note = {"arguments": arguments, "stdin": given, "token": os.environ.get("API_KEY")}
+    config = pathlib.Path(arguments[1], "config.json") if arguments[0] == "--config" else here / "none"
+    note["config"] = config.read_text() if config.exists() else ""
+    file.write(json.dumps(note) + "\\n")
 plan = json.loads((here / "plan").read_text())
 def answer(name):
     code, text = plan[name]

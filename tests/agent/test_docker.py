@@ -204,3 +204,32 @@ def test_an_image_without_docker_is_reported_as_not_started(vm: Vm, guard: FakeG
     end = guard.wait_for("exit")
     assert (end["reason"], end["repeats"]) == ("not_started", True)
     assert "this VM has no docker" in end["error"]
+
+
+def test_private_registry_is_pulled_from_with_a_secret(vm: Vm, guard: FakeGuard) -> None:
+    """Docker gets its own configuration for the pull alone; the command and the disk never hold it."""
+    auth = json.dumps({"auths": {"ghcr.io": {"auth": "YW5hOnMzY3JldA=="}}})
+    vm.metadata.secrets["projects/ml/secrets/registries/versions/latest"] = auth
+    put_docker(vm)
+    show = "import os; print(os.environ.get('DOCKER_AUTH_CONFIG'))"
+    secrets = {"DOCKER_AUTH_CONFIG": "projects/ml/secrets/registries"}
+    vm.order(sys.executable, "-c", show, image="busybox:1", secrets=secrets)
+    vm.boot()
+    assert guard.wait_for("exit")["output"] == ["None"]
+    (pull,) = calls(vm, "pull")
+    assert json.loads(pull["config"]) == json.loads(auth)
+    assert "YW5hOnMzY3JldA" not in " ".join(pull["arguments"])
+    left = [path for path in vm.folder.rglob("*") if path.is_file() and b"YW5hOnMzY3JldA" in path.read_bytes()]
+    assert left == [vm.tools / "calls"], "only the stub's own notes hold it"
+
+
+def test_wrong_configuration_of_registries_is_certain_to_repeat(vm: Vm, guard: FakeGuard) -> None:
+    """Without showing it."""
+    vm.metadata.secrets["projects/ml/secrets/registries/versions/latest"] = "ana:s3cret"
+    put_docker(vm)
+    vm.order("true", image="busybox:1", secrets={"DOCKER_AUTH_CONFIG": "projects/ml/secrets/registries"})
+    vm.boot()
+    end = guard.wait_for("exit")
+    assert (end["reason"], end["repeats"]) == ("not_started", True)
+    assert "DOCKER_AUTH_CONFIG must be JSON" in end["error"]
+    assert "s3cret" not in end["error"]

@@ -15,7 +15,7 @@ from typing import Any
 
 from .calls import Metadata, Trouble, watch
 from .checkpoints import DiskCheckpoints
-from .containers import kill_container, pull_image
+from .containers import AUTH_VARIABLE, kill_container, pull_image
 from .events import EventSender, Spool
 from .failures import TransferFailed
 from .files import boot_id, lock, make_folder, say, utc, write_json
@@ -147,7 +147,8 @@ class AgentAttempt:
         prepare_stage(stage)
         settings = stage.settings
         if settings.image:
-            image = pull_image(settings, folder, config_of(folder), self._metadata, self._hold)
+            registries = self._credentials.secrets(self._hold).get(AUTH_VARIABLE, "")
+            image = pull_image(settings, folder, config_of(folder), self._metadata, self._hold, registries)
             self._guard.send("image", run=run, image=settings.image, digest=image.digest)
         settings = settings._replace(
             command=[*settings.command, *more, *stage.arguments],

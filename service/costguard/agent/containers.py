@@ -11,12 +11,13 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from .calls import Metadata, Trouble, patiently
-from .files import read_json, say, write_json
+from .files import make_volatile, read_json, say, write_json
 from .settings import AttemptSettings, NotStarted
 
 PULL_TRIES = 5
@@ -35,10 +36,40 @@ class Image(NamedTuple):
     digest: str
 
 
+# Docker's own configuration for private registries, as GitLab CI takes it too (docs.gitlab.com/ci/docker/
+# using_docker_images, "Use statically-defined credentials").
+AUTH_VARIABLE = "DOCKER_AUTH_CONFIG"
+
+
 def pull_image(
+    settings: AttemptSettings,
+    folder: str,
+    config: str,
+    metadata: Metadata,
+    wait: Callable[[float], None],
+    registries: str = "",
+) -> Image:
+    """Pulls the image: by the first pull's digest, unless the job says `pull`. Raises NotStarted or Trouble.
+
+    `registries` is the value of DOCKER_AUTH_CONFIG. It is in memory alone, and only while the image is pulled.
+    """
+    if not registries:
+        return _pulled_image(settings, folder, config, metadata, wait)
+    with tempfile.TemporaryDirectory(prefix="docker-", dir=make_volatile()) as private:
+        try:
+            is_right = isinstance(json.loads(registries), dict)
+        except ValueError:
+            is_right = False
+        if not is_right:
+            raise NotStarted(f'the secret {AUTH_VARIABLE} must be JSON like {{"auths": {{"ghcr.io": ...}}}}', True)
+        with open(os.path.join(private, "config.json"), "w", encoding="utf-8") as file:
+            file.write(registries)
+        return _pulled_image(settings, folder, private, metadata, wait)
+
+
+def _pulled_image(
     settings: AttemptSettings, folder: str, config: str, metadata: Metadata, wait: Callable[[float], None]
 ) -> Image:
-    """Pulls the image: by the first pull's digest, unless the job says `pull`. Raises NotStarted or Trouble."""
     if not shutil.which("docker"):
         raise NotStarted("this VM has no docker: use a boot image that has it, or a job without an image", True)
     noted = f"{folder}/image.json"

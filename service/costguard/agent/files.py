@@ -26,6 +26,13 @@ def say(message: str) -> None:
         sys.stderr.flush()
 
 
+def make_volatile() -> str:
+    """The agent's folder in memory."""
+    folder = os.environ.get("COSTGUARD_VOLATILE", "/run/costguard")
+    os.makedirs(folder, exist_ok=True)
+    return folder
+
+
 def spare(path: str) -> str:
     """The place in memory of a file that did not fit on the disk."""
     return os.path.join(os.environ.get("COSTGUARD_VOLATILE", "/run/costguard"), "spare", path.lstrip("/"))

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from .containers import Image, remove_container, run_arguments, why_not_started
+from .containers import AUTH_VARIABLE, Image, remove_container, run_arguments, why_not_started
 from .files import boot_id, make_folder, read, say, utc, write_json, write_through
 from .output import OutputLog, pump, tail
 from .ranks import adopt_orphans, descendants, kill_tree, rank_variables
@@ -39,9 +39,10 @@ def prepare(
         if time.monotonic() > latest:
             raise NotStarted(f"this VM should have {settings.gpus} GPUs, and nvidia-smi shows {len(gpus() or [])}")
         wait(4 * settings.poll_s)
+    passed = {name: value for name, value in secrets.items() if name != AUTH_VARIABLE}
     own = {"COSTGUARD_ATTEMPT": settings.attempt, "COSTGUARD_RUN": str(run), "COSTGUARD_STEP_FILE": step_file}
     # Unbuffered, so that steps are reported in time.
-    variables = {"PYTHONUNBUFFERED": "1", **rank_variables(settings.gpus), **settings.environment, **secrets, **own}
+    variables = {"PYTHONUNBUFFERED": "1", **rank_variables(settings.gpus), **settings.environment, **passed, **own}
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("COSTGUARD_")}
     inherited.setdefault("HOME", os.path.expanduser("~"))  # systemd gives its services none
     argv, workdir = settings.command, settings.workdir or os.path.join(folder, "work")

@@ -1,9 +1,11 @@
 """A stand-in for `docker` in VMs without one: a container is a local process with its own environment.
 
-As in Docker: `run`, `pull`, `inspect`, `rm`, `kill` and `login`, forwarded signals, exit codes, names, digests, and the
-end of the whole container with its first process. Unlike Docker: images are names and digests only, so commands use the
-host's programs; containers have no file system, so paths below a volume's mount point are rewritten, in arguments and
-variables, to the real ones. A volume's source is a path of the VM, below the VM's directory.
+As in Docker: `run`, `pull`, `commit`, `inspect`, `rm`, `kill` and `login`, forwarded signals, exit codes, names,
+digests, and the end of the whole container with its first process. What a container wrote in its home and its working
+directory stays until it is removed, and `commit` keeps it for containers of the new image, but not what lies in volumes
+(docs.docker.com/reference/cli/docker/container/commit). Unlike Docker: images are names and digests only, so commands
+use the host's programs; containers have no other files, so paths below a volume's mount point are rewritten, in
+arguments and variables, to the real ones. A volume's source is a path of the VM, below the VM's directory.
 """
 
 from __future__ import annotations
@@ -31,12 +33,10 @@ from costguard_sandbox.guest.init_process import (
 )
 
 _SWITCHES = {"--rm", "--init", "--privileged", "--read-only", "--sig-proxy", "--quiet", "-q"} | {
-    "--interactive",
-    "-i",
     "--tty",
     "-t",
-    "-it",
 }
+_INTERACTIVE = frozenset({"--interactive", "-i", "-it"})  # standard input is the caller's
 # They limit or share what a local process has anyway.
 _IGNORED = re.compile(
     "--(cap-(add|drop)|cpus?(set-cpus|-shares)?|device|dns|gpus|group-add|hostname|ipc|label|log-(driver|opt)|memory"
@@ -67,6 +67,8 @@ class Container:
     volumes: dict[str, Path] = field(default_factory=dict)
     image: str = ""
     command: list[str] = field(default_factory=list)
+    entrypoint: str = ""
+    is_interactive: bool = False
     has_init: bool = False
     is_removed: bool = False  # when it ends
 
@@ -96,6 +98,9 @@ def read_run(words: Sequence[str], disk: Path, environment: Mapping[str, str]) -
     while left and left[0].startswith("-"):
         option, is_joined, value = left.pop(0).partition("=")
         option = _SHORT.get(option, option)
+        if option in _INTERACTIVE:
+            container.is_interactive = True
+            continue
         if option in _SWITCHES:
             container.has_init = container.has_init or option == "--init"
             container.is_removed = container.is_removed or option == "--rm"
@@ -106,7 +111,7 @@ def read_run(words: Sequence[str], disk: Path, environment: Mapping[str, str]) -
     if not left:
         raise DockerFailed("'docker run' requires at least 1 argument: an image")
     container.image = left[0]
-    container.command = left[1:]
+    container.command = [*([container.entrypoint] if container.entrypoint else []), *left[1:]]
     if not container.command:
         raise DockerFailed(
             f"the simulated docker has no images, so it does not know what {left[0]} runs: give a command"
@@ -117,6 +122,8 @@ def read_run(words: Sequence[str], disk: Path, environment: Mapping[str, str]) -
 def _take(container: Container, option: str, value: str, disk: Path, environment: Mapping[str, str]) -> None:
     if option == "--name":
         container.name = value
+    elif option == "--entrypoint":
+        container.entrypoint = value
     elif option == "--workdir":
         container.workdir = value
     elif option == "--env":
@@ -148,7 +155,9 @@ def run(words: Sequence[str], disk: Path, environment: Mapping[str, str]) -> int
     if containers.state(name) is not None:
         raise DockerFailed(f'Error response from daemon: Conflict. The container name "/{name}" is already in use.')
     _pulled(wanted.image, disk)
-    own_files = state.with_name(f"{name}.files")
+    own_files = containers.files(name)
+    shutil.rmtree(own_files, ignore_errors=True)
+    Images(disk).unpack(wanted.image, own_files)
     adopt_orphans()
     signals = Signals(signal.SIGCHLD, *_FORWARDED)
     started_at, code, error = now(), _FAILED, ""
@@ -160,10 +169,11 @@ def run(words: Sequence[str], disk: Path, environment: Mapping[str, str]) -> int
         code, error = _not_executed(wanted, problem)
         started_at = NEVER if error else started_at
     finally:
-        if not wanted.is_removed:
+        if wanted.is_removed:
+            shutil.rmtree(own_files, ignore_errors=True)
+        else:
             containers.keep(name, ended(code, started_at, error))
         state.unlink(missing_ok=True)
-        shutil.rmtree(own_files, ignore_errors=True)
     return code
 
 
@@ -216,6 +226,23 @@ def pull(words: Sequence[str], disk: Path) -> int:
     return 0
 
 
+def commit(words: Sequence[str], disk: Path) -> int:
+    """`commit [--change INSTRUCTION]... CONTAINER NAME[:TAG]`, with ENTRYPOINT and CMD as JSON."""
+    left, config = list(words), {}
+    while left[:1] == ["--change"] and len(left) > 1:
+        instruction, _, value = left[1].partition(" ")
+        if instruction not in ("ENTRYPOINT", "CMD"):
+            raise DockerFailed(f"the simulated docker does not know the change {instruction}")
+        config["Entrypoint" if instruction == "ENTRYPOINT" else "Cmd"] = json.loads(value) or None
+        left = left[2:]
+    containers = EndedContainers(disk)
+    if len(left) != 2 or (containers.state(left[0]) is None and _holder(_state(disk, left[0])) is None):
+        sys.stderr.write(f"Error response from daemon: No such container: {left[0] if left else ''}\n")
+        return 1
+    sys.stdout.write(f"{Images(disk).commit(parse(left[1]), containers.files(left[0]), config)}\n")
+    return 0
+
+
 def inspect_image(words: Sequence[str], disk: Path) -> int:
     """`image inspect NAME`."""
     try:
@@ -264,7 +291,8 @@ def _start(wanted: Container, own_files: Path, base: dict[str, str]) -> int:
     command = [wanted.rewritten(word) for word in wanted.command]
     passed = {name: wanted.rewritten(value) for name, value in wanted.environment.items()}
     variables = {**base, "HOME": str(home), **passed}
-    return os.posix_spawnp(command[0], command, variables, file_actions=DEV_NULL, setsid=True)
+    input_ = () if wanted.is_interactive else DEV_NULL
+    return os.posix_spawnp(command[0], command, variables, file_actions=input_, setsid=True)
 
 
 def _hold(first: int, signals: Signals) -> int:
@@ -336,6 +364,8 @@ def main() -> int:
             return inspect_image(words[2:], disk)
         if words[:2] == ["container", "inspect"]:
             return inspect_container(words[2:], disk)
+        if words[:1] == ["commit"]:
+            return commit(words[1:], disk)
         if words[:1] == ["rm"]:
             return remove(words[1:], disk)
     except DockerFailed as failure:
@@ -344,5 +374,7 @@ def main() -> int:
         sys.stdout.write("Login Succeeded\n")
         return 0
     return _say(
-        f"the simulated docker has run, pull, inspect, rm, kill and login, not {' '.join(words[:1]) or 'nothing'}", 1
+        "the simulated docker has run, pull, commit, inspect, rm, kill and login, "
+        f"not {' '.join(words[:1]) or 'nothing'}",
+        1,
     )

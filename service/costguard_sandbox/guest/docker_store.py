@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shutil
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -94,8 +95,33 @@ class Images:
         return {
             "Id": "sha256:" + hashlib.sha256(f"config of {pulled}".encode()).hexdigest(),
             "RepoTags": tags,
-            "RepoDigests": [pulled],
+            "RepoDigests": [pulled] if pulled.startswith(f"{reference.repository}@") else [],
+            "Config": _read(self._files(pulled).with_suffix(".json")) or {"Entrypoint": None, "Cmd": None},
         }
+
+    def commit(self, reference: Reference, files: Path, config: dict[str, Any]) -> str:
+        """The id of a new image with these files: this VM's alone, without a digest in a registry."""
+        image = "sha256:" + hashlib.sha256(f"{reference.tagged} {now()}".encode()).hexdigest()
+        layer = self._files(image)
+        layer.parent.mkdir(parents=True, exist_ok=True)
+        if files.exists():
+            shutil.copytree(files, layer, symlinks=True)
+        layer.with_suffix(".json").write_text(json.dumps(config))
+        self._store.parent.mkdir(parents=True, exist_ok=True)
+        self._store.write_text(json.dumps({**_read(self._store), reference.tagged: image}))
+        return image
+
+    def unpack(self, image: str, folder: Path) -> None:
+        """Puts what was committed with this image into a container's folder."""
+        try:
+            layer = self._files(str(_read(self._store).get(parse(image).tagged, "")))
+        except NoImage:
+            return
+        if layer.is_dir():
+            shutil.copytree(layer, folder, symlinks=True)
+
+    def _files(self, image: str) -> Path:
+        return self._store.with_name("layers") / hashlib.sha256(image.encode()).hexdigest()
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -138,6 +164,10 @@ class EndedContainers:
         self._folder.mkdir(parents=True, exist_ok=True)
         (self._folder / name).write_text(json.dumps(state))
 
+    def files(self, name: str) -> Path:
+        """What the container wrote outside of volumes."""
+        return self._folder / f"{name}.files"
+
     def state(self, name: str) -> dict[str, Any] | None:
         try:
             state = json.loads((self._folder / name).read_text())
@@ -147,6 +177,7 @@ class EndedContainers:
 
     def remove(self, name: str) -> bool:
         """False when there is none."""
+        shutil.rmtree(self.files(name), ignore_errors=True)
         try:
             (self._folder / name).unlink()
         except FileNotFoundError:

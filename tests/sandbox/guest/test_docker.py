@@ -156,8 +156,8 @@ def test_an_option_without_effect_here_is_taken(tmp_path: Path) -> None:
     """Bounds and isolation; what is unknown could change what runs."""
     words = ["--shm-size=16g", "--ulimit", "memlock=-1", "--network", "host", "-it", "--user", "1000", "image", "true"]
     assert read_run(words, tmp_path, {}).command == ["true"]
-    with pytest.raises(DockerFailed, match="--entrypoint"):
-        read_run(["--entrypoint", "sh", "image", "true"], tmp_path, {})
+    with pytest.raises(DockerFailed, match="--checkpoint"):
+        read_run(["--checkpoint", "sh", "image", "true"], tmp_path, {})
 
 
 @pytest.mark.parametrize(("script", "has"), [("echo 28.2", True), ("exit 1", False), (None, False)])

@@ -7,10 +7,13 @@ The expected outputs are what Docker printed: docs.docker.com/reference/cli/dock
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 from tests.sandbox.guest.test_docker import done, run
+
+from costguard_sandbox.guest.boot import program
 
 MOVED = "sha256:" + "b" * 64
 
@@ -116,3 +119,42 @@ def test_with_an_init_the_container_starts_and_tini_says_it(disk: Path) -> None:
     assert code == 127
     assert errors.splitlines()[-1] == "[FATAL tini (7)] exec /nonexistent failed: No such file or directory"
     assert (state(disk)["Status"], state(disk)["Error"]) == ("exited", "")
+
+
+def test_commit_keeps_what_a_container_wrote(disk: Path) -> None:
+    """In its home and its working directory, not in volumes; what the image runs is what the changes say."""
+    (disk / "data").mkdir()
+    script = "echo tool > ~/tool; echo here > made; echo seen > /data/seen"
+    options = ("--volume", "/data:/data", "--workdir", "/app", "--entrypoint", "/bin/sh")
+    assert done(disk, "run", "--name", "c1", *options, "busybox", "-c", script)[0] == 0
+    changes = ("--change", 'ENTRYPOINT ["/entry.sh"]', "--change", 'CMD ["serve"]')
+    code, image, _ = done(disk, "commit", *changes, "c1", "costguard-setup:a-1")
+    assert (code, image[:7]) == (0, "sha256:")
+    assert done(disk, "rm", "--force", "c1")[0] == 0
+    (shown,) = json.loads(done(disk, "image", "inspect", "costguard-setup:a-1")[1])
+    assert shown["Config"] == {"Entrypoint": ["/entry.sh"], "Cmd": ["serve"]}
+    assert (shown["RepoTags"], shown["RepoDigests"]) == (["costguard-setup:a-1"], [])
+    look = "cat ~/tool made; ls ~"
+    command = ("run", "--name", "c2", "--workdir", "/app", "costguard-setup:a-1", "sh", "-c", look)
+    assert done(disk, *command)[1].split() == ["tool", "here", "tool"]
+    other = done(disk, "run", "--workdir", "/app", "busybox", "sh", "-c", "ls ~ .")
+    assert "tool" not in other[1]
+
+
+def test_commit_of_a_container_that_is_gone_fails(disk: Path) -> None:
+    """In the daemon's words."""
+    code, _, errors = done(disk, "commit", "c1", "costguard-setup:a-1")
+    assert code == 1
+    assert "No such container: c1" in errors
+
+
+def test_interactive_container_reads_standard_input(disk: Path) -> None:
+    """Others read nothing."""
+    assert run_with(disk, "hello", "run", "--interactive", "busybox", "cat") == "hello"
+    assert run_with(disk, "hello", "run", "busybox", "cat") == ""
+
+
+def run_with(disk: Path, given: str, *words: str) -> str:
+    command = [*program("costguard_sandbox.guest.docker", str(disk)), *words]
+    finished = subprocess.run(command, input=given, capture_output=True, check=True, timeout=60, text=True)
+    return finished.stdout
