@@ -259,18 +259,40 @@ def test_an_address_of_no_server_is_refused(url: str) -> None:
             kind(url, environ={})
 
 
-def test_output_follows_the_command_to_its_end(client: Either, script: Script) -> None:
+def followed(client: Either, job: Any) -> str:
+    flow = job.output(follow=True) if isinstance(client.client, Client) else job.follow_output()
+    return "".join(client.all(flow))
+
+
+def test_output_follows_the_end_where_nothing_is_stored(client: Either, script: Script) -> None:
     """Each piece once: also where the server keeps only the end of it, and where another attempt begins."""
     tail = "".join(f"step {number}\n" for number in range(400))
-    outputs = [(1, "a\n"), (1, "a\nb\n"), (1, tail), (1, f"{tail[100:]}end\n"), (2, "again\n")]
+    ends = [(1, "a\n"), (1, "a\nb\n"), (1, tail), (1, f"{tail[100:]}end\n"), (2, "again\n")]
     script.answers = [(201, DETAIL)]
-    for number, (attempt, text) in enumerate(outputs):
-        is_last = number == len(outputs) - 1
+    for number, (attempt, text) in enumerate(ends):
+        is_last = number == len(ends) - 1
         script.answers += [(200, with_state("succeeded" if is_last else "running"))]
-        script.answers += [(200, {"attempt": attempt, "output": text})]
-    job = client.launch(preset="t4")
-    flow = job.output(follow=True) if isinstance(client.client, Client) else job.follow_output()  # type: ignore[union-attr, call-arg]
-    assert client.all(flow) == ["a\n", "b\n", tail, "end\n", "again\n"]
+        script.answers += [(200, {"attempt": attempt, "output": text, "stored": ""})] * (2 if is_last else 1)
+    assert followed(client, client.launch(preset="t4")) == f"a\nb\n{tail}end\nagain\n"
+    assert script.answers == []
+
+
+def test_output_follows_what_is_stored_of_each_attempt(client: Either, script: Script) -> None:
+    """From its beginning, in bounded parts, each once; the rest of an attempt is read before the next one's."""
+
+    def page(text: str, place: str, is_end: bool) -> tuple[int, dict[str, Any]]:
+        return 200, {"attempt": 1, "output": text, "stored": "s3://x", "next": place, "is_end": is_end}
+
+    def end(attempt: int) -> tuple[int, dict[str, Any]]:
+        return 200, {"attempt": attempt, "output": "the end", "stored": "s3://x"}
+
+    running, over = (200, with_state("running")), (200, with_state("succeeded"))
+    script.answers = [(201, DETAIL), running, end(1), page("a\n", "1.2", False), page("b\n", "1.4", True)]
+    script.answers += [None] * 3  # the server restarts
+    script.answers += [over, end(2), page("c\n", "1.6", True), end(2), page("d\n", "1.2", True)]
+    assert followed(client, client.launch(preset="t4")) == "a\nb\nc\nd\n"
+    places = [path.partition("?")[2] for _, path, _, _ in script.asked if "begin=" in path]
+    assert places == ["attempt=1&begin=start", "attempt=1&begin=1.2", "attempt=1&begin=1.4", "attempt=2&begin=start"]
 
 
 def test_an_error_of_json_is_the_callers(client: Either, script: Script) -> None:

@@ -14,7 +14,7 @@ from costguard.client import answers
 from costguard.client.answers import AnswerLost
 from costguard.client.api import operations
 from costguard.client.calls import Answer, Call
-from costguard.errors import ServerUnreachable
+from costguard.errors import ServerUnreachable, Unavailable
 
 if TYPE_CHECKING:
     from costguard.client.api.schemas import JobResponse
@@ -148,25 +148,42 @@ def changes(
 def output(url: str, job_id: str, attempt: int | None, every: float = POLL_S) -> Flow[None]:
     """What a job's command prints, piece by piece, until the job has ended; with `attempt`, of this attempt alone.
 
-    The server keeps the end of the output: what was printed faster than it was read is left out.
+    Where the output is stored it is read from there, whole and some 30 seconds behind. Elsewhere the server keeps its
+    end: what was printed faster than it was read is left out.
     """
-    last: tuple[int | None, str] = (None, "")
+    number, begin, tail = attempt, "start", ""
     is_over = False
     while True:
         try:
             if not is_over:  # looked at before the output, so that the last piece is read after the end
                 is_over = (yield from exchange(url, operations.get_job(job_id)))["job"]["state"] in _OVER
-            shown = yield from exchange(url, operations.get_output(job_id, attempt=attempt))
-        except ServerUnreachable:
+            latest = yield from exchange(url, operations.get_output(job_id, attempt=attempt))
+            number = number or latest["attempt"]
+            if latest["stored"] and number is not None:
+                begin = yield from _stored(url, job_id, number, begin)
+            elif number == latest["attempt"] and (piece := _new_part(tail, latest["output"])):
+                yield Item(piece)
+                tail = latest["output"]
+            if latest["attempt"] not in (None, number):  # the next VM has begun to report
+                number, begin, tail = latest["attempt"], "start", ""
+                continue
+        except (ServerUnreachable, Unavailable):
             yield Pause(every)
             continue
-        before = last[1] if last[0] == shown["attempt"] else ""
-        if piece := _new_part(before, shown["output"]):
-            yield Item(piece)
-        last = shown["attempt"], shown["output"]
         if is_over:
             return
         yield Pause(every)
+
+
+def _stored(url: str, job_id: str, number: int, begin: str) -> Flow[str]:
+    """Yields what is stored of an attempt from a place on; the place where it goes on later."""
+    while True:
+        page = yield from exchange(url, operations.get_output(job_id, attempt=number, begin=begin))
+        if page["output"]:
+            yield Item(page["output"])
+        begin = page["next"] or begin
+        if page["is_end"]:
+            return begin
 
 
 def _new_part(before: str, after: str) -> str:

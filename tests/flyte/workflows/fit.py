@@ -22,7 +22,7 @@ def main() -> None:
         options.add_argument(name, type=Path, required=True)
     options.add_argument("--rate", type=float, required=True)
     options.add_argument("--from", type=Path, dest="resumed")
-    options.add_argument("--step-seconds", type=float, default=0.1)
+    options.add_argument("--step-seconds", type=float, default=0.4)
     given = options.parse_args()
     numbers = [float(line) for path in sorted(given.data.glob("*.txt")) for line in path.read_text().split()]
     state: dict[str, Any] = json.loads(given.resumed.read_text()) if given.resumed else {"step": 0, "value": 0.0}
