@@ -1,0 +1,54 @@
+"""What a VM's agent is given of a job's data."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.jobs.jobbed import attempt, job
+
+from costguard.jobs.vm_request import data_mounts, settings_for
+from costguard.model.job import JobInput, JobOutput, JobSpec
+
+DATA = JobInput("s3://acme-data/v7", "/data")
+MODEL = JobOutput("/data/model", "s3://acme-models/run-12")
+LOGS = JobOutput("/logs", "gs://acme-logs/run-12")
+
+
+def spec(**changed: Any) -> JobSpec:
+    given: dict[str, Any] = {"image": "train:1", "inputs": (DATA,), "outputs": (MODEL, LOGS), **changed}
+    return job(**given).spec
+
+
+def test_the_agent_gets_inputs_by_path_and_outputs_by_destination() -> None:
+    """With the job's id, by which it knows what earlier attempts left."""
+    given = settings_for(replace(job(), spec=spec()), attempt(), (), "https://guard.example")
+    assert given["inputs"] == {"/data": "s3://acme-data/v7"}
+    assert given["outputs"] == {"s3://acme-models/run-12": "/data/model", "gs://acme-logs/run-12": "/logs"}
+    assert given["job"] == "j1"
+
+
+def test_a_job_without_data_has_none_of_its_settings() -> None:
+    """A VM's metadata have little room."""
+    given = settings_for(job(), attempt(), (), "https://guard.example")
+    assert not {"inputs", "outputs", "job"} & given.keys()
+
+
+@pytest.mark.parametrize(
+    ("mounts", "expected"),
+    [
+        ((), ["/data:/data", "/logs:/logs"]),  # the model lies in the data's folder
+        (("/srv:/logs",), ["/data:/data"]),
+        (("/srv:/data:ro", "/srv2:/logs"), []),
+        (("/srv:/data/model",), ["/data:/data", "/logs:/logs"]),
+    ],
+)
+def test_a_container_has_the_folders_of_its_data(mounts: tuple[str, ...], expected: list[str]) -> None:
+    """At the same paths as the VM, unless a mount holds them already."""
+    assert data_mounts(spec(mounts=mounts)) == expected
+
+
+def test_without_a_container_nothing_is_mounted() -> None:
+    """The command sees the VM's own folders."""
+    assert data_mounts(spec(image="")) == []
