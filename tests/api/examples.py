@@ -24,7 +24,12 @@ JOB = {
     "name": "resnet",
     "image": "ghcr.io/lab/train:v1",
     "command": ["python", "train.py", "--epochs", "90"],
-    "checkpoint": {"location": "gs://lab/resnet", "resume": "--from_checkpoint {checkpoint}"},
+    "checkpoint": {
+        "location": "gs://lab/resnet",
+        "local": "/data/out",
+        "resume": "--from_checkpoint {checkpoint}",
+    },
+    "mounts": ["/var/out:/data/out"],
     "secrets": {"WANDB_API_KEY": "projects/lab/secrets/wandb"},
     "ceiling": "60",
     "expected_hours": 12,
@@ -37,7 +42,11 @@ SWEEP = {
     "job": {
         "preset": "t4",
         "command": ["python", "train.py", "--lr", "{lr}", "--seed", "{seed}"],
-        "checkpoint": {"location": "gs://lab/{sweep}/{member}", "resume": "--from_checkpoint {checkpoint}"},
+        "checkpoint": {
+            "location": "gs://lab/{sweep}/{member}",
+            "local": "/data/out",
+            "resume": "--from_checkpoint {checkpoint}",
+        },
     },
 }
 ACT = {"reason": "done for today"}

@@ -72,7 +72,12 @@ def test_a_job_is_launched(api: Api) -> None:
         "secrets": {"WANDB_API_KEY": "projects/lab/secrets/wandb"},
         "workdir": "/work",
         "mounts": ["/var/data:/data:ro"],
-        "checkpoint": {"location": "gs://lab/run", "resume": "--from {checkpoint}", "framework": "hugging-face"},
+        "checkpoint": {
+            "location": "gs://lab/run",
+            "resume": "--from {checkpoint}",
+            "framework": "hugging-face",
+            "uploads_itself": True,
+        },
         "step_pattern": "it (\\d+)",
         "ceiling": "12.50",
         "deadline": "2026-11-21T08:00:00+01:00",
@@ -282,7 +287,7 @@ def test_a_job_is_cancelled_once(api: Api) -> None:
 def test_the_checkpoints_store_is_asked_once_for_a_job(api: Api) -> None:
     """And for a repeat under its key not at all."""
     api.office.store = Store()
-    body = {**BODY, "checkpoint": {"location": "gs://lab/run"}}
+    body = {**BODY, "checkpoint": {"location": "gs://lab/run", "uploads_itself": True}}
     for _ in range(2):
         api.post("jobs", body, Idempotency_Key="k")
     assert api.office.store.looked_at == ["gs://lab/run"]

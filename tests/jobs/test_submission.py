@@ -45,7 +45,7 @@ def result(**changed: Any) -> list[tuple[str, str]]:
 
 
 def plan(resume: str = "", location: str = "gs://bucket/run", framework: Framework | None = None) -> CheckpointPlan:
-    return CheckpointPlan(location, resume, LookFor(framework))
+    return CheckpointPlan(location, resume, LookFor(framework), uploads_itself="://" in location)
 
 
 @pytest.mark.parametrize(

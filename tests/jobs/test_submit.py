@@ -168,7 +168,7 @@ def test_everything_that_is_wrong_is_said_at_once(office: Office) -> None:
         deadline=NOW,
         ceiling=Money(1),
         overrides=Overrides(machine_type="n1-huge", disk_gib=1),
-        checkpoint=CheckpointPlan("gs://lab/run", "--from"),
+        checkpoint=CheckpointPlan("gs://lab/run", "--from", uploads_itself=True),
     )
     assert [part for part, _ in result] == [
         "owner",
@@ -234,7 +234,9 @@ def test_a_location_is_looked_at_before_anything_is_stored(sqlite_url: str) -> N
         open_while_looking: list[int] = []
         store = Store(there=COMPLETE, on_look=lambda: open_while_looking.append(database.transactions))
         office = Office(priced(database), store=store)
-        office.it.submit(asked(checkpoint=CheckpointPlan("gs://lab/run", "--from {checkpoint}")), None, "api")
+        office.it.submit(
+            asked(checkpoint=CheckpointPlan("gs://lab/run", "--from {checkpoint}", uploads_itself=True)), None, "api"
+        )
         office.it.submit(asked(checkpoint=CheckpointPlan("/var/checkpoints")), None, "api")
         assert (office.store.looked_at, open_while_looking) == (["gs://lab/run"], [0])
         assert "resumes from gs://lab/run/checkpoint-500, which is there already" in reported(office)[-1].text
@@ -244,7 +246,7 @@ def test_files_that_no_layout_recognises_are_reported_at_launch(sqlite_database:
     """In the quote, in the job's reason and in the event: the job is taken in all the same."""
     note = "3 files lie at gs://lab/run that no layout recognises (a, b, c): work would start from the beginning."
     office = Office(priced(sqlite_database), store=Store(notes=(note,)))
-    submission = asked(checkpoint=CheckpointPlan("gs://lab/run", "--from {checkpoint}"))
+    submission = asked(checkpoint=CheckpointPlan("gs://lab/run", "--from {checkpoint}", uploads_itself=True))
     assert office.it.quote(submission, timedelta(hours=1)).warnings == (note,)
     job, _ = office.it.submit(submission, None, "api")
     assert job.reason.endswith(note)

@@ -20,7 +20,9 @@ def order(**changed: object) -> SweepOrder:
     """Two learning rates with two seeds, two members at once."""
     template = asked(
         command=("python", "train.py", "--lr", "{lr}", "--seed", "{seed}"),
-        checkpoint=CheckpointPlan("gs://lab/{sweep}/{lr}-{seed}", "--from_checkpoint {checkpoint}"),
+        checkpoint=CheckpointPlan(
+            "gs://lab/{sweep}/{lr}-{seed}", "--from_checkpoint {checkpoint}", uploads_itself=True
+        ),
     )
     values = {"template": template, "grid": {"lr": ("1e-4", "3e-4"), "seed": ("1", "2")}, "name": "lr", "at_once": 2}
     return SweepOrder(**{**values, **changed})  # type: ignore[arg-type]

@@ -65,7 +65,9 @@ def test_every_text_but_patterns_is_filled_in() -> None:
     template = asked(
         command=("train", "{lr}"),
         environment={"SEED": "{seed}"},
-        checkpoint=CheckpointPlan("gs://b/{lr}", "--from {checkpoint} --lr {lr}", LookFor(pattern="ckpt_{step}.pt")),
+        checkpoint=CheckpointPlan(
+            "gs://b/{lr}", "--from {checkpoint} --lr {lr}", LookFor(pattern="ckpt_{step}.pt"), uploads_itself=True
+        ),
         outputs=(JobOutput("/out", "gs://m/{member}"),),
         metric=JobMetric(r"seed (\d{seed})"),
         step_pattern=r"{lr} (\d+)",
@@ -160,16 +162,22 @@ def test_wrong_parameters_are_refused(changed: dict[str, object], message: str) 
 
 def test_members_that_share_a_location_are_refused() -> None:
     """One would resume from what another saved. A parameter in the location keeps them apart."""
-    shared = with_command("{lr}", "{seed}", checkpoint=CheckpointPlan("gs://b/{lr}/"))
+    shared = with_command("{lr}", "{seed}", checkpoint=CheckpointPlan("gs://b/{lr}/", uploads_itself=True))
     assert "Members 1 and 2 would write to the same place" in said(sharing_problems(planned(shared, "s1")))
     assert said(sharing_problems(planned(order(), "s1"))) == ""
 
 
 def test_location_inside_another_members_is_refused() -> None:
     """`run-1` is not inside of `run-10`, but `run/1` is inside of `run`."""
-    inside = order(template=asked(command=("{p}",), checkpoint=CheckpointPlan("gs://b{p}")), grid={"p": ("/a", "/a/b")})
+    inside = order(
+        template=asked(command=("{p}",), checkpoint=CheckpointPlan("gs://b{p}", uploads_itself=True)),
+        grid={"p": ("/a", "/a/b")},
+    )
     assert "one inside the other" in said(sharing_problems(planned(inside, "s1")))
-    similar = order(template=asked(command=("{p}",), checkpoint=CheckpointPlan("gs://b/{p}")), grid={"p": ("1", "10")})
+    similar = order(
+        template=asked(command=("{p}",), checkpoint=CheckpointPlan("gs://b/{p}", uploads_itself=True)),
+        grid={"p": ("1", "10")},
+    )
     assert said(sharing_problems(planned(similar, "s1"))) == ""
 
 

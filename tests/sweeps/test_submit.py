@@ -342,6 +342,8 @@ def test_story_has_members_in_every_state(office: Office) -> None:
 
 def test_location_that_two_members_share_is_refused(office: Office) -> None:
     """Before anything is launched."""
-    shared = order(template=asked(command=("{lr}", "{seed}"), checkpoint=CheckpointPlan("gs://lab/run")))
+    shared = order(
+        template=asked(command=("{lr}", "{seed}"), checkpoint=CheckpointPlan("gs://lab/run", uploads_itself=True))
+    )
     with pytest.raises(Invalid, match="would write to the same place"):
         office.sweeps.submit(shared, None, None, "api")

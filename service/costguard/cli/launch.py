@@ -26,7 +26,7 @@ _EXAMPLES = """Examples:
 
   costguard launch a100 --image us-docker.pkg.dev/lab/train/llama:7 --ceiling 60 -- python train.py --epochs 3
 
-  costguard launch t4 --checkpoint gs://lab/run-7 --resume '--from_checkpoint {checkpoint}' -- python train.py
+  costguard launch t4 --checkpoint gs://lab/run-7 --local /data/out --resume '--from {checkpoint}' -- python train.py
 
   costguard launch t4 --secret WANDB_API_KEY=projects/lab/secrets/wandb -- python train.py
 

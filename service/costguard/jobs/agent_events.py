@@ -126,10 +126,24 @@ class AgentEvents:
             if attempt.is_open:
                 _warn_of_disk(connection, attempt, update, now)
             record_disk_look(connection, attempt, update, now)
+            _record_uploads(connection, attempt, update, now)
         stop = is_job_cancelled or attempt.stop_asked_at is not None or not attempt.is_open
         if update.is_news:
             self._wake()
         return EventsAnswer(stop, update.agent.accepted_through)
+
+
+def _record_uploads(connection: Connection, attempt: Attempt, update: AgentUpdate, now: datetime) -> None:
+    """Each once for a run; the agent may report it twice."""
+    if (update.flushed is None and not update.upload_trouble) or (
+        job := job_rows.read(connection, attempt.job_id)
+    ) is None:
+        return
+    run, flushed = update.agent.run, update.flushed
+    events = [job_events.not_uploaded(job, attempt, run, update.upload_trouble, now)] if update.upload_trouble else []
+    if flushed is not None:
+        events.append(job_events.flushed(job, attempt, run, flushed.saved, flushed.left, now))
+    audit_log.append(connection, [one for one in events if not burning.recorded_at(connection, [one.key])], now)
 
 
 def _warn_of_disk(connection: Connection, attempt: Attempt, update: AgentUpdate, now: datetime) -> None:

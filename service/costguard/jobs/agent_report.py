@@ -20,6 +20,7 @@ _MOST_NUMBER = 2**63 - 1  # what the database holds
 _MOST_ERROR = 2000  # characters
 _SHORT = 100
 _MOST_SECONDS = 1e8
+_MOST_NAMES = 20
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 # Events that a job's next step may wait for; heartbeats are none.
@@ -49,6 +50,18 @@ class AgentUpdate:
     look: SeenCheckpoint | None = None  # the latest look at the VM's own disk
     resumed: SeenCheckpoint | None = None  # the look by which the present run began; None for a first one
     resume_why: str = ""  # why the present run did not resume from the newest complete checkpoint
+    flushed: FlushedCheckpoints | None = None  # what was uploaded while a run was stopped
+    upload_trouble: str = ""  # why checkpoints are not uploaded
+
+
+@dataclass(frozen=True, slots=True)
+class FlushedCheckpoints:
+    """By name: what was uploaded to the location by the end of a run that was stopped, and what was not in time."""
+
+    why: str
+    saved: tuple[str, ...]
+    left: tuple[str, ...]
+    error: str
 
 
 def apply_events(
@@ -125,7 +138,7 @@ def _take(update: AgentUpdate, event: AgentEvent, now: datetime, shift: timedelt
         agent = replace(agent, step=step, step_at=moment(fields.get("step_at")))
     if (metric := _metric(fields.get("metric"), moment)) is not None:
         agent = replace(agent, metric=metric if agent.metric is None else agent.metric.then(metric))
-    agent = _at_work(agent, event)
+    agent, update = _at_work(agent, event), _uploads(update, event)
     if isinstance(seen := fields.get("checkpoint"), Mapping):
         update = replace(update, look=_look(seen, now, moment))
         if event.kind == "start":
@@ -164,6 +177,23 @@ def _exit(fields: Mapping[str, object], at: datetime) -> Exit:
         disk_free=_number(machine.get("disk_free_bytes")),
         disk_mount=_text(machine.get("disk_mount"), _SHORT),
     )
+
+
+def _uploads(update: AgentUpdate, event: AgentEvent) -> AgentUpdate:
+    if event.kind == "flushed":
+        return replace(update, flushed=_flushed(event.fields))
+    if event.kind == "not_uploaded":
+        return replace(update, upload_trouble=_text(event.fields.get("error"), _MOST_ERROR))
+    return update
+
+
+def _flushed(fields: Mapping[str, object]) -> FlushedCheckpoints:
+    saved, left = (_names(fields.get(name)) for name in ("saved", "left"))
+    return FlushedCheckpoints(_text(fields.get("why"), _SHORT), saved, left, _text(fields.get("error"), _MOST_ERROR))
+
+
+def _names(value: object) -> tuple[str, ...]:
+    return tuple(_text(one, _SHORT) for one in value[:_MOST_NAMES] if one) if isinstance(value, list) else ()
 
 
 def _digest(value: object) -> str:

@@ -28,10 +28,10 @@ def data_problems(spec: JobSpec, guard_url: str) -> Iterator[JobRefusal]:
     """Everything that is wrong with the inputs and outputs, without a look at any bucket."""
     for number, one in enumerate(spec.inputs):
         yield from _of_address(f"inputs.{number}.source", one.source, guard_url)
-        yield from _of_path(f"inputs.{number}.path", one.path)
+        yield from path_problems(f"inputs.{number}.path", one.path)
     for number, output in enumerate(spec.outputs):
         yield from _of_address(f"outputs.{number}.destination", output.destination, guard_url)
-        yield from _of_path(f"outputs.{number}.path", output.path)
+        yield from path_problems(f"outputs.{number}.path", output.path)
         if spec.image and names_a_file(output.path) and not any(_mounts(mount, output.path) for mount in spec.mounts):
             message = f"{shown(output.path)} would be written in the container and go with it: name its folder, which"
             yield JobRefusal(f"outputs.{number}.path", f"{message} is mounted for you, or mount one of the VM there.")
@@ -86,7 +86,8 @@ def _of_address(where: str, address: str, guard_url: str) -> Iterator[JobRefusal
         yield JobRefusal(where, f"{shown(bucket)} cannot be a bucket's name: {_FORMS}.")
 
 
-def _of_path(where: str, path: str) -> Iterator[JobRefusal]:
+def path_problems(where: str, path: str) -> Iterator[JobRefusal]:
+    """Of a path on the VM where the agent reads or writes a job's files."""
     if not path.startswith("/"):
         yield JobRefusal(where, f"{shown(path)} is no whole path: begin it with a slash, as in /data.")
     elif not path.isprintable() or ":" in path or not _is_plain(path):

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from costguard.jobs import check_data, credentials
 from costguard.jobs.check_code import code_problems
+from costguard.jobs.check_travel import travel_problems
 from costguard.jobs.submission import JobRefusal, shown
 from costguard.model.checkpoint import Framework, names_a_file
 from costguard.model.job import CheckpointPlan, JobKind, JobSpec
@@ -246,6 +247,7 @@ def _all(spec: JobSpec, guard_url: str, now: datetime) -> Iterator[JobRefusal]:
         yield JobRefusal("checkpoint.location", message)
     if spec.kind is not JobKind.DEV:
         yield from check_data.data_problems(spec, guard_url)
+        yield from travel_problems(spec)
     yield from _of_variables(spec)
     yield from _of_credentials(spec)
     yield from _of_limits(spec, now)
@@ -323,6 +325,8 @@ def _of_credentials(spec: JobSpec) -> Iterator[JobRefusal]:
         "mounts": "\n".join(spec.mounts),
         "checkpoint.location": spec.checkpoint.location if spec.checkpoint else "",
         "checkpoint.resume": spec.checkpoint.resume if spec.checkpoint else "",
+        "checkpoint.local": spec.checkpoint.local if spec.checkpoint else "",
+        "aws_role": spec.aws_role,
         "step_pattern": spec.step_pattern,
         "metric.pattern": spec.metric.pattern if spec.metric else "",
         **check_data.data_texts(spec),

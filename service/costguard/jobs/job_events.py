@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from costguard.jobs.disk import DiskReading
@@ -67,6 +68,20 @@ def from_zero(job: Job, attempt: Attempt, loss: WorkAtRisk, now: datetime, what:
     nanos = loss.cost.nanos if loss.cost is not None else None
     seconds = loss.span // timedelta(seconds=1)
     return of_attempt("JobRestartedFromZero", job, attempt, now, text, what, seconds=seconds, nanos=nanos)
+
+
+def flushed(job: Job, attempt: Attempt, run: int, saved: Sequence[str], left: Sequence[str], now: datetime) -> Event:
+    """What of its checkpoints made it to the location before a stopped run's VM was gone."""
+    made = f"uploaded in time: {', '.join(saved)}" if saved else "none was uploaded by this run"
+    lost = f"; not in time: {', '.join(left)}" if left else ""
+    text = f"Attempt {attempt.number} of job {job.title} was stopped, and of its checkpoints {made}{lost}."
+    return of_attempt("CheckpointsFlushed", job, attempt, now, text, f"flushed/{run}", run=run)
+
+
+def not_uploaded(job: Job, attempt: Attempt, run: int, error: str, now: datetime) -> Event:
+    """Written once for each run, with the first error."""
+    text = f"Checkpoints of job {job.title} are not uploaded from attempt {attempt.number}: {_closed(error)}"
+    return of_attempt("CheckpointsNotUploaded", job, attempt, now, text, f"not_uploaded/{run}", run=run)
 
 
 def torn(job: Job, what: str, now: datetime) -> Event:

@@ -52,7 +52,14 @@ def event_key(kind: str, *identity: object) -> str:
 
 _OF_ATTEMPTS = (
     *("AttemptEnded", "AttemptInterrupted", "AttemptLaunched", "AttemptRestarted", "AttemptStarted"),
-    *("CheckpointPassedOver", "CheckpointsStalled", "DiskKept", "DiskNearlyFull"),
+    *(
+        "CheckpointPassedOver",
+        "CheckpointsFlushed",
+        "CheckpointsNotUploaded",
+        "CheckpointsStalled",
+        "DiskKept",
+        "DiskNearlyFull",
+    ),
     *("JobRestartedFromZero", "JobResumed"),
 )
 _OF_JOBS = (

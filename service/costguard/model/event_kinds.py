@@ -15,6 +15,8 @@ EVENT_KINDS = frozenset(
         "CancelAsked",
         "CheckpointPassedOver",
         "CheckpointTorn",
+        "CheckpointsFlushed",
+        "CheckpointsNotUploaded",
         "CheckpointsStalled",
         "DiskNearlyFull",
         "DiskGivenUp",

@@ -36,7 +36,7 @@ _PAGE_SIZE = 50
 _DAYS = 30
 _NO_OFFER = CancelOffer(is_open=False, refusal="")
 _EXAMPLE = """costguard quote t4 --hours 10
-costguard launch t4 --checkpoint gs://BUCKET/run-1 --resume '--from_checkpoint {checkpoint}' -- python train.py"""
+costguard launch t4 --checkpoint gs://BUCKET/run --local /data/out --resume '--from {checkpoint}' -- python train.py"""
 
 router = page_router()
 
