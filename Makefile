@@ -9,7 +9,7 @@ FLYTE := .cache/flyte
 export UV_COMPILE_BYTECODE := 1
 export UV_LINK_MODE := copy
 
-.PHONY: help demo test check golden bench mutants trainers flyte lowest pictures lock clean
+.PHONY: help demo test check golden bench mutants trainers flyte sweep lowest pictures lock clean
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
@@ -77,6 +77,9 @@ $(TRAINERS)/installed: tests/trainers/requirements.txt $(VENV)/installed-dev
 
 trainers: $(TRAINERS)/installed ## kill real trainers on CPU, judge what they leave, and write service/docs/trainers.md
 	@nice $(BIN)/python -m tests.trainers $(ARGS)
+
+sweep: $(VENV)/installed-dev ## run a sweep of 24 members with 10 preemptions in the simulated cloud
+	@nice $(BIN)/python -m tests.scenario.sweep_of_many
 
 $(FLYTE)/installed: tests/flyte/requirements.txt $(VENV)/installed-dev
 	@echo "Installing flytekit and flyte into $(FLYTE) (once; 170 packages, 400 MB)..."

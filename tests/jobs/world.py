@@ -43,6 +43,7 @@ from costguard.model.launch import OperationAnswer, Quota, Recipe, VmRequest
 from costguard.model.observation import Sighting
 from costguard.model.ports import Checkpoints
 from costguard.model.price import Price, PriceKey, Unit
+from costguard.sweeps.common import common_ceilings
 
 ZONES = ("us-central1-a", "us-central1-b", "us-east1-c")
 T4 = Shape("n1-standard-8", 8, 30720)
@@ -233,6 +234,7 @@ class World:
             lambda connection, some, now: self.held,
             restoring.begin,
             workers=1,
+            ceilings=common_ceilings,
         )
         return self.turn
 

@@ -70,7 +70,7 @@ def client_of(client_with: Callable[..., TestClient], database: Database) -> Cal
 
     def made(authenticator: FixedAuthenticator) -> TestClient:
         office = Office(database)
-        client = client_with(rules=office.rules, jobs=office.it, authenticator=authenticator)
+        client = client_with(rules=office.rules, jobs=office.it, sweeps=office.sweeps, authenticator=authenticator)
         client.follow_redirects = False
         return client
 

@@ -221,6 +221,8 @@ CASES: Mapping[tuple[str, str], tuple[Case, ...]] = {
     ("POST", "/api/v1/sweeps/{sweep_id}/resume"): (of_job("/api/v1/sweeps/{job}-sweep/resume"),),
     ("POST", "/api/v1/sweeps/{sweep_id}/cancel"): (of_job("/api/v1/sweeps/{job}-sweep/cancel"),),
     ("POST", "/launch"): (launch_on_a_page,),
+    ("POST", "/sweeps/{sweep_id}/resume"): (of_job("/sweeps/{job}-sweep/resume"),),
+    ("POST", "/sweeps/{sweep_id}/cancel"): (of_job("/sweeps/{job}-sweep/cancel"),),
     ("POST", "/jobs/{job_id}/cancel"): (of_job("/jobs/{job}/cancel"),),
     ("POST", "/jobs/{job_id}/delete-disk"): (of_job("/jobs/{job}-kept/delete-disk"),),
     ("POST", "/api/v1/tokens"): (token_made("/api/v1/tokens"),),

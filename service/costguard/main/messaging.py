@@ -14,6 +14,7 @@ from costguard.access.roles import without_role
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.errors import SettingsError
+from costguard.messages import sweep_update
 from costguard.messages.digest import DigestComposer, DigestWatch
 from costguard.messages.digest_schedule import DigestRule
 from costguard.messages.job_update import CARD, CardComposer
@@ -21,6 +22,7 @@ from costguard.messages.notification import NotificationComposer, NotificationWa
 from costguard.messages.outbox import Changed, Compose, Composed, Outbox, Withdrawn
 from costguard.messages.recipients import AccountLookups
 from costguard.messages.reminder import ReminderComposer
+from costguard.messages.sweep_update import SweepCardComposer
 from costguard.model.message import EphemeralContent
 from costguard.model.ports import Clock
 from costguard.model.webhook import WebhookResponse
@@ -139,16 +141,17 @@ def messaging(
         return None
     url = slack.url or ""
     notifier = SlackNotifier(slack.token.get_secret_value(), slack.endpoint or ENDPOINT)
-    reminders, cards = ReminderComposer(rules, url), CardComposer(url)
+    reminders, cards, sweep_cards = ReminderComposer(rules, url), CardComposer(url), SweepCardComposer(url)
     compose = _ByKind(
         {
             "reminder": reminders,
             "digest": DigestComposer(rules, url),
             "notification": NotificationComposer(rules, url),
             CARD: cards,
+            sweep_update.CARD: sweep_cards,
             "ephemeral": _ephemeral,
         },
-        {"reminder": reminders.changed, CARD: cards.changed},
+        {"reminder": reminders.changed, CARD: cards.changed, sweep_update.CARD: sweep_cards.changed},
     )
     digests = settings.digests
     rule = DigestRule(digests.daily, digests.weekly, digests.weekday, digests.time_zone)

@@ -64,7 +64,7 @@ def announced(
     from_zero = {
         earlier.data.get("attempt")
         for earlier in news
-        if earlier.kind == JobEvent.FROM_ZERO and _is_costly(earlier, quick)
+        if earlier.kind == JobEvent.FROM_ZERO and is_costly(earlier, quick)
     }
     for event in news:
         kind = JobEvent(event.kind)
@@ -72,7 +72,7 @@ def announced(
         after = [interruption for interruption in interruptions if interruption.happened_at > event.occurred_at]
         episode = len(before)
         if kind is JobEvent.FROM_ZERO:
-            if _is_costly(event, quick):
+            if is_costly(event, quick):
                 yield Announcement(event, Form.ALONE, episode, is_for_team=True)
         elif kind not in _ROUTINE:
             yield Announcement(event, Form.ALONE, episode, is_for_team=kind is JobEvent.FAILED)
@@ -94,7 +94,7 @@ def _is_reply(kind: JobEvent, event: Event, episode: int, card: Card) -> bool:
     return kind in (JobEvent.HELD, JobEvent.DISK) or episode != card.episode
 
 
-def _is_costly(event: Event, quick: timedelta) -> bool:
+def is_costly(event: Event, quick: timedelta) -> bool:
     """Whether it lost more work than a command that fails at once has done; unknown counts as much."""
     seconds = event.data.get("seconds")
     return not isinstance(seconds, int) or seconds * _SECOND >= quick

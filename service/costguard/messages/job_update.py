@@ -16,7 +16,7 @@ from costguard.jobs.disk import DiskReading, disk_of
 from costguard.jobs.listing import heard_last
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.ledger.narrate import sentence
-from costguard.messages.announcing import Announcement, Card, Form, JobEvent, announced
+from costguard.messages.announcing import Announcement, Card, Form, JobEvent, announced, is_costly
 from costguard.messages.outbox import Composed, Withdrawn
 from costguard.model.attempt import Attempt, Interruption, Outcome
 from costguard.model.duration import span_text
@@ -262,6 +262,9 @@ def messages_of(connection: Connection, events: Sequence[Event], rules: Rules, n
     interrupted = interruptions.of_jobs(connection, list(jobs))
     cards = message_rows.data_of(connection, [_card_key(job_id) for job_id in jobs])
     for job in jobs.values():
+        if job.spec.sweep:
+            yield from _of_member(by_job[job.id], job, rules)
+            continue
         news = [event for event in by_job[job.id] if not _is_owners_request(event, job)]
         card = _card(cards.get(_card_key(job.id)))
         quick = rules.jobs.terms.quick_crash
@@ -271,6 +274,19 @@ def messages_of(connection: Connection, events: Sequence[Event], rules: Rules, n
             if announcement.is_for_team and channel:
                 key = f"notice/{announcement.event.key}/channel"
                 yield NewMessage(key, NEWS, channel, _data(announcement.event, job))
+
+
+_OF_MEMBERS = frozenset({JobEvent.FROM_ZERO, JobEvent.DISK, JobEvent.STALLED})  # its sweep's card shows the rest
+
+
+def _of_member(events: Sequence[Event], job: Job, rules: Rules) -> Iterator[NewMessage]:
+    """Of a member of a sweep, only what loses work or may: in the thread of its sweep's card."""
+    for event in events:
+        kind = JobEvent(event.kind)
+        is_cheap = kind is JobEvent.FROM_ZERO and not is_costly(event, rules.jobs.terms.quick_crash)
+        if kind in _OF_MEMBERS and not is_cheap:
+            data, thread = _data(event, job), f"sweep:{job.spec.sweep}"
+            yield NewMessage(f"notice/{event.key}", NEWS, job.spec.owner, data, thread=thread)
 
 
 def _of_owner(announcement: Announcement, job: Job) -> Iterator[NewMessage]:

@@ -15,7 +15,7 @@ from costguard.db.tables import events
 from costguard.db.transaction import Database
 from costguard.events import audit_log
 from costguard.ledger.accrual import Accrual, accrual_at
-from costguard.messages import job_update
+from costguard.messages import job_update, sweep_update
 from costguard.messages.outbox import Composed, Withdrawn
 from costguard.model.budget import Budget
 from costguard.model.event import Event
@@ -34,7 +34,7 @@ KIND = "notification"
 # Kinds of events.
 _BUDGET, _GPUS, _BURN, _CLAIM = "BudgetThresholdCrossed", "GpusAppeared", "BurnRateUnusual", "OwnerClaimed"
 _GENERATION, _UNKNOWN_VM, _PRICE = "GenerationBegan", "UnknownVmFound", "PriceRefused"
-_KINDS = (_CLAIM, _BUDGET, _GPUS, _BURN, _PRICE, _GENERATION, _UNKNOWN_VM, *job_update.KINDS)
+_KINDS = (_CLAIM, _BUDGET, _GPUS, _BURN, _PRICE, _GENERATION, _UNKNOWN_VM, *job_update.KINDS, *sweep_update.KINDS)
 _SHOWN = 3  # of the owners who spent the most, and of refused prices
 _NEWS_FOR = timedelta(days=1)  # older events are no news: Slack may be set up on a ledger of years
 _GOOD_FOR = timedelta(days=3)
@@ -171,10 +171,13 @@ class NotificationWatch:
         with self._database.read() as connection:
             events = recorded_since(connection, _KINDS, now - _NEWS_FOR)
             of_jobs = [event for _, event in events if event.kind in job_update.KINDS]
-            others = [(at, event) for at, event in events if event.kind not in job_update.KINDS]
+            of_sweeps = [event for _, event in events if event.kind in sweep_update.KINDS]
+            of_updates = {*job_update.KINDS, *sweep_update.KINDS}
+            others = [(at, event) for at, event in events if event.kind not in of_updates]
             messages = [
                 *_messages(others, self._rules, self._channel),
                 *job_update.messages_of(connection, of_jobs, self._rules, now),
+                *sweep_update.messages_of(connection, of_sweeps),
             ]
             stored = message_rows.known(connection, [message.key for message in messages])
         new = [message for message in messages if message.key not in stored]
@@ -203,6 +206,8 @@ class NotificationComposer:
         accrual = accrual_at(connection, now)
         if events[0].kind in job_update.KINDS:
             return self._job_update(connection, accrual, events[0])
+        if events[0].kind in sweep_update.KINDS:
+            return sweep_update.news(connection, accrual, events[0], self._url)
         return Composed(self._content(connection, accrual, events, message), shown="", is_final=True)
 
     def _job_update(self, connection: Connection, accrual: Accrual, event: Event) -> Composed | Withdrawn:

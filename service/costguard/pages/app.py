@@ -25,14 +25,31 @@ from costguard.pages import (
     prices,
     savings,
     spend,
+    sweeps,
     vm,
 )
 from costguard.pages.page import HEADERS, Pages, Renderer, Source
 
 _STATIC = Path(__file__).parent / "static"
 _YEAR = 31_536_000
-_PAGES = (fleet, vm, jobs, job, launch, spend, savings, budgets, presets, prices, audit_log, health, access, api_docs)
-_ACTING_ROUTERS = (vm.acting_router, job.acting_router, access.admin_router)
+_PAGES = (
+    fleet,
+    vm,
+    jobs,
+    job,
+    sweeps,
+    launch,
+    spend,
+    savings,
+    budgets,
+    presets,
+    prices,
+    audit_log,
+    health,
+    access,
+    api_docs,
+)
+_ACTING_ROUTERS = (vm.acting_router, job.acting_router, sweeps.acting_router, access.admin_router)
 
 
 def add_pages(app: FastAPI, source: Source, speed: float = 1.0) -> None:

@@ -136,7 +136,7 @@ def confirm_cancel(request: Request, pages: Given, me: Asker, job_id: str) -> HT
 @acting_router.post("/jobs/{job_id}/cancel")
 def cancel(request: Request, pages: Given, me: Asker, form: Form, job_id: str) -> Response:
     """Without JavaScript the job's own page shows that it is being cancelled."""
-    by = _actor(me, form)
+    by = actor_of(me, form)
     reason, delete_disk = form.get("reason", "").strip()[:_LONGEST_REASON], form.get("delete_disk") == "yes"
     job, is_new = available_service(pages.source.jobs).cancel(
         job_id, by.address, reason, by.authority, delete_disk=delete_disk
@@ -152,7 +152,7 @@ def delete_disk(pages: Given, me: Asker, form: Form, job_id: str) -> Response:
         raise BadAddress(
             "Nothing was deleted: the box that confirms the loss was not ticked.", "Tick the box, and try again."
         )
-    by = _actor(me, form)
+    by = actor_of(me, form)
     available_service(pages.source.jobs).delete_disk(job_id, by.address, by.authority)
     return redirect(job_link(job_id))
 
@@ -291,7 +291,7 @@ def what_happens(job: Job) -> list[str]:
     ]
 
 
-def _actor(me: Principal, form: Mapping[str, str]) -> Actor:
+def actor_of(me: Principal, form: Mapping[str, str]) -> Actor:
     """The viewer, or whom the form names where the master token is used. Raises Forbidden and Invalid."""
     return access.actor(me, form.get("by", "") if not me.address else "")
 

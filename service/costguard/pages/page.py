@@ -21,6 +21,7 @@ from costguard.jobs.submit import JobService
 from costguard.model.access import Permission, Principal
 from costguard.pages import show
 from costguard.pages.query import BadAddress
+from costguard.sweeps.submit import SweepService
 from costguard.web.memo import memo_of
 from costguard.web.permissions import needs
 from costguard.web.placeholders import CSRF, SharedText, initial, stand_in
@@ -54,6 +55,8 @@ class Source(health.HealthSources, Protocol):
     def version(self) -> str: ...
     @property
     def jobs(self) -> JobService | None: ...
+    @property
+    def sweeps(self) -> SweepService | None: ...
     @property
     def wake(self) -> Callable[[], None]: ...
 

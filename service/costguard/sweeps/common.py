@@ -12,6 +12,7 @@ from costguard.ledger.accrual import Accrual
 from costguard.model.job import Job
 from costguard.sweeps import gather
 from costguard.sweeps.ceiling import shares
+from costguard.sweeps.decide import launchable
 
 
 def common_ceilings(
@@ -29,7 +30,7 @@ def common_ceilings(
         if view.use is None:
             continue
         open_jobs = [one.job.id for one in view.open if one.job is not None]
-        slots = min(view.sweep.at_once, len(open_jobs) + len(view.waiting))
+        slots = len(open_jobs) + launchable(view)
         with_vm = {reservation.job_id for reservation in view.use.reservations}
         for job_id, share in shares(view.use, open_jobs, slots).items():
             result[job_id] = CommonCeiling(view.use.ceiling, share, may_grow=bool(with_vm - {job_id}))

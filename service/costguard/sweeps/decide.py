@@ -72,11 +72,10 @@ def decide(view: SweepView) -> SweepDecision:
         return _cancelled(view)
     if not view.waiting:
         return SweepDecision(SweepState.RUNNING, counts_text(view)) if view.open else _over(view)
-    slots = max(sweep.at_once - len(view.open), 0)
-    numbers = [one.member.number for one in view.waiting][:slots]
+    numbers = [one.member.number for one in view.waiting][: max(sweep.at_once - len(view.open), 0)]
     if view.use is None or not numbers:
         return _launching(view, numbers)
-    payable = _payable(view.use, view.rate, len(numbers))
+    payable = launchable(view)
     if payable or view.open:
         return _launching(view, numbers[:payable], is_held=not payable)
     # Nothing runs any more that could leave something over.
@@ -90,6 +89,16 @@ def _launching(view: SweepView, numbers: Sequence[int], *, is_held: bool = False
     if is_held:
         reason += f"; what is left of its ceiling of {view.sweep.ceiling} is reserved by those that run"
     return SweepDecision(SweepState.RUNNING, reason, tuple(numbers), is_spent=is_held)
+
+
+def launchable(view: SweepView) -> int:
+    """How many more members may be launched now, by their number at once and by the ceiling."""
+    wanted = min(max(view.sweep.at_once - len(view.open), 0), len(view.waiting))
+    if view.use is None:
+        return wanted
+    with_vm = {reservation.job_id for reservation in view.use.reservations}
+    needy = sum(one.job is not None and one.job.id not in with_vm for one in view.open)
+    return max(min(wanted, _payable(view.use, view.rate, wanted + needy) - needy), 0)
 
 
 def _payable(use: CeilingUse, rate: Money | None, wanted: int) -> int:
