@@ -71,7 +71,7 @@ def test_what_happened_to_jobs_is_shown(sqlite_database: Database, run: Run) -> 
     output = run("output", "j7k2m9q4")
     assert output.stdout.endswith("saved checkpoint-30000 <done>\n")
     assert "\x1b" not in output.stdout
-    assert "/var/log/costguard/cg-j7k2m9q4-3.1.log" in output.stderr
+    assert "costguard output j7k2m9q4 --all" in output.stderr
     assert "us-central1-a  nvidia-tesla-t4  Spot" in run("places").stdout
     assert "median 11 min, 9 of 10 within 13 min" in run("recoveries").stdout
     missing = run("job", "none")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from typing import Annotated
 
 import typer
@@ -51,6 +53,7 @@ _EXAMPLES = """Examples:
   costguard job j7k2m9q4                    one job: its attempts, checkpoints, lost work and what comes next
 """
 _STYLES = {"running": "green", "recovering": "yellow", "failed": "bold red", "cancelled": "dim", "succeeded": "dim"}
+_FOLLOW_S = 5
 _OVER = frozenset({"succeeded", "failed", "cancelled"})
 GOOD = frozenset({"succeeded", "running"})  # how a training job ends well, and when the wait for a dev VM does
 
@@ -91,11 +94,23 @@ def output(
     attempt: Annotated[
         int | None, typer.Option("--attempt", min=1, help="Of this attempt. Default: the last one that reported.")
     ] = None,
+    whole: Annotated[bool, typer.Option("--all", help="All that is stored, also of VMs that are gone.")] = False,
+    grep: Annotated[str, typer.Option("--grep", metavar="REGEX", help="Only the stored lines that match.")] = "",
+    follow_: Annotated[bool, typer.Option("--follow", "-f", help="All of it, and what is printed later.")] = False,
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
 ) -> None:
-    """The end of what a job's command printed, as its VM reported it."""
-    answer = ServerClient(url).get("jobs", job_id, "output", attempt=attempt)
+    """What a job's command printed: the end as its VM reported it, or the whole as it is stored."""
+    server = ServerClient(url)
+    if whole or grep or follow_:
+        if as_json:
+            raise typer.BadParameter("the stored output is printed as text.", param_hint="--json")
+        wanted = _expression(grep)
+        for line in stored_lines(server, job_id, attempt, follow_, lambda: threading.Event().wait(_FOLLOW_S)):
+            if wanted is None or wanted.search(line):
+                print(clean_lines(line.expandtabs()), flush=follow_)
+        return
+    answer = server.get("jobs", job_id, "output", attempt=attempt)
     if as_json:
         print_json(answer)
         return
@@ -139,6 +154,38 @@ def delete_disk(
         typer.confirm(f"{what} Delete it?", abort=True, err=True)
     answer = server.post("jobs", job_id, "delete-disk", body={"by": owner} if owner else {})
     render(answer, as_json, _show_disk_deleted)
+
+
+def _expression(grep: str) -> re.Pattern[str] | None:
+    try:
+        return re.compile(grep) if grep else None
+    except re.error as wrong:
+        raise typer.BadParameter(f"it is no regular expression: {wrong}.", param_hint="--grep") from None
+
+
+def stored_lines(
+    server: ServerClient, job_id: str, attempt: int | None, is_followed: bool, wait: Callable[[], object]
+) -> Iterator[str]:
+    """The stored output of one attempt, or of all that reported, in order; followed until the job is over."""
+    number, begin = attempt, "start"
+    while True:
+        detail = server.get("jobs", job_id)  # before the output, so that its end is read after the job's
+        is_over = detail["job"]["state"] in _OVER
+        reported = [one["number"] for one in detail["attempts"] if one["heard_at"] is not None]
+        if number is None:
+            number = min(reported, default=None)
+        is_end = True
+        if number is not None:
+            answer = server.get("jobs", job_id, "output", attempt=number, begin=begin, lines=10_000)
+            yield from answer["output"].split("\n")[:-1]
+            begin, is_end = answer["next"], answer["is_end"]
+        later = [one for one in reported if attempt is None and number is not None and one > number]
+        if is_end and later:
+            number, begin = min(later), "start"
+        elif is_end and (is_over or not is_followed):
+            return
+        elif is_end:
+            wait()
 
 
 def follow(server: ServerClient, detail: Answer, tell: Callable[[str], None], wait: Callable[[], object]) -> Answer:
@@ -202,9 +249,12 @@ def about_output(answer: Answer) -> str:
         return f"Job {answer['job']} has not reported yet. See its state with: costguard job {answer['job']}"
     reported = f", reported at {when(answer['heard_at'])} UTC" if answer["heard_at"] else ""
     empty = "" if answer["output"] else "It printed nothing. "
-    rest = (
-        f"The whole log is on its VM: {answer['log']}" if answer["log"] else "Its VM is gone: this is all that is left."
-    )
+    if answer.get("stored"):
+        rest = f"All that is stored of it: costguard output {answer['job']} --all"
+    elif answer["log"]:
+        rest = f"The whole log is on its VM: {answer['log']}"
+    else:
+        rest = "Its VM is gone: this is all that is left."
     return f"{empty}Attempt {answer['attempt']}{reported}. {rest}"
 
 
