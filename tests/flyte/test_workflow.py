@@ -106,7 +106,9 @@ def lab(folder: Path, bucket: Bucket) -> Iterator[tuple[Ground, dict[str, str]]]
         yield place, environment
 
 
-def _preempted_once(place: Ground, program: subprocess.Popen[str], step: int = 20) -> dict[str, Any]:
+def _preempted_once(
+    place: Ground, program: subprocess.Popen[str], bucket: Bucket, name: str, step: int = 20
+) -> dict[str, Any]:
     """Takes the VM of the only job once it has reported a step; the job when the program is over."""
 
     def job() -> dict[str, Any]:
@@ -115,6 +117,7 @@ def _preempted_once(place: Ground, program: subprocess.Popen[str], step: int = 2
         return rows[0] if rows else {"step": None}
 
     place.wait(lambda: (job()["step"] or 0) >= step, f"step {step} is reported")
+    place.wait(lambda: [path for path in bucket.names(f"runs/{name}") if "fit-" in path], "a checkpoint is uploaded")
     place.preempt()
     return job()
 
@@ -159,7 +162,7 @@ def test_a_workflow_trains_on_spot_between_two_tasks(
     """Data to S3, a training that loses its VM once, its model to S3, and the next task reads exactly that model."""
     with lab(tmp_path, bucket) as (place, environment):
         with _run([str(FLYTE / "bin" / command[0]), *command[1:]], environment, tmp_path) as program:
-            job = _preempted_once(place, program)
+            job = _preempted_once(place, program, bucket, name)
             assert program.wait(PATIENCE_S) == 0, (tmp_path / "flyte.log").read_text()[-4000:]
         detail = place.ask(f"jobs/{job['id']}")
         place.wait_until_nothing_bills()
