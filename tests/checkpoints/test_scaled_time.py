@@ -33,3 +33,15 @@ def test_ages_run_as_fast_as_the_clock(tmp_path: Path, speed: float) -> None:
     assert look.resume is not None
     assert look.resume == look.checkpoints[0]
     assert abs(fleet - look.resume.written_at - timedelta(seconds=10) * speed) < timedelta(milliseconds=1) * speed
+
+
+def test_a_checkpoint_has_one_time_in_all_looks(tmp_path: Path) -> None:
+    """The two clocks are never read at quite the same moment; otherwise each look would show a new checkpoint."""
+    (tmp_path / "ckpt_5.txt").write_text("state")
+    clock = Still(datetime(2030, 1, 1, tzinfo=UTC))
+    reach = InScaledTime(checkpoints(None, {}), clock, 60.0, Still(datetime.now(UTC)))  # noqa: TID251 - the file's clock
+    first = reach.look(str(tmp_path), LOOK_FOR).resume
+    clock._moment += timedelta(milliseconds=30)
+    again = reach.look(str(tmp_path), LOOK_FOR).resume
+    assert first is not None
+    assert first == again

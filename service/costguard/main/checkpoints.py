@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,6 +63,7 @@ class InScaledTime:
         self._clock = clock
         self._speed = speed
         self._real = real or SystemClock()
+        self._moved: dict[tuple[str, datetime], datetime] = {}  # so that one checkpoint has one time in all looks
 
     def listing(self, location: str) -> Listing:
         return self._reach.listing(location)
@@ -73,7 +75,8 @@ class InScaledTime:
         now, real_now = self._clock.now(), self._real.now()
 
         def moved(one: Checkpoint) -> Checkpoint:
-            return replace(one, written_at=now - (real_now - one.written_at) * self._speed)
+            written_at = now - (real_now - one.written_at) * self._speed
+            return replace(one, written_at=self._moved.setdefault((one.resume_from, one.written_at), written_at))
 
         resume = moved(look.resume) if look.resume is not None else None
         return replace(look, checkpoints=tuple(moved(one) for one in look.checkpoints), resume=resume)
