@@ -193,12 +193,14 @@ def test_a_full_disk_and_the_images_digest_are_shown(database: Database, client:
 
 
 def test_data_that_no_vm_has_reported_on_is_shown(database: Database, client: TestClient) -> None:
-    """From the launch on: where it comes from and goes to, and nothing of how far it is."""
+    """From the launch on: where it comes from and goes to, where the command saves, and nothing of how far it is."""
     with database.write() as connection:
         inputs, outputs = (JobInput("s3://acme-data/v7", "/data"),), (JobOutput("/model", "s3://acme-models/12"),)
-        job_rows.added(connection, state=JobState.QUEUED, inputs=inputs, outputs=outputs)
+        plan = CheckpointPlan("s3://acme-runs/12", "--from {checkpoint}", local="/out")
+        job_rows.added(connection, state=JobState.QUEUED, inputs=inputs, outputs=outputs, checkpoint=plan)
     text = tidy(page_of(client, "/jobs/j7k2m9q4").text)
     assert "Input s3://acme-data/v7 in /data Output s3://acme-models/12 from /model" in text
+    assert "Checkpoints s3://acme-runs/12 from /out, the newest 3 kept" in text
 
 
 def test_a_hundred_preemptions_fit_one_page(database: Database, client: TestClient) -> None:
