@@ -5,11 +5,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 TRAINERS := .cache/trainers
 FLYTE := .cache/flyte
+PIPELINE := .cache/pipeline
 # uv writes no bytecode by default, and then every start pays for compiling it.
 export UV_COMPILE_BYTECODE := 1
 export UV_LINK_MODE := copy
 
-.PHONY: help demo test check golden bench mutants trainers flyte sweep lowest pictures lock clean
+.PHONY: help demo test check golden bench mutants trainers flyte sweep lowest pictures lock clean pipeline
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
@@ -95,6 +96,20 @@ $(FLYTE)/installed: tests/flyte/requirements.txt $(VENV)/installed-dev
 flyte: $(FLYTE)/installed ## run real Flyte workflows whose tasks are jobs on the simulated cloud
 	@COSTGUARD_FLYTE=$(abspath $(FLYTE))/venv nice $(BIN)/python -m pytest -q -n0 tests/flyte $(ARGS)
 
+$(PIPELINE)/installed: tests/pipeline/requirements.txt $(VENV)/installed-dev
+	@echo "Installing an S3 server into $(PIPELINE) (once)..."
+	@mkdir -p $(PIPELINE) && $(PYTHON) -m venv --clear $(PIPELINE)/venv
+	@if [ -x $(BIN)/uv ]; then \
+	  $(BIN)/uv pip install --quiet --python $(PIPELINE)/venv/bin/python --require-hashes -r tests/pipeline/requirements.txt ; \
+	else \
+	  $(PIPELINE)/venv/bin/python -m pip install --quiet --require-hashes -r tests/pipeline/requirements.txt ; \
+	fi
+	@touch $@
+
+pipeline: $(TRAINERS)/installed $(PIPELINE)/installed ## train real scripts from a folder to a model in S3, preempted at the worst moments, and write service/docs/pipeline.md
+	@$(BIN)/python -m tests.browser.found
+	@nice $(BIN)/python -m tests.pipeline $(ARGS)
+
 pictures: $(VENV)/installed-dev ## take pictures of every page and every kind of message, into deploy/pictures
 	@$(BIN)/python -m tests.browser.found
 	@$(BIN)/python -m tests.pictures
@@ -105,6 +120,7 @@ lock: $(VENV)/installed ## write the locked requirements again
 	@$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 --extra dev pyproject.toml -o requirements-dev.txt
 	@$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 tests/trainers/requirements.in -o tests/trainers/requirements.txt
 	@$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 tests/flyte/requirements.in -o tests/flyte/requirements.txt
+	@$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 tests/pipeline/requirements.in -o tests/pipeline/requirements.txt
 
 clean: ## remove everything that was installed or built
 	@rm -rf $(VENV) .venv-lowest .cache build dist bench.json
