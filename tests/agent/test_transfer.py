@@ -12,7 +12,7 @@ import pytest
 from tests.agent.s3_server import KEY, S3Server, rclone_path, s3_server
 
 from costguard.agent.calls import Metadata
-from costguard.agent.failures import TransferFailed
+from costguard.agent.failures import NothingThere, TransferFailed
 from costguard.agent.settings import AttemptSettings
 from costguard.agent.transfer import Transfer, TransferProgress
 
@@ -111,6 +111,35 @@ def test_an_empty_place_lists_nothing(transfer: Transfer, tmp_path: Path) -> Non
     with pytest.raises(TransferFailed, match="does not exist") as failed:
         transfer.download(f"s3://lab/{tmp_path.name}", str(tmp_path / "there"))
     assert failed.value.repeats
+
+
+@pytest.mark.parametrize("place", ["s3://lab/{}", "file://{}"])
+def test_what_is_not_there_cannot_be_read(place: str, transfer: Transfer, tmp_path: Path) -> None:
+    """It is no empty file; and an empty file is none that lacks."""
+    uri = place.format(tmp_path.name if place.startswith("s3") else tmp_path / "remote")
+    transfer.write(f"{uri}/a b%20c/empty", b"")
+    assert transfer.read(f"{uri}/a b%20c/empty", 0, 9) == b""
+    for missing in ("a b%20c/none", "a b%20c", "none"):
+        with pytest.raises(NothingThere, match="nothing is at"):
+            transfer.read(f"{uri}/{missing}", 0, 9)
+
+
+def test_a_copy_of_what_is_not_there_fails(transfer: Transfer, tmp_path: Path) -> None:
+    """Also where an older file of that name is at the target; no other VM would find it."""
+    uri = f"s3://lab/{tmp_path.name}"
+    transfer.upload(str(tree(tmp_path / "here", FILES)), uri)
+    transfer.write(f"{uri}-copy/none", b"older")
+    cases: list[tuple[str, list[str] | None, str]] = [
+        ("", ["a", "none"], "none"),
+        ("/none", None, "none"),
+        ("/nowhere", None, "nowhere"),
+    ]
+    for name, only, missing in cases:
+        with pytest.raises(TransferFailed, match=f"/{missing} does not exist") as failed:
+            transfer.copy(f"{uri}{name}", f"{uri}-copy{name}", only=only)
+        assert failed.value.repeats
+    transfer.copy(f"{uri}/a", f"{uri}-copy/b")
+    assert transfer.read(f"{uri}-copy/b", 0, 9) == b"one"
 
 
 def test_a_missing_bucket_is_named(transfer: Transfer, tmp_path: Path) -> None:

@@ -20,6 +20,10 @@ class TransferFailed(Exception):
         self.repeats, self.is_mismatch = repeats, is_mismatch
 
 
+class NothingThere(TransferFailed):
+    """What was to be read does not exist."""
+
+
 NO_FOLDER, NO_FILE = 3, 4  # rclone's exit codes
 MOST_KEPT = 20
 NO_BUCKET = re.compile(r"NoSuchBucket|bucket does not exist|specified bucket", re.IGNORECASE)
@@ -88,7 +92,7 @@ def failure(
     if code in (NO_FOLDER, NO_FILE) or "object not found" in text or "directory not found" in text:
         if not uri.startswith("file:") and not is_bucket(uri):
             return TransferFailed(f"the bucket {bucket} does not exist: create it, or correct its name", True)
-        return TransferFailed(f"nothing is at {uri}", True) if is_needed else None
+        return NothingThere(f"nothing is at {uri}", True) if is_needed else None
     if FULL.search(text):
         return TransferFailed(f"the disk is full ({uri}): {first}; take a larger one, with --disk-gb", True)
     if MISMATCH.search(text):

@@ -23,7 +23,7 @@ from urllib.parse import unquote
 from costguard.model.checkpoint import names_a_file
 
 from .checkpoints import on_the_vm
-from .failures import TransferFailed
+from .failures import NothingThere, TransferFailed
 from .files import say, utc
 from .phases import Phases, ReportedTransfer
 from .preparation import Stage
@@ -139,7 +139,7 @@ class Publisher:
         torn: set[str] = set()
         for other in others:
             if f"{other}.json" in below:
-                with contextlib.suppress(ValueError):
+                with contextlib.suppress(ValueError, NothingThere):
                     torn.update(json.loads(transfer.read(f"{output.waiting}/{other}.json", 0, 1 << 30)))
         if torn and MARKER not in transfer.listing(output.destination):
             say(f"removing {len(torn)} files of an output that was published in part at {output.destination}")
@@ -152,7 +152,7 @@ class Publisher:
         """Whether a run of this job has published, and ended before it could report that."""
         try:
             marker = json.loads(self._stage.transfer.read(f"{destination}/{MARKER}", 0, 4096))
-        except ValueError:
+        except (ValueError, NothingThere):
             return False
         return isinstance(marker, dict) and bool(self._job) and marker.get("job") == self._job
 
@@ -241,6 +241,8 @@ def amount(local: str) -> tuple[int, int]:
 def copy(transfer: Transfer, waiting: str, destination: str, names: Sequence[str] | None) -> None:
     """Within a provider nothing passes through this VM. In a shared folder each file is renamed."""
     if not destination.startswith("file:"):
+        if names is None and not transfer.listing(waiting) and transfer.listing(destination):
+            return  # an earlier try copied it
         transfer.copy(waiting, destination, only=names)
         return
     source, target = _path(waiting), _path(destination)

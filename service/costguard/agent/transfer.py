@@ -20,7 +20,7 @@ from costguard.model.checkpoint import StoredFile
 
 from .calls import Metadata
 from .credentials import AwsIdentity, remotes, variables
-from .failures import Failures, TransferFailed, failure
+from .failures import Failures, NothingThere, TransferFailed, failure
 from .processes import run
 from .settings import AttemptSettings
 
@@ -87,8 +87,12 @@ class Transfer:
 
     def listing(self, uri: str) -> dict[str, StoredFile]:
         """The files below a place by their relative paths; of a single file its name. Empty where nothing is there."""
+        return self._listing(uri, None)
+
+    def _listing(self, uri: str, only: Only) -> dict[str, StoredFile]:
         files = {}
-        out = self._call(["lsjson", "--recursive", "--files-only", "--no-mimetype", BY_SERVER, place(uri)], uri)
+        flags = ["--recursive", "--files-only", "--no-mimetype", BY_SERVER, *_filter(only)]
+        out = self._call(["lsjson", *flags, place(uri)], uri, _names(only))
         for line in out.splitlines():
             line = line.strip().rstrip(b",")
             if line in (b"[", b"]", b""):
@@ -100,8 +104,12 @@ class Transfer:
         return files
 
     def read(self, uri: str, start: int, length: int) -> bytes:
-        """Bytes of one file; fewer where it is shorter. Raises TransferFailed where it is not there."""
-        return self._call(["cat", f"--offset={start}", f"--count={length}", place(uri)], uri, is_needed=True)
+        """Bytes of one file; fewer where it is shorter. Raises NothingThere where it is not there."""
+        data = self._call(["cat", f"--offset={start}", f"--count={length}", place(uri)], uri, is_needed=True)
+        # In a bucket a name without an object is a folder with nothing in it: rclone prints nothing, and ends with 0.
+        if not data and os.path.basename(place(uri)) not in self.listing(uri):
+            raise NothingThere(f"nothing is at {uri}", True)
+        return data
 
     def write(self, uri: str, content: bytes) -> None:
         """Writes one small file, whole or not at all."""
@@ -133,12 +141,20 @@ class Transfer:
     def copy(
         self, source_uri: str, target_uri: str, progress: Progress = _no_progress, only: Only = None
     ) -> TransferProgress:
-        """Copies within one provider, on its own servers: nothing passes through this VM."""
+        """Copies within one provider, on its own servers: nothing passes through this VM.
+
+        Raises TransferFailed where one is missing: rclone would copy the others, and report no failure.
+        """
         source, target = place(source_uri), place(target_uri)
         if source.partition(":")[0] != target.partition(":")[0] and not (source[:1] == target[:1] == "/"):
             raise TransferFailed(
                 f"{source_uri} and {target_uri} are with different providers: no copy between them", True
             )
+        there = self._listing(source_uri, only) if only or only is None else {}
+        absent = [name for name in only or () if name not in there]
+        if absent or (only is None and not there):
+            missing = f"{source_uri}{'/' + absent[0] if absent else ''}"
+            raise TransferFailed(f"{missing} does not exist: nothing was copied to {target_uri}", True)
         return self._copy(source, target, target_uri, progress, only, ["--no-update-modtime"])
 
     def _copy(
