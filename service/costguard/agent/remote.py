@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Callable, NamedTuple, Sequence, TypeVar
 
@@ -12,24 +13,28 @@ from costguard.checkpoints.judge import age, candidates
 from costguard.checkpoints.layouts.base import CandidateCheckpoint, FileChanged, join
 from costguard.checkpoints.layouts.megatron import TRACKER
 from costguard.checkpoints.layouts.plain import STEP, StepPattern
-from costguard.checkpoints.uploads import OURS, SLOTS, UPLOADING, in_slot
+from costguard.checkpoints.uploads import OURS, SLOTS, UPLOADING, in_order, in_slot, note_of, parts_of
 from costguard.model.checkpoint import Framework, Listing, LookFor, StoredFile, names_a_file
 
-from .failures import TransferFailed
+from .failures import NothingThere, TransferFailed
 from .transfer import Progress, Transfer
 
 T = TypeVar("T")
 R = TypeVar("R")
-MOST_TRIED = 20  # files, the latest first, of which one is looked for that makes a checkpoint complete
 
 
 class Held(NamedTuple):
-    """A complete checkpoint at the location. `paths` are below the location."""
+    """A complete checkpoint at the location. `groups` are its paths below the location, in the order of the upload."""
 
     name: str
     step: int
     written_at: datetime
-    paths: Sequence[str]
+    groups: Sequence[Sequence[str]]
+    pointer: Mapping[str, bytes]
+
+    @property
+    def paths(self) -> list[str]:
+        return [path for group in self.groups for path in group]
 
 
 class RemoteReader:
@@ -39,7 +44,10 @@ class RemoteReader:
         self._transfer, self._location = transfer, location
 
     def read(self, file: StoredFile, start: int, length: int) -> bytes:
-        data = self._transfer.read(join(self._location, file.path), start, length)
+        try:
+            data = self._transfer.read(join(self._location, file.path), start, length)
+        except NothingThere:
+            raise FileChanged(file.path) from None
         if len(data) != length:
             raise FileChanged(file.path)
         return data
@@ -64,43 +72,40 @@ class Contents:
 
 
 class Upload(NamedTuple):
-    """What goes to the location for one checkpoint: `last` makes it complete; `written` has contents of our own."""
+    """What goes to the location for one checkpoint, one group after another; `written` has contents of our own."""
 
     candidate: CandidateCheckpoint
-    first: Sequence[str]
-    last: Sequence[str]
+    groups: Sequence[Sequence[str]]
     written: Mapping[str, bytes]
 
     @property
     def paths(self) -> list[str]:
-        return [*self.first, *self.last, *self.written]
+        return [path for group in self.groups for path in group]
 
     @property
     def is_one_file(self) -> bool:
-        return len(self.paths) == 1
+        return len(self.paths) + len(self.written) == 1
 
 
 def planned(candidate: CandidateCheckpoint, listing: Listing, look_for: LookFor) -> Upload | None:
     """None where the checkpoint is not one by itself, as Keras's backup is not without the newer weights."""
     files = {file.path: file for file in candidate.files.values()}
-    if STEP in look_for.marker:
-        pattern = StepPattern(look_for.marker)
-        files.update((path, file) for path, file in listing.files.items() if pattern.step_of(path) == candidate.step)
-    written = pointer(candidate)
     if listing.is_file:
-        return Upload(candidate, (), list(files), {})
+        return Upload(candidate, [list(files)], {})
+    markers = _markers(candidate, listing, look_for)
+    files.update((path, listing.files[path]) for path in markers)
+    written = pointer(candidate)
     if not _stands(candidate, files, written, look_for):
         return None
-    latest = sorted(files.values(), key=lambda file: (file.modified_at, file.path), reverse=True)
-    last = next(
-        (
-            file.path
-            for file in latest[:MOST_TRIED]
-            if not _stands(candidate, _without(files, file.path), written, look_for)
-        ),
-        latest[0].path,
-    )
-    return Upload(candidate, sorted(set(files) - {last}), [last], written)
+    return Upload(candidate, in_order(candidate, markers, look_for.marker), written)
+
+
+def _markers(candidate: CandidateCheckpoint, listing: Listing, look_for: LookFor) -> list[str]:
+    """The paths of the markers of its step, where they lie next to it."""
+    if STEP not in look_for.marker:
+        return []
+    pattern = StepPattern(look_for.marker)
+    return [file.path for name, file in listing.files.items() if pattern.step_of(name) == candidate.step]
 
 
 def pointer(candidate: CandidateCheckpoint) -> dict[str, bytes]:
@@ -110,10 +115,6 @@ def pointer(candidate: CandidateCheckpoint) -> dict[str, bytes]:
     if candidate.framework is Framework.MEGATRON:
         return {TRACKER: str(candidate.step).encode()}
     return {}
-
-
-def _without(files: Mapping[str, StoredFile], path: str) -> dict[str, StoredFile]:
-    return {name: file for name, file in files.items() if name != path}
 
 
 def _stands(
@@ -144,20 +145,35 @@ class RemoteCheckpoints:
         listing = Listing(self.location, files, is_file=self.is_file)
         seen = candidates(listing, self._look_for, RemoteReader(transfer, self.folder))
         whole = sorted((one for one in seen if not one.missing), key=age, reverse=True)
+        plain, slots, _ = parts_of(listing)
         for one in whole:
-            paths = [file.path for file in one.files.values()]
-            self._held[one.name] = Held(one.name, _step(one), age(one)[1], paths)
+            slot = slot_of(one.name)
+            groups = in_order(one, _markers(one, slots.get(slot, plain), self._look_for), self._look_for.marker)
+            named = pointer(replace(one, name=one.name[len(slot) :]))
+            self._held[one.name] = Held(one.name, _step(one), age(one)[1], groups, named)
         self._unfinished = [path for path in files if path.startswith(UPLOADING)]
         return whole
 
     def clean(self, transfer: Transfer) -> None:
-        """Deletes what uploads of earlier attempts left unfinished."""
+        """Deletes what earlier attempts left unfinished, once a framework's note of its newest names a whole one."""
+        if self._unfinished and (newest := self._newest()) is not None:
+            for name, content in newest.pointer.items():
+                transfer.write(join(self.location, name), content)
         for sign in self._unfinished:
-            left = transfer.read(join(self.location, sign), 0, 16 << 20).decode("utf-8", "surrogateescape").splitlines()
+            try:
+                text = transfer.read(join(self.location, sign), 0, 16 << 20).decode("utf-8", "surrogateescape")
+            except NothingThere:
+                continue  # the VM before was in its last seconds, and has finished
             held = {path for one in self._held.values() for path in one.paths}
-            transfer.delete(self.location, only=[path for path in left if path and path not in held])
+            for group in text.split("\n\n"):
+                transfer.delete(self.location, only=[path for path in group.split("\n") if path and path not in held])
             transfer.delete(self.location, only=[sign])
         self._unfinished = []
+
+    def _newest(self) -> Held | None:
+        """Of those that lie at the location itself."""
+        here = [one for one in self._held.values() if not one.name.startswith(SLOTS)]
+        return max(here, key=lambda one: (one.step, one.written_at), default=None)
 
     @property
     def folder(self) -> str:
@@ -187,24 +203,32 @@ class RemoteCheckpoints:
         placed = in_slot(prefix, one) if prefix else one
         paths = [prefix + path for path in upload.paths]
         before = self._held.pop(placed.name, None)
-        stale = [path for path in (before.paths if before is not None else ()) if path not in paths]
-        if upload.is_one_file and not stale:
-            transfer.upload(root, target, progress, only=upload.last)
+        groups = [[prefix + path for path in group] for group in upload.groups]
+        if upload.is_one_file:
+            transfer.upload(root, target, progress, only=upload.paths)
         else:
-            sign = UPLOADING + placed.name
-            self._sign(transfer, sign, [*paths, *stale])
-            transfer.upload(root, target, progress, only=upload.first)
-            if not is_unchanged():
-                raise TransferFailed(f"{one.name} changed while it was uploaded")
-            transfer.upload(root, target, progress, only=upload.last)
-            for name, content in upload.written.items():
-                transfer.write(join(target, name), content)
-            if not is_unchanged():
-                raise TransferFailed(f"{one.name} changed while it was uploaded")
+            sign = note_of(placed.name)
+            stale = [path for path in (before.paths if before is not None else ()) if path not in paths]
+            slot_only = [[prefix + name for name in upload.written]] if prefix else []
+            self._sign(transfer, sign, [stale, *groups, *slot_only])
+            for group in reversed(before.groups[1:] if before is not None else ()):
+                transfer.delete(self.location, only=group)  # from here on it is torn for everybody
             transfer.delete(self.location, only=stale)
+            *first, last = upload.groups
+            for group in first:
+                transfer.upload(root, target, progress, only=group)
+            if not is_unchanged():
+                raise TransferFailed(f"{one.name} changed while it was uploaded")
+            transfer.upload(root, target, progress, only=last)
+            if not is_unchanged():
+                raise TransferFailed(f"{one.name} changed while it was uploaded")
+            newest = self._newest()
+            if prefix or newest is None or newest.step <= _step(one):
+                for name, content in upload.written.items():
+                    transfer.write(join(target, name), content)
             transfer.delete(self.location, only=[sign])
-        mine = [path for path in paths if path not in {prefix + name for name in upload.written}]
-        self._held[placed.name] = Held(placed.name, _step(one), datetime.now(timezone.utc), mine)
+        now = datetime.now(timezone.utc)
+        self._held[placed.name] = Held(placed.name, _step(one), now, groups, upload.written)
         return placed.name
 
     def trim(self, transfer: Transfer) -> None:
@@ -215,18 +239,19 @@ class RemoteCheckpoints:
                 self._delete(transfer, old)
 
     def _delete(self, transfer: Transfer, old: Held) -> None:
-        sign = UPLOADING + old.name
+        sign = note_of(old.name)
         if len(old.paths) > 1:
-            self._sign(transfer, sign, old.paths)
-        transfer.delete(self.location, only=old.paths)
+            self._sign(transfer, sign, old.groups)
+        for group in reversed(old.groups):
+            transfer.delete(self.location, only=group)
         del self._held[old.name]
         if len(old.paths) > 1:
             transfer.delete(self.location, only=[sign])
 
-    def _sign(self, transfer: Transfer, sign: str, paths: Sequence[str]) -> None:
-        transfer.write(
-            join(self.location, sign), "".join(f"{path}\n" for path in paths).encode("utf-8", "surrogateescape")
-        )
+    def _sign(self, transfer: Transfer, sign: str, groups: Sequence[Sequence[str]]) -> None:
+        """Names the files in the order in which they are to be deleted: a line each, an empty one between groups."""
+        text = "\n\n".join("\n".join(group) for group in reversed(groups) if group) + "\n"
+        transfer.write(join(self.location, sign), text.encode("utf-8", "surrogateescape"))
 
     def _slot(self, name: str) -> str:
         """Where a checkpoint of this name goes: in place, unless that would break the only complete one."""

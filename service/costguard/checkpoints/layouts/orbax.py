@@ -12,10 +12,10 @@ from costguard.model.checkpoint import Framework
 
 TEMPORARY = ".orbax-checkpoint-tmp"
 _NAME = re.compile(r"[A-Za-z_\-.]*?([0-9]{1,18})")
-_SUCCESS = "commit_success.txt"
+SUCCESS = "commit_success.txt"
 _ABOUT = "_CHECKPOINT_METADATA"
 _MOST_ABOUT = 1 << 20
-_SIGNS = ("_METADATA", "manifest.ocdbt", "_sharding", _SUCCESS, _ABOUT)
+SIGNS = ("_METADATA", "manifest.ocdbt", "_sharding", SUCCESS, _ABOUT)
 
 
 def find_orbax(tree: Tree) -> Iterable[CandidateCheckpoint]:
@@ -29,14 +29,14 @@ def find_orbax(tree: Tree) -> Iterable[CandidateCheckpoint]:
 
 
 def _is_ours(files: Files) -> bool:
-    return any(name.rpartition("/")[2] in _SIGNS for name in files)
+    return any(name.rpartition("/")[2] in SIGNS for name in files)
 
 
 def _missing(files: Files) -> Problems:
     """Each item that keeps arrays in a database needs the database's manifest."""
     items = {name.partition("/d/")[0] for name in files if "/d/" in name and "ocdbt.process_" not in name}
     problems = [problem for item in sorted(items) for problem in missing(files, f"{item}/manifest.ocdbt")]
-    if not any(name not in (_SUCCESS, _ABOUT) for name in files):
+    if not any(name not in (SUCCESS, _ABOUT) for name in files):
         problems.append("Nothing has been saved in it.")
     if unfinished := sorted({name.partition("/")[0] for name in files if TEMPORARY in name}):
         problems.append(f"{unfinished[0]} was not finished.")
@@ -44,11 +44,11 @@ def _missing(files: Files) -> Problems:
 
 
 def _inside(files: Files, is_gcs: bool, reader: RangeReader) -> Problems:
-    if _SUCCESS in files:
+    if SUCCESS in files:
         return []
     if _ABOUT in files:
         return [] if _is_committed(files, reader) else [f"{_ABOUT} tells no commit: saving was not finished."]
-    return [f"{_SUCCESS} is missing, which is written last on Google Cloud Storage."] if is_gcs else []
+    return [f"{SUCCESS} is missing, which is written last on Google Cloud Storage."] if is_gcs else []
 
 
 def _is_committed(files: Files, reader: RangeReader) -> bool:
