@@ -120,7 +120,8 @@ def test_decisions_are_numbered_and_name_their_file() -> None:
 
 
 def _is_command(line: str) -> bool:
-    words = line.partition(" -- ")[0].partition(" #")[0].split("<")[0].split()
+    plain = re.sub(r"'[^']*'|\"[^\"]*\"", "QUOTED", line)  # what is quoted is no option of ours
+    words = plain.partition(" -- ")[0].partition(" #")[0].split("<")[0].split()
     names = [path for path in COMMANDS if words[: len(path.split())] == path.split()]
     if not names:
         is_group = any(path.startswith(" ".join([*words, ""])) for path in COMMANDS)

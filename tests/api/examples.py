@@ -11,6 +11,7 @@ from fastapi.testclient import TestClient
 from tests.api import story
 from tests.api.story import ADA, AGENTS, MASTER, Story
 from tests.jobs import job_rows
+from tests.jobs.archives import packed
 
 import costguard.api
 from costguard.db.migrate import upgrade
@@ -116,6 +117,10 @@ def made(story: Story) -> dict[str, Any]:
         assert answer.status_code < 300, (operation, answer.text)
         shown[operation] = {"body": body} if body is not None else {}
         shown[operation][str(answer.status_code)] = _shown(answer.json())
+    content, sha256 = packed({"train.py": "print('step 1')"})
+    archive = f"/api/v1/code/{sha256}"
+    shown["putCode"] = {"200": client.put(archive, content=content, headers=_bearer(mine)).json()}
+    shown["getCode"] = {"200": client.get(archive, headers=_bearer(mine)).json()}
     token = shown["createToken"]["201"]["token"]["id"]
     answer = client.post(f"/api/v1/tokens/{token}/confirm", json={}, headers=_bearer(MASTER))
     shown["confirmToken"] = {"200": answer.json()}

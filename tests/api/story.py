@@ -11,6 +11,8 @@ from tests.api import rows
 from tests.api.conftest import deps_of
 from tests.api.rows import NOW
 from tests.authenticators import authenticator_of, begin_session, make_principal
+from tests.fakes import HandClock
+from tests.jobs.archives import MemoryArchives
 from tests.jobs.job_service import Office
 from tests.pages import job_story
 from tests.reminders import reminder_rows
@@ -24,6 +26,7 @@ from costguard.api.app import create_app
 from costguard.db import lease, tables
 from costguard.db.transaction import Database
 from costguard.jobs.agent_events import AgentEvents, AgentTokens
+from costguard.jobs.code import CodeArchives
 from costguard.model.access import Role, Via
 from costguard.model.budget import Budget, Period, Scope
 from costguard.model.money import Money
@@ -93,6 +96,7 @@ def make_story(database: Database) -> Story:
     sweep_story.tell(office)
     plain = deps_of(database)
     authenticator = authenticator_of(database, plain.clock, office.rules.access, MASTER)
+    code = CodeArchives(MemoryArchives(), database, HandClock(NOW))
     deps = replace(
         plain,
         authenticator=authenticator,
@@ -101,6 +105,7 @@ def make_story(database: Database) -> Story:
         sweeps=office.sweeps,
         agent_events=AgentEvents(database, plain.clock, AGENTS, lambda: None),
         is_stopping=lambda: True,
+        code=code,
     )
     ids = iter(range(1000))
     sessions = Sessions(database, plain.clock, 12 * HOUR, lambda: f"{next(ids):016x}")

@@ -17,6 +17,7 @@ from costguard.db.transaction import Database
 from costguard.web.problems import KINDS
 
 _REPEATABLE = {
+    "putCode",
     "quoteJob",
     "cancelJob",
     "deleteDisk",

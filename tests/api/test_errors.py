@@ -140,7 +140,14 @@ def test_the_description_has_no_floats_for_money(client: TestClient) -> None:
     """No field of any answer is a JSON number with a fraction; hours that are asked for may be."""
     schemas = client.get("/openapi.json").json()["components"]["schemas"]
     fractions = [name for name, schema in schemas.items() if '"type": "number"' in json.dumps(schema)]
-    assert fractions == ["JobBody", "OverridesBody", "QuoteBody"]
+    assert fractions == [
+        "JobBody",
+        "MetricValueOut",
+        "OverridesBody",
+        "QuoteBody",
+        "SweepBody",
+        "SweepQuoteBody",
+    ]
 
 
 def test_an_empty_ledger_answers(database: Database, client: TestClient) -> None:

@@ -15,6 +15,7 @@ from tests.authenticators import signed_in
 from tests.jobs import job_service
 from tests.pages import job_story
 from tests.reminders import reminder_rows
+from tests.sweeps import sweep_story
 from tests.within import keep_rates
 
 from costguard.access import people, sessions
@@ -110,6 +111,7 @@ def tell(database: Database, authenticator: RequestAuthenticator | None = None) 
     _spend(database)
     _prices(database)
     _sessions(database)
+    sweep_story.tell(job_service.Office(database))
     lease.acquire(database, "daemon", "guard-1", HOUR)
     pages = {
         "api": "/api/docs",
@@ -123,6 +125,8 @@ def tell(database: Database, authenticator: RequestAuthenticator | None = None) 
         "job": jobs["resnet"],
         "job-failed": jobs["gan"],
         "cancel": f"{jobs['resnet']}/cancel",
+        "sweeps": "/sweeps",
+        "sweep": f"/sweeps/{sweep_story.ID}",
         "launch": "/launch?preset=t4",
         "spend": "/spend?from=2026-10-20&to=2026-11-20",
         "spend-owner": "/spend?group_by=owner",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
@@ -42,17 +44,20 @@ def clients(kind: str, url: str, token: str = "", **options: Any) -> Iterator[Ei
     async def pause(seconds: float) -> None:
         pauses.append(seconds)
 
-    with asyncio.Runner() as runner:
+    # In a thread of its own: a browser of other tests leaves a running event loop in this one.
+    with ThreadPoolExecutor(1) as thread, contextlib.ExitStack() as ends:
+        runner = thread.submit(ends.enter_context, asyncio.Runner()).result()
 
         def finish(result: Awaitable[T]) -> T:
             async def until_done() -> T:
                 return await result
 
-            return runner.run(until_done())
+            return thread.submit(lambda: runner.run(until_done())).result()
 
         other = AsyncClient(url, token, environ={}, pause=pause, **options)
         yield Either(other, pauses, finish)
-        runner.run(other.close())
+        finish(other.close())
+        thread.submit(ends.close).result()
 
 
 async def _all(items: Any) -> list[Any]:

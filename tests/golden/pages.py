@@ -38,6 +38,7 @@ _MORE = {
     "spend-by-provisioning-model": "/spend?group_by=provisioning_model",
     "spend-of-nothing": "/spend?owner=nobody@lab.example",
     "prices-search": "/prices?words=a100",
+    "job-output-stored-nowhere": "/jobs/j7k2m9q4/output",
     "jobs-of-one-state": "/jobs?state=failed",
     "launch-dev": "/launch?kind=dev&preset=a100",
     "token-revoke": "/tokens/70c3a1b2c3/revoke",

@@ -79,7 +79,7 @@ def test_a_job_is_taken_in_with_its_recipe(office: Office) -> None:
         "j1",
         job.spec.owner,
     )
-    assert event.text.endswith("was asked for by ada@lab.example: t4 (Spot n1-standard-4), for at most $5.00.")
+    assert event.text.endswith("was submitted by ada@lab.example: t4 (Spot n1-standard-4), for at most $5.00.")
     with office.database.read() as connection:
         assert job_rows.read(connection, "j1") == job
 

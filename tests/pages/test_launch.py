@@ -146,6 +146,7 @@ def test_another_like_a_job_begins_with_what_it_had(
     whole = {
         **FORM, "environment": "EPOCHS=3", "checkpoint.location": "gs://lab/run", "ceiling": "12.50",
         "checkpoint.resume": "--from {checkpoint}", "expected_hours": "1.5", "name": "resnet",
+        "checkpoint.uploads_itself": "yes",
     }  # fmt: skip
     client.post("/launch", data=whole)
     page, _ = shown(client.get("/launch?like=j1").text)

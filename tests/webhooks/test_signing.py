@@ -16,7 +16,19 @@ from costguard.webhooks import signature as policy
 
 OTHER = "whsec_" + "S" * 32
 HOUSE = Path(policy.__file__).parents[1]
-_RECORDERS = ("access", "daemon", "db", "events", "jobs", "ledger", "messages", "reminders", "spend", "webhooks")
+_RECORDERS = (
+    "access",
+    "daemon",
+    "db",
+    "events",
+    "jobs",
+    "ledger",
+    "messages",
+    "reminders",
+    "spend",
+    "sweeps",
+    "webhooks",
+)
 _KIND = re.compile(r'"([A-Z][a-z]+(?:[A-Z][a-z]+)+)[":]')
 _NAME = re.compile(r"^(?:class )?([A-Z]\w+)(?:[(:]| =)", re.MULTILINE)
 

@@ -31,7 +31,7 @@ _ENOUGH = 1 << 20  # bytes that are written to the disk at once
 acting_router = routes("jobs", Permission.JOBS)
 
 Sha256 = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$", description="Of the tar inside of the archive.")]
-_ARCHIVE = {"application/gzip": {"schema": {"type": "string", "format": "binary"}}}
+_ARCHIVE = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 _UNAVAILABLE = problem("The place of archives does not answer, or none is set.")
 
 
@@ -121,7 +121,7 @@ def attempt_code(attempt: Name, request: Request, deps: Given) -> StreamingRespo
     archive = _archives(deps).of_attempt(attempt)
     first = next(archive.content, b"")  # what cannot be read has a status of its own
     headers = {"Content-Length": str(archive.size), "Cache-Control": "no-store"}
-    return StreamingResponse(chain([first], archive.content), media_type="application/gzip", headers=headers)
+    return StreamingResponse(chain([first], archive.content), media_type="application/octet-stream", headers=headers)
 
 
 def _archives(deps: Deps) -> CodeArchives:

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from http import HTTPStatus
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from fastapi import Path
 from fastapi import Query as Parameter
 from pydantic import Field
 from starlette.responses import StreamingResponse
 
-from costguard.api.deps import Deps, Given
+from costguard.api.deps import Given
 from costguard.api.fields import Moment, Out, Query, Text
 from costguard.api.route import routes
-from costguard.errors import CheckpointError, Missing, Unavailable
-from costguard.jobs import attempts as stored_attempts
-from costguard.jobs import job_rows, listing
-from costguard.jobs import output as stored
-from costguard.jobs.output import MOST_LINES, OutputPage
+from costguard.errors import CheckpointError, Unavailable
+from costguard.jobs.output import MOST_LINES, whole_text
+from costguard.jobs.output_source import opened, output_page, output_source
 from costguard.model.attempt import Attempt
-from costguard.model.job import Job
-from costguard.model.log_pattern import LogPattern
-from costguard.model.output import OutputPlace, output_folder
-from costguard.model.ports import Archives
-from costguard.web.problems import NOT_FOUND, ProblemError, problem
+from costguard.web.problems import NOT_FOUND, problem
 
 router = routes("jobs")
 
@@ -71,12 +64,6 @@ class OutputResponse(Out):
     is_end: bool | None = Field(default=None, description="With `begin` or `search`: all that is stored was read.")
 
 
-class _Wanted(NamedTuple):
-    job: Job
-    attempt: Attempt | None  # None: no agent has reported yet
-    folder: str
-
-
 @router.get(
     "/jobs/{job_id}/output",
     summary="Get a job's output",
@@ -88,7 +75,7 @@ def output(deps: Given, job_id: JobId, query: Annotated[OutputQuery, Parameter()
 
     An answer is bounded: repeat with `begin` set to `next` until `is_end` is true, or, to follow, while the job runs.
     """
-    wanted = _wanted(deps, job_id, query.attempt)
+    wanted = output_source(deps.database, deps.rules.jobs.logs, job_id, query.attempt)
     attempt, folder = wanted.attempt, wanted.folder
     answer = OutputResponse(
         as_of=deps.clock.now(),
@@ -101,7 +88,7 @@ def output(deps: Given, job_id: JobId, query: Annotated[OutputQuery, Parameter()
     )
     if query.begin is None and query.search is None:
         return answer
-    page = _page(_store(deps, wanted), query)
+    page = output_page(opened(wanted, deps.output), query.begin or "", query.search or "", query.lines)
     text = "".join(f"{line}\n" for line in page.lines)
     more = {"output": text, "stored_at": page.stored_at, "next": str(page.next), "is_end": page.is_end}
     return answer.model_copy(update=more)
@@ -116,8 +103,8 @@ def output(deps: Given, job_id: JobId, query: Annotated[OutputQuery, Parameter()
 )
 def output_text(deps: Given, job_id: JobId, query: Annotated[TextQuery, Parameter()]) -> StreamingResponse:
     """Everything that is stored of one attempt."""
-    wanted = _wanted(deps, job_id, query.attempt)
-    lines = stored.whole_text(_store(deps, wanted))
+    wanted = output_source(deps.database, deps.rules.jobs.logs, job_id, query.attempt)
+    lines = whole_text(opened(wanted, deps.output))
     try:
         first = next(lines, "")
     except CheckpointError as error:
@@ -134,59 +121,6 @@ def _text(first: str, lines: Iterator[str]) -> Iterator[str]:
         yield from lines
     except CheckpointError as error:
         yield f"[costguard: the rest cannot be read: {error.message}]\n"
-
-
-def _wanted(deps: Deps, job_id: str, number: int | None) -> _Wanted:
-    with deps.database.read() as connection:
-        job = job_rows.read(connection, job_id)
-        if job is None:
-            raise Missing(f"There is no job {job_id!r}.", "GET /api/v1/jobs lists all jobs.")
-        tried = stored_attempts.of_jobs(connection, [job_id]).get(job_id, [])
-        if number is None:
-            wanted = listing.heard_last(tried)
-        else:
-            wanted = next((attempt for attempt in tried if attempt.number == number), None)
-            if wanted is None:
-                raise ProblemError(
-                    HTTPStatus.NOT_FOUND,
-                    f"Job {job_id} has no attempt {number}.",
-                    f"It has {len(tried)} so far: GET /api/v1/jobs/{job_id}/attempts.",
-                )
-        attempt = None if wanted is None else stored_attempts.read(connection, wanted.id)
-    folder = "" if attempt is None else output_folder(job.spec, attempt.name, deps.rules.jobs.logs)
-    return _Wanted(job, attempt, folder)
-
-
-def _store(deps: Deps, wanted: _Wanted) -> Archives:
-    if wanted.attempt is None:
-        raise Missing(f"Job {wanted.job.id} has not reported yet.", "Its output is stored once its command prints.")
-    if not wanted.folder or deps.output is None:
-        raise Missing(
-            f"The whole output of job {wanted.job.id} is stored nowhere.",
-            "Jobs with checkpoints in a bucket store it there; for others set [jobs] logs to a bucket's folder.",
-        )
-    return deps.output(wanted.folder)
-
-
-def _page(store: Archives, query: OutputQuery) -> OutputPage:
-    try:
-        begins = OutputPlace(1, 0) if query.begin in (None, "start") else OutputPlace.parse(query.begin or "")
-    except ValueError as wrong:
-        raise ProblemError(
-            HTTPStatus.UNPROCESSABLE_ENTITY, f"begin: {wrong}.", "Write start, or the next of an earlier answer."
-        ) from None
-    try:
-        pattern = LogPattern(query.search) if query.search else None
-    except ValueError as wrong:
-        raise ProblemError(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
-            f"search: {query.search!r} is no regular expression that can be used ({wrong}).",
-            "Write one without lookaround and back references, such as (?i)error.",
-        ) from None
-    try:
-        return stored.page(store, begins, query.lines, pattern)
-    except CheckpointError as error:
-        raise Unavailable(error.message, error.what_next) from error
 
 
 def _is_gone(attempt: Attempt) -> bool:

@@ -25,9 +25,21 @@ Better = Annotated[str, typer.Option("--better", metavar="lower|higher", help="W
 Curves = dict[str, list[float | None]]
 
 
+_READ_EXAMPLES = """Examples:
+
+  costguard read-log train.log
+
+  python train.py 2>&1 | tee train.log | costguard read-log - --json
+"""
+_JUDGE_EXAMPLES = """Example:
+
+  costguard judge-curve losses.csv --better lower --json
+"""
+
+
 def register(app: typer.Typer) -> None:
-    app.command("read-log")(read_log)
-    app.command("judge-curve")(judge_curve)
+    app.command("read-log", epilog=_READ_EXAMPLES)(read_log)
+    app.command("judge-curve", epilog=_JUDGE_EXAMPLES)(judge_curve)
 
 
 def read_log(file: LogFile, as_json: AsJson = False) -> None:

@@ -71,7 +71,7 @@ def request_of(call: Call[Any], token: str, program: str) -> HttpRequest:
     content = call.body
     if call.method == "PUT":
         content.seek(0)  # a try before this one may have read it
-        headers |= {"Content-Type": "application/gzip", "Content-Length": str(call.size)}
+        headers |= {"Content-Type": "application/octet-stream", "Content-Length": str(call.size)}
     if call.method == "POST":
         headers |= {"Content-Type": "application/json", "Costguard-Client": program}
         content = json.dumps(call.body, default=_json_value).encode() if call.body is not None else None

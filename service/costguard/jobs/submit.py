@@ -189,7 +189,7 @@ def _submitted(job: Job, case: Assessment) -> Event:
     resume = f"; it resumes from {case.resume.resume_from}, which is there already" if case.resume is not None else ""
     kind = f"{spec.preset} ({model} {made.machine_type})"
     warnings = "".join(f" {warning}" for warning in (*case.warnings, *egress.notes(case.moves)))
-    text = f"{what}, {job.title}, was asked for by {spec.owner}: {kind}{limit}{resume}.{warnings}"
+    text = f"{what}, {job.title}, was submitted by {spec.owner}: {kind}{limit}{resume}.{warnings}"
     return job_events.of_job("JobSubmitted", job, job.created_at, text, "submitted", actor=spec.owner, via=job.via)
 
 

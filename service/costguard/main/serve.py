@@ -24,7 +24,7 @@ from costguard.main.web_process import WebProcess
 from costguard.main.wire import Asked, Begin, Family, Pace, State
 from costguard.model.ports import Clock
 from costguard.settings import Settings
-from costguard.web.server import few_arenas, give_back
+from costguard.web.memory import few_arenas, give_back
 
 _JOBS_EVERY = timedelta(seconds=5)  # of the guard's clock...
 _JOBS_AT_MOST_EVERY = timedelta(seconds=1)  # ...but never more often in real time

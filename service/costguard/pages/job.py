@@ -28,6 +28,7 @@ from costguard.model.instance import InstanceKey
 from costguard.model.job import Job, JobKind, JobState, SeenCheckpoint
 from costguard.model.metric import SeenMetric
 from costguard.model.money import ZERO, Money, Priced
+from costguard.model.output import output_folder
 from costguard.pages import timeline
 from costguard.pages.page import Form, Given, Source, page_router, redirect
 from costguard.pages.query import LONGEST, BadAddress
@@ -98,6 +99,7 @@ class JobPage:
     timeline_text: str  # for screen readers
     heard_at: datetime | None
     output: Sequence[str]
+    is_output_stored: bool  # the whole of it, or what was printed so far
     kept_disk: KeptJobDisk | None
     transfers: Mapping[tuple[str, str, str], DataTransfer]  # of the latest VM, by kind, source and target
 
@@ -166,7 +168,7 @@ def job_page(source: Source, job_id: str, now: datetime) -> JobPage:
             detail = job_detail(connection, accrual, job_id)
     if detail is None:
         raise no_such_job(job_id)
-    return _page(detail, now)
+    return _page(detail, now, source.rules.jobs.logs)
 
 
 def no_such_job(job_id: str) -> BadAddress:
@@ -177,7 +179,7 @@ def no_such_job(job_id: str) -> BadAddress:
     )
 
 
-def _page(detail: JobOverview, now: datetime) -> JobPage:
+def _page(detail: JobOverview, now: datetime, logs: str) -> JobPage:
     row = detail.row
     job, end = row.job, row.job.settled_at or now
     is_dev = job.spec.kind is JobKind.DEV
@@ -214,6 +216,7 @@ def _page(detail: JobOverview, now: datetime) -> JobPage:
         timeline_text=_timeline_text(detail),
         heard_at=agent.agent.at if agent is not None else None,
         output=_last_lines(agent.agent.output) if agent is not None else (),
+        is_output_stored=agent is not None and bool(output_folder(job.spec, agent.name, logs)),
         kept_disk=row.kept_disk,
         transfers={(one.kind, one.source, one.target): one for one in (agent.agent.transfers if agent else ())},
     )

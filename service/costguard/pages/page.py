@@ -17,6 +17,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from costguard.access.rules import Rules
 from costguard.daemon import health
 from costguard.errors import CostguardError
+from costguard.jobs.output import OpenFolder
 from costguard.jobs.submit import JobService
 from costguard.model.access import Permission, Principal
 from costguard.pages import show
@@ -57,6 +58,8 @@ class Source(health.HealthSources, Protocol):
     def jobs(self) -> JobService | None: ...
     @property
     def sweeps(self) -> SweepService | None: ...
+    @property
+    def output(self) -> OpenFolder | None: ...
     @property
     def wake(self) -> Callable[[], None]: ...
 

@@ -24,7 +24,7 @@ def submitted(sweep: Sweep, members: int, warnings: Sequence[str]) -> Event:
     limit = f", for at most {sweep.ceiling} together" if sweep.ceiling is not None else ""
     size = f"{count_text(members, 'job')} on {sweep.preset}, {sweep.at_once} at once"
     more = "".join(f" {warning}" for warning in warnings)
-    text = f"A sweep, {sweep.title}, was asked for by {sweep.owner}: {size}{limit}.{more}"
+    text = f"A sweep, {sweep.title}, was submitted by {sweep.owner}: {size}{limit}.{more}"
     return _of(sweep, "SweepSubmitted", sweep.created_at, text, "submitted", sweep.owner, members=members)
 
 

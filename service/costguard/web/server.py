@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import errno
 import gc
 import logging
@@ -12,7 +11,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from ipaddress import ip_address
 from typing import Any
 
@@ -20,34 +19,9 @@ import uvicorn
 from anyio.to_thread import current_default_thread_limiter
 from starlette.types import ASGIApp
 
+from costguard.web import memory
 from costguard.web.connections import ConnectionLimits, Connections, SparseLog, SparseWarnings, most_connections
 from costguard.web.http1 import Http1, Unambiguous, refusal
-
-_ARENA_MAX = -8  # M_ARENA_MAX of glibc's malloc.h
-_ARENAS = 2
-
-
-def few_arenas() -> bool:
-    """Has threads share two arenas: each of theirs would keep what its largest answer took. False without glibc."""
-    libc = _glibc()
-    return libc is not None and libc.mallopt(_ARENA_MAX, _ARENAS) == 1
-
-
-def give_back() -> bool:
-    """Whether anything was given back; False without glibc. It may take some hundredths of a second."""
-    libc = _glibc()
-    return libc is not None and libc.malloc_trim(0) == 1
-
-
-@cache
-def _glibc() -> ctypes.CDLL | None:
-    try:
-        libc = ctypes.CDLL(None)
-        _ = libc.mallopt, libc.malloc_trim
-    except (OSError, AttributeError, TypeError):
-        return None
-    return libc
-
 
 _BACKLOG = 1024  # clients that the system keeps waiting to be accepted
 _AT_ONCE = 32  # accepted in a row, before those that are there get their turn
@@ -123,7 +97,7 @@ class Server(uvicorn.Server):
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._unhandled)
         sys.setswitchinterval(_SWITCH_S)
-        few_arenas()
+        memory.few_arenas()
         current_default_thread_limiter().total_tokens = _THREADS
         self._tasks = [loop.create_task(self._sweep()), loop.create_task(self._trim())]
         self.servers = [_Acceptor(listener, self._protocol, self.open, self.sparse) for listener in sockets or ()]  # type: ignore[misc]  # what uvicorn calls of a server
@@ -160,7 +134,7 @@ class Server(uvicorn.Server):
     def _rest(self) -> None:
         self._forget()
         gc.collect()  # under load it waits
-        give_back()
+        memory.give_back()
 
     def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Once a minute in full, whatever clients do to bring it about."""

@@ -132,8 +132,9 @@ def test_an_attempt_in_an_image_on_a_gpu_uses_the_stand_ins(cloud: ServedVMs, gu
     )
     end = guard.wait_for("exit")
     assert (end["reason"], end["code"], end["step"]) == ("exited", 0, 7)
-    own = ["COSTGUARD_ATTEMPT", "COSTGUARD_RUN", "COSTGUARD_STEP_FILE", "PYTHONUNBUFFERED", "RATE"]
-    assert end["output"][0] == str(own)
+    own = ["COSTGUARD_ATTEMPT", "COSTGUARD_GPUS", "COSTGUARD_NPROC", "COSTGUARD_RUN", "COSTGUARD_STEP_FILE"]
+    ranks = ["MASTER_ADDR", "MASTER_PORT", "PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_NPROC_PER_NODE"]
+    assert end["output"][0] == str([*own, *ranks, "PYTHONUNBUFFERED", "RATE"])
     gpus = guard.wait_for("heartbeat", lambda event: bool((event["machine"] or {}).get("gpus")))["machine"]["gpus"]
     assert [(one["name"], one["utilisation"]) for one in gpus] == [("Tesla T4", None)]
 
