@@ -10,7 +10,14 @@ import pytest
 from tests.agent.fake_guard import FakeGuard
 from tests.agent.s3_server import S3Server, rclone_path, s3_server
 from tests.agent.scripts import WAIT
+from tests.agent.test_transfer import tree
 from tests.agent.vm import Vm
+from tests.checkpoints.places import Written
+from tests.checkpoints.writers import hugging_face, torch_dcp, torch_zip
+
+from costguard.checkpoints.buckets import StoreAccess
+from costguard.checkpoints.client import StoredCheckpoints
+from costguard.model.checkpoint import CheckpointLook, LookFor
 
 UPLOADING = ".costguard/uploading/"
 # Saves the checkpoints that its environment names, each a folder with a marker; `!` leaves the marker out.
@@ -162,3 +169,90 @@ def test_a_restarted_agent_uploads_nothing_again(vm: Vm, guard: FakeGuard, s3: S
     guard.wait_for("exit")
     assert marker.stat().st_mtime_ns == written_at
     assert len([event for event in guard.events if event["kind"] == "saved"]) == 1
+
+
+# Moves what lies ready into the place where it saves, as a framework does with a file or folder that it has written.
+MOVES = """
+import os, pathlib, sys
+print(sys.argv[1:])
+place = pathlib.Path(os.environ["SAVED"])
+for name in os.environ["NOW"].split():
+    place.mkdir(parents=True, exist_ok=True)
+    os.rename(pathlib.Path(os.environ["READY"]) / name, place / name)
+"""
+
+
+def _ready(vm: Vm, written: list[Written]) -> dict[str, str]:
+    return {"READY": str(tree(vm.folder / "ready", dict(written)))}
+
+
+def _look(s3: S3Server, name: str) -> CheckpointLook:
+    """As the guard judges what lies there. rclone answers some ranges with status 200, which its client refuses."""
+    return StoredCheckpoints(StoreAccess()).look(f"file://{s3.folder}/lab/{name}", LookFor())
+
+
+def test_the_trainers_checkpoints_travel(vm: Vm, guard: FakeGuard, s3: S3Server) -> None:
+    """Those of Hugging Face, known by their names; the guard finds the newest complete, and nothing else."""
+    written = [*hugging_face(10), *hugging_face(20)]
+    ready = _ready(vm, written)
+    _train(vm, s3, "checkpoint-10 checkpoint-20", MOVES, checkpoint={"framework": "", "marker": ""}, environment=ready)
+    vm.boot()
+    assert guard.wait_for("exit")["code"] == 0
+    assert _remote(s3) == dict(written)
+    look = _look(s3, "run")
+    assert [(one.name, one.step) for one in look.checkpoints] == [("checkpoint-20", 20), ("checkpoint-10", 10)]
+    assert look.resume == look.checkpoints[0]
+
+
+def test_the_trainers_checkpoint_comes_back(vm: Vm, guard: FakeGuard, s3: S3Server) -> None:
+    """All its files, and those of a torn one next to it stay where they are."""
+    whole, half = dict(hugging_face(10)), dict(hugging_face(20)[:-1])
+    tree(s3.folder / "lab/run", {**whole, **half})
+    plan = {"framework": "", "marker": "", "resume_from": "s3://lab/run/checkpoint-10", "step": "10"}
+    _train(vm, s3, "", checkpoint=plan)
+    vm.boot()
+    saved = vm.folder / "saved"
+    assert guard.wait_for("exit")["output"] == [f"['--from', '{saved}/checkpoint-10', '--at=10']"]
+    assert {str(path.relative_to(saved)) for path in saved.rglob("*") if path.is_file()} == set(whole)
+    assert all((saved / name).read_bytes() == content for name, content in whole.items())
+
+
+FILE = {"location": "s3://lab/run/last.ckpt", "framework": "", "marker": ""}
+
+
+def test_a_single_file_travels(vm: Vm, guard: FakeGuard, s3: S3Server) -> None:
+    """To the object that the location names."""
+    body = torch_zip({"global_step": 7, "state_dict": {}})
+    ready = _ready(vm, [("last.ckpt", body)])
+    plan = {**FILE, "local": str(vm.folder / "saved/last.ckpt")}
+    _train(vm, s3, "last.ckpt", MOVES, checkpoint=plan, environment=ready)
+    vm.boot()
+    assert guard.wait_for("exit")["code"] == 0
+    assert _remote(s3) == {"last.ckpt": body}
+    resume = _look(s3, "run/last.ckpt").resume
+    assert resume is not None
+    assert resume.step == 7
+
+
+def test_a_single_file_comes_back(vm: Vm, guard: FakeGuard, s3: S3Server) -> None:
+    """To the path that the command saves to; others next to it in the bucket stay there."""
+    body = torch_zip({"global_step": 7, "state_dict": {}})
+    tree(s3.folder / "lab/run", {"last.ckpt": body, "other.ckpt": b"other"})
+    path = vm.folder / "saved/last.ckpt"
+    plan = {**FILE, "local": str(path), "resume_from": FILE["location"], "step": "7"}
+    _train(vm, s3, "", checkpoint=plan)
+    vm.boot()
+    assert guard.wait_for("exit")["output"] == [f"['--from', '{path}', '--at=7']"]
+    assert path.read_bytes() == body
+    assert [one.name for one in path.parent.iterdir()] == ["last.ckpt"]
+
+
+def test_a_folder_that_is_itself_a_checkpoint_travels(vm: Vm, guard: FakeGuard, s3: S3Server) -> None:
+    """Its files lie at the location, and our note of the upload has a name that an object can have."""
+    files = {path.partition("/")[2]: body for path, body in torch_dcp(7)}
+    ready = _ready(vm, list(files.items()))
+    _train(vm, s3, " ".join(files), MOVES, checkpoint={"framework": "", "marker": ""}, environment=ready)
+    vm.boot()
+    assert guard.wait_for("exit")["code"] == 0
+    assert _remote(s3) == files
+    assert _look(s3, "run").resume is not None
