@@ -7,6 +7,8 @@ from collections.abc import Iterable
 import pytest
 from tests.agent.torn import KINDS, SAME_NAME, Agent, Bucket, Kind, Moment, look_at, newest_version, torn, without_notes
 
+from costguard.agent.failures import TransferFailed
+
 SEEDS = range(2)  # orders in which rclone, which moves several files at the same time, may have done it
 
 
@@ -107,3 +109,22 @@ def test_what_a_lost_vm_left_is_cleaned_and_takes_nothing_along(name: str) -> No
         _check(after.moments, kind)
         assert {_newest(one, kind) for one in after.moments} <= {100, 200}
         assert not [path for path in after.files if path.startswith(".costguard/uploading/")]
+
+
+@pytest.mark.parametrize("name", ["hugging-face", "torch-dcp", "deepspeed", "the location itself"])
+def test_one_that_changed_while_it_was_uploaded_leaves_nothing_behind(name: str) -> None:
+    """It does not count, and what of it the next upload of that name does not have is deleted."""
+    kind = SAME_NAME[name]
+    for checks in ([False], [True, False]):
+        bucket = Bucket(0)
+        agent = Agent(kind, bucket)
+        folder = kind.write(100)[0][0].rpartition("/")[0]
+        extra = f"{folder}/gone" if folder else "gone"
+        with pytest.raises(TransferFailed, match="changed while it was uploaded"):
+            agent.save(100, 1, [(extra, b"gone")], iter(checks).__next__)
+        assert extra in bucket.files
+        assert look_at(bucket.files, kind.look_for).resume is None
+        agent.save(100, version=2)
+        assert extra not in bucket.files
+        assert newest_version(bucket.files, kind) == 2
+        _check(bucket.moments, kind)

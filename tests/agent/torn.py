@@ -154,17 +154,15 @@ class Bucket(Transfer):
         self._put(_below(uri), content)
 
     def delete(self, uri: str, only: Only = None) -> None:
-        assert uri == WHERE
         assert only is not None
-        for name in self._shuffled([name for name in only if name in self.files]):
-            del self.files[name]
+        for path in self._shuffled([path for path in (_joined(uri, name) for name in only) if path in self.files]):
+            del self.files[path]
             self.moments.append(dict(self.files))
 
     def upload(self, path: str, uri: str, progress: Progress = lambda _: None, only: Only = None) -> TransferProgress:
         assert only is not None
-        head = _below(uri)
         for name in self._shuffled(only):
-            self._put(f"{head}/{name}" if head else name, self.local[name])
+            self._put(_joined(uri, name), self.local[name])
         return TransferProgress()
 
     def _put(self, path: str, body: bytes) -> None:
@@ -181,6 +179,10 @@ def _below(uri: str) -> str:
     return uri.removeprefix(WHERE).removeprefix("/")
 
 
+def _joined(uri: str, name: str) -> str:
+    return _below(f"{uri}/{name}")
+
+
 def _memory(moment: Moment, scheme: str = "s3") -> Memory:
     return Memory([(path, stored.body) for path, stored in moment.items()], WHERE.replace("s3", scheme))
 
@@ -194,11 +196,14 @@ class Agent:
         self.remote.read_in(bucket)
         self.remote.clean(bucket)
 
-    def save(self, step: int, version: int = 0) -> None:
-        written = self.kind.write(step)
+    def save(
+        self, step: int, version: int = 0, more: Sequence[Written] = (), is_unchanged: Callable[[], bool] = lambda: True
+    ) -> None:
+        """`more` is saved with it."""
+        written = [*more, *self.kind.write(step)]
         self.bucket.local, self.bucket.version = dict(written), version or step
         upload = upload_of(written, self.kind.look_for)
-        self.remote.upload(self.bucket, upload, "/data", lambda: True, lambda _: None)
+        self.remote.upload(self.bucket, upload, "/data", is_unchanged, lambda _: None)
         self.remote.trim(self.bucket)
 
 

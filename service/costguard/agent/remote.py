@@ -134,6 +134,7 @@ class RemoteCheckpoints:
         self.location, self._look_for, self._keep = location.rstrip("/"), look_for, keep
         self._held: dict[str, Held] = {}
         self._unfinished: list[str] = []
+        self._begun: dict[str, list[Sequence[Sequence[str]]]] = {}  # what failed uploads may have left, by name
         self.is_file = names_a_file(location)
         self._resumed = ""  # the name of the one that this run resumed from, which stays
 
@@ -208,10 +209,12 @@ class RemoteCheckpoints:
             transfer.upload(root, target, progress, only=upload.paths)
         else:
             sign = note_of(placed.name)
-            stale = [path for path in (before.paths if before is not None else ()) if path not in paths]
+            there = [*([before.groups] if before is not None else []), *self._begun.get(placed.name, [])]
+            stale = sorted({path for was in there for group in was for path in group} - set(paths))
+            self._begun[placed.name] = [*there, groups]
             slot_only = [[prefix + name for name in upload.written]] if prefix else []
             self._sign(transfer, sign, [stale, *groups, *slot_only])
-            for group in reversed(before.groups[1:] if before is not None else ()):
+            for group in (group for was in there for group in reversed(was[1:])):
                 transfer.delete(self.location, only=group)  # from here on it is torn for everybody
             transfer.delete(self.location, only=stale)
             *first, last = upload.groups
@@ -221,12 +224,14 @@ class RemoteCheckpoints:
                 raise TransferFailed(f"{one.name} changed while it was uploaded")
             transfer.upload(root, target, progress, only=last)
             if not is_unchanged():
+                transfer.delete(target, only=last)
                 raise TransferFailed(f"{one.name} changed while it was uploaded")
             newest = self._newest()
             if prefix or newest is None or newest.step <= _step(one):
                 for name, content in upload.written.items():
                     transfer.write(join(target, name), content)
             transfer.delete(self.location, only=[sign])
+            del self._begun[placed.name]
         now = datetime.now(timezone.utc)
         self._held[placed.name] = Held(placed.name, _step(one), now, groups, upload.written)
         return placed.name
