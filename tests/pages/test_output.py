@@ -6,6 +6,7 @@ import gzip
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from fastapi.testclient import TestClient
 from tests.jobs.job_service import Office
 from tests.pages import job_story
@@ -16,6 +17,12 @@ from costguard.checkpoints.buckets import StoreAccess
 from costguard.db.transaction import Database
 
 JOB = "/jobs/j7k2m9q4"
+
+
+@pytest.fixture
+def database(sqlite_database: Database) -> Database:
+    """What is read here is read by the API, too, and tested on both kinds there."""
+    return sqlite_database
 
 
 def client_over(client_with: Callable[..., TestClient], database: Database, folder: Path) -> TestClient:
@@ -30,10 +37,10 @@ def client_over(client_with: Callable[..., TestClient], database: Database, fold
 
 
 def test_output_is_shown_part_by_part(
-    client_with: Callable[..., TestClient], sqlite_database: Database, tmp_path: Path
+    client_with: Callable[..., TestClient], database: Database, tmp_path: Path
 ) -> None:
     """Five hundred lines a page, escaped, with the way to the next ones and to the whole text."""
-    client = client_over(client_with, sqlite_database, tmp_path)
+    client = client_over(client_with, database, tmp_path)
     page = Page(client.get(f"{JOB}/output").text)
     assert page.mistakes == []
     assert "step 499 loss <1.499>" in page.text
@@ -45,9 +52,9 @@ def test_output_is_shown_part_by_part(
     assert not any("begin=" in address for address in rest.addresses)
 
 
-def test_output_is_searched(client_with: Callable[..., TestClient], sqlite_database: Database, tmp_path: Path) -> None:
+def test_output_is_searched(client_with: Callable[..., TestClient], database: Database, tmp_path: Path) -> None:
     """Only matching lines; a wrong expression is an error in words, and the job's page leads here."""
-    client = client_over(client_with, sqlite_database, tmp_path)
+    client = client_over(client_with, database, tmp_path)
     matching = tidy(Page(client.get(f"{JOB}/output?search=step 77[0-9]").text).text)
     assert matching.count("loss") == 10
     assert "No line matches." in tidy(Page(client.get(f"{JOB}/output?search=missing").text).text)
@@ -58,9 +65,9 @@ def test_output_is_searched(client_with: Callable[..., TestClient], sqlite_datab
 
 
 def test_output_that_is_stored_nowhere_says_what_would_store_it(
-    client_with: Callable[..., TestClient], sqlite_database: Database, tmp_path: Path
+    client_with: Callable[..., TestClient], database: Database, tmp_path: Path
 ) -> None:
     """A page with the reason, and 404 for a job or an attempt that is not there."""
-    client = client_over(client_with, sqlite_database, tmp_path)
+    client = client_over(client_with, database, tmp_path)
     assert client.get("/jobs/none/output").status_code == 404
     assert client.get(f"{JOB}/output?attempt=9").status_code == 404
