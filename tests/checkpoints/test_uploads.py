@@ -8,13 +8,13 @@ from tests.checkpoints.places import Memory, Written, below, reasons
 from tests.checkpoints.writers import LAYOUTS
 
 from costguard.checkpoints.judge import candidates
-from costguard.checkpoints.uploads import Groups, in_order, note_of, parts_of
+from costguard.checkpoints.uploads import in_order, note_of, parts_of
 from costguard.model.checkpoint import Framework, LookFor
 
 WHERE = "s3://lab/run-7"
 
 
-def order_of(written: list[Written], look_for: LookFor | None = None) -> Groups:
+def order_of(written: list[Written], look_for: LookFor | None = None) -> list[list[str]]:
     memory = Memory(written, WHERE)
     (one,) = candidates(memory.listing, look_for or LookFor(), memory)
     return in_order(one, marker=look_for.marker if look_for else "")

@@ -30,7 +30,6 @@ _TELLING = {
     Framework.TORCH_DCP: (".metadata",),
 }
 _MANIFEST = "manifest.ocdbt"
-Groups = list[list[str]]
 
 
 class Parts(NamedTuple):
@@ -85,7 +84,7 @@ def _is_of(one: CandidateCheckpoint, uploading: frozenset[str]) -> bool:
     return any(file.path.startswith(f"{name}/") for file in one.files.values() for name in uploading)
 
 
-def in_order(one: CandidateCheckpoint, others: Collection[str] = (), marker: str = "") -> Groups:
+def in_order(one: CandidateCheckpoint, others: Collection[str] = (), marker: str = "") -> list[list[str]]:
     """The paths of its files, and of a marker next to it (`others`), in groups that are uploaded one after another."""
     paths = [file.path for file in one.files.values()]
     if others:
@@ -108,7 +107,7 @@ def _telling(one: CandidateCheckpoint, marker: str) -> str:
     return one.files[chosen or min(one.files)].path
 
 
-def _orbax(files: Files) -> Groups:
+def _orbax(files: Files) -> list[list[str]]:
     """What it is recognised by, then a manifest that its arrays need, and what Google's stores wait for."""
     signs = [name for name in files if name.rpartition("/")[2] in SIGNS]
     arrays = {name.partition("/d/")[0] for name in files if "/d/" in name and "ocdbt.process_" not in name}
