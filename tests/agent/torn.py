@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from pathlib import Path
 
 from tests.checkpoints import writers
 from tests.checkpoints.places import Memory, Written, below
@@ -114,10 +116,16 @@ def _same(write: Callable[[int], list[Written]], _: int) -> list[Written]:
     return write(100)
 
 
+def _real_keras(step: int) -> list[Written]:
+    weights = gzip.decompress((Path(writers.__file__).parent / "real/whole.weights.h5.gz").read_bytes())
+    return [("latest.weights.h5", weights), ("training_metadata.json", b'{"epoch": %d, "batch": 0}' % step)]
+
+
 # Those whose name stays the same from one to the next.
 SAME_NAME: dict[str, Kind] = {
     **{name: replace(kind, write=partial(_same, kind.write)) for name, kind in KINDS.items()},
     "keras": Kind(LAYOUTS[Framework.KERAS].write),
+    "Keras's own": Kind(_real_keras),
     "the location itself": Kind(lambda _: _as_itself(writers.torch_dcp(100))),
 }
 
