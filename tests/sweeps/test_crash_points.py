@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -137,7 +138,7 @@ def check(life: SweepLife, view: SweepView) -> None:
     assert life.most_open <= view.sweep.at_once
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(int(os.environ.get("COSTGUARD_SWEEP_SEEDS", "1"))))
 def test_many_members_survive_preemptions_and_kills(sqlite_url: str, seed: int) -> None:
     """All of 24 succeed, four at a time, though ten VMs are preempted and the guard ends at random steps."""
     with world(sqlite_url) as small_world:
