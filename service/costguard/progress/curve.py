@@ -7,7 +7,7 @@ next to nothing, shows no trend, and stands out clearly from the noise. Pure. Tr
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
 from statistics import median
 from typing import NamedTuple
@@ -80,7 +80,7 @@ def trend(values: Sequence[float]) -> float:
     seen: list[float] = []
     for place, value in enumerate(values):
         smaller = bisect_left(seen, value)
-        larger = place - _upper(seen, value)
+        larger = place - bisect_right(seen, value)
         sum_of_signs += smaller - larger
         insort(seen, value)
     variance = (count * (count - 1) * (2 * count + 5) - sum(t * (t - 1) * (2 * t + 5) for t in _ties(seen))) / 18
@@ -93,7 +93,7 @@ def halves(values: Sequence[float]) -> float:
     """Mann-Whitney's z of the later half against the earlier one: above zero where the later is larger."""
     middle = len(values) // 2
     earlier, later = sorted(values[:middle]), values[middle:]
-    wins = sum((bisect_left(earlier, value) + _upper(earlier, value)) / 2 for value in later)
+    wins = sum((bisect_left(earlier, value) + bisect_right(earlier, value)) / 2 for value in later)
     first, second = len(earlier), len(later)
     both = first + second
     ties = sum(t**3 - t for t in _ties(sorted(values)))
@@ -108,17 +108,6 @@ def noise(values: Sequence[float]) -> float:
         return 0.0
     middle = median(differences)
     return 1.4826 * median(abs(one - middle) for one in differences) / math.sqrt(2)
-
-
-def _upper(ordered: Sequence[float], value: float) -> int:
-    low, high = 0, len(ordered)
-    while low < high:
-        middle = (low + high) // 2
-        if value < ordered[middle]:
-            high = middle
-        else:
-            low = middle + 1
-    return low
 
 
 def _ties(ordered: Sequence[float]) -> list[int]:
