@@ -33,7 +33,7 @@ JOB = {
     "mounts": ["/var/out:/data/out"],
     "secrets": {"WANDB_API_KEY": "projects/lab/secrets/wandb"},
     "ceiling": "60",
-    "expected_hours": 12,
+    "work_hours": 12,
 }
 SWEEP = {
     "name": "learning rate",

@@ -81,7 +81,7 @@ def test_a_job_is_launched(api: Api) -> None:
         "step_pattern": "it (\\d+)",
         "ceiling": "12.50",
         "deadline": "2026-11-21T08:00:00+01:00",
-        "expected_hours": 1.5,
+        "work_hours": 1.5,
         "max_preemptions": 7,
         "max_crashes": 0,
         "overrides": {"zones": ["us-central1-f"], "spot": False},
@@ -102,7 +102,7 @@ def test_a_job_is_launched(api: Api) -> None:
     assert (job["place"], job["attempts"], response["ssh_command"], response["work_at_risk"]) == (None, 0, None, None)
     for same in ("environment", "secrets", "workdir", "mounts", "step_pattern", "max_preemptions", "max_crashes"):
         assert spec[same] == whole[same]
-    assert (spec["expected_seconds"], spec["checkpoint"]["framework"]) == (5400, "hugging-face")
+    assert (spec["work_seconds"], spec["checkpoint"]["framework"]) == (5400, "hugging-face")
     assert (recipe["zones"], recipe["provisioning_model"], recipe["max_run_seconds"]) == (
         ["us-central1-f"],
         "standard",
@@ -157,9 +157,9 @@ def test_a_refusal_names_every_part_that_is_wrong(api: Api) -> None:
         {"deadline": "1800000000"},
         {"deadline": "2026-11-22"},
         {"deadline": "2026-11-22T08:00:00"},
-        {"expected_hours": "2"},
-        {"expected_hours": 0},
-        {"expected_hours": True},
+        {"work_hours": "2"},
+        {"work_hours": 0},
+        {"work_hours": True},
         {"max_crashes": -1},
         {"max_crashes": 1.0},
         {"max_preemptions": "3"},
@@ -178,7 +178,7 @@ def test_bodies_are_strict(api: Api, wrong: dict[str, Any]) -> None:
     assert answer.json()["errors"][0]["where"].startswith("body.")
 
 
-@pytest.mark.parametrize("text", ["", "[]", "null", "{", '{"preset": NaN}', '{"preset": "t4", "expected_hours": NaN}'])
+@pytest.mark.parametrize("text", ["", "[]", "null", "{", '{"preset": NaN}', '{"preset": "t4", "work_hours": NaN}'])
 def test_what_is_no_body_is_refused(api: Api, text: str) -> None:
     """Not a JSON object, or a number that is none."""
     answer = api.client.post("/api/v1/jobs", content=text, headers={"Content-Type": "application/json"})
@@ -212,7 +212,7 @@ def test_a_server_that_takes_no_jobs_says_so(api: Api) -> None:
 
 def test_a_quote_says_whether_deadline_and_ceiling_can_be_met(api: Api) -> None:
     """As typed fields with the figures; what is certain stands among the refusals too, and refuses a launch."""
-    request = {"preset": "t4", "hours": 10, "expected_hours": 10, "owner": "ada@lab.example", "command": ["train"]}
+    request = {"preset": "t4", "hours": 10, "work_hours": 10, "owner": "ada@lab.example", "command": ["train"]}
     limits = {"deadline": "2026-11-20T20:00:00Z", "ceiling": "1.50"}
     quoted = api.post("quotes", {**request, **limits}).json()
     ahead = quoted["outlook"]
@@ -232,7 +232,7 @@ def test_a_quote_says_whether_deadline_and_ceiling_can_be_met(api: Api) -> None:
 
 def test_a_launch_says_what_is_likely_to_fail(api: Api) -> None:
     """It is taken in, and its first answer warns with the figures."""
-    request = {"preset": "t4", "expected_hours": 10, "owner": "ada@lab.example", "command": ["train"]}
+    request = {"preset": "t4", "work_hours": 10, "owner": "ada@lab.example", "command": ["train"]}
     job = api.post("jobs", {**request, "deadline": "2026-11-20T22:10:00Z"}).json()["job"]
     assert "Its deadline of Fri 20 Nov 22:10 UTC leaves 10 min beyond the 10 h that it takes" in job["reason"]
 

@@ -50,7 +50,7 @@ def test_everything_that_was_asked_for_is_sent(script: Script) -> None:
     options = (
         "launch a100 --image lab/train:7 --checkpoint gs://lab/run --framework hugging-face --env EPOCHS=3 --env X=a=b"
         " --secret KEY=projects/lab/secrets/key --zone us-central1-a --zone us-central1-b --on-demand --ceiling 12.50"
-        " --deadline 2026-11-22T08:00 --hours 30 --max-crashes 0 --max-run 12 --disk 200"
+        " --deadline 2026-11-22T08:00 --work 30h --max-crashes 0 --max-run 12 --disk 200"
     )
     done = run(
         script, *options.split(), "--resume", "--from {checkpoint}", "--", "python", "train.py", "--zone", "moon"
@@ -74,7 +74,7 @@ def test_everything_that_was_asked_for_is_sent(script: Script) -> None:
         "framework": "hugging-face",
     }
     expected = ("12.50", "2026-11-22T08:00:00+00:00", 30.0, 0, "ada@lab.example", "training")
-    names = ("ceiling", "deadline", "expected_hours", "max_crashes", "owner", "kind")
+    names = ("ceiling", "deadline", "work_hours", "max_crashes", "owner", "kind")
     assert tuple(body[name] for name in names) == expected
     assert "max_preemptions" not in body
     method, path, headers, _ = script.asked[0]

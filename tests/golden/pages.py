@@ -67,7 +67,7 @@ _WRONG = {
 }
 _LAUNCH = {**_CSRF, "key": "k1", "kind": "training", "preset": "t4"}
 _FORMS: Mapping[str, tuple[str, Mapping[str, str]]] = {
-    "launch-quote": ("/launch/quote", {**_LAUNCH, "command": "python train.py", "expected_hours": "20"}),
+    "launch-quote": ("/launch/quote", {**_LAUNCH, "command": "python train.py", "work_hours": "20"}),
     "launch-refused": ("/launch", {**_LAUNCH, "command": "", "ceiling": "much"}),
     "token-refused": ("/tokens", {**_CSRF, "name": "", "lifetime": "30", "permission": "read", "key": "k2"}),
     "no-csrf": ("/tokens", {}),

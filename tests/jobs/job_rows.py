@@ -40,7 +40,7 @@ SPEC = JobSpec(
     checkpoint=CheckpointPlan("gs://lab/run", "--from {checkpoint}", LookFor(Framework.HUGGING_FACE)),
     ceiling=Money.of("12.345678901"),
     deadline=NOW + timedelta(days=2),
-    expected=timedelta(days=1, hours=2, microseconds=3),
+    work=timedelta(days=1, hours=2, microseconds=3),
 )
 
 

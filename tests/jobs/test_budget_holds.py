@@ -124,7 +124,7 @@ def test_since_when_a_spot_vm_is_to_stop(ledger: Database) -> None:
 def test_what_a_new_job_is_told(ledger: Database) -> None:
     """A budget that is spent refuses it; what is left of each, before and after, is in the order of the settings."""
     rules = Rules({}, budgets=(TELLS, REFUSES, STOPS))
-    spec = job(ceiling=None, expected=HOUR).spec
+    spec = job(ceiling=None, work=HOUR).spec
     with ledger.read() as connection:
         accrual = Accrual(PriceBook(prices.load(connection)), NOW)
         problems = budget_holds.budget_problems(connection, accrual, rules, spec, Money.of(1), NOW)

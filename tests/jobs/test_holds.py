@@ -94,7 +94,7 @@ def test_what_is_left_must_be_enough(
     spent: int, cost: str | None, expected: timedelta, ceiling: str | None, is_refused: bool
 ) -> None:
     """A job whose cost is known must fit into what its budgets have left, as far as it falls into their period."""
-    spec = job(expected=expected, ceiling=None if ceiling is None else Money.of(ceiling)).spec
+    spec = job(work=expected, ceiling=None if ceiling is None else Money.of(ceiling)).spec
     reported = problem(standing(budget(), spent), spec, None if cost is None else Money.of(cost), NOW)
     assert (reported is not None) is is_refused
     if reported is not None:

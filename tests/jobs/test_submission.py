@@ -124,7 +124,7 @@ def test_what_is_sound_is_taken(changed: dict[str, Any]) -> None:
         ({"image": "i", "checkpoint": plan("", "/ck")}, "checkpoint.location", "go with it"),
         ({"deadline": NOW}, "deadline", "2026-11-20 12:00 UTC has passed"),
         ({"ceiling": Money(0)}, "ceiling", "more than nothing"),
-        ({"expected": timedelta()}, "expected_hours", "more than nothing"),
+        ({"work": timedelta()}, "work_hours", "more than nothing"),
         ({"kind": JobKind.DEV}, "command", "runs nothing by itself"),
         ({"kind": JobKind.DEV, "command": (), "image": "i"}, "image", "overrides.image"),
     ],

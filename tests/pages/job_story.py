@@ -121,7 +121,7 @@ def _failed(connection: Connection) -> None:
     job = job_rows.added(
         connection, "g5failed", name="gan", state=JobState.FAILED, reason=reason, created_at=NOW - 30 * HOUR,
         settled_at=NOW - 29 * HOUR, image="us-docker.pkg.dev/lab/train/gan:7",
-        secrets={"KEY": "projects/lab/secrets/k"}, expected=None, deadline=None,
+        secrets={"KEY": "projects/lab/secrets/k"}, work=None, deadline=None,
     )  # fmt: skip
     made = job_rows.attempt(
         connection, job.id, intended_at=NOW - 30 * HOUR, state=AttemptState.OVER, outcome=Outcome.CRASHED,

@@ -119,7 +119,7 @@ def test_what_is_wrong_stands_beside_its_field(
 def test_the_quote_follows_what_is_typed(client_of: Callable[[FixedAuthenticator], TestClient], office: Office) -> None:
     """Next to each field, too; what is not typed yet is no mistake, and nothing is stored."""
     client = client_of(ADA)
-    answer = client.post("/launch/quote", data={**CSRF, "preset": "t4", "expected_hours": "10", "overrides.spot": "no"})
+    answer = client.post("/launch/quote", data={**CSRF, "preset": "t4", "work_hours": "10", "overrides.spot": "no"})
     page, text = shown(answer.text)
     assert "$0.534 an hour on demand in us-central1-a, where it would start now: $5.34 for 10 h." in text
     wrongs = {str(attrs["id"]) for tag, attrs in page.tags if tag == "p" and "hx-swap-oob" in attrs}
@@ -145,12 +145,12 @@ def test_another_like_a_job_begins_with_what_it_had(
     client = client_of(ADA)
     whole = {
         **FORM, "environment": "EPOCHS=3", "checkpoint.location": "gs://lab/run", "ceiling": "12.50",
-        "checkpoint.resume": "--from {checkpoint}", "expected_hours": "1.5", "name": "resnet",
+        "checkpoint.resume": "--from {checkpoint}", "work_hours": "1.5", "name": "resnet",
         "checkpoint.uploads_itself": "yes",
     }  # fmt: skip
     client.post("/launch", data=whole)
     page, _ = shown(client.get("/launch?like=j1").text)
-    for name in ("checkpoint.location", "checkpoint.resume", "ceiling", "expected_hours", "name"):
+    for name in ("checkpoint.location", "checkpoint.resume", "ceiling", "work_hours", "name"):
         assert values(page)[name].rstrip("0") == whole[name].rstrip("0")
     assert "python train.py" in page.text
     assert client.get("/launch?like=none").status_code == 404

@@ -21,7 +21,7 @@ WHOLE = {
     "secrets": "KEY=projects/p/secrets/s",
     "checkpoint.location": "gs://lab/run", "checkpoint.resume": "--from {checkpoint}", "checkpoint.framework": "keras",
     "checkpoint.pattern": "ckpt_{step}", "checkpoint.marker": "DONE", "step_pattern": "it (\\d+)", "ceiling": "$12.50",
-    "deadline": "2026-11-21T08:00", "expected_hours": "1.5", "max_preemptions": "0", "max_crashes": "2",
+    "deadline": "2026-11-21T08:00", "work_hours": "1.5", "max_preemptions": "0", "max_crashes": "2",
     "overrides.zones": "us-central1-a, us-central1-b", "overrides.spot": "no", "overrides.on_demand_fallback": "yes",
     "overrides.machine_type": "n1-standard-8", "overrides.disk_gib": "200", "overrides.max_run_hours": "24",
     "overrides.image": "projects/p/global/images/family/f", "unknown": "left alone",
@@ -53,7 +53,7 @@ def test_everything_that_is_typed_is_submitted() -> None:
     assert spec.checkpoint == CheckpointPlan("gs://lab/run", "--from {checkpoint}", look, "/data/out", 5, True)
     assert spec.ceiling == Money.of("12.50")
     assert spec.deadline == datetime(2026, 11, 21, 8, tzinfo=UTC)
-    assert spec.expected == form.hours == timedelta(minutes=90)
+    assert spec.work == form.hours == timedelta(minutes=90)
     assert (spec.max_preemptions, spec.max_crashes) == (0, 2)
     day = timedelta(days=1)
     zones = ("us-central1-a", "us-central1-b")
@@ -101,7 +101,7 @@ def test_what_cannot_be_read_is_said_beside_its_field() -> None:
     secret = "hunter2"
     wrong = {
         "command": f"echo '{secret}", "environment": f"A=1\n{secret}", "secrets": f"A={secret}\nA=2", "ceiling": secret,
-        "expected_hours": "0", "deadline": secret, "max_crashes": "-1", "max_preemptions": "99999",
+        "work_hours": "0", "deadline": secret, "max_crashes": "-1", "max_preemptions": "99999",
         "overrides.disk_gib": "1.5", "overrides.max_run_hours": "1e400", "image": "x" * (launch_form.LONGEST + 1),
         "inputs": f"s3://a/b=/c\n{secret}", "outputs": f"/data={secret}", "checkpoint.keep": "1001", "code": secret,
         "bandwidth_mib_s": "0",

@@ -121,7 +121,7 @@ def test_ceiling_that_pays_for_no_member_is_refused(office: Office) -> None:
 
 def test_ceiling_that_pays_for_some_members_is_a_warning(office: Office) -> None:
     """Known from how long each takes: four members of ten hours in the cheapest zone."""
-    template = replace(order().template, spec=replace(order().template.spec, expected=timedelta(hours=10)))
+    template = replace(order().template, spec=replace(order().template.spec, work=timedelta(hours=10)))
     office.sweeps.submit(order(template=template), Money.of("4"), None, "api")
     with office.database.read() as connection:
         (event,) = audit_log.read(connection, kind="SweepSubmitted")
@@ -132,7 +132,7 @@ def test_budget_holds_for_all_members_together(office: Office) -> None:
     """Each alone would fit, and all together would not."""
     budget = Budget("all", Scope(), Money.of("5"), Period.MONTH, contact=ADA, at_limit=AtLimit.REFUSE)
     office.rules = replace(RULES, budgets=(budget,))
-    template = replace(order().template, spec=replace(order().template.spec, expected=timedelta(hours=10)))
+    template = replace(order().template, spec=replace(order().template.spec, work=timedelta(hours=10)))
     with pytest.raises(Invalid, match="budget all"):
         office.sweeps.submit(order(template=template), None, None, "api")
     assert office.sweeps.submit(order(template=template), Money.of("4"), None, "api")[1]

@@ -15,7 +15,17 @@ from costguard.api.fields import (
 )
 from costguard.jobs.submit import Overrides, Submission
 from costguard.model.checkpoint import Framework, LookFor
-from costguard.model.job import CheckpointPlan, JobCode, JobInput, JobKind, JobMetric, JobOutput, JobSpec
+from costguard.model.job import (
+    CheckpointPlan,
+    JobCode,
+    JobInput,
+    JobKind,
+    JobMetric,
+    JobOutput,
+    JobSpec,
+    OnHang,
+    WhenLate,
+)
 from costguard.model.money import Money
 
 Dollars = Annotated[
@@ -148,7 +158,20 @@ class JobBody(Body):
     step_pattern: Text = Field("", description="Finds the step in the output: a regular expression with a group.")
     ceiling: Dollars | None = Field(None, description="The most that all its VMs together may cost.")
     deadline: BodyMoment | None = Field(None, description="When it must be finished.")
-    expected_hours: Hours | None = Field(None, description="How long it takes without interruptions.")
+    work_hours: Hours | None = Field(None, description="How long it takes on its preset without interruptions.")
+    total_steps: Annotated[StrictInt, Field(ge=1, le=10**12)] | None = Field(
+        None, description="How many steps it takes in all."
+    )
+    when_late: WhenLate = Field(
+        WhenLate.FINISH, description="finish: late, within its ceiling; stop: at the deadline, after a checkpoint."
+    )
+    on_hang: OnHang = Field(
+        OnHang.TELL, description="restart: a command without progress is restarted from its newest checkpoint."
+    )
+    stacks: StrictBool = Field(
+        False, description="Whether the agent may look for 30 s at where the command's main thread stands."
+    )
+    drill: StrictBool = Field(False, description="Whether a save on a notice is tried once, early.")
     max_preemptions: Count = 100
     max_crashes: Count = 3
     inputs: list[InputBody] = Field(default_factory=list, max_length=100, description="Downloaded before it starts.")
@@ -186,7 +209,12 @@ class JobBody(Body):
             step_pattern=self.step_pattern,
             ceiling=None if self.ceiling is None else Money.of(self.ceiling),
             deadline=self.deadline,
-            expected=None if self.expected_hours is None else _hours(self.expected_hours),
+            work=None if self.work_hours is None else _hours(self.work_hours),
+            total_steps=self.total_steps,
+            when_late=self.when_late,
+            on_hang=self.on_hang,
+            stacks=self.stacks,
+            drill=self.drill,
             max_preemptions=self.max_preemptions,
             max_crashes=self.max_crashes,
             inputs=tuple(JobInput(one.source, one.path) for one in self.inputs),

@@ -23,7 +23,7 @@ from costguard.api.fields import (
 from costguard.api.presets import RecipeOut
 from costguard.model.attempt import AttemptState
 from costguard.model.checkpoint import Framework
-from costguard.model.job import JobKind, JobState
+from costguard.model.job import JobKind, JobState, OnHang, WhenLate
 
 
 class JobVmOut(Out):
@@ -160,7 +160,12 @@ class JobSpecOut(Out):
     checkpoint: CheckpointPlanOut | None
     step_pattern: str
     pull: bool = Field(description="Whether each VM resolves the image's tag again.")
-    expected_seconds: Seconds | None = read_from("expected")
+    work_seconds: Seconds | None = read_from("work")
+    total_steps: int | None
+    when_late: WhenLate
+    on_hang: OnHang
+    stacks: bool
+    drill: bool
     max_preemptions: int
     max_crashes: int
     inputs: Sequence[InputOut] = Field(description="Downloaded before the command starts.")

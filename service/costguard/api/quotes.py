@@ -75,7 +75,7 @@ class QuotedBudgetOut(Out):
 
 
 class JobOutlookOut(Out):
-    """Based on `expected_hours`, without interruptions. `no` is refused; `at_risk` gives a warning."""
+    """Based on `work_hours`, without interruptions. `no` is refused; `at_risk` gives a warning."""
 
     ends_at: Moment | None = Field(description="If its VM starts within 20 minutes; null: the duration is not known.")
     deadline: Moment | None

@@ -143,7 +143,7 @@ def launch(server: ServerClient, folder: Path, project: str, steps: int) -> Demo
             "pattern": "step-{step}/",
             "marker": "DONE",
         },
-        "expected_hours": 2,
+        "work_hours": 2,
         "ceiling": "25.00",
     }
     return DemoJob(str(server.post("jobs", body=body, key="demo")["job"]["id"]), folder, steps)

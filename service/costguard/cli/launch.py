@@ -15,12 +15,13 @@ from rich.console import Console
 
 from costguard.cli import jobs
 from costguard.cli.job_page import show_ssh
-from costguard.cli.options import DEFAULT_URL, AsJson, Me, Url, utc_moment
+from costguard.cli.options import DEFAULT_URL, AsJson, Me, Url, hours, utc_moment
 from costguard.cli.server import ServerClient, WrongUsage
 from costguard.cli.tables import Answer, clean_lines, render, say
 from costguard.errors import Invalid, ServerUnreachable
 from costguard.ledger.narrate import sentence
 from costguard.model.checkpoint import Framework
+from costguard.model.job import OnHang, WhenLate
 
 _EXAMPLES = """Examples:
 
@@ -153,7 +154,23 @@ Deadline = Annotated[
         "--deadline", metavar="TIME", callback=utc_moment, help="When it must be finished: 2026-11-22T08:00Z."
     ),
 ]
-ExpectedHours = Annotated[float | None, typer.Option("--hours", help="How long it takes without interruptions.")]
+Work = Annotated[
+    float | None,
+    typer.Option("--work", metavar="SPAN", parser=hours, help="How long it takes without interruptions, such as 16h."),
+]
+Steps = Annotated[int | None, typer.Option("--steps", min=1, help="How many steps it takes in all.")]
+Late = Annotated[
+    WhenLate,
+    typer.Option("--when-late", help="finish: late, within the ceiling; stop: at the deadline, after a checkpoint."),
+]
+Hang = Annotated[
+    OnHang,
+    typer.Option("--on-hang", help="restart: a command without progress is restarted from its newest checkpoint."),
+]
+Stacks = Annotated[
+    bool, typer.Option("--stacks", help="Allow 30-second looks at where the command's main thread stands.")
+]
+Drill = Annotated[bool, typer.Option("--drill", help="Try a save on a notice once, early.")]
 MaxPreemptions = Annotated[
     int | None, typer.Option("--max-preemptions", min=0, help="It fails after more than this. Default: 100.")
 ]
@@ -211,7 +228,12 @@ def launch(
     max_run: MaxRun = None,
     ceiling: Ceiling = None,
     deadline: Deadline = None,
-    hours: ExpectedHours = None,
+    work: Work = None,
+    steps: Steps = None,
+    when_late: Late = WhenLate.FINISH,
+    on_hang: Hang = OnHang.TELL,
+    stacks: Stacks = False,
+    drill: Drill = False,
     max_preemptions: MaxPreemptions = None,
     max_crashes: MaxCrashes = None,
     owner: Me = "",
@@ -281,7 +303,12 @@ def _body(preset: str, command: list[str] | None, options: Mapping[str, Any]) ->
         "step_pattern": options["step_pattern"],
         "ceiling": options["ceiling"],
         "deadline": options["deadline"],
-        "expected_hours": options["hours"],
+        "work_hours": options["work"],
+        "total_steps": options["steps"],
+        "when_late": options["when_late"],
+        "on_hang": options["on_hang"],
+        "stacks": options["stacks"],
+        "drill": options["drill"],
         "overrides": overrides or None,
     }
     body |= given(

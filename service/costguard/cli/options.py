@@ -15,6 +15,7 @@ import typer
 from costguard.cli.server import DEFAULT_URL as DEFAULT_URL
 from costguard.cli.server import THIS_COMPUTER, ServerClient
 from costguard.errors import CostguardError
+from costguard.model.duration import read_span
 
 if TYPE_CHECKING:
     from costguard.settings import Settings
@@ -75,6 +76,14 @@ def utc_moment(text: str | None) -> str | None:
     except ValueError:
         raise typer.BadParameter(f"{text!r} is not a time such as 2026-11-20T08:00:00Z or 2026-11-20.") from None
     return (given if given.tzinfo else given.replace(tzinfo=UTC)).isoformat()
+
+
+def hours(text: str) -> float:
+    """A span such as 90m, 16h or 2d, in hours."""
+    span = read_span(text)
+    if not span:
+        raise typer.BadParameter(f"{text!r} is not a span such as 90m, 16h or 2d.")
+    return span / timedelta(hours=1)
 
 
 def _span(text: str | None) -> str | None:

@@ -67,7 +67,7 @@ def quote(
         "overrides": given(zones=zone, spot=spot, machine_type=machine_type, disk_gib=disk) or None,
     }
     if ceiling or deadline:
-        body |= {"ceiling": ceiling, "deadline": deadline, "expected_hours": hours}
+        body |= {"ceiling": ceiling, "deadline": deadline, "work_hours": hours}
     if input_ or output:
         body |= data_options(input_, output)
     render(ServerClient(url).post("quotes", body=body), as_json, show_quote)

@@ -35,7 +35,7 @@ local = "/data/out"
 resume = "--resume_from_checkpoint {checkpoint}"
 output = ["/data/out/model=s3://lab/models/{sweep}/{member}"]
 metric = 'val_loss (\S+)'
-hours = 2                # how long each takes: then the quote and the ceiling can be compared
+work = "2h"              # how long each takes: then the quote and the ceiling can be compared
 """
 
 

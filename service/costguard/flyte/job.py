@@ -20,7 +20,7 @@ _RECIPE = ("zones", "spot", "machine_type", "disk_gib", "max_run_hours", "on_dem
 _CHECKPOINT = ("resume", "framework", "pattern", "marker", "local", "keep", "uploads_itself")
 _PLAIN = (
     "preset", "project", "owner", "name", "image", "pull", "secrets", "workdir", "mounts", "setup", "code", "aws_role",
-    "bandwidth_mib_s", "step_pattern", "ceiling", "deadline", "expected_hours", "max_preemptions", "max_crashes",
+    "bandwidth_mib_s", "step_pattern", "ceiling", "deadline", "work_hours", "max_preemptions", "max_crashes",
 )  # fmt: skip
 
 
@@ -55,7 +55,7 @@ class CostguardJob:
     uploads_itself: bool | None = None
     ceiling: str | None = None
     deadline: str | None = None
-    expected_hours: float | None = None
+    work_hours: float | None = None
     max_preemptions: int | None = None
     max_crashes: int | None = None
     environment: Mapping[str, str] = field(default_factory=dict)

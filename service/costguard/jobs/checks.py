@@ -278,7 +278,7 @@ def _of_dev(spec: JobSpec) -> Iterator[JobRefusal]:
         "setup": spec.setup,
         "step_pattern": spec.step_pattern,
         "metric": spec.metric,
-        "expected_hours": spec.expected,
+        "work_hours": spec.work,
         "inputs": spec.inputs,
         "outputs": spec.outputs,
         "aws_role": spec.aws_role,
@@ -341,9 +341,9 @@ def _of_limits(spec: JobSpec, now: datetime) -> Iterator[JobRefusal]:
         yield JobRefusal("deadline", f"{utc_text(spec.deadline)} has passed: give a later one, or none.")
     if spec.ceiling is not None and spec.ceiling.nanos <= 0:
         yield JobRefusal("ceiling", "It must be more than nothing: give an amount of dollars, or none.")
-    if spec.expected is not None and not timedelta() < spec.expected <= LONGEST_EXPECTED:
+    if spec.work is not None and not timedelta() < spec.work <= LONGEST_EXPECTED:
         message = "This must be more than nothing and at most a year: say how long it runs without interruptions."
-        yield JobRefusal("expected_hours", message)
+        yield JobRefusal("work_hours", message)
 
 
 def _named(where: str, name: str) -> str:

@@ -89,7 +89,7 @@ def problem(use: BudgetUse, spec: JobSpec, expected: Money | None, now: datetime
     if expected is None:
         return None
     until = use.ends_at - now
-    share = expected if spec.expected is None or spec.expected <= until else _part(expected, until, spec.expected)
+    share = expected if spec.work is None or spec.work <= until else _part(expected, until, spec.work)
     if spec.ceiling is not None:
         share = min(share, spec.ceiling)
     if share <= use.left:

@@ -140,9 +140,9 @@ _NO_TIME = timedelta(0)
 def spot_until(view: JobView, now: datetime) -> datetime | None:
     """Until when Spot may be begun, if nothing runs before; None where nothing is known of how long it takes."""
     spec = view.job.spec
-    if spec.deadline is None or spec.expected is None or spec.kind is not JobKind.TRAINING:
+    if spec.deadline is None or spec.work is None or spec.kind is not JobKind.TRAINING:
         return None
-    left = max(spec.expected - worked(view, now), _NO_TIME)
+    left = max(spec.work - worked(view, now), _NO_TIME)
     return spec.deadline - left - 2 * START
 
 

@@ -44,9 +44,9 @@ class Feasibility:
 def feasibility(
     spec: JobSpec, rates: HourlyRates, models: Sequence[ProvisioningModel], is_resumed: bool, now: datetime
 ) -> Feasibility:
-    if spec.expected is None or spec.kind is not JobKind.TRAINING or spec.expected.total_seconds() <= 0:
+    if spec.work is None or spec.kind is not JobKind.TRAINING or spec.work.total_seconds() <= 0:
         return Feasibility()
-    least, most = cheapest(rates, models, spec.expected), _dearest(rates, models, spec)
+    least, most = cheapest(rates, models, spec.work), _dearest(rates, models, spec)
     meets, within = _deadline(spec, models, now), _ceiling(spec.ceiling, least, most)
     certain = [*_late(spec, now)] if meets is Chance.NO else []
     certain += [*_short(spec, least)] if within is Chance.NO else []
@@ -54,16 +54,16 @@ def feasibility(
     likely += [*_perhaps_short(spec, most)] if within is Chance.AT_RISK else []
     if is_resumed:
         likely, certain = [*(f"{refusal.message} Unless it resumes beyond that." for refusal in certain), *likely], []
-    return Feasibility(now + START + spec.expected, meets, least, most, within, tuple(certain), tuple(likely))
+    return Feasibility(now + START + spec.work, meets, least, most, within, tuple(certain), tuple(likely))
 
 
 def _deadline(spec: JobSpec, models: Sequence[ProvisioningModel], now: datetime) -> Chance:
-    if spec.deadline is None or spec.expected is None or spec.deadline <= now:
+    if spec.deadline is None or spec.work is None or spec.deadline <= now:
         return Chance.UNKNOWN  # one that has passed is refused for that
-    if now + spec.expected > spec.deadline:
+    if now + spec.work > spec.deadline:
         return Chance.NO
     starts = 1 if ProvisioningModel.STANDARD in models else 2  # Spot needs room for a preemption
-    return Chance.AT_RISK if now + spec.expected + starts * START > spec.deadline else Chance.YES
+    return Chance.AT_RISK if now + spec.work + starts * START > spec.deadline else Chance.YES
 
 
 def _ceiling(ceiling: Money | None, least: PlaceOffer | None, most: PlaceOffer | None) -> Chance:
@@ -77,25 +77,25 @@ def _ceiling(ceiling: Money | None, least: PlaceOffer | None, most: PlaceOffer |
 def _dearest(rates: HourlyRates, models: Sequence[ProvisioningModel], spec: JobSpec) -> PlaceOffer | None:
     priced = [(rate.total, zone, model) for (zone, model), rate in rates.items() if model in models]
     with_price = [(total, zone, model) for total, zone, model in priced if total is not None]
-    if not with_price or spec.expected is None:
+    if not with_price or spec.work is None:
         return None
     total, zone, model = max(with_price, key=lambda offer: offer[0])
-    return PlaceOffer.at(zone, model, total, spec.expected)
+    return PlaceOffer.at(zone, model, total, spec.work)
 
 
 def _late(spec: JobSpec, now: datetime) -> Iterator[JobRefusal]:
-    if spec.expected is not None and spec.deadline is not None:
-        ends = moment_text(now + spec.expected)
-        message = f"It takes {span_text(spec.expected)}: begun this minute, on-demand, it would end {ends}"
+    if spec.work is not None and spec.deadline is not None:
+        ends = moment_text(now + spec.work)
+        message = f"It takes {span_text(spec.work)}: begun this minute, on-demand, it would end {ends}"
         late = f"after its deadline of {moment_text(spec.deadline)}"
         yield JobRefusal("deadline", f"{message}, {late}. Give a later one, or none.")
 
 
 def _perhaps_late(spec: JobSpec, models: Sequence[ProvisioningModel], now: datetime) -> Iterator[str]:
-    if spec.expected is None or spec.deadline is None:
+    if spec.work is None or spec.deadline is None:
         return
-    left = span_text(spec.deadline - now - spec.expected)
-    takes = span_text(spec.expected)
+    left = span_text(spec.deadline - now - spec.work)
+    takes = span_text(spec.work)
     what = f"Its deadline of {moment_text(spec.deadline)} leaves {left} beyond the {takes} that it takes"
     if ProvisioningModel.STANDARD in models:
         yield f"{what}, and a start takes about {span_text(START)}."
@@ -104,18 +104,18 @@ def _perhaps_late(spec: JobSpec, models: Sequence[ProvisioningModel], now: datet
 
 
 def _short(spec: JobSpec, least: PlaceOffer | None) -> Iterator[JobRefusal]:
-    if least is not None and least.cost is not None and spec.expected is not None:
+    if least is not None and least.cost is not None and spec.work is not None:
         message = f"{spec.ceiling} is less than the {least.cost} that {_what(spec, least)} cost"
         yield JobRefusal("ceiling", f"{message}, the cheapest. Give more than that, or none.")
 
 
 def _perhaps_short(spec: JobSpec, most: PlaceOffer | None) -> Iterator[str]:
-    if most is not None and spec.expected is not None:
+    if most is not None and spec.work is not None:
         yield f"Its ceiling of {spec.ceiling} does not pay for {_what(spec, most)}, which cost {most.cost}."
 
 
 def _what(spec: JobSpec, offer: PlaceOffer) -> str:
-    length = span_text(spec.expected) if spec.expected is not None else ""
+    length = span_text(spec.work) if spec.work is not None else ""
     return f"{length} in {offer.zone} ({offer.provisioning_model.in_words}, {an_hour(offer.rate)})"
 
 

@@ -266,7 +266,7 @@ class Assessor:
     ) -> Iterator[JobRefusal]:
         models = recipe.models_of(made)
         yield from offers.price_problems(hourly_rates, models, chosen, spec.ceiling)
-        best = offers.cheapest(hourly_rates, models, spec.expected) if spec.expected is not None else None
+        best = offers.cheapest(hourly_rates, models, spec.work) if spec.work is not None else None
         expected: Money | None = best.cost if best is not None else None
         for message in budget_holds.budget_problems(connection, accrual, self._rules, spec, expected, accrual.now):
             yield JobRefusal("budget", message)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
+_SPAN = re.compile(r"(?:(\d{1,6})w)?(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?")
+_SPAN_S = (604_800, 86_400, 3_600, 60, 1)
 _UNITS = (("d", 86_400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1))
 
 
@@ -27,3 +30,11 @@ def span_text(span: timedelta, *, tenths: bool = False) -> str:
             count, rest = seconds // size, seconds % size // smaller
             return f"{count} {word} {rest} {smaller_word}" if rest else f"{count} {word}"
     return f"{seconds} s"
+
+
+def read_span(text: str) -> timedelta | None:
+    """`90s`, `15m`, `8h`, `3d`, `1w`, or several from large to small: `1h30m`. None where it is none of these."""
+    match = _SPAN.fullmatch(text) if text else None
+    if match is None:
+        return None
+    return timedelta(seconds=sum(int(count or 0) * unit for count, unit in zip(match.groups(), _SPAN_S, strict=True)))

@@ -34,6 +34,20 @@ class JobState(StrEnum):
 _OVER = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
 
 
+class WhenLate(StrEnum):
+    """What a job does whose deadline cannot be met any more."""
+
+    FINISH = "finish"  # late, within its ceiling
+    STOP = "stop"  # at the deadline, after a checkpoint
+
+
+class OnHang(StrEnum):
+    """What happens to a command that makes no progress any more."""
+
+    TELL = "tell"  # its owner is notified
+    RESTART = "restart"  # it is also restarted from its newest checkpoint
+
+
 @dataclass(frozen=True, slots=True)
 class CheckpointPlan:
     """Where the command saves, how that is recognised, and what is added to the command to resume.
@@ -115,7 +129,9 @@ class JobSpec:
     step_pattern: str = ""  # "" is the agent's own
     ceiling: Money | None = None  # of all attempts together
     deadline: datetime | None = None  # when it must be finished
-    expected: timedelta | None = None  # how long it takes without interruptions, as its owner thinks
+    work: timedelta | None = None  # how long it takes on its preset without interruptions, as its owner thinks
+    total_steps: int | None = None  # how many steps it takes, as its owner says
+    when_late: WhenLate = WhenLate.FINISH
     max_preemptions: int = 100
     max_crashes: int = 3
     inputs: tuple[JobInput, ...] = ()
@@ -126,6 +142,9 @@ class JobSpec:
     bandwidth_mib_s: int | None = None  # of uploads and downloads together; None: unlimited
     metric: JobMetric | None = None
     sweep: str = ""  # the id of the sweep that it is a member of
+    on_hang: OnHang = OnHang.TELL
+    stacks: bool = False  # whether the agent may look for 30 s at where the command's main thread stands
+    drill: bool = False  # whether a save on a notice is tried once, early, while nothing is at stake
 
 
 @dataclass(frozen=True, slots=True)

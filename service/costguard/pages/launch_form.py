@@ -33,7 +33,7 @@ _T = TypeVar("_T")
 
 # What a training job has and a development VM does not.
 TRAINING = (
-    "command", "image", "pull", "workdir", "mounts", "step_pattern", "environment", "secrets", "expected_hours",
+    "command", "image", "pull", "workdir", "mounts", "step_pattern", "environment", "secrets", "work_hours",
     "checkpoint.location", "checkpoint.resume", "checkpoint.framework", "checkpoint.pattern", "checkpoint.marker",
     "checkpoint.local", "checkpoint.keep", "checkpoint.uploads_itself", "code", "setup", "inputs", "outputs",
     "aws_role", "bandwidth_mib_s", "metric.pattern", "metric.better", "max_preemptions", "max_crashes",
@@ -82,7 +82,7 @@ def submission(form: Mapping[str, str], owner: str, code_of: Callable[[str], Job
         on_demand_fallback=_YES_NO.get(read.text("overrides.on_demand_fallback")),
         image=read.text("overrides.image") or None,
     )
-    return FormSubmission(Submission(spec, overrides), spec.expected or _ONE_HOUR, tuple(read.wrong))
+    return FormSubmission(Submission(spec, overrides), spec.work or _ONE_HOUR, tuple(read.wrong))
 
 
 def _spec(read: _Reader, owner: str, code_of: Callable[[str], JobCode], kind: JobKind) -> JobSpec:
@@ -106,7 +106,7 @@ def _spec(read: _Reader, owner: str, code_of: Callable[[str], JobCode], kind: Jo
         step_pattern=read.text("step_pattern"),
         ceiling=read.of("ceiling", _dollars),
         deadline=read.of("deadline", _moment),
-        expected=read.of("expected_hours", _hours),
+        work=read.of("work_hours", _hours),
         max_preemptions=100 if preemptions is None else preemptions,
         max_crashes=3 if crashes is None else crashes,
         inputs=tuple(JobInput(source, path) for source, path in read.of("inputs", _inputs) or ()),
@@ -141,7 +141,7 @@ def like(job: Job) -> dict[str, str]:
         "environment": "\n".join(f"{name}={value}" for name, value in spec.environment.items()),
         "secrets": "\n".join(f"{name}={value}" for name, value in spec.secrets.items()),
         "ceiling": f"{spec.ceiling.dollars.normalize():f}" if spec.ceiling is not None else "",
-        "expected_hours": _plain(spec.expected) if spec.expected is not None else "",
+        "work_hours": _plain(spec.work) if spec.work is not None else "",
         "max_preemptions": str(spec.max_preemptions),
         "max_crashes": str(spec.max_crashes),
         "inputs": "\n".join(f"{one.source}={one.path}" for one in spec.inputs),

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
+from costguard.model.duration import read_span
 from costguard.model.money import Money
 
 T = TypeVar("T")
@@ -30,7 +31,6 @@ _WORDS = {
     "second": "s",
     "sec": "s",
 }
-_DURATION = re.compile(r"(?:(\d{1,6})w)?(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?")
 _DOMAIN = re.compile(r"(?=.{4,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63}")
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
 _DOLLARS = re.compile(r"\d{1,9}(?:\.\d{1,9})?")
@@ -46,13 +46,12 @@ class Section(BaseModel):
 
 def duration(value: object) -> timedelta:
     """`90s`, `15m`, `8h`, `3d`, `1w`, or several from large to small: `1h30m`."""
-    match = _DURATION.fullmatch(value) if isinstance(value, str) and value else None
-    if match is None:
+    span = read_span(value) if isinstance(value, str) else None
+    if span is None:
         raise ValueError(f"a time with its unit, such as 90s, 15m, 8h, 3d, 1w or 1h30m{_meant_duration(value)}")
-    seconds = sum(int(count or 0) * unit for count, unit in zip(match.groups(), _UNITS.values(), strict=True))
-    if seconds == 0:
+    if not span:
         raise ValueError("a time longer than nothing, such as 90s, 15m or 8h")
-    return timedelta(seconds=seconds)
+    return span
 
 
 def _meant_duration(value: object) -> str:
@@ -63,7 +62,7 @@ def _meant_duration(value: object) -> str:
     if not pieces or not all(units):
         return ""
     meant = "".join(count + unit for (count, _), unit in zip(pieces, units, strict=True))
-    return f" (did you mean {meant}?)" if _DURATION.fullmatch(meant) else ""
+    return f" (did you mean {meant}?)" if read_span(meant) is not None else ""
 
 
 def show_duration(span: timedelta) -> str:

@@ -140,7 +140,7 @@ class SweepAssessor:
     ) -> list[JobRefusal]:
         """Whether all of it fits into what budgets have left, as if it were one job."""
         waves = -(-count // order.at_once)
-        whole = replace(spec, ceiling=ceiling, expected=None if spec.expected is None else spec.expected * waves)
+        whole = replace(spec, ceiling=ceiling, work=None if spec.work is None else spec.work * waves)
         now = self._clock.now()
         with self._database.read() as connection:
             accrual = accrual_at(connection, now)
@@ -158,9 +158,9 @@ def _least(cases: Sequence[Assessment]) -> Money | None:
     """What all members cost at least, by how long they take; None: not known of all."""
     total = ZERO
     for case in cases:
-        if case.recipe is None or case.spec.expected is None:
+        if case.recipe is None or case.spec.work is None:
             return None
-        best = offers.cheapest(case.rates, models_of(case.recipe), case.spec.expected)
+        best = offers.cheapest(case.rates, models_of(case.recipe), case.spec.work)
         if best is None or best.cost is None:
             return None
         total += best.cost

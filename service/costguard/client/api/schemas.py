@@ -664,10 +664,10 @@ class JobBody(TypedDict):
     """Run directly on the VM or in the image, without a shell."""
     deadline: NotRequired[datetime | str | None]
     """When it must be finished."""
+    drill: NotRequired[bool]
+    """Whether a save on a notice is tried once, early."""
     environment: NotRequired[Mapping[str, str]]
     """Not secret: do not put passwords here."""
-    expected_hours: NotRequired[float | None]
-    """How long it takes without interruptions."""
     image: NotRequired[str]
     """A container image by tag or digest; empty: run on the VM itself."""
     inputs: NotRequired[Sequence[InputBody]]
@@ -681,6 +681,8 @@ class JobBody(TypedDict):
     mounts: NotRequired[Sequence[str]]
     name: NotRequired[str]
     """For people."""
+    on_hang: NotRequired[OnHang]
+    """restart: a command without progress is restarted from its newest checkpoint."""
     outputs: NotRequired[Sequence[OutputBody]]
     """Published when it succeeds."""
     overrides: NotRequired[OverridesBody | None]
@@ -695,8 +697,16 @@ class JobBody(TypedDict):
     """References to Secret Manager; the VM reads the values itself."""
     setup: NotRequired[str]
     """A shell command, run once on each VM before the command."""
+    stacks: NotRequired[bool]
+    """Whether the agent may look for 30 s at where the command's main thread stands."""
     step_pattern: NotRequired[str]
     """Finds the step in the output: a regular expression with a group."""
+    total_steps: NotRequired[int | None]
+    """How many steps it takes in all."""
+    when_late: NotRequired[WhenLate]
+    """finish: late, within its ceiling; stop: at the deadline, after a checkpoint."""
+    work_hours: NotRequired[float | None]
+    """How long it takes on its preset without interruptions."""
     workdir: NotRequired[str]
 
 
@@ -746,7 +756,7 @@ class JobOut(TypedDict):
 
 
 class JobOutlookOut(TypedDict):
-    """Based on `expected_hours`, without interruptions. `no` is refused; `at_risk` gives a warning."""
+    """Based on `work_hours`, without interruptions. `no` is refused; `at_risk` gives a warning."""
 
     ceiling: str | None
     deadline: str | None
@@ -794,14 +804,15 @@ class JobSpecOut(TypedDict):
     checkpoint: CheckpointPlanOut | None
     code: CodeOut | None
     """null: its code is in the image, or on the VM already."""
+    drill: bool
     environment: dict[str, str]
-    expected_seconds: int | None
     inputs: list[InputOut]
     """Downloaded before the command starts."""
     max_crashes: int
     max_preemptions: int
     metric: MetricOut | None
     mounts: list[str]
+    on_hang: OnHang
     outputs: list[OutputOut]
     """Published when the command has succeeded."""
     pull: bool
@@ -810,9 +821,13 @@ class JobSpecOut(TypedDict):
     """References, never values."""
     setup: str
     """The shell command that runs once on each VM before the command."""
+    stacks: bool
     step_pattern: str
     sweep: str
     """The id of its sweep; empty: none."""
+    total_steps: int | None
+    when_late: WhenLate
+    work_seconds: int | None
     workdir: str
 
 
@@ -1154,6 +1169,9 @@ class OfferOut(TypedDict):
     zone: str
 
 
+OnHang = Literal["tell", "restart"]
+
+
 class OtherActionOut(TypedDict):
     action: Literal["stop", "keep", "assign", "cancel_job", "refuse"]
     name: str
@@ -1367,10 +1385,10 @@ class QuoteBody(TypedDict):
     """Run directly on the VM or in the image, without a shell."""
     deadline: NotRequired[datetime | str | None]
     """When it must be finished."""
+    drill: NotRequired[bool]
+    """Whether a save on a notice is tried once, early."""
     environment: NotRequired[Mapping[str, str]]
     """Not secret: do not put passwords here."""
-    expected_hours: NotRequired[float | None]
-    """How long it takes without interruptions."""
     hours: NotRequired[float]
     """The running time to quote for."""
     image: NotRequired[str]
@@ -1386,6 +1404,8 @@ class QuoteBody(TypedDict):
     mounts: NotRequired[Sequence[str]]
     name: NotRequired[str]
     """For people."""
+    on_hang: NotRequired[OnHang]
+    """restart: a command without progress is restarted from its newest checkpoint."""
     outputs: NotRequired[Sequence[OutputBody]]
     """Published when it succeeds."""
     overrides: NotRequired[OverridesBody | None]
@@ -1400,8 +1420,16 @@ class QuoteBody(TypedDict):
     """References to Secret Manager; the VM reads the values itself."""
     setup: NotRequired[str]
     """A shell command, run once on each VM before the command."""
+    stacks: NotRequired[bool]
+    """Whether the agent may look for 30 s at where the command's main thread stands."""
     step_pattern: NotRequired[str]
     """Finds the step in the output: a regular expression with a group."""
+    total_steps: NotRequired[int | None]
+    """How many steps it takes in all."""
+    when_late: NotRequired[WhenLate]
+    """finish: late, within its ceiling; stop: at the deadline, after a checkpoint."""
+    work_hours: NotRequired[float | None]
+    """How long it takes on its preset without interruptions."""
     workdir: NotRequired[str]
 
 
@@ -2196,3 +2224,5 @@ class UnreadOut(TypedDict):
 
 
 Verdict = Literal["ready", "degraded", "not ready"]
+
+WhenLate = Literal["finish", "stop"]
