@@ -27,7 +27,7 @@ BOTH = (SPOT, ON_DEMAND)
 def result(
     models: tuple[ProvisioningModel, ...] = BOTH, is_resumed: bool = False, rates: Any = RATES, **given: Any
 ) -> Feasibility:
-    spec = JobSpec(JobKind.TRAINING, "t4", "lab", "ana@example.com", **{"expected": 10 * HOUR, **given})
+    spec = JobSpec(JobKind.TRAINING, "t4", "lab", "ana@example.com", **{"work": 10 * HOUR, **given})
     return feasibility(spec, rates, models, is_resumed, NOW)
 
 
@@ -104,10 +104,10 @@ def test_a_job_that_resumes_is_warned_and_not_refused() -> None:
     assert (verdict.meets_deadline, verdict.within_ceiling) == (Chance.NO, Chance.NO)
 
 
-@pytest.mark.parametrize("given", [{"expected": None}, {"expected": timedelta()}, {"kind": JobKind.DEV}])
+@pytest.mark.parametrize("given", [{"work": None}, {"work": timedelta()}, {"kind": JobKind.DEV}])
 def test_without_a_length_nothing_is_certain(given: dict[str, Any]) -> None:
     """Unknown is neither met nor missed."""
-    spec = {"deadline": at("12:30"), "ceiling": Money.of("0.01"), "expected": 10 * HOUR, **given}
+    spec = {"deadline": at("12:30"), "ceiling": Money.of("0.01"), "work": 10 * HOUR, **given}
     kind = spec.pop("kind", JobKind.TRAINING)
     verdict = feasibility(JobSpec(kind, "t4", "lab", "ana@example.com", **spec), RATES, BOTH, False, NOW)
     assert verdict == Feasibility()

@@ -20,7 +20,8 @@ _RECIPE = ("zones", "spot", "machine_type", "disk_gib", "max_run_hours", "on_dem
 _CHECKPOINT = ("resume", "framework", "pattern", "marker", "local", "keep", "uploads_itself")
 _PLAIN = (
     "preset", "project", "owner", "name", "image", "pull", "secrets", "workdir", "mounts", "setup", "code", "aws_role",
-    "bandwidth_mib_s", "step_pattern", "ceiling", "deadline", "work_hours", "max_preemptions", "max_crashes",
+    "bandwidth_mib_s", "step_pattern", "ceiling", "deadline", "work_hours", "total_steps",
+    "when_late", "on_hang", "stacks", "drill", "max_preemptions", "max_crashes",
 )  # fmt: skip
 
 
@@ -56,6 +57,11 @@ class CostguardJob:
     ceiling: str | None = None
     deadline: str | None = None
     work_hours: float | None = None
+    total_steps: int | None = None
+    when_late: Literal["finish", "stop"] | None = None
+    on_hang: Literal["tell", "restart"] | None = None
+    stacks: bool | None = None
+    drill: bool | None = None
     max_preemptions: int | None = None
     max_crashes: int | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
