@@ -8,7 +8,8 @@ import typer
 from rich.console import Console
 
 from costguard.cli.job_page import MODELS
-from costguard.cli.launch import (
+from costguard.cli.launch import data_options, given
+from costguard.cli.launch_options import (
     Ceiling,
     Deadline,
     Dev,
@@ -20,8 +21,6 @@ from costguard.cli.launch import (
     ProjectId,
     Spot,
     Zones,
-    data_options,
-    given,
 )
 from costguard.cli.options import DEFAULT_URL, AsJson, Url
 from costguard.cli.server import ServerClient

@@ -15,7 +15,8 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from costguard.cli import sweep_file
-from costguard.cli.launch import Key, request, tell
+from costguard.cli.launch import request, tell
+from costguard.cli.launch_options import Key
 from costguard.cli.options import DEFAULT_URL, AsJson, Limit, Me, Reason, Url, has_filter, print_json
 from costguard.cli.server import ServerClient
 from costguard.cli.tables import (
