@@ -1,0 +1,153 @@
+"""How likely a zone's Spot VMs are to be preempted, and a zone that is out to come back, by age.
+
+Young VMs are preempted far more often than old ones, and outages behave the same way. A zone's own history counts
+with the prior, which stands for `PRIOR_HOURS` of every bin.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import NamedTuple
+
+BIN_STARTS = (0.0, 0.16, 0.33, 0.66, 1.5, 4.0, 8.0, 16.0)  # hours; the last bin has no end
+BINS = len(BIN_STARTS)
+ByAge = tuple[float, ...]  # a number for each bin
+
+NONE_BY_AGE: ByAge = (0.0,) * BINS
+
+
+class ZoneCounts(NamedTuple):
+    """What was seen of a zone, by age: preemptions in so many hours up, recoveries in so many hours down.
+
+    The last four are the same with a half-life of a day, counted over all ages: how it has been lately.
+    """
+
+    preemptions: ByAge = NONE_BY_AGE
+    up_hours: ByAge = NONE_BY_AGE
+    recoveries: ByAge = NONE_BY_AGE
+    down_hours: ByAge = NONE_BY_AGE
+    recent_preemptions: float = 0.0
+    recent_preemptions_expected: float = 0.0  # by the prior, in the hours that were seen
+    recent_recoveries: float = 0.0
+    recent_recoveries_expected: float = 0.0
+
+
+NO_COUNTS = ZoneCounts()
+
+
+class SeenPeriod(NamedTuple):
+    """A time for which a zone was up or down, as it was seen, in hours on any one clock.
+
+    `age_h`: how long it had been so already when it began to be seen, where that is known. `is_cut`: it was seen no
+    longer, by the end of the record or because the VM was given up: neither preempted nor recovered.
+    """
+
+    is_up: bool
+    began_h: float
+    ended_h: float
+    is_cut: bool = False
+    age_h: float = 0.0
+
+
+def bin_of(age_h: float) -> int:
+    return bisect_right(BIN_STARTS, max(0.0, age_h)) - 1
+
+
+# Events an hour, by age, before a zone is known: the means of recorded series of several clouds and machine types.
+PRIOR_PREEMPTIONS: ByAge = (1.40, 1.31, 0.89, 0.50, 0.30, 0.16, 0.13, 0.05)
+PRIOR_RECOVERIES: ByAge = (2.04, 1.51, 0.93, 0.54, 0.33, 0.21, 0.13, 0.04)
+PRIOR_HOURS = 20.0  # that the prior counts for, in every bin
+RECENT_HALF_LIFE_H = 24.0
+RECENT_EVENTS = 4.0  # that the prior counts for, where the last day is compared with it
+
+
+class Hazards(NamedTuple):
+    """Events an hour by age: of a zone that is up, and of one that is out."""
+
+    preemption: ByAge = PRIOR_PREEMPTIONS
+    recovery: ByAge = PRIOR_RECOVERIES
+
+
+def counts_of(periods: Iterable[SeenPeriod], now_h: float) -> ZoneCounts:
+    """Counts a zone's history until now; what lies later is left out, and a period that goes on still is cut there."""
+    events = {True: [0.0] * BINS, False: [0.0] * BINS}
+    hours = {True: [0.0] * BINS, False: [0.0] * BINS}
+    recent = {True: 0.0, False: 0.0}
+    expected = {True: 0.0, False: 0.0}
+    for period in periods:
+        if period.began_h >= now_h:
+            continue
+        is_cut = period.is_cut or period.ended_h > now_h
+        ended_h = min(period.ended_h, now_h)
+        age_h = period.age_h + ended_h - period.began_h
+        prior = PRIOR_PREEMPTIONS if period.is_up else PRIOR_RECOVERIES
+        for place, (start, end) in enumerate(zip(BIN_STARTS, (*BIN_STARTS[1:], math.inf), strict=True)):
+            first, last = max(start, period.age_h), min(end, age_h)
+            if first >= last:
+                continue
+            hours[period.is_up][place] += last - first
+            weight = _weight(period.began_h - period.age_h + first, period.began_h - period.age_h + last, now_h)
+            expected[period.is_up] += prior[place] * weight
+        if not is_cut:
+            events[period.is_up][bin_of(age_h)] += 1
+            recent[period.is_up] += 0.5 ** ((now_h - ended_h) / RECENT_HALF_LIFE_H)
+    return ZoneCounts(
+        tuple(events[True]), tuple(hours[True]), tuple(events[False]), tuple(hours[False]),
+        recent[True], expected[True], recent[False], expected[False],
+    )  # fmt: skip
+
+
+def hazards_of(counts: ZoneCounts) -> Hazards:
+    """A zone's own hazards, drawn towards the prior where little was seen."""
+    return Hazards(
+        tuple(map(_drawn, counts.preemptions, counts.up_hours, PRIOR_PREEMPTIONS)),
+        tuple(map(_drawn, counts.recoveries, counts.down_hours, PRIOR_RECOVERIES)),
+    )
+
+
+def recent_hazards(counts: ZoneCounts) -> Hazards:
+    """The prior, scaled by what the last days of the zone were like."""
+    preemption = (counts.recent_preemptions + RECENT_EVENTS) / (counts.recent_preemptions_expected + RECENT_EVENTS)
+    recovery = (counts.recent_recoveries + RECENT_EVENTS) / (counts.recent_recoveries_expected + RECENT_EVENTS)
+    return Hazards(
+        tuple(hazard * preemption for hazard in PRIOR_PREEMPTIONS),
+        tuple(hazard * recovery for hazard in PRIOR_RECOVERIES),
+    )
+
+
+def survival(hazard: ByAge, age_h: float, hours: float) -> float:
+    """The chance that what is `age_h` old goes on for so many hours more."""
+    end_h = age_h + hours
+    passed = 0.0
+    for place, (start, end) in enumerate(zip(BIN_STARTS, (*BIN_STARTS[1:], math.inf), strict=True)):
+        passed += hazard[place] * max(0.0, min(end, end_h) - max(start, age_h))
+    return math.exp(-passed)
+
+
+def expected_life(hazard: ByAge, age_h: float) -> float:
+    """Hours that what is `age_h` old is expected to go on; infinite where the last bin has no events."""
+    first = bin_of(age_h)
+    life = 0.0
+    reached = 1.0
+    for place in range(first, BINS):
+        start = max(age_h, BIN_STARTS[place])
+        rate = hazard[place]
+        if place == BINS - 1:
+            return life + (reached / rate if rate > 0 else math.inf)
+        width = BIN_STARTS[place + 1] - start
+        stays = math.exp(-rate * width)
+        life += reached * ((1 - stays) / rate if rate > 0 else width)
+        reached *= stays
+    return life
+
+
+def _drawn(events: float, hours: float, prior: float) -> float:
+    return (events + PRIOR_HOURS * prior) / (hours + PRIOR_HOURS)
+
+
+def _weight(start_h: float, end_h: float, now_h: float) -> float:
+    """Hours between the two moments, each counted by how long ago it is."""
+    decay = math.log(2) / RECENT_HALF_LIFE_H
+    return (math.exp(-decay * (now_h - end_h)) - math.exp(-decay * (now_h - start_h))) / decay

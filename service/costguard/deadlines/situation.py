@@ -1,0 +1,127 @@
+"""What a policy sees when it decides where a job with a deadline runs next, and what it answers.
+
+Inside this room, times are hours and prices are numbers of any one unit for an hour of a VM; money and moments are
+converted where it meets the rest of the house. An hour of work is an hour of the job on a VM that is ready.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal, NamedTuple, Protocol
+
+from costguard.deadlines.hazards import NO_COUNTS, ZoneCounts
+
+Kind = Literal["spot", "on_demand"]
+
+
+class Zone(NamedTuple):
+    """A zone whose Spot VMs the job may use. `is_up`: a Spot VM could be had there now; None where nobody knows.
+
+    `age_h`: for how long it has been up or down, as far as is known. `move_cost`: what copying the checkpoint costs.
+    """
+
+    name: str
+    price: float  # of an hour on Spot
+    is_up: bool | None = None
+    age_h: float | None = None
+    counts: ZoneCounts = NO_COUNTS
+    move_cost: float = 0.0
+
+
+class HeldVM(NamedTuple):
+    """The VM that the job has. It bills from its creation; the work goes on once `start_left_h` is over."""
+
+    kind: Kind
+    zone: str
+    age_h: float
+    start_left_h: float = 0.0
+
+    @property
+    def is_ready(self) -> bool:
+        return self.start_left_h <= 0
+
+
+class Situation(NamedTuple):
+    """A job, the time that it has, and the zones. `start_h`: the most that a start can cost, all included.
+
+    That is the 99th percentile of starts, the delay until a preemption is noticed, and the most work that it can lose.
+    `interval_h`: hours until the next decision. `on_demand_price`: the cheapest obtainable; None while there is none.
+    `elapsed_h` and `total_work_h` since the launch draw the straight line of Uniform Progress.
+    """
+
+    work_left_h: float
+    time_left_h: float
+    start_h: float
+    interval_h: float
+    on_demand_price: float | None
+    zones: tuple[Zone, ...]
+    held: HeldVM | None = None
+    elapsed_h: float = 0.0
+    total_work_h: float | None = None
+
+    @property
+    def slack_h(self) -> float:
+        """The hours that the job can afford to do nothing."""
+        return self.time_left_h - self.work_left_h
+
+    def zone(self, name: str) -> Zone | None:
+        return next((zone for zone in self.zones if zone.name == name), None)
+
+
+class Act(StrEnum):
+    """Start a VM, on Spot or on demand (instead of the one held, if there is one); keep what is held; or have none."""
+
+    START_SPOT = "start_spot"
+    START_ON_DEMAND = "start_on_demand"
+    STAY = "stay"
+    WAIT = "wait"
+
+
+class Why(StrEnum):
+    """The rule that decided."""
+
+    GUARD = "guard"  # later would be too late
+    TOO_LATE = "too_late"  # even on demand, the deadline can no longer be kept for certain
+    SPOT_IS_UP = "spot_is_up"
+    CHEAPER_ZONE = "cheaper_zone"
+    KEEP_SPOT = "keep_spot"
+    BEHIND = "behind"  # the line of progress, or the plan
+    AHEAD = "ahead"
+    PLAN = "plan"  # the least expected cost
+    LOT = "lot"  # drawn at random, as the policy says
+    NO_ON_DEMAND = "no_on_demand"  # on-demand is wanted and not to be had
+
+
+class Grounds(NamedTuple):
+    """The figures behind a choice, for a sentence: unknown where None.
+
+    `expected_life_h`: of the best Spot VM to be had or held. `behind_h`: hours of work behind the straight line to its
+    end, below zero ahead of it. `expected_cost`: of all the rest, in the unit of the prices. `until_h`: hours until
+    this choice is expected to change. `hour_of_slack`: what one more hour until the deadline would save.
+    """
+
+    slack_h: float
+    behind_h: float | None = None
+    expected_life_h: float | None = None
+    expected_cost: float | None = None
+    until_h: float | None = None
+    hour_of_slack: float | None = None
+
+
+class Choice(NamedTuple):
+    """What to do now. `latest_safe_h`: hours from now until the guard acts, if nothing is gained before then."""
+
+    act: Act
+    why: Why
+    grounds: Grounds
+    latest_safe_h: float
+    zone: str | None = None  # to start Spot in
+
+
+class Policy(Protocol):
+    """Decides from what it sees alone; what it learned of past situations it may keep to be faster, never to differ."""
+
+    @property
+    def name(self) -> str: ...
+
+    def choose(self, situation: Situation) -> Choice: ...

@@ -1,0 +1,107 @@
+"""How likely preemptions and recoveries are, by age."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from costguard.deadlines.hazards import (
+    BIN_STARTS,
+    NO_COUNTS,
+    PRIOR_PREEMPTIONS,
+    PRIOR_RECOVERIES,
+    Hazards,
+    SeenPeriod,
+    bin_of,
+    counts_of,
+    expected_life,
+    hazards_of,
+    recent_hazards,
+    survival,
+)
+
+
+@pytest.mark.parametrize(("age_h", "place"), [(0, 0), (0.15, 0), (0.16, 1), (1.49, 3), (1.5, 4), (15.9, 6), (400, 7)])
+def test_ages_fall_into_bins_by_their_start(age_h: float, place: int) -> None:
+    """A bin holds the ages from its start to the next one's; the last has no end."""
+    assert bin_of(age_h) == place
+
+
+def test_prior_gives_the_published_expected_lives() -> None:
+    """The prior was published with its expected lives: 2.7 hours when new, about 9.4 at an age of 4 hours."""
+    assert expected_life(PRIOR_PREEMPTIONS, 0) == pytest.approx(2.7, abs=0.05)
+    assert expected_life(PRIOR_PREEMPTIONS, 4) == pytest.approx(9.4, abs=0.15)
+
+
+def test_unseen_zone_has_the_prior() -> None:
+    """Without history, both estimates are the prior itself."""
+    for hazards in (hazards_of(NO_COUNTS), recent_hazards(NO_COUNTS)):
+        assert hazards.preemption == pytest.approx(Hazards().preemption)
+        assert hazards.recovery == pytest.approx(Hazards().recovery)
+
+
+def test_counts_split_a_period_by_age() -> None:
+    """Two hours up that end in a preemption: hours in each bin as they passed, the preemption in the last of them."""
+    counts = counts_of([SeenPeriod(True, 10, 12)], now_h=12)
+    assert counts.up_hours == pytest.approx((0.16, 0.17, 0.33, 0.84, 0.5, 0, 0, 0))
+    assert list(counts.preemptions) == [0, 0, 0, 0, 1, 0, 0, 0]
+    assert sum(counts.recoveries) == sum(counts.down_hours) == 0
+
+
+def test_period_that_was_cut_counts_its_hours_and_no_event() -> None:
+    """A VM that was given up, or a record that ends, was neither preempted nor did its zone recover."""
+    counts = counts_of([SeenPeriod(True, 0, 2, is_cut=True), SeenPeriod(False, 5, 9)], now_h=7)
+    assert sum(counts.up_hours) == pytest.approx(2)
+    assert sum(counts.down_hours) == pytest.approx(2)
+    assert sum(counts.preemptions) == sum(counts.recoveries) == 0
+
+
+def test_age_known_at_the_first_sight_of_a_zone_counts() -> None:
+    """A zone that had been up for 8 hours before it was watched adds nothing to the bins of young VMs."""
+    counts = counts_of([SeenPeriod(True, 0, 1, age_h=8)], now_h=1)
+    assert counts.up_hours == pytest.approx((0, 0, 0, 0, 0, 0, 1, 0))
+    assert counts.preemptions[6] == 1
+
+
+def test_recent_events_fade_by_half_in_a_day() -> None:
+    """A preemption a day ago weighs half of one just now."""
+    assert counts_of([SeenPeriod(True, 0, 1)], now_h=1).recent_preemptions == 1
+    assert counts_of([SeenPeriod(True, 0, 1)], now_h=25).recent_preemptions == pytest.approx(0.5)
+
+
+def test_expected_events_of_a_zone_like_the_prior_match_its_hours() -> None:
+    """Over a short time, hours weigh nearly whole: the expected events are the prior's rate times the hours."""
+    counts = counts_of([SeenPeriod(True, 0, 0.1, is_cut=True)], now_h=0.1)
+    assert counts.recent_preemptions_expected == pytest.approx(0.1 * PRIOR_PREEMPTIONS[0], rel=0.01)
+
+
+def test_bad_days_raise_the_hazard_and_good_ones_lower_it() -> None:
+    """Five preemptions within an hour scale the prior up; a day without one scales it down."""
+    bad = recent_hazards(counts_of([SeenPeriod(True, place / 5, (place + 1) / 5) for place in range(5)], now_h=1))
+    good = recent_hazards(counts_of([SeenPeriod(True, 0, 24, is_cut=True)], now_h=24))
+    assert bad.preemption[0] > PRIOR_PREEMPTIONS[0] > good.preemption[0]
+
+
+@given(st.floats(0, 40), st.floats(0, 40), st.floats(0, 20))
+def test_survival_multiplies_over_time(first_h: float, second_h: float, age_h: float) -> None:
+    """Living through two spans in a row is living through the first, and then, older, through the second."""
+    both = survival(PRIOR_PREEMPTIONS, age_h, first_h + second_h)
+    assert both == pytest.approx(
+        survival(PRIOR_PREEMPTIONS, age_h, first_h) * survival(PRIOR_PREEMPTIONS, age_h + first_h, second_h)
+    )
+
+
+@given(st.floats(0, 30))
+def test_expected_life_is_the_area_under_survival(age_h: float) -> None:
+    """Summed in small steps, survival gives the same hours."""
+    step = 0.05
+    area = sum(survival(PRIOR_RECOVERIES, age_h, place * step) * step for place in range(int(150 / step)))
+    assert expected_life(PRIOR_RECOVERIES, age_h) == pytest.approx(area, rel=0.02, abs=0.1)
+
+
+def test_zone_that_never_fails_lives_for_ever() -> None:
+    """Without a hazard in the last bin there is no end to expect."""
+    assert expected_life((0.0,) * len(BIN_STARTS), 3) == math.inf
