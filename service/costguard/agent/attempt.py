@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -15,7 +14,7 @@ from typing import Any
 
 from .calls import Metadata, Trouble, watch
 from .checkpoints import DiskCheckpoints
-from .containers import AUTH_VARIABLE, kill_container, pull_image
+from .containers import AUTH_VARIABLE, pull_image
 from .events import EventSender, Spool
 from .failures import TransferFailed
 from .files import boot_id, lock, make_folder, say, utc, write_json
@@ -23,23 +22,17 @@ from .log_pieces import LogPieces
 from .output import NO_PROGRESS, CommandProgress
 from .phases import Phases
 from .preparation import CommandSecrets, Stage
-from .ranks import descendants, kill_tree
-from .runner import birth, config_of, container, hand_over, prepare, signal_group
+from .runner import birth, config_of, hand_over, prepare
 from .settings import AgentPaths, AttemptSettings, NotStarted, Unwanted
 from .setup import SetupWatch
 from .state import VM_ENDS, SavedState
 from .steps import finish_stage, prepare_stage
+from .stopping import CommandStop, VmEnds
 from .tool import RcloneFinder
 from .travel import TravellingCheckpoints
 from .usage import VmUsage
 
 LAST_WORDS_S = 5
-POWER_OFF_S = 8  # from the end of the notice's grace until Google cuts the power
-NEVER = float("inf")
-
-
-class VmEnds(Exception):
-    """The VM ends before the command was started: after a reboot, as of a driver's installer, it is started."""
 
 
 class AgentAttempt:
@@ -51,7 +44,7 @@ class AgentAttempt:
         finder = RcloneFinder(settings, token, places.home)
         self._credentials = CommandSecrets(settings, metadata, self._folder, finder)
         spool = Spool(os.path.join(self._folder, "spool"), settings.spool_most)
-        self._guard = EventSender(settings, token, spool, lambda: self._request_stop("cancel", settings.cancel_grace_s))
+        self._guard = EventSender(settings, token, spool, self._cancel)
         self._state = SavedState(self._folder)
         if settings.resume:
             self._state.begin_again()
@@ -70,11 +63,11 @@ class AgentAttempt:
         self._checkpoints = DiskCheckpoints(settings, places.volumes, os.path.join(self._folder, "runs"))
         self._setup = SetupWatch(settings, self._state, self._log)
         self._phases = Phases()
-        self._stopping = threading.Lock()
         self._reporting = threading.RLock()  # events of a run are in order
-        self._wake, self._over = threading.Event(), threading.Event()
-        self._is_vm_ending = False
-        self._deadline, self._was_killed = NEVER, False
+        self._over = threading.Event()
+        self._stop = CommandStop(settings, self._state, self._guard)
+        self._stop.when_noticed.append(lambda: self._pieces.hurry())
+        self._stop.when_vm_ends.append(self._travel.hurry)
         self._runner: subprocess.Popen[bytes] | None = None
         self._reading: threading.Thread | None = None
 
@@ -87,32 +80,42 @@ class AgentAttempt:
 
     def end(self, *_: Any) -> None:
         """The VM goes down. A signal handler: nothing here may take a lock."""
-        self._is_vm_ending = True
+        self._stop.is_vm_ending = True
+
+    def _cancel(self) -> None:
+        self._stop.request("cancel", self._settings.cancel_grace_s)
 
     def work(self, wrong: list[str]) -> None:
         """Returns when all events were accepted, or shortly after the VM begins to go down."""
         self._guard.start()
         self._guard.send("boot", boot=boot_id(), run=self._state.run, python=sys.version.split()[0])
         if "exit" not in self._state.sent:
-            settings, over = self._settings, self._over
-            _in_background(lambda: self._usage.watch_gpus(settings.heartbeat_s, over))
-            _in_background(self._beat)
-            _in_background(lambda: self._pieces.watch(over))
-            if self._state.run > 1:  # the VM may have gone before the end of that run was stored
-                earlier = self._pieces_of(self._state.run - 1)
-                _in_background(lambda: earlier.save(over.wait, is_last=True))
-            _in_background(lambda: self._checkpoints.watch(settings.look_s, over))
-            for key, act in (("preempted", self._preempted), ("maintenance-event", self._maintained)):
-                arguments = (self._metadata, f"instance/{key}", act, over, settings.retry_s)
-                threading.Thread(target=watch, args=arguments, daemon=True).start()
+            for task in self._watchers():
+                threading.Thread(target=task, daemon=True).start()
             self._attend(wrong)
         self._over.set()
         self._pieces.hurry()  # so that its thread ends
-        latest = NEVER
+        latest = float("inf")
         while not self._guard.is_done() and time.monotonic() < latest:
-            if self._is_vm_ending:
+            if self._stop.is_vm_ending:
                 latest = min(latest, time.monotonic() + LAST_WORDS_S)
-            self._wait(self._settings.poll_s)
+            self._stop.wait(self._settings.poll_s)
+
+    def _watchers(self) -> list[Callable[[], object]]:
+        """What goes on in the background, each in a thread of its own, until the attempt is over."""
+        settings, over, metadata, stop = self._settings, self._over, self._metadata, self._stop
+        watchers: list[Callable[[], object]] = [
+            lambda: self._usage.watch_gpus(settings.heartbeat_s, over),
+            self._beat,
+            lambda: self._pieces.watch(over),
+            lambda: self._checkpoints.watch(settings.look_s, over),
+            lambda: watch(metadata, "instance/preempted", stop.preempted, over, settings.retry_s),
+            lambda: watch(metadata, "instance/maintenance-event", stop.maintained, over, settings.retry_s),
+        ]
+        if self._state.run > 1:  # the VM may have gone before the end of that run was stored
+            earlier = self._pieces_of(self._state.run - 1)
+            watchers.append(lambda: earlier.save(over.wait, is_last=True))
+        return watchers
 
     def _attend(self, wrong: list[str]) -> None:
         held = lock(os.path.join(self._state.run_folder, "lock"))
@@ -125,14 +128,14 @@ class AgentAttempt:
             except (NotStarted, Trouble, TransferFailed, OSError, ValueError, KeyError) as problem:
                 repeats = isinstance(problem, (NotStarted, TransferFailed)) and problem.repeats
                 ended = {"reason": "not_started", "error": str(problem), "repeats": repeats, "ended_at": utc()}
-                self._bring_away({}, lambda: self._pieces.save(self._carry_on, is_last=True))
+                self._bring_away({}, lambda: self._pieces.save(self._stop.carry_on, is_last=True))
                 self._report_exit(ended)
                 return
             finally:
                 os.close(held)
         self._travel.start()
         while not self._is_over():
-            self._wait(self._settings.poll_s)
+            self._stop.wait(self._settings.poll_s)
 
     def _start(self, wrong: list[str], held: int) -> None:
         if wrong:
@@ -140,25 +143,25 @@ class AgentAttempt:
         settings, folder, run, image = self._settings, self._folder, self._state.run, None
         # A VM may be started only to fetch what is on its disk: the guard knows whether the job goes on.
         while run > 1 and not self._guard.has_answered.is_set():
-            self._hold(settings.poll_s)
+            self._stop.hold(settings.poll_s)
         more, resumed = self._checkpoints.resume(run)
         write_json(os.path.join(self._state.run_folder, "resumed.json"), resumed)
-        stage = self._stage(self._hold)
+        stage = self._stage(self._stop.hold)
         prepare_stage(stage)
         settings = stage.settings
         if settings.image:
-            registries = self._credentials.secrets(self._hold).get(AUTH_VARIABLE, "")
-            image = pull_image(settings, folder, config_of(folder), self._metadata, self._hold, registries)
+            registries = self._credentials.secrets(self._stop.hold).get(AUTH_VARIABLE, "")
+            image = pull_image(settings, folder, config_of(folder), self._metadata, self._stop.hold, registries)
             self._guard.send("image", run=run, image=settings.image, digest=image.digest)
         settings = settings._replace(
             command=[*settings.command, *more, *stage.arguments],
             environment={**settings.environment, **stage.environment},
         )
-        secrets = self._credentials.secrets(self._hold)
-        order = prepare(settings, secrets, folder, run, self._step_file, self._hold, image)
+        secrets = self._credentials.secrets(self._stop.hold)
+        order = prepare(settings, secrets, folder, run, self._step_file, self._stop.hold, image)
         order["log"] = self._log
         order["hidden"].append(self._token)
-        self._hold(0)
+        self._stop.hold(0)
         self._runner = hand_over(order, self._state.run_folder, held)
         self._reading = threading.Thread(target=self._read_reports, args=(self._runner,), daemon=True)
         self._reading.start()
@@ -173,19 +176,18 @@ class AgentAttempt:
 
     def _is_over(self) -> bool:
         """Looks at the runner's files once: reports the start, stops the command if requested, reports the exit."""
-        if self._is_vm_ending:
-            self._request_stop("shutdown", self._settings.notice_grace_s)
+        self._stop.request_if_vm_ends()
         is_gone = self._is_runner_gone()  # before its last file is looked for
         command = self._report_start()
         pid = command["pid"] if command else self._setup.pid
         if pid:
-            self._stop_if_requested(pid)
+            self._stop.apply(pid)
         ended = self._state.of_runner("exit.json")
         if is_gone and not ended:
             is_reboot = not self._state.is_of_this_boot()
             left = command or self._state.of_runner("setup.json")
             if not is_reboot and left and birth(left["pid"]) == left["birth"]:
-                self._kill(left["pid"])
+                self._stop.kill(left["pid"])
             why = "the VM was restarted" if is_reboot else "the process that held the command's output was ended"
             ended = {"reason": "cut_off", "error": why, "ended_at": utc()}
         if ended:
@@ -220,9 +222,9 @@ class AgentAttempt:
         is_success = ended.get("reason") == "exited" and ended.get("code") == 0 and not stop
         if is_success:  # also if it is asked to stop while its outputs are published
             ended["asked"] = None
-        self._bring_away(ended, lambda: self._travel.finish(self._carry_on, stop.get("why", "")))
-        self._bring_away(ended, lambda: finish_stage(self._stage(self._carry_on), ended, is_success))
-        self._bring_away({}, lambda: self._pieces.save(self._carry_on, is_last=True))
+        self._bring_away(ended, lambda: self._travel.finish(self._stop.carry_on, stop.get("why", "")))
+        self._bring_away(ended, lambda: finish_stage(self._stage(self._stop.carry_on), ended, is_success))
+        self._bring_away({}, lambda: self._pieces.save(self._stop.carry_on, is_last=True))
         self._report_exit(ended)
 
     def _bring_away(self, ended: dict[str, Any], work: Callable[[], object]) -> None:
@@ -234,21 +236,6 @@ class AgentAttempt:
         except Exception as problem:  # the exit is reported, whatever a step meets
             say(f"not all was brought away: {problem!r}")
 
-    def _carry_on(self, seconds: float) -> None:
-        """Waits while what the command left is brought away. Raises where nothing more is wanted of this VM."""
-        latest = time.monotonic() + seconds
-        while True:
-            if self._is_vm_ending:
-                self._request_stop("shutdown", self._settings.notice_grace_s)
-            stop = self._state.stop
-            if stop and self._deadline == NEVER:
-                self._deadline = time.monotonic() + stop["grace_s"]
-            if stop and time.monotonic() >= self._deadline + (POWER_OFF_S if stop["why"] in VM_ENDS else 0):
-                raise Unwanted(f"{self._state.stop['why']} came before all was brought away")
-            if time.monotonic() >= latest:
-                return
-            self._wait(min(seconds, self._settings.poll_s))
-
     def _is_runner_gone(self) -> bool:
         if self._runner is not None:
             is_gone = self._runner.poll() is not None
@@ -259,54 +246,6 @@ class AgentAttempt:
         if held is not None:
             os.close(held)
         return held is not None
-
-    def _request_stop(self, why: str, grace_s: float) -> None:
-        """A second reason can only shorten the time that is left."""
-        with self._stopping:
-            stop = self._state.stop
-            if why in stop.get("reasons", ()):
-                return
-            first = stop or {"why": why, "grace_s": grace_s, "reasons": []}
-            self._state.stop = {**first, "reasons": [*first["reasons"], why]}
-            self._state.save()
-            self._deadline = min(self._deadline, time.monotonic() + grace_s)
-        if why in VM_ENDS:
-            self._travel.hurry()
-        self._wake.set()
-
-    def _stop_if_requested(self, pid: int) -> None:
-        with self._stopping:
-            stop = self._state.stop
-            if stop and stop.get("signalled") != pid:  # a setup may end well all the same, and the command begin
-                signal_group(pid, signal.SIGTERM)
-                self._state.stop = {**stop, "signalled": pid}
-                self._state.save()
-                if not stop.get("signalled"):
-                    self._guard.send("stopping", run=self._state.run, why=stop["why"], grace_s=stop["grace_s"])
-            elif stop and self._deadline == NEVER:  # it was requested of an earlier agent
-                self._deadline = time.monotonic() + stop["grace_s"]
-        if time.monotonic() >= self._deadline and not self._was_killed:
-            self._kill(pid)
-
-    def _kill(self, pid: int) -> None:
-        self._was_killed = True
-        if self._settings.image:
-            kill_container(container(self._settings, self._state.run))
-        ranks = descendants(pid)
-        signal_group(pid, signal.SIGKILL)
-        kill_tree(ranks)
-
-    def _preempted(self, value: str) -> None:
-        if value == "TRUE":
-            self._guard.send("notice", run=self._state.run, what="preemption", value=value)
-            self._pieces.hurry()
-            self._request_stop("preemption", self._settings.notice_grace_s)
-
-    def _maintained(self, value: str) -> None:
-        if value != "NONE":
-            self._guard.send("notice", run=self._state.run, what="maintenance", value=value)
-        if value.startswith("TERMINATE") and self._settings.maintenance == "stop":
-            self._request_stop("maintenance", self._settings.notice_grace_s)
 
     def _report_start(self) -> dict[str, Any]:
         """Reports the start once the command runs. Returns the runner's note of it; empty before."""
@@ -332,7 +271,7 @@ class AgentAttempt:
         usage = self._usage.look(3 * self._settings.heartbeat_s + 20)
         # Where the VM ends only seconds are left, and the next run looks before it begins.
         saved = {"checkpoint": self._checkpoints.look()} if self._checkpoints.is_on_disk and why not in VM_ENDS else {}
-        fields = {**how, "was_killed": self._was_killed, "machine": usage, **saved, **self._phases.fields()}
+        fields = {**how, "was_killed": self._stop.was_killed, "machine": usage, **saved, **self._phases.fields()}
         last = {**self._progress.final(), **self._setup.exit(how["reason"])}
         if self._checkpoints.is_on_disk:
             self._note_end(how, last.get("step"))
@@ -370,23 +309,3 @@ class AgentAttempt:
                 }
                 now = progress if is_running else {**NO_PROGRESS, **self._setup.heartbeat()}
                 self._guard.send("heartbeat", is_urgent=False, **{**fields, **now})
-
-    def _wait(self, seconds: float) -> None:
-        self._wake.wait(seconds)
-        self._wake.clear()
-
-    def _hold(self, seconds: float) -> None:
-        """Waits for something that the command needs. Raises where the command is not wanted any more."""
-        latest = time.monotonic() + seconds
-        while True:
-            if self._state.stop:
-                raise NotStarted(f"{self._state.stop['why']} came before the command was started")
-            if self._is_vm_ending:
-                raise VmEnds
-            if time.monotonic() >= latest:
-                return
-            self._wait(min(seconds, self._settings.poll_s))
-
-
-def _in_background(task: Callable[[], object]) -> None:
-    threading.Thread(target=task, daemon=True).start()
