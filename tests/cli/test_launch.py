@@ -274,3 +274,22 @@ def test_work_directory_that_cannot_travel_is_refused_before_anything_is_sent(sc
     assert "--workdir: " in done.exception.message
     assert "loop is a link that leads to itself" in done.exception.message
     assert script.asked == []
+
+
+@pytest.mark.parametrize(
+    ("deadline", "sent"),
+    [
+        ("18h", {"deadline_in_hours": 18.0}),
+        ("1h30m", {"deadline_in_hours": 1.5}),
+        ("2026-11-22T08:00Z", {"deadline": "2026-11-22T08:00:00+00:00"}),
+    ],
+)
+def test_a_deadline_is_a_moment_or_a_span_from_the_launch(
+    script: Script, deadline: str, sent: dict[str, object]
+) -> None:
+    """A span is sent as such, so that the server's clock counts it."""
+    script.answers = [(200, DETAIL)]
+    env = {"COSTGUARD_URL": script.url, "COSTGUARD_OWNER": "a@b.c"}
+    assert CliRunner().invoke(app, ["launch", "t4", "--deadline", deadline, "--", "true"], env=env).exit_code == 0
+    body = script.body()
+    assert {name: value for name, value in body.items() if name.startswith("deadline")} == sent

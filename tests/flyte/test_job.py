@@ -37,6 +37,7 @@ EVERYTHING = CostguardJob(
     uploads_itself=False,
     ceiling="60",
     deadline="2026-12-01T00:00:00Z",
+    deadline_in_hours=18,
     work_hours=8,
     total_steps=30_000,
     when_late="stop",

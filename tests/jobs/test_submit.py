@@ -354,3 +354,20 @@ def test_what_is_over_cannot_be_cancelled(office: Office, state: JobState) -> No
         job_rows.set_state(connection, "j1", state, "It ended.", None, NOW)
     with pytest.raises(Conflict, match=state.value):
         office.it.cancel("j1", "ada@lab.example", "")
+
+
+def test_a_deadline_as_a_span_counts_from_the_launch(office: Office) -> None:
+    """It is stored as a moment; the same request, repeated later under its key, is the same job."""
+    request = asked(deadline_in=18 * HOUR)
+    job, _ = office.it.submit(request, "key-1", "api")
+    assert job.spec.deadline == NOW + 18 * HOUR
+    office.clock.advance(HOUR)
+    assert office.it.submit(request, "key-1", "api") == (job, False)
+    later, _ = office.it.submit(request, "key-2", "api")
+    assert later.spec.deadline == NOW + 19 * HOUR
+
+
+def test_a_deadline_that_is_given_twice_is_refused(office: Office) -> None:
+    """Nobody could say which of the two is meant."""
+    ((where, message),) = refused(office, deadline=NOW + HOUR, deadline_in=HOUR)
+    assert (where, message) == ("deadline_in_hours", "Its deadline is given twice: leave one of the two out.")

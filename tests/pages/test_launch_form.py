@@ -10,7 +10,7 @@ from tests.jobs.job_service import SPEC
 
 from costguard.jobs.submit import Overrides
 from costguard.model.checkpoint import Framework, LookFor
-from costguard.model.job import CheckpointPlan, JobCode, JobInput, JobKind, JobMetric, JobOutput
+from costguard.model.job import CheckpointPlan, JobCode, JobInput, JobKind, JobMetric, JobOutput, WhenLate
 from costguard.model.money import Money
 from costguard.pages import launch_form
 
@@ -29,6 +29,7 @@ WHOLE = {
     "checkpoint.local": "/data/out", "checkpoint.keep": "5", "checkpoint.uploads_itself": "yes", "code": "j7k2m9q4",
     "setup": "pip install -e .", "aws_role": "arn:aws:iam::123456789012:role/train", "bandwidth_mib_s": "50",
     "metric.pattern": "val_acc (\\S+)", "metric.better": "higher",
+    "deadline_in_hours": "18", "total_steps": "30,000", "when_late": "stop",
 }  # fmt: skip
 CODE = JobCode("ab" * 32, 1_000, 3, "c0ffee", "main", "+ print()")
 
@@ -54,6 +55,7 @@ def test_everything_that_is_typed_is_submitted() -> None:
     assert spec.ceiling == Money.of("12.50")
     assert spec.deadline == datetime(2026, 11, 21, 8, tzinfo=UTC)
     assert spec.work == form.hours == timedelta(minutes=90)
+    assert (spec.deadline_in, spec.total_steps, spec.when_late) == (timedelta(hours=18), 30_000, WhenLate.STOP)
     assert (spec.max_preemptions, spec.max_crashes) == (0, 2)
     day = timedelta(days=1)
     zones = ("us-central1-a", "us-central1-b")
@@ -104,7 +106,7 @@ def test_what_cannot_be_read_is_said_beside_its_field() -> None:
         "work_hours": "0", "deadline": secret, "max_crashes": "-1", "max_preemptions": "99999",
         "overrides.disk_gib": "1.5", "overrides.max_run_hours": "1e400", "image": "x" * (launch_form.LONGEST + 1),
         "inputs": f"s3://a/b=/c\n{secret}", "outputs": f"/data={secret}", "checkpoint.keep": "1001", "code": secret,
-        "bandwidth_mib_s": "0",
+        "bandwidth_mib_s": "0", "deadline_in_hours": "soon", "total_steps": "0",
     }  # fmt: skip
     form = launch_form.submission({"preset": "t4", **wrong}, "", code_of)
     assert sorted(mistake.where for mistake in form.wrong) == sorted(wrong)

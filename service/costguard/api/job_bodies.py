@@ -158,6 +158,9 @@ class JobBody(Body):
     step_pattern: Text = Field("", description="Finds the step in the output: a regular expression with a group.")
     ceiling: Dollars | None = Field(None, description="The most that all its VMs together may cost.")
     deadline: BodyMoment | None = Field(None, description="When it must be finished.")
+    deadline_in_hours: Hours | None = Field(
+        None, description="The same, in hours from its launch; give one of the two."
+    )
     work_hours: Hours | None = Field(None, description="How long it takes on its preset without interruptions.")
     total_steps: Annotated[StrictInt, Field(ge=1, le=10**12)] | None = Field(
         None, description="How many steps it takes in all."
@@ -209,6 +212,7 @@ class JobBody(Body):
             step_pattern=self.step_pattern,
             ceiling=None if self.ceiling is None else Money.of(self.ceiling),
             deadline=self.deadline,
+            deadline_in=None if self.deadline_in_hours is None else _hours(self.deadline_in_hours),
             work=None if self.work_hours is None else _hours(self.work_hours),
             total_steps=self.total_steps,
             when_late=self.when_late,

@@ -161,6 +161,7 @@ class JobSpecOut(Out):
     step_pattern: str
     pull: bool = Field(description="Whether each VM resolves the image's tag again.")
     work_seconds: Seconds | None = read_from("work")
+    deadline_in_seconds: Seconds | None = read_from("deadline_in", description="From its launch on.")
     total_steps: int | None
     when_late: WhenLate
     on_hang: OnHang

@@ -64,11 +64,12 @@ from costguard.cli.launch_options import (
     Workdir,
     Zones,
 )
-from costguard.cli.options import DEFAULT_URL, AsJson, Me, Url
+from costguard.cli.options import DEFAULT_URL, AsJson, Me, Url, hours
 from costguard.cli.server import ServerClient, WrongUsage
 from costguard.cli.tables import Answer, clean_lines, render, say
 from costguard.errors import Invalid, ServerUnreachable
 from costguard.ledger.narrate import sentence
+from costguard.model.duration import read_span
 from costguard.model.job import OnHang, WhenLate
 
 _EXAMPLES = """Examples:
@@ -201,7 +202,7 @@ def _body(preset: str, command: list[str] | None, options: Mapping[str, Any]) ->
         "metric": {"pattern": options["metric"], "better": options["better"]} if options["metric"] else None,
         "step_pattern": options["step_pattern"],
         "ceiling": options["ceiling"],
-        "deadline": options["deadline"],
+        **deadline_of(options["deadline"]),
         "work_hours": options["work"],
         "total_steps": options["steps"],
         "when_late": options["when_late"],
@@ -222,6 +223,13 @@ def _body(preset: str, command: list[str] | None, options: Mapping[str, Any]) ->
 def given(**values: object) -> dict[str, object]:
     """Those options that were given."""
     return {name: value for name, value in values.items() if value not in (None, [])}
+
+
+def deadline_of(text: str | None) -> dict[str, str | float]:
+    """`--deadline` as a part of a request."""
+    if text is None:
+        return {}
+    return {"deadline_in_hours": hours(text)} if read_span(text) else {"deadline": text}
 
 
 def data_options(inputs: list[str] | None, outputs: list[str] | None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from costguard.cli.options import hours, utc_moment
+from costguard.cli.options import hours, moment_or_span
 from costguard.model.checkpoint import Framework
 from costguard.model.job import OnHang, WhenLate
 
@@ -124,7 +124,10 @@ Ceiling = Annotated[str | None, typer.Option("--ceiling", metavar="USD", help="T
 Deadline = Annotated[
     str | None,
     typer.Option(
-        "--deadline", metavar="TIME", callback=utc_moment, help="When it must be finished: 2026-11-22T08:00Z."
+        "--deadline",
+        metavar="TIME|SPAN",
+        callback=moment_or_span,
+        help="When it must be finished: 2026-11-22T08:00Z, or 18h from now.",
     ),
 ]
 Work = Annotated[

@@ -78,6 +78,11 @@ def utc_moment(text: str | None) -> str | None:
     return (given if given.tzinfo else given.replace(tzinfo=UTC)).isoformat()
 
 
+def moment_or_span(text: str | None) -> str | None:
+    """A time, or a span such as 18h, as it was written."""
+    return text if text is None or read_span(text) else utc_moment(text)
+
+
 def hours(text: str) -> float:
     """A span such as 90m, 16h or 2d, in hours."""
     span = read_span(text)

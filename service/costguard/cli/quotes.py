@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from costguard.cli.job_page import MODELS
-from costguard.cli.launch import data_options, given
+from costguard.cli.launch import data_options, deadline_of, given
 from costguard.cli.launch_options import (
     Ceiling,
     Deadline,
@@ -66,7 +66,7 @@ def quote(
         "overrides": given(zones=zone, spot=spot, machine_type=machine_type, disk_gib=disk) or None,
     }
     if ceiling or deadline:
-        body |= {"ceiling": ceiling, "deadline": deadline, "work_hours": hours}
+        body |= {"ceiling": ceiling, **deadline_of(deadline), "work_hours": hours}
     if input_ or output:
         body |= data_options(input_, output)
     render(ServerClient(url).post("quotes", body=body), as_json, show_quote)

@@ -20,7 +20,7 @@ _RECIPE = ("zones", "spot", "machine_type", "disk_gib", "max_run_hours", "on_dem
 _CHECKPOINT = ("resume", "framework", "pattern", "marker", "local", "keep", "uploads_itself")
 _PLAIN = (
     "preset", "project", "owner", "name", "image", "pull", "secrets", "workdir", "mounts", "setup", "code", "aws_role",
-    "bandwidth_mib_s", "step_pattern", "ceiling", "deadline", "work_hours", "total_steps",
+    "bandwidth_mib_s", "step_pattern", "ceiling", "deadline", "deadline_in_hours", "work_hours", "total_steps",
     "when_late", "on_hang", "stacks", "drill", "max_preemptions", "max_crashes",
 )  # fmt: skip
 
@@ -56,6 +56,7 @@ class CostguardJob:
     uploads_itself: bool | None = None
     ceiling: str | None = None
     deadline: str | None = None
+    deadline_in_hours: float | None = None
     work_hours: float | None = None
     total_steps: int | None = None
     when_late: Literal["finish", "stop"] | None = None

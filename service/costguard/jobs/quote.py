@@ -221,13 +221,18 @@ class Assessor:
 
     def _named(self, spec: JobSpec) -> tuple[JobSpec, list[JobRefusal]]:
         """As it is kept: addresses are compared in lower case, and times in UTC."""
+        refusals: list[JobRefusal] = []
         deadline = spec.deadline.astimezone(UTC) if spec.deadline is not None else None
+        if spec.deadline_in is not None and deadline is not None:
+            refusals.append(JobRefusal("deadline_in_hours", "Its deadline is given twice: leave one of the two out."))
+        elif spec.deadline_in is not None:
+            deadline = self._clock.now() + spec.deadline_in
         code = spec.code and replace(spec.code, diff=credentials.hidden(spec.code.diff))
         spec = replace(spec, owner=spec.owner.strip().lower(), deadline=deadline, code=code)
         try:
-            return replace(spec, project=checks.watched(spec.project, self._launching.projects)), []
+            return replace(spec, project=checks.watched(spec.project, self._launching.projects)), refusals
         except ValueError as wrong:
-            return spec, [JobRefusal("project", str(wrong))]
+            return spec, [*refusals, JobRefusal("project", str(wrong))]
 
     def _no_recipe(self, name: str, preset: Preset | None) -> JobRefusal:
         names = (

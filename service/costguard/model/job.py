@@ -129,6 +129,7 @@ class JobSpec:
     step_pattern: str = ""  # "" is the agent's own
     ceiling: Money | None = None  # of all attempts together
     deadline: datetime | None = None  # when it must be finished
+    deadline_in: timedelta | None = None  # the same from its launch on; `deadline` is worked out from it
     work: timedelta | None = None  # how long it takes on its preset without interruptions, as its owner thinks
     total_steps: int | None = None  # how many steps it takes, as its owner says
     when_late: WhenLate = WhenLate.FINISH

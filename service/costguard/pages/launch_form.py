@@ -13,7 +13,7 @@ from typing import TypeVar
 from costguard.jobs.submission import JobRefusal
 from costguard.jobs.submit import Overrides, Submission
 from costguard.model.checkpoint import Framework, LookFor
-from costguard.model.job import CheckpointPlan, Job, JobCode, JobInput, JobKind, JobMetric, JobOutput, JobSpec
+from costguard.model.job import CheckpointPlan, Job, JobCode, JobInput, JobKind, JobMetric, JobOutput, JobSpec, WhenLate
 from costguard.model.money import Money
 
 LONGEST = 262_144  # characters of a field, as over REST
@@ -34,6 +34,7 @@ _T = TypeVar("_T")
 # What a training job has and a development VM does not.
 TRAINING = (
     "command", "image", "pull", "workdir", "mounts", "step_pattern", "environment", "secrets", "work_hours",
+    "total_steps", "deadline_in_hours", "when_late",
     "checkpoint.location", "checkpoint.resume", "checkpoint.framework", "checkpoint.pattern", "checkpoint.marker",
     "checkpoint.local", "checkpoint.keep", "checkpoint.uploads_itself", "code", "setup", "inputs", "outputs",
     "aws_role", "bandwidth_mib_s", "metric.pattern", "metric.better", "max_preemptions", "max_crashes",
@@ -106,7 +107,10 @@ def _spec(read: _Reader, owner: str, code_of: Callable[[str], JobCode], kind: Jo
         step_pattern=read.text("step_pattern"),
         ceiling=read.of("ceiling", _dollars),
         deadline=read.of("deadline", _moment),
+        deadline_in=read.of("deadline_in_hours", _hours),
         work=read.of("work_hours", _hours),
+        total_steps=read.of("total_steps", _steps),
+        when_late=WhenLate.STOP if read.text("when_late") == WhenLate.STOP else WhenLate.FINISH,
         max_preemptions=100 if preemptions is None else preemptions,
         max_crashes=3 if crashes is None else crashes,
         inputs=tuple(JobInput(source, path) for source, path in read.of("inputs", _inputs) or ()),
@@ -142,6 +146,9 @@ def like(job: Job) -> dict[str, str]:
         "secrets": "\n".join(f"{name}={value}" for name, value in spec.secrets.items()),
         "ceiling": f"{spec.ceiling.dollars.normalize():f}" if spec.ceiling is not None else "",
         "work_hours": _plain(spec.work) if spec.work is not None else "",
+        "deadline_in_hours": _plain(spec.deadline_in) if spec.deadline_in is not None else "",
+        "total_steps": str(spec.total_steps or ""),
+        "when_late": spec.when_late.value if spec.when_late is not WhenLate.FINISH else "",
         "max_preemptions": str(spec.max_preemptions),
         "max_crashes": str(spec.max_crashes),
         "inputs": "\n".join(f"{one.source}={one.path}" for one in spec.inputs),
@@ -273,6 +280,14 @@ def _whole(text: str) -> int:
     if not _WHOLE.fullmatch(text):
         raise ValueError("This is not a whole number: enter one such as 200.")
     return int(text)
+
+
+def _steps(text: str) -> int:
+    """Grouped by commas or spaces, as people write large numbers."""
+    digits = re.sub(r"[ ,]", "", text)
+    if not re.fullmatch(r"[0-9]{1,12}", digits) or not int(digits):
+        raise ValueError("This is not a number of steps: enter one such as 30000.")
+    return int(digits)
 
 
 def _count(text: str) -> int:

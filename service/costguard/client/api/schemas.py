@@ -664,6 +664,8 @@ class JobBody(TypedDict):
     """Run directly on the VM or in the image, without a shell."""
     deadline: NotRequired[datetime | str | None]
     """When it must be finished."""
+    deadline_in_hours: NotRequired[float | None]
+    """The same, in hours from its launch; give one of the two."""
     drill: NotRequired[bool]
     """Whether a save on a notice is tried once, early."""
     environment: NotRequired[Mapping[str, str]]
@@ -804,6 +806,8 @@ class JobSpecOut(TypedDict):
     checkpoint: CheckpointPlanOut | None
     code: CodeOut | None
     """null: its code is in the image, or on the VM already."""
+    deadline_in_seconds: int | None
+    """From its launch on."""
     drill: bool
     environment: dict[str, str]
     inputs: list[InputOut]
@@ -1385,6 +1389,8 @@ class QuoteBody(TypedDict):
     """Run directly on the VM or in the image, without a shell."""
     deadline: NotRequired[datetime | str | None]
     """When it must be finished."""
+    deadline_in_hours: NotRequired[float | None]
+    """The same, in hours from its launch; give one of the two."""
     drill: NotRequired[bool]
     """Whether a save on a notice is tried once, early."""
     environment: NotRequired[Mapping[str, str]]
