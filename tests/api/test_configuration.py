@@ -32,7 +32,12 @@ def test_presets_show_what_follows_the_limit(client_with: Callable[..., TestClie
     ]
     answer = client_with(rules=Rules(by_name(presets))).get("/api/v1/presets").json()
     dear, other = answer["presets"]
-    assert dear["idle"] == {"window_seconds": 1800, "gpu_below_percent": 5, "cpu_below_percent": 10}
+    assert dear["idle"] == {
+        "window_seconds": 1800,
+        "gpu_below_percent": 5,
+        "sm_below_percent": 5,
+        "cpu_below_percent": 10,
+    }
     assert dear["reminders"] == {
         "every_seconds": 7200,
         "keeps": 1,

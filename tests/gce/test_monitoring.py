@@ -26,7 +26,7 @@ def test_a_request_for_each_metric_and_page(connect: Connect) -> None:
     """A series that goes on on the next page is one series, the oldest value first, in basis points."""
 
     def answer(request: Asked) -> Answer:
-        if "gpu" not in request.query["filter"]:
+        if "agent.googleapis.com/gpu" not in request.query["filter"]:
             return json_answer({})
         if "pageToken" in request.query:
             return json_answer({"timeSeries": [series(1.5, minute=57)]})
@@ -37,7 +37,44 @@ def test_a_request_for_each_metric_and_page(connect: Connect) -> None:
     (samples,) = usage.of("1", Metric.GPU)
     assert [sample.value for sample in samples] == [150, 325, 400]
     assert samples[-1] == Sample(START - timedelta(minutes=1), 400)
-    assert (len(setup.server.requests), usage.unread) == (5, {})
+    assert (len(setup.server.requests), usage.unread) == (7, {})
+
+
+def test_either_version_of_dcgm_tells_what_the_multiprocessors_do(connect: Connect) -> None:
+    """Fractions become basis points; a GPU that both versions measure has one series, of the higher values."""
+    versions = {"dcgm.gpu.profiling.sm_utilization": (0.01, 0.75), "gpu.dcgm.sm.utilization": (0.02, 0.5)}
+
+    def answer(request: Asked) -> Answer:
+        wanted = request.query["filter"]
+        values = next(
+            (values for name, values in versions.items() if f'"workload.googleapis.com/{name}"' in wanted), None
+        )
+        return json_answer({} if values is None else {"timeSeries": [series(*values)]})
+
+    usage = connect(answer).cloud.usage("demo", START - HOUR, START)
+    (samples,) = usage.of("1", Metric.SM)
+    assert [sample.value for sample in samples] == [7500, 200]
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (404, 'Cannot find metric(s) that match type = "workload.googleapis.com/gpu.dcgm.sm.utilization".'),
+        (400, "The provided filter doesn't refer to any known metric."),
+    ],
+)
+def test_a_project_without_dcgm_has_no_sm_activity(connect: Connect, status: int, message: str) -> None:
+    """Google knows no metric there that nobody ever wrote: that is not measured, and no failure to read."""
+
+    def answer(request: Asked) -> Answer:
+        if "dcgm" in request.query["filter"]:
+            return google_error(status, "notFound", message)
+        return json_answer({"timeSeries": [series(3)]} if "agent" in request.query["filter"] else {})
+
+    usage = connect(answer).cloud.usage("demo", START - HOUR, START)
+    assert usage.unread == {}
+    assert usage.of("1", Metric.SM) == ()
+    assert len(usage.of("1", Metric.GPU)) == 1
 
 
 def test_a_refusal_is_asked_for_once_and_names_the_role(connect: Connect) -> None:

@@ -35,6 +35,10 @@ def outside(cpu: int = 100, network: int = 200) -> dict[tuple[str, Metric], tupl
     return {(KEY.gce_id, metric): (line(value, every=5),) for metric, value in values.items()}
 
 
+def with_sm(measured: Usage, *gpus: Series) -> Usage:
+    return Usage(PROJECT, {**measured.series, (KEY.gce_id, Metric.SM): gpus})
+
+
 def usage(*gpus: Series, **others: int) -> Usage:
     return Usage(PROJECT, {(KEY.gce_id, Metric.GPU): gpus, **outside(**others)} if gpus else outside(**others))
 
@@ -57,7 +61,66 @@ def test_a_busy_gpu() -> None:
     quiet = line(0)
     busy = judged(usage(tuple(Sample(one.at, 500) if one.at == at("11:01") else one for one in quiet)))
     assert (busy.state, busy.since) == (IdleState.BUSY, at("11:01"))
-    assert busy.sentence == "GPU up to 5 % in the last 1 h (0.1 % on average)"
+    assert busy.sentence == (
+        "GPU up to 5 % in the last 1 h (0.1 % on average), by utilisation alone, which one busy SM fills"
+    )
+    assert busy.is_weak
+
+
+def test_a_spinning_kernel_is_idle() -> None:
+    """One of 132 multiprocessors at work reads as 100 % utilisation; the other 131 say that the GPU is idle."""
+    idle = judged(with_sm(usage(line(10_000)), line(76)))
+    assert (idle.state, idle.is_weak, idle.since) == (IdleState.IDLE, False, at("09:01"))
+    assert (idle.sm_mean, idle.sm_max, idle.gpu_max) == (76, 76, 10_000)
+    assert idle.sentence == (
+        "under 5 % of the GPU's SMs busy for 2 h 55 min (max 0.7 %), though its utilisation reads 100 %"
+    )
+
+
+def test_held_memory_is_idle() -> None:
+    """A process that only holds memory uses neither, and nothing is said of utilisation."""
+    idle = judged(with_sm(usage(line(0)), line(0)))
+    assert idle.sentence == "under 5 % of the GPU's SMs busy for 2 h 55 min (max 0 %)"
+
+
+def test_busy_multiprocessors_are_firm_evidence_of_work() -> None:
+    """A single value at the threshold is work, whether or not utilisation could be read."""
+    quiet = line(0)
+    peak = tuple(Sample(one.at, 500) if one.at == at("11:01") else one for one in quiet)
+    busy = judged(with_sm(Usage(PROJECT, outside(), {Metric.GPU: "Google said no."}), peak))
+    assert (busy.state, busy.is_weak, busy.since) == (IdleState.BUSY, False, at("11:01"))
+    assert busy.sentence == "up to 5 % of the GPU's SMs busy in the last 1 h (0.1 % on average)"
+
+
+def test_each_threshold_is_its_own() -> None:
+    """A rule that asks for less of the multiprocessors than of utilisation holds for the multiprocessors alone."""
+    rule = IdleRule(gpu_below=500, cpu_below=500, window=HOUR, sm_below=100)
+    assert evidence(RUN, rule, with_sm(usage(line(300)), line(200)), NOW).state is IdleState.BUSY
+    assert evidence(RUN, rule, usage(line(300)), NOW).state is IdleState.IDLE
+
+
+@pytest.mark.parametrize("measured", [(), (line(0, ended=at("11:30")),), (line(0, begun=at("11:20")),)])
+def test_unknown_sm_activity_calls_nothing_idle(measured: tuple[Series, ...]) -> None:
+    """Never measured, fallen silent or measured for a part of the window: utilisation decides, as weak evidence."""
+    unknown = judged(with_sm(usage(line(10_000)), *measured))
+    assert (unknown.state, unknown.is_weak) == (IdleState.BUSY, True)
+
+
+def test_all_gpus_multiprocessors_must_be_measured() -> None:
+    """Three spinning GPUs of four: the fourth may be at work."""
+    four = usage(*[line(10_000)] * 4)
+    assert judged(with_sm(four, *[line(76)] * 3), FOUR).state is IdleState.BUSY
+    assert judged(with_sm(four, *[line(76)] * 4), FOUR).state is IdleState.IDLE
+
+
+def test_dcgm_that_fell_silent_makes_no_vm_busy_again() -> None:
+    """A VM idle by its multiprocessors is unknown when only utilisation is left, and stays so."""
+    had = judged(with_sm(usage(line(10_000)), line(76)))
+    silent = judged(usage(line(10_000)), before=Before(had, at("11:50")))
+    assert (silent.state, silent.sm_max) == (IdleState.UNKNOWN, 76)
+    assert silent.sentence.endswith("but SM activity is not measured any more")
+    assert judged(usage(line(10_000)), before=Before(silent, at("11:55"))).state is IdleState.UNKNOWN
+    assert judged(usage(line(100)), before=Before(silent, at("11:55"))).state is IdleState.IDLE
 
 
 def test_work_before_the_window_is_over() -> None:
@@ -83,6 +146,7 @@ def test_without_an_agent_cpu_and_network_are_weak_evidence() -> None:
     assert idle.sentence == f"CPU under 5 % for 2 h 50 min (max 1 %), and next to no network; {NO_AGENT}"
     busy = judged(usage(cpu=4_000))
     assert (busy.state, busy.sentence) == (IdleState.BUSY, f"CPU up to 40 % in the last 1 h; {NO_AGENT}")
+    assert busy.is_weak
     assert judged(usage(network=NETWORK_BELOW)).state is IdleState.BUSY
 
 
@@ -98,7 +162,7 @@ def test_gpu_figures_decide_against_cpu() -> None:
     assert judged(usage(line(0), cpu=9_000)).state is IdleState.IDLE
 
 
-@pytest.mark.parametrize("metric", list(Metric))
+@pytest.mark.parametrize("metric", [Metric.GPU, Metric.CPU, Metric.RECEIVED, Metric.SENT])
 def test_what_could_not_be_read_is_unknown(metric: Metric) -> None:
     """The reason is given; where GPUs are measured, CPU and network need not be."""
     broken = Usage(PROJECT, {}, {metric: "Google said no."})
@@ -122,7 +186,9 @@ def test_an_agent_that_fell_silent_is_not_an_absent_one() -> None:
     """GPU figures that stopped are unknown: CPU and network do not take their place."""
     assert judged(usage(line(0, ended=at("10:00")))).state is IdleState.UNKNOWN
     had = Evidence(IdleState.IDLE, at("10:00"), "", gpu_max=0)
-    assert judged(usage(), before=Before(had, at("11:50"))).state is IdleState.UNKNOWN
+    silent = judged(usage(), before=Before(had, at("11:50")))
+    assert silent.state is IdleState.UNKNOWN
+    assert judged(usage(), before=Before(silent, at("11:55"))).state is IdleState.UNKNOWN
 
 
 def test_idleness_goes_on_from_one_measurement_to_the_next() -> None:
@@ -159,6 +225,16 @@ def _without(begun: datetime, ended: datetime) -> Callable[[Usage], dict[tuple[s
         }
 
     return cut
+
+
+@given(st.integers(0, 10_000), st.integers(0, 499), st.integers(0, 64), st.timedeltas(GAP + MINUTE, HOUR))
+def test_a_gap_in_sm_activity_never_gives_idle(utilised: int, sm: int, begins: int, length: timedelta) -> None:
+    """Whatever stretch of the window lacks it, a GPU with high utilisation is not idle, and one with low may be."""
+    hole = NOW - HOUR - GAP + begins * MINUTE
+    cut = _without(hole, hole + length + 2 * MINUTE)(with_sm(Usage(PROJECT), line(sm)))
+    measured = Usage(PROJECT, {**usage(line(utilised)).series, **cut})
+    if hole + length > NOW - HOUR + GAP and hole < NOW - LAG:
+        assert judged(measured).state is (IdleState.BUSY if utilised >= RULE.gpu_below else IdleState.IDLE)
 
 
 @given(

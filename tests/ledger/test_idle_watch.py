@@ -88,20 +88,33 @@ def states(place: Place) -> dict[str, tuple[str, bool] | None]:
 def test_from_figures_to_the_fleet(place: Place) -> None:
     """A busy VM, an idle one and one without agent, each judged for itself; a VM that becomes idle is recorded once."""
     place.measure(3 * HOUR)
-    assert states(place) == {"busy": ("busy", False), "idle": ("idle", False), "no-agent": ("idle", True)}
+    assert states(place) == {
+        "busy": ("busy", True),  # by utilisation alone
+        "idle": ("idle", False),
+        "no-agent": ("idle", True),
+        "spin": ("busy", True),
+        "spin-dcgm": ("idle", False),
+        "busy-dcgm": ("busy", False),
+    }
     idle = place.views()["idle"].idle
     assert idle is not None
     assert idle.sentence.startswith("GPU under 5 % for 2 h 5")
-    assert place.event_texts() == ["idle InstanceIdle", "no-agent InstanceIdle"]
+    assert place.event_texts() == ["idle InstanceIdle", "no-agent InstanceIdle", "spin-dcgm InstanceIdle"]
+    spins = place.views()["spin-dcgm"].idle
+    assert spins is not None
+    assert "of the GPU's SMs busy for 2 h 5" in spins.sentence
+    assert spins.sentence.endswith(", though its utilisation reads 100 %")
     place.measure(20 * MINUTE)
     later = place.views()["idle"].idle
     assert later is not None
     assert later.since == idle.since
-    assert len(place.event_texts()) == 2
+    assert len(place.event_texts()) == 3
     reasons = {one.name: one.reason for one in place.reconciler.decide().decisions}
     assert ", idle for 3 h " in reasons["idle"]
     assert "by CPU and network alone" in reasons["no-agent"]
     assert "idle" not in reasons["busy"]
+    assert "idle" not in reasons["spin"]
+    assert ", idle for 3 h " in reasons["spin-dcgm"]
 
 
 def test_work_that_goes_on_is_told(place: Place) -> None:
@@ -110,7 +123,8 @@ def test_work_that_goes_on_is_told(place: Place) -> None:
     place.world.set_load("demo", "idle", Load.BUSY)
     place.world.stop("demo", "no-agent")
     place.measure(15 * MINUTE)
-    assert states(place) == {"busy": ("busy", False), "idle": ("busy", False), "no-agent": None}
+    assert states(place)["busy"] == states(place)["idle"] == ("busy", True)
+    assert states(place)["no-agent"] is None
     assert "idle InstanceBusy" in place.event_texts()
 
 
@@ -127,7 +141,7 @@ def test_what_cannot_be_read_is_unknown_and_says_why(place: Place, fault: dict[s
     place.world.faults.clear()
     place.measure(15 * MINUTE)
     assert states(place)["idle"] == ("idle", False)
-    assert len(place.event_texts()) == 2
+    assert len(place.event_texts()) == 3
 
 
 def test_old_evidence_says_nothing(place: Place) -> None:
@@ -139,7 +153,7 @@ def test_old_evidence_says_nothing(place: Place) -> None:
 
 def test_evidence_that_stays_the_same_is_not_written_again(place: Place) -> None:
     """Young VMs are unknown; their rows are written when they change."""
-    assert place.measure(30 * MINUTE) == 3
+    assert place.measure(30 * MINUTE) == len(Load)
     usages = place.watch.read()
     assert place.watch.record(usages).written == 0
 

@@ -53,7 +53,7 @@ def test_each_preset_says_how_it_is_recognised_launched_and_ended(
     assert "Matches 1 GPU of type T4 with the label team=vision" in text
     assert "Limit 8 h, then a reminder every 4 h" in text
     assert "Unanswered stopped 1 h after reminder 3" in text
-    assert "Idle every GPU under 5% for 1 h" in text
+    assert "Idle under 5% of every GPU's multiprocessors for 1 h; where DCGM does not measure them, every GPU" in text
     assert "Launched as n1-standard-8, Spot, 100 GiB pd-balanced, for at most 8 h" in text
     assert "2 more, in this order" in text
     assert "Can be overridden zones, disk gib" in text

@@ -63,7 +63,9 @@ class IdleOut(Out):
     )
     since: Moment
     evidence: str = read_from("sentence", examples=["GPU under 5 % for 2 h 10 min (max 3 %)"])
-    is_weak: bool = Field(description="The VM has GPUs, but only CPU and network were measured.")
+    is_weak: bool = Field(
+        description="The VM has GPUs, and is idle or busy by CPU and network alone, or busy by utilisation alone."
+    )
 
 
 class InstanceOut(Out):

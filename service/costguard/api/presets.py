@@ -28,6 +28,9 @@ class MatchOut(Out):
 class IdleRuleOut(Out):
     window_seconds: Seconds = read_from("window", description="How long a VM must stay below the thresholds.")
     gpu_below_percent: _Percent = read_from("gpu_below", description="Applies to every GPU of the VM.")
+    sm_below_percent: _Percent = read_from(
+        "sm_below", description="Of the multiprocessors of every GPU; decides where DCGM measures them."
+    )
     cpu_below_percent: _Percent = read_from("cpu_below", description="Used where GPUs are not measured.")
 
 

@@ -31,20 +31,32 @@ class _Asked:
     reducer: str
     scale: int
     also_by: str = ""
+    is_optional: bool = False  # a metric that Google knows in a project only after its first point
 
 
 # The highest value of a period, so that no burst of work is averaged away. Reduced to one series a VM or GPU:
 # a VM behind a load balancer has two of network bytes, and a restarted one may have got another GPU.
-_ASKED: Mapping[Metric, _Asked] = {
-    Metric.GPU: _Asked(
-        "agent.googleapis.com/gpu/utilization", 60, "ALIGN_MAX", "REDUCE_MAX", 100, "metric.labels.gpu_number"
+_BY_GPU = "metric.labels.gpu_number"
+_ASKED: Mapping[Metric, tuple[_Asked, ...]] = {
+    Metric.GPU: (_Asked("agent.googleapis.com/gpu/utilization", 60, "ALIGN_MAX", "REDUCE_MAX", 100, _BY_GPU),),
+    Metric.CPU: (_Asked("compute.googleapis.com/instance/cpu/utilization", 300, "ALIGN_MAX", "REDUCE_MAX", 10_000),),
+    Metric.RECEIVED: (
+        _Asked("compute.googleapis.com/instance/network/received_bytes_count", 300, "ALIGN_RATE", "REDUCE_SUM", 1),
     ),
-    Metric.CPU: _Asked("compute.googleapis.com/instance/cpu/utilization", 300, "ALIGN_MAX", "REDUCE_MAX", 10_000),
-    Metric.RECEIVED: _Asked(
-        "compute.googleapis.com/instance/network/received_bytes_count", 300, "ALIGN_RATE", "REDUCE_SUM", 1
+    Metric.SENT: (
+        _Asked("compute.googleapis.com/instance/network/sent_bytes_count", 300, "ALIGN_RATE", "REDUCE_SUM", 1),
     ),
-    Metric.SENT: _Asked("compute.googleapis.com/instance/network/sent_bytes_count", 300, "ALIGN_RATE", "REDUCE_SUM", 1),
+    # DCGM_FI_PROF_SM_ACTIVE, from 0 to 1, as versions 1 and 2 of the Ops Agent's DCGM receiver name it; none on P4 and
+    # P100. https://docs.cloud.google.com/monitoring/api/metrics_opsagent#opsagent-dcgm, and by the agent's own
+    # integration test in GoogleCloudPlatform/ops-agent, third_party_apps_test/applications/dcgm/metadata.yaml.
+    Metric.SM: tuple(
+        _Asked(f"workload.googleapis.com/{name}", 60, "ALIGN_MAX", "REDUCE_MAX", 10_000, _BY_GPU, is_optional=True)
+        for name in ("dcgm.gpu.profiling.sm_utilization", "gpu.dcgm.sm.utilization")
+    ),
 }
+# The answers for a type that no VM of the project has ever written: 404 `Cannot find metric(s) that match type = ...`,
+# or 400 (prometheus-community/stackdriver_exporter#28).
+_NEVER_WRITTEN = "The provided filter doesn't refer to any known metric"
 
 _Points = dict[tuple[str, str], dict[datetime, int]]
 
@@ -54,12 +66,14 @@ def read_usage(http: Http, project: str, since: datetime, until: datetime, deadl
     series: dict[tuple[str, Metric], tuple[Series, ...]] = {}
     unread: dict[Metric, str] = {}
     lost = ""
-    for metric, query in _ASKED.items():
+    for metric, queries in _ASKED.items():
         if lost:
             unread[metric] = lost
             continue
+        points: _Points = {}
         try:
-            points = _read(http, project, query, since, until, deadline)
+            for query in queries:
+                _read(http, project, query, since, until, deadline, points)
         except CloudError as error:
             unread[metric] = str(error)
             if isinstance(error, PermissionDenied | CredentialsRefused | NotFound | NoAnswer):
@@ -72,7 +86,10 @@ def read_usage(http: Http, project: str, since: datetime, until: datetime, deadl
     return Usage(project, series, unread)
 
 
-def _read(http: Http, project: str, query: _Asked, since: datetime, until: datetime, deadline: Deadline) -> _Points:
+def _read(
+    http: Http, project: str, query: _Asked, since: datetime, until: datetime, deadline: Deadline, points: _Points
+) -> None:
+    """Adds the query's points to `points`."""
     what = f"Reading {query.type}"
     params: dict[str, str | list[str]] = {
         "filter": f'metric.type = "{query.type}" AND resource.type = "gce_instance"',
@@ -85,16 +102,14 @@ def _read(http: Http, project: str, query: _Asked, since: datetime, until: datet
         "prettyPrint": "false",
         "fields": _FIELDS,
     }
-    points_by_vm: _Points = {}
+    path = f"/v3/projects/{quote(project, safe=':')}/timeSeries"
     for _ in range(_MOST_PAGES):
-        answer = http.get_json(
-            f"/v3/projects/{quote(project, safe=':')}/timeSeries",
-            params,
-            project=project,
-            what=what,
-            deadline=deadline,
-            service=MONITORING,
-        )
+        try:
+            answer = http.get_json(path, params, project=project, what=what, deadline=deadline, service=MONITORING)
+        except CloudError as error:
+            if query.is_optional and (isinstance(error, NotFound) or _NEVER_WRITTEN in str(error)):
+                return
+            raise
         if answer.get("executionErrors"):
             raise BadAnswer(
                 f"{what} of project {project}: Cloud Monitoring could not read all of it.",
@@ -102,12 +117,12 @@ def _read(http: Http, project: str, query: _Asked, since: datetime, until: datet
             )
         try:
             for one in answer.get("timeSeries") or ():
-                _add(points_by_vm, one, query)
+                _add(points, one, query)
         except (KeyError, TypeError, AttributeError, Garbled) as error:
             raise BadAnswer(f"{what} of project {project}: the answer holds what is no series ({error}).") from error
         token = answer.get("nextPageToken")
         if not token:
-            return points_by_vm
+            return
         if not isinstance(token, str) or token == params.get("pageToken"):
             raise BadAnswer(f"{what} of project {project}: the list does not go on after a page.")
         params["pageToken"] = token
@@ -120,7 +135,8 @@ def _add(points_by_vm: _Points, series: Mapping[str, Any], query: _Asked) -> Non
     number = (series.get("metric") or {}).get("labels", {}).get("gpu_number", "")
     points = points_by_vm.setdefault((gce_id, number), {})
     for point in series.get("points") or ():
-        points[moment(point["interval"]["endTime"])] = _value(point["value"], query.scale)
+        at, value = moment(point["interval"]["endTime"]), _value(point["value"], query.scale)
+        points[at] = max(value, points.get(at, value))
 
 
 def _value(value: Mapping[str, Any], scale: int) -> int:

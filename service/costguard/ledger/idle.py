@@ -19,6 +19,7 @@ LAG = timedelta(minutes=10)
 NETWORK_BELOW = 10_000
 
 _NO_AGENT = "no GPU figures: the Ops Agent is not installed"
+_BY_UTILISATION = ", by utilisation alone, which one busy SM fills"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,9 @@ class Before:
 def evidence(run: MeasuredRun, rule: IdleRule, usage: Usage, now: datetime, before: Before | None = None) -> Evidence:
     """What the figures up to `now` say: busy by a single value in the window, idle only if the whole of it is known.
 
-    GPUs decide where they are measured. Elsewhere CPU and network do, which for a VM with GPUs is weak evidence.
+    The multiprocessors (SMs) of the GPUs decide where they are measured, else the GPUs' utilisation: idle where it is
+    low, and weakly busy where it is high, as one busy SM of 132 reads as 100 %. Without either, CPU and network decide,
+    which for a VM with GPUs is weak evidence.
     """
     return _continued(_judged(run, rule, usage, now, before), usage, run, rule, before)
 
@@ -49,15 +52,43 @@ def evidence(run: MeasuredRun, rule: IdleRule, usage: Usage, now: datetime, befo
 def _judged(run: MeasuredRun, rule: IdleRule, usage: Usage, now: datetime, before: Before | None) -> Evidence:
     if run.shape.gpu_count == 0:
         return _by_cpu(run, rule, usage, now)
+    by_sm = _by_sm(run, rule, usage, now)
+    if by_sm is not None:
+        return by_sm
+    last = None if before is None else before.evidence
     if Metric.GPU in usage.unread:
-        return _unknown(now, f"GPU use is not known: {usage.unread[Metric.GPU]}")
+        return _unknown(now, f"GPU use is not known: {usage.unread[Metric.GPU]}", last)
     lived = _lived(run, usage.of(run.gce_id, Metric.GPU), now)
     if lived:
-        return _by_gpu(run, rule, lived, now)
-    if before is not None and before.evidence.gpu_max is not None:
-        return _unknown(now, "GPU use is not known: the Ops Agent has stopped telling it")
+        judged = _by_gpu(run, rule, lived, now)
+        if judged.state is IdleState.BUSY and last is not None and last.sm_max is not None:
+            return _unknown(now, f"{judged.sentence}, but SM activity is not measured any more", last)
+        return replace(judged, is_weak=judged.state is IdleState.BUSY)
+    if last is not None and last.gpu_max is not None:
+        return _unknown(now, "GPU use is not known: the Ops Agent has stopped telling it", last)
     judged = _by_cpu(run, rule, usage, now)
-    return replace(judged, sentence=f"{judged.sentence}; {_NO_AGENT}", is_weak=judged.state is IdleState.IDLE)
+    is_weak = judged.state is not IdleState.UNKNOWN
+    return replace(judged, sentence=f"{judged.sentence}; {_NO_AGENT}", is_weak=is_weak)
+
+
+def _by_sm(run: MeasuredRun, rule: IdleRule, usage: Usage, now: datetime) -> Evidence | None:
+    """None where they are not known for the whole window, and none of what is known was work."""
+    lived = _lived(run, usage.of(run.gce_id, Metric.SM), now)
+    begin = now - rule.window
+    inside = [sample.value for series in lived for sample in series if sample.at > begin]
+    if not inside:
+        return None
+    mean, most = sum(inside) // len(inside), max(inside)
+    if most >= rule.sm_below:
+        window = span_text(rule.window)
+        sentence = f"up to {_percent(most)} of the GPU's SMs busy in the last {window} ({_percent(mean)} on average)"
+        since = _first_busy(lived, rule.sm_below, begin)
+        return Evidence(IdleState.BUSY, since, sentence, sm_mean=mean, sm_max=most)
+    if _missing(run, lived, max(1, run.shape.gpu_count), rule.window, now):
+        return None
+    since = max(_quiet_since(run, series, rule.sm_below) for series in lived)
+    utilised = _most(_lived(run, usage.of(run.gce_id, Metric.GPU), now), since)
+    return Evidence(IdleState.IDLE, since, "", gpu_max=utilised, sm_mean=mean, sm_max=_most(lived, since))
 
 
 def _by_gpu(run: MeasuredRun, rule: IdleRule, lived: Sequence[Series], now: datetime) -> Evidence:
@@ -68,7 +99,7 @@ def _by_gpu(run: MeasuredRun, rule: IdleRule, lived: Sequence[Series], now: date
     mean, most = sum(inside) // len(inside), max(inside)
     window = span_text(rule.window)
     if most >= rule.gpu_below:
-        sentence = f"GPU up to {_percent(most)} in the last {window} ({_percent(mean)} on average)"
+        sentence = f"GPU up to {_percent(most)} in the last {window} ({_percent(mean)} on average){_BY_UTILISATION}"
         return Evidence(
             IdleState.BUSY, _first_busy(lived, rule.gpu_below, begin), sentence, gpu_mean=mean, gpu_max=most
         )
@@ -115,13 +146,14 @@ def _continued(judged: Evidence, usage: Usage, run: MeasuredRun, rule: IdleRule,
                 judged,
                 since=last.since,
                 gpu_max=_larger(judged.gpu_max, last.gpu_max),
+                sm_max=_larger(judged.sm_max, last.sm_max) if judged.sm_max is not None else None,
                 cpu_max=_larger(judged.cpu_max, last.cpu_max),
             )
     if judged.state is not IdleState.IDLE:
         return judged
     newest = max(
         sample.at
-        for metric in (Metric.GPU, Metric.CPU)
+        for metric in (Metric.SM, Metric.GPU, Metric.CPU)
         for series in usage.of(run.gce_id, metric)
         for sample in series[-1:]
     )
@@ -130,6 +162,11 @@ def _continued(judged: Evidence, usage: Usage, run: MeasuredRun, rule: IdleRule,
 
 def _idle_sentence(judged: Evidence, rule: IdleRule, lasted: timedelta) -> str:
     span = span_text(timedelta(minutes=lasted // timedelta(minutes=1)))
+    if judged.sm_max is not None:
+        text = f"under {_percent(rule.sm_below)} of the GPU's SMs busy for {span} (max {_percent(judged.sm_max)})"
+        if judged.gpu_max is None or judged.gpu_max < rule.gpu_below:
+            return text
+        return f"{text}, though its utilisation reads {_percent(judged.gpu_max)}"
     if judged.gpu_max is not None:
         return f"GPU under {_percent(rule.gpu_below)} for {span} (max {_percent(judged.gpu_max)})"
     most = f" (max {_percent(judged.cpu_max)})" if judged.cpu_max is not None else ""
@@ -137,8 +174,11 @@ def _idle_sentence(judged: Evidence, rule: IdleRule, lasted: timedelta) -> str:
     return f"{text}; {_NO_AGENT}" if judged.is_weak else text
 
 
-def _unknown(now: datetime, sentence: str) -> Evidence:
-    return Evidence(IdleState.UNKNOWN, now, sentence)
+def _unknown(now: datetime, sentence: str, last: Evidence | None = None) -> Evidence:
+    """`last` is kept in it, so that what fell silent stays unknown and does not pass for never measured."""
+    if last is None:
+        return Evidence(IdleState.UNKNOWN, now, sentence)
+    return Evidence(IdleState.UNKNOWN, now, sentence, gpu_max=last.gpu_max, sm_max=last.sm_max)
 
 
 def _lived(run: MeasuredRun, measured: Sequence[Series], now: datetime) -> list[Series]:

@@ -129,6 +129,8 @@ def _row(measured: Measured) -> dict[str, Any]:
         "gpu_mean_bp": measured.evidence.gpu_mean,
         "gpu_max_bp": measured.evidence.gpu_max,
         "cpu_max_bp": measured.evidence.cpu_max,
+        "sm_mean_bp": measured.evidence.sm_mean,
+        "sm_max_bp": measured.evidence.sm_max,
         "announced": "" if measured.announced is None else measured.announced.value,
     }
 
@@ -147,4 +149,6 @@ def _evidence(row: Row[Any]) -> Evidence:
         gpu_mean=row.gpu_mean_bp,
         gpu_max=row.gpu_max_bp,
         cpu_max=row.cpu_max_bp,
+        sm_mean=row.sm_mean_bp,
+        sm_max=row.sm_max_bp,
     )

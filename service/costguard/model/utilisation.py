@@ -9,7 +9,8 @@ from enum import StrEnum
 
 
 class Metric(StrEnum):
-    GPU = "gpu"  # basis points of each GPU's time; measured by the Ops Agent alone
+    GPU = "gpu"  # basis points of each GPU's time in which some kernel ran; measured by the Ops Agent alone
+    SM = "sm"  # basis points of each GPU's multiprocessors that worked; where DCGM or our agent reads them
     CPU = "cpu"  # basis points of all vCPUs; measured from outside
     RECEIVED = "received"  # bytes a second
     SENT = "sent"
@@ -49,6 +50,7 @@ class IdleRule:
     gpu_below: int
     cpu_below: int
     window: timedelta
+    sm_below: int = 500
 
 
 class IdleState(StrEnum):
@@ -59,7 +61,11 @@ class IdleState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Whether a VM is idle, and why that is thought. `is_weak`: it has GPUs, and only CPU and network were measured."""
+    """Whether a VM is idle, and why that is thought.
+
+    `is_weak`, of a VM with GPUs: idle by CPU and network alone, or busy by them or by utilisation alone, which one
+    busy multiprocessor fills.
+    """
 
     state: IdleState
     since: datetime
@@ -68,3 +74,5 @@ class Evidence:
     gpu_mean: int | None = None
     gpu_max: int | None = None
     cpu_max: int | None = None
+    sm_mean: int | None = None
+    sm_max: int | None = None

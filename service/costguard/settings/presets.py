@@ -57,12 +57,15 @@ class PresetIdle(Section):
     """When a VM is idle. Without a window, idleness of this preset's VMs is not measured."""
 
     gpu_below: Percent = 5
+    sm_below: Percent = 5
     cpu_below: Percent = 5
     window: Annotated[DurationOrNever, between(timedelta(minutes=30), timedelta(days=1))] = timedelta(hours=1)
 
     @property
     def rule(self) -> IdleRule | None:
-        return None if self.window is None else IdleRule(100 * self.gpu_below, 100 * self.cpu_below, self.window)
+        if self.window is None:
+            return None
+        return IdleRule(100 * self.gpu_below, 100 * self.cpu_below, self.window, 100 * self.sm_below)
 
 
 class PresetSection(Section):

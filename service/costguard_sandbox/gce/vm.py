@@ -32,6 +32,9 @@ class Load(StrEnum):
     BUSY = "busy"
     IDLE = "idle"
     NO_AGENT = "no-agent"  # idle, and without the Ops Agent, so its GPUs are not measured
+    SPIN = "spin"  # a kernel without end on a single multiprocessor (SM); no DCGM on the VM
+    SPIN_DCGM = "spin-dcgm"  # the same, measured by version 2 of the Ops Agent's DCGM receiver
+    BUSY_DCGM = "busy-dcgm"  # work, measured by version 1 of that receiver
 
 
 @dataclass(slots=True)

@@ -513,7 +513,7 @@ class HourlyRateOut(TypedDict):
 class IdleOut(TypedDict):
     evidence: str
     is_weak: bool
-    """The VM has GPUs, but only CPU and network were measured."""
+    """The VM has GPUs, and is idle or busy by CPU and network alone, or busy by utilisation alone."""
     since: str
     state: Literal["busy", "idle", "unknown"]
     """busy, idle or unknown. A VM that was not measured is unknown, never idle."""
@@ -524,6 +524,8 @@ class IdleRuleOut(TypedDict):
     """Used where GPUs are not measured."""
     gpu_below_percent: int
     """Applies to every GPU of the VM."""
+    sm_below_percent: int
+    """Of the multiprocessors of every GPU; decides where DCGM measures them."""
     window_seconds: int
     """How long a VM must stay below the thresholds."""
 

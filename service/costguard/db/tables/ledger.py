@@ -177,6 +177,8 @@ utilisation = Table(
     Column("gpu_max_bp", Integer),
     Column("cpu_max_bp", Integer),
     Column("announced", String, nullable=False),  # the state of the last event; "" before the first
+    Column("sm_mean_bp", Integer),
+    Column("sm_max_bp", Integer),
 )
 
 storage_spans = Table(

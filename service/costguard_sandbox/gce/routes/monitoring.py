@@ -22,6 +22,15 @@ GPU = "agent.googleapis.com/gpu/utilization"
 CPU = "compute.googleapis.com/instance/cpu/utilization"
 RECEIVED = "compute.googleapis.com/instance/network/received_bytes_count"
 SENT = "compute.googleapis.com/instance/network/sent_bytes_count"
+# What the Ops Agent's DCGM receiver writes, in its two versions:
+# https://docs.cloud.google.com/monitoring/agent/ops-agent/third-party-nvidia
+SM_V1 = "workload.googleapis.com/dcgm.gpu.profiling.sm_utilization"
+SM_V2 = "workload.googleapis.com/gpu.dcgm.sm.utilization"
+_BUSY = (Load.BUSY, Load.BUSY_DCGM)
+_SPINS = (Load.SPIN, Load.SPIN_DCGM)
+_WRITES = {SM_V1: (Load.BUSY_DCGM,), SM_V2: (Load.SPIN_DCGM,), GPU: tuple(set(Load) - {Load.NO_AGENT})}
+# "Profiling metrics are not collected from NVIDIA GPU models P100 and P4" (same page).
+_NO_PROFILING = ("nvidia-tesla-p100", "nvidia-tesla-p4")
 
 MINUTE = timedelta(minutes=1)
 # When a measurement becomes readable (Google: after up to 240 s).
@@ -50,10 +59,23 @@ class MetricType:
     unit: str
     busy: tuple[float, float]
     idle: tuple[float, float]
+    spin: tuple[float, float] | None = None  # None: as idle
+
+    @property
+    def is_of_gpus(self) -> bool:
+        return self.name in (GPU, SM_V1, SM_V2)
+
+    def range(self, load: Load) -> tuple[float, float]:
+        if load in _SPINS:
+            return self.spin or self.idle
+        return self.busy if load in _BUSY else self.idle
 
 
 METRICS: Mapping[str, MetricType] = {
-    GPU: MetricType(GPU, "GAUGE", "DOUBLE", "%", (78, 99), (0, 1)),
+    GPU: MetricType(GPU, "GAUGE", "DOUBLE", "%", (78, 99), (0, 1), spin=(100, 100)),
+    # One of the 40 multiprocessors of a T4; a fraction, averaged over all of them.
+    SM_V1: MetricType(SM_V1, "GAUGE", "DOUBLE", "1", (0.3, 0.7), (0, 0.001), spin=(0.024, 0.025)),
+    SM_V2: MetricType(SM_V2, "GAUGE", "DOUBLE", "1", (0.3, 0.7), (0, 0.001), spin=(0.024, 0.025)),
     CPU: MetricType(CPU, "GAUGE", "DOUBLE", "10^2.%", (0.3, 0.6), (0.002, 0.012)),
     RECEIVED: MetricType(RECEIVED, "DELTA", "INT64", "By", (60e6, 300e6), (9e3, 60e3)),
     SENT: MetricType(SENT, "DELTA", "INT64", "By", (5e6, 20e6), (6e3, 40e3)),
@@ -78,12 +100,12 @@ class Series:
             minute = _EPOCH + ((begun - _EPOCH) // MINUTE + 1) * MINUTE
             while minute <= ended:
                 load = self.vm.load_at(minute - MINUTE)
-                if self.metric.name != GPU or load is not Load.NO_AGENT:
+                if load in _WRITES.get(self.metric.name, tuple(Load)):
                     yield minute, self._value(minute, load)
                 minute += MINUTE
 
     def _value(self, minute: datetime, load: Load) -> float:
-        low, high = self.metric.busy if load is Load.BUSY else self.metric.idle
+        low, high = self.metric.range(load)
         drawn = zlib.crc32(f"{self.vm.id}:{self.metric.name}:{self.salt}:{minute.isoformat()}".encode()) / 0xFFFFFFFF
         value = low + (high - low) * drawn
         return float(int(value)) if self.metric.value_type == "INT64" else value
@@ -93,11 +115,13 @@ def series_of(vms: Sequence[VM], metric: MetricType) -> Iterator[Series]:
     """The metric's series of these VMs, one for each VM or GPU."""
     for vm in vms:
         resource = {"project_id": vm.project, "instance_id": str(vm.id), "zone": vm.zone}
-        if metric.name != GPU:
+        if not metric.is_of_gpus:
             labels = {"instance_name": vm.name}
             if metric.name != CPU:
                 labels["loadbalanced"] = "false"
             yield Series(metric, labels, resource, vm, "")
+            continue
+        if metric.name in (SM_V1, SM_V2) and vm.shape.gpu_type in _NO_PROFILING:
             continue
         for number in range(vm.shape.gpu_count):
             uuid = f"GPU-{zlib.crc32(f'{vm.id}/{number}'.encode()):08x}-0000-4000-8000-{vm.id % 16**12:012x}"
@@ -192,6 +216,13 @@ def reduced(series: Iterable[Aligned], aggregation: Aggregation) -> list[Aligned
     return answers
 
 
+def never_written(name: str) -> Refused:
+    """A `workload` metric has no descriptor in a project before its first point."""
+    hint = "If a metric was created recently, it could take up to 10 minutes to become available."
+    message = f'Cannot find metric(s) that match type = "{name}". {hint} Please try again soon.'
+    return Refused(404, "", message, status="NOT_FOUND")
+
+
 def bad_argument(message: str) -> Refused:
     return Refused(400, "", message, status="INVALID_ARGUMENT")
 
@@ -230,6 +261,8 @@ def _list(call: ApiCall) -> Any:
     if begin > end:
         raise bad_argument("Field interval had an invalid value: The end time may not precede the start time.")
     aggregation = checked(_aggregation(call), metric)
+    if metric.name in (SM_V1, SM_V2) and not _was_written(call, metric):
+        raise never_written(metric.name)
     series = _chosen(call, metric, wanted, begin, end, aggregation)
     page, token = _page(call, series)
     answer: dict[str, Any] = {}
@@ -239,6 +272,11 @@ def _list(call: ApiCall) -> Any:
         answer["nextPageToken"] = token
     answer["unit"] = f"{metric.unit}/s" if aggregation.aligner == "ALIGN_RATE" else metric.unit
     return answer
+
+
+def _was_written(call: ApiCall, metric: MetricType) -> bool:
+    vms = [vm for vm in call.cloud.every_vm() if vm.project == call.project and metric.is_of_gpus]
+    return any(load in _WRITES[metric.name] for vm in vms if vm.shape.gpu_count for _, load in vm.loads)
 
 
 def _chosen(
