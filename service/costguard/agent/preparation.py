@@ -9,7 +9,7 @@ from typing import Callable
 from .calls import HttpCalls, Metadata, fetch_secrets, patiently
 from .phases import Phases
 from .settings import AttemptSettings
-from .tool import RcloneFinder
+from .tool import ToolFinder
 from .transfer import Transfer, Wait
 
 SECRET_TRIES = 6
@@ -18,7 +18,7 @@ SECRET_TRIES = 6
 class CommandSecrets:
     """The command's secrets, read once, and transfers that use them. Safe for several threads."""
 
-    def __init__(self, settings: AttemptSettings, metadata: Metadata, folder: str, tool: RcloneFinder) -> None:
+    def __init__(self, settings: AttemptSettings, metadata: Metadata, folder: str, tool: ToolFinder) -> None:
         self._settings, self._metadata, self._folder, self._tool = settings, metadata, folder, tool
         self._lock = threading.Lock()
         self._secrets: dict[str, str] | None = None

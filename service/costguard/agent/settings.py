@@ -46,6 +46,9 @@ class AttemptSettings(NamedTuple):
     bandwidth_mib_s: int = 0
     rclone_sha256: str = ""
     rclone_machine: str = ""
+    stacks: bool = False
+    py_spy_sha256: str = ""
+    py_spy_machine: str = ""
     job: str = ""
     inputs: dict[str, str] = {}
     outputs: dict[str, str] = {}

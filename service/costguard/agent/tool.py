@@ -1,4 +1,4 @@
-"""Finds rclone on this VM, or fetches the one that the guard serves and checks its SHA-256."""
+"""Finds a tool on this VM, or fetches the one that the guard serves and checks its SHA-256."""
 
 from __future__ import annotations
 
@@ -11,51 +11,74 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from typing import NamedTuple
 
 from .calls import HttpCalls, Trouble, patiently
 from .failures import TransferFailed
 from .files import make_folder, say
 from .settings import AttemptSettings
 
-OLDEST = (1, 70)  # the first that has --max-buffer-memory
 TRIES = 6
-INSTALL = "install rclone 1.70 or later in the VM's boot image"
 
 
-class RcloneFinder:
+class Wanted(NamedTuple):
+    """A tool: what the guard serves, by the attempt's settings, and how to tell whether the VM's own is new enough."""
+
+    name: str
+    sha256: str
+    machine: str
+    version: bytes  # pattern of what `NAME WORD` prints
+    word: str
+    oldest: tuple[int, int]
+
+
+class ToolFinder:
     """`home` is the agent's folder, where the fetched tool stays for later runs on this disk."""
 
-    def __init__(self, settings: AttemptSettings, token: str, home: str) -> None:
-        self._settings, self._token, self._home = settings, token, home
+    def __init__(self, settings: AttemptSettings, token: str, home: str, wanted: Wanted) -> None:
+        self._settings, self._token, self._home, self._wanted = settings, token, home, wanted
         self._lock, self._path = threading.Lock(), ""
 
+    @classmethod
+    def rclone(cls, settings: AttemptSettings, token: str, home: str) -> ToolFinder:
+        """1.70 is the first that has --max-buffer-memory."""
+        served = settings.rclone_sha256, settings.rclone_machine
+        return cls(settings, token, home, Wanted("rclone", *served, rb"rclone v(\d+)\.(\d+)", "version", (1, 70)))
+
+    @classmethod
+    def py_spy(cls, settings: AttemptSettings, token: str, home: str) -> ToolFinder:
+        """0.4 is the first that reads Python 3.12 and 3.13 (its release notes)."""
+        served = settings.py_spy_sha256, settings.py_spy_machine
+        return cls(settings, token, home, Wanted("py-spy", *served, rb"py-spy (\d+)\.(\d+)", "--version", (0, 4)))
+
     def path(self, wait: Callable[[float], object]) -> str:
-        """The path of rclone. Raises TransferFailed where none fits this VM, or the guard cannot be reached."""
+        """Its path. Raises TransferFailed where none fits this VM, or the guard cannot be reached."""
         with self._lock:
             if not self._path:
-                self._path = _installed() or self._fetched(wait)
+                self._path = _installed(self._wanted) or self._fetched(wait)
             return self._path
 
     def _fetched(self, wait: Callable[[float], object]) -> str:
-        wanted, machine = self._settings.rclone_sha256, self._settings.rclone_machine
+        name, wanted, machine = self._wanted.name, self._wanted.sha256, self._wanted.machine
         here = f"{sys.platform}-{platform.machine()}"
+        install = "install {} {}.{} or later in the VM's boot image".format(name, *self._wanted.oldest)
         if not wanted:
-            raise TransferFailed(f"this VM has no rclone, and the guard has none to serve: {INSTALL}", True)
+            raise TransferFailed(f"this VM has no {name}, and the guard has none to serve: {install}", True)
         if machine != here:
-            raise TransferFailed(f"the guard serves rclone for {machine}, and this VM is {here}: {INSTALL}", True)
+            raise TransferFailed(f"the guard serves {name} for {machine}, and this VM is {here}: {install}", True)
         folder = os.path.join(self._home, "tools")
-        path = os.path.join(folder, f"rclone-{wanted[:16]}")
+        path = os.path.join(folder, f"{name}-{wanted[:16]}")
         if not (os.path.exists(path) and _sum(path) == wanted):
             make_folder(folder)
             try:
                 patiently(lambda: self._fetch(path, wanted), wait, TRIES, self._settings.retry_s)
             except (Trouble, OSError) as problem:
-                raise TransferFailed(f"rclone cannot be fetched from the guard: {problem}") from None
+                raise TransferFailed(f"{name} cannot be fetched from the guard: {problem}") from None
         return path
 
     def _fetch(self, path: str, wanted: str) -> None:
         settings, new = self._settings, f"{path}.new"
-        url = f"{settings.guard.rstrip('/')}/api/v1/attempts/{settings.attempt}/rclone"
+        url = f"{settings.guard.rstrip('/')}/api/v1/attempts/{settings.attempt}/{self._wanted.name}"
         HttpCalls(settings.guard_ca).save(url, {"Authorization": f"Bearer {self._token}"}, new)
         if _sum(new) != wanted:
             os.unlink(new)
@@ -64,20 +87,20 @@ class RcloneFinder:
         os.replace(new, path)
 
 
-def _installed() -> str:
-    """The VM's own rclone where it is new enough; else nothing."""
-    path = shutil.which("rclone")
+def _installed(wanted: Wanted) -> str:
+    """The VM's own where it is new enough; else nothing."""
+    path = shutil.which(wanted.name)
     if not path:
         return ""
     try:
-        done = subprocess.run([path, "version"], capture_output=True, timeout=60, check=False)
+        done = subprocess.run([path, wanted.word], capture_output=True, timeout=60, check=False)
     except (OSError, subprocess.SubprocessError) as problem:
         say(f"{path} cannot be used: {problem}")
         return ""
-    version = re.match(rb"rclone v(\d+)\.(\d+)", done.stdout)
-    if version and (int(version.group(1)), int(version.group(2))) >= OLDEST:
+    version = re.match(wanted.version, done.stdout)
+    if version and (int(version.group(1)), int(version.group(2))) >= wanted.oldest:
         return path
-    say(f"{path} is not used: {done.stdout[:40]!r}, and 1.70 is needed")
+    say("{} is not used: {!r}, and {}.{} is needed".format(path, done.stdout[:40], *wanted.oldest))
     return ""
 
 

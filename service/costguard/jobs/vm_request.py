@@ -17,7 +17,7 @@ from costguard.model.generation import GENERATION_LABEL, REQUEST_LABEL
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec
 from costguard.model.launch import VmRequest
 from costguard.model.output import output_folder
-from costguard.model.rclone import PinnedRclone
+from costguard.model.vm_tool import PY_SPY, RCLONE, PinnedTool
 
 GUARD_LABEL = "costguard-guard"
 JOB_LABEL = "costguard-job"
@@ -46,7 +46,7 @@ class VmMaker:
     heartbeat: timedelta = timedelta(seconds=15)
     quick_crash: timedelta = timedelta(minutes=10)
     logs: str = ""  # where output is stored that has no checkpoints in a bucket next to it
-    rclone: PinnedRclone | None = None  # None: VMs need one of their own for what travels
+    tools: Mapping[str, PinnedTool] = field(default_factory=dict)  # by name: what VMs may fetch from the guard
 
     def request(self, job: Job, attempt: Attempt) -> VmRequest:
         """The same for the same job and attempt, whenever it is made."""
@@ -102,8 +102,10 @@ class VmMaker:
         )
         if folder := output_folder(job.spec, attempt.name, self.logs):
             settings["logs"] = folder
-        if self.rclone is not None:
-            settings.update(rclone_sha256=self.rclone.sha256, rclone_machine=self.rclone.machine)
+        if tool := self.tools.get(RCLONE):
+            settings.update(rclone_sha256=tool.sha256, rclone_machine=tool.machine)
+        if job.spec.stacks and (tool := self.tools.get(PY_SPY)):
+            settings.update(py_spy_sha256=tool.sha256, py_spy_machine=tool.machine)
         return self.metadata(settings, self.token_of(attempt.name), job.recipe.installs_drivers)
 
 
@@ -143,6 +145,7 @@ def settings_for(
         "bandwidth_mib_s": spec.bandwidth_mib_s or 0,
         "cancel_grace_s": cancel_grace / timedelta(seconds=1),
         "heartbeat_s": heartbeat / timedelta(seconds=1),
+        "stacks": spec.stacks,
     }
     if plan is not None and plan.is_on_disk:
         settings["resume"] = True

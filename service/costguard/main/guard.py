@@ -43,7 +43,7 @@ from costguard.ledger.observe import Belonging
 from costguard.main.checkpoints import InScaledTime, checkpoints, code_archives
 from costguard.main.ids import new_job_id
 from costguard.main.messaging import Messaging, messaging, webhooks
-from costguard.main.rclone import pinned_rclone
+from costguard.main.vm_tools import vm_tools
 from costguard.main.wire import SlackTrouble
 from costguard.model.ports import Checkpoints, Clock
 from costguard.model.price import Price
@@ -91,7 +91,7 @@ def jobs(
         quick_crash=rules.jobs.terms.quick_crash,
         heartbeat=rules.jobs.heartbeat,
         logs=rules.jobs.logs,
-        rclone=pinned_rclone(),
+        tools=vm_tools(),
     )
     holds = BudgetHolds(database, rules)
     turn = JobsTurn(

@@ -33,7 +33,7 @@ from costguard.jobs.submit import JobService
 from costguard.main.access import authenticator_of, sign_in_pages
 from costguard.main.checkpoints import InScaledTime, checkpoints, code_archives, data_places, stored_output
 from costguard.main.ids import new_job_id, new_sweep_id
-from costguard.main.rclone import pinned_rclone
+from costguard.main.vm_tools import vm_tools
 from costguard.main.wire import Begin, Family, Watcher
 from costguard.messages.slack_health import OutboxTrouble, trouble_of
 from costguard.model.instance import Shape
@@ -205,7 +205,7 @@ def _deps(built: _Built, is_stopping: Callable[[], bool]) -> Iterator[Deps]:
             outbox_trouble=lambda: _outbox_trouble(settings, database, watcher),
             socket_trouble=lambda: watcher.state.socket_trouble,
             agent_events=jobs.agent_events,
-            rclone=pinned_rclone(),
+            tools=vm_tools(),
             code=jobs.code,
             output=stored_output(settings),
             jobs=jobs.service,

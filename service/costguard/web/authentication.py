@@ -29,7 +29,7 @@ OPEN_PATHS = frozenset({"/healthz", "/readyz", "/slack/interactions", "/slack/co
 _TELLS_MORE = frozenset({"/readyz"})
 _PATIENCE_S = 2.0
 _OPEN = re.compile(r"/static/.*|/sign-in(/.*)?")
-_OF_AGENTS = re.compile(r"POST /api/v1/attempts/[^/]+/events|GET /api/v1/attempts/[^/]+/(?:code|rclone)")
+_OF_AGENTS = re.compile(r"POST /api/v1/attempts/[^/]+/events|GET /api/v1/attempts/[^/]+/(?:code|rclone|py-spy)")
 
 _THREADS = 4
 
