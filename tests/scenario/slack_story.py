@@ -127,8 +127,14 @@ class Story:
 
     def press(self, message: Message, action: str, by: str = "ana") -> Delivery:
         """A press, and a pass right after it."""
-        delivery = self.world.slack.interactions.click(by, message.channel, message.ts, action)
+        delivery = self.click(message, action, by)
         self.later(timedelta(seconds=15))
+        return delivery
+
+    def click(self, message: Message, action: str, by: str = "ana") -> Delivery:
+        """A press alone, until it is stored: who pressed may be looked up after the answer."""
+        delivery = self.world.slack.interactions.click(by, message.channel, message.ts, action)
+        self.way_in.handler.wait_until_stored()
         return delivery
 
     def private_messages(self, who: str) -> list[str]:

@@ -72,7 +72,7 @@ def test_a_button_that_is_late(sqlite_url: str) -> None:
     """Pressed after someone else's keep and before the message shows it, a stop is refused in private."""
     with story(sqlite_url, access=HELPERS, presets=QUICK) as team:
         reminder = in_channel(team)
-        team.world.slack.interactions.click("dana", reminder.channel, reminder.ts, "keep:4")
+        team.click(reminder, "keep:4", by="dana")
         team.press(reminder, "stop", by="chiara")
         team.look()
         assert team.status() is Status.RUNNING

@@ -185,7 +185,7 @@ def pressed(team: Story, **changes: Any) -> bytes:
     """What Slack would send for a press of "Stop now", with something of it changed."""
     reminder = team.only()
     team.world.slack.interactions.request_url = ""  # kept to ourselves
-    payload = dict(team.world.slack.interactions.click("ana", reminder.channel, reminder.ts, "stop").payload)
+    payload = dict(team.click(reminder, "stop").payload)
     return urlencode({"payload": orjson.dumps({**payload, **changes}).decode()}).encode()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import datetime, timedelta, tzinfo
 
 import structlog
@@ -64,6 +64,12 @@ class InteractionHandler:
         self._members = SlackMembers(database, clock, notifier)
         self._storing = ThreadPoolExecutor(4, "click")
         self._looking_up = ThreadPoolExecutor(2, "clicker")  # apart: a slow Slack must not hold up known people
+        self._unstored: set[Future[None]] = set()
+
+    def wait_until_stored(self) -> None:
+        """Returns once every click that was acknowledged is stored, or lost."""
+        while self._unstored:
+            wait(list(self._unstored))
 
     def close(self) -> None:
         """Finishes what was accepted."""
@@ -75,7 +81,7 @@ class InteractionHandler:
 
         While another writer keeps the database for longer, this returns and the request is stored after it.
         """
-        stored = self._storing.submit(self._take, click)
+        stored = self._begin(self._storing, self._take, click)
         try:
             stored.result(self._patience)
         except TimeoutError:
@@ -114,8 +120,14 @@ class InteractionHandler:
         if member is not None:
             self._store(click, member)
         else:
-            lookup = self._looking_up.submit(self._look_up_and_store, click)
+            lookup = self._begin(self._looking_up, self._look_up_and_store, click)
             lookup.add_done_callback(lambda done: self._report_loss(click, done))
+
+    def _begin(self, pool: ThreadPoolExecutor, work: Callable[[ButtonClick], None], click: ButtonClick) -> Future[None]:
+        future = pool.submit(work, click)
+        self._unstored.add(future)
+        future.add_done_callback(self._unstored.discard)
+        return future
 
     def _look_up_and_store(self, click: ButtonClick) -> None:
         try:
