@@ -21,6 +21,7 @@ class FakeGuard:
         self.url = url
         self.token = "the-token-of-this-attempt"
         self.is_to_cancel = False
+        self.why = ""  # the command must stop; "" says nothing
         self.failure: Callable[[list[Event]], int] = lambda _: 0
         self.requests = 0
         self.paths: set[str] = set()
@@ -77,7 +78,8 @@ class FakeGuard:
             self._changed.notify_all()
             if status < 0:
                 return 0, b""
-            return 200, json.dumps({"cancel": self.is_to_cancel, "accepted_through": max(self._events)}).encode()
+            answer = {"cancel": self.is_to_cancel, "accepted_through": max(self._events)}
+            return 200, json.dumps({**answer, **({"why": self.why} if self.why else {})}).encode()
 
 
 AWAY, LOSES_ANSWERS = -1, -2

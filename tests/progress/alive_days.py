@@ -75,7 +75,7 @@ def training(own: Habits, chance: random.Random) -> Iterator[Span]:
         step += 1
         seconds = own.step * slower * chance.lognormvariate(0, own.jitter)
         if chance.random() < 0.001:
-            seconds *= min(20, chance.paretovariate(1.5))
+            seconds += min(600, seconds * (min(20, chance.paretovariate(1.5)) - 1))
         yield Span(seconds, ends_step=True)
         if chance.random() < own.stall_chance * own.step:
             yield Span(chance.uniform(20, 240), cores=0.0)  # the storage answers nothing

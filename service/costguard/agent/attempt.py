@@ -18,6 +18,7 @@ from .containers import AUTH_VARIABLE, pull_image
 from .events import EventSender, Spool
 from .failures import TransferFailed
 from .files import boot_id, lock, make_folder, say, utc, write_json
+from .liveness import Liveness
 from .log_pieces import LogPieces
 from .output import NO_PROGRESS, CommandProgress
 from .phases import Phases
@@ -62,6 +63,7 @@ class AgentAttempt:
         self._pieces = self._pieces_of(self._state.run)
         self._checkpoints = DiskCheckpoints(settings, places.volumes, os.path.join(self._folder, "runs"))
         self._setup = SetupWatch(settings, self._state, self._log)
+        self._liveness = Liveness(settings, self._log, ToolFinder.py_spy(settings, token, places.home))
         self._phases = Phases()
         self._reporting = threading.RLock()  # events of a run are in order
         self._over = threading.Event()
@@ -82,8 +84,8 @@ class AgentAttempt:
         """The VM goes down. A signal handler: nothing here may take a lock."""
         self._stop.is_vm_ending = True
 
-    def _cancel(self) -> None:
-        self._stop.request("cancel", self._settings.cancel_grace_s)
+    def _cancel(self, why: str) -> None:
+        self._stop.request(why, self._settings.cancel_grace_s)
 
     def work(self, wrong: list[str]) -> None:
         """Returns when all events were accepted, or shortly after the VM begins to go down."""
@@ -298,14 +300,16 @@ class AgentAttempt:
         usage = self._usage.look(3 * self._settings.heartbeat_s + 20)
         progress = self._progress.now()
         with self._reporting:
-            is_running = bool(self._report_start())
+            command = self._report_start()
             if "exit" not in self._state.sent:
                 fields = {
                     "run": self._state.run,
-                    "is_running": is_running,
+                    "is_running": bool(command),
                     "machine": usage,
                     **self._checkpoints.news(),
                     **self._phases.fields(),
                 }
-                now = progress if is_running else {**NO_PROGRESS, **self._setup.heartbeat()}
-                self._guard.send("heartbeat", is_urgent=False, **{**fields, **now})
+                fields.update(progress if command else {**NO_PROGRESS, **self._setup.heartbeat()})
+                if command and not self._state.stop:
+                    fields.update(self._liveness.look(command["pid"], fields))
+                self._guard.send("heartbeat", is_urgent=False, **fields)

@@ -13,12 +13,18 @@ RULES = (
     "model/code_archive.py",
     "model/log_pattern.py",
     "model/suspects.py",
+    "progress/alive.py",
     "checkpoints/folder.py",
     "checkpoints/judge.py",
     "checkpoints/uploads.py",
 )
 LAYOUTS = "checkpoints/layouts"
-PACKAGES = ("__init__.py", "model/__init__.py", "checkpoints/__init__.py")  # empty: only the names are needed
+PACKAGES = (
+    "__init__.py",
+    "model/__init__.py",
+    "checkpoints/__init__.py",
+    "progress/__init__.py",
+)  # empty: only the names are needed
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the same sources make the same file
 # Ends at once: Python aborts where a thread still prints something as it ends.
 START = b"""import os, sys

@@ -1,4 +1,4 @@
-"""Events for the guard, kept on disk until it accepts them. Its answer may be to cancel the command."""
+"""Events for the guard, kept on disk until it accepts them. Its answer may be to stop the command."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ REFUSALS = (400, 413, 422)
 class EventSender(threading.Thread):
     """Sends the spool to the guard, in order, until it is accepted."""
 
-    def __init__(self, settings: AttemptSettings, token: str, spool: Spool, on_cancel: Callable[[], None]) -> None:
+    def __init__(self, settings: AttemptSettings, token: str, spool: Spool, on_cancel: Callable[[str], None]) -> None:
         super().__init__(daemon=True)
         self._settings, self._spool, self._on_cancel = settings, spool, on_cancel
         self._url = f"{settings.guard.rstrip('/')}/api/v1/attempts/{settings.attempt}/events"
@@ -128,7 +128,7 @@ class EventSender(threading.Thread):
             body, _ = self._http(self._url, self._headers, json.dumps({"sent_at": utc(), "events": events}).encode())
             answer = json.loads(body)
             if answer.get("cancel") is True:
-                self._on_cancel()
+                self._on_cancel("hang" if answer.get("why") == "hang" else "cancel")
             if not self._spool.accept(int(answer["accepted_through"])):
                 raise Trouble("the guard accepted nothing")
             self.has_answered.set()

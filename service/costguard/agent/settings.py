@@ -74,6 +74,7 @@ class AttemptSettings(NamedTuple):
     look_s: float = 60.0
     quick_crash_s: float = 600.0
     poll_s: float = 0.5
+    hang_least_s: float = 300.0
     retry_s: float = 1.0
     retry_most_s: float = 60.0
     output_lines: int = 20

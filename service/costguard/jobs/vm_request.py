@@ -139,13 +139,13 @@ def settings_for(
         "mounts": [*spec.mounts, *data_mounts(spec)],
         **_data(job),
         "step_pattern": spec.step_pattern,
+        "stacks": spec.stacks,
         "metric_pattern": "" if spec.metric is None else spec.metric.pattern,
         "metric_better": "" if spec.metric is None else spec.metric.better,
         "aws_role": spec.aws_role,
         "bandwidth_mib_s": spec.bandwidth_mib_s or 0,
         "cancel_grace_s": cancel_grace / timedelta(seconds=1),
         "heartbeat_s": heartbeat / timedelta(seconds=1),
-        "stacks": spec.stacks,
     }
     if plan is not None and plan.is_on_disk:
         settings["resume"] = True
