@@ -98,7 +98,7 @@ def test_a_second_run_on_the_vm_uses_the_first_digest_unless_the_tag_is_asked_fo
     guard.wait_for("image", count=2)
     assert guard.wait_for("image", count=2)["digest"] == (moved if pull else DIGEST)
     go.touch()
-    assert guard.wait_for("exit")["code"] == 0
+    assert guard.wait_for("exit", lambda event: event["run"] == 2)["code"] == 0
     assert [call["arguments"][-1] for call in calls(vm, "pull")] == [IMAGE, IMAGE if pull else PINNED]
 
 
