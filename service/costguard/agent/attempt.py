@@ -12,6 +12,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from costguard.diagnosis.signals import Minute, as_json
+
+from .activity import ActivityWatch
 from .calls import Metadata, Trouble, watch
 from .checkpoints import DiskCheckpoints
 from .containers import AUTH_VARIABLE, pull_image
@@ -23,7 +26,7 @@ from .log_pieces import LogPieces
 from .output import NO_PROGRESS, CommandProgress
 from .phases import Phases
 from .preparation import CommandSecrets, Stage
-from .runner import birth, config_of, hand_over, prepare
+from .runner import birth, config_of, container, hand_over, prepare
 from .settings import AgentPaths, AttemptSettings, NotStarted, Unwanted
 from .setup import SetupWatch
 from .state import VM_ENDS, SavedState
@@ -58,6 +61,9 @@ class AgentAttempt:
             with contextlib.suppress(OSError):  # a container's user need not be root
                 os.chmod(os.path.dirname(self._step_file), 0o1777)  # noqa: S103
         self._usage = VmUsage(self._folder)
+        self._activity = ActivityWatch(
+            settings, self._usage.nvml, self._running, self._container_name, self._report_activity
+        )
         self._progress = CommandProgress(settings, self._log, self._step_file)
         self._travel = TravellingCheckpoints(settings, self._folder, places.volumes, self._credentials, self._send)
         self._pieces = self._pieces_of(self._state.run)
@@ -109,6 +115,9 @@ class AgentAttempt:
         watchers: list[Callable[[], object]] = [
             lambda: self._usage.watch_gpus(settings.heartbeat_s, over),
             self._beat,
+            lambda: self._activity.watch_gpus(over),
+            lambda: self._activity.watch_counters(over),
+            lambda: self._activity.watch(over),
             lambda: self._pieces.watch(over),
             lambda: self._checkpoints.watch(settings.look_s, over),
             lambda: watch(metadata, "instance/preempted", stop.preempted, over, settings.retry_s),
@@ -287,6 +296,19 @@ class AgentAttempt:
             write_json(
                 os.path.join(self._state.run_folder, "ended.json"), {**kept, "started_at": started_at, "step": step}
             )
+
+    def _running(self) -> int:
+        """The command's process; 0 before and after it runs."""
+        is_over = bool(self._state.of_runner("exit.json")) or "exit" in self._state.sent
+        return 0 if is_over else self._state.of_runner("command.json").get("pid", 0)
+
+    def _container_name(self) -> str:
+        return container(self._settings, self._state.run) if self._settings.image else ""
+
+    def _report_activity(self, minute: Minute) -> None:
+        with self._reporting:
+            if "exit" not in self._state.sent:
+                self._send("activity", is_urgent=False, minute=as_json(minute))
 
     def _beat(self) -> None:
         while not self._over.wait(self._settings.heartbeat_s):

@@ -17,6 +17,7 @@ RULES = (
     "checkpoints/folder.py",
     "checkpoints/judge.py",
     "checkpoints/uploads.py",
+    "diagnosis/signals.py",
 )
 LAYOUTS = "checkpoints/layouts"
 PACKAGES = (
@@ -24,6 +25,7 @@ PACKAGES = (
     "model/__init__.py",
     "checkpoints/__init__.py",
     "progress/__init__.py",
+    "diagnosis/__init__.py",
 )  # empty: only the names are needed
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the same sources make the same file
 # Ends at once: Python aborts where a thread still prints something as it ends.

@@ -17,6 +17,9 @@ from .settings import AttemptSettings
 MOST_BYTES = 512 << 10  # in one request
 
 
+DROPPED = ("-heartbeat.json", "-activity.json")  # the oldest first, where the guard is away for long
+
+
 class Spool:
     """Events on disk until the guard has accepted them, in order; in memory while the disk is full."""
 
@@ -41,7 +44,7 @@ class Spool:
             except OSError as error:
                 say(f"an event waits in memory: {error}")
                 self._pending[self._last] = (name, content)
-            beats = [seq for seq, (name, _) in self._pending.items() if "-heartbeat" in name]
+            beats = [seq for seq, (name, _) in self._pending.items() if name.endswith(DROPPED)]
             if len(self._pending) > self._most and beats:
                 self._forget(beats[0])
 

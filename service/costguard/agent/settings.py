@@ -72,6 +72,8 @@ class AttemptSettings(NamedTuple):
     gpu_wait_s: float = 900.0
     heartbeat_s: float = 15.0
     look_s: float = 60.0
+    activity_s: float = 60.0
+    activity_look_s: float = 1.0
     quick_crash_s: float = 600.0
     poll_s: float = 0.5
     hang_least_s: float = 300.0

@@ -11,6 +11,7 @@ import time
 from typing import Any
 
 from .files import read
+from .gpu_watch import GpuWatch
 
 GPU_FIELDS = ("index", "uuid", "name", "utilization.gpu", "memory.used", "memory.total")
 
@@ -20,11 +21,12 @@ class VmUsage:
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
-        self._before = self._counters()
+        self._before = counters()
         self._gpus: tuple[float, list[dict[str, Any]] | None] = (0.0, None)
+        self.nvml = GpuWatch(1.0)
 
     def look(self, fresh_s: float) -> dict[str, Any]:
-        now, before = self._counters(), self._before
+        now, before = counters(), self._before
         self._before = now
         seconds = now["at"] - before["at"]
         rates = {
@@ -44,31 +46,40 @@ class VmUsage:
             "memory_used_bytes": total - left if total else None,
             "memory_total_bytes": total or None,
             **disk(self._folder),
-            "gpus": gpus if time.monotonic() - measured < fresh_s else None,
+            "gpus": self.nvml.figures() or (gpus if time.monotonic() - measured < fresh_s else None),
             **rates,
         }
 
     def watch_gpus(self, every_s: float, over: threading.Event) -> None:
-        """Separate from heartbeats: nvidia-smi hangs when a GPU has fallen off its bus."""
+        """Where NVML does not answer. Separate from heartbeats: nvidia-smi hangs when a GPU fell off its bus."""
         while True:
-            self._gpus = (time.monotonic(), gpus())
+            if self.nvml.figures() is None:
+                self._gpus = (time.monotonic(), gpus())
             if over.wait(every_s):
                 return
 
-    def _counters(self) -> dict[str, float]:
-        counters: dict[str, float] = {"at": time.monotonic()}
-        ticks = [int(word) for word in read("/proc/stat").split("\n")[0].split()[1:9]]
-        if len(ticks) >= 5:
-            counters.update(cpu_all=sum(ticks), cpu_busy=sum(ticks) - ticks[3] - ticks[4])
-        disks = re.findall(
-            r"(?m)^\s*\d+\s+\d+\s+(?:[shv]d[a-z]+|nvme\d+n\d+) \d+ \d+ (\d+) \d+ \d+ \d+ (\d+)", read("/proc/diskstats")
+
+def counters() -> dict[str, float]:
+    """What the kernel counts since the boot: clock ticks of all processors, bytes, milliseconds of a busy disk."""
+    totals: dict[str, float] = {"at": time.monotonic()}
+    ticks = [int(word) for word in read("/proc/stat").split("\n")[0].split()[1:9]]
+    if len(ticks) >= 5:
+        totals.update(cpu_all=sum(ticks), cpu_busy=sum(ticks) - ticks[3] - ticks[4], io_wait=ticks[4])
+    if len(ticks) >= 8:
+        totals["steal"] = ticks[7]
+    disks = re.findall(
+        r"(?m)^\s*\d+\s+\d+\s+([shv]d[a-z]+|nvme\d+n\d+) \d+ \d+ (\d+) \d+ \d+ \d+ (\d+) \d+ \d+ (\d+)",
+        read("/proc/diskstats"),
+    )
+    if disks:  # always counted in sectors of 512 bytes
+        totals["disk_read_bytes"], totals["disk_written_bytes"] = (
+            512 * sum(int(disk[place]) for disk in disks) for place in (1, 2)
         )
-        if disks:  # always counted in sectors of 512 bytes
-            counters["disk_read_bytes"], counters["disk_written_bytes"] = (512 * sum(map(int, n)) for n in zip(*disks))
-        cards = re.findall(r"(?m)^\s*e\w+:\s*(\d+)(?:\s+\d+){7}\s+(\d+)", read("/proc/net/dev"))
-        if cards:
-            counters["network_in_bytes"], counters["network_out_bytes"] = (sum(map(int, n)) for n in zip(*cards))
-        return counters
+        totals.update({f"busy_ms {name}": int(busy) for name, _, _, busy in disks})
+    cards = re.findall(r"(?m)^\s*e\w+:\s*(\d+)(?:\s+\d+){7}\s+(\d+)", read("/proc/net/dev"))
+    if cards:
+        totals["network_in_bytes"], totals["network_out_bytes"] = (sum(map(int, n)) for n in zip(*cards))
+    return totals
 
 
 def disk(folder: str) -> dict[str, Any]:

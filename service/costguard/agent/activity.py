@@ -1,0 +1,106 @@
+"""What bounds the command, minute by minute: the signals of diagnosis/signals.py, gathered while it runs."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+
+from costguard.diagnosis.signals import CommandSignals, HostSignals, Minute
+
+from .dcgm import DcgmTable, watch_dcgm
+from .files import read, say
+from .gpu_watch import GpuWatch
+from .host_watch import HostWatch
+from .process_watch import PAGE, ProcessWatch
+from .settings import AttemptSettings
+
+LEAST_S = 20.0  # a shorter rest of a minute says too little
+
+
+class ActivityWatch:
+    """`command` gives the command's process while it runs, `container` its container's name; "" without an image."""
+
+    def __init__(
+        self,
+        settings: AttemptSettings,
+        gpus: GpuWatch,
+        command: Callable[[], int],
+        container: Callable[[], str],
+        report: Callable[[Minute], None],
+    ) -> None:
+        self._settings, self._gpus = settings, gpus
+        self._command, self._container, self._report = command, container, report
+        self._dcgm = DcgmTable()
+        self._inside = 0
+
+    def watch_gpus(self, over: threading.Event) -> None:
+        """A thread of its own: a call to the driver may never return."""
+        self._gpus.watch(over)
+
+    def watch_counters(self, over: threading.Event) -> None:
+        watch_dcgm(self._dcgm, self._gpus.needs_dcgm, over)
+
+    def watch(self, over: threading.Event) -> None:
+        """One report a minute while the command runs."""
+        while not over.wait(self._settings.activity_look_s):
+            try:
+                if self._command():
+                    self._watch_command(over)
+            except Exception as error:  # what bounds the command is worth less than the command
+                say(f"what bounds the command is not seen: {error!r}")
+
+    def _watch_command(self, over: threading.Event) -> None:
+        processes, host, looks = ProcessWatch(), HostWatch(), 0
+        began, cpu_s = time.monotonic(), _own_cpu_s()
+        while not over.wait(self._settings.activity_look_s) and self._command():
+            processes.look(self._roots(), self._gpus.pids())
+            looks += 1
+            now = time.monotonic()
+            if now - began >= self._settings.activity_s:
+                used_s = _own_cpu_s()
+                main = processes.main
+                command = processes.report(self._roots(), self._gpus.pids())
+                minute = self._minute(now - began, looks, command, host.report(main))
+                self._report(minute._replace(agent_cpu=(used_s - cpu_s) / (now - began)))
+                began, cpu_s, looks = now, used_s, 0
+
+    def _minute(self, seconds: float, looks: int, command: CommandSignals | None, host: HostSignals) -> Minute:
+        gpus = self._gpus.report(self._dcgm.take())
+        if gpus is None and not self._settings.gpus:
+            gpus = ()  # the VM has none
+        memory = read("/proc/self/statm").split()
+        return Minute(
+            seconds=seconds,
+            looks=float(looks),
+            gpus=gpus,
+            command=command,
+            host=host,
+            agent_memory_bytes=float(int(memory[1]) * PAGE) if len(memory) > 1 else None,
+        )
+
+    def _roots(self) -> list[int]:
+        """The command's process, and its container's first, which Docker's service has started."""
+        if self._container() and not (self._inside and os.path.exists(f"/proc/{self._inside}")):
+            self._inside = container_process(self._container())
+        return [pid for pid in (self._command(), self._inside) if pid]
+
+
+def container_process(name: str) -> int:
+    """The container's first process as the VM numbers it; 0 where it does not run yet, or Docker does not answer."""
+    command = ["docker", "inspect", "--format", "{{.State.Pid}}", name]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=20, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return 0
+    text = done.stdout.decode("ascii", "replace").strip()
+    return int(text) if text.isdecimal() else 0
+
+
+def _own_cpu_s() -> float:
+    """CPU seconds of the agent and of the tools that it ran."""
+    used = [resource.getrusage(which) for which in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
