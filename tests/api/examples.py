@@ -87,6 +87,7 @@ ASKED: dict[str, tuple[str, str, Any]] = {
     "listReminders": ("GET", "/api/v1/reminders", None),
     "previewReminders": ("GET", "/api/v1/reminders/preview", None),
     "getSavings": ("GET", "/api/v1/savings", None),
+    "getGoodput": ("GET", "/api/v1/goodput?group_by=preset,owner", None),
     "getEnforcement": ("GET", "/api/v1/enforcement", None),
     "listPresets": ("GET", "/api/v1/presets", None),
     "listProjects": ("GET", "/api/v1/projects", None),

@@ -11,6 +11,7 @@ import pytest
 from tests.api import rows
 from tests.api.rows import NOW
 from tests.cli.conftest import Run, serving
+from tests.pages.job_story import tell
 
 from costguard.db.transaction import Database
 
@@ -222,6 +223,20 @@ def test_config_init_prints_what_config_check_explains(run: Run, tmp_path_factor
     missing = tmp_path_factory.mktemp("config") / "none.toml"
     done = run("config", "check", "--config", str(missing))
     assert (done.returncode, str(missing) in done.stderr) == (1, True)
+
+
+def test_goodput_says_what_is_kept_of_what_is_paid(sqlite_database: Database, run: Run) -> None:
+    """One row a group, and the sum of all; without jobs it says so."""
+    assert run("goodput").stdout == "0 jobs from 2026-11-01 to 2026-11-20 (UTC)\n"
+    tell(sqlite_database)
+    shown = run("goodput", "--by", "owner").stdout
+    header, *lines = shown.splitlines()
+    assert "Kept %" in header
+    assert "Useful GPU-hour" in header
+    assert any(line.startswith("All") and "$" in line for line in lines)
+    detail = json.loads(run("job", "j7k2m9q4", "--json").stdout)
+    assert f"goodput     {detail['goodput']['percent']['kept']} % kept" in run("job", "j7k2m9q4").stdout
+    assert run("goodput", "--by", "moon").returncode == 2
 
 
 def test_show_says_first_why_a_vm_was_not_stopped(fleet: Database, run: Run) -> None:

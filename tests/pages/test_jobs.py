@@ -113,6 +113,7 @@ def test_a_job_tells_its_story(database: Database, client: TestClient) -> None:
         "2 of 100 preemptions",
         "--from {checkpoint}",
         "100% saved checkpoint-30000 <done>",
+        "of the paid time kept, $",
     ):
         assert part in text
     assert "/vm/lab/9101" in page.addresses

@@ -12,7 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 from tests.api import rows
 from tests.api.rows import NOW
-from tests.pages import story
+from tests.pages import job_story, story
 from tests.pages.html import Page, page_of, tidy
 from tests.pages.test_budgets import a_month
 from tests.reminders import reminder_rows
@@ -150,6 +150,20 @@ def test_what_was_saved_is_told_by_what_saved_it(database: Database, client: Tes
         "/savings?from=2026-11-01&to=2026-11-20"
     )
     assert "$0.73 saved, 68%" in tidy(page_of(client, "/savings?from=2026-01-01&to=2026-11-20").text)
+    assert "Goodput 0 jobs No job ran on these days." in text
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_savings_say_what_jobs_time_went_into(database: Database, client: TestClient) -> None:
+    """By preset and owner, and by month where the range has several; a bar says in words what it shows."""
+    job_story.tell(database)
+    page = page_of(client, "/savings?from=2026-10-01&to=2026-11-20")
+    text = tidy(page.text)
+    assert "Preset Time of its jobs Kept of paid time Cost A useful GPU-hour" in text
+    assert "Owner Time of its jobs" in text
+    assert "Month Time of its jobs" in text
+    bars = [attrs for tag, attrs in page.tags if tag == "rect" and attrs.get("class") == "g-lost" and "x" in attrs]
+    assert bars
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)

@@ -14,6 +14,7 @@ from costguard.api import cursors
 from costguard.api.attempts import InterruptionOut, attempt_out
 from costguard.api.deps import Deps, Given
 from costguard.api.fields import Query, Text
+from costguard.api.goodput import GoodputOut
 from costguard.api.job_bodies import CancelBody, DeleteDiskBody, JobBody
 from costguard.api.job_schemas import (
     AtRiskOut,
@@ -32,6 +33,7 @@ from costguard.jobs.submit import available_service
 from costguard.ledger.accrual import accrual_at
 from costguard.model.access import Permission, Principal
 from costguard.model.job import JobKind, JobState
+from costguard.spend import goodput_rows
 from costguard.web.permissions import Asker
 from costguard.web.problems import NOT_FOUND, problem
 
@@ -187,6 +189,7 @@ def _detail(deps: Deps, job_id: str) -> JobResponse:
     with deps.database.read() as connection:
         accrual = accrual_at(connection, deps.clock.now())
         detail = listing.job_detail(connection, accrual, job_id)
+        goodput = goodput_rows.of_job(connection, accrual, job_id)
     if detail is None:
         raise _unknown(job_id)
     now, checkpoint, risk = accrual.now, detail.checkpoint, detail.risk
@@ -201,6 +204,7 @@ def _detail(deps: Deps, job_id: str) -> JobResponse:
         ],
         checkpoint=checkpoint and CheckpointOut.read(checkpoint, is_deleted=detail.is_checkpoint_deleted),
         work_at_risk=risk and AtRiskOut.read(risk, since=now - risk.span),
+        goodput=goodput and GoodputOut.read(goodput),
         ssh_command=detail.ssh or None,
         notebook_command=detail.notebook or None,
     )

@@ -101,14 +101,14 @@ class SpendResponse(Out):
     unpriced_spans: list[UnpricedSpanOut] = Field(description=f"The latest {_LISTED_UNPRICED} of them.")
 
 
-def _split(given: object) -> object:
+def split_names(given: object) -> object:
     """Each value may hold several groupings, separated by commas."""
     values = given if isinstance(given, list) else [given]
     return [name.strip() for value in values for name in str(value).split(",") if name.strip()]
 
 
 class SpendQuery(DaysQuery):
-    group_by: Annotated[list[Grouping], BeforeValidator(_split)] = Field(
+    group_by: Annotated[list[Grouping], BeforeValidator(split_names)] = Field(
         [],
         max_length=100,
         description="Repeated, or separated by commas; default: day. With `vm`, a VM has a row for each owner, preset "

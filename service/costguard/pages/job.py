@@ -30,6 +30,7 @@ from costguard.model.metric import SeenMetric
 from costguard.model.money import ZERO, Money, Priced
 from costguard.model.output import output_folder
 from costguard.pages import timeline
+from costguard.pages.goodput import GoodputShown, goodput_of_job
 from costguard.pages.page import Form, Given, Source, page_router, redirect
 from costguard.pages.query import LONGEST, BadAddress
 from costguard.pages.show import gpu_words, job_link
@@ -106,18 +107,19 @@ class JobPage:
 
 @router.get("/jobs/{job_id}")
 def show_job(request: Request, pages: Given, me: Asker, job_id: str) -> HTMLResponse:
-    def gather() -> tuple[datetime, JobPage]:
+    def gather() -> tuple[datetime, tuple[JobPage, GoodputShown | None]]:
         now = pages.source.clock.now()
-        return now, job_page(pages.source, job_id, now)
+        return now, (job_page(pages.source, job_id, now), goodput_of_job(pages.source, job_id, now))
 
-    as_of, page = memo_of(request).once(("job", job_id), gather)
+    as_of, (page, goodput) = memo_of(request).once(("job", job_id), gather)
     rules, job = pages.source.rules, page.job
     values = {
         "offer": cancel_offer(rules, me, job),
         "keeps_disk": saves_on_disk(job) and job.disk_given_up_at is None,
         "may_delete_disk": not _refusal(rules, me, job),
     }
-    return pages.renderer.shared_page(request, "job.html", as_of, (job_id, *values.values()), view=page, **values)
+    shared = (job_id, *values.values())
+    return pages.renderer.shared_page(request, "job.html", as_of, shared, view=page, goodput=goodput, **values)
 
 
 @router.get("/jobs/{job_id}/cancel")

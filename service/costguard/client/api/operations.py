@@ -95,6 +95,34 @@ def get_forecast(
     )
 
 
+def get_goodput(
+    *,
+    from_: date | str | None = None,
+    to: date | str | None = None,
+    group_by: Sequence[schemas.GoodputGrouping] | None = None,
+    project: str | None = None,
+    preset: str | None = None,
+    owner: str | None = None,
+    job: str | None = None,
+) -> Call[schemas.GoodputResponse]:
+    """Get what jobs' time and cost went into. Of training jobs over UTC days, including both ends. Development
+    VMs are not counted.
+    """
+    return Call(
+        "GET",
+        ("api", "v1", "goodput"),
+        {
+            "from": from_,
+            "to": to,
+            "group_by": group_by,
+            "project": project,
+            "preset": preset,
+            "owner": owner,
+            "job": job,
+        },
+    )
+
+
 def list_instances(
     *,
     project: Sequence[str] | None = None,

@@ -496,6 +496,65 @@ Framework = Literal[
     "hugging-face", "lightning", "megatron", "deepspeed", "torch-dcp", "orbax", "keras", "tensorflow", "marker", "files"
 ]
 
+GoodputGrouping = Literal["month", "project", "preset", "owner", "job"]
+
+
+class GoodputOut(TypedDict):
+    cost: Amount
+    """Of VMs and disks."""
+    cost_by_use: dict[str, str]
+    """Together the cost."""
+    cost_per_useful_gpu_hour: str | None
+    """All of the cost by the GPU-hours that were kept; null: none were, or part has no price."""
+    kept_percent_of_paid: str | None
+    """Of the time that VMs billed; null where none did."""
+    percent: dict[str, str]
+    """Of all the time; together 100."""
+    seconds: dict[str, int]
+    """kept: the command ran, and its work stands; lost: it had to be done again or led to nothing; unsaved:
+    since the newest checkpoint; starting, ending: a VM before and after its command; waiting: no VM.
+    """
+    useful_gpu_seconds: int
+    """The time that was kept, times its GPUs."""
+
+
+GoodputResponse = TypedDict(
+    "GoodputResponse",
+    {
+        "as_of": "str",
+        "currency": "str",
+        "from": "str",
+        "group_by": 'list[Literal["month", "project", "preset", "owner", "job"]]',
+        "method": "str",
+        "rows": "list[GoodputRowOut]",
+        "to": "str",
+        "total": "GoodputRowOut",
+    },
+)
+
+
+class GoodputRowOut(TypedDict):
+    cost: Amount
+    """Of VMs and disks."""
+    cost_by_use: dict[str, str]
+    """Together the cost."""
+    cost_per_useful_gpu_hour: str | None
+    """All of the cost by the GPU-hours that were kept; null: none were, or part has no price."""
+    group: dict[str, str]
+    """The value of each grouping."""
+    jobs: int
+    kept_percent_of_paid: str | None
+    """Of the time that VMs billed; null where none did."""
+    percent: dict[str, str]
+    """Of all the time; together 100."""
+    seconds: dict[str, int]
+    """kept: the command ran, and its work stands; lost: it had to be done again or led to nothing; unsaved:
+    since the newest checkpoint; starting, ending: a VM before and after its command; waiting: no VM.
+    """
+    useful_gpu_seconds: int
+    """The time that was kept, times its GPUs."""
+
+
 Grouping = Literal["day", "project", "preset", "owner", "job", "provisioning_model", "vm"]
 
 
@@ -781,6 +840,8 @@ class JobResponse(TypedDict):
     checkpoints: list[SeenCheckpointOut]
     """Complete ones, the oldest first."""
     currency: str
+    goodput: GoodputOut | None
+    """What its time and cost went into; null for a development VM."""
     interruptions: list[InterruptionOut]
     job: JobOut
     kept_disk: KeptDiskOut | None

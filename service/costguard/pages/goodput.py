@@ -1,0 +1,113 @@
+"""What jobs' time and cost went into, as the page Savings and a job's page show it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import NamedTuple
+
+from sqlalchemy import Connection
+
+from costguard.ledger.accrual import Accrual, accrual_at
+from costguard.model.budget import Scope
+from costguard.pages.page import Source
+from costguard.spend import goodput_rows
+from costguard.spend.goodput import NO_GOODPUT, Goodput, TimeUse
+from costguard.spend.goodput_rows import GoodputGrouping
+
+_NAMES = {
+    TimeUse.KEPT: "kept",
+    TimeUse.LOST: "lost",
+    TimeUse.UNSAVED: "not saved yet",
+    TimeUse.STARTING: "starting",
+    TimeUse.ENDING: "ending",
+    TimeUse.WAITING: "waiting",
+}
+
+
+class UseShown(NamedTuple):
+    """One use with its bar from `x` over `width`, of 10,000; `percent` is `83.4%`."""
+
+    use: TimeUse
+    name: str
+    x: int
+    width: int
+    percent: str
+
+
+@dataclass(frozen=True, slots=True)
+class GoodputShown:
+    """Figures under a name; uses without time are left out."""
+
+    name: str
+    figures: Goodput
+
+    @property
+    def uses(self) -> Sequence[UseShown]:
+        shown, x = [], 0
+        for use, share in self.figures.shares.items():
+            if self.figures.spans[use]:
+                shown.append(UseShown(use, _NAMES[use], x, share, _percent(share)))
+            x += share
+        return shown
+
+    @property
+    def words(self) -> str:
+        """For screen readers, and instead of a legend."""
+        return ", ".join(f"{use.percent} {use.name}" for use in self.uses)
+
+    @property
+    def of_paid(self) -> str:
+        share = self.figures.kept_share_of_paid
+        return "–" if share is None else _percent(share)
+
+
+@dataclass(frozen=True, slots=True)
+class GoodputTable:
+    title: str
+    rows: Sequence[GoodputShown]
+
+
+@dataclass(frozen=True, slots=True)
+class GoodputTables:
+    """`total` is of all jobs in the range; tables without rows are left out."""
+
+    total: GoodputShown
+    tables: Sequence[GoodputTable]
+    uses: Sequence[tuple[TimeUse, str]] = tuple(_NAMES.items())
+
+
+def goodput_tables(connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope) -> GoodputTables:
+    by_owner = goodput_rows.goodput_between(
+        connection, accrual, first, last, [GoodputGrouping.PRESET, GoodputGrouping.OWNER], scope
+    )
+    tables = [
+        GoodputTable("Preset", _summed((row.group[0], row.goodput) for row in by_owner.rows)),
+        GoodputTable("Owner", _summed((row.group[1] or "unowned", row.goodput) for row in by_owner.rows)),
+    ]
+    if (first.year, first.month) != (last.year, last.month):
+        months = goodput_rows.goodput_between(connection, accrual, first, last, [GoodputGrouping.MONTH], scope)
+        tables.append(GoodputTable("Month", [GoodputShown(row.group[0], row.goodput) for row in months.rows]))
+    return GoodputTables(GoodputShown("All", by_owner.total), [table for table in tables if table.rows])
+
+
+def goodput_of_job(source: Source, job_id: str, now: datetime) -> GoodputShown | None:
+    """None for a development VM."""
+    with source.database.read() as connection:
+        figures = goodput_rows.of_job(connection, accrual_at(connection, now), job_id)
+    return None if figures is None else GoodputShown("", figures)
+
+
+def _summed(rows: Iterable[tuple[str, Goodput]]) -> Sequence[GoodputShown]:
+    """One row a name, the dearest first."""
+    sums: dict[str, Goodput] = {}
+    for name, figures in rows:
+        sums[name] = sums.get(name, NO_GOODPUT) + figures
+    shown = [GoodputShown(name, figures) for name, figures in sums.items()]
+    return sorted(shown, key=lambda one: (-one.figures.cost.amount.nanos, one.name))
+
+
+def _percent(share: int) -> str:
+    """`83.4%`; what is not nothing is never `0.0%`."""
+    return f"{share // 100}.{share % 100 // 10}%" if share >= 10 or not share else "<0.1%"

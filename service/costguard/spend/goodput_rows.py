@@ -1,0 +1,206 @@
+"""Reads what is needed to know what jobs' time went into, and what they cost in a range of days."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import Connection, func, literal_column, or_, select
+
+from costguard.db import tables
+from costguard.db.bulk import chunks
+from costguard.db.remembered import remembers
+from costguard.ledger.accrual import Accrual, within_scope
+from costguard.model.budget import Scope
+from costguard.model.job import JobKind, JobState
+from costguard.model.money import Money, Priced
+from costguard.spend.goodput import NO_GOODPUT, BilledVM, CommandRun, Goodput, JobHistory, goodput, parts_of, within
+from costguard.spend.job_costs import costs
+from costguard.spend.spend import spend
+from costguard.spend.spend_rows import Grouping, day_start
+
+_DAY = timedelta(days=1)
+
+
+class GoodputGrouping(StrEnum):
+    MONTH = "month"
+    PROJECT = "project"
+    PRESET = "preset"
+    OWNER = "owner"
+    JOB = "job"
+
+
+@dataclass(frozen=True, slots=True)
+class GoodputRow:
+    """One group: its values in the order that was asked for."""
+
+    group: tuple[str, ...]
+    goodput: Goodput
+
+
+@dataclass(frozen=True, slots=True)
+class GoodputReport:
+    rows: tuple[GoodputRow, ...]
+    total: Goodput
+
+
+def of_job(connection: Connection, accrual: Accrual, job_id: str) -> Goodput | None:
+    """From its launch to its end, or to now; None for a development VM, or where there is no such job."""
+    histories = _histories(connection, [job_id])
+    if not histories:
+        return None
+    return goodput(parts_of(histories[0], accrual.now), costs(connection, accrual, [job_id])[job_id])
+
+
+def goodput_between(
+    connection: Connection, accrual: Accrual, first: date, last: date, group_by: Sequence[GoodputGrouping], scope: Scope
+) -> GoodputReport:
+    """Of the UTC days [first, last] up to now, of training jobs alone. By month first, then the dearest first."""
+    ids = _job_ids(connection, day_start(first), day_start(last) + _DAY, scope)
+    histories = [(job, parts_of(job, accrual.now)) for job in _histories(connection, ids)]
+    groups: dict[tuple[str, ...], Goodput] = {}
+    total = NO_GOODPUT
+    counted: set[str] = set()
+    for begin, end in _months(first, last) if GoodputGrouping.MONTH in group_by else [(first, last)]:
+        paid = _costs(connection, accrual, begin, end, scope)
+        since, until = day_start(begin), day_start(end) + _DAY
+        for job, parts in histories:
+            here = within(parts, since, min(until, accrual.now))
+            cost = paid.get(job.id, Priced())
+            if not here and not cost.amount:
+                continue
+            of_part = goodput(here, cost)
+            group = tuple(_value(job, begin, name) for name in group_by)
+            groups[group] = groups.get(group, NO_GOODPUT) + of_part
+            total += of_part if job.id not in counted else _without_its_job(of_part)
+            counted.add(job.id)
+    rows = [GoodputRow(group, figures) for group, figures in groups.items()]
+    rows.sort(key=lambda row: (-row.goodput.cost.amount.nanos, row.group))
+    if GoodputGrouping.MONTH in group_by:
+        place = list(group_by).index(GoodputGrouping.MONTH)
+        rows.sort(key=lambda row: row.group[place])
+    return GoodputReport(tuple(rows), total)
+
+
+def _without_its_job(figures: Goodput) -> Goodput:
+    return Goodput(0, figures.spans, figures.costs, figures.useful_gpu_time, figures.is_priced)
+
+
+def _value(job: JobHistory, day: date, name: GoodputGrouping) -> str:
+    if name is GoodputGrouping.MONTH:
+        return f"{day:%Y-%m}"
+    return {"project": job.project, "preset": job.preset, "owner": job.owner, "job": job.id}[name.value]
+
+
+def _months(first: date, last: date) -> Iterator[tuple[date, date]]:
+    """The days [first, last], cut by calendar months."""
+    while first <= last:
+        following = (first.replace(day=1) + 32 * _DAY).replace(day=1)
+        yield first, min(last, following - _DAY)
+        first = following
+
+
+def _costs(connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope) -> dict[str, Priced]:
+    spent = spend(connection, accrual, first, last, [Grouping.JOB], scope)
+    return {row.group[0]: Priced(row.amounts.total, not row.unpriced) for row in spent.rows}
+
+
+def _job_ids(connection: Connection, since: datetime, until: datetime, scope: Scope) -> list[str]:
+    """Training jobs that were open in [since, until), or whose VM or disk may have billed in it: a day longer."""
+    columns = tables.jobs.c
+    open_then = or_(columns.settled_at.is_(None), columns.settled_at >= since - _DAY)
+    query = select(columns.id).where(columns.created_at < until, open_then, columns.kind == JobKind.TRAINING.value)
+    wanted = query.where(*within_scope(tables.jobs, scope))
+    if scope.job is not None:
+        wanted = wanted.where(columns.id == scope.job)
+    return list(connection.scalars(wanted))
+
+
+def _histories(connection: Connection, ids: Collection[str]) -> list[JobHistory]:
+    return list(_read(connection, tuple(sorted(ids))))
+
+
+@remembers(tables.jobs, tables.attempts, tables.interruptions, tables.lifetimes)
+def _read(connection: Connection, ids: tuple[str, ...]) -> list[JobHistory]:
+    histories = []
+    for some in chunks(ids):
+        runs, rates = _runs(connection, some)
+        vms = _vms(connection, some, rates)
+        columns = tables.jobs.c
+        location = columns.spec[("checkpoint", "location")].as_string().label("location")
+        names = (columns.id, columns.project, columns.preset, columns.owner, columns.state, columns.created_at)
+        looks = (columns.settled_at, columns.looked_at, columns.look_error, columns.look_written_at, location)
+        query = select(*names, *looks).where(columns.id.in_(some), columns.kind == JobKind.TRAINING.value)
+        histories += [
+            JobHistory(
+                row.id,
+                row.project,
+                row.preset,
+                row.owner,
+                row.created_at,
+                row.settled_at,
+                row.state == JobState.SUCCEEDED.value,
+                tuple(runs.get(row.id, ())),
+                tuple(vms.get(row.id, ())),
+                row.look_written_at,
+                may_have_saved=bool(row.location) and (row.looked_at is None or bool(row.look_error)),
+            )
+            for row in connection.execute(query)
+        ]
+    return histories
+
+
+def _runs(
+    connection: Connection, ids: Sequence[str]
+) -> tuple[dict[str, list[CommandRun]], dict[tuple[str, str], Money | None]]:
+    """The runs of each job in order; and the rate of each VM by its project and id."""
+    ended: dict[int, list[Any]] = defaultdict(list)
+    cut = tables.interruptions.c
+    query = select(cut.attempt_id, cut.run, cut.started_at, cut.happened_at, cut.lost_s)
+    ordered = query.where(cut.job_id.in_(ids)).order_by(cut.attempt_id, cut.happened_at, cut.run)
+    for interrupted in connection.execute(ordered):
+        ended[interrupted.attempt_id].append(interrupted)
+    runs: dict[str, list[CommandRun]] = defaultdict(list)
+    rates: dict[tuple[str, str], Money | None] = {}
+    tried = tables.attempts.c
+    columns = (tried.id, tried.job_id, tried.project, tried.gce_id, tried.run, tried.started_at)
+    attempts = select(*columns, tried.ended_at, tried.rate_nanos, tried.exit["at"].as_string().label("exit_at"))
+    for row in connection.execute(attempts.where(tried.job_id.in_(ids)).order_by(tried.job_id, tried.number)):
+        if row.gce_id:
+            rates[row.project, row.gce_id] = None if row.rate_nanos is None else Money(row.rate_nanos)
+        runs[row.job_id] += _runs_of(row, ended.get(row.id, ()))
+    return runs, rates
+
+
+def _runs_of(attempt: Any, ended: Sequence[Any]) -> Iterator[CommandRun]:
+    for cut in ended:
+        began = cut.started_at or (attempt.started_at if cut.run == attempt.run else None)
+        lost = None if cut.lost_s is None else timedelta(seconds=cut.lost_s)
+        # A run that never began has lost nothing of its own, and may have found that what came before is lost.
+        yield CommandRun(began or cut.happened_at, cut.happened_at, lost)
+    if attempt.started_at is None or any(cut.run == attempt.run for cut in ended):
+        return
+    exit_at = None if attempt.exit_at is None else datetime.fromisoformat(attempt.exit_at)
+    yield CommandRun(attempt.started_at, exit_at or attempt.ended_at)
+
+
+def _vms(
+    connection: Connection, ids: Sequence[str], rates: dict[tuple[str, str], Money | None]
+) -> dict[str, list[BilledVM]]:
+    vms: dict[str, list[BilledVM]] = defaultdict(list)
+    spans, whose = tables.lifetimes.c, tables.instances.c
+    query = (
+        select(
+            spans.job, spans.started_at, spans.ended_at, func.coalesce(spans.gpu_count, 0), whose.project, whose.gce_id
+        )
+        .join_from(tables.lifetimes, tables.instances, whose.id == spans.instance_id)
+        .where(spans.job != literal_column("''"), spans.job.in_(ids))  # in the index's own words
+        .order_by(spans.started_at, spans.id)
+    )
+    for job, began, until, gpus, project, gce_id in connection.execute(query):
+        vms[job].append(BilledVM(began, until, gpus, rates.get((project, gce_id))))
+    return vms
