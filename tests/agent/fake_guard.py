@@ -36,8 +36,8 @@ class FakeGuard:
             return list(self._events.values())
 
     def kinds(self) -> list[str]:
-        """All but heartbeats, in the order in which they came."""
-        return [event["kind"] for event in self.events if event["kind"] != "heartbeat"]
+        """All but heartbeats and points of curves, in the order in which they came."""
+        return [event["kind"] for event in self.events if event["kind"] not in ("heartbeat", "progress")]
 
     def wait_for(self, kind: str, fits: Callable[[Event], bool] = lambda _: True, count: int = 1) -> Event:
         """The first event of the kind that fits, or the `count`-th."""

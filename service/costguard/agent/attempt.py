@@ -16,7 +16,7 @@ from costguard.diagnosis.signals import Minute, as_json
 
 from .activity import ActivityWatch
 from .calls import Metadata, Trouble, watch
-from .checkpoints import DiskCheckpoints
+from .checkpoints import DiskCheckpoints, on_the_vm
 from .containers import AUTH_VARIABLE, pull_image
 from .events import EventSender, Spool
 from .failures import TransferFailed
@@ -26,6 +26,7 @@ from .log_pieces import LogPieces
 from .output import NO_PROGRESS, CommandProgress
 from .phases import Phases
 from .preparation import CommandSecrets, Stage
+from .progress import ProgressReader
 from .runner import birth, config_of, container, hand_over, prepare
 from .settings import AgentPaths, AttemptSettings, NotStarted, Unwanted
 from .setup import SetupWatch
@@ -64,7 +65,11 @@ class AgentAttempt:
         self._activity = ActivityWatch(
             settings, self._usage.nvml, self._running, self._container_name, self._report_activity
         )
-        self._progress = CommandProgress(settings, self._log, self._step_file)
+        saves_to = on_the_vm(
+            settings, settings.checkpoint.get("local") or settings.checkpoint.get("location", ""), places.volumes
+        )
+        self._reader = ProgressReader(settings, self._log, self._step_file, saves_to)
+        self._progress = CommandProgress(settings, self._log, self._reader)
         self._travel = TravellingCheckpoints(settings, self._folder, places.volumes, self._credentials, self._send)
         self._pieces = self._pieces_of(self._state.run)
         self._checkpoints = DiskCheckpoints(settings, places.volumes, os.path.join(self._folder, "runs"))
@@ -120,6 +125,7 @@ class AgentAttempt:
             lambda: self._activity.watch(over),
             lambda: self._pieces.watch(over),
             lambda: self._checkpoints.watch(settings.look_s, over),
+            lambda: self._reader.watch(settings.look_s, over),
             lambda: watch(metadata, "instance/preempted", stop.preempted, over, settings.retry_s),
             lambda: watch(metadata, "instance/maintenance-event", stop.maintained, over, settings.retry_s),
         ]
@@ -284,6 +290,7 @@ class AgentAttempt:
         saved = {"checkpoint": self._checkpoints.look()} if self._checkpoints.is_on_disk and why not in VM_ENDS else {}
         fields = {**how, "was_killed": self._stop.was_killed, "machine": usage, **saved, **self._phases.fields()}
         last = {**self._progress.final(), **self._setup.exit(how["reason"])}
+        self._report_points(is_final=True)
         if self._checkpoints.is_on_disk:
             self._note_end(how, last.get("step"))
         self._report_once("exit", **fields, **last)
@@ -335,3 +342,10 @@ class AgentAttempt:
                 if command and not self._state.stop:
                     fields.update(self._liveness.look(command["pid"], fields))
                 self._guard.send("heartbeat", is_urgent=False, **fields)
+                if command:
+                    self._report_points()
+
+    def _report_points(self, is_final: bool = False) -> None:
+        points = self._progress.points(is_final)
+        if points:
+            self._guard.send("progress", is_urgent=False, run=self._state.run, points=points)

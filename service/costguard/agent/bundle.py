@@ -7,13 +7,18 @@ import zipfile
 from pathlib import Path
 
 STAYS = {"bundle.py"}
-# The server's own rules about checkpoints and steps travel too, under the names that they have here.
+# The server's own rules about checkpoints and progress travel too, under the names that they have here.
 RULES = (
     "model/checkpoint.py",
     "model/code_archive.py",
     "model/log_pattern.py",
     "model/suspects.py",
     "progress/alive.py",
+    "progress/log_line.py",
+    "progress/log_patterns.py",
+    "progress/log_reader.py",
+    "progress/step_file.py",
+    "progress/track.py",
     "checkpoints/folder.py",
     "checkpoints/judge.py",
     "checkpoints/uploads.py",

@@ -15,9 +15,7 @@ from .files import make_folder, names_in, read, remove, say, utc, write
 from .settings import AttemptSettings
 
 MOST_BYTES = 512 << 10  # in one request
-
-
-DROPPED = ("-heartbeat.json", "-activity.json")  # the oldest first, where the guard is away for long
+DROPPED = ("heartbeat", "activity", "progress")  # where too many events wait, in this order; no others
 
 
 class Spool:
@@ -44,9 +42,8 @@ class Spool:
             except OSError as error:
                 say(f"an event waits in memory: {error}")
                 self._pending[self._last] = (name, content)
-            beats = [seq for seq, (name, _) in self._pending.items() if name.endswith(DROPPED)]
-            if len(self._pending) > self._most and beats:
-                self._forget(beats[0])
+            if len(self._pending) > self._most:
+                self._drop_one()
 
     def batch(self, most: int) -> list[dict[str, Any]]:
         """The oldest events, few enough for one request. Unreadable ones are skipped."""
@@ -84,6 +81,14 @@ class Spool:
 
     def is_empty(self) -> bool:
         return not self._pending
+
+    def _drop_one(self) -> None:
+        """The oldest of the kind that is missed least."""
+        for droppable in DROPPED:
+            for seq, (name, _) in self._pending.items():
+                if f"-{droppable}." in name:
+                    self._forget(seq)
+                    return
 
     def _forget(self, seq: int) -> None:
         name, _ = self._pending.pop(seq, ("", None))

@@ -16,6 +16,7 @@ from .settings import AttemptSettings
 MOST_BYTES = 1 << 20  # of new output in one reading: beyond it, its beginning is left unread
 MOST_PART = 64 << 10  # of a line that is not complete yet
 BUDGET = 400_000  # of the pattern's work in one reading: some 0.2 s
+STEP = r"(?i)\bstep[\s:=/]+(\d+)"  # where the job names no pattern of its own
 STYLING = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")  # colours and cursor moves of a terminal
 NUMBER = re.compile(
     r"[\s'\"=:]*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf(?:inity)?))(?![\w.]|,\d)", re.I
@@ -33,7 +34,7 @@ class MetricReader:
 
     def __init__(self, settings: AttemptSettings, log: str) -> None:
         self._pattern = LogPattern(settings.metric_pattern)
-        self._steps = LogPattern(settings.step_pattern) if settings.step_pattern else None
+        self._steps = LogPattern(settings.step_pattern or STEP)
         self._better = settings.metric_better
         self._reader = LogReader(log)
         self._part = ""  # of the last line
@@ -47,9 +48,17 @@ class MetricReader:
         with self._lock:
             if not self._is_over:
                 self._read(step, is_final)
-            if self._last is None:
-                return {}
-            return {"metric": {"better": self._better, "last": self._last, "best": self._best}}
+            return self._known()
+
+    def known(self) -> dict[str, Any]:
+        """What the last look returned."""
+        with self._lock:
+            return self._known()
+
+    def _known(self) -> dict[str, Any]:
+        if self._last is None:
+            return {}
+        return {"metric": {"better": self._better, "last": self._last, "best": self._best}}
 
     def _read(self, step: int | None, is_final: bool) -> None:
         text = self._part + self._reader.newest(MOST_BYTES).decode("utf-8", "replace")
@@ -80,5 +89,5 @@ class MetricReader:
 
     def _value(self, value: tuple[float, int], text: str, step: int | None) -> dict[str, Any]:
         """With the step that was printed last until the end of its line."""
-        printed = self._steps.last_in(text[max(0, value[1] - MOST_PART) : value[1]]) if self._steps is not None else ""
+        printed = self._steps.last_in(text[max(0, value[1] - MOST_PART) : value[1]])
         return {"value": repr(value[0]), "step": int(printed) if printed.isdecimal() else step, "at": utc()}

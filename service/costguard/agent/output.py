@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
 from typing import Any, BinaryIO
 
 from costguard.model.log_pattern import LogPattern
 
-from .files import read, say, spare, utc
+from .files import say, spare, utc
 from .metric import MetricReader
+from .progress import ProgressReader
 from .settings import AttemptSettings
 
 TAIL_BYTES = 64 << 10
@@ -21,8 +21,8 @@ NO_PROGRESS: dict[str, Any] = {"step": None, "step_at": None, "output": []}  # o
 class CommandProgress:
     """The step that the command printed last, or wrote to its step file, and its last lines."""
 
-    def __init__(self, settings: AttemptSettings, log: str, step_file: str) -> None:
-        self._settings, self._log, self._step_file = settings, log, step_file
+    def __init__(self, settings: AttemptSettings, log: str, reader: ProgressReader) -> None:
+        self._settings, self._log, self._reader = settings, log, reader
         self._pattern = LogPattern(settings.step_pattern) if settings.step_pattern else None
         self._step: int | None = None
         self._step_at: str | None = None
@@ -34,24 +34,24 @@ class CommandProgress:
 
     def final(self) -> dict[str, Any]:
         most = self._settings.exit_output_bytes
-        return {**self._read(max(TAIL_BYTES, most), most, most), **self._measured(is_final=True)}
+        return {**self._read(max(TAIL_BYTES, most), most, most, True), **self._measured(True)}
+
+    def points(self, is_final: bool = False) -> list[dict[str, Any]]:
+        """Of the next event `progress`, after `now` or `final`; none where it is not due."""
+        return self._reader.points(self._metric.known() if self._metric is not None else {}, is_final)
 
     def _measured(self, is_final: bool = False) -> dict[str, Any]:
         return {} if self._metric is None else self._metric.look(self._step, is_final)
 
-    def _read(self, bytes_read: int, most_lines: int, most_bytes: int) -> dict[str, Any]:
+    def _read(self, bytes_read: int, most_lines: int, most_bytes: int, is_final: bool = False) -> dict[str, Any]:
         text = tail(self._log, bytes_read)
-        step = self._written() or self._printed(text)  # "" where it has scrolled away: the last one stays
-        if step.isdecimal() and int(step) != self._step:
-            self._step, self._step_at = int(step), utc()
-        return {"step": self._step, "step_at": self._step_at, "output": last_lines(text, most_lines, most_bytes)}
-
-    def _written(self) -> str:
-        number = re.search(r"\d+", read(self._step_file)[:200])
-        return number.group() if number else ""
-
-    def _printed(self, text: str) -> str:
-        return self._pattern.last_in(text) if self._pattern is not None else ""
+        printed = self._pattern.last_in(text) if self._pattern is not None else ""
+        # None where it has scrolled away: the last one stays.
+        step = self._reader.look(int(printed) if printed.isdecimal() else None, is_final)
+        if step is not None and step != self._step:
+            self._step, self._step_at = step, utc()
+        lines = last_lines(text, most_lines, most_bytes)
+        return {"step": self._step, "step_at": self._step_at, "output": lines, **self._reader.state()}
 
 
 SPARE_BYTES = 512 << 10  # of the output, twice, while the disk is full

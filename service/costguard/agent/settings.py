@@ -64,7 +64,7 @@ class AttemptSettings(NamedTuple):
     resume: bool = False
     maintenance: str = "stop"
     step_file: str = ""
-    step_pattern: str = r"(?i)\bstep[\s:=/]+(\d+)"
+    step_pattern: str = ""
     metric_pattern: str = ""
     metric_better: str = "lower"
     notice_grace_s: float = 22.0  # Google cuts the power 30 s after its notice, which arrives with some delay

@@ -9,12 +9,13 @@ import ast
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Iterable, NamedTuple
 
 from costguard.progress.log_patterns import EPOCH, GLOBAL_STEP, ITER_BRACKET, PLAIN_LOSS, PREFIX, TRAIN_BRACKET
 
 ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_LONGEST_NAME = 100
 MOST_CHARACTERS = 4000  # of a line; what a program prints of its progress stands near the beginning
 
 NUMBER = r"[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf)(?:inity)?\b"
@@ -58,8 +59,6 @@ _METRIC = re.compile(
 )
 _EVALUATION = re.compile(r"(^|[_/ .\-])(val|valid|validation|eval|evaluation|test|dev|holdout)", re.IGNORECASE)
 _EVALUATION_CAMEL = re.compile(r"^(Val|Valid|Eval|Test)(?=[A-Z])")
-
-Pairs = list[tuple[str, float]]
 
 
 _COUNTERS = (
@@ -108,9 +107,11 @@ def dictionary(text: str) -> dict[str, float] | None:
             values = ast.literal_eval(_NOT_LITERAL.sub(r"'\1'", match.group()))
         except (ValueError, SyntaxError, MemoryError, RecursionError):
             return None
-    if not isinstance(values, dict):
-        return None
-    numbers = {str(name): _value(value) for name, value in values.items()}
+    return numbers_of(values) if isinstance(values, dict) else None
+
+
+def numbers_of(values: Mapping[Any, Any]) -> dict[str, float]:
+    numbers = {str(name)[:_LONGEST_NAME]: _value(value) for name, value in values.items()}
     return {name: value for name, value in numbers.items() if value is not None}
 
 
@@ -224,6 +225,22 @@ def count(text: str) -> int:
 
 def is_number(text: str) -> bool:
     return bool(re.fullmatch(NUMBER, text, re.IGNORECASE))
+
+
+def table_heading(text: str) -> tuple[list[str], bool] | None:
+    """The columns of a table: a line of names, one of them the epoch, the step or a class. True: of an evaluation."""
+    words = re.split(r"[\s|\u2502]+", text.strip(" |\u2502:"))
+    names = [word.strip(":()") for word in words if word.strip(":()")]
+    lowered = [name.lower() for name in names]
+    is_of_training = bool({"epoch", "step", "iter", "iteration"} & set(lowered[:2]))
+    is_of_evaluation = lowered[:2] in (["class", "images"], ["class", "instances"])
+    is_heading = len(names) >= 3 and (is_of_training or is_of_evaluation) and not any(map(is_number, names))
+    if not is_heading or re.search(r"[:=]\s*\S", text.strip(" :")):
+        return None
+    columns = re.sub(r"\w+\((?=\w)", "", text).replace(")", " ").replace("|", " ").replace(":", " ").split()
+    if is_of_evaluation:
+        columns = [word.replace("mAP@.5 .95", "mAP@.5:.95") for word in columns]
+    return columns, is_of_evaluation
 
 
 TRAIN, EVAL = "train", "eval"

@@ -6,8 +6,8 @@ import re
 
 TQDM = re.compile(r"^(?P<title>.*?)\s*\d{1,3}%\|(?P<bar>[^|]*)\|\s*(?P<done>\d+)/(?P<total>\d+)\s*(?P<rest>\[.*)?$")
 ENDLESS = re.compile(r"^(?P<title>[^|]*?)\s*\d+(?:it|ex|examples|B|tokens)\s*\[\d+:\d+,")
-KERAS = re.compile(r"^\s*(?P<done>\d+)/(?P<total>\d+|Unknown)\s+(?:\[[=>.\s]*\]|━+|-)(?P<rest>.*)$")
-HASHES = re.compile(r"^(?P<title>[^|]*)\|[#█ ▏▎▍▌▋▊▉-]*\|\s*\((?P<done>\d+)/(?P<total>\d+)\)(?P<rest>.*)$")
+KERAS = re.compile(r"^\s*(?P<done>\d+)/(?P<total>\d+|Unknown)\s+(?:\[[=>.\s]*\]|\u2501+|-)(?P<rest>.*)$")
+HASHES = re.compile(r"^(?P<title>[^|]*)\|[#\u2588-\u258f -]*\|\s*\((?P<done>\d+)/(?P<total>\d+)\)(?P<rest>.*)$")
 PREFIX = re.compile(  # times, levels, places and ranks before what a program says
     r"^\s*(?:\[?\d{4}-\d\d-\d\d[T ][\d:.,]+Z?\]?|\[\d\d/\d\d [\d:]+[^\]]*\]:?|\d\d:\d\d:\d\d"
     r"|INFO:\w+:|[IWE]\d{4} [\d:.]+ +\d+ [\w./]+:\d+\]|\[?(?:INFO|DEBUG|WARNING)\]?:?|\[[\w.]+\.py:\d+:\w+\]"
@@ -31,6 +31,9 @@ STEP = re.compile(
     r"\s*(?P<sign>[:=#]|\s|\[)\s*\[?\s*(?P<done>\d[\d,]*)(?P<point>\.\d+)?"
     r"\s*(?:(?:/|of)\s*(?P<of>\d[\d,]*))?(?![\w%])",
     re.IGNORECASE,
+)
+STEP_ALONE = re.compile(
+    r"^(?:global |train(?:ing)? )?(?:step|iter|iteration) \d+\s*(?:$|[,;|(]|done\b|- )", re.IGNORECASE
 )
 GLOBAL_STEP = re.compile(
     r"(?<!\w)(?:trainer/)?global[_ ]steps?\s*[:= ]\s*(?P<done>\d[\d,]*)(?:\.0+)?(?![\w.%/])", re.IGNORECASE

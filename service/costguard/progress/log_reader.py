@@ -8,11 +8,11 @@ agent: Python 3.8 and its standard library must do.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from costguard.progress.log_line import (
     EVAL,
-    NUMBER,
     TRAIN,
     LogReading,
     cleaned,
@@ -27,8 +27,10 @@ from costguard.progress.log_line import (
     is_structured,
     name_of_loss,
     number,
+    numbers_of,
     pairs,
     parted,
+    table_heading,
     values_after,
     whole,
     without_counters,
@@ -48,6 +50,7 @@ from costguard.progress.log_patterns import (
     KERAS,
     SAMPLES,
     STEP,
+    STEP_ALONE,
     TIMER,
     TORCHTUNE,
     TQDM,
@@ -55,6 +58,7 @@ from costguard.progress.log_patterns import (
 )
 
 LINE_END = re.compile(r"\r\n|\n|\r")
+TOTALS = ("total_steps", "max_steps", "num_training_steps", "train/total_steps")  # of a dictionary that has a step
 
 
 class OutputReader:
@@ -92,6 +96,10 @@ class OutputReader:
             if match is not None:
                 return self._epoch_bar(match)
         return self._table(text) or self._words(text)
+
+    def read_values(self, values: Mapping[str, Any]) -> LogReading | None:
+        """A dictionary that needs no reading: a line of JSON, or an entry of a trainer's own log."""
+        return self._dictionary(numbers_of(values))
 
     def _bar(self, bar: re.Match[str], values: dict[str, float] | None) -> LogReading | None:
         title, done, total = bar["title"].strip(), int(bar["done"]), int(bar["total"])
@@ -172,28 +180,23 @@ class OutputReader:
             return LogReading(TRAIN, epoch=epoch, metrics=plain) if plain else None
         metrics = {name: value for name, value in plain.items() if name != loss_name}
         loss = values[loss_name] if loss_name is not None else None
-        return LogReading(TRAIN, step if step is not None else self._step, None, epoch, loss=loss, metrics=metrics)
+        total = next((int(values[name]) for name in TOTALS if values.get(name, 0) >= max(step or 0, 1)), None)
+        is_counted = step is not None and total is not None
+        metrics = {name: value for name, value in metrics.items() if not (is_counted and name in TOTALS)}
+        return LogReading(
+            TRAIN,
+            step if step is not None else self._step,
+            total if step is not None else None,
+            epoch,
+            loss=loss,
+            metrics=metrics,
+        )
 
     def _heading(self, text: str) -> bool:
-        """Whether these are the columns of a table: a line of names, one of them the epoch, the step or a class."""
-        words = re.split(r"[\s|│]+", text.strip(" |│:"))
-        names = [word.strip(":()") for word in words if word.strip(":()")]
-        lowered = [name.lower() for name in names]
-        is_of_training = bool({"epoch", "step", "iter", "iteration"} & set(lowered[:2]))
-        is_of_evaluation = lowered[:2] in (["class", "images"], ["class", "instances"])
-        if (
-            len(names) < 3
-            or not (is_of_training or is_of_evaluation)
-            or any(re.fullmatch(NUMBER, name) for name in names)
-        ):
-            return False
-        if re.search(r"[:=]\s*\S", text.strip(" :")):
-            return False
-        self._columns = re.sub(r"\w+\((?=\w)", "", text).replace(")", " ").replace("|", " ").replace(":", " ").split()
-        if is_of_evaluation:
-            self._columns = [word.replace("mAP@.5 .95", "mAP@.5:.95") for word in self._columns]
-        self._is_table_of_evaluation = is_of_evaluation
-        return True
+        heading = table_heading(text)
+        if heading is not None:
+            self._columns, self._is_table_of_evaluation = heading
+        return heading is not None
 
     def _table(self, text: str) -> LogReading | None:
         if self._heading(text):
@@ -204,7 +207,7 @@ class OutputReader:
         """A row under the last heading: as many cells as columns, and numbers where the columns want them."""
         if not self._columns:
             return None
-        cells = re.split(r"[\s|│]+", text.strip(" |│:"))
+        cells = re.split(r"[\s|\u2502]+", text.strip(" |\u2502:"))
         if len(cells) != len(self._columns):
             return None
         if self._is_table_of_evaluation:
@@ -342,6 +345,7 @@ class OutputReader:
         if at is None:
             has_sign = step["sign"] in (":", "=") or total is not None
             is_alone = not has_sign and not any(is_known_metric(name) for name, _, _ in pairs(without_counters(body)))
+            is_alone = is_alone and not STEP_ALONE.match(body)
             return (None if is_alone else LogReading(TRAIN, step=done, total=total)), TRAIN
         is_whole_epoch = at.epoch is not None and at.epoch == int(at.epoch)
         if total is not None and is_whole_epoch:
