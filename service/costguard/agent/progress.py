@@ -159,9 +159,9 @@ class TrainerStates:
         for folder in [self._folder, *sorted(folders)[-MOST_FOLDERS:]]:
             path = os.path.join(folder, "trainer_state.json")
             with contextlib.suppress(OSError):
-                found = os.lstat(path)
-                if stat.S_ISREG(found.st_mode) and found.st_mtime > newest[0]:
-                    newest = (found.st_mtime, path, found.st_size)
+                status = os.lstat(path)
+                if stat.S_ISREG(status.st_mode) and status.st_mtime > newest[0]:
+                    newest = (status.st_mtime, path, status.st_size)
         written_at, path, size = newest
         try:
             document = json.loads(read(path)) if size <= MOST_STATE else ends_of_state(path, size)

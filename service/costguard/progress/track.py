@@ -134,7 +134,7 @@ class Track:
                 self._fields[name] = printable(value)
 
     def _count(self, reading: LogReading) -> None:
-        unit, done, of = self._position(reading)
+        unit, done, end = self._position(reading)
         if done is None or _RANK[unit] < _RANK[self._unit]:
             self._refine(reading)
             return
@@ -142,7 +142,7 @@ class Track:
             self._marks.clear()
             self._of = None
         self._unit, self._done = unit, done
-        self._of = of if of is not None else self._of
+        self._of = end if end is not None else self._of
         self._refine(reading)
 
     def _position(self, reading: LogReading) -> tuple[str, float | None, float | None]:
@@ -167,11 +167,11 @@ class Track:
         epoch = reading.epoch
         if epoch is None or epoch != int(epoch):
             return BATCH, float(self._wraps * per_epoch + batch), None
-        of = None
+        end = None
         if reading.epoch_total is not None:
             # From 0, "9/9" is the last of ten for some programs: rather too much than too little.
-            of = (reading.epoch_total + 1 - self._epoch_base) * per_epoch
-        return BATCH, (epoch - self._epoch_base) * per_epoch + batch, of
+            end = (reading.epoch_total + 1 - self._epoch_base) * per_epoch
+        return BATCH, (epoch - self._epoch_base) * per_epoch + batch, end
 
     def _refine(self, reading: LogReading) -> None:
         """The steps of the whole run, where only its epochs are known: by the steps of a share of an epoch."""
