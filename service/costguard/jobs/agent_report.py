@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from math import isfinite
 
-from costguard.jobs import agent_transfers
+from costguard.jobs import agent_hang, agent_transfers
 from costguard.model.attempt import AgentState, AttemptState, Exit
 from costguard.model.checkpoint import MOST_PASSED_OVER
 from costguard.model.job import SeenCheckpoint
@@ -138,7 +138,7 @@ def _take(update: AgentUpdate, event: AgentEvent, now: datetime, shift: timedelt
         agent = replace(agent, step=step, step_at=moment(fields.get("step_at")))
     if (metric := _metric(fields.get("metric"), moment)) is not None:
         agent = replace(agent, metric=metric if agent.metric is None else agent.metric.then(metric))
-    agent, update = _at_work(agent, event), _uploads(update, event)
+    agent, update = _at_work(agent, event, moment), _uploads(update, event)
     if isinstance(seen := fields.get("checkpoint"), Mapping):
         update = replace(update, look=_look(seen, now, moment))
         if event.kind == "start":
@@ -151,7 +151,7 @@ def _take(update: AgentUpdate, event: AgentEvent, now: datetime, shift: timedelt
     )
 
 
-def _at_work(agent: AgentState, event: AgentEvent) -> AgentState:
+def _at_work(agent: AgentState, event: AgentEvent, moment: Callable[[object], datetime]) -> AgentState:
     """What the command printed, how busy its VM is, what the agent does for it, and the data that it moves."""
     if (output := _printed(event.fields.get("output"))) is not None:
         agent = replace(agent, output=_end_of(output))
@@ -160,7 +160,8 @@ def _at_work(agent: AgentState, event: AgentEvent) -> AgentState:
     if event.kind not in ("heartbeat", "exit"):
         return agent
     transfers = agent_transfers.merged(agent.transfers, event.fields.get("transfers"))
-    return replace(agent, phase=_text(event.fields.get("phase"), _SHORT), transfers=transfers)
+    hang = agent_hang.reported(agent.hang, event.fields, moment) if event.kind == "heartbeat" else None
+    return replace(agent, phase=_text(event.fields.get("phase"), _SHORT), transfers=transfers, hang=hang)
 
 
 def _exit(fields: Mapping[str, object], at: datetime) -> Exit:

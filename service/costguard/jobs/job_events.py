@@ -10,8 +10,9 @@ from costguard.jobs.figures import WorkAtRisk
 from costguard.model.attempt import Attempt, Outcome
 from costguard.model.duration import span_text
 from costguard.model.event import Event, new_event
+from costguard.model.hang import Hang
 from costguard.model.instance import InstanceKey, ProvisioningModel
-from costguard.model.job import Job, JobState, SeenCheckpoint
+from costguard.model.job import Job, JobState, OnHang, SeenCheckpoint
 from costguard.model.moments import zone_of
 from costguard.model.money import rate_text
 
@@ -113,6 +114,29 @@ def disk_low(job: Job, attempt: Attempt, run: int, disk: DiskReading, now: datet
     """Once for each run."""
     text = f"The VM of job {job.title} in {attempt.zone} runs out of disk: {disk.text}."
     return of_attempt("DiskNearlyFull", job, attempt, now, text, f"disk/{run}", run=run, free_bytes=disk.free)
+
+
+def hangs(job: Job, attempt: Attempt, run: int, hang: Hang, now: datetime) -> Event:
+    """Once for each hang."""
+    what = {"evaluating": "its evaluation goes on without an end", "loading": "nothing was done since its start"}
+    step = f"no step since {hang.since:%H:%M} UTC{'' if hang.step is None else f', after step {hang.step:,}'}"
+    silence = f"{span_text(now - hang.since)}, and {span_text(hang.bound)} were to be expected at most"
+    rate = f" It costs about {rate_text(attempt.rate)} an hour." if attempt.rate is not None else ""
+    text = (
+        f"Job {job.title} seems to hang in {attempt.zone}: {what.get(hang.phase, step)} ({silence}). "
+        f"{_closed(hang.text[0].upper() + hang.text[1:])}{rate}{_restarts(job)}"
+    )
+    return of_attempt("JobHangs", job, attempt, now, text, f"hangs/{run}/{hang.since:%Y%m%dT%H%M%S}", run=run)
+
+
+def _restarts(job: Job) -> str:
+    return " It is restarted from its newest checkpoint." if job.spec.on_hang is OnHang.RESTART else ""
+
+
+def goes_on(job: Job, attempt: Attempt, run: int, hang: Hang, now: datetime) -> Event:
+    """A hang is over, for the command made a step again."""
+    text = f"Job {job.title} makes progress again in {attempt.zone}, {span_text(now - hang.since)} after its last step."
+    return of_attempt("JobGoesOn", job, attempt, now, text, f"goes_on/{run}/{hang.since:%Y%m%dT%H%M%S}", run=run)
 
 
 def late(job: Job, deadline: datetime) -> Event:

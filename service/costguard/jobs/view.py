@@ -294,7 +294,7 @@ class TellCommandToStop:
     """Ask the command to stop: the agent gets this in the answer to its next report."""
 
     attempt_id: int
-    why: str  # "cancel", "pause" or "ceiling"
+    why: str  # "cancel", "pause", "ceiling" or "hang"
     reason: str
 
 

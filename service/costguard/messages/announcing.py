@@ -23,12 +23,17 @@ class JobEvent(StrEnum):
     DISK = "DiskNearlyFull"
     STALLED = "CheckpointsStalled"
     LATE = "JobDeadlinePassed"
+    HANGS = "JobHangs"
+    GOES_ON = "JobGoesOn"
     SUCCEEDED = "JobSucceeded"
     FAILED = "JobFailed"
     CANCELLED = "JobCancelled"
 
 
 _ROUTINE = frozenset({JobEvent.RESUMED, JobEvent.WAITS, JobEvent.HELD, JobEvent.DISK})  # these come often
+
+
+_IN_THREAD = frozenset({JobEvent.HANGS, JobEvent.GOES_ON})  # below the card, which is posted for them if need be
 
 
 class Form(StrEnum):
@@ -74,6 +79,11 @@ def announced(
         if kind is JobEvent.FROM_ZERO:
             if is_costly(event, quick):
                 yield Announcement(event, Form.ALONE, episode, is_for_team=True)
+        elif kind in _IN_THREAD:
+            if card is None:
+                card = Card(event.key, episode)
+                yield Announcement(event, Form.CARD, episode)
+            yield Announcement(event, Form.REPLY, episode)
         elif kind not in _ROUTINE:
             yield Announcement(event, Form.ALONE, episode, is_for_team=kind is JobEvent.FAILED)
         elif kind is JobEvent.RESUMED and (

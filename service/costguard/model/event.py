@@ -60,7 +60,7 @@ _OF_ATTEMPTS = (
         "DiskKept",
         "DiskNearlyFull",
     ),
-    *("JobRestartedFromZero", "JobResumed"),
+    *("JobGoesOn", "JobHangs", "JobRestartedFromZero", "JobResumed"),
 )
 _OF_JOBS = (
     *("CancelAsked", "CheckpointTorn", "DiskGivenUp", "JobCancelled", "JobDeadlinePassed", "JobFailed"),

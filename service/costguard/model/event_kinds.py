@@ -35,6 +35,8 @@ EVENT_KINDS = frozenset(
         "JobCancelled",
         "JobDeadlinePassed",
         "JobFailed",
+        "JobGoesOn",
+        "JobHangs",
         "JobHeldByBudget",
         "JobRestartedFromZero",
         "JobResumed",
