@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from costguard.diagnosis.words import headline, number_text
+from costguard.jobs.agent_activity import BoundStretch
+from costguard.jobs.bound_savings import PromisedSaving
 from costguard.jobs.disk import DiskReading
 from costguard.jobs.figures import WorkAtRisk
 from costguard.model.attempt import Attempt, Outcome
@@ -137,6 +140,34 @@ def goes_on(job: Job, attempt: Attempt, run: int, hang: Hang, now: datetime) -> 
     """A hang is over, for the command made a step again."""
     text = f"Job {job.title} makes progress again in {attempt.zone}, {span_text(now - hang.since)} after its last step."
     return of_attempt("JobGoesOn", job, attempt, now, text, f"goes_on/{run}/{hang.since:%Y%m%dT%H%M%S}", run=run)
+
+
+def bounded(job: Job, attempt: Attempt, stretch: BoundStretch, saving: PromisedSaving | None, now: datetime) -> Event:
+    """Once for each bound of a job."""
+    verdict = stretch.verdict
+    numbers = ", ".join(number_text(number) for number in verdict.numbers)
+    advice = f" {_closed(stretch.advice[0].upper() + stretch.advice[1:])}" if stretch.advice else ""
+    text = f"Job {job.title} is bound by {headline(verdict)}: {numbers}.{advice}{_saved(saving)}"
+    return of_job(
+        "JobBoundFound",
+        job,
+        now,
+        text,
+        f"bound/{verdict.bound}",
+        attempt=attempt.name,
+        bound=verdict.bound,
+        cause=verdict.cause,
+        share=verdict.share,
+    )
+
+
+def _saved(saving: PromisedSaving | None) -> str:
+    """What mending it saves at best."""
+    if saving is None or saving.per_hour is None:
+        return ""
+    if saving.total is None or saving.span is None:
+        return f" Mending it saves up to {saving.per_hour} of each hour."
+    return f" Mending it saves up to {saving.total} and {span_text(saving.span)} of what is left."
 
 
 def late(job: Job, deadline: datetime) -> Event:

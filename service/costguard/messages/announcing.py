@@ -21,6 +21,7 @@ class JobEvent(StrEnum):
     HELD = "JobHeldByBudget"
     FROM_ZERO = "JobRestartedFromZero"
     DISK = "DiskNearlyFull"
+    BOUND = "JobBoundFound"
     STALLED = "CheckpointsStalled"
     LATE = "JobDeadlinePassed"
     HANGS = "JobHangs"
@@ -30,7 +31,9 @@ class JobEvent(StrEnum):
     CANCELLED = "JobCancelled"
 
 
-_ROUTINE = frozenset({JobEvent.RESUMED, JobEvent.WAITS, JobEvent.HELD, JobEvent.DISK})  # these come often
+_ROUTINE = frozenset(
+    {JobEvent.RESUMED, JobEvent.WAITS, JobEvent.HELD, JobEvent.DISK, JobEvent.BOUND}
+)  # these come often
 
 
 _IN_THREAD = frozenset({JobEvent.HANGS, JobEvent.GOES_ON})  # below the card, which is posted for them if need be
@@ -101,7 +104,7 @@ def _is_reply(kind: JobEvent, event: Event, episode: int, card: Card) -> bool:
     """Whether the card does not show it by itself: the one that was posted for it, or in the same recovery, does."""
     if kind is JobEvent.WAITS or event.key == card.event_key:
         return False
-    return kind in (JobEvent.HELD, JobEvent.DISK) or episode != card.episode
+    return kind in (JobEvent.HELD, JobEvent.DISK, JobEvent.BOUND) or episode != card.episode
 
 
 def is_costly(event: Event, quick: timedelta) -> bool:

@@ -35,7 +35,7 @@ _LAST_LINES = 15  # of a failed command's output
 _WHILE_OPEN = frozenset(
     {
         *(JobEvent.RESUMED, JobEvent.WAITS, JobEvent.HELD, JobEvent.STALLED, JobEvent.LATE, JobEvent.DISK),
-        *(JobEvent.HANGS, JobEvent.GOES_ON),
+        *(JobEvent.HANGS, JobEvent.GOES_ON, JobEvent.BOUND),
     }
 )
 _WHILE_WAITING = frozenset({JobEvent.WAITS, JobEvent.HELD})
@@ -45,6 +45,7 @@ _TITLES = {
     JobEvent.HELD: ("budget", "{} is waiting: a budget is spent"),
     JobEvent.FROM_ZERO: ("alarm", "{} restarted from zero"),
     JobEvent.DISK: ("trouble", "{} is running out of disk space"),
+    JobEvent.BOUND: ("bound", "{} could run faster"),
     JobEvent.STALLED: ("trouble", "{} is saving no checkpoints"),
     JobEvent.LATE: ("late", "{} is past its deadline"),
     JobEvent.HANGS: ("trouble", "{} seems to hang"),
@@ -217,6 +218,8 @@ def _what_next(scene: JobSnapshot, kind: JobEvent) -> str:
                 "Let the command delete what it does not need, such as old checkpoints: on a full disk it fails."
                 " Launch it with a larger disk next time: --disk."
             )
+        case JobEvent.BOUND:
+            return f"Nothing is changed by itself. See what it rests on: costguard diagnose {job.id}"
         case JobEvent.STALLED:
             return (
                 "Check that the command saves to the job's checkpoint location: unsaved work is lost with its VM."

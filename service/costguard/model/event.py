@@ -63,7 +63,15 @@ _OF_ATTEMPTS = (
     *("JobGoesOn", "JobHangs", "JobRestartedFromZero", "JobResumed"),
 )
 _OF_JOBS = (
-    *("CancelAsked", "CheckpointTorn", "DiskGivenUp", "JobCancelled", "JobDeadlinePassed", "JobFailed"),
+    *(
+        "CancelAsked",
+        "CheckpointTorn",
+        "DiskGivenUp",
+        "JobBoundFound",
+        "JobCancelled",
+        "JobDeadlinePassed",
+        "JobFailed",
+    ),
     *("JobHeldByBudget", "JobSubmitted", "JobSucceeded", "JobWaits"),
 )
 _OF_SWEEPS = (

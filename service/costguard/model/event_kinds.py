@@ -32,6 +32,7 @@ EVENT_KINDS = frozenset(
         "InstanceStopNotNeeded",
         "InstanceStopOrdered",
         "InstanceWouldBeStopped",
+        "JobBoundFound",
         "JobCancelled",
         "JobDeadlinePassed",
         "JobFailed",
