@@ -16,7 +16,7 @@ from typing import Any
 from tests.fakes import HandClock
 
 from costguard.errors import AlreadyExists, CloudError, CloudUnavailable, NotFound, RateLimited, RequestRefused
-from costguard.model.instance import InstanceKey, SeenInstance, Shape, Status
+from costguard.model.instance import InstanceKey, ProvisioningModel, SeenInstance, Shape, Status
 from costguard.model.launch import OperationAnswer, Quota, VmRequest
 from costguard.model.observation import Observation, OperationStatus, Presence, SeenOperation, Sighting
 
@@ -61,7 +61,8 @@ class _Operation:
 
 
 class CloudOfVms:
-    """Faults: `stockouts` and `used_up` are zones; `refusals` zones that answer 400, with what they say.
+    """Faults: `stockouts`, `spot_stockouts` and `used_up` are zones; `refusals` zones that answer 400, with
+    what they say.
 
     `deaf`: so many calls that change something are lost before they have an effect; `mute`: so many after it.
     `per_minute` is Google's limit on calls of a project that change something, and on those that look.
@@ -73,6 +74,7 @@ class CloudOfVms:
         self._insert_takes, self._delete_takes = timedelta(seconds=insert_takes), timedelta(seconds=delete_takes)
         self.all: list[Vm] = []
         self.stockouts: set[str] = set()
+        self.spot_stockouts: set[str] = set()
         self.used_up: set[str] = set()
         self.refusals: dict[str, str] = {}
         self.deaf = self.mute = 0
@@ -248,7 +250,8 @@ class CloudOfVms:
         if (project, zone, vm.name) in self._there:
             raise AlreadyExists(f"The resource {vm.name} already exists.")
         made = Vm(str(70_000 + len(self.all)), project, zone, vm, self._clock.now(), labels=dict(vm.labels))
-        if zone in self.stockouts:
+        is_spot = vm.provisioning_model is ProvisioningModel.SPOT
+        if zone in self.stockouts or (is_spot and zone in self.spot_stockouts):
             return self._begin(_MADE, made, self._insert_takes, request_id, _stockout(zone))
         if zone in self.used_up:
             error = ("QUOTA_EXCEEDED", f"Quota 'PREEMPTIBLE_NVIDIA_T4_GPUS' exceeded. Limit: 1.0 in {zone[:-2]}.")

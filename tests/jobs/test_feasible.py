@@ -34,32 +34,32 @@ def result(
 @pytest.mark.parametrize(
     ("left", "models", "chance"),
     [
-        (10 * HOUR - MINUTE, BOTH, Chance.NO),
-        (10 * HOUR - MINUTE, (ON_DEMAND,), Chance.NO),
-        (10 * HOUR, BOTH, Chance.AT_RISK),
-        (10 * HOUR + 19 * MINUTE, BOTH, Chance.AT_RISK),
-        (10 * HOUR + 20 * MINUTE, BOTH, Chance.YES),
-        (10 * HOUR + 20 * MINUTE, (SPOT,), Chance.AT_RISK),
-        (10 * HOUR + 40 * MINUTE, (SPOT,), Chance.YES),
+        (10 * HOUR + 22 * MINUTE, BOTH, Chance.NO),
+        (10 * HOUR + 22 * MINUTE, (ON_DEMAND,), Chance.NO),
+        (10 * HOUR + 22 * MINUTE, (SPOT,), Chance.NO),
+        (10 * HOUR + 23 * MINUTE, BOTH, Chance.YES),
+        (10 * HOUR + 23 * MINUTE, (SPOT,), Chance.AT_RISK),
+        (20 * HOUR, (SPOT,), Chance.AT_RISK),
     ],
 )
-def test_a_deadline_needs_the_work_and_a_start(
+def test_a_deadline_needs_the_work_and_the_longest_start(
     left: timedelta, models: tuple[ProvisioningModel, ...], chance: Chance
 ) -> None:
-    """Less than the work is certain to miss it; Spot without a fallback needs room for one preemption."""
+    """Up to 20 minutes until an on-demand VM works, and three until its end is known; Spot alone promises nothing."""
     verdict = result(models, deadline=NOW + left)
     assert verdict.meets_deadline is chance
     assert [refusal.where for refusal in verdict.refusals] == (["deadline"] if chance is Chance.NO else [])
     assert len(verdict.warnings) == (chance is Chance.AT_RISK)
 
 
-def test_a_deadline_that_cannot_be_met_names_the_figures() -> None:
-    """How long it takes, when it would end, and the deadline."""
+def test_a_deadline_that_cannot_be_met_names_the_earliest_that_can() -> None:
+    """Given that one, the job is accepted."""
     (refusal,) = result(deadline=at("20:00")).refusals
     assert refusal.message == (
-        "It takes 10 h: begun this minute, on-demand, it would end Mon 2 Nov 22:00 UTC, after its deadline of "
-        "Mon 2 Nov 20:00 UTC. Give a later one, or none."
+        "It takes 10 h, and a start up to 20 min: begun on demand now, it is certain to end by Mon 2 Nov 22:23 UTC, "
+        "after its deadline of Mon 2 Nov 20:00 UTC. Give Mon 2 Nov 22:23 UTC or a later one, or none."
     )
+    assert result(deadline=at("22:23")).refusals == ()
 
 
 @pytest.mark.parametrize(

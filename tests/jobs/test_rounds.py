@@ -20,7 +20,6 @@ from tests.jobs.jobbed import (
     A,
     B,
     C,
-    agent,
     attempt,
     decided,
     ended,
@@ -107,42 +106,11 @@ def test_on_demand_comes_after_every_spot_zone() -> None:
     assert asked(decided(view(*ALL, of_job=wanted), places=BOTH)) == (A, ON_DEMAND)
 
 
-@pytest.mark.parametrize(
-    ("deadline", "expected", "model"),
-    [
-        ("16:40", 4 * HOUR, SPOT),  # two starts of 20 minutes fit
-        ("16:39", 4 * HOUR, ON_DEMAND),
-        ("16:39", 3 * HOUR, SPOT),
-        ("11:00", HOUR, ON_DEMAND),
-        ("16:39", None, SPOT),
-    ],
-)
-def test_on_demand_comes_first_where_spot_could_miss_the_deadline(
-    deadline: str, expected: timedelta | None, model: Any
-) -> None:
-    """Where it is known how long the work takes; and the launch says so."""
-    wanted = job(JobState.QUEUED, recipe=FALLS_BACK, deadline=at(deadline), work=expected)
-    decision = decided(view(of_job=wanted), places=BOTH)
-    assert asked(decision) == (A, model)
-    (launch,) = decision.actions
-    assert isinstance(launch, LaunchAttempt)
-    assert ("Spot could miss the deadline" in launch.reason) is (model is ON_DEMAND)
-
-
 def test_a_recipe_that_stays_on_spot_is_late_rather_than_dear() -> None:
     """Its deadline stops nothing; that it has passed is in the reason."""
     wanted = job(deadline=at("11:00"), work=HOUR)
     assert asked(decided(view(of_job=wanted))) == (A, SPOT)
     assert decided(view(attempt(), of_job=wanted)).reason.endswith("; its deadline of 11:00 UTC has passed")
-
-
-def test_work_that_is_done_counts_for_the_deadline() -> None:
-    """Two hours ran before the preemption, and half an hour of it was lost."""
-    ran = ended(Outcome.PREEMPTED, agent=agent(started_at=at("09:59")), ended_at=at("11:59"))
-    wanted = job(recipe=FALLS_BACK, deadline=at("15:10"), work=4 * HOUR)
-    assert asked(decided(view(ran, of_job=wanted), places=BOTH)) == (A, SPOT)
-    late = job(recipe=FALLS_BACK, deadline=at("14:39"), work=4 * HOUR)
-    assert asked(decided(view(ran, of_job=late), places=BOTH)) == (A, ON_DEMAND)
 
 
 def test_the_ceiling_bounds_the_next_vm() -> None:

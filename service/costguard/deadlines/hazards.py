@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 BIN_STARTS = (0.0, 0.16, 0.33, 0.66, 1.5, 4.0, 8.0, 16.0)  # hours; the last bin has no end
@@ -35,6 +35,18 @@ class ZoneCounts(NamedTuple):
 
 
 NO_COUNTS = ZoneCounts()
+
+
+class TogetherCounts(NamedTuple):
+    """How zones fared together, for a job that holds the oldest one that is up until it is preempted, then the next.
+
+    `held` counts the zone that is held, and the times when all are out. Of `lost` preemptions, another zone was up at
+    once in as many cases as `found_ages` counts, by its age.
+    """
+
+    held: ZoneCounts = NO_COUNTS
+    lost: float = 0.0
+    found_ages: ByAge = NONE_BY_AGE
 
 
 class SeenPeriod(NamedTuple):
@@ -99,6 +111,39 @@ def counts_of(periods: Iterable[SeenPeriod], now_h: float) -> ZoneCounts:
     )  # fmt: skip
 
 
+def together_of(periods_by_zone: Sequence[Sequence[SeenPeriod]], now_h: float) -> TogetherCounts:
+    """Follows the zones until now. A zone that is not seen at a time counts as out then."""
+    changes: dict[float, dict[int, float | None]] = {}  # by moment and zone: since when it is up, None when it is out
+    for zone, periods in enumerate(periods_by_zone):
+        for period in periods:
+            since_h = period.began_h - period.age_h if period.is_up else None
+            changes.setdefault(period.began_h, {})[zone] = since_h
+            changes.setdefault(period.ended_h, {}).setdefault(zone, None)
+    ups: dict[int, float] = {}
+    found_ages = [0.0] * BINS
+    followed: list[SeenPeriod] = []
+    held: int | None = None
+    began_h, age_h = math.nan, 0.0  # of what is followed now
+    for moment in sorted(moment for moment in changes if moment < now_h):
+        for zone, since_h in changes[moment].items():
+            ups.pop(zone, None)
+            if since_h is not None:
+                ups[zone] = since_h
+        if not math.isnan(began_h) and (held in ups if held is not None else not ups):
+            continue
+        oldest = min(ups, key=lambda zone: (ups[zone], zone)) if ups else None
+        if not math.isnan(began_h):
+            followed.append(SeenPeriod(held is not None, began_h, moment, age_h=age_h))
+            if held is not None and oldest is not None:
+                found_ages[bin_of(moment - ups[oldest])] += 1
+        held, began_h = oldest, moment
+        age_h = moment - ups[oldest] if oldest is not None else 0.0
+    if not math.isnan(began_h):
+        followed.append(SeenPeriod(held is not None, began_h, now_h, is_cut=True, age_h=age_h))
+    lost = sum(period.is_up and not period.is_cut for period in followed)
+    return TogetherCounts(counts_of(followed, now_h), float(lost), tuple(found_ages))
+
+
 def hazards_of(counts: ZoneCounts) -> Hazards:
     """A zone's own hazards, drawn towards the prior where little was seen."""
     return Hazards(
@@ -141,6 +186,17 @@ def expected_life(hazard: ByAge, age_h: float) -> float:
         life += reached * ((1 - stays) / rate if rate > 0 else width)
         reached *= stays
     return life
+
+
+def stationary_ages(hazard: ByAge) -> ByAge:
+    """The share of each age among what is up at any one moment."""
+    hours = []
+    reached = 1.0
+    for place, (start, end) in enumerate(zip(BIN_STARTS, (*BIN_STARTS[1:], BIN_STARTS[-1] + 48), strict=True)):
+        stays = math.exp(-hazard[place] * (end - start))
+        hours.append(reached * ((1 - stays) / hazard[place] if hazard[place] > 0 else end - start))
+        reached *= stays
+    return tuple(hour / sum(hours) for hour in hours)
 
 
 def _drawn(events: float, hours: float, prior: float) -> float:

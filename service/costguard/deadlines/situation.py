@@ -9,13 +9,13 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Literal, NamedTuple, Protocol
 
-from costguard.deadlines.hazards import NO_COUNTS, ZoneCounts
+from costguard.deadlines.hazards import NO_COUNTS, TogetherCounts, ZoneCounts
 
 Kind = Literal["spot", "on_demand"]
 
 
 class Zone(NamedTuple):
-    """A zone whose Spot VMs the job may use. `is_up`: a Spot VM could be had there now; None where nobody knows.
+    """A zone whose Spot VMs the job may use. `is_up`: a Spot VM could be had there now; None, unknown, may be tried.
 
     `age_h`: for how long it has been up or down, as far as is known. `move_cost`: what copying the checkpoint costs.
     """
@@ -58,6 +58,7 @@ class Situation(NamedTuple):
     held: HeldVM | None = None
     elapsed_h: float = 0.0
     total_work_h: float | None = None
+    together: TogetherCounts | None = None  # where there are several zones, and their history is known
 
     @property
     def slack_h(self) -> float:
@@ -109,13 +110,17 @@ class Grounds(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """What to do now. `latest_safe_h`: hours from now until the guard acts, if nothing is gained before then."""
+    """What to do now. `latest_safe_h`: hours from now until the guard acts, if nothing is gained before then.
+
+    `holds_h`: hours for which it stands, if only time passes: no zone comes or goes, and the VM stays as it is.
+    """
 
     act: Act
     why: Why
     grounds: Grounds
     latest_safe_h: float
     zone: str | None = None  # to start Spot in
+    holds_h: float = 0.0
 
 
 class Policy(Protocol):

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
+from costguard.jobs.choice import Chosen, Hopeless, choose
 from costguard.jobs.disk import holds_only_copy
 from costguard.jobs.limits import (
-    LEAST_RUN,
     after_failures,
-    ceiling_text,
-    is_held_by_sweep,
-    max_run,
-    remaining,
-    spot_until,
     verdict,
-    wait,
 )
 from costguard.jobs.live_attempt import live_run
 from costguard.jobs.placement import LaunchPlace
 from costguard.jobs.view import (
     HOLD_AGAIN,
-    NO_ROOM,
     AskAgain,
     DeleteVm,
     EndAttempt,
@@ -41,129 +33,9 @@ from costguard.jobs.view import (
     wait_stably,
     without_vm,
 )
-from costguard.model.attempt import Attempt, AttemptState, Outcome
-from costguard.model.duration import span_text
-from costguard.model.instance import ProvisioningModel
+from costguard.model.attempt import AttemptState, Outcome
 from costguard.model.job import JobState
 from costguard.model.moments import clock_text
-from costguard.model.words import count_text, list_text
-
-_QUOTA_AGAIN = timedelta(minutes=2)  # quotas are read before anything is asked: looking again is cheap
-
-_SHARES_AGAIN = timedelta(minutes=2)  # a member that ends leaves what it had reserved
-
-Key = tuple[str, ProvisioningModel]
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    place: LaunchPlace
-    max_run: timedelta
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class WaitForPlace:
-    until: datetime | None
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Hopeless:
-    reason: str
-
-
-def choose(view: JobView, places: Sequence[LaunchPlace], context: JobContext) -> Chosen | WaitForPlace | Hopeless:
-    """The next place, or until when all of them are left in peace."""
-    payable = [place for place in places if max_run(view, place.rate) is not None]
-    if not payable:
-        return _not_payable(view, places, context)
-    spot_ends = spot_until(view, context.now)
-    is_late = spot_ends is not None and context.now > spot_ends and view.job.recipe.falls_back_to_on_demand
-    if is_late:  # Spot is still better than nothing
-        payable.sort(key=lambda place: place.provisioning_model is ProvisioningModel.SPOT)
-    open_to_us = [place for place in payable if not place.passed_over]
-    if not open_to_us:
-        reasons = list_text(list(dict.fromkeys(place.passed_over for place in payable)))
-        return _until(view, context, context.now + _QUOTA_AGAIN, f"waits: {reasons}")
-    rounds = _rounds(view)
-    tried = rounds[-1] if rounds else {}
-    place = next((place for place in open_to_us if _key(place) not in tried), None)
-    if place is None:
-        last = list(tried.values())[-1]
-        until = (last.ended_at or context.now) + wait(context.terms, view.job.id, last.number, len(rounds))
-        if until > context.now:
-            return WaitForPlace(until, f"{_what_failed(tried)}; asked again at {clock_text(until, context.now)}")
-        place, tried = open_to_us[0], {}
-    longest = max_run(view, place.rate)
-    assert longest is not None, "only payable places are left"
-    return Chosen(place, longest, _why(view, place, tried, is_late, context))
-
-
-def _until(view: JobView, context: JobContext, due: datetime, reason: str) -> WaitForPlace:
-    until = wait_stably(view, due, context.now)
-    return WaitForPlace(until, f"{reason}; looked at again at {clock_text(until, context.now)}")
-
-
-def _rounds(view: JobView) -> list[dict[Key, Attempt]]:
-    """The attempts at the end that found no room; a place that comes again begins another round."""
-    tail: list[Attempt] = []
-    for seen in reversed(view.attempts):
-        if seen.attempt.outcome not in NO_ROOM:
-            break
-        tail.append(seen.attempt)
-    rounds: list[dict[Key, Attempt]] = []
-    for attempt in reversed(tail):
-        key = (attempt.zone, attempt.provisioning_model)
-        if not rounds or key in rounds[-1]:
-            rounds.append({})
-        rounds[-1][key] = attempt
-    return rounds
-
-
-def _key(place: LaunchPlace) -> Key:
-    return place.zone, place.provisioning_model
-
-
-def _not_payable(view: JobView, places: Sequence[LaunchPlace], context: JobContext) -> WaitForPlace | Hopeless:
-    left = remaining(view)
-    rates = [place.rate for place in places if place.rate is not None]
-    if not places:
-        return Hopeless("its recipe names no zone")
-    if not rates:
-        return Hopeless(
-            f"no price is known in {_zones(places)}, so its ceiling could not be held; set none, or the price"
-        )
-    reason = (
-        f"{ceiling_text(view)} leaves {left}, which pays for less than {span_text(LEAST_RUN)} at {an_hour(min(rates))}"
-    )
-    if not is_held_by_sweep(view):
-        return Hopeless(f"{reason}; submit it again with a higher one")
-    if view.common is not None and view.common.may_grow:
-        return _until(view, context, context.now + _SHARES_AGAIN, f"waits for other members of its sweep: {reason}")
-    return Hopeless(f"{reason}; resume its sweep with a higher one")
-
-
-def _what_failed(tried: dict[Key, Attempt]) -> str:
-    """`out of stock in 3 zones (a, b and c)`, told apart from quotas."""
-    said: list[str] = []
-    for outcome, words in ((Outcome.STOCKOUT, "out of stock"), (Outcome.QUOTA, "no quota left")):
-        zones = list(dict.fromkeys(zone for (zone, _), attempt in tried.items() if attempt.outcome is outcome))
-        if zones:
-            said.append(f"{words} in {count_text(len(zones), 'zone')} ({list_text(zones)})")
-    return ", ".join(said)
-
-
-def _why(view: JobView, place: LaunchPlace, tried: dict[Key, Attempt], is_late: bool, context: JobContext) -> str:
-    reason = f"{place.zone}, {place.provisioning_model.in_words}: {', '.join(place.reasons)}"
-    on_demand = place.provisioning_model is ProvisioningModel.STANDARD
-    if is_late and on_demand and view.job.spec.deadline is not None:
-        return f"{reason}; Spot could miss the deadline of {clock_text(view.job.spec.deadline, context.now)}"
-    return f"{reason}; {_what_failed(tried)}" if tried else reason
-
-
-def _zones(places: Sequence[LaunchPlace]) -> str:
-    return list_text(list(dict.fromkeys(place.zone for place in places)))
 
 
 def next_vm(view: JobView, places: Sequence[LaunchPlace], context: JobContext) -> Proposal:

@@ -12,7 +12,7 @@ from costguard.jobs.view import NEVER_A_VM, NO_ROOM, JobContext, JobView, of_att
 from costguard.model.attempt import SETUP_FAILED, Attempt, AttemptState, Interruption, Notice, Outcome
 from costguard.model.backoff import Backoff
 from costguard.model.duration import span_text
-from costguard.model.job import JobKind, JobState, Terms
+from costguard.model.job import Job, JobKind, JobState, Terms, WhenLate
 from costguard.model.money import ZERO, Money
 from costguard.model.words import count_text
 
@@ -26,6 +26,9 @@ def verdict(view: JobView, context: JobContext) -> Verdict | None:
         return JobState.SUCCEEDED, f"{last.attempt.reason}{_after(view)}"
     if job.cancel_asked_at is not None:
         return JobState.CANCELLED, f"cancelled by {job.cancel_asked_by or 'an unknown user'}{_after(view)}"
+    if is_stopped_by_deadline(job, context.now):
+        saved = f"; what it saved stays at {job.spec.checkpoint.location}" if job.spec.checkpoint is not None else ""
+        return JobState.FAILED, f"stopped because its deadline has passed{saved}{_after(view)}"
     if last is None:
         return None
     attempt = last.attempt
@@ -47,12 +50,21 @@ def verdict(view: JobView, context: JobContext) -> Verdict | None:
     return None
 
 
+DEADLINE_NOTICE = timedelta(minutes=3)  # before its deadline, a job that stops then is given its notice
+
+
+def is_stopped_by_deadline(job: Job, now: datetime) -> bool:
+    """Whether it may use no VM any more, because it was to stop rather than finish late."""
+    spec = job.spec
+    return spec.deadline is not None and spec.when_late is WhenLate.STOP and now >= spec.deadline - DEADLINE_NOTICE
+
+
 def came_to_its_limit_in_vain(view: JobView) -> bool:
     """Whether the last run had all the time that its recipe gives, and saved nothing new."""
     if view.last is None or view.last.attempt.outcome is not Outcome.TIME_LIMIT:
         return False
     attempt = view.last.attempt
-    is_recipes = attempt.stop_why != "ceiling" and attempt.max_run >= view.job.recipe.max_run
+    is_recipes = attempt.stop_why not in ("ceiling", "deadline") and attempt.max_run >= view.job.recipe.max_run
     # A member of a sweep had its share, and another VM would use up what is left to others.
     return (is_recipes or view.common is not None) and not (has_saved(view, attempt) or saves_unseen(view))
 
@@ -131,19 +143,7 @@ def _jitter(key: str) -> float:
     return 0.75 + int.from_bytes(sha256(key.encode()).digest()[:4]) / 2**33
 
 
-# A start, from the loss of one VM to useful work on the next, costs about this much. Google may take a Spot VM at any
-# time, and an on-demand start must still fit after that: so Spot is begun only while two starts do.
-START = timedelta(minutes=20)
 _NO_TIME = timedelta(0)
-
-
-def spot_until(view: JobView, now: datetime) -> datetime | None:
-    """Until when Spot may be begun, if nothing runs before; None where nothing is known of how long it takes."""
-    spec = view.job.spec
-    if spec.deadline is None or spec.work is None or spec.kind is not JobKind.TRAINING:
-        return None
-    left = max(spec.work - worked(view, now), _NO_TIME)
-    return spec.deadline - left - 2 * START
 
 
 def worked(view: JobView, now: datetime) -> timedelta:

@@ -5,19 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from costguard.deadlines.situation import Act
 from costguard.jobs.disk import nothing_saved, saves_on_disk
 from costguard.jobs.ending import RunEnd, ending, is_unheard
 from costguard.jobs.limits import (
+    DEADLINE_NOTICE,
     LEAST_RUN,
     after_failures,
     came_to_its_limit_in_vain,
     ceiling_text,
     is_held_by_sweep,
+    is_stopped_by_deadline,
     stop_at,
     time_left,
     too_many,
     would_repeat,
 )
+from costguard.jobs.plan import may_move
 from costguard.jobs.view import (
     HOLD_AGAIN,
     AskAgain,
@@ -40,9 +44,9 @@ from costguard.jobs.view import (
     present_run,
     wait_stably,
 )
-from costguard.model.attempt import HUNG, PHASES, PUBLISHING, Attempt, AttemptState, Interruption, Notice, Outcome
+from costguard.model.attempt import PHASES, PUBLISHING, Attempt, AttemptState, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel, Status
-from costguard.model.job import JobKind, JobState, OnHang
+from costguard.model.job import JobKind, JobState, WhenLate
 from costguard.model.moments import clock_text
 
 _ALLOWANCE = timedelta(minutes=2)  # for the agent to hear of it, and for what its cost does not hold yet
@@ -56,6 +60,7 @@ _INTERRUPTS = frozenset(
         Outcome.CRASHED,
         Outcome.NOT_PUBLISHED,
         Outcome.LOST,
+        Outcome.MOVED,
     }
 )
 _RESTS = _INTERRUPTS | {Outcome.NOT_STARTED}
@@ -88,7 +93,7 @@ def _works(run: PresentRun) -> bool:
 
 def _ended(view: JobView, run: PresentRun, end: RunEnd, context: JobContext) -> Proposal:
     attempt, job = run.attempt, view.job
-    is_for_good = end.outcome is Outcome.TIME_LIMIT and attempt.stop_why == "ceiling"
+    is_for_good = end.outcome is Outcome.TIME_LIMIT and attempt.stop_why in ("ceiling", "deadline")
     interruption: Interruption | None = None
     if end.outcome in _RESTS and not is_for_good and job.spec.kind is JobKind.TRAINING:
         noticed = (run.agent.noticed_at if end.noticed_by is Notice.NOTICE else None) or end.due_at
@@ -137,14 +142,16 @@ def _stop(view: JobView, run: PresentRun, context: JobContext) -> EndAttempt | T
     if at is not None and at <= context.now:
         reason = f"{ceiling_text(view)} is reached: {view.cost.amount} are spent"
         return _notice_or_end(run, job.spec.kind, "ceiling", Outcome.TIME_LIMIT, reason)
+    late = job.spec.deadline if job.spec.when_late is WhenLate.STOP else None
+    if late is not None and is_stopped_by_deadline(job, context.now):
+        reason = f"its deadline of {clock_text(late, context.now)} has come"
+        return _notice_or_end(run, job.spec.kind, "deadline", Outcome.TIME_LIMIT, reason)
     pause = _pause_at(view, run, context)
     if pause is not None and pause <= context.now:
         return _notice_or_end(run, job.spec.kind, "pause", Outcome.PAUSED, f"stopped for now: {view.pause}")
-    if run.agent.hang is not None and job.spec.on_hang is OnHang.RESTART and run.agent.exit is None:
-        since = clock_text(run.agent.hang.since, context.now)
-        reason = f"its command in {place_of(attempt)} has made no progress since {since}, and is stopped to run again"
-        return TellCommandToStop(attempt.id, HUNG, reason)
-    return earliest(at, pause)
+    if view.plan is not None and view.plan.act is not Act.STAY and may_move(view, view.plan, attempt, context.now):
+        return _notice_or_end(run, job.spec.kind, "move", Outcome.MOVED, f"moves as planned, {view.plan.reason}")
+    return earliest(at, pause, late - DEADLINE_NOTICE if late is not None else None)
 
 
 def _notice_or_end(
@@ -195,7 +202,7 @@ def _how_it_stands(view: JobView, run: PresentRun, context: JobContext) -> str:
         since = f" since {clock_text(agent.started_at, context.now)}" if agent.started_at is not None else ""
         if agent.phase == PUBLISHING:
             return f"its command in {place} has succeeded, and its VM is {PHASES[PUBLISHING]}"
-        return f"runs in {place}{since}{_resumed(run)}{_hung(run, context)}{_late(view, context)}"
+        return f"runs in {place}{since}{_resumed(run)}{_late(view, context)}"
     if agent.at is not None:
         return f"its VM in {place} is up and {PHASES.get(agent.phase, agent.phase) or 'preparing the command'}"
     return f"its VM in {place} is booting"
@@ -206,11 +213,6 @@ def _resumed(run: PresentRun) -> str:
     if attempt.resume_step is not None:
         return f", resumed from step {attempt.resume_step}"
     return ", resumed from its checkpoint" if attempt.resume_from or attempt.restarts else ""
-
-
-def _hung(run: PresentRun, context: JobContext) -> str:
-    hang = run.agent.hang
-    return "" if hang is None else f"; it seems to hang: no progress since {clock_text(hang.since, context.now)}"
 
 
 def _late(view: JobView, context: JobContext) -> str:
@@ -269,6 +271,8 @@ def _resting(view: JobView, seen: AttemptView, context: JobContext) -> Proposal:
     may_grow = is_held_by_sweep(view) and view.common is not None and view.common.may_grow
     if left is not None and left < LEAST_RUN and not may_grow:
         return _end(view, attempt, Outcome.TIME_LIMIT, f"{ceiling_text(view)} is reached")
+    if is_stopped_by_deadline(view.job, context.now):
+        return _end(view, attempt, Outcome.TIME_LIMIT, "its deadline has come")
     if _is_up_still(seen, view, context):
         reason = f"its VM in {place} is stopped first, and then restarted with its checkpoints on its disk"
         if not is_due(attempt.try_after, context.now):

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from operator import itemgetter
 
-from costguard.jobs.limits import START
 from costguard.jobs.submission import SHORTEST_RUN, JobRefusal
 from costguard.jobs.view import an_hour
+from costguard.jobs.work_left import ENDS, START
 from costguard.model.duration import span_text
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import JobKind, JobSpec
@@ -27,7 +27,7 @@ class Chance(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Feasibility:
-    """`ends_at` is when it would end if its VM started within twenty minutes and nothing interrupted it.
+    """`ends_at` is when it ends for certain if it runs on demand: after the longest start, and without interruptions.
 
     `least` and `most` are what that costs in the cheapest and in the dearest place that it may use.
     """
@@ -42,28 +42,33 @@ class Feasibility:
 
 
 def feasibility(
-    spec: JobSpec, rates: HourlyRates, models: Sequence[ProvisioningModel], is_resumed: bool, now: datetime
+    spec: JobSpec,
+    rates: HourlyRates,
+    models: Sequence[ProvisioningModel],
+    is_resumed: bool,
+    now: datetime,
+    start: timedelta = START,
 ) -> Feasibility:
     if spec.work is None or spec.kind is not JobKind.TRAINING or spec.work.total_seconds() <= 0:
         return Feasibility()
     least, most = cheapest(rates, models, spec.work), _dearest(rates, models, spec)
-    meets, within = _deadline(spec, models, now), _ceiling(spec.ceiling, least, most)
-    certain = [*_late(spec, now)] if meets is Chance.NO else []
+    meets, within = _deadline(spec, models, now + start), _ceiling(spec.ceiling, least, most)
+    certain = [*_late(spec, start, now)] if meets is Chance.NO else []
     certain += [*_short(spec, least)] if within is Chance.NO else []
-    likely = [*_perhaps_late(spec, models, now)] if meets is Chance.AT_RISK else []
+    likely = [*_perhaps_late(spec, start, now)] if meets is Chance.AT_RISK else []
     likely += [*_perhaps_short(spec, most)] if within is Chance.AT_RISK else []
     if is_resumed:
         likely, certain = [*(f"{refusal.message} Unless it resumes beyond that." for refusal in certain), *likely], []
-    return Feasibility(now + START + spec.work, meets, least, most, within, tuple(certain), tuple(likely))
+    return Feasibility(now + start + spec.work, meets, least, most, within, tuple(certain), tuple(likely))
 
 
-def _deadline(spec: JobSpec, models: Sequence[ProvisioningModel], now: datetime) -> Chance:
-    if spec.deadline is None or spec.work is None or spec.deadline <= now:
+def _deadline(spec: JobSpec, models: Sequence[ProvisioningModel], started: datetime) -> Chance:
+    """`started` is when an on-demand VM is at work for certain. Spot alone promises nothing."""
+    if spec.deadline is None or spec.work is None or spec.deadline <= started - START:
         return Chance.UNKNOWN  # one that has passed is refused for that
-    if now + spec.work > spec.deadline:
+    if started + spec.work + ENDS > spec.deadline:
         return Chance.NO
-    starts = 1 if ProvisioningModel.STANDARD in models else 2  # Spot needs room for a preemption
-    return Chance.AT_RISK if now + spec.work + starts * START > spec.deadline else Chance.YES
+    return Chance.YES if ProvisioningModel.STANDARD in models else Chance.AT_RISK
 
 
 def _ceiling(ceiling: Money | None, least: PlaceOffer | None, most: PlaceOffer | None) -> Chance:
@@ -83,24 +88,28 @@ def _dearest(rates: HourlyRates, models: Sequence[ProvisioningModel], spec: JobS
     return PlaceOffer.at(zone, model, total, spec.work)
 
 
-def _late(spec: JobSpec, now: datetime) -> Iterator[JobRefusal]:
+def _late(spec: JobSpec, start: timedelta, now: datetime) -> Iterator[JobRefusal]:
     if spec.work is not None and spec.deadline is not None:
-        ends = moment_text(now + spec.work)
-        message = f"It takes {span_text(spec.work)}: begun this minute, on-demand, it would end {ends}"
-        late = f"after its deadline of {moment_text(spec.deadline)}"
-        yield JobRefusal("deadline", f"{message}, {late}. Give a later one, or none.")
+        earliest = _up_to_minute(now + start + spec.work + ENDS)
+        message = (
+            f"It takes {span_text(spec.work)}, and a start up to {span_text(start)}: begun on demand now, it is "
+            f"certain to end by {moment_text(earliest)}, after its deadline of {moment_text(spec.deadline)}"
+        )
+        yield JobRefusal("deadline", f"{message}. Give {moment_text(earliest)} or a later one, or none.")
 
 
-def _perhaps_late(spec: JobSpec, models: Sequence[ProvisioningModel], now: datetime) -> Iterator[str]:
+def _up_to_minute(moment: datetime) -> datetime:
+    return moment if moment == (whole := moment.replace(second=0, microsecond=0)) else whole + timedelta(minutes=1)
+
+
+def _perhaps_late(spec: JobSpec, start: timedelta, now: datetime) -> Iterator[str]:
     if spec.work is None or spec.deadline is None:
         return
-    left = span_text(spec.deadline - now - spec.work)
-    takes = span_text(spec.work)
-    what = f"Its deadline of {moment_text(spec.deadline)} leaves {left} beyond the {takes} that it takes"
-    if ProvisioningModel.STANDARD in models:
-        yield f"{what}, and a start takes about {span_text(START)}."
-    else:
-        yield f"{what}: one preemption would miss it, and on-demand is not allowed. Allow the fallback to on-demand."
+    left = span_text(spec.deadline - now - start - spec.work)
+    yield (
+        f"Its deadline of {moment_text(spec.deadline)} leaves {left} to wait for Spot, and nothing is certain without "
+        "on-demand VMs. Allow the fallback to on-demand."
+    )
 
 
 def _short(spec: JobSpec, least: PlaceOffer | None) -> Iterator[JobRefusal]:

@@ -26,6 +26,7 @@ from costguard.jobs.ending import all_silent
 from costguard.jobs.insert import InsertStep
 from costguard.jobs.placement import LaunchPlace
 from costguard.jobs.places import PlaceFinder, Shapes, may_launch, recent_scores
+from costguard.jobs.planning import Planning
 from costguard.jobs.resume import ResumePoint
 from costguard.jobs.steps import ProgressNotes
 from costguard.jobs.suspects import suspects
@@ -77,6 +78,7 @@ class JobsTurn:
         workers: int = WORKERS,
         monotonic: Callable[[], float] = time.monotonic,
         ceilings: gather.Ceilings = lambda *_: {},
+        planning: Planning | None = None,
     ) -> None:
         self._database = database
         self._clock = clock
@@ -95,6 +97,7 @@ class JobsTurn:
         self._agenda = Agenda()
         self._put_off = LaunchBackoff()
         self._progress = ProgressNotes()
+        self._planning = planning or Planning()
         self._listening_since = clock.now()
         self._looked_for_orphans_at: datetime | None = None
         self._looks: tuple[datetime, ...] | None = None  # of the projects, when VMs were last compared with attempts
@@ -107,6 +110,7 @@ class JobsTurn:
         with self._database.read() as connection:
             news = agenda.read_news(connection)
         self._progress.forget(news.marks.keys())
+        self._planning.forget(news.marks.keys())
         report = TurnReport(open=len(news.marks))
         more = self._orphans(now)
         due = self._agenda.due(news, now)
@@ -137,16 +141,23 @@ class JobsTurn:
             views, odd = gather.views(connection, accrual, job_ids, self._holds, now, self._ceilings)
             life = generation.read(connection)
             unread = self._unread(connection)
-            asking = [view for view in views if may_launch(view)]
+            planned = self._planning.wanted(views, now)
+            materials = self._planning.read(connection, planned, now)
+            asking = [view for view in views if may_launch(view) or view in planned]
             place_scores = recent_scores(connection, now) if asking else {}
         report.troubles += odd
         views = [self._held_up(_unseen(view, unread), now) for view in views]
         places = self._surroundings.places(asking, accrual, place_scores)
         silent = all_silent(news.reported_at.values(), self._terms, now, self._listening_since)
         context = JobContext(self._terms, now, self._listening_since, silent, life)
+        planned_ids = {view.job.id for view in planned}
+        plans, plan_notes = self._planning.plan(
+            [view for view in views if view.job.id in planned_ids], materials, places, context
+        )
+        views = [replace(view, plan=plans.get(view.job.id)) for view in views]
         decided = [(view, decision) for view in views if (decision := self._decide(view, places, context, report))]
         decided, points = self._prepared(decided, places, context, report)
-        notes: list[Note] = []
+        notes: list[Note] = [*plan_notes]
         todo: list[Step] = list(more)
         for view, decision in decided:
             written, more_steps = steps.of_decision(view, decision, points, self._means, now)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from costguard.jobs.planned import JobPlan
 from costguard.model.attempt import AgentState, Attempt, AttemptState, Interruption, Notice, Outcome
 from costguard.model.generation import Generation
 from costguard.model.instance import ProvisioningModel, Status
@@ -181,6 +182,7 @@ class JobView:
         ""  # why nothing may be launched at all: another VM may be at work on it, or none could be looked for
     )
     common: CommonCeiling | None = None  # of its sweep
+    plan: JobPlan | None = None  # of a job with a deadline
 
     @property
     def last(self) -> AttemptView | None:
@@ -294,7 +296,7 @@ class TellCommandToStop:
     """Ask the command to stop: the agent gets this in the answer to its next report."""
 
     attempt_id: int
-    why: str  # "cancel", "pause", "ceiling" or "hang"
+    why: str  # "cancel", "pause", "ceiling", "deadline" or "move"
     reason: str
 
 

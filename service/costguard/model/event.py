@@ -60,18 +60,11 @@ _OF_ATTEMPTS = (
         "DiskKept",
         "DiskNearlyFull",
     ),
-    *("JobGoesOn", "JobHangs", "JobRestartedFromZero", "JobResumed"),
+    *("JobRestartedFromZero", "JobResumed"),
 )
 _OF_JOBS = (
-    *(
-        "CancelAsked",
-        "CheckpointTorn",
-        "DiskGivenUp",
-        "JobBoundFound",
-        "JobCancelled",
-        "JobDeadlinePassed",
-        "JobFailed",
-    ),
+    *("CancelAsked", "CheckpointTorn", "DiskGivenUp", "JobCancelled", "JobDeadlineAtRisk", "JobDeadlinePassed"),
+    "JobFailed",
     *("JobHeldByBudget", "JobSubmitted", "JobSucceeded", "JobWaits"),
 )
 _OF_SWEEPS = (

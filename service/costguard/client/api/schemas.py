@@ -53,8 +53,6 @@ class AttemptOut(TypedDict):
     gce_id: str
     gone_at: str | None
     """When its VM was known to be deleted."""
-    hang: HangOut | None
-    """null: it makes progress, as far as is known."""
     heard_at: str | None
     image: str
     """The image that its VM is given, with a digest where one was known; empty: no container."""
@@ -86,6 +84,7 @@ class AttemptOut(TypedDict):
             "refused",
             "cancelled",
             "paused",
+            "moved",
         ]
         | None
     )
@@ -560,23 +559,6 @@ class GoodputRowOut(TypedDict):
 Grouping = Literal["day", "project", "preset", "owner", "job", "provisioning_model", "vm"]
 
 
-class HangOut(TypedDict):
-    """A command that makes no progress any more."""
-
-    bound_seconds: int
-    """The silence after which it counts as a hang."""
-    kind: Literal["still", "computing", "printing"]
-    """still: nothing moves; computing: nothing is printed or written; printing: no step is made."""
-    phase: Literal["training", "evaluating", "loading"]
-    since: str
-    """When its last step was made."""
-    step: int | None
-    text: str
-    """What was seen, and how its steps came before."""
-    where: str
-    """Its stacks where they were permitted, else what its threads wait in."""
-
-
 class HourlyRateOut(TypedDict):
     """Dollars per hour; null where there is no price."""
 
@@ -722,6 +704,7 @@ class InterruptionOut(TypedDict):
         "refused",
         "cancelled",
         "paused",
+        "moved",
     ]
     requested_at: str | None
     """When the next VM was requested from Google."""
@@ -1701,6 +1684,7 @@ class RecoveryOut(TypedDict):
         "refused",
         "cancelled",
         "paused",
+        "moved",
     ]
     requested_at: str | None
     """When the next VM was requested from Google."""

@@ -4,7 +4,6 @@ Attribution columns (`preset`, `owner`, `job`) are never null: an empty string g
 """
 
 from costguard.db.tables.access import api_tokens, sessions, sign_in_links, webhooks
-from costguard.db.tables.activity import activity_minutes, job_bounds
 from costguard.db.tables.base import Id, Json, metadata
 from costguard.db.tables.installation import UNKNOWN_THERE, installation, unknown_vms
 from costguard.db.tables.jobs import (
@@ -12,6 +11,7 @@ from costguard.db.tables.jobs import (
     OPEN_JOB,
     attempts,
     interruptions,
+    job_plans,
     jobs,
     seen_checkpoints,
     signing_keys,
@@ -56,7 +56,6 @@ __all__ = [
     "WAITING",
     "Id",
     "Json",
-    "activity_minutes",
     "api_tokens",
     "attempts",
     "burn_rates",
@@ -72,7 +71,7 @@ __all__ = [
     "installation",
     "instances",
     "interruptions",
-    "job_bounds",
+    "job_plans",
     "jobs",
     "keeps",
     "leases",

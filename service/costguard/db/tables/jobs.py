@@ -16,7 +16,7 @@ from sqlalchemy import (
     text,
 )
 
-from costguard.db.tables.base import Id, Json, JsonOrNull, metadata
+from costguard.db.tables.base import Id, Json, metadata
 from costguard.db.types import Timestamp
 
 # Queries say these in the very same words, so that both databases use the small indexes.
@@ -126,7 +126,6 @@ attempts = Table(
     Column("exit", Json),
     Column("accepted_through", BigInteger, nullable=False, server_default=text("0")),
     Column("metric", Json),  # NULL: none was printed yet
-    Column("hang", JsonOrNull),  # NULL: its command makes progress, as far as is known
     UniqueConstraint("job_id", "number"),
     UniqueConstraint("name", "project"),  # in this order an agent, which knows its name alone, is found by it too
 )
@@ -164,4 +163,13 @@ seen_checkpoints = Table(
     Column("written_at", Timestamp, primary_key=True),  # a name such as last.ckpt is written again and again
     Column("step", BigInteger),
     Column("first_seen_at", Timestamp, nullable=False),
+)
+
+# What is planned for a job with a deadline, its last decisions, and what other policies would do. One row a job.
+job_plans = Table(
+    "job_plans",
+    metadata,
+    Column("job_id", String, ForeignKey("jobs.id"), primary_key=True),
+    Column("updated_at", Timestamp, nullable=False),
+    Column("plan", Json, nullable=False),
 )

@@ -1,0 +1,118 @@
+"""The guard: what no policy may do, because the deadline could then be missed. Applied last, always.
+
+Slack is the time left less the work left. Useful work leaves it as it is; waiting and starts use it up. A start costs
+at most `start_h`: whatever has that much slack can still finish on demand. A Spot VM may be lost just before it is
+ready, so that it needs twice as much.
+"""
+
+from __future__ import annotations
+
+from costguard.deadlines.situation import Act, Choice, Grounds, Situation, Why
+
+TINY = 1e-9  # hours: rounding of sums
+
+
+def latest_safe_h(situation: Situation) -> float:
+    """Hours from now until an on-demand VM must be started, if nothing is gained before then."""
+    return max(0.0, situation.slack_h - situation.start_h)
+
+
+def may_wait(situation: Situation) -> bool:
+    """Until the next decision, without a VM."""
+    return situation.slack_h - situation.interval_h >= situation.start_h - TINY
+
+
+def may_start_spot(situation: Situation) -> bool:
+    """The VM may be lost when it is nearly ready, and then one on demand must still fit."""
+    return situation.slack_h >= 2 * situation.start_h - TINY
+
+
+def may_start_on_demand(situation: Situation) -> bool:
+    return situation.slack_h >= situation.start_h - TINY
+
+
+def guarded(situation: Situation, wish: Choice) -> Choice:
+    """The wish where it is safe, and what must be done instead where it is not.
+
+    Without on-demand VMs nothing is safe: then Spot where there is any, and waiting where there is none.
+    """
+    if situation.on_demand_price is None:
+        return _without_on_demand(situation, wish)
+    choice = _chosen(situation, wish)
+    return choice._replace(holds_h=min(choice.holds_h, _holds_h(situation, choice.act)))
+
+
+def _holds_h(situation: Situation, act: Act) -> float:
+    """Until the guard must look again: what waits, or is not ready, uses up slack."""
+    held = situation.held
+    if act is Act.WAIT or (act is Act.STAY and held is not None and held.kind == "spot" and not held.is_ready):
+        return latest_safe_h(situation)
+    return max(0.0, situation.time_left_h)
+
+
+def _chosen(situation: Situation, wish: Choice) -> Choice:
+    held = situation.held
+    if held is None:
+        return wish if _is_safe(situation, wish.act) else _on_demand(situation, wish)
+    if held.kind == "on_demand":
+        is_safe = wish.act not in (Act.STAY, Act.START_ON_DEMAND) and _is_safe(situation, wish.act)
+        return wish if is_safe or wish.act is Act.STAY else _stay(situation, wish)
+    if not held.is_ready and not _may_go_on_starting(situation):
+        return _on_demand(situation, wish)
+    return wish if wish.act is Act.STAY or _is_safe(situation, wish.act) else _stay(situation, wish)
+
+
+def _is_safe(situation: Situation, act: Act) -> bool:
+    if act is Act.START_SPOT:
+        return may_start_spot(situation)
+    return may_wait(situation) if act is Act.WAIT else may_start_on_demand(situation) and act is not Act.STAY
+
+
+def _may_go_on_starting(situation: Situation) -> bool:
+    """A Spot VM that is not ready may be waited for while on demand still fits at the next decision."""
+    held = situation.held
+    assert held is not None
+    passed_h = min(situation.interval_h, held.start_left_h)
+    return situation.slack_h - passed_h >= situation.start_h - TINY or not may_start_on_demand(situation)
+
+
+def _on_demand(situation: Situation, wish: Choice) -> Choice:
+    if wish.act is Act.START_ON_DEMAND and may_start_on_demand(situation):
+        return wish
+    why = Why.GUARD if may_start_on_demand(situation) else Why.TOO_LATE
+    return Choice(Act.START_ON_DEMAND, why, wish.grounds, 0.0)
+
+
+def _stay(situation: Situation, wish: Choice) -> Choice:
+    why = Why.GUARD if situation.slack_h >= -TINY else Why.TOO_LATE
+    return Choice(Act.STAY, why, wish.grounds, latest_safe_h(situation), holds_h=wish.holds_h)
+
+
+def _without_on_demand(situation: Situation, wish: Choice) -> Choice:
+    if situation.held is not None:
+        return wish if wish.act is Act.STAY else Choice(Act.STAY, Why.NO_ON_DEMAND, wish.grounds, 0.0)
+    if wish.act is Act.START_SPOT:
+        return wish
+    open_zones = [zone for zone in situation.zones if zone.is_up is not False]
+    if not open_zones:
+        return Choice(Act.WAIT, Why.NO_ON_DEMAND, wish.grounds, 0.0)
+    if wish.act is Act.WAIT and may_wait(situation):
+        return wish
+    zone = min(open_zones, key=lambda zone: zone.price)
+    return Choice(Act.START_SPOT, Why.NO_ON_DEMAND, wish.grounds, 0.0, zone.name)
+
+
+def grounds_of(situation: Situation) -> Grounds:
+    """The slack, and how far behind the straight line of progress the job is, where its whole work is known."""
+    return Grounds(situation.slack_h, behind_line_h(situation))
+
+
+def behind_line_h(situation: Situation) -> float | None:
+    """Hours of work behind the straight line from the launch to the deadline; below zero, ahead of it."""
+    if situation.total_work_h is None:
+        return None
+    whole_h = situation.elapsed_h + situation.time_left_h
+    if whole_h <= 0:
+        return None
+    done_h = situation.total_work_h - situation.work_left_h
+    return situation.elapsed_h * situation.total_work_h / whole_h - done_h

@@ -1,0 +1,86 @@
+"""What is planned for a job with a deadline: where it runs next and why, and whether its promise holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from costguard.deadlines.situation import Act
+from costguard.model.instance import ProvisioningModel
+
+
+@dataclass(frozen=True, slots=True)
+class WorkLeft:
+    """How long the job still takes on a VM that is ready; `most` is what is counted on."""
+
+    likely: timedelta
+    most: timedelta
+    source: str  # in a few words, such as "30,000 steps at 1,500 an hour"
+
+
+@dataclass(frozen=True, slots=True)
+class Overhead:
+    """What a start can cost. `loss` is the most work that a preemption can undo."""
+
+    start: timedelta  # the 99th percentile, from the loss of one VM to work on the next
+    loss: timedelta
+
+    @property
+    def whole(self) -> timedelta:
+        return self.start + self.loss
+
+
+class Risk(StrEnum):
+    """Why a deadline cannot be promised any more."""
+
+    WORK = "work"  # it takes longer than there is time
+    STOCK = "stock"  # no on-demand VM is to be had
+    NO_ON_DEMAND = "no_on_demand"  # the job may not use any
+    CEILING = "ceiling"
+    FAILURES = "failures"
+    HELD = "held"  # a budget holds it up, or what runs for it is not known
+    UNSAVED = "unsaved"
+
+
+@dataclass(frozen=True, slots=True)
+class AtRisk:
+    risk: Risk
+    text: str  # one or two sentences: why, when it is expected to finish, and what would help
+
+
+@dataclass(frozen=True, slots=True)
+class JobPlan:
+    """What the policy wants now. `zone` is where Spot is started; "" otherwise.
+
+    `is_urgent`: the guard acts, so nothing is waited for. `behind` is how far the work is behind the straight line to
+    the deadline; None: nobody knows. `latest_safe_at` is when the guard would act if nothing were gained before.
+    """
+
+    act: Act
+    reason: str
+    zone: str = ""
+    is_urgent: bool = False
+    work_left: WorkLeft | None = None
+    overhead: Overhead | None = None
+    latest_safe_at: datetime | None = None
+    finishes_at: datetime | None = None
+    behind: timedelta | None = None
+    at_risk: AtRisk | None = None
+
+    @property
+    def wants(self) -> ProvisioningModel | None:
+        """What it wants started; None: nothing."""
+        if self.act is Act.START_SPOT:
+            return ProvisioningModel.SPOT
+        return ProvisioningModel.STANDARD if self.act is Act.START_ON_DEMAND else None
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowChoice:
+    """What another policy would do now."""
+
+    policy: str
+    act: str
+    zone: str
+    reason: str

@@ -1,0 +1,175 @@
+"""Plans jobs with deadlines for their turns, and says for every job what each policy would do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection
+
+from costguard.actions.execute import Note
+from costguard.deadlines.simple_policies import Greedy, OnDemand, UniformProgress
+from costguard.deadlines.situation import Policy
+from costguard.events import audit_log
+from costguard.isolation import Isolated
+from costguard.jobs import attempts, job_events, job_rows, plan_rows
+from costguard.jobs.placement import REMEMBERED, LaunchPlace, PlaceEvent
+from costguard.jobs.plan import PlanBasis, plan, shadow_of
+from costguard.jobs.plan_rows import StoredPlan
+from costguard.jobs.planned import JobPlan, ShadowChoice
+from costguard.jobs.view import JobContext, JobView
+from costguard.jobs.work_left import overhead, work_left
+from costguard.model.instance import ProvisioningModel
+from costguard.model.job import Job, JobKind
+
+_WRITTEN_EVERY = timedelta(minutes=5)
+_SHADOW_EVERY = timedelta(minutes=15)
+_AS_IF = 1.5  # a job without a deadline is looked at as if it had to be done in so many times its work
+MakePolicy = Callable[[], Policy]
+
+
+def shadow_policies() -> tuple[Policy, ...]:
+    return (OnDemand(), Greedy(), UniformProgress())
+
+
+@dataclass(frozen=True, slots=True)
+class Materials:
+    """What plans rest on, read together with the views."""
+
+    events: Sequence[PlaceEvent] = ()
+    written: Mapping[str, Sequence[datetime]] = field(default_factory=dict)  # checkpoints' times, by job
+    stored: Mapping[str, StoredPlan] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanNote:
+    """The plan of a job, and an event for each reason for which its deadline is at risk, once a day."""
+
+    job: Job
+    stored: StoredPlan
+
+    @property
+    def subject(self) -> str:
+        return self.job.id
+
+    def write(self, connection: Connection, now: datetime) -> bool:
+        plan_rows.save(connection, self.stored)
+        risk = self.stored.plan.at_risk if self.stored.plan is not None else None
+        if risk is not None:
+            audit_log.append(connection, [job_events.deadline_at_risk(self.job, risk, now)], now)
+        return False
+
+
+class Planning:
+    """One thread at a time. What it remembers saves work: a new process reads what is stored, and plans the same."""
+
+    def __init__(self, make_policy: MakePolicy = UniformProgress) -> None:
+        self._make_policy = make_policy
+        self._policies: dict[str, Policy] = {}
+        self._shadows = shadow_policies()
+        self._stored: dict[str, StoredPlan] = {}
+        self._shadowed_at: dict[str, datetime] = {}
+
+    def forget(self, job_ids: Collection[str]) -> None:
+        """All but these."""
+        for remembered in (self._policies, self._stored, self._shadowed_at):
+            for gone in remembered.keys() - job_ids:
+                del remembered[gone]
+
+    def wanted(self, views: Sequence[JobView], now: datetime) -> list[JobView]:
+        """Those with a deadline, and those whose shadow is due."""
+        return [view for view in views if _is_planned(view) or self._is_shadow_due(view, now)]
+
+    def read(self, connection: Connection, views: Sequence[JobView], now: datetime) -> Materials:
+        """For the views that are wanted."""
+        if not views:
+            return Materials()
+        events = [
+            PlaceEvent(one.zone, one.gpu_type, one.provisioning_model, one.outcome, one.at)
+            for one in attempts.recent(connection, now - REMEMBERED)
+            if one.provisioning_model is ProvisioningModel.SPOT
+        ]
+        missing = [view.job.id for view in views if view.job.id not in self._stored]
+        return Materials(
+            events,
+            {view.job.id: _written(connection, view) for view in views},
+            plan_rows.read(connection, missing) if missing else {},
+        )
+
+    def plan(
+        self,
+        views: Sequence[JobView],
+        materials: Materials,
+        places: Mapping[str, Sequence[LaunchPlace]],
+        context: JobContext,
+    ) -> tuple[dict[str, JobPlan], list[Note]]:
+        """By job, and what is to be stored of it. A job that cannot be planned runs without a plan."""
+        plans: dict[str, JobPlan] = {}
+        notes: list[Note] = []
+        for view in views:
+            with Isolated("job_not_planned", job=view.job.id):
+                made, note = self._of_job(view, materials, places.get(view.job.id, ()), context)
+                if made is not None:
+                    plans[view.job.id] = made
+                notes += [note] if note is not None else []
+        return plans, notes
+
+    def _of_job(
+        self, view: JobView, materials: Materials, places: Sequence[LaunchPlace], context: JobContext
+    ) -> tuple[JobPlan | None, Note | None]:
+        job, now = view.job, context.now
+        basis = PlanBasis(
+            places,
+            [event for event in materials.events if event.gpu_type == job.recipe.gpu_type],
+            work_left(view, now),
+            overhead(view, None, materials.written.get(job.id, ()), now),
+        )
+        if job.id not in self._policies:
+            self._policies[job.id] = self._make_policy()
+        made = plan(view, basis, self._policies[job.id], context)
+        shadow, as_if = self._shadow(view, basis, context)
+        before = self._stored.get(job.id) or materials.stored.get(job.id) or StoredPlan(job.id, now)
+        after = before.after(made, shadow, as_if, now)
+        is_new = after.decisions != before.decisions or _risk(after) != _risk(before)
+        self._stored.setdefault(job.id, before)
+        if not (is_new or shadow or (made is not None and now - before.updated_at >= _WRITTEN_EVERY)):
+            return made, None
+        self._stored[job.id] = after
+        return made, PlanNote(job, after)
+
+    def _shadow(
+        self, view: JobView, basis: PlanBasis, context: JobContext
+    ) -> tuple[tuple[ShadowChoice, ...], datetime | None]:
+        """Nothing while it is not due. Of a job without a deadline, as if it had one."""
+        spec, now = view.job.spec, context.now
+        if basis.work_left is None or not self._is_shadow_due(view, now):
+            return (), None if spec.deadline is not None else self._as_if(view)
+        self._shadowed_at[view.job.id] = now
+        as_if = None if spec.deadline is not None else self._as_if(view)
+        looked_at = view if as_if is None else replace(view, job=replace(view.job, spec=replace(spec, deadline=as_if)))
+        return tuple(shadow_of(looked_at, basis, policy, context) for policy in self._shadows), as_if
+
+    def _as_if(self, view: JobView) -> datetime | None:
+        spec = view.job.spec
+        return view.job.created_at + spec.work * _AS_IF if spec.work is not None else None
+
+    def _is_shadow_due(self, view: JobView, now: datetime) -> bool:
+        spec = view.job.spec
+        if view.job.state.is_over or spec.kind is not JobKind.TRAINING or (spec.deadline is None and spec.work is None):
+            return False
+        last = self._shadowed_at.get(view.job.id)
+        return last is None or now - last >= _SHADOW_EVERY
+
+
+def _is_planned(view: JobView) -> bool:
+    spec = view.job.spec
+    return spec.deadline is not None and spec.kind is JobKind.TRAINING and not view.job.state.is_over
+
+
+def _written(connection: Connection, view: JobView) -> list[datetime]:
+    return [one.written_at for one in job_rows.checkpoints_of(connection, view.job.id, limit=40)]
+
+
+def _risk(stored: StoredPlan) -> object:
+    return stored.plan.at_risk.risk if stored.plan is not None and stored.plan.at_risk is not None else None

@@ -1,0 +1,48 @@
+"""Jobs with deadlines on the real turns, ledger and agents' events, against adversaries: none is late."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from tests.jobs.deadline_world import ADVERSARIES, MINUTE, Run, is_on_time
+from tests.jobs.world import ZONES, world
+
+from costguard.jobs import plan_rows
+from costguard.model.job import JobState
+
+
+@pytest.mark.parametrize("name", ["at the moment of use", "coming and going"])
+def test_no_adversary_makes_a_job_late(sqlite_url: str, name: str) -> None:
+    """Starts of up to 18 minutes, and a preemption that only Google's list tells."""
+    with world(sqlite_url) as w:
+        run = Run(
+            w,
+            50 * MINUTE,
+            145 * MINUTE,
+            lambda lot: timedelta(minutes=lot.uniform(6, 18)),
+            ADVERSARIES[name],
+            tells=False,
+        )
+        job = run.to_the_end()
+        assert is_on_time(run, job), job.reason
+        assert run.spot_hours > 0  # it was tried
+        with w.database.read() as connection:
+            stored = plan_rows.read(connection, [job.id])[job.id]
+        assert len(stored.decisions) >= 2
+        assert {choice.policy for choice in stored.shadow} >= {"greedy", "uniform_progress", "on_demand"}
+        assert stored.curve[0].work_left == 50 * MINUTE
+        assert stored.curve[-1].work_left < 20 * MINUTE
+
+
+def test_an_owner_hears_at_once_that_a_promise_is_broken(sqlite_url: str) -> None:
+    """On-demand is out of stock everywhere when it is needed: one event names that, and the job goes on, late."""
+    with world(sqlite_url) as w:
+        run = Run(w, 20 * MINUTE, 44 * MINUTE)
+        w.cloud.stockouts |= set(ZONES)
+        run.to_the_end(12 * MINUTE)
+        (event,) = w.events("JobDeadlineAtRisk")
+        assert event.occurred_at <= run.ends_at - 30 * MINUTE
+        assert "No on-demand VM is to be had in any of its zones" in event.text
+        w.cloud.stockouts.clear()
+        assert run.to_the_end().state is JobState.SUCCEEDED
