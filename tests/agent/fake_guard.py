@@ -22,6 +22,7 @@ class FakeGuard:
         self.token = "the-token-of-this-attempt"
         self.is_to_cancel = False
         self.why = ""  # the command must stop; "" says nothing
+        self.drill: int | None = None
         self.failure: Callable[[list[Event]], int] = lambda _: 0
         self.requests = 0
         self.paths: set[str] = set()
@@ -78,7 +79,7 @@ class FakeGuard:
             self._changed.notify_all()
             if status < 0:
                 return 0, b""
-            answer = {"cancel": self.is_to_cancel, "accepted_through": max(self._events)}
+            answer = {"cancel": self.is_to_cancel, "drill": self.drill, "accepted_through": max(self._events)}
             return 200, json.dumps({**answer, **({"why": self.why} if self.why else {})}).encode()
 
 

@@ -18,6 +18,7 @@ from .activity import ActivityWatch
 from .calls import Metadata, Trouble, watch
 from .checkpoints import DiskCheckpoints, on_the_vm
 from .containers import AUTH_VARIABLE, pull_image
+from .drill import DrillWork, HeldDrill
 from .events import EventSender, Spool
 from .failures import TransferFailed
 from .files import boot_id, lock, make_folder, say, utc, write_json
@@ -49,7 +50,7 @@ class AgentAttempt:
         finder = ToolFinder.rclone(settings, token, places.home)
         self._credentials = CommandSecrets(settings, metadata, self._folder, finder)
         spool = Spool(os.path.join(self._folder, "spool"), settings.spool_most)
-        self._guard = EventSender(settings, token, spool, self._cancel)
+        self._guard = EventSender(settings, token, spool, self._cancel, lambda number: self._drill.order(number))
         self._state = SavedState(self._folder)
         if settings.resume:
             self._state.begin_again()
@@ -81,6 +82,11 @@ class AgentAttempt:
         self._stop = CommandStop(settings, self._state, self._guard)
         self._stop.when_noticed.append(lambda: self._pieces.hurry())
         self._stop.when_vm_ends.append(self._travel.hurry)
+        work = DrillWork(self._stop.begin_drill, self._kill, self._send, self._note_end)
+        self._drill = HeldDrill(
+            settings, self._state, self._folder, places.volumes, self._credentials, self._travel, work
+        )
+        self._is_again = False
         self._runner: subprocess.Popen[bytes] | None = None
         self._reading: threading.Thread | None = None
 
@@ -98,21 +104,28 @@ class AgentAttempt:
     def _cancel(self, why: str) -> None:
         self._stop.request(why, self._settings.cancel_grace_s)
 
-    def work(self, wrong: list[str]) -> None:
-        """Returns when all events were accepted, or shortly after the VM begins to go down."""
+    def work(self, wrong: list[str]) -> bool:
+        """Returns when all events were accepted, or shortly after the VM begins to go down.
+
+        True: a drill ended the command, and the agent is to begin again as after a restart of its own.
+        """
         self._guard.start()
-        self._guard.send("boot", boot=boot_id(), run=self._state.run, python=sys.version.split()[0])
+        self._send("boot", boot=boot_id(), python=sys.version.split()[0])
         if "exit" not in self._state.sent:
             for task in self._watchers():
                 threading.Thread(target=task, daemon=True).start()
             self._attend(wrong)
         self._over.set()
+        self._drill.close()
+        if self._is_again:
+            self._travel.close()
         self._pieces.hurry()  # so that its thread ends
-        latest = float("inf")
+        latest = time.monotonic() + LAST_WORDS_S if self._is_again else float("inf")
         while not self._guard.is_done() and time.monotonic() < latest:
             if self._stop.is_vm_ending:
                 latest = min(latest, time.monotonic() + LAST_WORDS_S)
             self._stop.wait(self._settings.poll_s)
+        return self._is_again and not self._stop.is_vm_ending
 
     def _watchers(self) -> list[Callable[[], object]]:
         """What goes on in the background, each in a thread of its own, until the attempt is over."""
@@ -151,6 +164,7 @@ class AgentAttempt:
             finally:
                 os.close(held)
         self._travel.start()
+        self._drill.go_on()
         while not self._is_over():
             self._stop.wait(self._settings.poll_s)
 
@@ -159,17 +173,19 @@ class AgentAttempt:
             raise NotStarted(f"the attempt's settings are wrong: {'; '.join(wrong)}", True)
         settings, folder, run, image = self._settings, self._folder, self._state.run, None
         # A VM may be started only to fetch what is on its disk: the guard knows whether the job goes on.
-        while run > 1 and not self._guard.has_answered.is_set():
+        while run > 1 and self._state.drilled_boot != boot_id() and not self._guard.has_answered.is_set():
             self._stop.hold(settings.poll_s)
-        more, resumed = self._checkpoints.resume(run)
+        more, resumed = self._drill.place.resume(run)
         write_json(os.path.join(self._state.run_folder, "resumed.json"), resumed)
         stage = self._stage(self._stop.hold)
         prepare_stage(stage)
         settings = stage.settings
+        if run > 1 and settings.plain_command:
+            settings = settings._replace(command=settings.plain_command)
         if settings.image:
             registries = self._credentials.secrets(self._stop.hold).get(AUTH_VARIABLE, "")
             image = pull_image(settings, folder, config_of(folder), self._metadata, self._stop.hold, registries)
-            self._guard.send("image", run=run, image=settings.image, digest=image.digest)
+            self._send("image", image=settings.image, digest=image.digest)
         settings = settings._replace(
             command=[*settings.command, *more, *stage.arguments],
             environment={**settings.environment, **stage.environment},
@@ -208,11 +224,21 @@ class AgentAttempt:
             why = "the VM was restarted" if is_reboot else "the process that held the command's output was ended"
             ended = {"reason": "cut_off", "error": why, "ended_at": utc()}
         if ended:
-            self._finish(dict(ended))
+            self._is_again = self._drill.ends(ended, self._look_out)
+            if not self._is_again:
+                self._finish(dict(ended))
         return bool(ended)
 
+    def _look_out(self, seconds: float) -> None:
+        self._stop.request_if_vm_ends()
+        self._stop.wait(seconds)
+
+    def _kill(self) -> None:
+        if command := self._state.of_runner("command.json"):
+            self._stop.kill(command["pid"])
+
     def _send(self, kind: str, is_urgent: bool = True, **event: Any) -> None:
-        self._guard.send(kind, is_urgent, run=self._state.run, **event)
+        self._guard.send(kind, is_urgent, run=self._state.known_run, **event)
 
     def _stage(self, wait: Callable[[float], None]) -> Stage:
         run, send = self._state.run, self._send
@@ -277,7 +303,7 @@ class AgentAttempt:
     def _report_once(self, kind: str, **event: Any) -> None:
         with self._reporting:
             if kind not in self._state.sent:
-                self._guard.send(kind, run=self._state.run, **event)
+                self._send(kind, **event)
                 self._state.mark_reported(kind)
 
     def _report_exit(self, ended: Mapping[str, Any]) -> None:
@@ -292,17 +318,15 @@ class AgentAttempt:
         last = {**self._progress.final(), **self._setup.exit(how["reason"])}
         self._report_points(is_final=True)
         if self._checkpoints.is_on_disk:
-            self._note_end(how, last.get("step"))
+            self._note_end({**how, **last})
         self._report_once("exit", **fields, **last)
 
-    def _note_end(self, ended: Mapping[str, Any], step: int | None) -> None:
+    def _note_end(self, ended: Mapping[str, Any]) -> None:
         """For a later run, which decides by it whether to trust the checkpoint that this one resumed from."""
         started_at = self._state.of_runner("command.json").get("started_at")
-        kept = {name: ended.get(name) for name in ("reason", "code", "asked", "ended_at")}
+        kept = {name: ended.get(name) for name in ("reason", "code", "asked", "ended_at", "step")}
         with contextlib.suppress(OSError):
-            write_json(
-                os.path.join(self._state.run_folder, "ended.json"), {**kept, "started_at": started_at, "step": step}
-            )
+            write_json(os.path.join(self._state.run_folder, "ended.json"), {**kept, "started_at": started_at})
 
     def _running(self) -> int:
         """The command's process; 0 before and after it runs."""
@@ -328,18 +352,19 @@ class AgentAttempt:
         """Reads progress before it looks for the start, so that no progress is reported before the start."""
         usage = self._usage.look(3 * self._settings.heartbeat_s + 20)
         progress = self._progress.now()
+        self._drill.see(progress["step"])
         with self._reporting:
             command = self._report_start()
             if "exit" not in self._state.sent:
                 fields = {
-                    "run": self._state.run,
+                    "run": self._state.known_run,
                     "is_running": bool(command),
                     "machine": usage,
                     **self._checkpoints.news(),
                     **self._phases.fields(),
                 }
                 fields.update(progress if command else {**NO_PROGRESS, **self._setup.heartbeat()})
-                if command and not self._state.stop:
+                if command and not self._state.stop and self._drill.phase != "stopping":
                     fields.update(self._liveness.look(command["pid"], fields))
                 self._guard.send("heartbeat", is_urgent=False, **fields)
                 if command:
@@ -348,4 +373,4 @@ class AgentAttempt:
     def _report_points(self, is_final: bool = False) -> None:
         points = self._progress.points(is_final)
         if points:
-            self._guard.send("progress", is_urgent=False, run=self._state.run, points=points)
+            self._send("progress", is_urgent=False, points=points)

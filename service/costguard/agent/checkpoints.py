@@ -9,7 +9,8 @@ from typing import Any
 
 from costguard.checkpoints.folder import Folder, TooManyFiles
 from costguard.checkpoints.judge import judge
-from costguard.model.checkpoint import Framework, LookFor, filled
+from costguard.checkpoints.layouts.base import RangeReader
+from costguard.model.checkpoint import Framework, Listing, LookFor, filled
 from costguard.model.suspects import ResumedRun, suspects, trusted
 
 from .files import read_json, say, utc
@@ -36,6 +37,11 @@ class DiskCheckpoints:
     def is_on_disk(self) -> bool:
         return bool(self._location)
 
+    def open(self) -> tuple[Listing, RangeReader]:
+        """Raises OSError and TooManyFiles."""
+        folder = Folder(self._path, self._location)
+        return folder.listing(), folder
+
     def look(self) -> dict[str, Any]:
         """The newest complete checkpoint as the event's field `checkpoint`; `error` where it cannot be known."""
         seen: dict[str, Any] = {
@@ -48,13 +54,11 @@ class DiskCheckpoints:
             "why": "",
         }
         try:
-            folder = Folder(self._path, self._location)
             try:
-                listing = folder.listing()
+                listing, reader = self.open()
             except FileNotFoundError:  # nothing has been saved yet
                 return {**seen, "files": 0}
-            look_for = self._look_for()
-            look, _, why = trusted(lambda most: judge(listing, look_for, folder, examine=most), self._failed)
+            look, _, why = trusted(lambda most: judge(listing, self.look_for, reader, examine=most), self._failed)
         except TooManyFiles:
             error = f"{self._location} holds too many files to be one run's checkpoints"
             return {**seen, "files": None, "error": error}
@@ -100,7 +104,8 @@ class DiskCheckpoints:
         words = filled(self._settings.resume_arguments, seen["resume_from"], self._location, seen["step"])
         return words, seen
 
-    def _look_for(self) -> LookFor:
+    @property
+    def look_for(self) -> LookFor:
         plan = self._settings.checkpoint
         framework = Framework(plan["framework"]) if plan.get("framework") else None
         return LookFor(framework, plan.get("pattern", ""), plan.get("marker", ""))

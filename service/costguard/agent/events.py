@@ -102,9 +102,16 @@ REFUSALS = (400, 413, 422)
 class EventSender(threading.Thread):
     """Sends the spool to the guard, in order, until it is accepted."""
 
-    def __init__(self, settings: AttemptSettings, token: str, spool: Spool, on_cancel: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        settings: AttemptSettings,
+        token: str,
+        spool: Spool,
+        on_cancel: Callable[[str], None],
+        on_drill: Callable[[int], None] = lambda _: None,
+    ) -> None:
         super().__init__(daemon=True)
-        self._settings, self._spool, self._on_cancel = settings, spool, on_cancel
+        self._settings, self._spool, self._on_cancel, self._on_drill = settings, spool, on_cancel, on_drill
         self._url = f"{settings.guard.rstrip('/')}/api/v1/attempts/{settings.attempt}/events"
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         self._http = HttpCalls(settings.guard_ca)
@@ -137,6 +144,8 @@ class EventSender(threading.Thread):
             answer = json.loads(body)
             if answer.get("cancel") is True:
                 self._on_cancel("hang" if answer.get("why") == "hang" else "cancel")
+            if type(answer.get("drill")) is int:
+                self._on_drill(answer["drill"])
             if not self._spool.accept(int(answer["accepted_through"])):
                 raise Trouble("the guard accepted nothing")
             self.has_answered.set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 
 from .attempt import AgentAttempt
@@ -37,5 +38,6 @@ def main() -> int:
         return 0
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, attempt.end)
-    attempt.work(wrong)
+    if attempt.work(wrong):
+        os.execv(sys.executable, [sys.executable, "-I", os.path.abspath(sys.argv[0])])  # noqa: S606  itself
     return 0

@@ -39,6 +39,8 @@ class AttemptSettings(NamedTuple):
     command: list[str] = []
     checkpoint: dict[str, str] = {}
     resume_arguments: list[str] = []
+    stored_checkpoint: dict[str, str] = {}
+    plain_command: list[str] = []
     image: str = ""
     pull: bool = False
     gpus: int = 0
@@ -69,6 +71,9 @@ class AttemptSettings(NamedTuple):
     metric_better: str = "lower"
     notice_grace_s: float = 22.0  # Google cuts the power 30 s after its notice, which arrives with some delay
     cancel_grace_s: float = 60.0
+    drill_settle_s: float = 60.0
+    drill_stake_s: float = 300.0
+    drill_patience_s: float = 120.0
     gpu_wait_s: float = 900.0
     heartbeat_s: float = 15.0
     look_s: float = 60.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 from .files import boot_id, read_json, say, write_json
@@ -25,10 +26,24 @@ class SavedState:
         self.stop: dict[str, Any] = saved.get("stop") or {}
         self.reported: dict[str, dict[str, Any]] = {}  # by the runner, through its pipe
         self.boot: str = saved.get("boot", "")
+        self.drill: dict[str, Any] = saved.get("drill") or {}  # the last one: see drill.py
+        self.drilled: int = saved.get("drilled", 0)  # how many runs began because a drill had ended the one before
+        self.drilled_boot: str = saved.get("drilled_boot", "")
 
     @property
     def run_folder(self) -> str:
         return os.path.join(self._folder, "runs", str(self.run))
+
+    @property
+    def known_run(self) -> int:
+        """The run's number to the guard, to which what a drill starts again is the same run."""
+        return self.run - self.drilled
+
+    def run_again(self, drill: Mapping[str, Any]) -> None:
+        """The command ended because of a drill: notes the next run and how the drill stands at once."""
+        self.drill, self.reported = dict(drill), {}
+        self.run, self.drilled, self.drilled_boot = self.run + 1, self.drilled + 1, boot_id()
+        self.save()
 
     def of_runner(self, name: str) -> dict[str, Any]:
         """begun.json, command.json or exit.json; empty before it is written."""
@@ -53,7 +68,7 @@ class SavedState:
 
     def _has_succeeded(self) -> bool:
         ended = self.of_runner("exit.json")
-        was_stopped = self.stop.get("why") in VM_ENDS
+        was_stopped = self.stop.get("why") in VM_ENDS or self.drill.get("phase") == "stopping"
         return ended.get("reason") == "exited" and ended.get("code") == 0 and not was_stopped
 
     def mark_reported(self, kind: str) -> None:
@@ -65,7 +80,15 @@ class SavedState:
             try:
                 write_json(
                     os.path.join(self._folder, "state.json"),
-                    {"run": self.run, "told": self.sent, "stop": self.stop, "boot": self.boot},
+                    {
+                        "run": self.run,
+                        "told": self.sent,
+                        "stop": self.stop,
+                        "boot": self.boot,
+                        "drill": self.drill,
+                        "drilled": self.drilled,
+                        "drilled_boot": self.drilled_boot,
+                    },
                 )
             except OSError as error:
                 say(f"cannot write the state of the attempt: {error}")

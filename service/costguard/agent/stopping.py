@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from .containers import kill_container
 from .events import EventSender
+from .files import utc
 from .ranks import descendants, kill_tree
 from .runner import container, signal_group
 from .settings import AttemptSettings, NotStarted, Unwanted
@@ -59,7 +60,7 @@ class CommandStop:
     def preempted(self, value: str) -> None:
         """Google's value of instance/preempted changed."""
         if value == "TRUE":
-            self._guard.send("notice", run=self._state.run, what="preemption", value=value)
+            self._guard.send("notice", run=self._state.known_run, what="preemption", value=value)
             for act in self.when_noticed:
                 act()
             self.request("preemption", self._settings.notice_grace_s)
@@ -67,7 +68,7 @@ class CommandStop:
     def maintained(self, value: str) -> None:
         """Google's value of instance/maintenance-event changed."""
         if value != "NONE":
-            self._guard.send("notice", run=self._state.run, what="maintenance", value=value)
+            self._guard.send("notice", run=self._state.known_run, what="maintenance", value=value)
         if value.startswith("TERMINATE") and self._settings.maintenance == "stop":
             self.request("maintenance", self._settings.notice_grace_s)
 
@@ -76,15 +77,35 @@ class CommandStop:
         with self._stopping:
             stop = self._state.stop
             if stop and stop.get("signalled") != pid:  # a setup may end well all the same, and the command begin
-                signal_group(pid, signal.SIGTERM)
+                if self._state.drill.get("phase") != "stopping":  # a second notice makes some commands give up
+                    signal_group(pid, signal.SIGTERM)
                 self._state.stop = {**stop, "signalled": pid}
                 self._state.save()
                 if not stop.get("signalled"):
-                    self._guard.send("stopping", run=self._state.run, why=stop["why"], grace_s=stop["grace_s"])
+                    self._guard.send("stopping", run=self._state.known_run, why=stop["why"], grace_s=stop["grace_s"])
             elif stop and self._deadline == NEVER:  # it was requested of an earlier agent
                 self._deadline = time.monotonic() + stop["grace_s"]
         if time.monotonic() >= self._deadline and not self.was_killed:
             self.kill(pid)
+
+    def begin_drill(self) -> bool:
+        """Gives the command the notice of a preemption, unless it stops or has ended anyway.
+
+        What it does then is never its end, so this is noted before the notice.
+        """
+        with self._stopping:
+            command = self._state.of_runner("command.json")
+            if self._state.stop or not command or self._state.of_runner("exit.json"):
+                return False
+            self._state.drill = {**self._state.drill, "phase": "stopping"}
+            self._state.save()
+            for act in self.when_vm_ends:
+                act()
+            began, began_at = time.time(), utc()
+            signal_group(command["pid"], signal.SIGTERM)
+            self._state.drill = {**self._state.drill, "began": began, "began_at": began_at}
+            self._state.save()
+        return True
 
     def kill(self, pid: int) -> None:
         self.was_killed = True

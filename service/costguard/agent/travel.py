@@ -27,6 +27,7 @@ from .transfer import Transfer, TransferProgress
 
 LOOK_S = 15.0  # at most between two looks; a look reads names, and of a new checkpoint a few ranges
 HURRIED_S = 2.0  # after a notice
+CLOSE_S = 10.0
 
 
 class _Interrupted(Exception):
@@ -57,6 +58,7 @@ class TravellingCheckpoints:
         self._current = ""
         self._checked = (False, False)
         self._saved: list[str] = []
+        self.uploaded_at: dict[str, float] = {}  # by this process, by name
         self._trouble = ""
         self.progress = TransferProgress()
 
@@ -69,6 +71,8 @@ class TravellingCheckpoints:
 
         A location that cannot be written to is known here, and not when the first checkpoint is complete.
         """
+        if stage.run > 1:  # the folder holds what an earlier run of this VM saved
+            return
         transfer, plan = stage.transfer, self._settings.checkpoint
         whole = self._remote.read_in(transfer)
         self._is_known = True
@@ -129,17 +133,28 @@ class TravellingCheckpoints:
         """After the command's end: uploads what is complete, reports what made it. `wait` raises when time is up."""
         if self._thread is None:
             return
-        self._is_final = True
-        self._wake.set()
         try:
-            while not self._done.is_set():
-                wait(self._settings.poll_s)
+            self.settle(wait)
         finally:
             self._over.set()
             self._wake.set()
             left = self._left()
             if why:
                 self._send("flushed", why=why, saved=self._saved[-20:], left=left[:20], error=self._trouble)
+
+    def settle(self, wait: Callable[[float], None]) -> None:
+        """Uploads what is complete once the command has ended. `wait` raises when time is up."""
+        self._is_final = True
+        self._wake.set()
+        while self._thread is not None and not self._done.is_set():
+            wait(self._settings.poll_s)
+
+    def close(self) -> None:
+        """Stops an upload that another process is to begin again."""
+        self._over.set()
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join(CLOSE_S)
 
     def _left(self) -> list[str]:
         """The complete checkpoints newer than what was uploaded, which did not make it."""
@@ -236,6 +251,7 @@ class TravellingCheckpoints:
         self._uploaded[one.name] = before
         write_json(self._noted, self._uploaded)
         self._saved.append(one.name)
+        self.uploaded_at[one.name] = time.time()
         self._trouble = ""
         size = sum(file.size for file in one.files.values())
         seconds = round(time.monotonic() - started_at, 1)
