@@ -9,6 +9,7 @@ from tests.agent.vm import Vm
 
 from costguard.agent.events import Spool
 from costguard.diagnosis.signals import Minute, read_minute
+from costguard.main.vm_tools import vm_tools
 
 COMPUTES = "print('begun', flush=True)\nwhile True: pass"
 QUICK = {"activity_s": 0.5, "activity_look_s": 0.05}
@@ -42,7 +43,7 @@ def test_signals_of_the_command_arrive(vm: Vm, guard: FakeGuard) -> None:
 
 def test_nothing_is_reported_before_and_after_the_command(vm: Vm, guard: FakeGuard) -> None:
     """What an agent does before and after a command bounds no training."""
-    vm.train("print('done')", setup="sleep 1", **QUICK)
+    vm.train("print('done')", setup="sleep 0.3", **QUICK)
     vm.boot()
     vm.finished()
 
@@ -62,6 +63,56 @@ def test_vm_with_gpus_that_cannot_be_read_says_so(vm: Vm, guard: FakeGuard) -> N
     event = guard.wait_for("activity")
 
     assert "gpus" not in event["minute"]
+
+
+READS = """
+import time
+def get_batch(): time.sleep(0.05)
+print('begun', flush=True)
+while True: get_batch()
+"""
+
+
+def test_stacks_are_read_where_the_owner_allows_it(vm: Vm, guard: FakeGuard) -> None:
+    """The real py-spy on a real process: the main thread stands where the script reads its data."""
+    (vm.tools / "py-spy").symlink_to(vm_tools()["py-spy"].path)
+    vm.train(READS, stacks=True, activity_s=1.0, activity_look_s=0.05)
+    vm.boot()
+
+    stacks = minute_of(guard.wait_for("activity", lambda event: bool(event["minute"].get("stacks")))).stacks
+
+    assert stacks is not None
+    assert stacks.error is None
+    assert stacks.looks
+    assert stacks.places == {"storage": 1.0}
+    assert list(stacks.frames or ()) == ["get_batch (<string>)"]
+    assert not list(vm.home.rglob("*.raw"))  # they name people's functions
+
+
+def test_stacks_are_left_alone_without_permission(vm: Vm, guard: FakeGuard) -> None:
+    """py-spy is neither sought nor run."""
+    spy = vm.tools / "py-spy"
+    spy.write_text(f"#!/bin/sh\ntouch {vm.folder}/was-run\n")
+    spy.chmod(0o755)
+    vm.train(READS, **QUICK)
+    vm.boot()
+
+    guard.wait_for("activity", count=3)
+
+    assert not (vm.folder / "was-run").exists()
+    assert all("stacks" not in event["minute"] for event in guard.events if event["kind"] == "activity")
+
+
+def test_unreadable_stacks_say_why(vm: Vm, guard: FakeGuard) -> None:
+    """Without py-spy the signals go on, with the reason in place of the stacks."""
+    vm.train(READS, stacks=True, **QUICK)
+    vm.boot()
+
+    stacks = minute_of(guard.wait_for("activity", lambda event: bool(event["minute"].get("stacks")))).stacks
+
+    assert stacks is not None
+    assert stacks.places is None
+    assert "this VM has no py-spy" in (stacks.error or "")
 
 
 def test_signals_are_dropped_before_news(tmp_path: Path) -> None:

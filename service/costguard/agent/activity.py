@@ -17,6 +17,7 @@ from .gpu_watch import GpuWatch
 from .host_watch import HostWatch
 from .process_watch import PAGE, ProcessWatch
 from .settings import AttemptSettings
+from .stack_watch import StackWatch
 
 LEAST_S = 20.0  # a shorter rest of a minute says too little
 
@@ -28,11 +29,12 @@ class ActivityWatch:
         self,
         settings: AttemptSettings,
         gpus: GpuWatch,
+        stacks: StackWatch,
         command: Callable[[], int],
         container: Callable[[], str],
         report: Callable[[Minute], None],
     ) -> None:
-        self._settings, self._gpus = settings, gpus
+        self._settings, self._gpus, self._stacks = settings, gpus, stacks
         self._command, self._container, self._report = command, container, report
         self._dcgm = DcgmTable()
         self._inside = 0
@@ -65,6 +67,7 @@ class ActivityWatch:
                 main = processes.main
                 command = processes.report(self._roots(), self._gpus.pids())
                 minute = self._minute(now - began, looks, command, host.report(main))
+                self._stacks.after(minute, main)
                 self._report(minute._replace(agent_cpu=(used_s - cpu_s) / (now - began)))
                 began, cpu_s, looks = now, used_s, 0
 
@@ -79,6 +82,7 @@ class ActivityWatch:
             gpus=gpus,
             command=command,
             host=host,
+            stacks=self._stacks.take(),
             agent_memory_bytes=float(int(memory[1]) * PAGE) if len(memory) > 1 else None,
         )
 

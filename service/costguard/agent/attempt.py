@@ -31,6 +31,7 @@ from .progress import ProgressReader
 from .runner import birth, config_of, container, hand_over, prepare
 from .settings import AgentPaths, AttemptSettings, NotStarted, Unwanted
 from .setup import SetupWatch
+from .stack_watch import StackWatch
 from .state import VM_ENDS, SavedState
 from .steps import finish_stage, prepare_stage
 from .stopping import CommandStop, VmEnds
@@ -63,8 +64,10 @@ class AgentAttempt:
             with contextlib.suppress(OSError):  # a container's user need not be root
                 os.chmod(os.path.dirname(self._step_file), 0o1777)  # noqa: S103
         self._usage = VmUsage(self._folder)
+        py_spy = ToolFinder.py_spy(settings, token, places.home)
+        stacks = StackWatch(settings, py_spy, self._folder)
         self._activity = ActivityWatch(
-            settings, self._usage.nvml, self._running, self._container_name, self._report_activity
+            settings, self._usage.nvml, stacks, self._running, self._container_name, self._report_activity
         )
         saves_to = on_the_vm(
             settings, settings.checkpoint.get("local") or settings.checkpoint.get("location", ""), places.volumes
@@ -75,7 +78,7 @@ class AgentAttempt:
         self._pieces = self._pieces_of(self._state.run)
         self._checkpoints = DiskCheckpoints(settings, places.volumes, os.path.join(self._folder, "runs"))
         self._setup = SetupWatch(settings, self._state, self._log)
-        self._liveness = Liveness(settings, self._log, ToolFinder.py_spy(settings, token, places.home))
+        self._liveness = Liveness(settings, self._log, py_spy)
         self._phases = Phases()
         self._reporting = threading.RLock()  # events of a run are in order
         self._over = threading.Event()

@@ -25,6 +25,7 @@ RULES = (
     "checkpoints/judge.py",
     "checkpoints/uploads.py",
     "diagnosis/signals.py",
+    "diagnosis/stacks.py",
 )
 LAYOUTS = "checkpoints/layouts"
 PACKAGES = (
