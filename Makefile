@@ -10,7 +10,7 @@ PIPELINE := .cache/pipeline
 export UV_COMPILE_BYTECODE := 1
 export UV_LINK_MODE := copy
 
-.PHONY: help demo test check golden bench mutants trainers flyte sweep lowest pictures lock clean pipeline
+.PHONY: help demo test check golden bench mutants trainers flyte sweep lowest pictures lock clean pipeline curves alive
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
@@ -78,6 +78,13 @@ $(TRAINERS)/installed: tests/trainers/requirements.txt $(VENV)/installed-dev
 
 trainers: $(TRAINERS)/installed ## kill real trainers on CPU, judge what they leave, and write service/docs/trainers.md
 	@nice $(BIN)/python -m tests.trainers $(ARGS)
+
+curves: $(VENV)/installed-dev ## measure the rule for metrics that stand still on recorded runs, and write it into service/docs/progress.md
+	@PYTHONPATH=service nice $(BIN)/python -m tests.progress.curves
+
+
+alive: $(VENV)/installed-dev ## plant 40 hangs that the agent must find, and look for false alarms in 1,000 simulated days of training
+	@PYTHONPATH=service nice $(BIN)/python -m tests.agent.alive
 
 sweep: $(VENV)/installed-dev ## run a sweep of 24 members with 10 preemptions in the simulated cloud
 	@nice $(BIN)/python -m tests.scenario.sweep_of_many

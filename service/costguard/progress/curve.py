@@ -1,22 +1,35 @@
 """Whether a metric still improves: a hint for people, never a reason to act.
 
-The rule and how it was measured: `service/docs/still-learning.md`. It speaks where the last third of the curve brought
-next to nothing, shows no trend, and stands out clearly from the noise. Pure. Travels with the agent.
+The rule and how it was measured: `service/docs/progress.md`. It speaks where the end of the curve brought next to
+nothing and shows no trend. How long that end must be depends on how clearly the curve stands out from its noise; where
+it hardly does, it says that noise hides it. Pure. Travels with the agent.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Sequence
 from statistics import median
-from typing import NamedTuple
+from typing import NamedTuple, Sequence
 
-FEWEST = 30  # evaluations before it says anything
-SMALLEST_WINDOW = 10
-LEAST_GAIN = 0.01  # of all gain so far, which the last third must bring to count as progress
-MOST_TREND = 0.5  # in standard deviations, of Mann-Kendall's and Mann-Whitney's tests
-LEAST_SIGNAL = 10.0  # all gain so far, in units of the noise
+SMALLEST_WINDOW = 6
+
+
+class Demand(NamedTuple):
+    """What a curve must show, from `signal` on: all gain of the smoothed curve, in units of the noise."""
+
+    signal: float
+    fewest: int  # evaluations before it says anything
+    share: int  # the window is one part of so many of all evaluations
+    gain: float  # of all gain so far, which the window must bring to count as progress
+    trend: float  # in standard deviations, of Mann-Kendall's test
+    errors: float  # standard errors that are added to the window's slope...
+    outlook: float  # ...which, over as many evaluations as there were, must not bring so much of all gain
+
+
+CLEAR = Demand(signal=15.0, fewest=20, share=3, gain=0.005, trend=0.3, errors=2.0, outlook=0.05)
+NOISY = Demand(signal=8.0, fewest=36, share=2, gain=0.01, trend=0.3, errors=1.5, outlook=0.2)
+FEWEST = CLEAR.fewest
 
 
 class CurveVerdict(NamedTuple):
@@ -50,27 +63,71 @@ def judge(values: Sequence[float], better: str = "lower") -> CurveVerdict:
     """Of all evaluations so far, the oldest first. `better` is "lower" or "higher"."""
     if better not in ("lower", "higher"):
         raise ValueError(f'better must be "lower" or "higher", not {better!r}')
+    values = once_each(values)
     if len(values) < FEWEST:
         return CurveVerdict(False, f"There are {len(values)} evaluations with a number, and the rule needs {FEWEST}.")
     curve = [-value for value in values] if better == "lower" else list(values)
-    window = max(SMALLEST_WINDOW, len(curve) // 3)
-    earlier, last = curve[:-window], curve[-window:]
-    best_before, best = max(earlier), max(curve)
-    gain = best - min(curve[:3])
+    gain = max(curve) - min(curve[:3])
     if gain <= 0:
-        return CurveVerdict(False, "The metric has not improved since the beginning.", window=window)
-    gained = max(0.0, best - best_before) / gain
+        count, is_long = len(curve), len(curve) >= NOISY.fewest
+        said = f"It stands still: in {count}" if is_long else f"In {count}"
+        return CurveVerdict(is_long, f"{said} evaluations the metric has not improved once.", gained=0.0, window=count)
+    even = smoothed(curve)
+    risen, spread = max(even) - min(even[:3]), noise(curve[len(curve) // 3 :])
+    if risen <= NOISY.signal * spread:
+        said = f"Noise hides the curve: all gain is {_times(risen, spread)} the noise."
+        return CurveVerdict(False, said, is_hidden=True)
+    return _by(CLEAR if risen > CLEAR.signal * spread else NOISY, curve, gain)
+
+
+def _by(demand: Demand, curve: Sequence[float], gain: float) -> CurveVerdict:
+    window = max(SMALLEST_WINDOW, len(curve) // demand.share)
+    gained = max(0.0, max(curve) - max(curve[:-window])) / gain
     said = f"the last {window} evaluations gained {gained:.1%} of all gain"
-    if gained >= LEAST_GAIN:
+    if len(curve) < demand.fewest:
+        why = f"The curve is noisy: there are {len(curve)} evaluations, and the rule then needs {demand.fewest}."
+        return CurveVerdict(False, why, gained=gained, window=window)
+    if gained >= demand.gain:
         return CurveVerdict(False, f"It still improves: {said}.", gained=gained, window=window)
-    if trend(last) >= MOST_TREND or halves(last) >= MOST_TREND:
-        return CurveVerdict(False, f"It may still improve: {said}, but they still rise.", gained=gained, window=window)
-    spread = noise(curve[len(curve) // 3 :])
-    if gain <= LEAST_SIGNAL * spread:
-        return CurveVerdict(
-            False, f"Noise hides the curve: all gain is {_times(gain, spread)} the noise.", True, gained, window
-        )
+    last = curve[-window:]
+    steepness, error = slope(last)
+    outlook = (steepness + demand.errors * error) * len(curve) / gain
+    if trend(last) >= demand.trend or outlook >= demand.outlook:
+        return CurveVerdict(False, f"It may still improve: {said}, but they may rise.", gained=gained, window=window)
     return CurveVerdict(True, f"It stands still: {said}, without a trend.", gained=gained, window=window)
+
+
+def once_each(values: Sequence[float]) -> Sequence[float]:
+    """Of a program of which every rank prints an evaluation, each evaluation once.
+
+    Most neighbours are equal then. What is repeated more than twice as often as any value before stands still.
+    """
+    if 2 * sum(before == after for before, after in zip(values, values[1:])) < len(values) - 1:
+        return values
+    rows: list[list[float]] = []
+    for value in values:
+        if rows and rows[-1][0] == value:
+            rows[-1].append(value)
+        else:
+            rows.append([value])
+    longest = max((len(row) for row in rows[:-1]), default=0)
+    last = rows[-1] if len(rows[-1]) > 2 * longest else rows[-1][:1]
+    return [*(row[0] for row in rows[:-1]), *last]
+
+
+def smoothed(values: Sequence[float]) -> list[float]:
+    """The running median of five."""
+    return [median(values[max(0, place - 2) : place + 3]) for place in range(len(values))]
+
+
+def slope(values: Sequence[float]) -> tuple[float, float]:
+    """Of the least squares' line, for one evaluation, and its standard error."""
+    count = len(values)
+    middle, mean = (count - 1) / 2, sum(values) / count
+    squares = count * (count * count - 1) / 12
+    steepness = sum((place - middle) * (value - mean) for place, value in enumerate(values)) / squares
+    rest = sum((value - mean - steepness * (place - middle)) ** 2 for place, value in enumerate(values))
+    return steepness, math.sqrt(rest / (count - 2) / squares)
 
 
 def trend(values: Sequence[float]) -> float:
@@ -87,18 +144,6 @@ def trend(values: Sequence[float]) -> float:
     if variance <= 0 or sum_of_signs == 0:
         return 0.0
     return (sum_of_signs - math.copysign(1, sum_of_signs)) / math.sqrt(variance)
-
-
-def halves(values: Sequence[float]) -> float:
-    """Mann-Whitney's z of the later half against the earlier one: above zero where the later is larger."""
-    middle = len(values) // 2
-    earlier, later = sorted(values[:middle]), values[middle:]
-    wins = sum((bisect_left(earlier, value) + bisect_right(earlier, value)) / 2 for value in later)
-    first, second = len(earlier), len(later)
-    both = first + second
-    ties = sum(t**3 - t for t in _ties(sorted(values)))
-    variance = first * second / 12 * ((both + 1) - ties / (both * (both - 1)))
-    return (wins - first * second / 2) / math.sqrt(variance) if variance > 0 else 0.0
 
 
 def noise(values: Sequence[float]) -> float:
