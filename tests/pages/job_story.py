@@ -11,11 +11,14 @@ from tests.api.rows import NOW
 from tests.jobs import job_rows
 
 from costguard.db.transaction import Database
-from costguard.jobs import attempts, interruptions
+from costguard.deadlines.situation import Act
+from costguard.jobs import attempts, interruptions, plan_rows
 from costguard.jobs import job_rows as jobs
+from costguard.jobs.plan_rows import PlannedStep, ProgressPoint, StoredPlan
+from costguard.jobs.planned import AtRisk, JobPlan, Overhead, Risk, ShadowChoice, WorkLeft
 from costguard.model.attempt import AgentState, AttemptState, Exit, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel
-from costguard.model.job import JobKind, JobState, SeenCheckpoint
+from costguard.model.job import Job, JobKind, JobState, SeenCheckpoint
 from costguard.model.metric import MetricValue, SeenMetric
 from costguard.model.money import Money
 
@@ -90,11 +93,50 @@ def _preempted_twice(connection: Connection) -> None:
                 lost=lost, lost_cost=RATE.over(lost), from_zero=number == 2,
             )  # fmt: skip
             interruptions.add(connection, cut)
+    _planned(connection, job)
     for hours, step in ((-9, 4_000), (-8, 12_000), (-1, 30_000)):
         at = NOW + hours * HOUR
         torn = ("checkpoint-30500: trainer_state.json is missing",) if step == 30_000 else ()
         seen = SeenCheckpoint(at + MINUTE, f"gs://lab/run/checkpoint-{step}", step, at, torn=torn)
         jobs.save_look(connection, job.id, seen)
+
+
+def _planned(connection: Connection, job: Job) -> None:
+    """Two days of time for a day of work: Spot so far, now on demand because no Spot zone lasts."""
+    deadline = job.spec.deadline
+    assert deadline is not None
+    begin = NOW - 10 * HOUR
+    left = WorkLeft(26 * HOUR, 28 * HOUR, "269,400 steps at 10,200 an hour")
+    plan = JobPlan(
+        Act.STAY,
+        "stays on Spot in us-central1-a: 1.2 h behind, and on demand is not needed before 18:00 UTC",
+        work_left=left,
+        overhead=Overhead(20 * MINUTE, 25 * MINUTE),
+        latest_safe_at=NOW + 6 * HOUR,
+        finishes_at=NOW + 26 * HOUR,
+        behind=72 * MINUTE,
+        at_risk=AtRisk(Risk.WORK, "28 h of work are left. A faster machine type or less work would help."),
+    )
+    points = [(0.0, 30.0), (3.0, 28.0), (7.0, 27.5), (10.0, 26.0)]
+    plan_rows.save(
+        connection,
+        StoredPlan(
+            job.id,
+            NOW,
+            plan,
+            (
+                PlannedStep(
+                    begin, Act.START_SPOT, "us-central1-a", "Spot in us-central1-a: it costs the least that way"
+                ),
+                PlannedStep(NOW - 3 * HOUR, Act.STAY, "", plan.reason, NOW + 6 * HOUR),
+            ),
+            tuple(ProgressPoint(begin + after * HOUR, hours * HOUR, NOW + 6 * HOUR) for after, hours in points),
+            (
+                ShadowChoice("greedy", Act.STAY, "", "stays on Spot in us-central1-a: 1.2 h behind"),
+                ShadowChoice("on_demand", Act.START_ON_DEMAND, "", "on demand: it costs the least that way"),
+            ),
+        ),
+    )
 
 
 def _reported(number: int, booted_at: datetime, started_at: datetime, at: datetime) -> AgentState:

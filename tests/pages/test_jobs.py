@@ -53,6 +53,23 @@ def test_open_jobs_come_with_why_they_are_so(database: Database, client: TestCli
     assert "stockout 20 Nov, 11:56" in text
 
 
+def test_a_deadline_comes_with_its_plan(database: Database, client: TestClient) -> None:
+    """Why it runs where it does, the risk, the curve with the latest safe moment, decisions, and other policies."""
+    story = job_story.tell(database)
+    page = page_of(client, story["resnet"])
+    text = tidy(page.text)
+    assert "1 h 12 min behind an even pace" in text
+    assert "28 h of work are left. A faster machine type or less work would help." in text
+    assert "on demand is not needed before" in text
+    assert "1 d 2 h of work were left at the last look, and 1 d 6 h at most." in text
+    assert "up to 20 min and a preemption up to 25 min of work" in text
+    assert "Spot until the last moment: stays on Spot in us-central1-a: 1.2 h behind" in text
+    lines = [attrs for tag, attrs in page.tags if tag == "polyline"]
+    assert [str(line["class"]) for line in lines] == ["p-even", "p-left"]
+    assert [attrs.get("class") for tag, attrs in page.tags if tag == "line"] == ["p-safe"]
+    assert "Latest safe moment" not in page_of(client, story["gan"]).text
+
+
 def test_jobs_can_be_filtered_and_those_that_are_over_shown(database: Database, client: TestClient) -> None:
     """A state alone looks among the over ones too; where nothing fits it says how to see more."""
     story = job_story.tell(database)

@@ -21,6 +21,7 @@ from costguard.api.fields import (
     read_from,
 )
 from costguard.api.goodput import GoodputOut
+from costguard.api.job_plan import StoredPlanOut
 from costguard.api.presets import RecipeOut
 from costguard.model.attempt import AttemptState
 from costguard.model.checkpoint import Framework
@@ -242,6 +243,7 @@ class JobResponse(Out):
         "row.kept_disk", description="null: none is kept. POST /jobs/{job_id}/delete-disk deletes it."
     )
     goodput: GoodputOut | None = Field(description="What its time and cost went into; null for a development VM.")
+    plan: StoredPlanOut | None = Field(description="Of a job with a deadline; null: nothing is planned for it.")
     next: str = Field(description="What happens if its VM is lost, or once it gets one; empty: nothing.")
     ssh_command: str | None = Field(description="null: there is no VM.")
     notebook_command: str | None = Field(description="For a development VM: forwards its port 8888.")

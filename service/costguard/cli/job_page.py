@@ -114,6 +114,10 @@ def _values(answer: Answer) -> Iterator[tuple[str, str]]:
         yield "lost", f"{_worth(lost['seconds'], lost['cost'])}{zero}"
     if (goodput := answer.get("goodput")) is not None:  # servers of an earlier version do not send it
         yield "goodput", goodput_text(goodput)
+    if (stored := answer.get("plan")) is not None and (plan := stored["plan"]) is not None:
+        yield "plan", plan["reason"]
+        if plan["at_risk"] is not None:
+            yield "deadline", plan["at_risk"]["text"]
     yield from _data(answer)
     yield "limits", _limits(answer)
 

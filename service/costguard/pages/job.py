@@ -32,6 +32,7 @@ from costguard.model.output import output_folder
 from costguard.pages import timeline
 from costguard.pages.goodput import GoodputShown, goodput_of_job
 from costguard.pages.page import Form, Given, Source, page_router, redirect
+from costguard.pages.plan import ShownPlan, plan_of_job
 from costguard.pages.query import LONGEST, BadAddress
 from costguard.pages.show import gpu_words, job_link
 from costguard.pages.timeline import Timeline
@@ -107,11 +108,13 @@ class JobPage:
 
 @router.get("/jobs/{job_id}")
 def show_job(request: Request, pages: Given, me: Asker, job_id: str) -> HTMLResponse:
-    def gather() -> tuple[datetime, tuple[JobPage, GoodputShown | None]]:
+    def gather() -> tuple[datetime, tuple[JobPage, GoodputShown | None, ShownPlan | None]]:
         now = pages.source.clock.now()
-        return now, (job_page(pages.source, job_id, now), goodput_of_job(pages.source, job_id, now))
+        source = pages.source
+        page, goodput = job_page(source, job_id, now), goodput_of_job(source, job_id, now)
+        return now, (page, goodput, plan_of_job(source, job_id, now))
 
-    as_of, (page, goodput) = memo_of(request).once(("job", job_id), gather)
+    as_of, (page, goodput, plan) = memo_of(request).once(("job", job_id), gather)
     rules, job = pages.source.rules, page.job
     values = {
         "offer": cancel_offer(rules, me, job),
@@ -119,7 +122,9 @@ def show_job(request: Request, pages: Given, me: Asker, job_id: str) -> HTMLResp
         "may_delete_disk": not _refusal(rules, me, job),
     }
     shared = (job_id, *values.values())
-    return pages.renderer.shared_page(request, "job.html", as_of, shared, view=page, goodput=goodput, **values)
+    return pages.renderer.shared_page(
+        request, "job.html", as_of, shared, view=page, goodput=goodput, plan=plan, **values
+    )
 
 
 @router.get("/jobs/{job_id}/cancel")

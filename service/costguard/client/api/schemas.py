@@ -32,6 +32,12 @@ class ArchiveOut(TypedDict):
     uploaded_at: str
 
 
+class AtRiskOfDeadlineOut(TypedDict):
+    risk: Literal["work", "stock", "no_on_demand", "ceiling", "failures", "held", "unsaved"]
+    text: str
+    """Why, when it is expected to finish, and what would help."""
+
+
 class AtRiskOut(TypedDict):
     """The work that would be repeated if the VM were lost now."""
 
@@ -835,6 +841,26 @@ class JobOutlookOut(TypedDict):
     within_ceiling: Literal["yes", "at_risk", "no", "unknown"]
 
 
+class JobPlanOut(TypedDict):
+    """Where it runs now and why."""
+
+    act: Literal["start_spot", "start_on_demand", "stay", "wait"]
+    at_risk: AtRiskOfDeadlineOut | None
+    """null: the deadline can be kept."""
+    behind_seconds: int | None
+    """Behind the straight line from launch to deadline; below zero: ahead of it."""
+    finishes_at: str | None
+    """If nothing interrupts it from now on."""
+    is_urgent: bool
+    """The guard acts: nothing is waited for."""
+    latest_safe_at: str | None
+    """When on-demand must start, if nothing is gained before."""
+    overhead: OverheadOut | None
+    reason: str
+    work_left: WorkLeftOut | None
+    zone: str
+
+
 class JobResponse(TypedDict):
     as_of: str
     attempts: list[AttemptOut]
@@ -854,6 +880,8 @@ class JobResponse(TypedDict):
     notebook_command: str | None
     """For a development VM: forwards its port 8888."""
     pace: PaceOut
+    plan: StoredPlanOut | None
+    """Of a job with a deadline; null: nothing is planned for it."""
     recipe: RecipeOut
     spec: JobSpecOut
     ssh_command: str | None
@@ -1282,6 +1310,13 @@ class OutputResponse(TypedDict):
     """With `begin` or `search`: when the newest part was stored; null: none is yet."""
 
 
+class OverheadOut(TypedDict):
+    loss_seconds: int
+    """The most work that a preemption can undo."""
+    start_seconds: int
+    """From the loss of a VM to work on the next, at most."""
+
+
 class OverridesBody(TypedDict):
     """Deviations from the preset's recipe. Operators may override what the preset allows."""
 
@@ -1336,6 +1371,21 @@ class PlacesResponse(TypedDict):
     places: list[PlaceOut]
     preemption_half_life_seconds: int
     stockout_half_life_seconds: int
+
+
+class PlanPointOut(TypedDict):
+    at: str
+    latest_safe_at: str | None
+    work_left_seconds: int
+
+
+class PlannedStepOut(TypedDict):
+    act: Literal["start_spot", "start_on_demand", "stay", "wait"]
+    at: str
+    latest_safe_at: str | None
+    reason: str
+    zone: str
+    """Where Spot is started; empty: nowhere."""
 
 
 class PresetOut(TypedDict):
@@ -1845,6 +1895,13 @@ class SessionsResponse(TypedDict):
     sessions: list[SessionOut]
 
 
+class ShadowChoiceOut(TypedDict):
+    act: Literal["start_spot", "start_on_demand", "stay", "wait"]
+    policy: str
+    reason: str
+    zone: str
+
+
 class ShadowStopOut(TypedDict):
     asked_by: str
     """The requester; empty: a rule decided."""
@@ -2026,6 +2083,20 @@ class StorageOut(TypedDict):
     started_at: str
     unpriced: str
     zone: str
+
+
+class StoredPlanOut(TypedDict):
+    as_if: str | None
+    """The deadline that the policies assume where the job has none."""
+    curve: list[PlanPointOut]
+    """Its progress over time, thinned evenly."""
+    decisions: list[PlannedStepOut]
+    """The oldest first; each holds until the next."""
+    plan: JobPlanOut | None
+    """null: it has no deadline, or how much work it is is not known."""
+    shadow: list[ShadowChoiceOut]
+    """What each policy would do now."""
+    updated_at: str
 
 
 class StoredSizeOut(TypedDict):
@@ -2298,3 +2369,10 @@ class UnreadOut(TypedDict):
 Verdict = Literal["ready", "degraded", "not ready"]
 
 WhenLate = Literal["finish", "stop"]
+
+
+class WorkLeftOut(TypedDict):
+    likely_seconds: int
+    most_seconds: int
+    """What is counted on."""
+    source: str
