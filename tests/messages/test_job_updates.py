@@ -191,6 +191,21 @@ def test_what_the_owner_has_to_know_stands_by_itself(office: Office, kind: str, 
     assert (content(post).icon, content(post).title) == (icon, title)
 
 
+def test_a_hang_stands_in_the_jobs_thread_with_its_last_output(office: Office) -> None:
+    """Below the card, which is posted for it if there is none; the owner alone is notified."""
+    office.happened("JobHangs", "resnet seems to hang.")
+    card, reply = office.new_posts()
+    assert (card.channel, card.thread_ts) == (ADAS, "")
+    assert (reply.channel, reply.thread_ts) == (ADAS, card.ts)
+    assert (content(reply).icon, content(reply).title) == ("trouble", "resnet seems to hang")
+    assert content(reply).output == "step 11999\nstep 12000"
+    assert "costguard cancel j7k2m9q4" in content(reply).what_next
+    office.clock.advance(timedelta(minutes=5))
+    office.happened("JobGoesOn", "resnet makes progress again.")
+    again = office.new_posts()[-1]
+    assert (again.thread_ts, content(again).title) == (card.ts, "resnet makes progress again")
+
+
 @pytest.mark.parametrize(("actor", "count"), [("ben@lab.example", 1), ("Ada@lab.example", 0)])
 def test_a_cancel_is_told_unless_it_was_the_owners_own(office: Office, actor: str, count: int) -> None:
     """Who pressed knows already."""

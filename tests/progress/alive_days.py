@@ -12,7 +12,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from costguard.progress.alive import AliveRule, Hang, Signs
+from costguard.progress.alive import AliveRule, HangVerdict, Signs
 
 DAY_S = 86_400.0
 LOOK_S = 15.0
@@ -125,7 +125,7 @@ def looks(spans: Iterator[Span], chance: random.Random, has_gpu: bool, seconds: 
         at += LOOK_S
 
 
-def hangs_in_a_day(seed: int, gaps: Sequence[Sequence[float]] = ()) -> list[Hang]:
+def hangs_in_a_day(seed: int, gaps: Sequence[Sequence[float]] = ()) -> list[HangVerdict]:
     """The alarms of one simulated day without a hang: there should be none. Every third day replays a real run."""
     chance = random.Random(seed)
     own = habits(chance)

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 from tests.progress.alive_days import LOOK_S, Habits, Span, hangs_in_a_day, looks, training
 
-from costguard.progress.alive import COMPUTING, LEAST_S, PRINTING, STILL, AliveRule, Gaps, Hang, Signs
+from costguard.progress.alive import COMPUTING, LEAST_S, PRINTING, STILL, AliveRule, Gaps, HangVerdict, Signs
 
 
-def found_in(spans: Iterator[Span], hours: float, has_gpu: bool = False) -> tuple[float, Hang] | None:
+def found_in(spans: Iterator[Span], hours: float, has_gpu: bool = False) -> tuple[float, HangVerdict] | None:
     """When the rule spoke, in seconds, and what it said."""
     rule = AliveRule()
     for signs in looks(spans, random.Random(7), has_gpu, hours * 3600):

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any, Callable
 
-from costguard.progress.alive import AliveRule, Hang, Signs
+from costguard.progress.alive import AliveRule, HangVerdict, Signs
 
 from .files import names_in, read, say
 from .ranks import descendants
@@ -173,7 +173,7 @@ def _environment(process: str) -> str:
 _STATES = {"R": "running", "S": "sleeping", "D": "in an uninterruptible wait", "T": "stopped", "t": "stopped"}
 
 
-def _fields(hang: Hang) -> dict[str, Any]:
+def _fields(hang: HangVerdict) -> dict[str, Any]:
     now = datetime.now(timezone.utc)
     rounded = {name: round(value, 2) if isinstance(value, float) else value for name, value in hang._asdict().items()}
     return {**rounded, "since": (now - timedelta(seconds=hang.silent_s)).isoformat(timespec="milliseconds")}

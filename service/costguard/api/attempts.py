@@ -29,6 +29,7 @@ from costguard.jobs.agent_events import AgentEvent, AgentEvents
 from costguard.jobs.disk import DiskState, disk_of
 from costguard.model.attempt import SETUP_FAILED, Attempt, AttemptState, Notice, Outcome
 from costguard.model.data import TransferState
+from costguard.model.hang import KINDS, PHASES
 from costguard.model.vm_tool import PY_SPY, RCLONE
 from costguard.web.authentication import bearer
 from costguard.web.problems import RESPONSES, FieldError, ProblemError, problem
@@ -84,6 +85,20 @@ class TransferOut(Out):
     text: str = Field(examples=["downloading: 1.2 GiB of 4.0 GiB, 300 of 1,000 files, 110.0 MiB a second"])
 
 
+class HangOut(Out):
+    """A command that makes no progress any more."""
+
+    since: Moment = Field(description="When its last step was made.")
+    kind: Annotated[str, one_of(KINDS)] = Field(
+        description="still: nothing moves; computing: nothing is printed or written; printing: no step is made."
+    )
+    phase: Annotated[str, one_of(PHASES)]
+    bound_seconds: Seconds = read_from("bound", description="The silence after which it counts as a hang.")
+    step: int | None
+    text: str = Field(description="What was seen, and how its steps came before.")
+    where: str = Field(description="Its stacks where they were permitted, else what its threads wait in.")
+
+
 class AttemptOut(Out):
     """One VM. The agent's reports are of its latest run."""
 
@@ -122,6 +137,7 @@ class AttemptOut(Out):
     stop_asked_at: Moment | None
     stop_why: str
     exit: ExitOut | None = read_from("agent.exit")
+    hang: HangOut | None = read_from("agent.hang", description="null: it makes progress, as far as is known.")
     disk: DiskOut | None = Field(description="From the last report; null: not known.")
     machine: Mapping[str, Any] = read_from("agent.machine", description="The agent's measurements in its last report.")
     setup_seconds: Seconds | None = read_from(
@@ -189,6 +205,7 @@ class AgentEventsBody(BaseModel):
 class AgentEventsResponse(Out):
     cancel: bool = Field(description="The command must be notified and end.")
     accepted_through: int = Field(description="Every event up to this number is stored.")
+    why: str = Field(description="hang: the command is to run again; else empty.")
 
 
 _BODY = TypeAdapter(AgentEventsBody)

@@ -61,6 +61,10 @@ def show_job(console: Console, answer: Answer) -> None:
         disk = attempt.get("disk")  # servers of an earlier version do not send it
         if job["settled_at"] is None and disk is not None and disk["text"]:
             say(console, f"Attempt {attempt['number']}: {disk['text']}", "bold red")
+        if job["settled_at"] is None and (hang := attempt.get("hang")) is not None:
+            say(console, f"HANGS: no progress since {when(hang['since'])}: {hang['text']}", "bold red")
+            for line in hang["where"].splitlines():
+                say(console, f"  {line}", "dim")
     if answer["kept_disk"]:
         say(console, _kept_disk(answer), "yellow")
     if answer["ssh_command"]:

@@ -13,10 +13,10 @@ from sqlalchemy import Connection
 from costguard.db.transaction import Database
 from costguard.errors import Forbidden
 from costguard.events import audit_log
-from costguard.jobs import attempts, figures, interruptions, job_events, job_rows
+from costguard.jobs import attempts, diagnosis, figures, interruptions, job_events, job_rows
 from costguard.jobs.agent_report import AgentEvent, AgentUpdate, apply_events
 from costguard.jobs.disk import DiskState, disk_of
-from costguard.model.attempt import Attempt
+from costguard.model.attempt import HUNG, Attempt
 from costguard.model.job import Job, SeenCheckpoint
 from costguard.model.ports import Clock
 from costguard.spend import burning
@@ -82,10 +82,11 @@ __all__ = ["AgentEvent", "AgentEvents", "EventsAnswer"]
 
 @dataclass(frozen=True, slots=True)
 class EventsAnswer:
-    """`cancel`: the command must stop. All events up to `accepted_through` are stored."""
+    """`cancel`: the command must stop, `why` if not for good. All events up to `accepted_through` are stored."""
 
     cancel: bool
     accepted_through: int
+    why: str = ""  # "hang": it is to run again
 
 
 class AgentEvents:
@@ -125,12 +126,15 @@ class AgentEvents:
                 interruptions.set_resumed(connection, attempt.job_id, attempt.id, *began)
             if attempt.is_open:
                 _warn_of_disk(connection, attempt, update, now)
+                _tell_of_hang(connection, attempt, update, now)
             record_disk_look(connection, attempt, update, now)
             _record_uploads(connection, attempt, update, now)
+            diagnosis.record(connection, attempt, update.activity, update.agent, now)
         stop = is_job_cancelled or attempt.stop_asked_at is not None or not attempt.is_open
-        if update.is_news:
+        if update.is_news or (update.agent.hang is not None and attempt.agent.hang is None):
             self._wake()
-        return EventsAnswer(stop, update.agent.accepted_through)
+        why = HUNG if attempt.stop_why == HUNG and attempt.is_open and not is_job_cancelled else ""
+        return EventsAnswer(stop, update.agent.accepted_through, why)
 
 
 def _record_uploads(connection: Connection, attempt: Attempt, update: AgentUpdate, now: datetime) -> None:
@@ -154,6 +158,19 @@ def _warn_of_disk(connection: Connection, attempt: Attempt, update: AgentUpdate,
     warning = job_events.disk_low(job, attempt, update.agent.run, disk, now)
     if not burning.recorded_at(connection, [warning.key]):
         audit_log.append(connection, [warning], now)
+
+
+def _tell_of_hang(connection: Connection, attempt: Attempt, update: AgentUpdate, now: datetime) -> None:
+    """Once when it begins, and once when a step ends it."""
+    before, hang, run = attempt.agent.hang, update.agent.hang, update.agent.run
+    has_ended = update.agent.exit is not None or run != attempt.agent.run
+    if (before is None) == (hang is None) or has_ended or (job := job_rows.read(connection, attempt.job_id)) is None:
+        return
+    if hang is not None:
+        events = [job_events.hangs(job, attempt, run, hang, now)]
+    else:
+        events = [job_events.goes_on(job, attempt, run, before, now)] if before is not None else []
+    audit_log.append(connection, events, now)
 
 
 def _unknown(attempt_name: str) -> Forbidden:

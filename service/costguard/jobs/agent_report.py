@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from math import isfinite
 
-from costguard.jobs import agent_transfers
+from costguard.jobs import agent_activity, agent_hang, agent_transfers
+from costguard.jobs.agent_activity import MeasuredMinute
 from costguard.model.attempt import AgentState, AttemptState, Exit
 from costguard.model.checkpoint import MOST_PASSED_OVER
 from costguard.model.job import SeenCheckpoint
@@ -51,6 +52,7 @@ class AgentUpdate:
     resumed: SeenCheckpoint | None = None  # the look by which the present run began; None for a first one
     resume_why: str = ""  # why the present run did not resume from the newest complete checkpoint
     flushed: FlushedCheckpoints | None = None  # what was uploaded while a run was stopped
+    activity: tuple[MeasuredMinute, ...] = ()
     upload_trouble: str = ""  # why checkpoints are not uploaded
 
 
@@ -138,7 +140,8 @@ def _take(update: AgentUpdate, event: AgentEvent, now: datetime, shift: timedelt
         agent = replace(agent, step=step, step_at=moment(fields.get("step_at")))
     if (metric := _metric(fields.get("metric"), moment)) is not None:
         agent = replace(agent, metric=metric if agent.metric is None else agent.metric.then(metric))
-    agent, update = _at_work(agent, event), _uploads(update, event)
+    update = _measured_minute(update, event, agent, moment)
+    agent, update = _at_work(agent, event, moment), _uploads(update, event)
     if isinstance(seen := fields.get("checkpoint"), Mapping):
         update = replace(update, look=_look(seen, now, moment))
         if event.kind == "start":
@@ -151,7 +154,16 @@ def _take(update: AgentUpdate, event: AgentEvent, now: datetime, shift: timedelt
     )
 
 
-def _at_work(agent: AgentState, event: AgentEvent) -> AgentState:
+def _measured_minute(
+    update: AgentUpdate, event: AgentEvent, agent: AgentState, moment: Callable[[object], datetime]
+) -> AgentUpdate:
+    if event.kind != "activity" or (minute := agent_activity.minute_of(event.fields)) is None:
+        return update
+    measured = MeasuredMinute(agent.run, moment(event.at), minute, agent.step, agent.step_at)
+    return replace(update, activity=(*update.activity, measured)[-agent_activity.MOST :])
+
+
+def _at_work(agent: AgentState, event: AgentEvent, moment: Callable[[object], datetime]) -> AgentState:
     """What the command printed, how busy its VM is, what the agent does for it, and the data that it moves."""
     if (output := _printed(event.fields.get("output"))) is not None:
         agent = replace(agent, output=_end_of(output))
@@ -160,7 +172,8 @@ def _at_work(agent: AgentState, event: AgentEvent) -> AgentState:
     if event.kind not in ("heartbeat", "exit"):
         return agent
     transfers = agent_transfers.merged(agent.transfers, event.fields.get("transfers"))
-    return replace(agent, phase=_text(event.fields.get("phase"), _SHORT), transfers=transfers)
+    hang = agent_hang.reported(agent.hang, event.fields, moment) if event.kind == "heartbeat" else None
+    return replace(agent, phase=_text(event.fields.get("phase"), _SHORT), transfers=transfers, hang=hang)
 
 
 def _exit(fields: Mapping[str, object], at: datetime) -> Exit:

@@ -28,7 +28,7 @@ from costguard.db.remembered import remembers
 from costguard.db.tables import LIVE_ATTEMPT, attempts, interruptions, jobs
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
-from costguard.jobs import agent_transfers
+from costguard.jobs import agent_hang, agent_transfers
 from costguard.model.attempt import AgentState, Attempt, AttemptState, Exit, Outcome
 from costguard.model.generation import FIRST
 from costguard.model.instance import ProvisioningModel
@@ -126,6 +126,7 @@ def _heard(row: Row[*tuple[Any, ...]], with_texts: bool) -> AgentState:
         setup=None if row.setup_s is None else timedelta(seconds=row.setup_s),
         phase=row.phase,
         transfers=agent_transfers.merged((), getattr(row, "transfers", None)),  # few queries read them
+        hang=agent_hang.of_column(row.hang),
         exit=None if row.exit is None else EXIT.validate_python(row.exit),
         accepted_through=row.accepted_through,
     )
@@ -306,6 +307,7 @@ def hear(
         "setup_s": None if agent.setup is None else round(agent.setup / timedelta(seconds=1)),
         "phase": storable(agent.phase),
         "accepted_through": agent.accepted_through,
+        "hang": storable(agent_hang.stored(agent.hang)),
     }
     exit_ = None if agent.exit is None else EXIT.dump_python(agent.exit, mode="json")
     metric = None if agent.metric is None else METRIC.dump_python(agent.metric, mode="json")

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from costguard.jobs.disk import filled
 from costguard.jobs.view import JobContext, PresentRun, VmState, has_ended, place_of
 from costguard.ledger.owner import is_person
-from costguard.model.attempt import SETUP_FAILED, Attempt, Exit, Notice, Outcome
+from costguard.model.attempt import HUNG, SETUP_FAILED, Attempt, Exit, Notice, Outcome
 from costguard.model.duration import span_text
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind, Terms
@@ -177,7 +177,7 @@ def _told(run: PresentRun, job: Job, seen: RunEnd | None, context: JobContext) -
         return _now(Outcome.NOT_PUBLISHED, f"{reason}{_filled(end)}", end, context)
     if end.asked == "maintenance":
         return _now(Outcome.HOST_ERROR, f"stopped for maintenance of its host in {place}", end, context)
-    if end.asked == "cancel":
+    if end.asked in ("cancel", HUNG):
         return _asked(run, job, end, context)
     if end.asked == "shutdown" or end.reason == "cut_off" or _may_be_shutdown(run, end):
         is_explained = seen is not None and (seen.outcome is not Outcome.LOST or seen.noticed_by is Notice.OPERATION)
@@ -308,6 +308,7 @@ _STOPPED_FOR = {
     "cancel": (Outcome.CANCELLED, "the command was asked to stop"),
     "pause": (Outcome.PAUSED, "stopped because a budget is spent"),
     "ceiling": (Outcome.TIME_LIMIT, "stopped because its ceiling is reached"),
+    HUNG: (Outcome.CRASHED, "the command made no progress, and was stopped to run again"),
     "deadline": (Outcome.TIME_LIMIT, "stopped because its deadline has come"),
     "move": (Outcome.MOVED, "stopped to go on elsewhere, as planned"),
 }

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from costguard.diagnosis.words import headline, number_text
+from costguard.jobs.agent_activity import BoundStretch
+from costguard.jobs.bound_savings import PromisedSaving
 from costguard.jobs.disk import DiskReading
 from costguard.jobs.figures import WorkAtRisk
 from costguard.jobs.planned import AtRisk
 from costguard.model.attempt import Attempt, Outcome
 from costguard.model.duration import span_text
 from costguard.model.event import Event, new_event
+from costguard.model.hang import Hang
 from costguard.model.instance import InstanceKey, ProvisioningModel
-from costguard.model.job import Job, JobState, SeenCheckpoint
+from costguard.model.job import Job, JobState, OnHang, SeenCheckpoint
 from costguard.model.moments import zone_of
 from costguard.model.money import rate_text
 
@@ -114,6 +118,57 @@ def disk_low(job: Job, attempt: Attempt, run: int, disk: DiskReading, now: datet
     """Once for each run."""
     text = f"The VM of job {job.title} in {attempt.zone} runs out of disk: {disk.text}."
     return of_attempt("DiskNearlyFull", job, attempt, now, text, f"disk/{run}", run=run, free_bytes=disk.free)
+
+
+def hangs(job: Job, attempt: Attempt, run: int, hang: Hang, now: datetime) -> Event:
+    """Once for each hang."""
+    what = {"evaluating": "its evaluation goes on without an end", "loading": "nothing was done since its start"}
+    step = f"no step since {hang.since:%H:%M} UTC{'' if hang.step is None else f', after step {hang.step:,}'}"
+    silence = f"{span_text(now - hang.since)}, and {span_text(hang.bound)} were to be expected at most"
+    rate = f" It costs about {rate_text(attempt.rate)} an hour." if attempt.rate is not None else ""
+    text = (
+        f"Job {job.title} seems to hang in {attempt.zone}: {what.get(hang.phase, step)} ({silence}). "
+        f"{_closed(hang.text[0].upper() + hang.text[1:])}{rate}{_restarts(job)}"
+    )
+    return of_attempt("JobHangs", job, attempt, now, text, f"hangs/{run}/{hang.since:%Y%m%dT%H%M%S}", run=run)
+
+
+def _restarts(job: Job) -> str:
+    return " It is restarted from its newest checkpoint." if job.spec.on_hang is OnHang.RESTART else ""
+
+
+def goes_on(job: Job, attempt: Attempt, run: int, hang: Hang, now: datetime) -> Event:
+    """A hang is over, for the command made a step again."""
+    text = f"Job {job.title} makes progress again in {attempt.zone}, {span_text(now - hang.since)} after its last step."
+    return of_attempt("JobGoesOn", job, attempt, now, text, f"goes_on/{run}/{hang.since:%Y%m%dT%H%M%S}", run=run)
+
+
+def bounded(job: Job, attempt: Attempt, stretch: BoundStretch, saving: PromisedSaving | None, now: datetime) -> Event:
+    """Once for each bound of a job."""
+    verdict = stretch.verdict
+    numbers = ", ".join(number_text(number) for number in verdict.numbers)
+    advice = f" {_closed(stretch.advice[0].upper() + stretch.advice[1:])}" if stretch.advice else ""
+    text = f"Job {job.title} is bound by {headline(verdict)}: {numbers}.{advice}{_saved(saving)}"
+    return of_job(
+        "JobBoundFound",
+        job,
+        now,
+        text,
+        f"bound/{verdict.bound}",
+        attempt=attempt.name,
+        bound=verdict.bound,
+        cause=verdict.cause,
+        share=verdict.share,
+    )
+
+
+def _saved(saving: PromisedSaving | None) -> str:
+    """What mending it saves at best."""
+    if saving is None or saving.per_hour is None:
+        return ""
+    if saving.total is None or saving.span is None:
+        return f" Mending it saves up to {saving.per_hour} of each hour."
+    return f" Mending it saves up to {saving.total} and {span_text(saving.span)} of what is left."
 
 
 def late(job: Job, deadline: datetime) -> Event:

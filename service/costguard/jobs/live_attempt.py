@@ -44,9 +44,9 @@ from costguard.jobs.view import (
     present_run,
     wait_stably,
 )
-from costguard.model.attempt import PHASES, PUBLISHING, Attempt, AttemptState, Interruption, Notice, Outcome
+from costguard.model.attempt import HUNG, PHASES, PUBLISHING, Attempt, AttemptState, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel, Status
-from costguard.model.job import JobKind, JobState, WhenLate
+from costguard.model.job import JobKind, JobState, OnHang, WhenLate
 from costguard.model.moments import clock_text
 
 _ALLOWANCE = timedelta(minutes=2)  # for the agent to hear of it, and for what its cost does not hold yet
@@ -149,6 +149,10 @@ def _stop(view: JobView, run: PresentRun, context: JobContext) -> EndAttempt | T
     pause = _pause_at(view, run, context)
     if pause is not None and pause <= context.now:
         return _notice_or_end(run, job.spec.kind, "pause", Outcome.PAUSED, f"stopped for now: {view.pause}")
+    if run.agent.hang is not None and job.spec.on_hang is OnHang.RESTART and run.agent.exit is None:
+        since = clock_text(run.agent.hang.since, context.now)
+        reason = f"its command in {place_of(attempt)} has made no progress since {since}, and is stopped to run again"
+        return TellCommandToStop(attempt.id, HUNG, reason)
     if view.plan is not None and view.plan.act is not Act.STAY and may_move(view, view.plan, attempt, context.now):
         return _notice_or_end(run, job.spec.kind, "move", Outcome.MOVED, f"moves as planned, {view.plan.reason}")
     return earliest(at, pause, late - DEADLINE_NOTICE if late is not None else None)
@@ -202,7 +206,7 @@ def _how_it_stands(view: JobView, run: PresentRun, context: JobContext) -> str:
         since = f" since {clock_text(agent.started_at, context.now)}" if agent.started_at is not None else ""
         if agent.phase == PUBLISHING:
             return f"its command in {place} has succeeded, and its VM is {PHASES[PUBLISHING]}"
-        return f"runs in {place}{since}{_resumed(run)}{_late(view, context)}"
+        return f"runs in {place}{since}{_resumed(run)}{_hung(run, context)}{_late(view, context)}"
     if agent.at is not None:
         return f"its VM in {place} is up and {PHASES.get(agent.phase, agent.phase) or 'preparing the command'}"
     return f"its VM in {place} is booting"
@@ -213,6 +217,11 @@ def _resumed(run: PresentRun) -> str:
     if attempt.resume_step is not None:
         return f", resumed from step {attempt.resume_step}"
     return ", resumed from its checkpoint" if attempt.resume_from or attempt.restarts else ""
+
+
+def _hung(run: PresentRun, context: JobContext) -> str:
+    hang = run.agent.hang
+    return "" if hang is None else f"; it seems to hang: no progress since {clock_text(hang.since, context.now)}"
 
 
 def _late(view: JobView, context: JobContext) -> str:

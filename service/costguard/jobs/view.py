@@ -296,7 +296,7 @@ class TellCommandToStop:
     """Ask the command to stop: the agent gets this in the answer to its next report."""
 
     attempt_id: int
-    why: str  # "cancel", "pause", "ceiling", "deadline" or "move"
+    why: str  # "cancel", "pause", "ceiling", "deadline", "move" or "hang"
     reason: str
 
 

@@ -21,15 +21,23 @@ class JobEvent(StrEnum):
     HELD = "JobHeldByBudget"
     FROM_ZERO = "JobRestartedFromZero"
     DISK = "DiskNearlyFull"
+    BOUND = "JobBoundFound"
     STALLED = "CheckpointsStalled"
     AT_RISK = "JobDeadlineAtRisk"
     LATE = "JobDeadlinePassed"
+    HANGS = "JobHangs"
+    GOES_ON = "JobGoesOn"
     SUCCEEDED = "JobSucceeded"
     FAILED = "JobFailed"
     CANCELLED = "JobCancelled"
 
 
-_ROUTINE = frozenset({JobEvent.RESUMED, JobEvent.WAITS, JobEvent.HELD, JobEvent.DISK})  # these come often
+_ROUTINE = frozenset(
+    {JobEvent.RESUMED, JobEvent.WAITS, JobEvent.HELD, JobEvent.DISK, JobEvent.BOUND}
+)  # these come often
+
+
+_IN_THREAD = frozenset({JobEvent.HANGS, JobEvent.GOES_ON})  # below the card, which is posted for them if need be
 
 
 class Form(StrEnum):
@@ -75,6 +83,11 @@ def announced(
         if kind is JobEvent.FROM_ZERO:
             if is_costly(event, quick):
                 yield Announcement(event, Form.ALONE, episode, is_for_team=True)
+        elif kind in _IN_THREAD:
+            if card is None:
+                card = Card(event.key, episode)
+                yield Announcement(event, Form.CARD, episode)
+            yield Announcement(event, Form.REPLY, episode)
         elif kind not in _ROUTINE:
             yield Announcement(event, Form.ALONE, episode, is_for_team=kind is JobEvent.FAILED)
         elif kind is JobEvent.RESUMED and (
@@ -92,7 +105,7 @@ def _is_reply(kind: JobEvent, event: Event, episode: int, card: Card) -> bool:
     """Whether the card does not show it by itself: the one that was posted for it, or in the same recovery, does."""
     if kind is JobEvent.WAITS or event.key == card.event_key:
         return False
-    return kind in (JobEvent.HELD, JobEvent.DISK) or episode != card.episode
+    return kind in (JobEvent.HELD, JobEvent.DISK, JobEvent.BOUND) or episode != card.episode
 
 
 def is_costly(event: Event, quick: timedelta) -> bool:

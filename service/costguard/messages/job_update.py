@@ -22,7 +22,7 @@ from costguard.model.attempt import Attempt, Interruption, Outcome
 from costguard.model.duration import span_text
 from costguard.model.event import Event
 from costguard.model.instance import ProvisioningModel
-from costguard.model.job import Job, JobKind, JobState
+from costguard.model.job import Job, JobKind, JobState, OnHang
 from costguard.model.message import NotificationContent
 from costguard.model.money import ZERO, Priced, priced_text
 from costguard.reminders import message_rows
@@ -33,7 +33,10 @@ _LAST_LINES = 15  # of a failed command's output
 
 
 _WHILE_OPEN = frozenset(
-    {JobEvent.RESUMED, JobEvent.WAITS, JobEvent.HELD, JobEvent.STALLED, JobEvent.AT_RISK, JobEvent.LATE, JobEvent.DISK}
+    {
+        *(JobEvent.RESUMED, JobEvent.WAITS, JobEvent.HELD, JobEvent.STALLED, JobEvent.AT_RISK, JobEvent.LATE),
+        *(JobEvent.DISK, JobEvent.HANGS, JobEvent.GOES_ON, JobEvent.BOUND),
+    }
 )
 _WHILE_WAITING = frozenset({JobEvent.WAITS, JobEvent.HELD})
 _TITLES = {
@@ -42,9 +45,12 @@ _TITLES = {
     JobEvent.HELD: ("budget", "{} is waiting: a budget is spent"),
     JobEvent.FROM_ZERO: ("alarm", "{} restarted from zero"),
     JobEvent.DISK: ("trouble", "{} is running out of disk space"),
+    JobEvent.BOUND: ("bound", "{} could run faster"),
     JobEvent.STALLED: ("trouble", "{} is saving no checkpoints"),
     JobEvent.AT_RISK: ("late", "{} may miss its deadline"),
     JobEvent.LATE: ("late", "{} is past its deadline"),
+    JobEvent.HANGS: ("trouble", "{} seems to hang"),
+    JobEvent.GOES_ON: ("resumed", "{} makes progress again"),
     JobEvent.SUCCEEDED: ("done", "{} has finished"),
     JobEvent.FAILED: ("failed", "{} has failed"),
     JobEvent.CANCELLED: ("trouble", "{} was cancelled"),
@@ -123,7 +129,7 @@ def news(scene: JobSnapshot, event: Event, url: str) -> NotificationContent:
         figures=_figures(scene),
         what_next=_what_next(scene, kind),
         url=url,
-        output=_last_lines(scene.output) if kind is JobEvent.FAILED else "",
+        output=_output(scene, kind),
     )
 
 
@@ -182,6 +188,18 @@ def _last_lines(output: str) -> str:
     return "\n".join(output.rstrip().splitlines()[-_LAST_LINES:])
 
 
+_MOST_WHERE = 2000  # characters of stacks
+
+
+def _output(scene: JobSnapshot, kind: JobEvent) -> str:
+    """The last lines; of a hang also where it stands."""
+    if kind not in (JobEvent.FAILED, JobEvent.HANGS):
+        return ""
+    hang = scene.attempts[-1].agent.hang if scene.attempts and kind is JobEvent.HANGS else None
+    where = hang.where[:_MOST_WHERE] if hang is not None else ""
+    return "\n\n".join(part for part in (_last_lines(scene.output), where) if part)
+
+
 def _what_next(scene: JobSnapshot, kind: JobEvent) -> str:
     job = scene.job
     plan = job.spec.checkpoint
@@ -201,10 +219,17 @@ def _what_next(scene: JobSnapshot, kind: JobEvent) -> str:
                 "Let the command delete what it does not need, such as old checkpoints: on a full disk it fails."
                 " Launch it with a larger disk next time: --disk."
             )
+        case JobEvent.BOUND:
+            return f"Nothing is changed by itself. See what it rests on: costguard diagnose {job.id}"
         case JobEvent.STALLED:
             return (
                 "Check that the command saves to the job's checkpoint location: unsaved work is lost with its VM."
                 f" If it hangs: costguard cancel {job.id}"
+            )
+        case JobEvent.HANGS if job.spec.on_hang is OnHang.TELL:
+            return (
+                f"See all of its output: costguard output {job.id}. Stop it: costguard cancel {job.id}."
+                " A job launched with --on-hang restart runs again by itself."
             )
         case JobEvent.WAITS:
             return "It continues automatically. See which zones were out of stock: costguard places"
@@ -277,7 +302,9 @@ def messages_of(connection: Connection, events: Sequence[Event], rules: Rules, n
                 yield NewMessage(key, NEWS, channel, _data(announcement.event, job))
 
 
-_OF_MEMBERS = frozenset({JobEvent.FROM_ZERO, JobEvent.DISK, JobEvent.STALLED})  # its sweep's card shows the rest
+_OF_MEMBERS = frozenset(
+    {JobEvent.FROM_ZERO, JobEvent.DISK, JobEvent.STALLED, JobEvent.HANGS}
+)  # its sweep's card shows the rest
 
 
 def _of_member(events: Sequence[Event], job: Job, rules: Rules) -> Iterator[NewMessage]:

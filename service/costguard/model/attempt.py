@@ -9,11 +9,13 @@ from enum import StrEnum
 
 from costguard.model.data import DataTransfer
 from costguard.model.generation import FIRST, AttemptName
+from costguard.model.hang import Hang
 from costguard.model.instance import ProvisioningModel
 from costguard.model.metric import SeenMetric
 from costguard.model.money import Money
 
 PUBLISHING = "publishing"
+HUNG = "hang"  # why a command is stopped that makes no progress and is to run again
 SETUP_FAILED = "setup_failed"  # the reason of an exit: the command never started
 # What an agent does for the command before and after it runs; see `phase` in agent/PROTOCOL.md.
 PHASES = {
@@ -112,6 +114,7 @@ class AgentState:
     setup: timedelta | None = None  # how long the setup before the command took; None: it did not run in this run
     phase: str = ""  # what it does for the command, such as "downloading"; "" while the command runs
     transfers: tuple[DataTransfer, ...] = ()
+    hang: Hang | None = None  # while the command makes no progress
     exit: Exit | None = None
     accepted_through: int = 0
 
@@ -144,7 +147,7 @@ class Attempt:
     gce_id: str = ""
     made_at: datetime | None = None  # when its VM was known to be there
     stop_asked_at: datetime | None = None  # since when its agent has to give the command its notice
-    stop_why: str = ""  # "cancel", "pause", "ceiling", "deadline" or "move"
+    stop_why: str = ""  # "cancel", "pause", "ceiling", "deadline", "move" or "hang"
     ended_at: datetime | None = None  # when its outcome was known
     delete_asked_at: datetime | None = None
     gone_at: datetime | None = None

@@ -60,11 +60,11 @@ _OF_ATTEMPTS = (
         "DiskKept",
         "DiskNearlyFull",
     ),
-    *("JobRestartedFromZero", "JobResumed"),
+    *("JobGoesOn", "JobHangs", "JobRestartedFromZero", "JobResumed"),
 )
 _OF_JOBS = (
-    *("CancelAsked", "CheckpointTorn", "DiskGivenUp", "JobCancelled", "JobDeadlineAtRisk", "JobDeadlinePassed"),
-    "JobFailed",
+    *("CancelAsked", "CheckpointTorn", "DiskGivenUp", "JobBoundFound", "JobCancelled", "JobDeadlineAtRisk"),
+    *("JobDeadlinePassed", "JobFailed"),
     *("JobHeldByBudget", "JobSubmitted", "JobSucceeded", "JobWaits"),
 )
 _OF_SWEEPS = (

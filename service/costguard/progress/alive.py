@@ -60,7 +60,7 @@ class Signs(NamedTuple):
     gpu: float | None = None  # the busiest one's share, 0 to 1
 
 
-class Hang(NamedTuple):
+class HangVerdict(NamedTuple):
     """`silent_s` since the last step, `still_s` since anything of this kind of life; it spoke after `bound_s`."""
 
     kind: str  # "still", "computing" or "printing": which clock ran out
@@ -118,7 +118,7 @@ class AliveRule:
         self._had_other_life = False  # since the last step: it evaluated, or wrote
         self._stillest_s = 0.0  # since the last step: the longest time in which nothing moved
         self._usual_cores = Gaps()
-        self._hang: Hang | None = None
+        self._hang: HangVerdict | None = None
 
     def bounds(self, signs: Signs) -> Bounds:
         least, longest = self._least, self._all.longest or 0.0
@@ -132,7 +132,7 @@ class AliveRule:
         printing = max(PRINTING_TIMES * least, computing)
         return Bounds(still, printing if signs.is_evaluation else computing, printing)
 
-    def look(self, signs: Signs) -> Hang | None:
+    def look(self, signs: Signs) -> HangVerdict | None:
         before = self._before
         if before is None:
             self._stepped_at = self._worked_at = self._moved_at = signs.at
@@ -202,7 +202,9 @@ class AliveRule:
                 phase = LOADING if signs.mark is None else EVALUATING if signs.is_evaluation else TRAINING
                 silent, quiet = signs.at - self._stepped_at, signs.at - since
                 usual, longest = self._all.percentile(0.5), self._all.longest
-                self._hang = Hang(kind, phase, silent, quiet, bound, usual, longest, cores, signs.gpu, is_writing)
+                self._hang = HangVerdict(
+                    kind, phase, silent, quiet, bound, usual, longest, cores, signs.gpu, is_writing
+                )
                 return
 
 

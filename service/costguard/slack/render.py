@@ -23,6 +23,7 @@ from costguard.slack.vm_blocks import reminder_blocks, reminder_text
 _ICONS = {
     "budget": ":moneybag:",
     "anomaly": ":chart_with_upwards_trend:",
+    "bound": ":mag:",
     "trouble": ":warning:",
     "owner": ":bust_in_silhouette:",
     "test": ":wave:",

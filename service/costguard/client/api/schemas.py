@@ -59,6 +59,8 @@ class AttemptOut(TypedDict):
     gce_id: str
     gone_at: str | None
     """When its VM was known to be deleted."""
+    hang: HangOut | None
+    """null: it makes progress, as far as is known."""
     heard_at: str | None
     image: str
     """The image that its VM is given, with a digest where one was known; empty: no container."""
@@ -563,6 +565,23 @@ class GoodputRowOut(TypedDict):
 
 
 Grouping = Literal["day", "project", "preset", "owner", "job", "provisioning_model", "vm"]
+
+
+class HangOut(TypedDict):
+    """A command that makes no progress any more."""
+
+    bound_seconds: int
+    """The silence after which it counts as a hang."""
+    kind: Literal["still", "computing", "printing"]
+    """still: nothing moves; computing: nothing is printed or written; printing: no step is made."""
+    phase: Literal["training", "evaluating", "loading"]
+    since: str
+    """When its last step was made."""
+    step: int | None
+    text: str
+    """What was seen, and how its steps came before."""
+    where: str
+    """Its stacks where they were permitted, else what its threads wait in."""
 
 
 class HourlyRateOut(TypedDict):

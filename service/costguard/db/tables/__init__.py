@@ -4,6 +4,7 @@ Attribution columns (`preset`, `owner`, `job`) are never null: an empty string g
 """
 
 from costguard.db.tables.access import api_tokens, sessions, sign_in_links, webhooks
+from costguard.db.tables.activity import activity_minutes, job_bounds
 from costguard.db.tables.base import Id, Json, metadata
 from costguard.db.tables.installation import UNKNOWN_THERE, installation, unknown_vms
 from costguard.db.tables.jobs import (
@@ -56,6 +57,7 @@ __all__ = [
     "WAITING",
     "Id",
     "Json",
+    "activity_minutes",
     "api_tokens",
     "attempts",
     "burn_rates",
@@ -71,6 +73,7 @@ __all__ = [
     "installation",
     "instances",
     "interruptions",
+    "job_bounds",
     "job_plans",
     "jobs",
     "keeps",

@@ -19,6 +19,7 @@ metadata = MetaData(
 # SQLite gives rowids only to a column of type INTEGER.
 Id = BigInteger().with_variant(Integer, "sqlite")
 Json = JSON().with_variant(JSONB, "postgresql")
+JsonOrNull = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
 
 
 def key_columns(*names: str) -> list[Column[Any]]:

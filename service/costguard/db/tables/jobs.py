@@ -16,7 +16,7 @@ from sqlalchemy import (
     text,
 )
 
-from costguard.db.tables.base import Id, Json, metadata
+from costguard.db.tables.base import Id, Json, JsonOrNull, metadata
 from costguard.db.types import Timestamp
 
 # Queries say these in the very same words, so that both databases use the small indexes.
@@ -126,6 +126,7 @@ attempts = Table(
     Column("exit", Json),
     Column("accepted_through", BigInteger, nullable=False, server_default=text("0")),
     Column("metric", Json),  # NULL: none was printed yet
+    Column("hang", JsonOrNull),  # NULL: its command makes progress, as far as is known
     UniqueConstraint("job_id", "number"),
     UniqueConstraint("name", "project"),  # in this order an agent, which knows its name alone, is found by it too
 )

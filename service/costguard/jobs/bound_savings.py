@@ -1,0 +1,98 @@
+"""What a bound costs, what mending it saves at best, and what a change has saved. Pure."""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from fractions import Fraction
+
+from costguard.model.job import JobSpec
+from costguard.model.money import Money
+
+_PARTS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class PromisedSaving:
+    """Up to so much: of each hour, and of what is left of the run (None: how long that takes is not known)."""
+
+    share: float
+    per_hour: Money | None
+    total: Money | None
+    span: timedelta | None
+
+
+@dataclass(frozen=True, slots=True)
+class AchievedSaving:
+    """Against an earlier job with the same script, by the cost of a step, if a step does as much in both.
+
+    `share` is what a step costs less, below zero where it costs more; `promised` what was said to be saved at best.
+    """
+
+    job_id: str
+    bound: str
+    promised: float | None
+    share: float
+    faster: float  # steps per second, now over then
+
+
+def promised(share: float | None, rate: Money | None, left: timedelta | None) -> PromisedSaving | None:
+    """Of a run that waits for this share of its time; at best it does the same work in the rest of it."""
+    if share is None:
+        return None
+    per_hour = None if rate is None else _part(rate, share)
+    total = None if rate is None or left is None else _part(rate.over(left), share)
+    return PromisedSaving(share, per_hour, total, None if left is None else left * share)
+
+
+def _part(money: Money, share: float) -> Money:
+    return Money(money.nanos * round(share * _PARTS) // _PARTS)
+
+
+def time_left(
+    step: int | None, total: int | None, steps_per_s: float | None, work: timedelta | None, worked: timedelta | None
+) -> timedelta | None:
+    """By its steps and their pace, else by its owner's estimate of the work less the time that it has run."""
+    if step is not None and total is not None and steps_per_s:
+        return timedelta(seconds=max(0, total - step) / steps_per_s)
+    if work is not None and worked is not None:
+        return max(timedelta(), work - worked)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class PacedJob:
+    """How fast a job made steps, and what an hour of it cost; `bound` and `promised` are of its last held verdict."""
+
+    job_id: str
+    steps_per_s: float
+    rate: Money
+    bound: str
+    promised: float | None
+
+
+def achieved(before: PacedJob, now: PacedJob) -> AchievedSaving:
+    faster = now.steps_per_s / before.steps_per_s
+    dearer = Fraction(now.rate.nanos, before.rate.nanos)
+    return AchievedSaving(before.job_id, before.bound, before.promised, 1 - float(dearer) / faster, faster)
+
+
+def is_same_training(spec: JobSpec, other: JobSpec) -> bool:
+    """Whether one may be the other after a change: owner, project, GPU preset, and the script that it runs.
+
+    The change itself stands in the options, the environment, the code or the machine type.
+    """
+    same = (spec.owner, spec.project, spec.preset) == (other.owner, other.project, other.preset)
+    return same and script_of(spec.command) is not None and script_of(spec.command) == script_of(other.command)
+
+
+def script_of(command: Sequence[str]) -> str | None:
+    """`train.py` of `torchrun --nproc-per-node 8 src/train.py --lr 1`, or the module after -m; None: there is none."""
+    for place, word in enumerate(command):
+        if word == "-m" and place + 1 < len(command):
+            return command[place + 1]
+        if word.endswith((".py", ".sh")):
+            return os.path.basename(word)
+    return None

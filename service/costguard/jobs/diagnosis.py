@@ -1,0 +1,200 @@
+"""What bounds jobs: records what agents measured, judges it, and puts together what the surfaces show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection, select
+
+from costguard.db import tables
+from costguard.diagnosis import bounds
+from costguard.diagnosis.advice import most_saved
+from costguard.events import audit_log
+from costguard.jobs import agent_activity, attempts, diagnosis_rows, job_events, job_rows
+from costguard.jobs.agent_activity import BoundStretch, MeasuredMinute
+from costguard.jobs.bound_savings import (
+    AchievedSaving,
+    PacedJob,
+    PromisedSaving,
+    achieved,
+    is_same_training,
+    promised,
+    time_left,
+)
+from costguard.jobs.larger_vms import next_larger
+from costguard.ledger.accrual import Accrual
+from costguard.ledger.rows import shape_of
+from costguard.model.attempt import AgentState, Attempt, AttemptState
+from costguard.model.instance import Shape
+from costguard.model.job import Job
+from costguard.model.money import Money
+from costguard.spend import burning
+
+# A busy GPU is no news, and an evaluation ends by itself.
+_NO_NEWS = frozenset({bounds.UNKNOWN, bounds.GPU, bounds.EVALUATION})
+_NOTHING_TO_DO = frozenset({bounds.TENSOR, bounds.MIXED, None})
+_EARLIER = 50  # jobs of the same owner, to find what this one was before a change
+
+
+def record(
+    connection: Connection, attempt: Attempt, minutes: Sequence[MeasuredMinute], agent: AgentState, now: datetime
+) -> None:
+    """Minutes of the attempt's present run. A minute that arrives twice is stored and judged once."""
+    run, attempt = agent.run, replace(attempt, agent=agent)
+    mine = [one for one in minutes if one.run == run]
+    if not mine:
+        return
+    marked = [replace(one, is_judged=not agent_activity.is_warm(one, agent.started_at)) for one in mine]
+    diagnosis_rows.add_minutes(connection, attempt.id, marked)
+    windows, rest = agent_activity.windows(diagnosis_rows.open_minutes(connection, attempt.id, run))
+    if windows:
+        diagnosis_rows.set_judged(connection, attempt.id, run, rest[0].at if rest else None)
+    for window in windows:
+        stretch = diagnosis_rows.add_window(connection, attempt.job_id, attempt.id, run, window)
+        if stretch.holds and is_news(stretch):
+            _announce(connection, attempt, stretch, now)
+
+
+def is_news(stretch: BoundStretch) -> bool:
+    """Whether its owner could do something about it."""
+    verdict = stretch.verdict
+    return verdict.bound not in _NO_NEWS and not (verdict.bound == bounds.COMPUTE and verdict.cause in _NOTHING_TO_DO)
+
+
+def _announce(connection: Connection, attempt: Attempt, stretch: BoundStretch, now: datetime) -> None:
+    """Once for each bound of a job, however often the verdict comes and goes."""
+    job = job_rows.read(connection, attempt.job_id)
+    if job is None:
+        return
+    saving = promised(most_saved(stretch.verdict), attempt.rate, left_of(job, attempt, stretch))
+    event = job_events.bounded(job, attempt, stretch, saving, now)
+    if not burning.recorded_at(connection, [event.key]):
+        audit_log.append(connection, [event], now)
+
+
+def left_of(job: Job, attempt: Attempt, stretch: BoundStretch) -> timedelta | None:
+    """How long the rest of the run takes at its present pace; None: not known."""
+    spec, agent = job.spec, attempt.agent
+    worked = None if agent.started_at is None else stretch.until - agent.started_at
+    step = agent.step if agent.step is not None else attempt.resume_step
+    work = None if spec.work is None or attempt.number > 1 or agent.run > 1 else spec.work
+    return time_left(step, spec.total_steps, stretch.steps_per_s, work, worked)
+
+
+@dataclass(frozen=True, slots=True)
+class LargerVm:
+    """The same GPUs with more vCPUs; `more` is what an hour of it costs more than the VM that the job has."""
+
+    machine_type: str
+    vcpus: int
+    more: Money
+
+
+@dataclass(frozen=True, slots=True)
+class JobDiagnosis:
+    """What bounds a job. `held` is the latest verdict that held for two windows; None: none has yet.
+
+    `is_current` is whether it still stands: the last window said the same, of a VM that runs.
+    `stretches` are the newest first.
+    """
+
+    job: Job
+    held: BoundStretch | None
+    is_current: bool
+    saving: PromisedSaving | None
+    larger: LargerVm | None
+    achieved: AchievedSaving | None
+    stretches: Sequence[BoundStretch]
+    minutes: Sequence[MeasuredMinute]
+    why_none: str
+
+
+def diagnosis_of(connection: Connection, accrual: Accrual, job_id: str) -> JobDiagnosis | None:
+    """None: there is no such job."""
+    job = job_rows.read(connection, job_id)
+    if job is None:
+        return None
+    tried = attempts.of_jobs(connection, [job_id]).get(job_id, [])
+    stretches = diagnosis_rows.of_jobs(connection, [job_id]).get(job_id, [])
+    held = next((one for one in stretches if one.holds), None)
+    attempt = None if held is None else next((one for one in tried if one.id == held.attempt_id), None)
+    last = tried[-1] if tried else None
+    is_current = held is not None and held is stretches[0] and last is not None and _runs(last, held)
+    saving = None
+    if held is not None and attempt is not None:
+        saving = promised(most_saved(held.verdict), attempt.rate, left_of(job, attempt, held) if is_current else None)
+    minutes = diagnosis_rows.minutes_of(connection, last.id) if last is not None else []
+    return JobDiagnosis(
+        job=job,
+        held=held,
+        is_current=is_current,
+        saving=saving,
+        larger=_larger(connection, accrual, held, attempt),
+        achieved=_achieved(connection, job, tried),
+        stretches=stretches,
+        minutes=minutes,
+        why_none="" if held is not None else _why_none(last, minutes),
+    )
+
+
+def _runs(last: Attempt, held: BoundStretch) -> bool:
+    at_work = last.state is AttemptState.RUNNING and last.agent.exit is None
+    return at_work and (last.id, last.agent.run) == (held.attempt_id, held.run)
+
+
+def _why_none(last: Attempt | None, minutes: Sequence[MeasuredMinute]) -> str:
+    if last is None or last.agent.started_at is None:
+        return "Its command has not started yet."
+    if not minutes:
+        return "Its VM has reported no activity yet: an agent reports it once a minute while the command runs."
+    return "Two equal verdicts over five minutes each are needed, after the first minutes of a run."
+
+
+def _larger(
+    connection: Connection, accrual: Accrual, held: BoundStretch | None, attempt: Attempt | None
+) -> LargerVm | None:
+    """Where processors are what is missing."""
+    if held is None or attempt is None or held.verdict.cause != bounds.PROCESSORS:
+        return None
+    shape = _shape(connection, attempt)
+    larger = None if shape is None else next_larger(shape)
+    if shape is None or larger is None:
+        return None
+    now, then = (accrual.rate(one, attempt.zone, attempt.provisioning_model) for one in (shape, larger))
+    return None if now is None or then is None else LargerVm(larger.machine_type, larger.vcpus, then - now)
+
+
+def _shape(connection: Connection, attempt: Attempt) -> Shape | None:
+    """As the ledger has seen its VM; None: it has not."""
+    columns = tables.instances.c
+    query = select(tables.instances).where(columns.project == attempt.project, columns.gce_id == attempt.gce_id)
+    row = connection.execute(query).first() if attempt.gce_id else None
+    return None if row is None else shape_of(row)
+
+
+def _achieved(connection: Connection, job: Job, tried: Sequence[Attempt]) -> AchievedSaving | None:
+    """Against the last earlier job with the same script that was bound by something."""
+    mine = _paced(job, diagnosis_rows.of_jobs(connection, [job.id]).get(job.id, []), tried)
+    if mine is None:
+        return None
+    filters = job_rows.JobFilters(owner=(job.spec.owner,), preset=(job.spec.preset,), project=(job.spec.project,))
+    page = job_rows.page(connection, filters, (job.created_at, job.id), _EARLIER)
+    earlier = [one for one in page if is_same_training(one.spec, job.spec)]
+    stretches = diagnosis_rows.of_jobs(connection, [one.id for one in earlier])
+    before = attempts.of_jobs(connection, [one.id for one in earlier])
+    for one in earlier:
+        paced = _paced(one, stretches.get(one.id, []), before.get(one.id, []))
+        if paced is not None and paced.promised is not None:
+            return achieved(paced, mine)
+    return None
+
+
+def _paced(job: Job, stretches: Sequence[BoundStretch], tried: Sequence[Attempt]) -> PacedJob | None:
+    """By its last verdict that held; None where its pace or its price is not known."""
+    for one in stretches:
+        attempt = next((attempt for attempt in tried if attempt.id == one.attempt_id), None)
+        if one.holds and one.steps_per_s is not None and attempt is not None and attempt.rate:
+            return PacedJob(job.id, one.steps_per_s, attempt.rate, one.verdict.bound, most_saved(one.verdict))
+    return None

@@ -1,0 +1,185 @@
+"""Rows of what bounds jobs: the last hour's minutes of each attempt, and stretches of equal verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, func, select, update
+
+from costguard.db.bulk import chunks
+from costguard.db.tables import activity_minutes, job_bounds
+from costguard.db.types import storable
+from costguard.db.upsert import upsert
+from costguard.diagnosis.bounds import BoundVerdict, Number
+from costguard.diagnosis.signals import Minute, as_json, read_minute
+from costguard.jobs.agent_activity import MOST, BoundStretch, JudgedWindow, MeasuredMinute
+
+MOST_STRETCHES = 100  # of a job
+_MS = timedelta(milliseconds=1)
+_PPM = 1_000_000
+
+
+def add_minutes(connection: Connection, attempt_id: int, minutes: Sequence[MeasuredMinute]) -> None:
+    """One that is stored stays as it is. The oldest beyond an hour go."""
+    rows = [
+        {
+            "attempt_id": attempt_id,
+            "at": one.at,
+            "run": one.run,
+            "minute": storable(as_json(one.minute)),
+            "step": one.step,
+            "step_at": one.step_at,
+            "is_judged": one.is_judged,
+        }
+        for one in minutes
+    ]
+    upsert(connection, activity_minutes, rows, ("attempt_id", "at"), ())
+    mine = activity_minutes.c.attempt_id == attempt_id
+    kept = select(activity_minutes.c.at).where(mine).order_by(activity_minutes.c.at.desc()).offset(MOST - 1).limit(1)
+    oldest = connection.execute(kept).scalar()
+    if oldest is not None:
+        connection.execute(delete(activity_minutes).where(mine, activity_minutes.c.at < oldest))
+
+
+def open_minutes(connection: Connection, attempt_id: int, run: int) -> list[MeasuredMinute]:
+    """Those of this run that stand in no window yet, the oldest first."""
+    query = select(activity_minutes).where(
+        activity_minutes.c.attempt_id == attempt_id,
+        activity_minutes.c.run == run,
+        activity_minutes.c.is_judged.is_(False),
+    )
+    return [_minute(row) for row in connection.execute(query.order_by(activity_minutes.c.at))]
+
+
+def set_judged(connection: Connection, attempt_id: int, run: int, before: datetime | None) -> None:
+    """The minutes of this run before this moment; None: all of them."""
+    where = [activity_minutes.c.attempt_id == attempt_id, activity_minutes.c.run == run]
+    where += [activity_minutes.c.at < before] if before is not None else []
+    connection.execute(update(activity_minutes).where(*where).values(is_judged=True))
+
+
+def minutes_of(connection: Connection, attempt_id: int) -> list[MeasuredMinute]:
+    """The last hour's, the oldest first."""
+    query = select(activity_minutes).where(activity_minutes.c.attempt_id == attempt_id)
+    return [_minute(row) for row in connection.execute(query.order_by(activity_minutes.c.at))]
+
+
+def _minute(row: Row[Any]) -> MeasuredMinute:
+    return MeasuredMinute(
+        row.run, row.at, read_minute(row.minute) or Minute(), row.step, row.step_at, is_judged=row.is_judged
+    )
+
+
+def add_window(connection: Connection, job_id: str, attempt_id: int, run: int, window: JudgedWindow) -> BoundStretch:
+    """The stretch that it belongs to: the job's last one, if that is of the same run and verdict, else a new one."""
+    last = next(iter(of_jobs(connection, [job_id], 1).get(job_id, [])), None)
+    one = BoundStretch(
+        job_id,
+        attempt_id,
+        run,
+        window.since,
+        window.until,
+        1,
+        window.verdict,
+        window.advice,
+        window.steps,
+        window.step_span,
+    )
+    if last is not None and _continues(last, one):
+        one = _joined(last, one)
+        connection.execute(update(job_bounds).where(job_bounds.c.id == last.id).values(_columns(one)))
+        return one
+    connection.execute(job_bounds.insert().values(_columns(one)))
+    _forget(connection, job_id)
+    return one
+
+
+def _continues(last: BoundStretch, one: BoundStretch) -> bool:
+    same = (last.attempt_id, last.run) == (one.attempt_id, one.run)
+    return same and (last.verdict.bound, last.verdict.cause) == (one.verdict.bound, one.verdict.cause)
+
+
+def _joined(last: BoundStretch, one: BoundStretch) -> BoundStretch:
+    shares, counts = (last.verdict.share, one.verdict.share), (last.windows, 1)
+    share = one.verdict.share
+    if shares[0] is not None and shares[1] is not None:
+        share = (shares[0] * counts[0] + shares[1]) / (counts[0] + 1)
+    steps = [part for part in (last.steps, one.steps) if part is not None]
+    spans = [part for part in (last.step_span, one.step_span) if part is not None]
+    return BoundStretch(
+        last.job_id,
+        last.attempt_id,
+        last.run,
+        last.since,
+        one.until,
+        last.windows + 1,
+        one.verdict._replace(share=share),
+        one.advice,
+        sum(steps) if steps else None,
+        sum(spans, timedelta()) if spans else None,
+        last.id,
+    )
+
+
+def _columns(one: BoundStretch) -> dict[str, Any]:
+    return {
+        "job_id": storable(one.job_id),
+        "attempt_id": one.attempt_id,
+        "run": one.run,
+        "bound": one.verdict.bound,
+        "cause": one.verdict.cause,
+        "since": one.since,
+        "until": one.until,
+        "windows": one.windows,
+        "share_ppm": None if one.verdict.share is None else round(one.verdict.share * _PPM),
+        "numbers": [list(number) for number in one.verdict.numbers],
+        "why": storable(one.verdict.why),
+        "advice": storable(one.advice),
+        "steps": one.steps,
+        "step_ms": None if one.step_span is None else one.step_span // _MS,
+    }
+
+
+def _forget(connection: Connection, job_id: str) -> None:
+    """All but the newest of a job: verdicts that take turns must not fill the database."""
+    mine = job_bounds.c.job_id == job_id
+    count = connection.execute(select(func.count()).where(mine)).scalar_one()
+    if count > MOST_STRETCHES:
+        oldest = select(job_bounds.c.id).where(mine).order_by(job_bounds.c.id).limit(count - MOST_STRETCHES)
+        connection.execute(
+            delete(job_bounds).where(job_bounds.c.id.in_([row.id for row in connection.execute(oldest)]))
+        )
+
+
+def of_jobs(
+    connection: Connection, job_ids: Collection[str], most: int = MOST_STRETCHES
+) -> dict[str, list[BoundStretch]]:
+    """The newest first; so many of each."""
+    stretches: dict[str, list[BoundStretch]] = {}
+    for some in chunks(job_ids):
+        query = select(job_bounds).where(job_bounds.c.job_id.in_(some)).order_by(job_bounds.c.id.desc())
+        for row in connection.execute(query.limit(most) if len(job_ids) == 1 else query):
+            mine = stretches.setdefault(row.job_id, [])
+            if len(mine) < most:
+                mine.append(_stretch(row))
+    return stretches
+
+
+def _stretch(row: Row[Any]) -> BoundStretch:
+    numbers = tuple(Number(*number) for number in row.numbers)
+    share = None if row.share_ppm is None else row.share_ppm / _PPM
+    return BoundStretch(
+        row.job_id,
+        row.attempt_id,
+        row.run,
+        row.since,
+        row.until,
+        row.windows,
+        BoundVerdict(row.bound, row.cause, share, numbers, row.why),
+        row.advice,
+        row.steps,
+        None if row.step_ms is None else row.step_ms * _MS,
+        row.id,
+    )

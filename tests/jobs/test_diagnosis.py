@@ -1,0 +1,240 @@
+"""What bounds jobs, from their agents' minutes to verdicts, savings, and one event for each bound."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from tests.jobs.world import World, world
+
+from costguard.diagnosis import bounds
+from costguard.diagnosis.bounds import BoundVerdict
+from costguard.diagnosis.signals import CommandSignals, GpuSignals, HostSignals, Minute, StackSignals, as_json
+from costguard.jobs import diagnosis, diagnosis_rows
+from costguard.jobs.agent_activity import MOST, JudgedWindow, MeasuredMinute
+from costguard.jobs.bound_savings import promised, script_of, time_left
+from costguard.jobs.diagnosis import JobDiagnosis
+from costguard.jobs.larger_vms import next_larger
+from costguard.ledger.accrual import accrual_at
+from costguard.model.instance import Shape
+from costguard.model.money import Money
+from costguard_sandbox.gce.catalogue import machine_types
+
+MINUTE = timedelta(minutes=1)
+STARVED = Minute(
+    seconds=60.0,
+    gpus=(GpuSignals(kernel_active=0.4),),
+    command=CommandSignals(main_cpu=0.1, workers=2.0, workers_cpu=1.9, workers_busiest=0.95, cpu=2.0, queue=0.0),
+    host=HostSignals(cpus=12.0, cpu=2.1),
+    stacks=StackSignals(looks=30.0, places={"loader": 0.9, "host": 0.1}),
+)
+BUSY = STARVED._replace(gpus=(GpuSignals(kernel_active=0.98),))
+
+
+def _minutes(w: World, count: int, minute: Minute = STARVED, name: str = "cg-j1-1", pace: int = 60) -> None:
+    """So many minutes of a training that makes `pace` steps in each."""
+    for _ in range(count):
+        w.clock.advance(MINUTE)
+        step = (w.attempts(_job(name))[-1].agent.step or 0) + pace
+        w.beat(name, step=step)
+        w.say(name, ("activity", {"run": 1, "minute": as_json(minute)}))
+
+
+def _job(attempt: str) -> str:
+    return attempt.split("-")[1]
+
+
+def _diagnosis(w: World, job_id: str = "j1") -> JobDiagnosis:
+    with w.database.read() as connection:
+        answer = diagnosis.diagnosis_of(connection, accrual_at(connection, w.clock.now()), job_id)
+    assert answer is not None
+    return answer
+
+
+def _running(w: World, job_id: str = "j1", **given: Any) -> None:
+    w.submit(job_id, **given)
+    w.until_up(f"cg-{job_id}-1")
+    w.start(f"cg-{job_id}-1")
+    w.step()
+
+
+def test_two_equal_windows_are_needed_before_a_verdict_holds(sqlite_url: str) -> None:
+    """The first two minutes are warm-up, each window is of five: eleven minutes say nothing, twelve do, once."""
+    with world(sqlite_url) as w:
+        _running(w)
+        _minutes(w, 11)
+        assert _diagnosis(w).held is None
+        assert w.events("JobBoundFound") == []
+        _minutes(w, 1)
+        held = _diagnosis(w).held
+        assert held is not None
+        assert (held.verdict.bound, held.verdict.cause, held.windows) == (bounds.INPUT, bounds.WORKERS, 2)
+        _minutes(w, 10)
+        assert len(w.events("JobBoundFound")) == 1
+
+
+def test_a_verdict_that_comes_and_goes_is_announced_once(sqlite_url: str) -> None:
+    """Its owner knows it from the first time; a busy GPU is no news at all."""
+    with world(sqlite_url) as w:
+        _running(w)
+        for minute in (STARVED, BUSY, STARVED):
+            _minutes(w, 13, minute)
+        assert [event.data["bound"] for event in w.events("JobBoundFound")] == ["input"]
+        assert {one.verdict.bound for one in _diagnosis(w).stretches} >= {bounds.INPUT, bounds.GPU}
+
+
+def test_what_is_saved_is_up_to_the_waiting_of_what_is_left(sqlite_url: str) -> None:
+    """60 % of the hours that its steps still take at their present pace, at the price of its VM."""
+    with world(sqlite_url) as w:
+        _running(w, total_steps=60 * 13 + 3600)
+        _minutes(w, 13)
+        saving, rate = _diagnosis(w).saving, w.attempts()[-1].rate
+        assert saving is not None
+        assert rate is not None
+        assert saving.share == pytest.approx(0.6)
+        assert saving.total == saving.per_hour == Money(rate.nanos * 600_000 // 1_000_000)
+        (event,) = w.events("JobBoundFound")
+        assert "up to $" in event.text
+        assert "2.0 of 12 vCPUs are used" in event.text
+
+
+def test_nothing_is_promised_where_the_time_left_is_unknown(sqlite_url: str) -> None:
+    """Only what an hour saves is known."""
+    with world(sqlite_url) as w:
+        _running(w)
+        _minutes(w, 13)
+        saving = _diagnosis(w).saving
+        assert saving is not None
+        assert saving.total is None
+        assert "of each hour" in w.events("JobBoundFound")[0].text
+
+
+def test_an_hour_of_minutes_is_kept(sqlite_url: str) -> None:
+    """A run of months must not fill the database."""
+    with world(sqlite_url) as w:
+        _running(w)
+        minutes = [MeasuredMinute(1, w.clock.now() + number * MINUTE, BUSY) for number in range(MOST + 15)]
+        with w.database.write() as connection:
+            diagnosis_rows.add_minutes(connection, w.attempts()[-1].id, minutes)
+        assert [one.at for one in _diagnosis(w).minutes] == [one.at for one in minutes[15:]]
+
+
+def test_a_window_has_no_gap(sqlite_url: str) -> None:
+    """Minutes before and after an hour without reports are of different times."""
+    with world(sqlite_url) as w:
+        _running(w)
+        _minutes(w, 6)
+        w.clock.advance(timedelta(hours=1))
+        _minutes(w, 4)
+        assert _diagnosis(w).stretches == []
+        _minutes(w, 1)
+        assert len(_diagnosis(w).stretches) == 1
+
+
+def test_verdicts_that_take_turns_do_not_fill_the_database(sqlite_url: str) -> None:
+    """A job keeps its newest stretches alone."""
+    with world(sqlite_url) as w:
+        _running(w)
+        with w.database.write() as connection:
+            attempt = w.attempts()[-1]
+            for number in range(diagnosis_rows.MOST_STRETCHES + 7):
+                window = _window(w, bounds.INPUT if number % 2 else bounds.HOST)
+                diagnosis_rows.add_window(connection, "j1", attempt.id, 1, window)
+        assert len(_diagnosis(w).stretches) == diagnosis_rows.MOST_STRETCHES
+
+
+def _window(w: World, bound: str) -> JudgedWindow:
+    return JudgedWindow(w.clock.now(), w.clock.now(), BoundVerdict(bound, None, 0.5, (), ""), "")
+
+
+def test_an_achieved_saving_is_measured_by_the_cost_of_a_step(sqlite_url: str) -> None:
+    """The same script launched again makes twice the steps: each costs half, next to the 60 % that were promised."""
+    with world(sqlite_url) as w:
+        _running(w, command=("python", "train.py", "--workers", "2"))
+        _minutes(w, 13, pace=60)
+        w.exit("cg-j1-1")
+        w.settle()
+        _running(w, "j2", command=("python", "train.py", "--workers", "8"))
+        _minutes(w, 13, BUSY, "cg-j2-1", pace=120)
+        saved = _diagnosis(w, "j2").achieved
+        assert saved is not None
+        assert (saved.job_id, saved.bound) == ("j1", "input")
+        assert saved.share == pytest.approx(0.5, abs=0.02)
+        assert saved.promised == pytest.approx(0.6)
+
+
+def test_another_script_says_nothing_of_a_saving(sqlite_url: str) -> None:
+    """Its steps are other steps."""
+    with world(sqlite_url) as w:
+        _running(w, command=("python", "train.py"))
+        _minutes(w, 13)
+        w.exit("cg-j1-1")
+        w.settle()
+        _running(w, "j2", command=("python", "evaluate.py"))
+        _minutes(w, 13, name="cg-j2-1")
+        assert _diagnosis(w, "j2").achieved is None
+
+
+def test_hostile_minutes_are_dropped(sqlite_url: str) -> None:
+    """Whatever a VM sends, its job goes on and nothing is judged."""
+    with world(sqlite_url) as w:
+        _running(w)
+        hostile: tuple[object, ...] = (
+            {"seconds": 1e300},
+            [],
+            "x",
+            {"gpus": [[]] * 99},
+            {"command": {"cpu": float("nan")}},
+            None,
+        )
+        for minute in hostile:
+            w.say("cg-j1-1", ("activity", {"run": 1, "minute": minute}))
+        assert _diagnosis(w).held is None
+
+
+@pytest.mark.parametrize(
+    ("words", "script"),
+    [
+        (("torchrun", "--nproc-per-node", "8", "src/train.py", "--lr", "1"), "train.py"),
+        (("python", "-m", "acme.train", "x.py"), "acme.train"),
+        (("bash", "run.sh"), "run.sh"),
+        (("my-trainer", "--fast"), None),
+    ],
+)
+def test_the_script_of_a_command(words: tuple[str, ...], script: str | None) -> None:
+    """What stays when an owner changes the options of a training."""
+    assert script_of(words) == script
+
+
+def test_time_left() -> None:
+    """By steps where both are known, else by the owner's estimate; otherwise unknown, and never below zero."""
+    assert time_left(100, 460, 0.1, None, None) == timedelta(hours=1)
+    assert time_left(None, 460, 0.1, timedelta(hours=3), timedelta(hours=1)) == timedelta(hours=2)
+    assert time_left(500, 460, 0.1, None, None) == timedelta()
+    assert time_left(100, None, 0.1, None, None) is None
+    assert promised(None, Money(1), None) is None
+
+
+LARGER = [
+    ("g2-standard-12", 12, 49152, "nvidia-l4", 1, "g2-standard-16"),
+    ("g2-standard-32", 32, 131072, "nvidia-l4", 1, None),
+    ("g2-standard-24", 24, 98304, "nvidia-l4", 2, None),
+    ("n1-standard-8", 8, 30720, "nvidia-tesla-t4", 1, "n1-standard-16"),
+    ("n1-highmem-8", 8, 53248, "nvidia-tesla-v100", 1, None),
+    ("a2-highgpu-1g", 12, 87040, "nvidia-tesla-a100", 1, None),
+    ("n1-standard-8", 8, 30720, None, 0, None),
+]
+
+
+@pytest.mark.parametrize(("name", "vcpus", "memory", "gpu", "gpus", "larger"), LARGER)
+def test_the_next_larger_vm_has_the_same_gpus(
+    name: str, vcpus: int, memory: int, gpu: str | None, gpus: int, larger: str | None
+) -> None:
+    """Where Google sells one; its size is what Google's list of machine types says."""
+    shape = next_larger(Shape(name, vcpus, memory, gpu, gpus))
+    assert (shape.machine_type if shape else None) == larger
+    if shape is not None:
+        real = machine_types.find("us-central1-a", shape.machine_type)
+        assert real is not None
+        assert (shape.vcpus, shape.memory_mib) == (real.vcpus, real.memory_mb)
