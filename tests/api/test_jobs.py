@@ -233,8 +233,9 @@ def test_a_quote_says_whether_deadline_and_ceiling_can_be_met(api: Api) -> None:
 def test_a_launch_says_what_is_likely_to_fail(api: Api) -> None:
     """It is taken in, and its first answer warns with the figures."""
     request = {"preset": "t4", "work_hours": 10, "owner": "ada@lab.example", "command": ["train"]}
-    job = api.post("jobs", {**request, "deadline": "2026-11-20T22:10:00Z"}).json()["job"]
-    assert "Its deadline of Fri 20 Nov 22:10 UTC leaves 10 min beyond the 10 h that it takes" in job["reason"]
+    job = api.post("jobs", {**request, "deadline": "2026-11-20T22:40:00Z"}).json()["job"]
+    assert "Its deadline of Fri 20 Nov 22:40 UTC leaves 20 min to wait for Spot" in job["reason"]
+    assert "Allow the fallback to on-demand." in job["reason"]
 
 
 def test_a_quote_shows_prices_and_what_would_be_refused(api: Api) -> None:
