@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costguard.deadlines.hazards import (
@@ -94,6 +94,7 @@ def test_survival_multiplies_over_time(first_h: float, second_h: float, age_h: f
     )
 
 
+@settings(max_examples=10)
 @given(st.floats(0, 30))
 def test_expected_life_is_the_area_under_survival(age_h: float) -> None:
     """Summed in small steps, survival gives the same hours."""

@@ -1,0 +1,103 @@
+"""The zones that a replayed run sees, point by point: which are up, for how long, at what price, with what history."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from costguard.deadlines.hazards import NO_COUNTS, SeenPeriod, TogetherCounts, ZoneCounts, counts_of, together_of
+from costguard.deadlines.series import ZoneSeries
+from costguard.deadlines.situation import Zone
+
+HISTORY_STEP_H = 4.0  # history is counted again so often: a policy plans again no sooner
+
+
+class RecordedMarket:
+    """Recorded series of one recording. `spot_price`: an hour of Spot where the files name no price.
+
+    A zone's history is what was recorded before the present point, and nothing later. With `sees_history` False, a
+    policy knows the present alone.
+    """
+
+    def __init__(self, series: Sequence[ZoneSeries], spot_price: float, *, sees_history: bool = True) -> None:
+        self.gap_h = series[0].gap_h
+        self.points = min(len(one.ups) for one in series)
+        self.names = tuple(one.name for one in series)
+        self._spot_price = spot_price
+        self._sees_history = sees_history
+        self._series = tuple(series)
+        self._began = tuple(_began(one.ups) for one in series)
+        self._next_of_any = _next_of_any(self._began, self.points)
+        self._places = {name: place for place, name in enumerate(self.names)}
+        self._periods = tuple(_periods(began, one) for began, one in zip(self._began, series, strict=True))
+        self._counts: dict[tuple[int, int], ZoneCounts] = {}
+        self._together: dict[int, TogetherCounts] = {}
+        self._zones: dict[int, tuple[Zone, ...]] = {}
+
+    def is_up(self, name: str, point: int) -> bool:
+        return self._series[self._places[name]].ups[point]
+
+    def price(self, name: str, point: int) -> float:
+        one = self._series[self._places[name]]
+        return one.price_at(point) if one.prices else self._spot_price
+
+    def next_change(self, point: int) -> int:
+        """The first point after this one at which any zone comes or goes; the end of the record if none does."""
+        return self._next_of_any[point]
+
+    def zones(self, point: int) -> tuple[Zone, ...]:
+        zones = self._zones.get(point)
+        if zones is None:
+            zones = self._zones[point] = tuple(self._zone(place, point) for place in range(len(self.names)))
+        return zones
+
+    def together(self, point: int) -> TogetherCounts | None:
+        if not self._sees_history or len(self.names) == 1:
+            return None
+        step = int(point * self.gap_h / HISTORY_STEP_H)
+        counts = self._together.get(step)
+        if counts is None:
+            counts = self._together[step] = together_of(self._periods, step * HISTORY_STEP_H)
+        return counts
+
+    def _zone(self, place: int, point: int) -> Zone:
+        one = self._series[place]
+        age_h = (point - self._began[place][point]) * self.gap_h
+        price = one.price_at(point) if one.prices else self._spot_price
+        return Zone(one.name, price, one.ups[point], age_h, self._history(place, point))
+
+    def _history(self, place: int, point: int) -> ZoneCounts:
+        if not self._sees_history:
+            return NO_COUNTS
+        step = int(point * self.gap_h / HISTORY_STEP_H)
+        counts = self._counts.get((place, step))
+        if counts is None:
+            counts = self._counts[place, step] = counts_of(self._periods[place], step * HISTORY_STEP_H)
+        return counts
+
+
+def _began(ups: Sequence[bool]) -> list[int]:
+    """For each point, the one at which its state began."""
+    began = []
+    since = 0
+    for point, is_up in enumerate(ups):
+        if point and is_up != ups[point - 1]:
+            since = point
+        began.append(since)
+    return began
+
+
+def _next_of_any(began: Sequence[Sequence[int]], points: int) -> list[int]:
+    changes = [points] * points
+    for point in range(points - 2, -1, -1):
+        is_change = any(one[point + 1] == point + 1 for one in began)
+        changes[point] = point + 1 if is_change else changes[point + 1]
+    return changes
+
+
+def _periods(began: Sequence[int], one: ZoneSeries) -> list[SeenPeriod]:
+    starts = [point for point, since in enumerate(began) if since == point]
+    ends = [*starts[1:], len(began)]
+    return [
+        SeenPeriod(one.ups[start], start * one.gap_h, end * one.gap_h, is_cut=end == len(began))
+        for start, end in zip(starts, ends, strict=True)
+    ]

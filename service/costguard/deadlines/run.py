@@ -1,0 +1,157 @@
+"""One replayed run: a job from its launch to its end, as a policy decides, over a market of zones.
+
+A policy decides at the points of the record. A VM bills from its start; the first `start_h` of it bring no work, and
+neither does a start that is cut short. Work done is kept: what a preemption loses is part of `start_h`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from costguard.deadlines.hazards import TogetherCounts
+from costguard.deadlines.situation import Act, HeldVM, Policy, Situation, Zone
+
+TINY = 1e-9
+
+
+class Market(Protocol):
+    @property
+    def gap_h(self) -> float: ...
+
+    @property
+    def points(self) -> int: ...
+
+    def is_up(self, name: str, point: int) -> bool: ...
+
+    def price(self, name: str, point: int) -> float: ...
+
+    def next_change(self, point: int) -> int: ...
+
+    def zones(self, point: int) -> tuple[Zone, ...]: ...
+
+    def together(self, point: int) -> TogetherCounts | None: ...
+
+
+class Task(NamedTuple):
+    """The work of a job and what it may take. `on_demand_price`: of an hour; None where there is none to be had."""
+
+    work_h: float
+    deadline_h: float
+    start_h: float
+    on_demand_price: float | None
+
+
+class RunResult(NamedTuple):
+    """`late_h`: hours after the deadline at which it ended; 0 on time. `spot_h`, `on_demand_h`: of VMs that billed."""
+
+    cost: float
+    late_h: float
+    preemptions: int
+    starts: int
+    spot_h: float
+    on_demand_h: float
+    ended_h: float
+
+    @property
+    def is_on_time(self) -> bool:
+        return self.late_h <= 1e-6
+
+
+class _Run:
+    def __init__(self, task: Task, market: Market, start: int) -> None:
+        self.task = task
+        self.market = market
+        self.first = self.point = start
+        self.left_h = task.work_h
+        self.kind: str | None = None
+        self.zone = ""
+        self.began = start
+        self.start_left_h = 0.0
+        self.cost = self.spot_h = self.on_demand_h = self.ended_h = 0.0
+        self.preemptions = self.starts = 0
+
+    def situation(self) -> Situation:
+        passed_h = (self.point - self.first) * self.market.gap_h
+        held = None
+        if self.kind is not None:
+            age_h = (self.point - self.began) * self.market.gap_h
+            held = HeldVM("spot" if self.kind == "spot" else "on_demand", self.zone, age_h, self.start_left_h)
+        task = self.task
+        return Situation(
+            self.left_h, task.deadline_h - passed_h, task.start_h, self.market.gap_h, task.on_demand_price,
+            self.market.zones(self.point), held, passed_h, task.work_h, self.market.together(self.point),
+        )  # fmt: skip
+
+    def obey(self, act: Act, zone: str | None) -> None:
+        if act is Act.STAY:
+            return
+        if act is Act.WAIT:
+            self.kind = None
+            return
+        self.kind = "spot" if act is Act.START_SPOT else "on_demand"
+        self.zone = zone or ""
+        self.began = self.point
+        self.start_left_h = self.task.start_h
+        self.starts += 1
+
+    def advance(self, points: int) -> None:
+        """Lets so many points pass, without any change but the work that is done."""
+        gap_h = self.market.gap_h
+        if self.kind is None:
+            self.point += points
+            return
+        hours = min(points * gap_h, self.start_left_h + self.left_h)
+        if self.kind == "spot":
+            self.cost += self._spot_cost(hours)
+            self.spot_h += hours
+        else:
+            assert self.task.on_demand_price is not None
+            self.cost += hours * self.task.on_demand_price
+            self.on_demand_h += hours
+        started_h = min(hours, self.start_left_h)
+        self.start_left_h = max(0.0, self.start_left_h - hours)
+        self.left_h -= hours - started_h
+        if self.left_h <= TINY:
+            self.ended_h = (self.point - self.first) * gap_h + hours
+        self.point += points
+
+    def lose_preempted(self) -> None:
+        if self.kind == "spot" and not self.market.is_up(self.zone, self.point):
+            self.kind = None
+            self.preemptions += 1
+
+    def _spot_cost(self, hours: float) -> float:
+        gap_h = self.market.gap_h
+        cost = 0.0
+        point = self.point
+        while hours > 0:
+            cost += min(hours, gap_h) * self.market.price(self.zone, point)
+            hours -= gap_h
+            point += 1
+        return cost
+
+
+def replay_run(task: Task, market: Market, start: int, policy: Policy) -> RunResult:
+    """Runs a job that is launched at this point. A record that ends first counts as on demand from there on."""
+    run = _Run(task, market, start)
+    while run.left_h > TINY:
+        if run.point >= market.points - 1:
+            _finish_on_demand(run)
+            break
+        run.lose_preempted()
+        choice = policy.choose(run.situation())
+        run.obey(choice.act, choice.zone)
+        until = min(market.next_change(run.point), market.points - 1)
+        holds = int((choice.holds_h + TINY) / market.gap_h)
+        run.advance(max(1, min(until - run.point, holds)))
+    late_h = max(0.0, run.ended_h - task.deadline_h)
+    return RunResult(
+        run.cost, late_h, run.preemptions, run.starts, run.spot_h, run.on_demand_h, run.ended_h
+    )  # fmt: skip
+
+
+def _finish_on_demand(run: _Run) -> None:
+    if run.kind != "on_demand":
+        run.kind = "on_demand"
+        run.start_left_h = run.task.start_h
+    run.advance(int((run.start_left_h + run.left_h) / run.market.gap_h) + 2)

@@ -1,0 +1,96 @@
+"""No policy is ever late where on-demand can be had."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.deadlines.markets import GAP_H, HostileMarket, drawn_market, random_ups
+
+from costguard.deadlines.guard import guarded
+from costguard.deadlines.planner import Planner
+from costguard.deadlines.ross import Ross
+from costguard.deadlines.run import Task, replay_run
+from costguard.deadlines.simple_policies import Greedy, OnDemand, UniformProgress, wished
+from costguard.deadlines.situation import Act, Choice, Policy, Situation, Why
+
+PLANNER = Planner()
+PRICE = 3.14
+
+
+class Reckless:
+    """Wishes whatever comes to its mind, for as long as it likes: the guard alone keeps it on time."""
+
+    name = "reckless"
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+
+    def choose(self, situation: Situation) -> Choice:
+        act = self._random.choice(list(Act))
+        if situation.held is None and act is Act.STAY:
+            act = Act.WAIT
+        open_zones = [zone.name for zone in situation.zones if zone.is_up]
+        if act is Act.START_SPOT and not open_zones:
+            act = Act.WAIT
+        zone = self._random.choice(open_zones) if act is Act.START_SPOT else None
+        return guarded(situation, wished(situation, act, Why.PLAN, zone, self._random.uniform(0, 50)))
+
+
+def policies(seed: int) -> list[Policy]:
+    random = Random(seed)
+    return [
+        Greedy(), UniformProgress(), Ross(random), Ross(random, "uniform"), PLANNER, OnDemand(), Reckless(random),
+    ]  # fmt: skip
+
+
+tasks = st.builds(
+    lambda work_h, spare_h, start_points: Task(
+        work_h, work_h + start_points * GAP_H + spare_h, start_points * GAP_H, PRICE
+    ),
+    st.sampled_from([1.0, 3.0, 6.0]),
+    st.sampled_from([0.0, 0.05, 0.3, 1.0, 4.0]),
+    st.sampled_from([0.2, 1.0, 2.5, 5.0]),
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(tasks, st.lists(st.integers(1, 30), min_size=1, max_size=6), st.integers(1, 3), st.integers(0, 10**6))
+def test_no_policy_is_late_where_zones_end_as_soon_as_they_are_used(
+    task: Task, lives: list[int], zones: int, seed: int
+) -> None:
+    """Whatever zones do to a job, at whatever moment of its starts, it ends by its deadline."""
+    for policy in policies(seed):
+        market = HostileMarket(zones, lives)
+        result = replay_run(task, market, 0, market.watching(policy))
+        assert result.is_on_time, (policy.name, result)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(tasks, st.integers(0, 10**6), st.sampled_from([0.2, 1.0, 5.0]), st.sampled_from([0.2, 1.0, 5.0]))
+def test_no_policy_is_late_on_random_series(task: Task, seed: int, mean_up_h: float, mean_out_h: float) -> None:
+    """The same where zones come and go by themselves."""
+    random = Random(seed)
+    market = drawn_market(*(random_ups(random, 400, mean_up_h, mean_out_h) for _ in range(2)))
+    for policy in policies(seed):
+        result = replay_run(task, market, random.randrange(200), policy)
+        assert result.is_on_time, (policy.name, result)
+
+
+@pytest.mark.parametrize("policy", [Greedy(), UniformProgress(), PLANNER], ids=lambda policy: policy.name)
+def test_lost_just_before_it_is_ready_still_leaves_time_on_demand(policy: Policy) -> None:
+    """The worst moment: a Spot VM that started with two starts' slack goes in the last point before it is ready."""
+    task = Task(3.0, 3.0 + 2 * 0.5 + 0.01, 0.5, PRICE)
+    market = HostileMarket(1, [4])
+    result = replay_run(task, market, 0, market.watching(policy))
+    assert result.starts >= 2
+    assert result.is_on_time
+
+
+def test_deadline_that_cannot_be_kept_is_missed_by_as_little_as_can_be() -> None:
+    """Without the time for one start, on-demand begins at once and ends one start late."""
+    result = replay_run(Task(2.0, 2.0, 0.5, PRICE), drawn_market("1" * 100), 0, Greedy())
+    assert result.late_h == pytest.approx(0.5)
+    assert result.on_demand_h == pytest.approx(2.5)
