@@ -15,12 +15,15 @@ from costguard.deadlines.hazards import (
     PRIOR_RECOVERIES,
     Hazards,
     SeenPeriod,
+    added,
     bin_of,
     counts_of,
     expected_life,
+    follow,
     hazards_of,
     recent_hazards,
     survival,
+    together_of,
 )
 
 
@@ -106,3 +109,38 @@ def test_expected_life_is_the_area_under_survival(age_h: float) -> None:
 def test_zone_that_never_fails_lives_for_ever() -> None:
     """Without a hazard in the last bin there is no end to expect."""
     assert expected_life((0.0,) * len(BIN_STARTS), 3) == math.inf
+
+
+def test_counts_of_parts_add_up_to_the_counts_of_the_whole() -> None:
+    """A period cut at any moment, its age kept, gives the same events and hours, and recent ones that fade alike."""
+    whole = [SeenPeriod(True, 0, 5), SeenPeriod(False, 5, 7), SeenPeriod(True, 7, 9)]
+    first = counts_of([SeenPeriod(True, 0, 4, is_cut=True)], now_h=4)
+    rest = counts_of([SeenPeriod(True, 4, 5, age_h=4), *whole[1:]], now_h=9)
+    for part, both in zip(added(first, rest, 5), counts_of(whole, now_h=9), strict=True):
+        assert part == pytest.approx(both)
+
+
+def test_job_follows_the_oldest_zone_until_it_is_lost() -> None:
+    """Zone 0 is held until 4, though zone 1 came at 1; then zone 1, aged 3, until 6, when all are out."""
+    zones = [
+        [SeenPeriod(True, 0, 4), SeenPeriod(False, 4, 8), SeenPeriod(True, 8, 9, is_cut=True)],
+        [SeenPeriod(False, 0, 1), SeenPeriod(True, 1, 6), SeenPeriod(False, 6, 9, is_cut=True)],
+    ]
+    followed = follow(zones)
+    assert [(one.period.is_up, one.period.began_h, one.period.ended_h) for one in followed] == [
+        (True, 0, 4), (True, 4, 6), (False, 6, 8), (True, 8, 9),
+    ]  # fmt: skip
+    assert followed[0].found_age_h == 3
+    counts = together_of(followed, now_h=9)
+    assert counts.lost == 2
+    assert sum(counts.found_ages) == 1
+    assert sum(counts.held.recoveries) == 1
+    assert sum(counts.held.up_hours) == pytest.approx(4 + 2 + 1)
+
+
+def test_what_follows_now_is_not_counted() -> None:
+    """At hour 5 of the same zones, the second zone is still held and nothing of its end is known."""
+    zones = [[SeenPeriod(True, 0, 4), SeenPeriod(False, 4, 9)], [SeenPeriod(True, 1, 6), SeenPeriod(False, 6, 9)]]
+    counts = together_of(follow(zones), now_h=5)
+    assert counts.lost == 1
+    assert sum(counts.held.up_hours) == pytest.approx(5)

@@ -28,6 +28,7 @@ from costguard.cli import (
     progress,
     quotes,
     reminders,
+    replay,
     requests,
     serve,
     spend,
@@ -83,6 +84,7 @@ for _commands in (
     places,
     checkpoints,
     progress,
+    replay,
     access,
     checks,
 ):

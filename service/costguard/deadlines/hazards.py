@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 BIN_STARTS = (0.0, 0.16, 0.33, 0.66, 1.5, 4.0, 8.0, 16.0)  # hours; the last bin has no end
@@ -103,7 +104,7 @@ def counts_of(periods: Iterable[SeenPeriod], now_h: float) -> ZoneCounts:
             weight = _weight(period.began_h - period.age_h + first, period.began_h - period.age_h + last, now_h)
             expected[period.is_up] += prior[place] * weight
         if not is_cut:
-            events[period.is_up][bin_of(age_h)] += 1
+            events[period.is_up][bin_of(age_h)] += 1.0
             recent[period.is_up] += 0.5 ** ((now_h - ended_h) / RECENT_HALF_LIFE_H)
     return ZoneCounts(
         tuple(events[True]), tuple(hours[True]), tuple(events[False]), tuple(hours[False]),
@@ -111,8 +112,18 @@ def counts_of(periods: Iterable[SeenPeriod], now_h: float) -> ZoneCounts:
     )  # fmt: skip
 
 
-def together_of(periods_by_zone: Sequence[Sequence[SeenPeriod]], now_h: float) -> TogetherCounts:
-    """Follows the zones until now. A zone that is not seen at a time counts as out then."""
+class Followed(NamedTuple):
+    """A period of a job that holds the oldest zone that is up, or of all zones out.
+
+    `found_age_h`: of the zone that was up when the held one was lost; None where there was none.
+    """
+
+    period: SeenPeriod
+    found_age_h: float | None = None
+
+
+def follow(periods_by_zone: Sequence[Sequence[SeenPeriod]]) -> list[Followed]:
+    """Holds the oldest zone that is up until it is lost, then the next. A zone that is not seen counts as out."""
     changes: dict[float, dict[int, float | None]] = {}  # by moment and zone: since when it is up, None when it is out
     for zone, periods in enumerate(periods_by_zone):
         for period in periods:
@@ -120,11 +131,10 @@ def together_of(periods_by_zone: Sequence[Sequence[SeenPeriod]], now_h: float) -
             changes.setdefault(period.began_h, {})[zone] = since_h
             changes.setdefault(period.ended_h, {}).setdefault(zone, None)
     ups: dict[int, float] = {}
-    found_ages = [0.0] * BINS
-    followed: list[SeenPeriod] = []
+    followed: list[Followed] = []
     held: int | None = None
     began_h, age_h = math.nan, 0.0  # of what is followed now
-    for moment in sorted(moment for moment in changes if moment < now_h):
+    for moment in sorted(changes)[:-1]:  # at the last, nothing more is seen
         for zone, since_h in changes[moment].items():
             ups.pop(zone, None)
             if since_h is not None:
@@ -133,17 +143,43 @@ def together_of(periods_by_zone: Sequence[Sequence[SeenPeriod]], now_h: float) -
             continue
         oldest = min(ups, key=lambda zone: (ups[zone], zone)) if ups else None
         if not math.isnan(began_h):
-            followed.append(SeenPeriod(held is not None, began_h, moment, age_h=age_h))
-            if held is not None and oldest is not None:
-                found_ages[bin_of(moment - ups[oldest])] += 1
+            found_age_h = moment - ups[oldest] if held is not None and oldest is not None else None
+            followed.append(Followed(SeenPeriod(held is not None, began_h, moment, age_h=age_h), found_age_h))
         held, began_h = oldest, moment
         age_h = moment - ups[oldest] if oldest is not None else 0.0
     if not math.isnan(began_h):
-        followed.append(SeenPeriod(held is not None, began_h, now_h, is_cut=True, age_h=age_h))
-    lost = sum(period.is_up and not period.is_cut for period in followed)
-    return TogetherCounts(counts_of(followed, now_h), float(lost), tuple(found_ages))
+        end_h = max(changes)
+        followed.append(Followed(SeenPeriod(held is not None, began_h, end_h, is_cut=True, age_h=age_h)))
+    return followed
 
 
+def together_of(followed: Sequence[Followed], now_h: float) -> TogetherCounts:
+    """Counts what was followed until now."""
+    ended = [one for one in followed if one.period.ended_h <= now_h and one.period.is_up and not one.period.is_cut]
+    found_ages = [0.0] * BINS
+    for one in ended:
+        if one.found_age_h is not None:
+            found_ages[bin_of(one.found_age_h)] += 1
+    return TogetherCounts(counts_of((one.period for one in followed), now_h), float(len(ended)), tuple(found_ages))
+
+
+def added(earlier: ZoneCounts, later: ZoneCounts, hours: float) -> ZoneCounts:
+    """Counts of one time and of the hours that follow it, so long as no period is counted in both."""
+    fades = 0.5 ** (hours / RECENT_HALF_LIFE_H)
+    return ZoneCounts(
+        _sums(earlier.preemptions, later.preemptions),
+        _sums(earlier.up_hours, later.up_hours),
+        _sums(earlier.recoveries, later.recoveries),
+        _sums(earlier.down_hours, later.down_hours),
+        *(one * fades + other for one, other in zip(earlier[4:], later[4:], strict=True)),
+    )
+
+
+def _sums(one: ByAge, other: ByAge) -> ByAge:
+    return tuple(first + second for first, second in zip(one, other, strict=True))
+
+
+@lru_cache(maxsize=4096)
 def hazards_of(counts: ZoneCounts) -> Hazards:
     """A zone's own hazards, drawn towards the prior where little was seen."""
     return Hazards(
@@ -152,6 +188,7 @@ def hazards_of(counts: ZoneCounts) -> Hazards:
     )
 
 
+@lru_cache(maxsize=4096)
 def recent_hazards(counts: ZoneCounts) -> Hazards:
     """The prior, scaled by what the last days of the zone were like."""
     preemption = (counts.recent_preemptions + RECENT_EVENTS) / (counts.recent_preemptions_expected + RECENT_EVENTS)
@@ -188,6 +225,7 @@ def expected_life(hazard: ByAge, age_h: float) -> float:
     return life
 
 
+@lru_cache(maxsize=1024)
 def stationary_ages(hazard: ByAge) -> ByAge:
     """The share of each age among what is up at any one moment."""
     hours = []

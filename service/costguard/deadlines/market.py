@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from costguard.deadlines.hazards import NO_COUNTS, SeenPeriod, TogetherCounts, ZoneCounts, counts_of, together_of
+from costguard.deadlines.hazards import (
+    NO_COUNTS,
+    SeenPeriod,
+    TogetherCounts,
+    ZoneCounts,
+    added,
+    counts_of,
+    follow,
+    together_of,
+)
 from costguard.deadlines.series import ZoneSeries
 from costguard.deadlines.situation import Zone
 
@@ -28,8 +37,10 @@ class RecordedMarket:
         self._began = tuple(_began(one.ups) for one in series)
         self._next_of_any = _next_of_any(self._began, self.points)
         self._places = {name: place for place, name in enumerate(self.names)}
-        self._periods = tuple(_periods(began, one) for began, one in zip(self._began, series, strict=True))
-        self._counts: dict[tuple[int, int], ZoneCounts] = {}
+        periods = [_periods(began, one) for began, one in zip(self._began, series, strict=True)]
+        self._histories = [_History(of_zone) for of_zone in periods]
+        self._followed = follow(periods) if len(series) > 1 and sees_history else []
+        self._held = _History([one.period for one in self._followed])
         self._together: dict[int, TogetherCounts] = {}
         self._zones: dict[int, tuple[Zone, ...]] = {}
 
@@ -56,7 +67,9 @@ class RecordedMarket:
         step = int(point * self.gap_h / HISTORY_STEP_H)
         counts = self._together.get(step)
         if counts is None:
-            counts = self._together[step] = together_of(self._periods, step * HISTORY_STEP_H)
+            counted = together_of([one for one in self._followed if one.found_age_h is not None], step * HISTORY_STEP_H)
+            held = self._held.at(step)
+            counts = self._together[step] = TogetherCounts(held, sum(held.preemptions), counted.found_ages)
         return counts
 
     def _zone(self, place: int, point: int) -> Zone:
@@ -68,11 +81,34 @@ class RecordedMarket:
     def _history(self, place: int, point: int) -> ZoneCounts:
         if not self._sees_history:
             return NO_COUNTS
-        step = int(point * self.gap_h / HISTORY_STEP_H)
-        counts = self._counts.get((place, step))
-        if counts is None:
-            counts = self._counts[place, step] = counts_of(self._periods[place], step * HISTORY_STEP_H)
-        return counts
+        return self._histories[place].at(int(point * self.gap_h / HISTORY_STEP_H))
+
+
+class _History:
+    """The counts of periods at every step of history, each from the one before."""
+
+    def __init__(self, periods: Sequence[SeenPeriod]) -> None:
+        self._periods = periods
+        self._counts = [NO_COUNTS]
+        self._first = 0  # the period that lasts until the last step that is counted, or longer
+
+    def at(self, step: int) -> ZoneCounts:
+        while len(self._counts) <= step:
+            start_h = (len(self._counts) - 1) * HISTORY_STEP_H
+            end_h = start_h + HISTORY_STEP_H
+            seen = []
+            for place in range(self._first, len(self._periods)):
+                period = self._periods[place]
+                if period.began_h >= end_h:
+                    break
+                if period.ended_h <= start_h:
+                    self._first = place + 1
+                    continue
+                began_h = max(period.began_h, start_h)
+                age_h = period.age_h + began_h - period.began_h
+                seen.append(period._replace(began_h=began_h, age_h=age_h))
+            self._counts.append(added(self._counts[-1], counts_of(seen, end_h), HISTORY_STEP_H))
+        return self._counts[step]
 
 
 def _began(ups: Sequence[bool]) -> list[int]:

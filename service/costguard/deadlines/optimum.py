@@ -19,6 +19,7 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 
 LEAST_GAP_H = 0.04  # finer records are read at a multiple of their gap: up where all points of it are
 NEVER = 1e12
+AT_ONCE = 64  # runs
 
 
 def optimum_costs(task: Task, market: Market, starts: Sequence[int]) -> list[float]:
@@ -28,20 +29,23 @@ def optimum_costs(task: Task, market: Market, starts: Sequence[int]) -> list[flo
     merged = max(1, round(LEAST_GAP_H / market.gap_h))
     gap_h = market.gap_h * merged
     points = math.ceil(task.deadline_h / gap_h - 1e-9)
-    ups, prices = _records(market, starts, points, merged)
     slack_h = task.deadline_h - task.work_h
     lost_h = points * gap_h - task.deadline_h  # the record's last point may reach beyond the deadline
-    return _solve(task, ups, prices, gap_h, slack_h + lost_h, lost_h)
-
-
-def _records(market: Market, starts: Sequence[int], points: int, merged: int) -> tuple[Array, Array]:
-    """For each point, run and zone: whether it is up, and its price."""
     names = [zone.name for zone in market.zones(0)]
     whole = np.array([[market.is_up(name, point) for name in names] for point in range(market.points)])
     price = np.array([[market.price(name, point) for name in names] for point in range(market.points)])
+    costs = []
+    for place in range(0, len(starts), AT_ONCE):
+        ups, prices = _records(whole, price, starts[place : place + AT_ONCE], points, merged)
+        costs.extend(_solve(task, ups, prices, gap_h, slack_h + lost_h, lost_h))
+    return costs
+
+
+def _records(whole: Array, price: Array, starts: Sequence[int], points: int, merged: int) -> tuple[Array, Array]:
+    """For each point, run and zone: whether it is up, and its price."""
     ups, prices = [], []
     for start in starts:
-        places = np.minimum(start + np.arange(points * merged), market.points - 1).reshape(points, merged)
+        places = np.minimum(start + np.arange(points * merged), len(whole) - 1).reshape(points, merged)
         ups.append(whole[places].all(axis=1))
         prices.append(price[places].mean(axis=1))
     return np.stack(ups, axis=1), np.stack(prices, axis=1)

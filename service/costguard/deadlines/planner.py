@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from costguard.deadlines.guard import grounds_of, guarded, latest_safe_h, may_start_spot, may_wait
@@ -305,6 +306,7 @@ def _age_h(zone: Zone) -> float:
     return zone.age_h or 0.0
 
 
+@lru_cache(maxsize=4096)
 def _coarse(hazards: Hazards) -> Hazards:
     """The prior, scaled for young and for old ages, in steps that hardly move the cost."""
     return Hazards(

@@ -1,0 +1,146 @@
+"""`costguard replay`: what each policy for deadlines would have cost on recorded availability of Spot VMs."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from costguard.cli.options import AsJson
+from costguard.cli.tables import Column, console, say, show_table
+from costguard.errors import Invalid
+from costguard.model.duration import read_span
+
+if TYPE_CHECKING:
+    from costguard.deadlines.replay import PolicyResult, Replay
+
+_HOURS = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)(h|m|s|d)")
+_UNIT_H = {"d": 24.0, "h": 1.0, "m": 1 / 60, "s": 1 / 3600}
+_EXAMPLES = """Examples:
+
+  costguard replay --traces traces --work 48h --deadline 72h --overhead 0.2h
+
+  costguard replay --traces traces --work 18h --deadline 30h --zones all --price-ratio 3.14 --json
+"""
+
+Traces = Annotated[Path, typer.Option("--traces", metavar="DIR", help="A folder of series, one JSON file for a zone.")]
+Work = Annotated[str, typer.Option("--work", metavar="TIME", help="Work of the job, such as 48h.")]
+Deadline = Annotated[str, typer.Option("--deadline", metavar="TIME", help="From the launch on, such as 72h.")]
+Overhead = Annotated[
+    str, typer.Option("--overhead", metavar="TIME", help="What each start costs, such as 0.2h or 12m.")
+]
+Zones = Annotated[
+    str,
+    typer.Option("--zones", metavar="each|all|NAME,...", help="Zones that a job may use together: a file's name each."),
+]
+PriceRatio = Annotated[
+    float | None,
+    typer.Option("--price-ratio", metavar="K", help="On demand over Spot, instead of the prices of the files."),
+]
+Runs = Annotated[int, typer.Option("--runs", metavar="N", help="Runs of each policy, over all recordings.")]
+Seed = Annotated[int, typer.Option("--seed", metavar="S", help="Draws other starts.")]
+Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Write a drawing too, as SVG.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("replay", epilog=_EXAMPLES)(replay)
+
+
+def replay(
+    traces: Traces,
+    work: Work,
+    deadline: Deadline,
+    overhead: Overhead = "0.2h",
+    zones: Zones = "each",
+    price_ratio: PriceRatio = None,
+    runs: Runs = 1000,
+    seed: Seed = 0,
+    plot: Plot = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what each policy for deadlines would have cost on recorded series, relative to on-demand.
+
+    Every policy runs from the same random starts. A policy sees the record before the moment of its decision, never
+    after it; the optimum knows all of it, and is the least that any policy could cost. Without --price-ratio the prices
+    are those of the files, and 3.14 where they name none.
+    """
+    from costguard.deadlines.replay import ALL_ZONES, ReplayTask, policies  # not for other commands to wait for
+    from costguard.deadlines.replay import replay as replay_series
+    from costguard.deadlines.series import read_folder
+
+    names = None if zones == "each" else ALL_ZONES if zones == "all" else tuple(filter(None, zones.split(",")))
+    task = ReplayTask(
+        _hours(work, "--work"), _hours(deadline, "--deadline"), _hours(overhead, "--overhead"), names, price_ratio,
+        runs, seed,
+    )  # fmt: skip
+    replayed = replay_series(read_folder(traces), task, policies())
+    if plot is not None:
+        _write_plot(plot, f"{work} of work within {deadline}, {overhead} a start", replayed)
+    if as_json:
+        print(json.dumps([_rounded(result) for result in replayed.results], indent=2))
+        return
+    show_table(console(), _COLUMNS, replayed.results)
+    say(console(), f"{runs} runs over {_count(len(replayed.recordings), 'recording')}, seed {seed}.", "dim")
+    if replayed.left_out:
+        say(console(), f"Left out, as shorter than the deadline: {', '.join(replayed.left_out)}.", "dim")
+
+
+def _hours(text: str, option: str) -> float:
+    match = _HOURS.fullmatch(text)
+    if match is not None:
+        return float(match[1]) * _UNIT_H[match[2]]
+    span = read_span(text)
+    if span is None:
+        raise typer.BadParameter(f"expected a time such as 48h, 0.2h or 12m, not {text!r}.", param_hint=option)
+    return span.total_seconds() / 3600
+
+
+def _write_plot(path: Path, title: str, replayed: Replay) -> None:
+    from costguard.deadlines.plot import Line, drawing
+
+    lines = [Line(_NAMES.get(one.policy, one.policy), [(one.relative_cost, *one.ci95)]) for one in replayed.results]
+    try:
+        path.write_text(drawing(title, ["cost with its 95 % interval"], lines), encoding="utf-8")
+    except OSError as error:
+        raise Invalid(f"{path} cannot be written: {error.strerror}.", "Name a file in a folder of yours.") from None
+
+
+def _rounded(result: PolicyResult) -> dict[str, object]:
+    """JSON knows no infinity: one run has no interval."""
+    low, high = result.ci95
+    interval = [round(low, 6), round(high, 6)] if math.isfinite(low) else None
+    return result.as_json() | {
+        "relative_cost": round(result.relative_cost, 6),
+        "ci95": interval,
+        "preemptions": round(result.preemptions, 3),
+    }
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _interval(result: PolicyResult) -> str:
+    low, high = result.ci95
+    return f"{low:.3f} to {high:.3f}" if math.isfinite(low) else "unknown"
+
+
+_NAMES = {
+    "greedy": "Greedy, safety net",
+    "uniform_progress": "Uniform Progress",
+    "ross": "ROSS",
+    "planner": "Planner",
+    "optimum": "Optimum, knows all",
+}
+_COLUMNS = (
+    Column("Policy", lambda row: _NAMES.get(row.policy, row.policy)),
+    Column("Cost", lambda row: f"{row.relative_cost:.3f}", right=True),
+    Column("95 %", _interval),
+    Column("On time", lambda row: f"{row.on_time:.1%}", right=True),
+    Column("Preemptions", lambda row: f"{row.preemptions:.1f}", right=True),
+    Column("Runs", lambda row: f"{row.runs:,}", right=True),
+)
