@@ -239,6 +239,22 @@ def test_goodput_says_what_is_kept_of_what_is_paid(sqlite_database: Database, ru
     assert run("goodput", "--by", "moon").returncode == 2
 
 
+def test_diagnose_says_what_bounds_a_job(sqlite_database: Database, run: Run) -> None:
+    """The verdict, its numbers, the advice and what it saves; the job itself has one line of it."""
+    tell(sqlite_database)
+    shown = run("diagnose", "j7k2m9q4").stdout
+    for part in (
+        "is bound by its input (too few processors)",
+        "42%  without a kernel",
+        "Advice: prepare the data",
+        "Saves: up to",
+    ):
+        assert part in " ".join(shown.split()) or part in shown
+    assert "bound by    its input (too few processors), 42% of the time" in run("job", "j7k2m9q4").stdout
+    assert "is not known yet. Its command has not started yet." in run("diagnose", "b3waits7").stdout
+    assert run("diagnose", "nothing1").returncode == 1
+
+
 def test_show_says_first_why_a_vm_was_not_stopped(fleet: Database, run: Run) -> None:
     """Right under its name, before anything else about it."""
     first, second, *_ = run("show", "forgotten").stdout.splitlines()

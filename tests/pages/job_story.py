@@ -12,8 +12,11 @@ from tests.jobs import job_rows
 
 from costguard.db.transaction import Database
 from costguard.deadlines.situation import Act
-from costguard.jobs import attempts, interruptions, plan_rows
+from costguard.diagnosis import bounds
+from costguard.diagnosis.bounds import BoundVerdict, Number
+from costguard.jobs import attempts, diagnosis_rows, interruptions, plan_rows
 from costguard.jobs import job_rows as jobs
+from costguard.jobs.agent_activity import JudgedWindow
 from costguard.jobs.plan_rows import PlannedStep, ProgressPoint, StoredPlan
 from costguard.jobs.planned import AtRisk, JobPlan, Overhead, Risk, ShadowChoice, WorkLeft
 from costguard.model.attempt import AgentState, AttemptState, Exit, Interruption, Notice, Outcome
@@ -94,6 +97,7 @@ def _preempted_twice(connection: Connection) -> None:
             )  # fmt: skip
             interruptions.add(connection, cut)
     _planned(connection, job)
+    _bounded(connection, job.id, made.id)
     for hours, step in ((-9, 4_000), (-8, 12_000), (-1, 30_000)):
         at = NOW + hours * HOUR
         torn = ("checkpoint-30500: trainer_state.json is missing",) if step == 30_000 else ()
@@ -137,6 +141,25 @@ def _planned(connection: Connection, job: Job) -> None:
             ),
         ),
     )
+
+
+def _bounded(connection: Connection, job_id: str, attempt_id: int) -> None:
+    """Unknown at first, then its input twice: four vCPUs prepare less than its GPU takes."""
+    waits = Number("without a kernel", 0.42, "share")
+    held = BoundVerdict(
+        bounds.INPUT,
+        bounds.PROCESSORS,
+        0.42,
+        (waits, Number("main thread at the data", 0.81, "share"), Number("vCPUs used", 3.9, "cores")),
+        "all vCPUs are in use",
+    )
+    unsure = BoundVerdict(bounds.UNKNOWN, None, 0.15, (waits._replace(value=0.15),), "the GPU waits too little")
+    advice = "prepare the data once and store it, or take a VM with more vCPUs: 3.9 of 4 vCPUs are used"
+    for number, verdict in enumerate((unsure, held, held)):
+        since = NOW - (20 - 5 * number) * MINUTE
+        said = advice if verdict is held else ""
+        window = JudgedWindow(since, since + 5 * MINUTE, verdict, said, 300, 5 * MINUTE)
+        diagnosis_rows.add_window(connection, job_id, attempt_id, 1, window)
 
 
 def _reported(number: int, booted_at: datetime, started_at: datetime, at: datetime) -> AgentState:

@@ -131,6 +131,9 @@ def test_a_job_tells_its_story(database: Database, client: TestClient) -> None:
         "--from {checkpoint}",
         "100% saved checkpoint-30000 <done>",
         "of the paid time kept, $",
+        "What bounds it its input (too few processors)",
+        "the same GPU with 8 vCPUs (n1-standard-8) costs $0.055 an hour more",
+        "Mending it saves up to",
     ):
         assert part in text
     assert "/vm/lab/9101" in page.addresses

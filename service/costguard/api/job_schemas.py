@@ -242,6 +242,9 @@ class JobResponse(Out):
     kept_disk: KeptDiskOut | None = read_from(
         "row.kept_disk", description="null: none is kept. POST /jobs/{job_id}/delete-disk deletes it."
     )
+    bound: str | None = Field(
+        description="What bounds its run now, in words; null: not known. GET /jobs/{job_id}/diagnosis has it whole."
+    )
     goodput: GoodputOut | None = Field(description="What its time and cost went into; null for a development VM.")
     plan: StoredPlanOut | None = Field(description="Of a job with a deadline; null: nothing is planned for it.")
     next: str = Field(description="What happens if its VM is lost, or once it gets one; empty: nothing.")

@@ -28,7 +28,7 @@ from costguard.api.job_schemas import (
 )
 from costguard.api.route import CHECKED, WRITTEN, Client, Key, acting, routes, via_of
 from costguard.errors import Missing
-from costguard.jobs import kept_disks, listing, plan_rows
+from costguard.jobs import diagnosis, kept_disks, listing, plan_rows
 from costguard.jobs.job_rows import JobFilters
 from costguard.jobs.submit import available_service
 from costguard.ledger.accrual import accrual_at
@@ -192,6 +192,7 @@ def _detail(deps: Deps, job_id: str) -> JobResponse:
         detail = listing.job_detail(connection, accrual, job_id)
         goodput = goodput_rows.of_job(connection, accrual, job_id)
         stored_plan = plan_rows.read(connection, [job_id]).get(job_id)
+        bound = diagnosis.bound_now(connection, job_id)
     if detail is None:
         raise _unknown(job_id)
     now, checkpoint, risk = accrual.now, detail.checkpoint, detail.risk
@@ -206,6 +207,7 @@ def _detail(deps: Deps, job_id: str) -> JobResponse:
         ],
         checkpoint=checkpoint and CheckpointOut.read(checkpoint, is_deleted=detail.is_checkpoint_deleted),
         work_at_risk=risk and AtRiskOut.read(risk, since=now - risk.span),
+        bound=bound,
         goodput=goodput and GoodputOut.read(goodput),
         plan=plan_out(stored_plan),
         ssh_command=detail.ssh or None,

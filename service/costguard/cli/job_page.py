@@ -116,6 +116,8 @@ def _values(answer: Answer) -> Iterator[tuple[str, str]]:
     if lost["seconds"]:
         zero = f", from zero {count_text(lost['from_zero'], 'time')}" if lost["from_zero"] else ""
         yield "lost", f"{_worth(lost['seconds'], lost['cost'])}{zero}"
+    if (bound := answer.get("bound")) is not None:
+        yield "bound by", bound
     if (goodput := answer.get("goodput")) is not None:  # servers of an earlier version do not send it
         yield "goodput", goodput_text(goodput)
     if (stored := answer.get("plan")) is not None and (plan := stored["plan"]) is not None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from fractions import Fraction
 
+from costguard.model.duration import span_text
 from costguard.model.job import JobSpec
 from costguard.model.money import Money
 
@@ -49,6 +50,25 @@ def promised(share: float | None, rate: Money | None, left: timedelta | None) ->
 
 def _part(money: Money, share: float) -> Money:
     return Money(money.nanos * round(share * _PARTS) // _PARTS)
+
+
+def saving_text(saving: PromisedSaving | None) -> str:
+    """`up to $12.30 and 4 h of what is left`; empty where nothing is promised."""
+    if saving is None:
+        return ""
+    if saving.total is not None and saving.span is not None:
+        return f"up to {saving.total} and {span_text(saving.span)} of what is left"
+    of_time = f"up to {saving.share:.0%} of the time that is left, which is not known"
+    return of_time if saving.per_hour is None else f"{of_time}: {saving.per_hour} of each hour"
+
+
+def achieved_text(saving: AchievedSaving | None) -> str:
+    """`a step costs 31% less than in job j1 (1.45 times as fast); up to 45% had been expected`."""
+    if saving is None:
+        return ""
+    how = f"{saving.share:.0%} less" if saving.share >= 0 else f"{-saving.share:.0%} more"
+    text = f"a step costs {how} than in job {saving.job_id} ({saving.faster:.2f} times as fast)"
+    return f"{text}; up to {saving.promised:.0%} had been expected" if saving.promised is not None else text
 
 
 def time_left(

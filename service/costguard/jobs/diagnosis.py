@@ -11,6 +11,7 @@ from sqlalchemy import Connection, select
 from costguard.db import tables
 from costguard.diagnosis import bounds
 from costguard.diagnosis.advice import most_saved
+from costguard.diagnosis.words import headline
 from costguard.events import audit_log
 from costguard.jobs import agent_activity, attempts, diagnosis_rows, job_events, job_rows
 from costguard.jobs.agent_activity import BoundStretch, MeasuredMinute
@@ -19,8 +20,10 @@ from costguard.jobs.bound_savings import (
     PacedJob,
     PromisedSaving,
     achieved,
+    achieved_text,
     is_same_training,
     promised,
+    saving_text,
     time_left,
 )
 from costguard.jobs.larger_vms import next_larger
@@ -29,7 +32,7 @@ from costguard.ledger.rows import shape_of
 from costguard.model.attempt import AgentState, Attempt, AttemptState
 from costguard.model.instance import Shape
 from costguard.model.job import Job
-from costguard.model.money import Money
+from costguard.model.money import Money, rate_text
 from costguard.spend import burning
 
 # A busy GPU is no news, and an evaluation ends by itself.
@@ -110,6 +113,28 @@ class JobDiagnosis:
     minutes: Sequence[MeasuredMinute]
     why_none: str
 
+    @property
+    def headline(self) -> str:
+        """`its input (too few loader workers)`; empty while no verdict has held."""
+        return "" if self.held is None else headline(self.held.verdict)
+
+    @property
+    def advice(self) -> str:
+        """One line; empty where there is nothing to advise."""
+        line = "" if self.held is None else self.held.advice
+        if self.larger is None:
+            return line
+        more = f"the same GPU with {self.larger.vcpus} vCPUs ({self.larger.machine_type})"
+        return f"{line}; {more} costs {rate_text(self.larger.more)} an hour more"
+
+    @property
+    def saving_text(self) -> str:
+        return saving_text(self.saving)
+
+    @property
+    def achieved_text(self) -> str:
+        return achieved_text(self.achieved)
+
 
 def diagnosis_of(connection: Connection, accrual: Accrual, job_id: str) -> JobDiagnosis | None:
     """None: there is no such job."""
@@ -137,6 +162,16 @@ def diagnosis_of(connection: Connection, accrual: Accrual, job_id: str) -> JobDi
         minutes=minutes,
         why_none="" if held is not None else _why_none(last, minutes),
     )
+
+
+def bound_now(connection: Connection, job_id: str) -> str | None:
+    """In words; None: no verdict holds now, or its command does not run."""
+    stretches = diagnosis_rows.of_jobs(connection, [job_id], 1).get(job_id, [])
+    tried = attempts.of_jobs(connection, [job_id]).get(job_id, [])
+    if not stretches or not tried or not stretches[0].holds or not _runs(tried[-1], stretches[0]):
+        return None
+    share = stretches[0].verdict.share
+    return headline(stretches[0].verdict) + (f", {share:.0%} of the time" if share is not None else "")
 
 
 def _runs(last: Attempt, held: BoundStretch) -> bool:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from costguard.diagnosis.words import headline, number_text
 from costguard.jobs.agent_activity import BoundStretch
-from costguard.jobs.bound_savings import PromisedSaving
+from costguard.jobs.bound_savings import PromisedSaving, saving_text
 from costguard.jobs.disk import DiskReading
 from costguard.jobs.figures import WorkAtRisk
 from costguard.jobs.planned import AtRisk
@@ -147,8 +147,9 @@ def bounded(job: Job, attempt: Attempt, stretch: BoundStretch, saving: PromisedS
     """Once for each bound of a job."""
     verdict = stretch.verdict
     numbers = ", ".join(number_text(number) for number in verdict.numbers)
+    saved = f" Mending it saves {text}." if (text := saving_text(saving)) else ""
     advice = f" {_closed(stretch.advice[0].upper() + stretch.advice[1:])}" if stretch.advice else ""
-    text = f"Job {job.title} is bound by {headline(verdict)}: {numbers}.{advice}{_saved(saving)}"
+    text = f"Job {job.title} is bound by {headline(verdict)}: {numbers}.{advice}{saved}"
     return of_job(
         "JobBoundFound",
         job,
@@ -160,15 +161,6 @@ def bounded(job: Job, attempt: Attempt, stretch: BoundStretch, saving: PromisedS
         cause=verdict.cause,
         share=verdict.share,
     )
-
-
-def _saved(saving: PromisedSaving | None) -> str:
-    """What mending it saves at best."""
-    if saving is None or saving.per_hour is None:
-        return ""
-    if saving.total is None or saving.span is None:
-        return f" Mending it saves up to {saving.per_hour} of each hour."
-    return f" Mending it saves up to {saving.total} and {span_text(saving.span)} of what is left."
 
 
 def late(job: Job, deadline: datetime) -> Event:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http import HTTPStatus
@@ -30,9 +30,10 @@ from costguard.model.metric import SeenMetric
 from costguard.model.money import ZERO, Money, Priced
 from costguard.model.output import output_folder
 from costguard.pages import timeline
-from costguard.pages.goodput import GoodputShown, goodput_of_job
+from costguard.pages.diagnosis import diagnosis_of_job
+from costguard.pages.goodput import goodput_of_job
 from costguard.pages.page import Form, Given, Source, page_router, redirect
-from costguard.pages.plan import ShownPlan, plan_of_job
+from costguard.pages.plan import plan_of_job
 from costguard.pages.query import LONGEST, BadAddress
 from costguard.pages.show import gpu_words, job_link
 from costguard.pages.timeline import Timeline
@@ -43,6 +44,13 @@ BILLED = frozenset({AttemptState.BOOTING, AttemptState.RUNNING, AttemptState.END
 _LINES = 60  # of the output
 _LONGEST_REASON = 500
 _STYLING = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")  # colours and cursor moves of a terminal
+
+# Parts of the page under their names in its template.
+_SECTIONS: Mapping[str, Callable[[Source, str, datetime], object]] = {
+    "diagnosis": diagnosis_of_job,
+    "goodput": goodput_of_job,
+    "plan": plan_of_job,
+}
 
 router = page_router()
 acting_router = page_router(Permission.JOBS)
@@ -108,13 +116,12 @@ class JobPage:
 
 @router.get("/jobs/{job_id}")
 def show_job(request: Request, pages: Given, me: Asker, job_id: str) -> HTMLResponse:
-    def gather() -> tuple[datetime, tuple[JobPage, GoodputShown | None, ShownPlan | None]]:
-        now = pages.source.clock.now()
-        source = pages.source
-        page, goodput = job_page(source, job_id, now), goodput_of_job(source, job_id, now)
-        return now, (page, goodput, plan_of_job(source, job_id, now))
+    def gather() -> tuple[datetime, tuple[JobPage, Mapping[str, object]]]:
+        now, source = pages.source.clock.now(), pages.source
+        page = job_page(source, job_id, now)
+        return now, (page, {name: shown(source, job_id, now) for name, shown in _SECTIONS.items()})
 
-    as_of, (page, goodput, plan) = memo_of(request).once(("job", job_id), gather)
+    as_of, (page, sections) = memo_of(request).once(("job", job_id), gather)
     rules, job = pages.source.rules, page.job
     values = {
         "offer": cancel_offer(rules, me, job),
@@ -122,9 +129,7 @@ def show_job(request: Request, pages: Given, me: Asker, job_id: str) -> HTMLResp
         "may_delete_disk": not _refusal(rules, me, job),
     }
     shared = (job_id, *values.values())
-    return pages.renderer.shared_page(
-        request, "job.html", as_of, shared, view=page, goodput=goodput, plan=plan, **values
-    )
+    return pages.renderer.shared_page(request, "job.html", as_of, shared, view=page, **sections, **values)
 
 
 @router.get("/jobs/{job_id}/cancel")

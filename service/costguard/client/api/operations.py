@@ -272,6 +272,13 @@ def delete_disk(job_id: str, body: schemas.DeleteDiskBody) -> Call[schemas.JobRe
     return Call("POST", ("api", "v1", "jobs", job_id, "delete-disk"), body=body)
 
 
+def get_diagnosis(job_id: str) -> Call[schemas.DiagnosisResponse]:
+    """Get what bounds a job. Judged from what its agent measures on the VM; nothing acts on it. What cannot be
+    read is unknown.
+    """
+    return Call("GET", ("api", "v1", "jobs", job_id, "diagnosis"))
+
+
 def get_output(
     job_id: str,
     *,

@@ -8,6 +8,20 @@ from decimal import Decimal
 from typing import Any, Literal, NotRequired, TypedDict
 
 
+class AchievedSavingOut(TypedDict):
+    """By the cost of a step, if a step does as much work in both jobs."""
+
+    bound: str
+    """What bound that one."""
+    faster: float
+    """Steps per second, now over then."""
+    job: str
+    """The earlier job with the same owner, preset and script."""
+    promised: float | None
+    share: float
+    """How much less a step costs; below zero: more."""
+
+
 class AliveResponse(TypedDict):
     status: Literal["alive"]
 
@@ -130,6 +144,49 @@ class AttemptsResponse(TypedDict):
     as_of: str
     attempts: list[AttemptOut]
     job: str
+
+
+class BoundNumberOut(TypedDict):
+    name: str
+    text: str
+    unit: Literal["share", "cores", "count", "bytes_per_s", "looks"]
+    value: float
+
+
+class BoundStretchOut(TypedDict):
+    """Windows of five minutes in a row with the same verdict."""
+
+    advice: str
+    """One line; empty: none."""
+    bound: Literal[
+        "input",
+        "host",
+        "input or host",
+        "communication",
+        "checkpoint",
+        "evaluation",
+        "memory capacity",
+        "memory bandwidth",
+        "throttled",
+        "compute",
+        "gpu",
+        "unknown",
+    ]
+    cause: str | None
+    """null: the bound alone is known."""
+    numbers: list[BoundNumberOut]
+    """What the verdict rests on, of the last window."""
+    share: float | None
+    """Of the time that it costs, or in which it held, on average; null: not known."""
+    since: str
+    steps_per_s: float | None
+    """null: its steps are not known."""
+    text: str
+    """In words, after "bound by"."""
+    until: str
+    why: str
+    windows: int
+    """From two on the verdict holds."""
 
 
 class BucketOut(TypedDict):
@@ -323,6 +380,31 @@ class DataMoveOut(TypedDict):
 class DeleteDiskBody(TypedDict):
     by: NotRequired[str | None]
     """Who confirms it; default: the caller. Only admins name another."""
+
+
+class DiagnosisResponse(TypedDict):
+    achieved: AchievedSavingOut | None
+    """null: no earlier job compares."""
+    achieved_text: str
+    advice: str
+    """With the next larger VM, where processors are what is missing."""
+    as_of: str
+    currency: str
+    held: BoundStretchOut | None
+    """The latest verdict that held for two windows; null: none has."""
+    is_current: bool
+    """Whether the last window says the same, of a command that runs."""
+    job: str
+    larger_vm: LargerVmOut | None
+    minutes: int
+    """Measured in the last hour of its latest VM."""
+    saving: PromisedSavingOut | None
+    """null: what mending it saves is not known."""
+    saving_text: str
+    stretches: list[BoundStretchOut]
+    """The newest first."""
+    why_none: str
+    """Why no verdict has held yet."""
 
 
 class DiskOut(TypedDict):
@@ -883,6 +965,8 @@ class JobPlanOut(TypedDict):
 class JobResponse(TypedDict):
     as_of: str
     attempts: list[AttemptOut]
+    bound: str | None
+    """What bounds its run now, in words; null: not known. GET /jobs/{job_id}/diagnosis has it whole."""
     checkpoint: CheckpointOut | None
     checkpoints: list[SeenCheckpointOut]
     """Complete ones, the oldest first."""
@@ -1027,6 +1111,13 @@ class KeptDisksOut(TypedDict):
 
     count: int
     monthly: Amount
+
+
+class LargerVmOut(TypedDict):
+    machine_type: str
+    more_per_hour: str
+    """Than the VM that the job has, with the same GPUs."""
+    vcpus: int
 
 
 class LeaseOut(TypedDict):
@@ -1507,6 +1598,18 @@ class ProjectOut(TypedDict):
 class ProjectsResponse(TypedDict):
     as_of: str
     projects: list[ProjectOut]
+
+
+class PromisedSavingOut(TypedDict):
+    """At best, "up to"."""
+
+    per_hour: str | None
+    """Of each hour of its VM; null: it has no price."""
+    seconds: int | None
+    share: float
+    """Of the time that is left."""
+    total: str | None
+    """Of what is left of the run; null: how long that takes is not known."""
 
 
 class QuoteBody(TypedDict):
