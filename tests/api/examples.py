@@ -79,6 +79,7 @@ ASKED: dict[str, tuple[str, str, Any]] = {
     "resumeSweep": ("POST", "/api/v1/sweeps/s7k2m9q4/resume", {"ceiling": "60"}),
     "cancelSweep": ("POST", "/api/v1/sweeps/s7k2m9q4/cancel", {"reason": "wrong data"}),
     "listPlaces": ("GET", "/api/v1/places", None),
+    "listTraces": ("GET", "/api/v1/traces?days=1&gap_seconds=3600", None),
     "getRecoveries": ("GET", "/api/v1/recoveries", None),
     "listEvents": ("GET", "/api/v1/events?kind=LifetimeStarted", None),
     "listPrices": ("GET", "/api/v1/prices", None),

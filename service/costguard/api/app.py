@@ -30,6 +30,7 @@ from costguard.api import (
     spend,
     sweeps,
     tokens,
+    traces,
 )
 from costguard.api.deps import Deps
 from costguard.api.document import describe
@@ -69,6 +70,7 @@ _ROUTERS = (
     sweeps.router,
     sweeps.acting_router,
     places.router,
+    traces.router,
     presets.router,
     instances.router,
     events.router,

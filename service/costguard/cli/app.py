@@ -34,6 +34,7 @@ from costguard.cli import (
     serve,
     spend,
     sweeps,
+    traces,
 )
 from costguard.cli.server import WrongUsage
 from costguard.cli.tables import clean_lines
@@ -84,6 +85,7 @@ for _commands in (
     jobs,
     sweeps,
     places,
+    traces,
     checkpoints,
     progress,
     replay,

@@ -564,6 +564,13 @@ def confirm_token(token_id: str) -> Call[schemas.TokenResponse]:
     return Call("POST", ("api", "v1", "tokens", token_id, "confirm"))
 
 
+def list_traces(*, days: int | None = None, gap_seconds: int | None = None) -> Call[schemas.TracesResponse]:
+    """Get the fleet's Spot history as series. Lifetimes of Spot VMs and stockouts that jobs met, by zone.
+    Nothing in it names a project, a person or a VM.
+    """
+    return Call("GET", ("api", "v1", "traces"), {"days": days, "gap_seconds": gap_seconds})
+
+
 def get_liveness() -> Call[schemas.AliveResponse]:
     """Check that the process is alive. Answers while the process does, without the database or Google."""
     return Call("GET", ("healthz",))

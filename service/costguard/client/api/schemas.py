@@ -2434,6 +2434,27 @@ class TokensResponse(TypedDict):
     tokens: list[TokenOut]
 
 
+class TraceOut(TypedDict):
+    """One zone and kind of VM. The format is the one of github.com/skypilot-org/spot-traces, without moments."""
+
+    data: list[int]
+    """1: a Spot VM ran, or the last that was seen was no refusal; 0: it was preempted, or out of stock."""
+    gap_seconds: int
+    name: str
+    """Zone, GPU type and count, or machine type."""
+    on_demand_price_per_hour: str | None
+    price_per_hour: str | None
+    """On Spot, as estimated for the latest VM of a job; null: unknown."""
+    seen: int
+    """Points with a VM, or within an hour after a launch, a stockout or an end."""
+
+
+class TracesResponse(TypedDict):
+    as_of: str
+    traces: list[TraceOut]
+    """Those of one kind of VM begin together."""
+
+
 class TransferOut(TypedDict):
     """What a VM downloads or publishes, by its agent's last report."""
 
