@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costguard.agent.settings import AttemptSettings
+from costguard.agent.metric import STEP
 from costguard.model.log_pattern import LogPattern
 
-DEFAULT = AttemptSettings._field_defaults["step_pattern"]
+DEFAULT = STEP
 LONGEST_S = 0.05
 
 

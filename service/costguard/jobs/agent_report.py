@@ -8,12 +8,13 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from math import isfinite
 
-from costguard.jobs import agent_activity, agent_hang, agent_transfers
+from costguard.jobs import agent_activity, agent_hang, agent_progress, agent_transfers
 from costguard.jobs.agent_activity import MeasuredMinute
 from costguard.model.attempt import AgentState, AttemptState, Exit
 from costguard.model.checkpoint import MOST_PASSED_OVER
 from costguard.model.job import SeenCheckpoint
 from costguard.model.metric import HIGHER, LOWER, MetricValue, SeenMetric
+from costguard.model.progress import SeriesPoint
 
 MOST_OUTPUT = 32 << 10  # bytes; the end of it counts
 MOST_MACHINE = 16 << 10  # characters
@@ -54,6 +55,7 @@ class AgentUpdate:
     flushed: FlushedCheckpoints | None = None  # what was uploaded while a run was stopped
     activity: tuple[MeasuredMinute, ...] = ()
     upload_trouble: str = ""  # why checkpoints are not uploaded
+    points: tuple[SeriesPoint, ...] = ()  # of the curves
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,18 +99,7 @@ def _take(update: AgentUpdate, event: AgentEvent, now: datetime, shift: timedelt
     if run is None or run < update.agent.run:
         return update  # of a later protocol, or of a run that is over
     if run > update.agent.run:
-        last = update.agent  # where it stood is known until the next run says otherwise
-        fresh = AgentState(
-            last.at,
-            run,
-            step=last.step,
-            step_at=last.step_at,
-            metric=last.metric,
-            transfers=last.transfers,
-            image_digest=last.image_digest,
-            accepted_through=last.accepted_through,
-        )
-        update = replace(update, agent=fresh, started_run=False)
+        update = replace(update, agent=_begun(update.agent, run), started_run=False)
     agent, fields = update.agent, event.fields
 
     def moment(value: object) -> datetime:
@@ -141,6 +132,7 @@ def _take(update: AgentUpdate, event: AgentEvent, now: datetime, shift: timedelt
     if (metric := _metric(fields.get("metric"), moment)) is not None:
         agent = replace(agent, metric=metric if agent.metric is None else agent.metric.then(metric))
     update = _measured_minute(update, event, agent, moment)
+    agent, update = _progressed(update, event, agent, moment)
     agent, update = _at_work(agent, event, moment), _uploads(update, event)
     if isinstance(seen := fields.get("checkpoint"), Mapping):
         update = replace(update, look=_look(seen, now, moment))
@@ -152,6 +144,33 @@ def _take(update: AgentUpdate, event: AgentEvent, now: datetime, shift: timedelt
         started_run=update.started_run or event.kind == "start",
         is_news=update.is_news or event.kind in _NEWS,
     )
+
+
+def _begun(last: AgentState, run: int) -> AgentState:
+    """The next run: where the one before stood is known until this one says otherwise."""
+    return AgentState(
+        last.at,
+        run,
+        step=last.step,
+        step_at=last.step_at,
+        metric=last.metric,
+        progress=last.progress,
+        transfers=last.transfers,
+        image_digest=last.image_digest,
+        accepted_through=last.accepted_through,
+    )
+
+
+def _progressed(
+    update: AgentUpdate, event: AgentEvent, agent: AgentState, moment: agent_progress.Moment
+) -> tuple[AgentState, AgentUpdate]:
+    """Where the training stands, and the points of its curves."""
+    if (progress := agent_progress.seen(event.fields.get("progress"), moment)) is not None:
+        agent = replace(agent, progress=progress)
+    if event.kind == "progress":
+        points = agent_progress.points(agent.run, event.fields.get("points"), moment)
+        update = replace(update, points=(*update.points, *points))
+    return agent, update
 
 
 def _measured_minute(

@@ -28,7 +28,7 @@ from costguard.db.remembered import remembers
 from costguard.db.tables import LIVE_ATTEMPT, attempts, interruptions, jobs
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
-from costguard.jobs import agent_hang, agent_transfers
+from costguard.jobs import agent_hang, agent_progress, agent_transfers
 from costguard.model.attempt import AgentState, Attempt, AttemptState, Exit, Outcome
 from costguard.model.generation import FIRST
 from costguard.model.instance import ProvisioningModel
@@ -120,6 +120,7 @@ def _heard(row: Row[*tuple[Any, ...]], with_texts: bool) -> AgentState:
         step=row.step,
         step_at=row.step_at,
         metric=None if row.metric is None else METRIC.validate_python(row.metric),
+        progress=agent_progress.loaded(row.progress),
         machine=row.machine if with_texts else {},
         output=row.output if with_texts else "",
         image_digest=row.image_digest,
@@ -283,12 +284,7 @@ def change(
     return connection.execute(mine.values(columns_of(values))).rowcount == 1
 
 
-def hear(
-    connection: Connection,
-    attempt_id: int,
-    agent: AgentState,
-    state: AttemptState | None = None,
-) -> None:
+def hear(connection: Connection, attempt_id: int, agent: AgentState, state: AttemptState | None = None) -> None:
     """Record what its agent reported. `state` is the attempt's new state; None leaves it.
 
     Without an output, transfers, or figures of the machine, those that are stored stay.
@@ -310,9 +306,9 @@ def hear(
         "hang": storable(agent_hang.stored(agent.hang)),
     }
     exit_ = None if agent.exit is None else EXIT.dump_python(agent.exit, mode="json")
-    metric = None if agent.metric is None else METRIC.dump_python(agent.metric, mode="json")
-    given = {"state": state, "output": agent.output, "machine": agent.machine, "metric": metric, "exit": exit_}
-    given["transfers"] = agent_transfers.stored(agent.transfers)
+    given = {"state": state, "output": agent.output, "machine": agent.machine, "exit": exit_}
+    given["metric"] = None if agent.metric is None else METRIC.dump_python(agent.metric, mode="json")
+    given |= {"transfers": agent_transfers.stored(agent.transfers), "progress": agent_progress.stored(agent.progress)}
     values |= {name: storable(value) for name, value in given.items() if value}
     connection.execute(_HEAR if exit_ else _HEAR_NO_EXIT, values)
 

@@ -13,6 +13,7 @@ from costguard.model.hang import Hang
 from costguard.model.instance import ProvisioningModel
 from costguard.model.metric import SeenMetric
 from costguard.model.money import Money
+from costguard.model.progress import SeenProgress
 
 PUBLISHING = "publishing"
 HUNG = "hang"  # why a command is stopped that makes no progress and is to run again
@@ -108,6 +109,7 @@ class AgentState:
     step: int | None = None
     step_at: datetime | None = None
     metric: SeenMetric | None = None  # of all its runs
+    progress: SeenProgress | None = None
     machine: Mapping[str, object] = field(default_factory=dict)
     output: str = ""  # the last part
     image_digest: str = ""  # sha256:..., of the image that was pulled; "" before that, or where no registry knows it

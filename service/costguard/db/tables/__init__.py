@@ -14,6 +14,7 @@ from costguard.db.tables.jobs import (
     interruptions,
     job_plans,
     jobs,
+    progress_points,
     seen_checkpoints,
     signing_keys,
 )
@@ -85,6 +86,7 @@ __all__ = [
     "people",
     "price_refusals",
     "prices",
+    "progress_points",
     "projects",
     "requests",
     "running_totals",

@@ -6,6 +6,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Double,
     ForeignKey,
     Index,
     Integer,
@@ -126,6 +127,7 @@ attempts = Table(
     Column("exit", Json),
     Column("accepted_through", BigInteger, nullable=False, server_default=text("0")),
     Column("metric", Json),  # NULL: none was printed yet
+    Column("progress", Json),  # NULL: nothing was read of it yet
     Column("hang", JsonOrNull),  # NULL: its command makes progress, as far as is known
     UniqueConstraint("job_id", "number"),
     UniqueConstraint("name", "project"),  # in this order an agent, which knows its name alone, is found by it too
@@ -174,3 +176,19 @@ job_plans = Table(
     Column("updated_at", Timestamp, nullable=False),
     Column("plan", Json, nullable=False),
 )
+
+# Points of a job's curves; at most a few hundred of each series are kept.
+progress_points = Table(
+    "progress_points",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=True),
+    Column("job_id", String, ForeignKey("jobs.id"), nullable=False),
+    Column("attempt_id", Id, ForeignKey("attempts.id"), nullable=False),
+    Column("run", Integer, nullable=False),
+    Column("series", String, nullable=False),
+    Column("at", Timestamp, nullable=False),
+    Column("unit", String),  # of `done`; NULL: the training had counted nothing
+    Column("done", Double),
+    Column("value", Double),  # NULL: not a finite number, or the position alone
+)
+Index("ix_progress_points_series", progress_points.c.job_id, progress_points.c.series, progress_points.c.id)

@@ -1,0 +1,93 @@
+"""The points of jobs' curves: a few hundred of each series, whatever the length of the job."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+from sqlalchemy import Connection, delete, func, insert, select
+
+from costguard.db.bulk import chunks
+from costguard.db.tables import progress_points
+from costguard.db.types import storable
+from costguard.model.progress import EVALUATION, SeriesPoint
+from costguard.progress.series import MOST, rewound, thinned
+
+MOST_EVALUATIONS = 20  # series of a job
+
+_c = progress_points.c
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    id: int
+    start: tuple[int, int]
+    unit: str | None
+    done: float | None
+
+
+def add(connection: Connection, job_id: str, attempt_id: int, points: Sequence[SeriesPoint]) -> None:
+    """Of a series that is full, what a later start did again goes first, then every second point."""
+    if not points:
+        return
+    counts = _counts(connection, job_id)
+    evaluations = {name for name in counts if name.startswith(EVALUATION)}
+    rows = []
+    for point in points:
+        series = str(storable(point.series))
+        if series.startswith(EVALUATION) and series not in evaluations:
+            if len(evaluations) == MOST_EVALUATIONS:
+                continue
+            evaluations.add(series)
+        rows.append(
+            {
+                "job_id": job_id,
+                "attempt_id": attempt_id,
+                "run": point.run,
+                "series": series,
+                "at": point.at,
+                "unit": point.unit,
+                "done": point.done,
+                "value": point.value if point.value is None or isfinite(point.value) else None,
+            }
+        )
+    if rows:
+        connection.execute(insert(progress_points), rows)
+    for series in {str(row["series"]) for row in rows}:
+        if counts.get(series, 0) + sum(row["series"] == series for row in rows) > MOST:
+            _thin(connection, job_id, series)
+
+
+def of_job(connection: Connection, job_id: str) -> dict[str, list[SeriesPoint]]:
+    """By series, in the order in which they came, with what a later start of the command did again."""
+    by_series: dict[str, list[SeriesPoint]] = {}
+    for row in connection.execute(select(progress_points).where(_c.job_id == job_id).order_by(_c.id)):
+        point = SeriesPoint(row.run, row.series, row.at, row.unit, row.done, row.value, row.attempt_id)
+        by_series.setdefault(row.series, []).append(point)
+    return by_series
+
+
+def series_of_jobs(connection: Connection, job_ids: Collection[str], series: str) -> dict[str, list[SeriesPoint]]:
+    """One series of each of these jobs; jobs without any are left out."""
+    by_job: dict[str, list[SeriesPoint]] = {}
+    query = select(progress_points).where(_c.series == series).order_by(_c.id)
+    for some in chunks(set(job_ids)):
+        for row in connection.execute(query.where(_c.job_id.in_(some))):
+            point = SeriesPoint(row.run, row.series, row.at, row.unit, row.done, row.value, row.attempt_id)
+            by_job.setdefault(row.job_id, []).append(point)
+    return by_job
+
+
+def _counts(connection: Connection, job_id: str) -> dict[str, int]:
+    query = select(_c.series, func.count().label("points")).where(_c.job_id == job_id).group_by(_c.series)
+    return {row.series: row.points for row in connection.execute(query)}
+
+
+def _thin(connection: Connection, job_id: str, series: str) -> None:
+    query = select(_c.id, _c.attempt_id, _c.run, _c.unit, _c.done)
+    rows = connection.execute(query.where(_c.job_id == job_id, _c.series == series).order_by(_c.id)).all()
+    stored = [_Stored(row.id, (row.attempt_id, row.run), row.unit, row.done) for row in rows]
+    kept = {one.id for one in thinned(rewound(stored), MOST)}
+    for some in chunks([one.id for one in stored if one.id not in kept]):
+        connection.execute(delete(progress_points).where(_c.id.in_(some)))

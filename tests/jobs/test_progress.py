@@ -1,0 +1,194 @@
+"""What agents report of progress is bounded, kept by job, and read as curves, hours and dollars."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import Connection
+from tests.api.rows import NOW
+from tests.jobs import job_rows, jobbed
+from tests.jobs.test_agent_report import agent, event
+
+from costguard.db.transaction import Database
+from costguard.jobs import agent_progress, attempts, progress_rows
+from costguard.jobs.progress import cost_by, job_progress, progress_of, total_of
+from costguard.model.attempt import AgentState, Attempt, Interruption, Notice, Outcome
+from costguard.model.money import Money
+from costguard.model.progress import EVALUATION, LOSS, NAMED, POSITION, SeenProgress, SeriesPoint
+from costguard.progress.series import MOST
+
+MINUTE = timedelta(minutes=1)
+BEAT = {
+    "phase": "train", "read_at": NOW.isoformat(), "unit": "step", "done": 120, "of": 9000, "steps_per_s": 2.5,
+    "step": 120, "total": 9000, "loss": 0.31, "metrics": {"lr": 1e-05, "eval_loss": "nan"},
+}  # fmt: skip
+
+
+def point(done: float | None, series: str = LOSS, run: int = 1, minute: float = 0, **more: Any) -> SeriesPoint:
+    values = {"unit": "step", "value": 0.5, "attempt_id": 1, **more}
+    return SeriesPoint(run=run, series=series, at=NOW + minute * MINUTE, done=done, **values)
+
+
+def test_a_heartbeat_tells_where_the_training_stands() -> None:
+    """Numbers that are not finite come as words, since JSON has none for them."""
+    seen = agent(event(1, "heartbeat", progress=BEAT)).agent.progress
+    assert seen is not None
+    assert (seen.unit, seen.done, seen.end, seen.per_second, seen.loss) == ("step", 120, 9000, 2.5, "0.31")
+    assert seen.metrics == {"lr": "1e-05", "eval_loss": "nan"}
+
+
+def test_progress_is_known_until_the_next_run_tells_its_own() -> None:
+    """A new VM boots, and the page still shows how far the job is."""
+    first = agent(event(1, "heartbeat", progress=BEAT)).agent
+    second = agent(event(2, "boot", run=2), before=first).agent
+    assert second.progress == first.progress
+
+
+def test_points_become_series() -> None:
+    """The training's position and loss, evaluations by their name, and the metric that the job names."""
+    points = [
+        {"at": NOW.isoformat(), "phase": "train", "unit": "step", "done": 10, "loss": 0.5},
+        {"at": NOW.isoformat(), "phase": "eval", "unit": "step", "done": 10, "metrics": {"eval_acc": 0.9}},
+        {"at": NOW.isoformat(), "phase": "named", "unit": "step", "done": 10, "metrics": {"metric": "nan"}},
+    ]
+    series = [(one.series, one.done, one.value) for one in agent(event(1, "progress", points=points)).points]
+    assert series == [
+        (POSITION, 10, None),
+        (LOSS, 10, 0.5),
+        (f"{EVALUATION}eval_acc", 10, 0.9),
+        (NAMED, 10, None),
+    ]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(
+        st.sampled_from(["at", "phase", "unit", "done", "loss", "metrics", "of", "read_at", "epoch", "step"])
+        | st.text(max_size=120),
+        inner,
+        max_size=6,
+    ),
+    max_leaves=30,
+)  # fmt: skip
+
+
+@given(JSON, st.lists(JSON, max_size=100))
+def test_whatever_a_vm_reports_is_bounded(progress: object, points: list[object]) -> None:
+    """Its command can print anything, and a VM can send anything."""
+    update = agent(event(1, "heartbeat", progress=progress), event(2, "progress", points=points))
+    assert len(update.points) <= agent_progress.MOST_POINTS * (agent_progress.MOST_METRICS + 2)
+    assert all(len(one.series) <= 110 for one in update.points)
+    stored = agent_progress.stored(update.agent.progress)
+    assert agent_progress.loaded(stored) == update.agent.progress
+
+
+def made_attempt(connection: Connection) -> Attempt:
+    job_rows.added(connection)
+    return job_rows.attempt(connection)
+
+
+def test_a_series_keeps_a_few_hundred_points(database: Database) -> None:
+    """Two days of a point a minute; what a later start did again goes first."""
+    with database.write() as connection:
+        made = made_attempt(connection)
+        for minute in range(0, 2880, 40):
+            batch = [point(n * 10.0, minute=n) for n in range(minute, minute + 40)]
+            progress_rows.add(connection, made.job_id, made.id, batch)
+    with database.read() as connection:
+        kept = progress_rows.of_job(connection, made.job_id)[LOSS]
+    assert MOST / 2 <= len(kept) <= MOST
+    assert kept[-1].done == 28790
+    assert kept[0].done == 0
+
+
+def test_a_job_has_a_limited_number_of_evaluations(database: Database) -> None:
+    """A command that prints a new name each time fills no database."""
+    with database.write() as connection:
+        made = made_attempt(connection)
+        points = [point(1.0, f"{EVALUATION}m{number}") for number in range(200)]
+        progress_rows.add(connection, made.job_id, made.id, points)
+        assert len(progress_rows.of_job(connection, made.job_id)) == progress_rows.MOST_EVALUATIONS
+
+
+def test_an_attempts_progress_is_stored_and_read(database: Database) -> None:
+    """Exactly, with numbers that are not finite."""
+    seen = SeenProgress(NOW, "eval", "step", 7.0, 100.0, 2.5, 0.5, 3, 7, 10, "nan", {"eval_loss": "inf"})
+    with database.write() as connection:
+        made = made_attempt(connection)
+        state = agent(event(1, "heartbeat", progress=BEAT)).agent
+        attempts.hear(connection, made.id, state)
+        assert (attempts.of_jobs(connection, [made.job_id])[made.job_id][0].agent.progress) == state.progress
+        shown = job_progress(connection, made.job_id)
+    assert shown is not None
+    assert (shown.done, shown.total) == (120, 9000)
+    assert agent_progress.loaded(agent_progress.stored(seen)) == seen
+
+
+def positions(until: int, attempt_id: int = 1, begin: float = 0, first: int = 0) -> list[SeriesPoint]:
+    """A step a second, a point a minute."""
+    return [
+        point(60.0 * n, POSITION, minute=begin + n - first, value=None, attempt_id=attempt_id)
+        for n in range(first, until + 1)
+    ]
+
+
+def seen_at(done: float, end: float | None = 7200.0) -> SeenProgress:
+    return SeenProgress(NOW, "train", "step", done, end, 1.0)
+
+
+def running_with(seen: SeenProgress) -> Attempt:
+    return jobbed.attempt(agent=AgentState(run=1, progress=seen), rate=Money.of("0.50"))
+
+
+def test_hours_and_dollars_are_left() -> None:
+    """An hour of steps at 50 cents an hour."""
+    shown = progress_of(jobbed.job(), [running_with(seen_at(3600))], (), {POSITION: positions(60)})
+    assert shown.left is not None
+    assert shown.left.likely == timedelta(hours=1)
+    assert shown.left.cost_likely == Money.of("0.50")
+    assert shown.left.low < shown.left.likely < shown.left.high
+
+
+def test_the_owners_number_of_steps_wins() -> None:
+    """What a program prints as its total may be that of a stage."""
+    spec = jobbed.job(total_steps=9000)
+    assert total_of(spec, seen_at(3600)) == 9000
+    assert total_of(jobbed.job(), seen_at(3600)) == 7200
+
+
+def test_a_total_that_was_passed_was_none() -> None:
+    """It trains on: how long is not known, and nothing is said of the hours left."""
+    shown = progress_of(jobbed.job(), [running_with(seen_at(7201))], (), {POSITION: positions(120)})
+    assert (shown.total, shown.left) == (None, None)
+
+
+def test_speed_has_no_points_across_a_preemption() -> None:
+    """The hour without a VM is no slow step."""
+    series = {POSITION: [*positions(10), *positions(20, 2, begin=70, first=8)]}
+    shown = progress_of(jobbed.job(), [running_with(seen_at(1200))], (), series)
+    [speed] = [curve for curve in shown.curves if curve.kind == "speed"]
+    assert {one.value for one in speed.points} == {1.0}
+    assert len(speed.points) == 22
+
+
+def test_preemptions_are_marked() -> None:
+    """With Google's moment."""
+    cut = Interruption(1, "j1", 1, Outcome.PREEMPTED, NOW, NOW, Notice.OPERATION)
+    assert progress_of(jobbed.job(), (), [cut], {}).interrupted_at == (NOW,)
+
+
+@pytest.mark.parametrize(("minutes", "cost"), [(0, "0"), (30, "0.25"), (120, "0.75")])
+def test_a_point_knows_what_the_job_had_cost(minutes: int, cost: str) -> None:
+    """Half an hour of the first VM, which was there for one; then half an hour of the second."""
+    first = jobbed.attempt(made_at=NOW, gone_at=NOW + 60 * MINUTE, rate=Money.of("0.50"))
+    second = jobbed.attempt(number=2, made_at=NOW + 90 * MINUTE, rate=Money.of("0.50"))
+    assert cost_by(NOW + minutes * MINUTE, [first, second]) == Money.of(cost)
+
+
+def test_cost_without_a_rate_is_unknown() -> None:
+    """Not nothing."""
+    assert cost_by(NOW + MINUTE, [jobbed.attempt(made_at=NOW, rate=None)]) is None
