@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import threading
 from pathlib import Path
 
+import pytest
 from tests.agent.fake_guard import Event, FakeGuard
 from tests.agent.vm import Vm
+from tests.waiting import until
 
+from costguard.agent.activity import ActivityWatch
 from costguard.agent.events import Spool
-from costguard.diagnosis.signals import Minute, read_minute
+from costguard.agent.gpu_watch import GpuWatch
+from costguard.agent.settings import AttemptSettings
+from costguard.agent.stack_watch import StackWatch
+from costguard.agent.tool import ToolFinder
+from costguard.diagnosis.signals import CommandSignals, Minute, read_minute
 from costguard.main.vm_tools import vm_tools
 
 COMPUTES = "print('begun', flush=True)\nwhile True: pass"
@@ -113,6 +123,35 @@ def test_unreadable_stacks_say_why(vm: Vm, guard: FakeGuard) -> None:
     assert stacks is not None
     assert stacks.places is None
     assert "this VM has no py-spy" in (stacks.error or "")
+
+
+def test_container_is_found_where_docker_has_started_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`docker run` is not the parent of what it runs: the container's processes hang from Docker's service."""
+    spin, wait = ([sys.executable, "-c", code] for code in ("while True: pass", "import time; time.sleep(600)"))
+    minutes: list[Minute] = []
+    with subprocess.Popen(spin) as inside, subprocess.Popen(wait) as client:
+        docker = tmp_path / "docker"
+        words = "container inspect --format {{json .State}} c1"
+        docker.write_text(
+            f"""#!/bin/sh\n[ "$*" = "{words}" ] && echo '{{"Status": "running", "Pid": {inside.pid}}}'\n"""
+        )
+        docker.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+        settings = AttemptSettings(activity_s=0.4, activity_look_s=0.05)
+        stacks = StackWatch(settings, ToolFinder.py_spy(settings, "", ""), "")
+        watch = ActivityWatch(settings, GpuWatch(1.0), stacks, lambda: client.pid, lambda: "c1", minutes.append)
+        over = threading.Event()
+        thread = threading.Thread(target=watch.watch, args=(over,), daemon=True)
+        thread.start()
+        try:
+            until(lambda: any((one.command or CommandSignals()).main_running == 1 for one in minutes))
+        finally:
+            over.set()
+            thread.join(30)
+            for process in (inside, client):
+                process.kill()
+
+    assert {one.command.processes for one in minutes if one.command is not None} == {1.0}
 
 
 def test_signals_are_dropped_before_news(tmp_path: Path) -> None:

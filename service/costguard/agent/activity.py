@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import resource
-import subprocess
 import threading
 import time
 from collections.abc import Callable
 
 from costguard.diagnosis.signals import CommandSignals, HostSignals, Minute
 
+from .containers import container_process
 from .dcgm import DcgmTable, watch_dcgm
 from .files import read, say
 from .gpu_watch import GpuWatch
@@ -37,7 +37,7 @@ class ActivityWatch:
         self._settings, self._gpus, self._stacks = settings, gpus, stacks
         self._command, self._container, self._report = command, container, report
         self._dcgm = DcgmTable()
-        self._inside = 0
+        self._inside, self._asked = 0, float("-inf")  # the container's first process, and when Docker was asked
 
     def watch_gpus(self, over: threading.Event) -> None:
         """A thread of its own: a call to the driver may never return."""
@@ -87,21 +87,11 @@ class ActivityWatch:
         )
 
     def _roots(self) -> list[int]:
-        """The command's process, and its container's first, which Docker's service has started."""
-        if self._container() and not (self._inside and os.path.exists(f"/proc/{self._inside}")):
-            self._inside = container_process(self._container())
-        return [pid for pid in (self._command(), self._inside) if pid]
-
-
-def container_process(name: str) -> int:
-    """The container's first process as the VM numbers it; 0 where it does not run yet, or Docker does not answer."""
-    command = ["docker", "inspect", "--format", "{{.State.Pid}}", name]
-    try:
-        done = subprocess.run(command, capture_output=True, timeout=20, check=False)
-    except (OSError, subprocess.SubprocessError):
-        return 0
-    text = done.stdout.decode("ascii", "replace").strip()
-    return int(text) if text.isdecimal() else 0
+        """The command's process; in a container, the first one there, which Docker's service has started."""
+        is_lost = self._container() and not (self._inside and os.path.exists(f"/proc/{self._inside}"))
+        if is_lost and time.monotonic() - self._asked >= 10 * self._settings.activity_look_s:
+            self._asked, self._inside = time.monotonic(), container_process(self._container())
+        return [self._inside or self._command()]
 
 
 def _own_cpu_s() -> float:

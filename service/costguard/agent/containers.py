@@ -233,6 +233,15 @@ def remove_container(container: str) -> None:
         say(f"docker rm {container} failed: {problem}")
 
 
+def container_process(container: str) -> int:
+    """Its first process as the VM numbers it; 0 where it does not run yet, or Docker does not answer.
+
+    docs.docker.com, Engine API, ContainerState: `Pid`, 0 when the container does not run.
+    """
+    pid = (_container_state(container) or {}).get("Pid")
+    return pid if isinstance(pid, int) and pid > 0 else 0
+
+
 def _container_state(container: str) -> dict[str, Any] | None:
     """Empty for a container that was never created; None where Docker does not answer."""
     command = ["docker", "container", "inspect", "--format", "{{json .State}}", container]
