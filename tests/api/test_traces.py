@@ -13,7 +13,7 @@ from tests.jobs import job_rows
 
 from costguard.db.transaction import Database
 from costguard.deadlines.hazards import PRIOR_PREEMPTIONS, hazards_of
-from costguard.jobs.zone_history import zone_counts
+from costguard.jobs.zone_history import VMKind, zone_counts
 from costguard.model.attempt import AttemptState, Outcome
 
 HOUR = timedelta(hours=1)
@@ -55,15 +55,16 @@ def filled(database: Database) -> Database:
 def test_zones_are_counted_by_what_their_vms_met(filled: Database) -> None:
     """Preemptions and recoveries by age, in the hours that were seen; other kinds of VM have a history of their own."""
     with filled.read() as connection:
-        counts = zone_counts(connection, job_rows.RECIPE, [A, B, C], NOW)
-        other = zone_counts(connection, replace(job_rows.RECIPE, gpu_count=4), [A, B, C], NOW)
+        by_kind = zone_counts(connection, NOW)
+    counts = by_kind[VMKind.of_recipe(job_rows.RECIPE)]
     assert set(counts) == {A, B}
-    assert (sum(counts[A].preemptions), round(sum(counts[A].up_hours))) == (1, 3 + 6)  # to the end of this hour
+    assert (sum(counts[A].preemptions), sum(counts[A].up_hours)) == (1, 3 + 5)
     assert counts[A].preemptions[4] == 1  # from 1.5 to 4 h
     assert (sum(counts[B].preemptions), sum(counts[B].recoveries)) == (0, 1)
     assert (sum(counts[B].up_hours), sum(counts[B].down_hours)) == (1, 1)
     assert hazards_of(counts[B]).preemption[0] < PRIOR_PREEMPTIONS[0]
-    assert other == {}
+    assert VMKind.of_recipe(replace(job_rows.RECIPE, gpu_count=4)) not in by_kind
+    assert set(by_kind[VMKind("nvidia-h100-80gb", 8)]) == {C}
 
 
 def test_traces_name_nobody(filled: Database, client: TestClient) -> None:

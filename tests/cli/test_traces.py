@@ -38,3 +38,22 @@ def test_the_fleets_history_is_written_as_series(sqlite_database: Database, run:
     refused = run("trace", "export", str(tmp_path / "file" / "below"))
     assert refused.returncode == 1
     assert "cannot be written" in refused.stderr
+
+
+def test_policies_are_replayed_over_the_fleets_own_history(sqlite_database: Database, run: Run) -> None:
+    """What the server's ledger saw of its zones; without history it says what to replay instead."""
+    given = ("replay", "--history", "--work", "6h", "--deadline", "9h", "--runs", "20", "--json")
+    nothing = run(*given)
+    assert nothing.returncode == 1
+    assert "launched and asked for no Spot VM in the last 90 days" in nothing.stdout + nothing.stderr
+    with sqlite_database.write() as connection:
+        for number in range(12):
+            vm = rows.instance(connection, f"vm-{number}")
+            began = NOW - (60 - 5 * number) * HOUR
+            preempted = {"provisioning_model": "spot", "ended_at": began + 4 * HOUR, "end_reason": "preempted"}
+            rows.lifetime(connection, vm, began, **preempted)
+    results = {result["policy"]: result for result in json.loads(run(*given).stdout)}
+    assert {"greedy", "planner", "optimum"} <= set(results)
+    assert all(result["on_time"] == 1 for result in results.values())
+    assert results["optimum"]["relative_cost"] <= results["planner"]["relative_cost"] < 1
+    assert run("replay", "--work", "6h", "--deadline", "9h").returncode == 2

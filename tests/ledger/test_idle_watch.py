@@ -8,19 +8,24 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy import delete, insert
+from tests.jobs import job_rows
 
 from costguard.access.rules import Rules
 from costguard.daemon.reconcile import Reconciler
 from costguard.daemon.schedule import Daemon
+from costguard.db import tables
 from costguard.db.transaction import Database
 from costguard.events import audit_log
 from costguard.gce.client import ComputeCloud
+from costguard.ledger import utilisation
 from costguard.ledger.accrual import Accrual
 from costguard.ledger.fleet_rows import Filters
 from costguard.ledger.idle_watch import IdleWatch
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
 from costguard.ledger.price_book import PriceBook
+from costguard.model.attempt import AttemptState
 from costguard.model.preset import OTHER, Match, Preset
 from costguard.model.utilisation import IdleRule, IdleState
 from costguard.spend import fleet
@@ -142,6 +147,44 @@ def test_what_cannot_be_read_is_unknown_and_says_why(place: Place, fault: dict[s
     place.measure(15 * MINUTE)
     assert states(place)["idle"] == ("idle", False)
     assert len(place.event_texts()) == 3
+
+
+def test_a_jobs_agent_takes_the_place_of_dcgm(place: Place) -> None:
+    """A VM whose utilisation is full, and whose agent saw next to no SM at work for the whole window, is idle."""
+    place.world.advance(3 * HOUR)
+    place.reconciler.run()
+    now = place.world.clock.now()
+    gce_id = {vm.name: vm.key.gce_id for vm in _running(place)}["spin"]
+    with place.database.write() as connection:
+        job_rows.added(connection, project="demo")
+        attempt = job_rows.attempt(connection, project="demo", gce_id=gce_id, state=AttemptState.RUNNING)
+        minutes = [
+            {
+                "attempt_id": attempt.id,
+                "at": now - number * MINUTE,
+                "run": 1,
+                "minute": {"gpus": [{"uuid": "GPU-1", "kernel_active": 1, "sm_active": 0.0076}]},
+            }
+            for number in range(60)
+        ]
+        connection.execute(insert(tables.activity_minutes), minutes)
+    place.watch.record(place.watch.read())
+    idle = place.views()["spin"].idle
+    assert idle is not None
+    assert (idle.state, idle.is_weak, idle.sm_max) == (IdleState.IDLE, False, 76)
+    assert place.views()["spin-dcgm"].idle is not None
+    with place.database.write() as connection:
+        at = tables.activity_minutes.c.at
+        connection.execute(delete(tables.activity_minutes).where(at > now - 40 * MINUTE, at < now - 20 * MINUTE))
+    place.watch.record(place.watch.read())
+    with_a_gap = place.views()["spin"].idle
+    assert with_a_gap is not None
+    assert with_a_gap.state is IdleState.UNKNOWN
+
+
+def _running(place: Place) -> list[utilisation.Running]:
+    with place.database.read() as connection:
+        return utilisation.running(connection, "demo")
 
 
 def test_old_evidence_says_nothing(place: Place) -> None:

@@ -10,24 +10,36 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from costguard.cli.options import AsJson
+from costguard.cli.options import DEFAULT_URL, AsJson, Url
+from costguard.cli.server import ServerClient
 from costguard.cli.tables import Column, console, say, show_table
+from costguard.cli.traces import documents
 from costguard.errors import Invalid
 from costguard.model.duration import read_span
 
 if TYPE_CHECKING:
     from costguard.deadlines.replay import PolicyResult, Replay
+    from costguard.deadlines.series import ZoneSeries
 
 _HOURS = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)(h|m|s|d)")
+_HISTORY_GAP_S = 300
 _UNIT_H = {"d": 24.0, "h": 1.0, "m": 1 / 60, "s": 1 / 3600}
 _EXAMPLES = """Examples:
 
   costguard replay --traces traces --work 48h --deadline 72h --overhead 0.2h
 
   costguard replay --traces traces --work 18h --deadline 30h --zones all --price-ratio 3.14 --json
+
+  costguard replay --history --work 18h --deadline 30h    over the fleet's own ledger
 """
 
-Traces = Annotated[Path, typer.Option("--traces", metavar="DIR", help="A folder of series, one JSON file for a zone.")]
+Traces = Annotated[
+    Path | None, typer.Option("--traces", metavar="DIR", help="A folder of series, one JSON file for a zone.")
+]
+History = Annotated[
+    bool, typer.Option("--history", help="Replay the fleet's own Spot history instead, as the server's ledger has it.")
+]
+Days = Annotated[int, typer.Option("--days", min=1, max=90, help="With --history: how far back.")]
 Work = Annotated[str, typer.Option("--work", metavar="TIME", help="Work of the job, such as 48h.")]
 Deadline = Annotated[str, typer.Option("--deadline", metavar="TIME", help="From the launch on, such as 72h.")]
 Overhead = Annotated[
@@ -51,15 +63,18 @@ def register(app: typer.Typer) -> None:
 
 
 def replay(
-    traces: Traces,
     work: Work,
     deadline: Deadline,
+    traces: Traces = None,
+    history: History = False,
+    days: Days = 90,
     overhead: Overhead = "0.2h",
     zones: Zones = "each",
     price_ratio: PriceRatio = None,
     runs: Runs = 1000,
     seed: Seed = 0,
     plot: Plot = None,
+    url: Url = DEFAULT_URL,
     as_json: AsJson = False,
 ) -> None:
     """Say what each policy for deadlines would have cost on recorded series, relative to on-demand.
@@ -72,12 +87,15 @@ def replay(
     from costguard.deadlines.replay import replay as replay_series
     from costguard.deadlines.series import read_folder
 
+    if history == (traces is not None):
+        raise typer.BadParameter("give one of them.", param_hint="--traces or --history")
     names = None if zones == "each" else ALL_ZONES if zones == "all" else tuple(filter(None, zones.split(",")))
     task = ReplayTask(
         _hours(work, "--work"), _hours(deadline, "--deadline"), _hours(overhead, "--overhead"), names, price_ratio,
         runs, seed,
     )  # fmt: skip
-    replayed = replay_series(read_folder(traces), task, policies())
+    series = read_folder(traces) if traces is not None else _history(url, days)
+    replayed = replay_series(series, task, policies())
     if plot is not None:
         _write_plot(plot, f"{work} of work within {deadline}, {overhead} a start", replayed)
     if as_json:
@@ -87,6 +105,19 @@ def replay(
     say(console(), f"{runs} runs over {_count(len(replayed.recordings), 'recording')}, seed {seed}.", "dim")
     if replayed.left_out:
         say(console(), f"Left out, as shorter than the deadline: {', '.join(replayed.left_out)}.", "dim")
+
+
+def _history(url: str, days: int) -> list[ZoneSeries]:
+    """The fleet's own zones, with the prices of its own VMs."""
+    from costguard.deadlines.series import series_of
+
+    series = [series_of(document, name) for name, document in documents(ServerClient(url), days, _HISTORY_GAP_S)]
+    if not series:
+        raise Invalid(
+            f"The fleet launched and asked for no Spot VM in the last {days} days.",
+            "Replay recorded series with --traces DIR.",
+        )
+    return series
 
 
 def _hours(text: str, option: str) -> float:

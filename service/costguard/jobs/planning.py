@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection
 
 from costguard.actions.execute import Note
+from costguard.deadlines.hazards import ZoneCounts
 from costguard.deadlines.simple_policies import Greedy, OnDemand, UniformProgress
 from costguard.deadlines.situation import Policy
 from costguard.events import audit_log
@@ -20,11 +21,13 @@ from costguard.jobs.plan_rows import StoredPlan
 from costguard.jobs.planned import JobPlan, ShadowChoice
 from costguard.jobs.view import JobContext, JobView
 from costguard.jobs.work_left import overhead, work_left
+from costguard.jobs.zone_history import VMKind, zone_counts
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind
 
 _WRITTEN_EVERY = timedelta(minutes=5)
 _SHADOW_EVERY = timedelta(minutes=15)
+_COUNTED_EVERY = timedelta(minutes=15)
 _AS_IF = 1.5  # a job without a deadline is looked at as if it had to be done in so many times its work
 MakePolicy = Callable[[], Policy]
 
@@ -40,6 +43,7 @@ class Materials:
     events: Sequence[PlaceEvent] = ()
     written: Mapping[str, Sequence[datetime]] = field(default_factory=dict)  # checkpoints' times, by job
     stored: Mapping[str, StoredPlan] = field(default_factory=dict)
+    counts: Mapping[VMKind, Mapping[str, ZoneCounts]] = field(default_factory=dict)  # of zones, by what the fleet saw
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,8 @@ class Planning:
         self._shadows = shadow_policies()
         self._stored: dict[str, StoredPlan] = {}
         self._shadowed_at: dict[str, datetime] = {}
+        self._counts: Mapping[VMKind, Mapping[str, ZoneCounts]] = {}
+        self._counted_at: datetime | None = None
 
     def forget(self, job_ids: Collection[str]) -> None:
         """All but these."""
@@ -95,7 +101,14 @@ class Planning:
             events,
             {view.job.id: _written(connection, view) for view in views},
             plan_rows.read(connection, missing) if missing else {},
+            self._zone_counts(connection, now),
         )
+
+    def _zone_counts(self, connection: Connection, now: datetime) -> Mapping[VMKind, Mapping[str, ZoneCounts]]:
+        """Months of lifetimes, which are read again only so often."""
+        if self._counted_at is None or not timedelta() <= now - self._counted_at < _COUNTED_EVERY:
+            self._counts, self._counted_at = zone_counts(connection, now), now
+        return self._counts
 
     def plan(
         self,
@@ -124,6 +137,7 @@ class Planning:
             [event for event in materials.events if event.gpu_type == job.recipe.gpu_type],
             work_left(view, now),
             overhead(view, None, materials.written.get(job.id, ()), now),
+            materials.counts.get(VMKind.of_recipe(job.recipe), {}),
         )
         if job.id not in self._policies:
             self._policies[job.id] = self._make_policy()

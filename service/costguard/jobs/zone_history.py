@@ -6,14 +6,13 @@ VMs count as one kind where their GPUs are alike in type and number, or, without
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from sqlalchemy import Connection, and_, or_, select
 
-from costguard.db.remembered import remembers
 from costguard.db.tables import attempts, jobs, lifetimes
 from costguard.deadlines.hazards import ZoneCounts, counts_of
 from costguard.deadlines.history import SpotRun, ZoneHistory, periods_of, series_of_history
@@ -43,24 +42,14 @@ class VMKind(NamedTuple):
         return f"{self.what}_{self.gpus}" if self.gpus else self.what
 
 
-def zone_counts(
-    connection: Connection, recipe: Recipe, zones: Collection[str], now: datetime
-) -> Mapping[str, ZoneCounts]:
-    """For the hazards of Spot VMs like the recipe's; a zone without history is left out."""
-    kind = VMKind.of_recipe(recipe)
-    # By the hour, so that the turns of one hour ask for the same.
-    hour = now.replace(minute=0, second=0, microsecond=0)
-    counts = _counts(connection, kind, hour)
-    return {zone: counts[zone] for zone in zones if zone in counts}
-
-
-@remembers(attempts, jobs, lifetimes)
-def _counts(connection: Connection, kind: VMKind, hour: datetime) -> Mapping[str, ZoneCounts]:
-    since = hour - LOOKED_BACK
-    until = hour + timedelta(hours=1)  # what happened in this hour counts too
-    histories = _histories(connection, since, until)
-    now_h = (until - since) / _EPOCH_STEP
-    return {zone: counts_of(periods_of(one, now_h), now_h) for (other, zone), one in histories.items() if other == kind}
+def zone_counts(connection: Connection, now: datetime) -> Mapping[VMKind, Mapping[str, ZoneCounts]]:
+    """Of every kind, by zone, for the hazards of its Spot VMs; zones without history are left out."""
+    since = now - LOOKED_BACK
+    now_h = (now - since) / _EPOCH_STEP
+    counts: dict[VMKind, dict[str, ZoneCounts]] = defaultdict(dict)
+    for (kind, zone), one in _histories(connection, since, now).items():
+        counts[kind][zone] = counts_of(periods_of(one, now_h), now_h)
+    return counts
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from costguard.db.transaction import Database
 from costguard.events import audit_log
 from costguard.isolation import Isolated
 from costguard.ledger import utilisation
+from costguard.ledger.agent_usage import with_agents
 from costguard.ledger.idle import Before, MeasuredRun, evidence
 from costguard.ledger.utilisation import Measured, Running
 from costguard.model.event import Event, new_event
@@ -101,7 +102,10 @@ class IdleWatch:
         for usage in usages:
             with self._database.read() as connection:
                 before = utilisation.of_project(connection, usage.project)
-                judgements = list(self._judge(utilisation.running(connection, usage.project), before, usage, now))
+                fleet = utilisation.running(connection, usage.project)
+                with_gpus = [vm.key.gce_id for vm in fleet if vm.shape.gpu_count]
+                measured = with_agents(connection, usage, with_gpus, now - _FIRST_READ)
+                judgements = list(self._judge(fleet, before, measured, now))
             for at in range(0, len(judgements), _AT_ONCE):
                 some = judgements[at : at + _AT_ONCE]
                 changed = [one for _, one in some if _is_news(before.get(one.instance_id), one)]
