@@ -1,0 +1,173 @@
+"""The plan's tables, and what the planner does with them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from costguard.deadlines.hazards import BINS, NO_COUNTS, Hazards, SeenPeriod, TogetherCounts, counts_of
+from costguard.deadlines.plan import IDLE, ON_DEMAND, SPOT, Chances, PlanInput, moves_of, solve
+from costguard.deadlines.planner import Planner
+from costguard.deadlines.situation import Act, HeldVM, Situation, Why, Zone
+
+SPOT_PRICE = 1 / 3.14
+
+
+def planned(start_h: float, step_h: float, another_up: float = 0.0) -> PlanInput:
+    return PlanInput(SPOT_PRICE, 1.0, start_h, step_h, 60, 50, Chances(Hazards(), another_up))
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.sampled_from([0.02, 0.1, 0.2, 0.33, 0.4]), st.sampled_from([0.1, 0.2, 0.3]), st.sampled_from([0.0, 0.6]))
+def test_more_slack_never_costs_more_and_more_work_never_less(start_h: float, step_h: float, another: float) -> None:
+    """With more time, all can be done that fits into less; and on-demand all along bounds every cost."""
+    plan = solve(planned(start_h, step_h, another))
+    for work in (1, 7, 30, 60):
+        for columns in (SPOT, ON_DEMAND, IDLE):
+            by_slack = np.array([plan.table[work + slack, slack, columns] for slack in range(51)])
+            assert (np.diff(by_slack, axis=0) <= 1e-9).all()
+            assert (by_slack <= work * step_h + 2 * start_h + 1e-9).all()
+    for slack in (0, 5, 50):
+        by_work = np.array([plan.table[work + slack, slack, IDLE] for work in range(61)])
+        assert (np.diff(by_work, axis=0) >= -1e-9).all()
+
+
+def test_nothing_is_left_to_pay_without_work() -> None:
+    """The tables begin at zero."""
+    plan = solve(planned(0.1, 0.1))
+    assert all((plan.table[slack, slack] == 0).all() for slack in range(51))
+
+
+@given(st.floats(0.01, 3.0), st.floats(0, 1))
+@settings(max_examples=20)
+def test_chances_add_up_to_one(hours: float, another_up: float) -> None:
+    """From every state some state follows; a held zone stays or is lost."""
+    moves = moves_of(Chances(Hazards(), another_up), hours)
+    assert moves.any.sum(axis=1) == pytest.approx(np.ones(2 * BINS))
+    assert moves.stay.sum(axis=1) + moves.fail.sum(axis=1) == pytest.approx(np.ones(BINS))
+
+
+def job(slack_h: float, *zones: Zone, held: HeldVM | None = None, work_h: float = 18.0) -> Situation:
+    """Starts take 6 minutes; an hour on demand costs 3.14."""
+    return Situation(work_h, work_h + slack_h, 0.1, 0.05, 3.14, zones, held, 0.0, work_h)
+
+
+UP = Zone("a", 1.0, True, 4.0)
+OUT = Zone("a", 1.0, False, 0.1)
+
+
+def test_zone_that_is_up_is_used() -> None:
+    """Spot costs a third: with slack for it, it is what a job starts on, and keeps."""
+    choice = Planner().choose(job(6.0, UP))
+    assert choice.act is Act.START_SPOT
+    assert choice.zone == "a"
+    assert choice.grounds.expected_life_h == pytest.approx(9.3, abs=0.1)
+    kept = Planner().choose(job(6.0, UP, held=HeldVM("spot", "a", 4.0)))
+    assert kept.act is Act.STAY
+    assert kept.why is Why.KEEP_SPOT
+
+
+def test_short_outage_is_waited_out_with_much_slack_and_bridged_with_little() -> None:
+    """Slack is worth more when there is less of it."""
+    assert Planner().choose(job(12.0, OUT)).act is Act.WAIT
+    bridged = Planner().choose(job(0.4, OUT))
+    assert bridged.act is Act.START_ON_DEMAND
+    assert bridged.why is Why.BEHIND
+
+
+def test_zone_that_has_been_lost_often_of_late_is_left_for_a_calm_one() -> None:
+    """At one price, the zone with the longer expected life is taken, though both are as old."""
+    lost = [SeenPeriod(True, 0.2 * place, 0.2 * place + 0.15) for place in range(60)]
+    calm = [SeenPeriod(True, 0, 12, is_cut=True)]
+    zones = (Zone("stormy", 1.0, True, 0.1, counts_of(lost, 12)), Zone("calm", 1.0, True, 0.1, counts_of(calm, 12)))
+    assert Planner().choose(job(6.0, *zones)).zone == "calm"
+
+
+def test_cheaper_zone_is_worth_a_move_with_slack_for_it() -> None:
+    """A third off is worth a start; with less slack than three starts, nothing is moved."""
+    zones = (Zone("dear", 1.5, True, 9.0), Zone("cheap", 1.0, True, 9.0))
+    held = HeldVM("spot", "dear", 9.0)
+    moved = Planner().choose(job(6.0, *zones, held=held))
+    assert moved.act is Act.START_SPOT
+    assert moved.zone == "cheap"
+    assert moved.why is Why.CHEAPER_ZONE
+    assert Planner().choose(job(0.25, *zones, held=held)).act is Act.STAY
+
+
+def test_cost_of_copying_the_checkpoint_can_keep_a_job_where_it_is() -> None:
+    """Moving to a cheaper zone pays its egress too."""
+    zones = (Zone("dear", 1.1, True, 9.0), Zone("cheap", 1.0, True, 9.0, NO_COUNTS, 5.0))
+    assert Planner().choose(job(6.0, *zones, held=HeldVM("spot", "dear", 9.0))).act is Act.STAY
+
+
+def test_dear_spot_replaces_on_demand_alone() -> None:
+    """At four fifths of the on-demand price it is no reason to start; where on-demand would be, it is cheaper."""
+    dear = Zone("dear", 2.5, True, 20.0)
+    assert Planner().choose(job(12.0, OUT, dear)).act is Act.WAIT
+    instead = Planner().choose(job(0.4, OUT, dear))
+    assert instead.act is Act.START_SPOT
+    assert instead.zone == "dear"
+
+
+def test_zone_of_which_nothing_is_known_is_tried() -> None:
+    """Unknown is not out: an attempt is how it becomes known."""
+    choice = Planner().choose(job(6.0, Zone("new", 1.0)))
+    assert choice.act is Act.START_SPOT
+    assert choice.grounds.expected_life_h == pytest.approx(2.7, abs=0.1)
+
+
+def test_other_zones_that_were_up_when_one_was_lost_make_spot_worth_more() -> None:
+    """Where another zone was always up, the rest of the job is expected to cost less."""
+    zones = (UP, Zone("b", 1.0, False, 1.0))
+    often = TogetherCounts(NO_COUNTS, 40.0, (40.0, *(0.0,) * (BINS - 1)))
+    never = TogetherCounts(NO_COUNTS, 40.0)
+    costs = [
+        Planner().choose(job(2.0, *zones)._replace(together=together)).grounds.expected_cost
+        for together in (often, never)
+    ]
+    assert costs[0] is not None
+    assert costs[1] is not None
+    assert costs[0] < costs[1]
+
+
+def test_expected_cost_is_in_the_unit_of_the_prices() -> None:
+    """Ten times the prices, ten times the cost; and it lies between all on Spot and all on demand."""
+    plain = Planner().choose(job(6.0, UP)).grounds.expected_cost
+    zone = UP._replace(price=10.0)
+    tenfold = Planner().choose(job(6.0, zone)._replace(on_demand_price=31.4)).grounds.expected_cost
+    assert plain is not None
+    assert tenfold == pytest.approx(10 * plain, rel=0.05)
+    assert 18 < plain < 18 * 3.14
+
+
+def test_planner_that_explains_says_until_when_on_demand_is_expected() -> None:
+    """Work on demand leaves slack as it is and work less, until waiting for Spot is worth it."""
+    on_demand = HeldVM("on_demand", "z", 1.0)
+    situation = job(2.5, OUT, held=on_demand)
+    choice = Planner(explains=True).choose(situation)
+    assert choice.act is Act.STAY
+    until_h = choice.grounds.until_h
+    assert until_h is not None
+    assert 0 < until_h < 18
+    assert Planner().choose(situation).grounds.until_h is None
+
+
+def test_plans_are_kept_while_nothing_has_changed() -> None:
+    """The same job an hour later needs no new plan; other prices do."""
+    planner = Planner()
+    planner.choose(job(6.0, UP))
+    planner.choose(job(6.0, UP)._replace(work_left_h=17.0, elapsed_h=1.0, time_left_h=23.0))
+    assert len(planner._plans) == 1
+    planner.choose(job(6.0, UP._replace(price=2.0)))
+    assert len(planner._plans) == 2
+
+
+def test_choice_is_the_same_whatever_was_planned_before() -> None:
+    """Plans kept from other jobs change nothing."""
+    used = Planner()
+    for slack_h in (1.0, 3.0, 8.0):
+        used.choose(job(slack_h, OUT, work_h=24.0))
+    for slack_h in (0.4, 2.0, 6.0):
+        assert used.choose(job(slack_h, OUT)) == Planner().choose(job(slack_h, OUT))
