@@ -10,7 +10,7 @@ PIPELINE := .cache/pipeline
 export UV_COMPILE_BYTECODE := 1
 export UV_LINK_MODE := copy
 
-.PHONY: help demo test check golden bench mutants trainers flyte sweep lowest pictures lock clean pipeline curves alive
+.PHONY: help demo test check golden bench bounds mutants trainers flyte sweep lowest pictures lock clean pipeline curves alive
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
@@ -85,6 +85,9 @@ curves: $(VENV)/installed-dev ## measure the rule for metrics that stand still o
 
 alive: $(VENV)/installed-dev ## plant 40 hangs that the agent must find, and look for false alarms in 1,000 simulated days of training
 	@PYTHONPATH=service nice $(BIN)/python -m tests.agent.alive
+
+bounds: $(TRAINERS)/installed ## plant causes in real trainings and judge what bounds each; with a GPU: make bounds ARGS="--device cuda"
+	@$(BIN)/python -m tests.diagnosis.bounds $(ARGS)
 
 sweep: $(VENV)/installed-dev ## run a sweep of 24 members with 10 preemptions in the simulated cloud
 	@nice $(BIN)/python -m tests.scenario.sweep_of_many

@@ -37,7 +37,9 @@ _BUSY, _STARVED = 0.10, 0.20  # of the time without a kernel: up to this it is b
 _MOST = 0.5  # of the main thread's waiting, to name what it waits for
 _IN_D, _IO_FULL = 0.25, 0.10
 _QUEUED = 0.25  # of the time that threads want to run
-_NO_CPU_LEFT = 0.92
+_AT_WORK = 0.2  # of a reader's time: with less it hardly wants a CPU
+_NO_CPU_LEFT, _MOSTLY_FULL = 0.92, 0.75
+_SAVES_IN_D = 0.1
 _THROTTLED_GROUP = 0.20
 _READ_AFAR = 20e6  # bytes per second from the network
 _WRITES = 10e6  # bytes per second by calls, on average, of a run that saves all the time
@@ -70,6 +72,8 @@ class BoundVerdict(NamedTuple):
 def judge(window: SignalWindow) -> BoundVerdict:
     """Of one window. The first that applies."""
     gpu = window.gpu
+    if window.gpus == 0:
+        return BoundVerdict(UNKNOWN, None, None, (), "the VM has no GPU")
     if gpu is None or gpu.kernel_active is None:
         return BoundVerdict(UNKNOWN, None, None, (), "whether the GPU works cannot be read")
     waits = max(0.0, 1.0 - gpu.kernel_active)
@@ -150,7 +154,7 @@ def _without_stacks(window: SignalWindow, waits: float, idle: Number) -> BoundVe
     if main is None:
         return BoundVerdict(UNKNOWN, None, waits, (idle,), "what the command's threads do cannot be read")
     off_s = gpu.longest_off_s if gpu is not None else None
-    if _saves(window) and (off_s is None or off_s >= _LONG_OFF_S):
+    if _saves(window) and ((command.main_in_d or 0.0) >= _SAVES_IN_D or (off_s or 0.0) >= _LONG_OFF_S):
         written = Number("written", command.written_bytes_per_s or 0.0, "bytes_per_s")
         return BoundVerdict(
             CHECKPOINT,
@@ -165,7 +169,9 @@ def _without_stacks(window: SignalWindow, waits: float, idle: Number) -> BoundVe
         return BoundVerdict(
             INPUT_OR_HOST, None, waits, _some(idle, busy, Number("loader workers", workers or 0.0, "count")), why
         )
-    if _workers_work(window) and (main + (command.main_queue or 0.0) < _MOST or (asleep or 0.0) > main):
+    # Asleep for longer than the GPU works, it waits for something else: its workers, or other ranks.
+    waits_for_others = (asleep or 0.0) - (1.0 - waits) >= _MOST * waits and (command.ranks or 1.0) <= 1.0
+    if waits_for_others or (_workers_work(window) and (asleep or 0.0) > main):
         cause, number, why = _cause_of_input(window)
         return BoundVerdict(INPUT, cause, waits, _some(idle, busy, number), why)
     if main >= _MOST and not _workers_work(window):
@@ -179,18 +185,19 @@ def _without_stacks(window: SignalWindow, waits: float, idle: Number) -> BoundVe
 
 def _saves(window: SignalWindow) -> bool:
     command = window.command
-    written, read = command.written_bytes_per_s, command.read_bytes_per_s
-    return written is not None and written >= _WRITES and written > (read or 0.0)
+    written, received = command.written_bytes_per_s, window.host.network_in_bytes_per_s
+    got = (command.read_bytes_per_s or 0.0) + (received or 0.0)
+    return written is not None and written >= _WRITES and written > got
 
 
 def _host(window: SignalWindow, waits: float, idle: Number, where: Number) -> BoundVerdict:
-    main = window.command.main_cpu
+    main, queue = window.command.main_cpu, window.command.main_queue
     places = window.places or {}
-    if places.get(signals.DEVICE, 0.0) >= where.value and where.value < _MOST:
+    if places.get(signals.HOST, 0.0) + places.get(signals.LOGGING, 0.0) < _MOST * waits:
         return BoundVerdict(
             HOST, LAUNCHES, waits, _some(idle, where, _main_cpu(window)), "the main thread waits for small kernels"
         )
-    if main is not None and main < _STARVED:
+    if main is not None and main + (queue or 0.0) < _STARVED:
         why = "the main thread stands in Python, but hardly runs: it may wait for a lock or another process"
         return BoundVerdict(UNKNOWN, None, waits, _some(idle, where, _main_cpu(window)), why)
     return BoundVerdict(HOST, PYTHON, waits, _some(idle, where, _main_cpu(window)), "the main thread itself is at work")
@@ -215,15 +222,17 @@ def _cause_of_input(window: SignalWindow) -> tuple[str | None, Number | None, st
     if readers < _MOST and (host.network_in_bytes_per_s or 0.0) >= _READ_AFAR and _is_afar(window):
         received = Number("received", host.network_in_bytes_per_s or 0.0, "bytes_per_s")
         return NETWORK, received, "the data comes over the network, and its readers sleep meanwhile"
-    if (queued := _queued(window)) is not None and queued >= _QUEUED:
-        return PROCESSORS, Number("readers wait for a CPU", queued, "share"), "there are more readers than free vCPUs"
+    cpus = _allowed(window)
+    is_full = cpus is None or host.cpu is None or host.cpu >= _MOSTLY_FULL * cpus
+    queued = _queued(window) if readers >= _AT_WORK and is_full else None
+    if queued is not None and queued >= _QUEUED:
+        return PROCESSORS, Number("threads wait for a CPU", queued, "share"), "there are more readers than free vCPUs"
     if host.cpu_throttled is not None and host.cpu_throttled >= _THROTTLED_GROUP:
         return (
             PROCESSORS,
             Number("held up by its CPU limit", host.cpu_throttled, "share"),
             "its container may not use more CPU",
         )
-    cpus = _allowed(window)
     if cpus is not None and host.cpu is not None and host.cpu >= _NO_CPU_LEFT * cpus:
         return PROCESSORS, Number("vCPUs used", host.cpu, "cores"), "all vCPUs are in use"
     used = command.cpu if command.cpu is not None else host.cpu

@@ -38,6 +38,7 @@ _RULES = tuple(
         (OTHER, ".*", r"<frozen importlib|^importlib/"),  # it still loads its modules
         (CHECKPOINT, "_?save|_legacy_save|async_save", r"torch/(?:serialization|distributed/checkpoint)"),
         (CHECKPOINT, _SAVES, ""),
+        (CHECKPOINT, "_?save", ""),  # of the training itself: its fsync and rename are part of it
         (CHECKPOINT, r"save|_?write\w*|wait_until_finished", r"^orbax/|tensorflow/python/(?:checkpoint|saved_model)"),
         (CHECKPOINT, r"save\w*", r"^keras/.*sav"),
         # The training process itself reads and prepares the data.

@@ -13,7 +13,7 @@ from costguard.diagnosis import bounds
 from costguard.diagnosis.advice import most_saved
 from costguard.diagnosis.words import headline
 from costguard.events import audit_log
-from costguard.jobs import agent_activity, attempts, diagnosis_rows, job_events, job_rows
+from costguard.jobs import agent_activity, attempts, diagnosis_rows, job_events, job_rows, progress, progress_rows
 from costguard.jobs.agent_activity import BoundStretch, MeasuredMinute
 from costguard.jobs.bound_savings import (
     AchievedSaving,
@@ -33,6 +33,7 @@ from costguard.model.attempt import AgentState, Attempt, AttemptState
 from costguard.model.instance import Shape
 from costguard.model.job import Job
 from costguard.model.money import Money, rate_text
+from costguard.model.progress import POSITION
 from costguard.spend import burning
 
 # A busy GPU is no news, and an evaluation ends by itself.
@@ -71,15 +72,18 @@ def _announce(connection: Connection, attempt: Attempt, stretch: BoundStretch, n
     job = job_rows.read(connection, attempt.job_id)
     if job is None:
         return
-    saving = promised(most_saved(stretch.verdict), attempt.rate, left_of(job, attempt, stretch))
+    saving = promised(most_saved(stretch.verdict), attempt.rate, left_of(connection, job, attempt, stretch))
     event = job_events.bounded(job, attempt, stretch, saving, now)
     if not burning.recorded_at(connection, [event.key]):
         audit_log.append(connection, [event], now)
 
 
-def left_of(job: Job, attempt: Attempt, stretch: BoundStretch) -> timedelta | None:
-    """How long the rest of the run takes at its present pace; None: not known."""
+def left_of(connection: Connection, job: Job, attempt: Attempt, stretch: BoundStretch) -> timedelta | None:
+    """How long the rest of the run takes, as its progress shows, or at its present pace; None: not known."""
     spec, agent = job.spec, attempt.agent
+    series = progress_rows.series_of_jobs(connection, [job.id], POSITION).get(job.id, [])
+    if (shown := progress.work_left(job, agent.progress, series)) is not None:
+        return timedelta(seconds=round(shown.likely_h * 3600))
     worked = None if agent.started_at is None else stretch.until - agent.started_at
     step = agent.step if agent.step is not None else attempt.resume_step
     work = None if spec.work is None or attempt.number > 1 or agent.run > 1 else spec.work
@@ -149,7 +153,9 @@ def diagnosis_of(connection: Connection, accrual: Accrual, job_id: str) -> JobDi
     is_current = held is not None and held is stretches[0] and last is not None and _runs(last, held)
     saving = None
     if held is not None and attempt is not None:
-        saving = promised(most_saved(held.verdict), attempt.rate, left_of(job, attempt, held) if is_current else None)
+        saving = promised(
+            most_saved(held.verdict), attempt.rate, left_of(connection, job, attempt, held) if is_current else None
+        )
     minutes = diagnosis_rows.minutes_of(connection, last.id) if last is not None else []
     return JobDiagnosis(
         job=job,

@@ -21,33 +21,48 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.diagnosis.bounds import report
 from tests.diagnosis.bounds.grid import PLANS, PLANS_OF_A_GPU, PlannedRun
-from tests.diagnosis.bounds.meter import Counters
-from tests.diagnosis.bounds.watch import watch
+from tests.diagnosis.bounds.watch import MeteredStandIn, RealGpu, watch
 
 from costguard.diagnosis.signals import as_json
 
 ROOT = Path(__file__).parents[3]
 PYTHON = Path(os.environ.get("COSTGUARD_TRAINERS", str(ROOT / ".cache" / "trainers" / "venv"))) / "bin" / "python"
-_MINUTE_S = 2.0
+_MINUTE_S, _MINUTE_OF_A_GPU_S = 2.0, 11.0
 _PATIENCE_S = 600.0
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.diagnosis.bounds", description=__doc__)
     parser.add_argument("--device", choices=("stand-in", "cuda"), default="stand-in")
+    parser.add_argument("--half", type=int, choices=(1, 2), help="only this one: 1 chose the thresholds")
     parser.add_argument("--only", default="", help="only runs with this in their names")
     parser.add_argument("--samples", type=Path, default=ROOT / ".cache" / "bounds.jsonl")
+    parser.add_argument("--keep", action="store_true", help="as the recorded runs of the tests and the page")
     given = parser.parse_args()
-    plans = [one for one in (PLANS if given.device == "stand-in" else PLANS_OF_A_GPU) if given.only in one.name]
+    given.samples.parent.mkdir(exist_ok=True)
+    made = []
+    plans = [
+        one
+        for one in (PLANS if given.device == "stand-in" else PLANS_OF_A_GPU)
+        if given.only in one.name and given.half in (None, one.half)
+    ]
     for number, plan in enumerate(plans, 1):
         began = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:
             run = _run(plan, Path(folder), on_gpu=given.device == "cuda")
+        made.append(run)
         with given.samples.open("a") as samples:
             samples.write(json.dumps(run) + "\n")
         print(f"{number} of {len(plans)}: {plan.name} in {time.monotonic() - began:.0f} s: {run['steps']}", flush=True)
-    return 0
+    runs = [report.RecordedRun(**run) for run in made]
+    print(report.tables(runs))
+    if given.keep:
+        report.store(made)
+        report.write_page(runs)
+    held = [report.outcome(run.truth, run.held(with_stacks=True)) for run in runs]
+    return int(report.WRONG in held)
 
 
 def _run(plan: PlannedRun, folder: Path, *, on_gpu: bool) -> dict[str, Any]:
@@ -61,8 +76,10 @@ def _run(plan: PlannedRun, folder: Path, *, on_gpu: bool) -> dict[str, Any]:
         answers: queue.Queue[dict[str, Any] | None] = queue.Queue()
         threading.Thread(target=_read, args=(training, answers), daemon=True).start()
         _next(answers, "began")
-        meter = Counters(folder / "counters").busy_s
-        minutes = list(watch(training.pid, meter, len(os.sched_getaffinity(0)), _MINUTE_S, lambda: not answers.empty()))
+        device = RealGpu() if on_gpu else MeteredStandIn(folder / "counters")
+        minute_s = _MINUTE_OF_A_GPU_S if on_gpu else _MINUTE_S
+        cpus = len(os.sched_getaffinity(0))
+        minutes = list(watch(training.pid, device, cpus, minute_s, lambda: not answers.empty()))
         _next(answers, "ended")
         steps = _next(answers, "steps")["steps"]
     return {

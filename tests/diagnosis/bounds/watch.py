@@ -6,14 +6,21 @@ Minutes are two seconds long here, so that a run of half a minute has two window
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
+from typing import Protocol
 
+from tests.diagnosis.bounds.meter import Counters
+
+from costguard.agent.dcgm import DcgmTable, watch_dcgm
+from costguard.agent.gpu_watch import GpuWatch
 from costguard.diagnosis.signals import CommandSignals, GpuSignals, HostSignals, Minute
 
 _TICK_S = 0.1
@@ -72,13 +79,61 @@ def look(pids: list[int]) -> Threads:
     return seen
 
 
-def _pressure() -> dict[str, float]:
+def _host() -> dict[str, float]:
     totals = {}
     for what in ("cpu", "io", "memory"):
         for line in (_PROC / "pressure" / what).read_text().splitlines():
             kind, *values = line.split()
             totals[f"{what}_{kind}"] = int(dict(value.split("=") for value in values)["total"]) / 1e6
+    ticks = (_PROC / "stat").read_text().split("\n", 1)[0].split()[1:9]
+    totals["cpu_s"] = (sum(map(int, ticks)) - int(ticks[3]) - int(ticks[4])) / os.sysconf("SC_CLK_TCK")
     return totals
+
+
+class Device(Protocol):
+    """What the training computes on."""
+
+    def busy_s(self) -> float: ...
+
+    def gpus(self, busy: list[float], span: float) -> tuple[GpuSignals, ...] | None:
+        """Since the minute's begin; `busy` are its counters at each look."""
+
+
+class MeteredStandIn:
+    """The process that stands in for a GPU."""
+
+    def __init__(self, file: Path) -> None:
+        self._counters = Counters(file)
+
+    def busy_s(self) -> float:
+        return self._counters.busy_s()
+
+    def gpus(self, busy: list[float], span: float) -> tuple[GpuSignals, ...]:
+        each_s = span / (len(busy) - 1)
+        off = [(after - before) / each_s < 0.02 for before, after in pairwise(busy)]
+        gpu = GpuSignals(
+            number=0.0,
+            kernel_active=min(1.0, (busy[-1] - busy[0]) / span),
+            samples=float(len(off)),
+            off=sum(off) / len(off),
+            longest_off_s=_longest(off, each_s),
+        )
+        return (gpu,)
+
+
+class RealGpu:
+    """Through the agent's own NVML and DCGM."""
+
+    def __init__(self) -> None:
+        over, self._watch, self._dcgm = threading.Event(), GpuWatch(1.0), DcgmTable()
+        threading.Thread(target=self._watch.watch, args=(over,), daemon=True).start()
+        threading.Thread(target=watch_dcgm, args=(self._dcgm, self._watch.needs_dcgm, over), daemon=True).start()
+
+    def busy_s(self) -> float:
+        return 0.0
+
+    def gpus(self, busy: list[float], span: float) -> tuple[GpuSignals, ...] | None:
+        return self._watch.report(self._dcgm.take())
 
 
 @dataclass
@@ -89,21 +144,21 @@ class Watched:
     stacks: Counter[str]
 
 
-def watch(
-    pid: int, busy_s: Callable[[], float], cpus: int, seconds: float, is_over: Callable[[], bool]
-) -> Iterator[Watched]:
-    """Minutes of `seconds` of the process and those below it, until it is over. `busy_s` is the stand-in's meter."""
+def watch(pid: int, device: Device, cpus: int, seconds: float, is_over: Callable[[], bool]) -> Iterator[Watched]:
+    """Minutes of `seconds` of the process and those below it, until it is over."""
     stacks = Stacks(pid)
     threading.Thread(target=stacks.run, daemon=True).start()
     while not is_over():
         pids = _tree(pid)
-        looks, busy, pressure = [look(pids)], [busy_s()], _pressure()
+        looks, busy, host = [look(pids)], [device.busy_s()], _host()
         ends = looks[0].at + seconds
         while time.monotonic() < ends:
             time.sleep(_TICK_S)  # noqa: TID251 - this measures real processes
             looks.append(look(pids))
-            busy.append(busy_s())
-        yield Watched(_minute(pid, looks, busy, (pressure, _pressure()), cpus), stacks.taken())
+            busy.append(device.busy_s())
+        gpus = device.gpus(busy, looks[-1].at - looks[0].at)
+        minute = _minute(pid, looks, (host, _host()), cpus)
+        yield Watched(minute._replace(gpus=gpus), stacks.taken())
     stacks.is_over.set()
 
 
@@ -134,9 +189,7 @@ class Stacks:
         return stacks
 
 
-def _minute(
-    pid: int, looks: list[Threads], busy: list[float], pressure: tuple[dict[str, float], dict[str, float]], cpus: int
-) -> Minute:
+def _minute(pid: int, looks: list[Threads], hosts: tuple[dict[str, float], dict[str, float]], cpus: int) -> Minute:
     first, last = looks[0], looks[-1]
     span = last.at - first.at
     main = (pid, pid)
@@ -151,11 +204,6 @@ def _minute(
         if workers
         else [0.0]
     )
-    active = [
-        min(1.0, (after - before) / (two.at - one.at))
-        for before, after, one, two in zip(busy, busy[1:], looks, looks[1:], strict=False)
-    ]
-    off = [share < 0.02 for share in active]
     command = CommandSignals(
         processes=float(1 + len(workers)),
         threads=float(len(last.cpu)),
@@ -178,18 +226,11 @@ def _minute(
         written_bytes_per_s=max(0, last.written - first.written) / span,
         disk_written_bytes_per_s=max(0, last.disk_written - first.disk_written) / span,
     )
-    before, after = pressure
+    before, after = hosts
     shares = {name: min(1.0, (after[name] - before[name]) / span) for name in after if name in HostSignals._fields}
-    # What others do on this machine is no part of the "VM": its CPUs are the command's alone.
-    host = HostSignals(cpus=float(cpus), cpu=min(float(cpus), command.cpu or 0.0), **{**shares, "cpu_some": None})
-    gpu = GpuSignals(
-        number=0.0,
-        kernel_active=min(1.0, (busy[-1] - busy[0]) / span),
-        samples=float(len(active)),
-        off=sum(off) / len(off),
-        longest_off_s=_longest(off, span / len(off)),
-    )
-    return Minute(seconds=span, looks=float(len(looks)), gpus=(gpu,), command=command, host=host)
+    busy_cpus = (after["cpu_s"] - before["cpu_s"]) / span
+    host = HostSignals(cpus=float(cpus), cpu=min(float(cpus), busy_cpus), **shares)
+    return Minute(seconds=span, looks=float(len(looks)), command=command, host=host)
 
 
 def _longest(off: list[bool], each_s: float) -> float:
