@@ -239,6 +239,15 @@ def test_goodput_says_what_is_kept_of_what_is_paid(sqlite_database: Database, ru
     assert run("goodput", "--by", "moon").returncode == 2
 
 
+def test_a_job_says_how_far_it_is_and_what_is_left(sqlite_database: Database, run: Run) -> None:
+    """In hours of running and dollars, with their range."""
+    tell(sqlite_database)
+    shown = " ".join(run("job", "j7k2m9q4").stdout.split())
+    assert "progress step 30,600 of 51,000 (60 %), 2.8 steps a second, loss 2.475, eval_loss 2.51" in shown
+    assert "left about " in shown
+    assert " of running (" in shown
+
+
 def test_diagnose_says_what_bounds_a_job(sqlite_database: Database, run: Run) -> None:
     """The verdict, its numbers, the advice and what it saves; the job itself has one line of it."""
     tell(sqlite_database)

@@ -14,7 +14,7 @@ from costguard.db.transaction import Database
 from costguard.deadlines.situation import Act
 from costguard.diagnosis import bounds
 from costguard.diagnosis.bounds import BoundVerdict, Number
-from costguard.jobs import attempts, diagnosis_rows, interruptions, plan_rows
+from costguard.jobs import attempts, diagnosis_rows, interruptions, plan_rows, progress_rows
 from costguard.jobs import job_rows as jobs
 from costguard.jobs.agent_activity import JudgedWindow
 from costguard.jobs.plan_rows import PlannedStep, ProgressPoint, StoredPlan
@@ -24,6 +24,7 @@ from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind, JobState, SeenCheckpoint
 from costguard.model.metric import MetricValue, SeenMetric
 from costguard.model.money import Money
+from costguard.model.progress import EVALUATION, LOSS, POSITION, SeenProgress, SeriesPoint
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 RATE = Money.of("0.25")
@@ -76,6 +77,7 @@ def _preempted_twice(connection: Connection) -> None:
         )
         started = intended_at + boots * MINUTE
         attempts.hear(connection, made.id, _reported(number, intended_at, started, ended or NOW))
+        progress_rows.add(connection, job.id, made.id, _curves(number, started, ended or NOW))
         vm = rows.instance(
             connection, made.name, gce_id=str(9100 + number), job=job.id, provisioning_model="spot",
             **({} if is_open else {"gone_at": ended}),
@@ -164,7 +166,23 @@ def _bounded(connection: Connection, job_id: str, attempt_id: int) -> None:
 
 def _reported(number: int, booted_at: datetime, started_at: datetime, at: datetime) -> AgentState:
     step = 10_200 * number
-    return AgentState(at, 1, booted_at, started_at, step=step, step_at=at, output=OUTPUT, metric=METRIC)
+    progress = SeenProgress(at, "train", "step", step, 51_000.0, 2.8, loss="2.475", metrics={"eval_loss": "2.51"})
+    return AgentState(
+        at, 1, booted_at, started_at, step=step, step_at=at, output=OUTPUT, metric=METRIC, progress=progress
+    )
+
+
+def _curves(number: int, started: datetime, ended: datetime) -> list[SeriesPoint]:
+    """A point every ten minutes and an evaluation an hour, even in pace, to the step that its attempt reached."""
+    points, begins = [], {1: 0, 2: 9_000, 3: 12_000}[number]
+    count = (ended - started) // (10 * MINUTE)
+    for place in range(count + 1):
+        at = started + place * (ended - started) / count
+        done = begins + (10_200.0 * number - begins) * place / count
+        values = {POSITION: None, LOSS: 1 + 4_000 / (done + 1_500)}
+        values |= {f"{EVALUATION}eval_loss": 1.1 + 4_000 / (done + 1_500)} if place % 6 == 0 else {}
+        points += [SeriesPoint(1, series, at, "step", done, value) for series, value in values.items()]
+    return points
 
 
 def _waits(connection: Connection) -> None:

@@ -23,6 +23,7 @@ from costguard.api.fields import (
 from costguard.api.goodput import GoodputOut
 from costguard.api.job_plan import StoredPlanOut
 from costguard.api.presets import RecipeOut
+from costguard.api.progress import ProgressOut
 from costguard.model.attempt import AttemptState
 from costguard.model.checkpoint import Framework
 from costguard.model.job import JobKind, JobState, OnHang, WhenLate
@@ -244,6 +245,9 @@ class JobResponse(Out):
     )
     bound: str | None = Field(
         description="What bounds its run now, in words; null: not known. GET /jobs/{job_id}/diagnosis has it whole."
+    )
+    progress: ProgressOut | None = Field(
+        description="null: nothing was read of it yet. GET /jobs/{job_id}/progress has its curves."
     )
     goodput: GoodputOut | None = Field(description="What its time and cost went into; null for a development VM.")
     plan: StoredPlanOut | None = Field(description="Of a job with a deadline; null: nothing is planned for it.")

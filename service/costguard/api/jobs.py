@@ -26,10 +26,12 @@ from costguard.api.job_schemas import (
     JobsResponse,
     KeptDisksOut,
 )
+from costguard.api.progress import ProgressOut
 from costguard.api.route import CHECKED, WRITTEN, Client, Key, acting, routes, via_of
 from costguard.errors import Missing
 from costguard.jobs import diagnosis, kept_disks, listing, plan_rows
 from costguard.jobs.job_rows import JobFilters
+from costguard.jobs.progress import job_progress
 from costguard.jobs.submit import available_service
 from costguard.ledger.accrual import accrual_at
 from costguard.model.access import Permission, Principal
@@ -193,6 +195,7 @@ def _detail(deps: Deps, job_id: str) -> JobResponse:
         goodput = goodput_rows.of_job(connection, accrual, job_id)
         stored_plan = plan_rows.read(connection, [job_id]).get(job_id)
         bound = diagnosis.bound_now(connection, job_id)
+        progress = job_progress(connection, job_id)
     if detail is None:
         raise _unknown(job_id)
     now, checkpoint, risk = accrual.now, detail.checkpoint, detail.risk
@@ -208,6 +211,7 @@ def _detail(deps: Deps, job_id: str) -> JobResponse:
         checkpoint=checkpoint and CheckpointOut.read(checkpoint, is_deleted=detail.is_checkpoint_deleted),
         work_at_risk=risk and AtRiskOut.read(risk, since=now - risk.span),
         bound=bound,
+        progress=ProgressOut.read(progress) if progress is not None and progress.seen is not None else None,
         goodput=goodput and GoodputOut.read(goodput),
         plan=plan_out(stored_plan),
         ssh_command=detail.ssh or None,

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from rich.console import Console
 
+from costguard.cli.progress_values import progress_values
 from costguard.cli.tables import (
     NARROW,
     Answer,
@@ -118,6 +119,7 @@ def _values(answer: Answer) -> Iterator[tuple[str, str]]:
         yield "lost", f"{_worth(lost['seconds'], lost['cost'])}{zero}"
     if (bound := answer.get("bound")) is not None:
         yield "bound by", bound
+    yield from progress_values(answer.get("progress"))
     if (goodput := answer.get("goodput")) is not None:  # servers of an earlier version do not send it
         yield "goodput", goodput_text(goodput)
     if (stored := answer.get("plan")) is not None and (plan := stored["plan"]) is not None:

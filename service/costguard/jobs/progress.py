@@ -63,6 +63,7 @@ class JobProgress:
     left: TimeLeft | None
     curves: tuple[JobCurve, ...]
     interrupted_at: tuple[datetime, ...]
+    is_open: bool = True
 
 
 def job_progress(connection: Connection, job_id: str) -> JobProgress | None:
@@ -101,6 +102,7 @@ def progress_of(
         left=None if is_over else priced(work_left(job, seen, positions), tried),
         curves=tuple(curves),
         interrupted_at=tuple(one.happened_at for one in ended),
+        is_open=not is_over,
     )
 
 

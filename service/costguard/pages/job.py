@@ -34,6 +34,7 @@ from costguard.pages.diagnosis import diagnosis_of_job
 from costguard.pages.goodput import goodput_of_job
 from costguard.pages.page import Form, Given, Source, page_router, redirect
 from costguard.pages.plan import plan_of_job
+from costguard.pages.progress import progress_of_job
 from costguard.pages.query import LONGEST, BadAddress
 from costguard.pages.show import gpu_words, job_link
 from costguard.pages.timeline import Timeline
@@ -50,6 +51,7 @@ _SECTIONS: Mapping[str, Callable[[Source, str, datetime], object]] = {
     "diagnosis": diagnosis_of_job,
     "goodput": goodput_of_job,
     "plan": plan_of_job,
+    "progress": progress_of_job,
 }
 
 router = page_router()

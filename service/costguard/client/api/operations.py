@@ -298,6 +298,13 @@ def get_output(
     )
 
 
+def get_job_progress(job_id: str) -> Call[schemas.JobProgressResponse]:
+    """Get how far a job's training is. What is read in its output: its step, loss, evaluations and speed, and
+    the hours and dollars that are left.
+    """
+    return Call("GET", ("api", "v1", "jobs", job_id, "progress"))
+
+
 def list_lifetimes(
     *,
     project: Sequence[str] | None = None,

@@ -363,6 +363,24 @@ class CodeOut(TypedDict):
     """Bytes, packed."""
 
 
+class CurveOut(TypedDict):
+    kind: Literal["loss", "metric", "evaluation", "speed"]
+    name: str
+    points: list[CurvePointOut]
+    """At most 500, thinned evenly; without work that was done again after a preemption, but for speed."""
+
+
+class CurvePointOut(TypedDict):
+    at: str
+    cost: str | None
+    """What the job's VMs had cost by then, as estimated at their launch."""
+    done: float | None
+    """The position of the training, in the unit."""
+    unit: Literal["epoch", "batch", "step"] | None
+    value: float | None
+    """null: not a finite number."""
+
+
 class DataMoveOut(TypedDict):
     """An input or an output. Each VM of a job downloads its inputs again."""
 
@@ -962,6 +980,16 @@ class JobPlanOut(TypedDict):
     zone: str
 
 
+class JobProgressResponse(TypedDict):
+    as_of: str
+    currency: str
+    curves: list[CurveOut]
+    interrupted_at: list[str]
+    job: str
+    progress: ProgressOut | None
+    """null: nothing was read of it yet."""
+
+
 class JobResponse(TypedDict):
     as_of: str
     attempts: list[AttemptOut]
@@ -985,6 +1013,8 @@ class JobResponse(TypedDict):
     pace: PaceOut
     plan: StoredPlanOut | None
     """Of a job with a deadline; null: nothing is planned for it."""
+    progress: ProgressOut | None
+    """null: nothing was read of it yet. GET /jobs/{job_id}/progress has its curves."""
     recipe: RecipeOut
     spec: JobSpecOut
     ssh_command: str | None
@@ -1569,6 +1599,28 @@ class PricesResponse(TypedDict):
 class ProblemKindOut(TypedDict):
     meaning: str
     type: str
+
+
+class ProgressOut(TypedDict):
+    done: float | None
+    epoch: float | None
+    """As printed."""
+    left: TimeLeftOut | None
+    """null: its total or its pace is unknown, or it has ended."""
+    loss: str | None
+    """The training loss, as a number or nan, inf, -inf."""
+    metrics: dict[str, str]
+    """What else was printed, by its name."""
+    per_second: float | None
+    """Over the last minutes; null for a job that has ended."""
+    phase: str
+    """train or eval, of what was read last."""
+    read_at: str
+    """When its agent last read anything of it."""
+    total: float | None
+    """The job's own number of steps, else what its output says."""
+    unit: Literal["epoch", "batch", "step"] | None
+    """What done and total count; null: nothing was counted yet."""
 
 
 class ProjectHealthOut(TypedDict):
@@ -2382,6 +2434,18 @@ class ThresholdOut(TypedDict):
     """Now. A forecast can fall again."""
     on: Literal["spent", "forecast"]
     percent: int
+
+
+class TimeLeftOut(TypedDict):
+    """Of running: what preemptions and starts add is not in it. Nine of ten trainings end between low and high."""
+
+    cost_high: str | None
+    cost_likely: str | None
+    cost_low: str | None
+    """At the hourly price of the latest VM; null: that is not known."""
+    seconds_high: int
+    seconds_likely: int
+    seconds_low: int
 
 
 class TokenBody(TypedDict):
