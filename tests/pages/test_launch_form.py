@@ -28,7 +28,7 @@ WHOLE = {
     "inputs": "s3://acme-data/v7=/data\r\ngs://lab/day=7=/more", "outputs": "/data/model=s3://acme-models/run=12",
     "checkpoint.local": "/data/out", "checkpoint.keep": "5", "checkpoint.uploads_itself": "yes", "code": "j7k2m9q4",
     "setup": "pip install -e .", "aws_role": "arn:aws:iam::123456789012:role/train", "bandwidth_mib_s": "50",
-    "metric.pattern": "val_acc (\\S+)", "metric.better": "higher",
+    "metric.pattern": "val_acc (\\S+)", "metric.better": "higher", "stacks": "yes",
     "deadline_in_hours": "18", "total_steps": "30,000", "when_late": "stop",
 }  # fmt: skip
 CODE = JobCode("ab" * 32, 1_000, 3, "c0ffee", "main", "+ print()")
@@ -71,6 +71,7 @@ def test_data_code_and_metric_are_submitted() -> None:
     assert (spec.code, spec.setup) == (CODE, "pip install -e .")
     assert (spec.aws_role, spec.bandwidth_mib_s) == ("arn:aws:iam::123456789012:role/train", 50)
     assert spec.metric == JobMetric(r"val_acc (\S+)", "higher")
+    assert spec.stacks is True
 
 
 def test_the_form_of_another_like_a_job_submits_the_same() -> None:

@@ -37,7 +37,7 @@ TRAINING = (
     "total_steps", "deadline_in_hours", "when_late",
     "checkpoint.location", "checkpoint.resume", "checkpoint.framework", "checkpoint.pattern", "checkpoint.marker",
     "checkpoint.local", "checkpoint.keep", "checkpoint.uploads_itself", "code", "setup", "inputs", "outputs",
-    "aws_role", "bandwidth_mib_s", "metric.pattern", "metric.better", "max_preemptions", "max_crashes",
+    "aws_role", "bandwidth_mib_s", "metric.pattern", "metric.better", "stacks", "max_preemptions", "max_crashes",
 )  # fmt: skip
 # Fields by the names that refusals use.
 FIELDS = (
@@ -120,6 +120,7 @@ def _spec(read: _Reader, owner: str, code_of: Callable[[str], JobCode], kind: Jo
         aws_role=read.text("aws_role"),
         bandwidth_mib_s=read.of("bandwidth_mib_s", _speed),
         metric=JobMetric(pattern, better) if pattern else None,
+        stacks=_YES_NO.get(read.text("stacks"), False),
     )
 
 
@@ -159,6 +160,7 @@ def like(job: Job) -> dict[str, str]:
         "bandwidth_mib_s": "" if spec.bandwidth_mib_s is None else str(spec.bandwidth_mib_s),
         "metric.pattern": spec.metric.pattern if spec.metric is not None else "",
         "metric.better": spec.metric.better if spec.metric is not None else "",
+        "stacks": "yes" if spec.stacks else "",
     }
     if plan is not None:
         look = plan.look_for
