@@ -10,7 +10,7 @@ PIPELINE := .cache/pipeline
 export UV_COMPILE_BYTECODE := 1
 export UV_LINK_MODE := copy
 
-.PHONY: help demo test check golden bench bounds mutants trainers flyte sweep lowest pictures lock clean pipeline curves alive
+.PHONY: help demo test check golden bench bounds mutants trainers flyte sweep lowest pictures lock clean pipeline curves alive deadlines
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
@@ -82,6 +82,9 @@ trainers: $(TRAINERS)/installed ## kill real trainers on CPU, judge what they le
 curves: $(VENV)/installed-dev ## measure the rule for metrics that stand still on recorded runs, and write it into service/docs/progress.md
 	@PYTHONPATH=service nice $(BIN)/python -m tests.progress.curves
 
+
+deadlines: $(VENV)/installed-dev ## run many jobs with deadlines against adversaries on the real turns: none may be late
+	@PYTHONPATH=service nice $(BIN)/python -m tests.jobs.many_deadlines $(ARGS)
 
 alive: $(VENV)/installed-dev ## plant 40 hangs that the agent must find, and look for false alarms in 1,000 simulated days of training
 	@PYTHONPATH=service nice $(BIN)/python -m tests.agent.alive

@@ -1,0 +1,75 @@
+"""`make deadlines`: many jobs with deadlines on the real turns, with adversaries drawn by lot; none may be late.
+
+python -m tests.jobs.many_deadlines --runs 100 --seed 1
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import tempfile
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+from random import Random
+
+import structlog
+from tests.jobs.deadline_world import ADVERSARIES, MINUTE, Run, is_on_time
+from tests.jobs.world import world
+
+from costguard.db.migrate import upgrade
+
+_ENDS = 3 * MINUTE
+_LONGEST_START = 20 * MINUTE
+_ON_DEMAND_SHARE = 3.0  # of the price of Spot, as in the world's prices
+
+
+def main() -> int:
+    """1 where a job was late."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    late, runs, relative = 0, Counter[str](), 0.0
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(given.seed, given.seed + given.runs):
+            name, on_time, cost, words = _one(number, f"sqlite:///{Path(folder) / f'{number}.db'}")
+            runs[name] += 1
+            relative += cost
+            late += not on_time
+            print(f"{number:5} {'on time' if on_time else 'LATE'} {cost:.2f} {name}: {words}", flush=True)
+    print(f"{late} of {given.runs} late; cost relative to on-demand {relative / given.runs:.3f}; {dict(runs)}")
+    return 1 if late else 0
+
+
+def _one(seed: int, url: str) -> tuple[str, bool, float, str]:
+    """The adversary, whether it was on time, its cost relative to on-demand, and what it was."""
+    lot = Random(seed)
+    name = list(ADVERSARIES)[seed % len(ADVERSARIES)]
+    work = timedelta(minutes=lot.randint(20, 150))
+    spare = timedelta(minutes=lot.randint(0, 180))
+    longest = lot.uniform(4, 19)
+    upgrade(url)
+    with world(url) as w:
+        run = Run(
+            w,
+            work,
+            work + _LONGEST_START + _ENDS + MINUTE + spare,
+            lambda draw: timedelta(minutes=draw.uniform(2, longest)),
+            ADVERSARIES[name],
+            saves_every=timedelta(minutes=lot.choice((5, 10, 15, 25))),
+            seed=seed,
+            tells=lot.random() < 0.5,
+        )
+        job = run.to_the_end()
+        hours = run.spot_hours + _ON_DEMAND_SHARE * run.on_demand_hours
+        cost = hours / (_ON_DEMAND_SHARE * (work / timedelta(hours=1)))
+        took = (job.settled_at or run.now) - job.created_at
+        words = f"{work} of work, {spare} to spare, took {took}, {len(w.attempts())} attempts, {job.state.value}"
+        return name, is_on_time(run, job), cost, words
+
+
+if __name__ == "__main__":
+    sys.exit(main())
