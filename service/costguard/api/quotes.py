@@ -86,6 +86,17 @@ class JobOutlookOut(Out):
     within_ceiling: Annotated[str, one_of(Chance)]
 
 
+class ExpectedCostOut(Out):
+    """Of replayed plans of a job with a deadline, by how often Spot VMs are preempted."""
+
+    mean: Usd
+    low: Usd = Field(description="Nine of ten runs lie between this and `high`.")
+    high: Usd
+    on_demand_percent: int = Field(description="Of the runs that needed an on-demand VM.")
+    preemptions: float = Field(description="In the mean.")
+    runs: int
+
+
 class StoredSizeOut(Out):
     bytes: int
     files: int
@@ -124,6 +135,9 @@ class QuoteOut(Out):
     saving_percent: int | None = Field(description="Spot compared with on-demand in that zone.")
     budgets: Sequence[QuotedBudgetOut]
     outlook: JobOutlookOut = Field(description="Whether it can meet its deadline and stay within its ceiling.")
+    expected: ExpectedCostOut | None = Field(
+        description="For a job with a deadline and work_hours; null: nothing can be said."
+    )
     warnings: Sequence[str] = Field(description="Concerns that do not refuse the job.")
     moves: Sequence[DataMoveOut] = Field(description="Its inputs and outputs, and what moving them costs.")
     refusals: Sequence[RefusalOut] = Field(

@@ -72,6 +72,15 @@ def quote(
     render(ServerClient(url).post("quotes", body=body), as_json, show_quote)
 
 
+def _expected(expected: Answer) -> str:
+    """`By its deadline: about $16.30 ($9.60 to $31.20 in nine of ten cases); 28% need on-demand.`"""
+    between = f"{dollars(expected['low'])} to {dollars(expected['high'])} in nine of ten cases"
+    return (
+        f"By its deadline: about {dollars(expected['mean'])} ({between}); "
+        f"{expected['on_demand_percent']}% chance that it needs an on-demand VM."
+    )
+
+
 def _rate(amount: str | None, unpriced: str) -> str:
     return unpriced if amount is None else rate(amount)
 
@@ -102,6 +111,8 @@ def show_quote(console: Console, answer: Answer) -> None:
         say(console, f"Cheapest: {_total(cheapest, hours)}")
     if answer["saving_percent"] is not None:
         say(console, f"Spot saves {answer['saving_percent']}% against on-demand there.")
+    if (expected := answer.get("expected")) is not None:
+        say(console, _expected(expected), "bold")
     for move in answer["moves"]:
         say(console, move["note"])
     for budget in answer["budgets"]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from random import Random
 
 from sqlalchemy import Connection
 
 from costguard.actions.execute import Note
 from costguard.deadlines.hazards import ZoneCounts
+from costguard.deadlines.planner import Planner
+from costguard.deadlines.ross import Ross
 from costguard.deadlines.simple_policies import Greedy, OnDemand, UniformProgress
 from costguard.deadlines.situation import Policy
 from costguard.events import audit_log
@@ -29,11 +32,11 @@ _WRITTEN_EVERY = timedelta(minutes=5)
 _SHADOW_EVERY = timedelta(minutes=15)
 _COUNTED_EVERY = timedelta(minutes=15)
 _AS_IF = 1.5  # a job without a deadline is looked at as if it had to be done in so many times its work
-MakePolicy = Callable[[], Policy]
 
 
-def shadow_policies() -> tuple[Policy, ...]:
-    return (OnDemand(), Greedy(), UniformProgress())
+def shadow_policies(job_id: str, planner: Policy) -> tuple[Policy, ...]:
+    """Those that another job shares nothing with but the planner; the lot of a randomised one is the job's own."""
+    return (OnDemand(), Greedy(), UniformProgress(), Ross(Random(job_id)), planner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +71,9 @@ class PlanNote:
 class Planning:
     """One thread at a time. What it remembers saves work: a new process reads what is stored, and plans the same."""
 
-    def __init__(self, make_policy: MakePolicy = UniformProgress) -> None:
-        self._make_policy = make_policy
-        self._policies: dict[str, Policy] = {}
-        self._shadows = shadow_policies()
+    def __init__(self, policy: Policy | None = None) -> None:
+        self._policy = policy or Planner(explains=True)
+        self._shadows: dict[str, tuple[Policy, ...]] = {}
         self._stored: dict[str, StoredPlan] = {}
         self._shadowed_at: dict[str, datetime] = {}
         self._counts: Mapping[VMKind, Mapping[str, ZoneCounts]] = {}
@@ -79,7 +81,7 @@ class Planning:
 
     def forget(self, job_ids: Collection[str]) -> None:
         """All but these."""
-        for remembered in (self._policies, self._stored, self._shadowed_at):
+        for remembered in (self._shadows, self._stored, self._shadowed_at):
             for gone in remembered.keys() - job_ids:
                 del remembered[gone]
 
@@ -139,9 +141,7 @@ class Planning:
             overhead(view, None, materials.written.get(job.id, ()), now),
             materials.counts.get(VMKind.of_recipe(job.recipe), {}),
         )
-        if job.id not in self._policies:
-            self._policies[job.id] = self._make_policy()
-        made = plan(view, basis, self._policies[job.id], context)
+        made = plan(view, basis, self._policy, context)
         shadow, as_if = self._shadow(view, basis, context)
         before = self._stored.get(job.id) or materials.stored.get(job.id) or StoredPlan(job.id, now)
         after = before.after(made, shadow, as_if, now)
@@ -162,7 +162,9 @@ class Planning:
         self._shadowed_at[view.job.id] = now
         as_if = None if spec.deadline is not None else self._as_if(view)
         looked_at = view if as_if is None else replace(view, job=replace(view.job, spec=replace(spec, deadline=as_if)))
-        return tuple(shadow_of(looked_at, basis, policy, context) for policy in self._shadows), as_if
+        if view.job.id not in self._shadows:
+            self._shadows[view.job.id] = shadow_policies(view.job.id, self._policy)
+        return tuple(shadow_of(looked_at, basis, policy, context) for policy in self._shadows[view.job.id]), as_if
 
     def _as_if(self, view: JobView) -> datetime | None:
         spec = view.job.spec

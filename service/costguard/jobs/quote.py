@@ -17,6 +17,7 @@ from costguard.jobs import submission as recipe
 from costguard.jobs import submission as roles
 from costguard.jobs.code import CodeArchives
 from costguard.jobs.data_look import look_at_data
+from costguard.jobs.expected import ExpectedJobCost, expected_job_cost
 from costguard.jobs.offers import Feasibility, HourlyRate, HourlyRates, PlaceOffer, feasibility
 from costguard.jobs.placement import LaunchPlace
 from costguard.jobs.places import Shapes, rates
@@ -64,6 +65,7 @@ class JobQuote:
     feasibility: Feasibility
     refusals: Sequence[JobRefusal]
     moves: Sequence[DataMove] = ()
+    expected: ExpectedJobCost | None = None  # of a job with a deadline
 
 
 def quote(database: Database, rules: Rules, case: Assessment, hours: timedelta, now: datetime) -> JobQuote:
@@ -101,6 +103,7 @@ def quote(database: Database, rules: Rules, case: Assessment, hours: timedelta, 
         feasibility=case.feasibility,
         refusals=_refusals(case),
         moves=case.moves,
+        expected=expected_job_cost(case.spec, made, case.rates, now),
     )
 
 

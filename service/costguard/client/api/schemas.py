@@ -542,6 +542,22 @@ class ExitOut(TypedDict):
     signal: int | None
 
 
+class ExpectedCostOut(TypedDict):
+    """Of replayed plans of a job with a deadline, by how often Spot VMs are preempted."""
+
+    high: str
+    """Exact decimal dollars, to the nano-dollar."""
+    low: str
+    """Nine of ten runs lie between this and `high`."""
+    mean: str
+    """Exact decimal dollars, to the nano-dollar."""
+    on_demand_percent: int
+    """Of the runs that needed an on-demand VM."""
+    preemptions: float
+    """In the mean."""
+    runs: int
+
+
 class FleetResponse(TypedDict):
     as_of: str
     currency: str
@@ -1734,6 +1750,8 @@ class QuoteOut(TypedDict):
     cheapest: OfferOut | None
     """Of the provisioning models it may use; null: nothing has a price."""
     currency: str
+    expected: ExpectedCostOut | None
+    """For a job with a deadline and work_hours; null: nothing can be said."""
     first: OfferOut | None
     """Where it would start now."""
     hours: str

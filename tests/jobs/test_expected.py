@@ -1,0 +1,53 @@
+"""The quote of a job with a deadline: its expected cost, the range, and the chance of needing on-demand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tests.jobs.jobbed import HOUR, NOW, ON_DEMAND, RECIPE, SPOT, A, B
+
+from costguard.jobs.expected import ExpectedJobCost, expected_job_cost
+from costguard.jobs.offers import HourlyRate
+from costguard.model.job import CheckpointPlan, JobKind, JobSpec
+from costguard.model.money import Money
+
+FREE = Money.of(0)
+FALLS_BACK = replace(RECIPE, falls_back_to_on_demand=True)
+RATES = {
+    (zone, model): HourlyRate(Money.of(dollars), FREE, FREE)
+    for zone, model, dollars in ((A, SPOT, "1"), (B, SPOT, "1.2"), (A, ON_DEMAND, "3"), (B, ON_DEMAND, "3.1"))
+}
+
+
+def result(hours: float = 24, work: float = 16, recipe: Any = FALLS_BACK, rates: Any = RATES) -> ExpectedJobCost | None:
+    plan = CheckpointPlan("gs://runs/one", "--from {checkpoint}")
+    spec = JobSpec(
+        JobKind.TRAINING, "t4", "lab", "ana@example.com", work=work * HOUR, deadline=NOW + hours * HOUR, checkpoint=plan
+    )
+    return expected_job_cost(spec, recipe, rates, NOW)
+
+
+def test_the_cost_lies_between_all_on_spot_and_all_on_demand() -> None:
+    """With its range; a part of the runs needs on-demand."""
+    expected = result()
+    assert expected is not None
+    assert Money.of(16) < expected.low <= expected.mean <= expected.high < Money.of(16 * 3 + 6)
+    assert 0 < expected.on_demand_percent < 100
+    assert result() == expected
+
+
+def test_more_time_costs_less_and_needs_on_demand_less_often() -> None:
+    """The more there is to spare, the longer Spot can be waited for."""
+    tight, loose = result(hours=17.5), result(hours=36)
+    assert tight is not None
+    assert loose is not None
+    assert loose.mean < tight.mean
+    assert loose.on_demand_percent < tight.on_demand_percent
+
+
+def test_nothing_is_said_where_nothing_is_known() -> None:
+    """Without prices, without on-demand, or where it cannot be met."""
+    assert result(rates={(A, SPOT): HourlyRate()}) is None
+    assert result(recipe=RECIPE) is None
+    assert result(hours=16) is None
