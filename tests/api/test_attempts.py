@@ -80,7 +80,10 @@ def test_an_attempt_is_heard_once(guard: Guard) -> None:
         interruptions.add(connection, interrupted)
     for _ in range(2):
         answer = guard.tell(*report)
-        assert (answer.status_code, answer.json()) == (200, {"cancel": False, "accepted_through": 3})
+        assert (answer.status_code, answer.json()) == (
+            200,
+            {"cancel": False, "accepted_through": 3, "drill": None, "why": ""},
+        )
     with guard.database.read() as connection:
         attempt = attempts.read(connection, guard.attempt_id)
         resumed = interruptions.of_jobs(connection, ["j7k2m9q4"])["j7k2m9q4"][0].resumed_at
@@ -100,7 +103,12 @@ def test_an_agent_learns_that_its_command_is_to_stop(guard: Guard, why: str) -> 
         else:
             over = {"state": AttemptState.OVER, "outcome": Outcome.LOST}
             attempts.change(connection, guard.attempt_id, list(AttemptState), **over)  # type: ignore[arg-type]
-    assert guard.tell(event(1, "start", output="late")).json() == {"cancel": True, "accepted_through": 1}
+    assert guard.tell(event(1, "start", output="late")).json() == {
+        "cancel": True,
+        "accepted_through": 1,
+        "drill": None,
+        "why": "",
+    }
     assert guard.tell().json()["cancel"] is True
     with guard.database.read() as connection:
         attempt = attempts.read(connection, guard.attempt_id)

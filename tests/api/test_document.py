@@ -21,6 +21,7 @@ _REPEATABLE = {
     "quoteJob",
     "cancelJob",
     "deleteDisk",
+    "drillJob",  # while one is open, another is refused
     "quoteSweep",
     "cancelSweep",
     "resumeSweep",

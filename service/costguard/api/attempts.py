@@ -206,6 +206,7 @@ class AgentEventsResponse(Out):
     cancel: bool = Field(description="The command must be notified and end.")
     accepted_through: int = Field(description="Every event up to this number is stored.")
     why: str = Field(description="hang: the command is to run again; else empty.")
+    drill: int | None = Field(description="The drill of a preemption that the agent is to hold; null: none.")
 
 
 _BODY = TypeAdapter(AgentEventsBody)

@@ -244,6 +244,10 @@ class DeleteDiskBody(Body):
     by: Address | None = Field(None, description="Who confirms it; default: the caller. Only admins name another.")
 
 
+class DrillBody(Body):
+    by: Address | None = Field(None, description="Who requests it; default: the caller. Only admins name another.")
+
+
 class CancelBody(Body):
     by: Address | None = Field(None, description="Who cancels; default: the caller. Only admins name another.")
     reason: Text = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from fractions import Fraction
 from typing import Annotated
 
@@ -26,6 +27,7 @@ from costguard.api.presets import RecipeOut
 from costguard.api.progress import ProgressOut
 from costguard.model.attempt import AttemptState
 from costguard.model.checkpoint import Framework
+from costguard.model.drill import Drill, DrillResult, DrillState, in_words
 from costguard.model.job import JobKind, JobState, OnHang, WhenLate
 
 
@@ -227,6 +229,43 @@ class LostOut(Out):
     from_zero: int = Field(description="How often there was no checkpoint to resume from.")
 
 
+class DrillOut(Out):
+    """A notice of a preemption on purpose. Seconds count from it; `resumed_seconds` from the start after it."""
+
+    number: int
+    requested_at: Moment
+    requested_by: str
+    state: Annotated[str, one_of(DrillState)]
+    result: Annotated[str, one_of(DrillResult)] | None = Field(description="null: not known yet.")
+    text: str = Field(description="The result in words.")
+    began_at: Moment | None
+    ended_at: Moment | None
+    grace_seconds: float | None = Field(description="What a preemption leaves the command.")
+    saved_seconds: float | None = Field(description="Until a checkpoint was complete.")
+    uploaded_seconds: float | None = Field(description="Until it was at the location, where it travels.")
+    resumed_seconds: float | None = Field(description="Until the command went on.")
+    goes_on: str = Field(description="yes, no, unknown, or empty: whether the command went on from there.")
+    checkpoint: str
+    step: int | None = Field(description="Of that checkpoint.")
+    step_before: int | None = Field(description="Of the newest checkpoint before the notice.")
+    was_killed: bool = Field(description="The command did not end by itself.")
+
+    @classmethod
+    def of(cls, drill: Drill) -> DrillOut:
+        spans = {name: getattr(drill, name) for name in ("grace", "saved", "uploaded", "resumed")}
+        seconds = {f"{name}_seconds": span and span / timedelta(seconds=1) for name, span in spans.items()}
+        return cls.read(drill, text=in_words(drill), **seconds)
+
+
+class SavedOnNoticeOut(Out):
+    """How often a checkpoint was saved on a notice, in drills and in announced preemptions."""
+
+    saved: int
+    times: int
+    drills: int = Field(description="Of `times`.")
+    text: str = Field(examples=["saved on notice 3 of 5 times"])
+
+
 class JobResponse(Out):
     as_of: Moment
     currency: str = CURRENCY
@@ -240,6 +279,8 @@ class JobResponse(Out):
     pace: PaceOut
     work_at_risk: AtRiskOut | None = Field(description="null: no command is running.")
     lost: LostOut
+    drills: Sequence[DrillOut] = Field(description="The newest first.")
+    on_notice: SavedOnNoticeOut
     kept_disk: KeptDiskOut | None = read_from(
         "row.kept_disk", description="null: none is kept. POST /jobs/{job_id}/delete-disk deletes it."
     )

@@ -15,12 +15,13 @@ from costguard.api.attempts import InterruptionOut, attempt_out
 from costguard.api.deps import Deps, Given
 from costguard.api.fields import Query, Text
 from costguard.api.goodput import GoodputOut
-from costguard.api.job_bodies import CancelBody, DeleteDiskBody, JobBody
+from costguard.api.job_bodies import CancelBody, DeleteDiskBody, DrillBody, JobBody
 from costguard.api.job_plan import plan_out
 from costguard.api.job_schemas import (
     AtRiskOut,
     AttemptsResponse,
     CheckpointOut,
+    DrillOut,
     JobOut,
     JobResponse,
     JobsResponse,
@@ -160,6 +161,28 @@ def cancel(deps: Given, asker: Asker, job_id: JobId, body: CancelBody, response:
 
 
 @acting_router.post(
+    "/jobs/{job_id}/drill",
+    summary="Drill a preemption of a job",
+    operation_id="drillJob",
+    status_code=HTTPStatus.ACCEPTED,
+    dependencies=[CHECKED],
+    responses={
+        409: problem("It saves nowhere, has ended, or is being drilled."),
+        **NOT_FOUND,
+        **WRITTEN,
+    },
+)
+def drill(deps: Given, asker: Asker, job_id: JobId, body: DrillBody) -> JobResponse:
+    """Stores the request. At the next moment at which little is at stake, the command gets the notice of a preemption.
+
+    Its save is timed and judged; then it is started again on the same VM, from its newest complete checkpoint.
+    """
+    by = acting(asker, body.by, "by")
+    available_service(deps.jobs).drill(job_id, by.address, by.authority)
+    return _detail(deps, job_id)
+
+
+@acting_router.post(
     "/jobs/{job_id}/delete-disk",
     summary="Delete a job's kept disk",
     operation_id="deleteDisk",
@@ -208,6 +231,7 @@ def _detail(deps: Deps, job_id: str) -> JobResponse:
             InterruptionOut.read(interruption, attempt=numbers[interruption.attempt_id])
             for interruption in detail.interruptions
         ],
+        drills=[DrillOut.of(drill) for drill in detail.drills],
         checkpoint=checkpoint and CheckpointOut.read(checkpoint, is_deleted=detail.is_checkpoint_deleted),
         work_at_risk=risk and AtRiskOut.read(risk, since=now - risk.span),
         bound=bound,

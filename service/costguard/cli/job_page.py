@@ -56,6 +56,8 @@ def show_job(console: Console, answer: Answer) -> None:
     for interruption in answer["interruptions"]:
         line = _interruption(interruption, job["settled_at"] is not None)
         say(console, line, "bold red" if interruption["from_zero"] else "yellow")
+    for drill in answer.get("drills", ()):
+        say(console, _drill(drill), "" if drill["result"] in (None, "saved") else "yellow")
     for torn in (answer["checkpoint"] or {}).get("torn", ()):
         say(console, f"TORN: {torn}", "yellow")
     for attempt in answer["attempts"]:
@@ -111,6 +113,8 @@ def _values(answer: Answer) -> Iterator[tuple[str, str]]:
         yield "metric", _metric(metric)
     if spec["checkpoint"]:
         yield "checkpoint", _checkpoint(answer)
+    if (on_notice := answer.get("on_notice")) is not None and on_notice["text"]:
+        yield "notices", on_notice["text"]
     if (risk := answer["work_at_risk"]) is not None:
         yield "at risk", f"{_worth(risk['seconds'], risk['cost'])}: the work since {when(risk['since'])}"
     lost = answer["lost"]
@@ -319,6 +323,11 @@ def _outcome(attempt: Answer) -> str:
         outcome = attempt["outcome"].replace("_", " ")
         return f"{outcome}: {attempt['reason']}" if attempt["reason"] else outcome
     return f"{attempt['state']}; {attempt['error']}" if attempt["error"] else str(attempt["state"])
+
+
+def _drill(drill: Answer) -> str:
+    at = when(drill["began_at"] or drill["requested_at"])
+    return f"{at}  drill {drill['number']}: {drill['text']}."
 
 
 def _interruption(interruption: Answer, is_over: bool) -> str:

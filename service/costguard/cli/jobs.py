@@ -63,6 +63,7 @@ def register(app: typer.Typer) -> None:
     app.command("job", epilog="Example:  costguard job j7k2m9q4")(job)
     app.command("output", epilog="Example:  costguard output j7k2m9q4 --attempt 2")(output)
     app.command("cancel", epilog="Example:  costguard cancel j7k2m9q4 --reason 'wrong data'")(cancel)
+    app.command("drill", epilog="Example:  costguard drill j7k2m9q4")(drill)
     app.command("delete-disk", epilog="Example:  costguard delete-disk j7k2m9q4")(delete_disk)
 
 
@@ -139,6 +140,16 @@ def cancel(
     render(answer, as_json, _show_cancelled)
 
 
+def drill(job_id: JobId, owner: Me = "", url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
+    """Drill a preemption: give a job's command the notice on purpose, and see whether it saves and resumes.
+
+    It waits until little is at stake: right after a complete checkpoint, or the first steps. The command is then
+    started again on the same VM. `costguard job` shows the result.
+    """
+    answer = ServerClient(url).post("jobs", job_id, "drill", body={"by": owner} if owner else {})
+    render(answer, as_json, _show_drilled)
+
+
 def delete_disk(
     job_id: JobId,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
@@ -154,6 +165,12 @@ def delete_disk(
         typer.confirm(f"{what} Delete it?", abort=True, err=True)
     answer = server.post("jobs", job_id, "delete-disk", body={"by": owner} if owner else {})
     render(answer, as_json, _show_disk_deleted)
+
+
+def _show_drilled(console: Console, answer: Answer) -> None:
+    newest = answer["drills"][0]
+    say(console, f"Drill {newest['number']} of {answer['job']['title']}: {newest['text']}.")
+    say(console, f"See how it went: costguard job {answer['job']['id']}")
 
 
 def _expression(grep: str) -> re.Pattern[str] | None:

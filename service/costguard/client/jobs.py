@@ -122,6 +122,11 @@ class JobHandle(_JobState):
         self.detail = self._client.call(operations.cancel_job(self.id, body))
         return self
 
+    def drill(self, *, by: str | None = None) -> Self:
+        """Gives its command the notice of a preemption once little is at stake; `detail["drills"]` has the result."""
+        self.detail = self._client.call(operations.drill_job(self.id, {"by": by}))
+        return self
+
     def delete_disk(self, *, by: str | None = None) -> Self:
         """Deletes the kept disk of a job that has ended: everything saved on it is lost."""
         self.detail = self._client.call(operations.delete_disk(self.id, {"by": by}))
@@ -162,6 +167,10 @@ class AsyncJob(_JobState):
     async def cancel(self, reason: str = "", *, delete_disk: bool = False, by: str | None = None) -> Self:
         body: schemas.CancelBody = {"reason": reason, "delete_disk": delete_disk, "by": by}
         self.detail = await self._client.call(operations.cancel_job(self.id, body))
+        return self
+
+    async def drill(self, *, by: str | None = None) -> Self:
+        self.detail = await self._client.call(operations.drill_job(self.id, {"by": by}))
         return self
 
     async def delete_disk(self, *, by: str | None = None) -> Self:

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from costguard.db.transaction import Database
 from costguard.errors import Forbidden
 from costguard.events import audit_log
-from costguard.jobs import attempts, diagnosis, figures, interruptions, job_events, job_rows, progress_rows
+from costguard.jobs import attempts, diagnosis, drills, figures, interruptions, job_events, job_rows, progress_rows
 from costguard.jobs.agent_report import AgentEvent, AgentUpdate, apply_events
 from costguard.jobs.disk import DiskState, disk_of
 from costguard.model.attempt import HUNG, Attempt
@@ -87,6 +87,7 @@ class EventsAnswer:
     cancel: bool
     accepted_through: int
     why: str = ""  # "hang": it is to run again
+    drill: int | None = None  # the number of the drill that the agent is to hold
 
 
 class AgentEvents:
@@ -127,6 +128,7 @@ class AgentEvents:
             if attempt.is_open:
                 _warn_of_disk(connection, attempt, update, now)
                 _tell_of_hang(connection, attempt, update, now)
+            drill = _drill(connection, attempt, update, now)
             record_disk_look(connection, attempt, update, now)
             progress_rows.add(connection, attempt.job_id, attempt.id, update.points)
             _record_uploads(connection, attempt, update, now)
@@ -135,7 +137,15 @@ class AgentEvents:
         if update.is_news or (update.agent.hang is not None and attempt.agent.hang is None):
             self._wake()
         why = HUNG if attempt.stop_why == HUNG and attempt.is_open and not is_job_cancelled else ""
-        return EventsAnswer(stop, update.agent.accepted_through, why)
+        return EventsAnswer(stop, update.agent.accepted_through, why, None if stop else drill)
+
+
+def _drill(connection: Connection, attempt: Attempt, update: AgentUpdate, now: datetime) -> int | None:
+    """What the agent of an open attempt says of its drill, and which one it is to hold."""
+    if not attempt.is_open:
+        return None
+    drills.hear(connection, attempt.job_id, attempt.id, update.drills, now)
+    return drills.wanted(connection, attempt.job_id, attempt.id)
 
 
 def _record_uploads(connection: Connection, attempt: Attempt, update: AgentUpdate, now: datetime) -> None:

@@ -10,6 +10,7 @@ from math import isfinite
 
 from costguard.jobs import agent_activity, agent_hang, agent_progress, agent_transfers
 from costguard.jobs.agent_activity import MeasuredMinute
+from costguard.jobs.agent_drills import DrillReport, drill_report
 from costguard.model.attempt import AgentState, AttemptState, Exit
 from costguard.model.checkpoint import MOST_PASSED_OVER
 from costguard.model.job import SeenCheckpoint
@@ -56,6 +57,7 @@ class AgentUpdate:
     activity: tuple[MeasuredMinute, ...] = ()
     upload_trouble: str = ""  # why checkpoints are not uploaded
     points: tuple[SeriesPoint, ...] = ()  # of the curves
+    drills: tuple[DrillReport, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,7 @@ def _take(update: AgentUpdate, event: AgentEvent, now: datetime, shift: timedelt
         agent = replace(agent, metric=metric if agent.metric is None else agent.metric.then(metric))
     update = _measured_minute(update, event, agent, moment)
     agent, update = _progressed(update, event, agent, moment)
-    agent, update = _at_work(agent, event, moment), _uploads(update, event)
+    agent, update = _at_work(agent, event, moment), _uploads(update, event, moment)
     if isinstance(seen := fields.get("checkpoint"), Mapping):
         update = replace(update, look=_look(seen, now, moment))
         if event.kind == "start":
@@ -211,9 +213,11 @@ def _exit(fields: Mapping[str, object], at: datetime) -> Exit:
     )
 
 
-def _uploads(update: AgentUpdate, event: AgentEvent) -> AgentUpdate:
+def _uploads(update: AgentUpdate, event: AgentEvent, moment: Callable[[object], datetime]) -> AgentUpdate:
     if event.kind == "flushed":
         return replace(update, flushed=_flushed(event.fields))
+    if event.kind == "drill" and (report := drill_report(event.fields, moment)) is not None:
+        return replace(update, drills=(*update.drills, report))
     if event.kind == "not_uploaded":
         return replace(update, upload_trouble=_text(event.fields.get("error"), _MOST_ERROR))
     return update

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from costguard.jobs import check_data, credentials
 from costguard.jobs.check_code import code_problems
 from costguard.jobs.check_travel import travel_problems
-from costguard.jobs.submission import JobRefusal, shown
+from costguard.jobs.submission import JobRefusal, drill_refusal, shown
 from costguard.model.checkpoint import Framework, names_a_file
 from costguard.model.job import CheckpointPlan, JobKind, JobSpec
 from costguard.model.log_pattern import LogPattern
@@ -248,6 +248,8 @@ def _all(spec: JobSpec, guard_url: str, now: datetime) -> Iterator[JobRefusal]:
     if spec.kind is not JobKind.DEV:
         yield from check_data.data_problems(spec, guard_url)
         yield from travel_problems(spec)
+    if spec.drill and (why := drill_refusal(spec)):
+        yield JobRefusal("drill", f"There is nothing to drill: {why}")
     yield from _of_variables(spec)
     yield from _of_credentials(spec)
     yield from _of_limits(spec, now)

@@ -12,6 +12,7 @@ from costguard.jobs.disk import DiskReading
 from costguard.jobs.figures import WorkAtRisk
 from costguard.jobs.planned import AtRisk
 from costguard.model.attempt import Attempt, Outcome
+from costguard.model.drill import Drill, in_words
 from costguard.model.duration import span_text
 from costguard.model.event import Event, new_event
 from costguard.model.hang import Hang
@@ -161,6 +162,18 @@ def bounded(job: Job, attempt: Attempt, stretch: BoundStretch, saving: PromisedS
         cause=verdict.cause,
         share=verdict.share,
     )
+
+
+def drill_requested(job: Job, drill: Drill, now: datetime) -> Event:
+    text = f"{drill.requested_by} asked for a preemption drill of job {job.title}."
+    return of_job("DrillRequested", job, now, text, f"drill/{drill.number}", actor=drill.requested_by)
+
+
+def drilled(job: Job, drill: Drill, now: datetime) -> Event:
+    """Once, when it is known how it ended."""
+    text = f"Preemption drill {drill.number} of job {job.title}: {_closed(in_words(drill))}"
+    result = drill.result.value if drill.result is not None else ""
+    return of_job("DrillEnded", job, now, text, f"drilled/{drill.number}", number=drill.number, result=result)
 
 
 def late(job: Job, deadline: datetime) -> Event:

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, func, select, text
 
 from costguard.db import tables
 from costguard.db.tables import LIVE_ATTEMPT, OPEN_JOB
-from costguard.jobs import attempts, interruptions, job_rows, kept_disks
+from costguard.jobs import attempts, drills, interruptions, job_rows, kept_disks
 from costguard.jobs.figures import TrainingPace, WorkAtRisk, at_risk, metric_of, pace, step_of
 from costguard.jobs.interruptions import LostWork, sum_lost
 from costguard.jobs.job_rows import JobFilters, KeptCheckpoint, checkpoints_of
@@ -19,6 +19,7 @@ from costguard.jobs.limits import crashes, preemptions
 from costguard.jobs.view import AttemptView, JobView
 from costguard.ledger.accrual import Accrual
 from costguard.model.attempt import Attempt, AttemptState, Interruption
+from costguard.model.drill import Drill, SavedOnNotice
 from costguard.model.duration import span_text
 from costguard.model.job import Job, JobKind, JobState, SeenCheckpoint
 from costguard.model.metric import SeenMetric
@@ -100,6 +101,8 @@ class JobOverview:
     pace: TrainingPace
     risk: WorkAtRisk | None
     lost: LostWork
+    drills: tuple[Drill, ...]  # the newest first
+    on_notice: SavedOnNotice
     next: str
     ssh: str
     notebook: str
@@ -157,6 +160,8 @@ def job_detail(connection: Connection, accrual: Accrual, job_id: str) -> JobOver
         pace=pace(tried, row.cost),
         risk=risk,
         lost=sum_lost(ended),
+        drills=tuple(held := drills.of_job(connection, job_id)),
+        on_notice=drills.saved_on_notice(held, ended),
         next=_next(row, checkpoint, risk, accrual.now),
         ssh=ssh,
         notebook=f"{ssh} {_NOTEBOOK}" if ssh and job.spec.kind is JobKind.DEV else "",

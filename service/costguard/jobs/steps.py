@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from costguard.actions.execute import Note, Step
 from costguard.events import audit_log
-from costguard.jobs import attempts, interruptions, job_events, job_rows
+from costguard.jobs import attempts, drills, interruptions, job_events, job_rows
 from costguard.jobs.delete import DeleteStep
 from costguard.jobs.insert import InsertStep, RepeatInsertStep, WatchInsertStep
 from costguard.jobs.resume import FROM_THE_BEGINNING, ResumePoint
@@ -199,6 +199,7 @@ class JobStateNote:
         events = []
         if self.state.is_over:
             cost = f"{self.cost.amount}" if self.cost.whole else f"{self.cost.amount} or more"
+            drills.give_up(connection, self.job.id, now)
             events.append(job_events.over(self.job, self.state, self.reason, cost, now))
         elif self.waits_in is not None:
             events.append(job_events.waits(self.job, self.waits_in, self.reason, now))

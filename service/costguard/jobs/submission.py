@@ -14,7 +14,7 @@ from costguard.access.teams import team_of
 from costguard.jobs import credentials
 from costguard.model.access import Authority, Permission, Role
 from costguard.model.instance import ProvisioningModel, Shape
-from costguard.model.job import JobSpec
+from costguard.model.job import JobKind, JobSpec
 from costguard.model.launch import Recipe
 from costguard.model.reminder import Team
 
@@ -56,6 +56,15 @@ def cancel_refusal(
         return None
     whose = f", an operator of team {team.name}" if team is not None else ""
     return f"Only {owner}{whose} or an admin can {verb} it."
+
+
+def drill_refusal(spec: JobSpec) -> str:
+    """Why it cannot be drilled: one sentence; "" where it can."""
+    if spec.kind is JobKind.DEV:
+        return "a development VM has no command."
+    if spec.checkpoint is None:
+        return "it names no location for its checkpoints."
+    return ""
 
 
 def _operates(address: str, access: Access, teams: Collection[Team], authority: Authority | None) -> bool:

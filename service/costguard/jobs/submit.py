@@ -14,12 +14,13 @@ from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.errors import Conflict, Forbidden, Invalid, Missing, Unavailable
 from costguard.events import audit_log
-from costguard.jobs import attempts, egress, job_events, job_rows, kept_disks, submission
+from costguard.jobs import attempts, drills, egress, job_events, job_rows, kept_disks, submission
 from costguard.jobs.code import CodeArchives
 from costguard.jobs.disk import saves_on_disk
 from costguard.jobs.quote import Assessment, Assessor, JobQuote, LaunchTargets, quote
 from costguard.jobs.submission import JobRefusal, Overrides, Submission
 from costguard.model.access import Authority
+from costguard.model.drill import Drill
 from costguard.model.event import Event
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind, JobState
@@ -85,6 +86,8 @@ class JobService:
             if earlier is not None:
                 return earlier, False
             made, _ = job_rows.add(connection, job, idempotency_key, digest)
+            if made.spec.drill:
+                drills.add(connection, made, made.spec.owner, now)
             audit_log.append(connection, [_submitted(made, case)], now)
         self._wake()
         return made, True
@@ -119,6 +122,24 @@ class JobService:
             self._wake()
         return job, is_new
 
+    def drill(self, job_id: str, by: str, authority: Authority | None = None) -> tuple[Job, Drill]:
+        """Stores the request for a preemption drill, which its agent holds. Raises Missing, Forbidden, or Conflict."""
+        now = self._clock.now()
+        with self._database.write() as connection:
+            job = self._theirs(connection, job_id, by, authority, "drill")
+            if refusal := submission.drill_refusal(job.spec):
+                raise Conflict(
+                    f"{job.title} cannot be drilled: {refusal}", "Launch it with --checkpoints.", kind="no-drill"
+                )
+            if job.state.is_over or job.cancel_asked_at is not None:
+                raise Conflict(f"Job {job.title} is over or being cancelled.", "Drill one that runs.", kind="job-over")
+            drill = drills.add(connection, job, by, now)
+            if drill is None:
+                what_next = f"Wait for its end: costguard job {job.id}"
+                raise Conflict(f"A drill of job {job.title} is not over yet.", what_next, kind="drill-open")
+            audit_log.append(connection, [job_events.drill_requested(job, drill, now)], now)
+        return job, drill
+
     def delete_disk(self, job_id: str, by: str, authority: Authority | None = None) -> tuple[Job, bool]:
         """Agrees that the disk that is kept of a job that is over goes. The job, and whether that is new.
 
@@ -142,11 +163,13 @@ class JobService:
         self._wake()
         return job, is_new
 
-    def _theirs(self, connection: Connection, job_id: str, by: str, authority: Authority | None) -> Job:
+    def _theirs(
+        self, connection: Connection, job_id: str, by: str, authority: Authority | None, verb: str = "cancel"
+    ) -> Job:
         job = job_rows.read(connection, job_id)
         if job is None:
             raise Missing(f"There is no job {job_id!r}.", "GET /api/v1/jobs lists all of them.")
-        if refusal := submission.cancel_refusal(by, job.spec.owner, job.spec.project, self._rules, authority):
+        if refusal := submission.cancel_refusal(by, job.spec.owner, job.spec.project, self._rules, authority, verb):
             raise Forbidden(refusal, "Ask one of them.", kind="not-yours")
         return job
 

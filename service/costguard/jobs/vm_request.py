@@ -155,6 +155,10 @@ def settings_for(
     elif plan is not None and plan.local:
         settings["checkpoint"] = _travelling(plan, attempt)
         settings["resume_arguments"] = words_of(plan.resume)
+    elif plan is not None:  # the command writes there itself; a drill looks at it
+        settings["stored_checkpoint"] = _looked_for(plan)
+        settings["plain_command"] = list(spec.command) if resume_arguments else []
+        settings["resume_arguments"] = words_of(plan.resume)
     return {name: value for name, value in settings.items() if value not in ("", [], {}, 0)}
 
 

@@ -12,7 +12,7 @@ from costguard.actions.execute import CallKind, StepDefaults
 from costguard.actions.pacing import PacedLauncher, Paused
 from costguard.errors import CloudError
 from costguard.events import audit_log
-from costguard.jobs import attempts, job_events
+from costguard.jobs import attempts, drills, job_events
 from costguard.jobs.vm_request import VmMaker
 from costguard.model.attempt import Attempt, AttemptState, Outcome
 from costguard.model.backoff import Backoff
@@ -109,5 +109,6 @@ def end(
         error=error,
     )
     if changed:
+        drills.interrupt(connection, job.id, attempt.id, now)
         audit_log.append(connection, [job_events.ended(job, attempt, outcome, reason, now)], now)
     return changed

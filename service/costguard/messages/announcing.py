@@ -23,6 +23,7 @@ class JobEvent(StrEnum):
     DISK = "DiskNearlyFull"
     BOUND = "JobBoundFound"
     STALLED = "CheckpointsStalled"
+    DRILLED = "DrillEnded"
     AT_RISK = "JobDeadlineAtRisk"
     LATE = "JobDeadlinePassed"
     HANGS = "JobHangs"
@@ -37,7 +38,8 @@ _ROUTINE = frozenset(
 )  # these come often
 
 
-_IN_THREAD = frozenset({JobEvent.HANGS, JobEvent.GOES_ON})  # below the card, which is posted for them if need be
+# Below the card, which is posted for them if need be.
+_IN_THREAD = frozenset({JobEvent.HANGS, JobEvent.GOES_ON, JobEvent.DRILLED})
 
 
 class Form(StrEnum):

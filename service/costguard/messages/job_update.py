@@ -46,6 +46,7 @@ _TITLES = {
     JobEvent.FROM_ZERO: ("alarm", "{} restarted from zero"),
     JobEvent.DISK: ("trouble", "{} is running out of disk space"),
     JobEvent.BOUND: ("bound", "{} could run faster"),
+    JobEvent.DRILLED: ("job", "{} was drilled"),
     JobEvent.STALLED: ("trouble", "{} is saving no checkpoints"),
     JobEvent.AT_RISK: ("late", "{} may miss its deadline"),
     JobEvent.LATE: ("late", "{} is past its deadline"),
@@ -210,6 +211,8 @@ def _what_next(scene: JobSnapshot, kind: JobEvent) -> str:
             return f"{more}. {kept}" if (kept := _kept_disk(scene)) else more
         case JobEvent.CANCELLED:
             return _kept_disk(scene)
+        case JobEvent.DRILLED:
+            return f"See its drills: costguard job {job.id}"
         case JobEvent.FROM_ZERO if where:
             return f"List its checkpoints, and why none could be used: costguard checkpoints {where}"
         case JobEvent.FROM_ZERO | JobEvent.AT_RISK | JobEvent.LATE:

@@ -31,6 +31,7 @@ from costguard.model.money import ZERO, Money, Priced
 from costguard.model.output import output_folder
 from costguard.pages import timeline
 from costguard.pages.diagnosis import diagnosis_of_job
+from costguard.pages.drill_rows import DrillTable, drill_table
 from costguard.pages.goodput import goodput_of_job
 from costguard.pages.page import Form, Given, Source, page_router, redirect
 from costguard.pages.plan import plan_of_job
@@ -113,6 +114,7 @@ class JobPage:
     output: Sequence[str]
     is_output_stored: bool  # the whole of it, or what was printed so far
     kept_disk: KeptJobDisk | None
+    drills: DrillTable
     transfers: Mapping[tuple[str, str, str], DataTransfer]  # of the latest VM, by kind, source and target
 
 
@@ -158,6 +160,14 @@ def cancel(request: Request, pages: Given, me: Asker, form: Form, job_id: str) -
         job_id, by.address, reason, by.authority, delete_disk=delete_disk
     )
     text = f"Cancelling {job.title}. This takes a few seconds." if is_new else f"{job.title} was cancelled before."
+    return pages.after_action(request, text, job_link(job_id))
+
+
+@acting_router.post("/jobs/{job_id}/drill")
+def drill(request: Request, pages: Given, me: Asker, form: Form, job_id: str) -> Response:
+    by = actor_of(me, form)
+    job, _ = available_service(pages.source.jobs).drill(job_id, by.address, by.authority)
+    text = f"{job.title} is drilled when little is at stake, right after a checkpoint or its first steps."
     return pages.after_action(request, text, job_link(job_id))
 
 
@@ -232,6 +242,7 @@ def _page(detail: JobOverview, now: datetime, logs: str) -> JobPage:
         output=_last_lines(agent.agent.output) if agent is not None else (),
         is_output_stored=agent is not None and bool(output_folder(job.spec, agent.name, logs)),
         kept_disk=row.kept_disk,
+        drills=drill_table(job, detail.drills, detail.on_notice),
         transfers={(one.kind, one.source, one.target): one for one in (agent.agent.transfers if agent else ())},
     )
 

@@ -279,6 +279,14 @@ def get_diagnosis(job_id: str) -> Call[schemas.DiagnosisResponse]:
     return Call("GET", ("api", "v1", "jobs", job_id, "diagnosis"))
 
 
+def drill_job(job_id: str, body: schemas.DrillBody) -> Call[schemas.JobResponse]:
+    """Drill a preemption of a job. Stores the request. At the next moment at which little is at stake, the
+    command gets the notice of a preemption. Its save is timed and judged; then it is started again on the same
+    VM, from its newest complete checkpoint.
+    """
+    return Call("POST", ("api", "v1", "jobs", job_id, "drill"), body=body)
+
+
 def get_output(
     job_id: str,
     *,

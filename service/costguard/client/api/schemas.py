@@ -436,6 +436,43 @@ class DiskOut(TypedDict):
     total_bytes: int | None
 
 
+class DrillBody(TypedDict):
+    by: NotRequired[str | None]
+    """Who requests it; default: the caller. Only admins name another."""
+
+
+class DrillOut(TypedDict):
+    """A notice of a preemption on purpose. Seconds count from it; `resumed_seconds` from the start after it."""
+
+    began_at: str | None
+    checkpoint: str
+    ended_at: str | None
+    goes_on: str
+    """yes, no, unknown, or empty: whether the command went on from there."""
+    grace_seconds: float | None
+    """What a preemption leaves the command."""
+    number: int
+    requested_at: str
+    requested_by: str
+    result: Literal["saved", "too_late", "torn", "never", "old", "not_resumed", "interrupted", "not_held"] | None
+    """null: not known yet."""
+    resumed_seconds: float | None
+    """Until the command went on."""
+    saved_seconds: float | None
+    """Until a checkpoint was complete."""
+    state: Literal["waiting", "stopping", "resuming", "over"]
+    step: int | None
+    """Of that checkpoint."""
+    step_before: int | None
+    """Of the newest checkpoint before the notice."""
+    text: str
+    """The result in words."""
+    uploaded_seconds: float | None
+    """Until it was at the location, where it travels."""
+    was_killed: bool
+    """The command did not end by itself."""
+
+
 class DueReminderOut(TypedDict):
     cost: Amount
     """Of the open lifetime; for a stopped VM, of all its lifetimes and storage."""
@@ -1015,6 +1052,8 @@ class JobResponse(TypedDict):
     checkpoints: list[SeenCheckpointOut]
     """Complete ones, the oldest first."""
     currency: str
+    drills: list[DrillOut]
+    """The newest first."""
     goodput: GoodputOut | None
     """What its time and cost went into; null for a development VM."""
     interruptions: list[InterruptionOut]
@@ -1026,6 +1065,7 @@ class JobResponse(TypedDict):
     """What happens if its VM is lost, or once it gets one; empty: nothing."""
     notebook_command: str | None
     """For a development VM: forwards its port 8888."""
+    on_notice: SavedOnNoticeOut
     pace: PaceOut
     plan: StoredPlanOut | None
     """Of a job with a deadline; null: nothing is planned for it."""
@@ -2027,6 +2067,17 @@ class ResumeSweepBody(TypedDict):
 
 
 Role = Literal["nobody", "viewer", "operator", "admin"]
+
+
+class SavedOnNoticeOut(TypedDict):
+    """How often a checkpoint was saved on a notice, in drills and in announced preemptions."""
+
+    drills: int
+    """Of `times`."""
+    saved: int
+    text: str
+    times: int
+
 
 SavingsResponse = TypedDict(
     "SavingsResponse",

@@ -192,3 +192,28 @@ progress_points = Table(
     Column("value", Double),  # NULL: not a finite number, or the position alone
 )
 Index("ix_progress_points_series", progress_points.c.job_id, progress_points.c.series, progress_points.c.id)
+
+# Notices of a preemption on purpose; spans are milliseconds.
+drills = Table(
+    "drills",
+    metadata,
+    Column("job_id", String, ForeignKey("jobs.id"), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("requested_at", Timestamp, nullable=False),
+    Column("requested_by", String, nullable=False),
+    Column("state", String, nullable=False),
+    Column("result", String),
+    Column("attempt_id", Id, ForeignKey("attempts.id")),
+    Column("began_at", Timestamp),
+    Column("ended_at", Timestamp),
+    Column("grace_ms", BigInteger),
+    Column("saved_ms", BigInteger),
+    Column("uploaded_ms", BigInteger),
+    Column("resumed_ms", BigInteger),
+    Column("goes_on", String, nullable=False, server_default=""),
+    Column("checkpoint", String, nullable=False, server_default=""),
+    Column("step", BigInteger),
+    Column("step_before", BigInteger),
+    Column("why", Text, nullable=False, server_default=""),
+    Column("was_killed", Boolean, nullable=False, server_default=text("false")),
+)
