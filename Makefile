@@ -10,7 +10,7 @@ PIPELINE := .cache/pipeline
 export UV_COMPILE_BYTECODE := 1
 export UV_LINK_MODE := copy
 
-.PHONY: help demo test check golden bench bounds mutants trainers flyte sweep lowest pictures lock clean pipeline curves alive deadlines
+.PHONY: help demo test check golden bench bounds mutants trainers flyte sweep lowest pictures lock clean pipeline replay curves alive deadlines
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
@@ -122,6 +122,9 @@ $(PIPELINE)/installed: tests/pipeline/requirements.txt $(VENV)/installed-dev
 pipeline: $(TRAINERS)/installed $(PIPELINE)/installed ## train real scripts from a folder to a model in S3, preempted at the worst moments, and write service/docs/pipeline.md
 	@$(BIN)/python -m tests.browser.found
 	@nice $(BIN)/python -m tests.pipeline $(ARGS)
+
+replay: $(VENV)/installed-dev ## replay the policies for deadlines over the series in TRACES, and write service/docs/deadlines.md's table and plot
+	@nice $(BIN)/python -m tests.deadlines --write $(TRACES) $(ARGS)
 
 pictures: $(VENV)/installed-dev ## take pictures of every page and every kind of message, into deploy/pictures
 	@$(BIN)/python -m tests.browser.found

@@ -21,7 +21,6 @@ from costguard.deadlines.hazards import (
     expected_life,
     follow,
     hazards_of,
-    recent_hazards,
     survival,
     together_of,
 )
@@ -40,10 +39,10 @@ def test_prior_gives_the_published_expected_lives() -> None:
 
 
 def test_unseen_zone_has_the_prior() -> None:
-    """Without history, both estimates are the prior itself."""
-    for hazards in (hazards_of(NO_COUNTS), recent_hazards(NO_COUNTS)):
-        assert hazards.preemption == pytest.approx(Hazards().preemption)
-        assert hazards.recovery == pytest.approx(Hazards().recovery)
+    """Without history, the estimate is the prior itself."""
+    hazards = hazards_of(NO_COUNTS)
+    assert hazards.preemption == pytest.approx(Hazards().preemption)
+    assert hazards.recovery == pytest.approx(Hazards().recovery)
 
 
 def test_counts_split_a_period_by_age() -> None:
@@ -69,23 +68,18 @@ def test_age_known_at_the_first_sight_of_a_zone_counts() -> None:
     assert counts.preemptions[6] == 1
 
 
-def test_recent_events_fade_by_half_in_a_day() -> None:
-    """A preemption a day ago weighs half of one just now."""
-    assert counts_of([SeenPeriod(True, 0, 1)], now_h=1).recent_preemptions == 1
-    assert counts_of([SeenPeriod(True, 0, 1)], now_h=25).recent_preemptions == pytest.approx(0.5)
+def test_history_draws_the_estimate_away_from_the_prior() -> None:
+    """Five preemptions within an hour raise the hazard of young VMs; a day without one lowers that of old ones."""
+    bad = hazards_of(counts_of([SeenPeriod(True, place / 5, (place + 1) / 5) for place in range(5)], now_h=1))
+    good = hazards_of(counts_of([SeenPeriod(True, 0, 24, is_cut=True)], now_h=24))
+    assert bad.preemption[1] > PRIOR_PREEMPTIONS[1]
+    assert good.preemption[5] < PRIOR_PREEMPTIONS[5]
 
 
-def test_expected_events_of_a_zone_like_the_prior_match_its_hours() -> None:
-    """Over a short time, hours weigh nearly whole: the expected events are the prior's rate times the hours."""
-    counts = counts_of([SeenPeriod(True, 0, 0.1, is_cut=True)], now_h=0.1)
-    assert counts.recent_preemptions_expected == pytest.approx(0.1 * PRIOR_PREEMPTIONS[0], rel=0.01)
-
-
-def test_bad_days_raise_the_hazard_and_good_ones_lower_it() -> None:
-    """Five preemptions within an hour scale the prior up; a day without one scales it down."""
-    bad = recent_hazards(counts_of([SeenPeriod(True, place / 5, (place + 1) / 5) for place in range(5)], now_h=1))
-    good = recent_hazards(counts_of([SeenPeriod(True, 0, 24, is_cut=True)], now_h=24))
-    assert bad.preemption[0] > PRIOR_PREEMPTIONS[0] > good.preemption[0]
+def test_prior_counts_for_twenty_hours() -> None:
+    """As many hours of history as the prior stands for move the estimate half of the way."""
+    calm = counts_of([SeenPeriod(True, 0, 20, is_cut=True, age_h=16)], now_h=20)
+    assert hazards_of(calm).preemption[7] == pytest.approx(PRIOR_PREEMPTIONS[7] / 2)
 
 
 @given(st.floats(0, 40), st.floats(0, 40), st.floats(0, 20))
@@ -112,11 +106,11 @@ def test_zone_that_never_fails_lives_for_ever() -> None:
 
 
 def test_counts_of_parts_add_up_to_the_counts_of_the_whole() -> None:
-    """A period cut at any moment, its age kept, gives the same events and hours, and recent ones that fade alike."""
+    """A period cut at any moment, its age kept, gives the same events and hours, wherever it is cut."""
     whole = [SeenPeriod(True, 0, 5), SeenPeriod(False, 5, 7), SeenPeriod(True, 7, 9)]
     first = counts_of([SeenPeriod(True, 0, 4, is_cut=True)], now_h=4)
     rest = counts_of([SeenPeriod(True, 4, 5, age_h=4), *whole[1:]], now_h=9)
-    for part, both in zip(added(first, rest, 5), counts_of(whole, now_h=9), strict=True):
+    for part, both in zip(added(first, rest), counts_of(whole, now_h=9), strict=True):
         assert part == pytest.approx(both)
 
 

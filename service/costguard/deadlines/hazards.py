@@ -20,19 +20,12 @@ NONE_BY_AGE: ByAge = (0.0,) * BINS
 
 
 class ZoneCounts(NamedTuple):
-    """What was seen of a zone, by age: preemptions in so many hours up, recoveries in so many hours down.
-
-    The last four are the same with a half-life of a day, counted over all ages: how it has been lately.
-    """
+    """What was seen of a zone, by age: preemptions in so many hours up, recoveries in so many hours down."""
 
     preemptions: ByAge = NONE_BY_AGE
     up_hours: ByAge = NONE_BY_AGE
     recoveries: ByAge = NONE_BY_AGE
     down_hours: ByAge = NONE_BY_AGE
-    recent_preemptions: float = 0.0
-    recent_preemptions_expected: float = 0.0  # by the prior, in the hours that were seen
-    recent_recoveries: float = 0.0
-    recent_recoveries_expected: float = 0.0
 
 
 NO_COUNTS = ZoneCounts()
@@ -72,8 +65,6 @@ def bin_of(age_h: float) -> int:
 PRIOR_PREEMPTIONS: ByAge = (1.40, 1.31, 0.89, 0.50, 0.30, 0.16, 0.13, 0.05)
 PRIOR_RECOVERIES: ByAge = (2.04, 1.51, 0.93, 0.54, 0.33, 0.21, 0.13, 0.04)
 PRIOR_HOURS = 20.0  # that the prior counts for, in every bin
-RECENT_HALF_LIFE_H = 24.0
-RECENT_EVENTS = 4.0  # that the prior counts for, where the last day is compared with it
 
 
 class Hazards(NamedTuple):
@@ -87,29 +78,20 @@ def counts_of(periods: Iterable[SeenPeriod], now_h: float) -> ZoneCounts:
     """Counts a zone's history until now; what lies later is left out, and a period that goes on still is cut there."""
     events = {True: [0.0] * BINS, False: [0.0] * BINS}
     hours = {True: [0.0] * BINS, False: [0.0] * BINS}
-    recent = {True: 0.0, False: 0.0}
-    expected = {True: 0.0, False: 0.0}
     for period in periods:
         if period.began_h >= now_h:
             continue
         is_cut = period.is_cut or period.ended_h > now_h
         ended_h = min(period.ended_h, now_h)
         age_h = period.age_h + ended_h - period.began_h
-        prior = PRIOR_PREEMPTIONS if period.is_up else PRIOR_RECOVERIES
         for place, (start, end) in enumerate(zip(BIN_STARTS, (*BIN_STARTS[1:], math.inf), strict=True)):
             first, last = max(start, period.age_h), min(end, age_h)
             if first >= last:
                 continue
             hours[period.is_up][place] += last - first
-            weight = _weight(period.began_h - period.age_h + first, period.began_h - period.age_h + last, now_h)
-            expected[period.is_up] += prior[place] * weight
         if not is_cut:
             events[period.is_up][bin_of(age_h)] += 1.0
-            recent[period.is_up] += 0.5 ** ((now_h - ended_h) / RECENT_HALF_LIFE_H)
-    return ZoneCounts(
-        tuple(events[True]), tuple(hours[True]), tuple(events[False]), tuple(hours[False]),
-        recent[True], expected[True], recent[False], expected[False],
-    )  # fmt: skip
+    return ZoneCounts(tuple(events[True]), tuple(hours[True]), tuple(events[False]), tuple(hours[False]))
 
 
 class Followed(NamedTuple):
@@ -163,15 +145,13 @@ def together_of(followed: Sequence[Followed], now_h: float) -> TogetherCounts:
     return TogetherCounts(counts_of((one.period for one in followed), now_h), float(len(ended)), tuple(found_ages))
 
 
-def added(earlier: ZoneCounts, later: ZoneCounts, hours: float) -> ZoneCounts:
+def added(earlier: ZoneCounts, later: ZoneCounts) -> ZoneCounts:
     """Counts of one time and of the hours that follow it, so long as no period is counted in both."""
-    fades = 0.5 ** (hours / RECENT_HALF_LIFE_H)
     return ZoneCounts(
         _sums(earlier.preemptions, later.preemptions),
         _sums(earlier.up_hours, later.up_hours),
         _sums(earlier.recoveries, later.recoveries),
         _sums(earlier.down_hours, later.down_hours),
-        *(one * fades + other for one, other in zip(earlier[4:], later[4:], strict=True)),
     )
 
 
@@ -185,17 +165,6 @@ def hazards_of(counts: ZoneCounts) -> Hazards:
     return Hazards(
         tuple(map(_drawn, counts.preemptions, counts.up_hours, PRIOR_PREEMPTIONS)),
         tuple(map(_drawn, counts.recoveries, counts.down_hours, PRIOR_RECOVERIES)),
-    )
-
-
-@lru_cache(maxsize=4096)
-def recent_hazards(counts: ZoneCounts) -> Hazards:
-    """The prior, scaled by what the last days of the zone were like."""
-    preemption = (counts.recent_preemptions + RECENT_EVENTS) / (counts.recent_preemptions_expected + RECENT_EVENTS)
-    recovery = (counts.recent_recoveries + RECENT_EVENTS) / (counts.recent_recoveries_expected + RECENT_EVENTS)
-    return Hazards(
-        tuple(hazard * preemption for hazard in PRIOR_PREEMPTIONS),
-        tuple(hazard * recovery for hazard in PRIOR_RECOVERIES),
     )
 
 
@@ -239,9 +208,3 @@ def stationary_ages(hazard: ByAge) -> ByAge:
 
 def _drawn(events: float, hours: float, prior: float) -> float:
     return (events + PRIOR_HOURS * prior) / (hours + PRIOR_HOURS)
-
-
-def _weight(start_h: float, end_h: float, now_h: float) -> float:
-    """Hours between the two moments, each counted by how long ago it is."""
-    decay = math.log(2) / RECENT_HALF_LIFE_H
-    return (math.exp(-decay * (now_h - end_h)) - math.exp(-decay * (now_h - start_h))) / decay

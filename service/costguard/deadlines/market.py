@@ -107,7 +107,7 @@ class _History:
                 began_h = max(period.began_h, start_h)
                 age_h = period.age_h + began_h - period.began_h
                 seen.append(period._replace(began_h=began_h, age_h=age_h))
-            self._counts.append(added(self._counts[-1], counts_of(seen, end_h), HISTORY_STEP_H))
+            self._counts.append(added(self._counts[-1], counts_of(seen, end_h)))
         return self._counts[step]
 
 

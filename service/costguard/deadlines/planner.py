@@ -24,7 +24,6 @@ from costguard.deadlines.hazards import (
     bin_of,
     expected_life,
     hazards_of,
-    recent_hazards,
     stationary_ages,
 )
 from costguard.deadlines.simple_policies import wished
@@ -192,7 +191,7 @@ class _Weighing:
     def _life(self, zone: Zone) -> float:
         life = self.life_of.get(zone.name)
         if life is None:
-            life = self.life_of[zone.name] = expected_life(_hazards(self.situation, zone).preemption, _age_h(zone))
+            life = self.life_of[zone.name] = expected_life(hazards_of(zone.counts).preemption, _age_h(zone))
         return life
 
     def _state(self, zone: Zone | None) -> int:
@@ -274,15 +273,11 @@ class _Weighing:
 def chances_of(situation: Situation) -> tuple[Hazards, float]:
     """The hazards of the zone that the job holds or would, and the chance of another when it is lost."""
     if len(situation.zones) == 1:
-        return _hazards(situation, situation.zones[0]), 0.0
+        return hazards_of(situation.zones[0].counts), 0.0
     together = situation.together or TogetherCounts(NO_COUNTS)
     prior = 1 - OTHER_ZONE_IS_UP ** (len(situation.zones) - 1)
     another_up = (sum(together.found_ages) + PRIOR_LOST * prior) / (together.lost + PRIOR_LOST)
     return hazards_of(together.held), another_up
-
-
-def _hazards(situation: Situation, zone: Zone) -> Hazards:
-    return recent_hazards(zone.counts) if len(situation.zones) == 1 else hazards_of(zone.counts)
 
 
 def _open_zones(situation: Situation) -> list[Zone]:
