@@ -147,10 +147,10 @@ def test_image_says_what_it_is() -> None:
 
 
 def test_role_only_reads() -> None:
-    """The role for Google Cloud holds permissions to get and list, and no other."""
+    """The role for Google Cloud holds permissions to get and list, and to read Google's advice, and no other."""
     role = parsed("iam-role.yaml")
     assert role["stage"] == "GA"
-    reading = re.compile(r"(compute|monitoring)\.[a-zA-Z]+\.(get|list)")
+    reading = re.compile(r"(compute|monitoring)\.[a-zA-Z]+\.(get|list)|compute\.advice\.capacityHistory")
     assert all(reading.fullmatch(permission) for permission in role["includedPermissions"])
     assert role["includedPermissions"] == sorted(set(role["includedPermissions"]))
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from costguard.deadlines.hazards import SeenPeriod
+from costguard.deadlines.hazards import PRIOR_HOURS, PRIOR_PREEMPTIONS, SeenPeriod, ZoneCounts
 
 WATCHED_H = 1.0  # two requests no further apart: nobody could have missed a recovery in between for long
 
@@ -99,6 +99,26 @@ def series_of_history(history: ZoneHistory, begin_h: float, now_h: float, gap_h:
         ups.append(int(runs or state))
         seen += runs or is_near
     return SeenSeries(ups, seen)
+
+
+MOST_TIMES = 3.0  # that a zone may be better or worse than the mean, by Google's rates
+
+
+def counts_of_rates(rates: Mapping[str, float]) -> dict[str, ZoneCounts]:
+    """Zones without history, by the share of Spot VMs that were preempted among those that stopped there.
+
+    That share is no hazard, as nobody says how long the VMs ran. So it only compares the zones with each other: each
+    counts as many hours as the prior does, with the prior's preemptions times its rate over the mean of all.
+    """
+    mean = sum(rates.values()) / len(rates) if rates else 0.0
+    if not mean:
+        return {}
+    counts = {}
+    for zone, rate in rates.items():
+        times = min(MOST_TIMES, max(1 / MOST_TIMES, rate / mean))
+        preemptions = tuple(PRIOR_HOURS * prior * times for prior in PRIOR_PREEMPTIONS)
+        counts[zone] = ZoneCounts(preemptions=preemptions, up_hours=(PRIOR_HOURS,) * len(PRIOR_PREEMPTIONS))
+    return counts
 
 
 def _merged(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from costguard.errors import CloudError, CredentialsRefused, NotFound, PermissionDenied
 from costguard.gce.actions import ComputeActuator, ComputeLauncher
+from costguard.gce.advice import preemption_rate
 from costguard.gce.disks import DiskDetails, DiskListing, list_disks
 from costguard.gce.errors import NoAnswer, code_of
 from costguard.gce.listing import InstanceListing, Remembered, join, list_instances, unread_of
@@ -159,6 +160,10 @@ class ComputeCloud:
         return Shape(
             machine_type, machine.vcpus, machine.memory_mib, machine.gpu_type, machine.gpu_count, machine.local_ssd_gib
         )
+
+    def preemption_rate(self, project: str, zone: str, machine_type: str) -> float | None:
+        """By Google's own record of the last month; None where it has none. Raises CloudError."""
+        return preemption_rate(self._official, project, zone, machine_type)
 
     def usage(self, project: str, since: datetime, until: datetime) -> Usage:
         """What Cloud Monitoring measured of the project's VMs. Never raises a CloudError: see `Usage.unread`."""

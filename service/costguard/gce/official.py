@@ -70,6 +70,17 @@ class Official:
         _must_be("region", region_body, region, f"{what} of project {project}")
         return region_body
 
+    def capacity_history(self, project: str, zone: str, machine_type: str) -> Any:
+        """What Google recorded of Spot VMs of this type in the zone, as Google's client gives it."""
+        what = f"Reading the preemption history of {machine_type} in {zone}"
+        wanted = {
+            "instance_properties": {"machine_type": machine_type, "scheduling": {"provisioning_model": "SPOT"}},
+            "location_policy": {"location": f"zones/{zone}"},
+            "types": ["PREEMPTION"],
+        }
+        request = {"project": project, "region": zone.rsplit("-", 1)[0], "capacity_history_request_resource": wanted}
+        return self._call("AdviceClient", "capacity_history", what, project, COMPUTE, request=request)
+
     def insert(self, project: str, zone: str, body: Mapping[str, Any], request_id: str) -> str:
         """Ask once for a VM, described in the words of Google's client. The operation's id."""
         from google.cloud import compute_v1

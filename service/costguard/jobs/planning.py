@@ -24,6 +24,7 @@ from costguard.jobs.plan_rows import StoredPlan
 from costguard.jobs.planned import JobPlan, ShadowChoice
 from costguard.jobs.view import JobContext, JobView
 from costguard.jobs.work_left import overhead, work_left
+from costguard.jobs.zone_advice import ZoneAdvice
 from costguard.jobs.zone_history import VMKind, zone_counts
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind
@@ -71,7 +72,8 @@ class PlanNote:
 class Planning:
     """One thread at a time. What it remembers saves work: a new process reads what is stored, and plans the same."""
 
-    def __init__(self, policy: Policy | None = None) -> None:
+    def __init__(self, policy: Policy | None = None, *, advice: ZoneAdvice | None = None) -> None:
+        self._advice = advice
         self._policy = policy or Planner(explains=True)
         self._shadows: dict[str, tuple[Policy, ...]] = {}
         self._stored: dict[str, StoredPlan] = {}
@@ -139,7 +141,7 @@ class Planning:
             [event for event in materials.events if event.gpu_type == job.recipe.gpu_type],
             work_left(view, now),
             overhead(view, None, materials.written.get(job.id, ()), now),
-            materials.counts.get(VMKind.of_recipe(job.recipe), {}),
+            self._counts_of(job, materials, places, now),
         )
         made = plan(view, basis, self._policy, context)
         shadow, as_if = self._shadow(view, basis, context)
@@ -151,6 +153,16 @@ class Planning:
             return made, None
         self._stored[job.id] = after
         return made, PlanNote(job, after)
+
+    def _counts_of(
+        self, job: Job, materials: Materials, places: Sequence[LaunchPlace], now: datetime
+    ) -> Mapping[str, ZoneCounts]:
+        """The fleet's own history of the places' zones, and Google's advice on those in which it has none."""
+        own = materials.counts.get(VMKind.of_recipe(job.recipe), {})
+        zones = list(dict.fromkeys(place.zone for place in places if place.zone not in own))
+        if self._advice is None or not zones:
+            return own
+        return {**self._advice.counts(job.spec.project, job.recipe, zones, now), **own}
 
     def _shadow(
         self, view: JobView, basis: PlanBasis, context: JobContext

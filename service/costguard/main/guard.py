@@ -35,8 +35,10 @@ from costguard.jobs.agent_events import KEY_NAME, AgentTokens
 from costguard.jobs.budget_holds import BudgetHolds
 from costguard.jobs.checkpoint_watch import CheckpointWatch
 from costguard.jobs.code import CodeArchives
+from costguard.jobs.planning import Planning
 from costguard.jobs.turn import JobsTurn, TurnReport
 from costguard.jobs.vm_request import VmMaker
+from costguard.jobs.zone_advice import ZoneAdvice
 from costguard.ledger import price_refresh
 from costguard.ledger.idle_watch import IdleWatch
 from costguard.ledger.observe import Belonging
@@ -105,6 +107,7 @@ def jobs(
         holds,
         restoring.begin,
         ceilings=common_ceilings,
+        planning=Planning(advice=ZoneAdvice(cloud.preemption_rate)),
     )
     watch = CheckpointWatch(database, clock, checkpoints, rules.jobs.terms)
     return Jobs(SweepsTurn(database, clock, new_job_id), turn, holds, watch)

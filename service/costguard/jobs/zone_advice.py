@@ -1,0 +1,55 @@
+"""What Google advises about zones in which the fleet has no history, looked up next to the turns, once a day."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import datetime, timedelta
+
+from costguard.deadlines.hazards import ZoneCounts
+from costguard.deadlines.history import counts_of_rates
+from costguard.errors import CloudError
+from costguard.isolation import Isolated
+from costguard.model.launch import Recipe
+
+# Of a project, zone and machine type: the share of Spot VMs that were preempted among those that stopped.
+ReadRate = Callable[[str, str, str], float | None]
+_GOOD_FOR = timedelta(hours=24)
+_MOST = 1000
+
+
+class ZoneAdvice:
+    """One thread uses it. What is not known yet is left out and looked up meanwhile; no turn waits for Google."""
+
+    def __init__(self, read: ReadRate) -> None:
+        self._read = read
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="advice")
+        self._asked: dict[tuple[str, str, str], tuple[datetime, Future[float | None]]] = {}
+
+    def counts(self, project: str, recipe: Recipe, zones: Sequence[str], now: datetime) -> Mapping[str, ZoneCounts]:
+        """Of zones whose rates are known, as seen next to each other."""
+        if recipe.attaches_gpus or "custom" in recipe.machine_type:
+            return {}  # Google has no history of these
+        rates: dict[str, float] = {}
+        for zone in zones:
+            key = project, zone, recipe.machine_type
+            if (rate := self._rate(key, now)) is not None:
+                rates[zone] = rate
+        return counts_of_rates(rates)
+
+    def _rate(self, key: tuple[str, str, str], now: datetime) -> float | None:
+        entry = self._asked.get(key)
+        if entry is None or now - entry[0] >= _GOOD_FOR:
+            if len(self._asked) >= _MOST:
+                self._asked.clear()
+            entry = self._asked[key] = now, self._pool.submit(self._look, *key)
+        return entry[1].result() if entry[1].done() else None
+
+    def _look(self, project: str, zone: str, machine_type: str) -> float | None:
+        """None also where Google does not answer: it is asked again after a day."""
+        with Isolated("zone_advice_not_read", project=project, zone=zone):
+            try:
+                return self._read(project, zone, machine_type)
+            except CloudError:
+                return None
+        return None
