@@ -15,6 +15,72 @@ SHARED = Path(__file__).parents[3] / "shared" / "training-logs"
 # The last line of each is the one that is read; those before it give it its context.
 LINES: list[tuple[str, list[str], dict[str, Any] | None]] = [
     (
+        "github.com/facebookresearch/fairseq/issues/301",
+        ["| epoch 004 | valid on 'valid' subset  1000 / 1311 loss=3.24"],
+        None,
+    ),
+    (
+        "github.com/facebookresearch/fairseq/issues/301",
+        [
+            "| epoch 005 | train loss 2.92 | train ppl 7.59 | s/checkpoint    7748 | words/s    961 "
+            "| words/batch    906 | bsz    32 | lr 0.001000 | clip 100% | gnorm 2.6727"
+        ],
+        {"phase": "train", "epoch": 5, "loss": 2.92, "metrics": {"train ppl": 7.59, "lr": 0.001, "gnorm": 2.6727}},
+    ),
+    (
+        "github.com/facebookresearch/flores/issues/7",
+        [
+            "| epoch 081 | valid on 'valid' subset | loss 6.846 | nll_loss 4.610 | ppl 24.41 | num_updates 10092 "
+            "| best_loss 6.84088"
+        ],
+        {
+            "phase": "eval",
+            "epoch": 81,
+            "step": 10092,
+            "metrics": {"loss": 6.846, "nll_loss": 4.61, "ppl": 24.41, "best_loss": 6.84088},
+        },
+    ),
+    (
+        "github.com/Lightning-AI/litgpt/issues/1110",
+        ["Epoch 4 | iter 961 step 961 | loss train: 1.062, val: 1.057 | iter time: 529.46 ms (step)"],
+        {"phase": "train", "epoch": 4, "step": 961, "loss": 1.062, "metrics": {"val": 1.057}},
+    ),
+    (
+        "github.com/Lightning-AI/litgpt/issues/1042",
+        [
+            "iter 1820 | step 227: loss 2.1728, iter time: 104.73 ms",
+            "iter 4800: val loss 1.7258, val time: 3778.02 ms",
+        ],
+        {"phase": "eval", "metrics": {"val loss": 1.7258}},
+    ),
+    (
+        "github.com/isaac-sim/IsaacLab/issues/5084",
+        ["                        Mean value loss: 19.6685"],
+        None,
+    ),
+    (
+        "github.com/verl-project/verl/issues/2566",
+        ["Training Progress:   0%|          | 2/624 [21:47<114:32:27, 662.94s/it]"],
+        {"phase": "train", "step": 2, "total": 624},
+    ),
+    (
+        "github.com/pytorch/torchtitan/pull/3393",
+        [
+            "[rank0]:[titan] 2026-05-18 16:04:46,338 - root - INFO - step: 14  loss:  3.24405  grad_norm:  0.8319  "
+            "memory:  9.46GiB(64.99%)  tps: 7,282  tflops: 0.52  mfu: 0.17%"
+        ],
+        {"phase": "train", "step": 14, "loss": 3.24405, "metrics": {"grad_norm": 0.8319}},
+    ),
+    (
+        "github.com/AI-Hypercomputer/maxtext/pull/4847",
+        [
+            "I0811 21:54:55.531340 138304841739136 metric_logger.py:226] completed step: 1, seconds: 0.631, "
+            "TFLOP/s/device: 5688.282, Tokens/s/device: 311629.521, total_weights: 1572864, loss: 12.979, "
+            "lm_loss: 12.979, perplexity: 433358.281"
+        ],
+        {"phase": "train", "step": 1, "loss": 12.979, "metrics": {"lm_loss": 12.979, "perplexity": 433358.281}},
+    ),
+    (
         "github.com/NVIDIA-BioNeMo/bionemo-recipes/pull/740",
         [
             "Training epoch 0, iteration 120/149 | lr: 3e-05 | consumed_samples: 121 | global_batch_size: 1 | "
@@ -254,6 +320,13 @@ def test_a_step_that_begins_again_is_a_batch() -> None:
     """Steps printed with a whole epoch are the run's only while they go on over epochs."""
     lines = [f"Epoch {epoch}, Step {step}, Loss 0.{step}" for epoch in (1, 2) for step in (100, 200)]
     assert [reading.step for _, reading in readings(lines)] == [100, 200, None, None]
+
+
+def test_a_step_with_a_total_that_goes_on_over_epochs_is_the_runs() -> None:
+    """PaddleSeg's iter counts the whole run; known once an epoch has ended."""
+    lines = [f"epoch: {epoch}, iter: {step}/500, loss: 2.0" for epoch, step in ((1, 360), (2, 380), (2, 400))]
+    read = [(reading.step, reading.total, reading.batch) for _, reading in readings(lines)]
+    assert read == [(None, None, 360), (380, 500, None), (400, 500, None)]
 
 
 def test_a_hostile_line_costs_little() -> None:

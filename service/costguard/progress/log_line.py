@@ -57,14 +57,17 @@ _METRIC = re.compile(
     r"|spearman|pearson|\bmcc\b|kappa|top-?[15]|exact_match|hits@|\bmrr\b|ndcg|return|jaccard|metric|ep_rew",
     re.IGNORECASE,
 )
-_EVALUATION = re.compile(r"(^|[_/ .\-])(val|valid|validation|eval|evaluation|test|dev|holdout)", re.IGNORECASE)
+# "value" and "device" are none.
+_EVALUATION = re.compile(
+    r"(^|[_/ .\-])(val(?!u)|valid|validation|eval|evaluation|test|dev(?!i)|holdout)", re.IGNORECASE
+)
 _EVALUATION_CAMEL = re.compile(r"^(Val|Valid|Eval|Test)(?=[A-Z])")
 
 
 _COUNTERS = (
     "epoch", "epochs", "step", "steps", "iter", "iters", "iteration", "iterations", "batch", "it", "update",
     "updates", "num_updates", "n_updates", "global_step", "global_steps", "current_epoch", "micro_step",
-    "completed_step", "train_step",
+    "completed_step", "train_step", "training_iteration",
 )  # fmt: skip
 _STEPS = (
     "step", "steps", "_step", "global_step", "iteration", "iter", "num_updates", "train/global_step",

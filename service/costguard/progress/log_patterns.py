@@ -39,7 +39,7 @@ GLOBAL_STEP = re.compile(
     r"(?<!\w)(?:trainer/)?global[_ ]steps?\s*[:= ]\s*(?P<done>\d[\d,]*)(?:\.0+)?(?![\w.%/])", re.IGNORECASE
 )
 BATCH = re.compile(
-    r"\b(?:batch|batch_idx|micro_?batch)\b\s*[:=#]?\s*\[?\s*(?P<done>\d+)\s*(?:(?:/|of)\s*(?P<of>\d+))?(?![\w.])",
+    r"(?<![\w/])(?:batch|batch_idx|micro_?batch)\b\s*[:=#]?\s*\[?\s*(?P<done>\d+)\s*(?:(?:/|of)\s*(?P<of>\d+))?(?![\w.])",
     re.IGNORECASE,
 )
 SAMPLES = re.compile(r"\[\s*(?P<done>\d+)\s*/\s*(?P<of>\d+)\s*\]")
@@ -50,6 +50,9 @@ CHORES = re.compile(
     r"|skipping|warm-?up|scheduler|will|every|max|total steps|num(ber of)?)\b",
     re.IGNORECASE,
 )
+VALID_ON = re.compile(r"\bvalid on '[^']*' subset")  # fairseq
+IS_RUNNING = re.compile(r"\bvalid on '[^']*' subset:?\s*\d+ / \d+")
+ITER_AND_STEP = re.compile(r"\biter \d+ (?:\| )?step (?P<step>\d+)\b")  # litgpt: batches, and steps of the optimizer
 BEST = re.compile(r"[*\s]*(?:new |current )?best\b", re.IGNORECASE)
 TIMER = re.compile(r"\btime \(ms\) \|")
 # The names of a training's loss, the most certain first.
@@ -57,5 +60,5 @@ PLAIN_LOSS = (
     "loss", "total_loss", "loss/total", "loss_total", "train_loss", "train/loss", "training_loss",
     "train/total_loss", "loss/train/total", "loss/train", "lm_loss", "reduced_train_loss", "avr_loss", "avg_loss",
     "average_loss", "mean_loss", "step_loss", "loss_step", "train_loss_step", "train/loss_step", "running_loss",
-    "batch_loss", "trainloss", "tr_loss",
+    "batch_loss", "trainloss", "tr_loss", "loss_train", "loss_train_(curr)",
 )  # fmt: skip

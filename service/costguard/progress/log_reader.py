@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from costguard.progress import log_patterns as shapes
 from costguard.progress.log_line import (
     EVAL,
     TRAIN,
@@ -37,25 +38,6 @@ from costguard.progress.log_line import (
     without_prefix,
     without_time,
 )
-from costguard.progress.log_patterns import (
-    BATCH,
-    BEST,
-    BOOSTING,
-    CHORES,
-    ENDLESS,
-    EPOCH,
-    GLOBAL_STEP,
-    HASHES,
-    ITER_BRACKET,
-    KERAS,
-    SAMPLES,
-    STEP,
-    STEP_ALONE,
-    TIMER,
-    TORCHTUNE,
-    TQDM,
-    TRAIN_BRACKET,
-)
 
 LINE_END = re.compile(r"\r\n|\n|\r")
 TOTALS = ("total_steps", "max_steps", "num_training_steps", "train/total_steps")  # of a dictionary that has a step
@@ -76,22 +58,23 @@ class OutputReader:
         self._is_evaluating = False  # a heading said so
         self._is_summary = False  # a heading said that averages over the whole run follow
         self._last_count: tuple[float | None, int | None] = (None, None)  # the epoch and step printed before
+        self._has_batches_and_steps = False  # so that an "iter" alone is no step
         self._counts_on: bool | None = None  # whether steps printed with an epoch go on over epochs
 
     def read(self, line: str) -> LogReading | None:
         """None where the line says nothing, or nothing certain."""
         text = cleaned(line)
-        if not text.strip() or TIMER.search(text):
+        if not text.strip() or shapes.TIMER.search(text):
             return None
         values = dictionary(text)
-        bar = TQDM.match(text)
+        bar = shapes.TQDM.match(text)
         if bar is not None:
             return self._bar(bar, values)
         if values:
             return self._dictionary(values)
-        if ENDLESS.match(text):
+        if shapes.ENDLESS.match(text):
             return None
-        for pattern in (KERAS, HASHES):
+        for pattern in (shapes.KERAS, shapes.HASHES):
             match = pattern.match(text)
             if match is not None:
                 return self._epoch_bar(match)
@@ -109,14 +92,14 @@ class OutputReader:
         row = self._row(title)
         if row is not None:
             return row._replace(batch=done, batch_total=total)
-        tune = TORCHTUNE.match(title)
+        tune = shapes.TORCHTUNE.match(title)
         if tune is not None:
             loss, metrics = parted(list(pairs(title[tune.end() :])) + postfix, is_training=True)
             return LogReading(TRAIN, step=int(tune["step"]), epoch=int(tune["epoch"]), loss=loss, metrics=metrics)
         if is_evaluation(title) or re.search(r"sanity|predict|infer|generat|sampl", title, re.IGNORECASE):
             return None
         loss, metrics = parted(postfix, is_training=True)
-        epoch = EPOCH.search(title)
+        epoch = shapes.EPOCH.search(title)
         if epoch is not None:
             self._begin_epoch(float(epoch["epoch"]), whole(epoch["total"]))
             self._batch_total = total
@@ -126,7 +109,7 @@ class OutputReader:
             self._begin_epoch(done, total)
             return LogReading(TRAIN, epoch=done, epoch_total=total, loss=loss, metrics=metrics) if done else None
         is_named = bool(
-            re.fullmatch(r"(?:global |train(?:ing)? )?(?:steps?|iters?|iterations?|updates?):?", title, re.I)
+            re.fullmatch(r"(?:global |train(?:ing)? )?(?:steps?|iters?|iterations?|updates?|progress):?", title, re.I)
         )
         if title and not is_named:
             if not re.fullmatch(r"train(?:ing)?:?", title, re.IGNORECASE) or not done:
@@ -245,7 +228,7 @@ class OutputReader:
         if (
             (self._is_summary and is_assigned)
             or (self._is_evaluating and re.match(r"epoch\s*=", body))
-            or BEST.match(body)
+            or shapes.BEST.match(body)
         ):
             return None
         glued = re.search(r"ETA:\s*\S+?(\d{4}-\d\d-\d\d .*)$", body)
@@ -254,7 +237,7 @@ class OutputReader:
         counted, kind = self._counters(body)
         numbers = [one for one in without_time(pairs(without_counters(body))) if not is_counter(one[0])]
         metric_pairs = [one for one in numbers if is_known_metric(one[0])]
-        is_chore = bool(CHORES.search(body)) and not any("loss" in name.lower() for name, _, _ in metric_pairs)
+        is_chore = bool(shapes.CHORES.search(body)) and not any("loss" in name.lower() for name, _, _ in metric_pairs)
         if is_chore:
             return None
         evaluations = [name for name, _, _ in metric_pairs if is_evaluation(name)]
@@ -262,7 +245,9 @@ class OutputReader:
         is_counted = counted is not None and (counted.step is not None or counted.epoch is not None)
         if kind == EVAL or (self._is_evaluating and not is_counted and metric_pairs):
             metrics = {name: value for name, value, _ in numbers if is_metric(name)}
-            is_running = bool(re.match(r"^(test|val\w*|eval\w*):?\s*\[", body, re.IGNORECASE))
+            is_running = bool(
+                re.match(r"^(test|val\w*|eval\w*):?\s*\[", body, re.IGNORECASE) or shapes.IS_RUNNING.search(body)
+            )
             if not any(is_known_metric(name) for name in metrics) or is_running:
                 return None
             at = counted if counted is not None else LogReading(EVAL)
@@ -286,7 +271,7 @@ class OutputReader:
         if not counted.batch and not has_epoch and counted.step is None:
             if loss_name is None or not is_structured(body, loss_name):
                 return None
-            samples = SAMPLES.search(body)
+            samples = shapes.SAMPLES.search(body)
             if samples is not None:
                 counted = counted._replace(
                     batch=int(samples["done"]), batch_total=int(samples["of"]), epoch=self._epoch
@@ -298,20 +283,26 @@ class OutputReader:
 
     def _counters(self, body: str) -> tuple[LogReading | None, str]:
         """Epoch, step and batch as the line counts them, and whose they are."""
-        bracket = TRAIN_BRACKET.match(body)
+        bracket = shapes.TRAIN_BRACKET.match(body)
         if bracket is not None:
             self._begin_epoch(float(bracket["epoch"]), None)
             return LogReading(
                 TRAIN, epoch=self._epoch, batch=int(bracket["done"]), batch_total=int(bracket["of"])
             ), TRAIN
-        iteration = ITER_BRACKET.search(body)
+        iteration = shapes.ITER_BRACKET.search(body)
         if iteration is not None:
             kind = EVAL if is_evaluation(iteration["kind"]) else TRAIN
             done = (int(iteration["done"]), int(iteration["of"])) if kind == TRAIN else (None, None)
             return LogReading(kind, step=done[0], total=done[1]), kind
+        valid_on = shapes.VALID_ON.search(body)
+        if valid_on is not None:
+            updates = re.search(r"\bnum_updates (\d+)", body)
+            named = shapes.EPOCH.search(body)
+            in_epoch = float(named["epoch"]) if named is not None else self._epoch
+            return LogReading(EVAL, step=whole(updates[1]) if updates else None, epoch=in_epoch), EVAL
         if re.match(r"^(test|val(id(ation)?)?|eval(uation)?)\b", body, re.IGNORECASE) or body.startswith("* "):
             return LogReading(EVAL, epoch=self._epoch), EVAL
-        epoch = EPOCH.search(body)
+        epoch = shapes.EPOCH.search(body)
         starts = epoch is not None and epoch.start() < 40 and not re.search(r"\bepochs?\b", body[: epoch.start()], re.I)
         if epoch is None or not starts:
             return self._steps(body, None)
@@ -326,16 +317,20 @@ class OutputReader:
         return self._steps(body, at)
 
     def _steps(self, body: str, at: LogReading | None) -> tuple[LogReading | None, str]:
-        whole_run = GLOBAL_STEP.search(body)
+        both = shapes.ITER_AND_STEP.search(body)
+        if both is not None:
+            self._has_batches_and_steps = True
+            return (at or LogReading(TRAIN))._replace(step=int(both["step"])), TRAIN
+        whole_run = shapes.GLOBAL_STEP.search(body)
         if whole_run is not None:
             return (at or LogReading(TRAIN))._replace(step=count(whole_run["done"])), TRAIN
-        boosting = BOOSTING.match(body)
+        boosting = shapes.BOOSTING.match(body)
         if boosting is not None:
             return LogReading(TRAIN, step=int(boosting["step"])), TRAIN
-        batch = BATCH.search(body) if at is not None else None
+        batch = shapes.BATCH.search(body) if at is not None else None
         if batch is not None and at is not None:
             return at._replace(batch=int(batch["done"]), batch_total=whole(batch["of"])), TRAIN
-        step = STEP.search(body)
+        step = shapes.STEP.search(body)
         before = body[: step.start()].rstrip() if step is not None else ""
         if before and before[-1] not in "|,;:[](){}->" and not before[-1].isdigit():
             return at, TRAIN  # "total optimization steps = 532" counts nothing
@@ -343,14 +338,16 @@ class OutputReader:
             return at, TRAIN
         done, total = count(step["done"]), count(step["of"]) if step["of"] else None
         if at is None:
+            if self._has_batches_and_steps and step["name"].strip().lower().startswith("iter"):
+                return LogReading(TRAIN), TRAIN
             has_sign = step["sign"] in (":", "=") or total is not None
             is_alone = not has_sign and not any(is_known_metric(name) for name, _, _ in pairs(without_counters(body)))
-            is_alone = is_alone and not STEP_ALONE.match(body)
+            is_alone = is_alone and not shapes.STEP_ALONE.match(body)
             return (None if is_alone else LogReading(TRAIN, step=done, total=total)), TRAIN
-        is_whole_epoch = at.epoch is not None and at.epoch == int(at.epoch)
-        if total is not None and is_whole_epoch:
+        is_whole_epoch, goes_on = at.epoch is not None and at.epoch == int(at.epoch), self._goes_on(at.epoch, done)
+        if total is not None and is_whole_epoch and not self._counts_on:
             return at._replace(batch=done, batch_total=total), TRAIN
-        return (at._replace(step=done, total=total) if self._goes_on(at.epoch, done) else at), TRAIN
+        return (at._replace(step=done, total=total) if goes_on else at), TRAIN
 
     def _goes_on(self, epoch: float | None, step: int) -> bool:
         """Whether steps printed with an epoch count the whole run. Known once an epoch has ended; true in the first."""
@@ -363,7 +360,7 @@ class OutputReader:
         return self._counts_on
 
     def _with_step(self, reading: LogReading, rest: str) -> LogReading:
-        step = GLOBAL_STEP.search(rest)
+        step = shapes.GLOBAL_STEP.search(rest)
         return reading if step is None else reading._replace(step=count(step["done"]))
 
     def _begin_epoch(self, epoch: float, total: int | None) -> None:
