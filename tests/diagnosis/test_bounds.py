@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.diagnosis.bounds import report
+from tests.diagnosis.bounds.grid import NAMES, PLANS, PLANS_OF_A_GPU
 
 from costguard.diagnosis import bounds, signals
 from costguard.diagnosis.advice import advise, most_saved
@@ -216,6 +218,16 @@ def test_recorded_trainings_are_never_blamed_wrongly(run: report.RecordedRun) ->
     """With stacks or without, a verdict is what an intervention showed, or unknown."""
     assert report.outcome(run.truth, run.held(with_stacks=True)) != report.WRONG
     assert report.outcome(run.truth, run.held(with_stacks=False)) != report.WRONG
+
+
+def test_the_runs_of_a_gpu_cover_kinds_and_causes_in_both_halves() -> None:
+    """At least 24 over four kinds of model, for whoever has a GPU; every setting is one that a training takes."""
+    names = [plan.name for plan in PLANS_OF_A_GPU]
+    assert len(set(names)) == len(names) >= 24
+    assert {plan.settings["kind"] for plan in PLANS_OF_A_GPU} == set(NAMES)
+    assert {plan.half for plan in PLANS_OF_A_GPU} == {1, 2}
+    training = (Path(report.__file__).parent / "training.py").read_text()
+    assert all(f"    {name}: " in training for plan in (*PLANS, *PLANS_OF_A_GPU) for name in plan.settings)
 
 
 def test_few_recorded_trainings_are_unknown() -> None:

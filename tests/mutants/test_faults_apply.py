@@ -10,7 +10,7 @@ from tests.mutants import faults
 from tests.mutants.faults import Fault
 from tests.mutants.planting import Caught, caught_by
 
-ROOMS = {"access", "acting", "checkpoints", "lease", "prices", "signatures", "timeline"}
+ROOMS = {"diagnosis", "access", "acting", "checkpoints", "lease", "prices", "signatures", "timeline"}
 
 
 def test_every_fault_can_be_planted() -> None:

@@ -41,6 +41,9 @@ def main() -> int:
     parser.add_argument("--samples", type=Path, default=ROOT / ".cache" / "bounds.jsonl")
     parser.add_argument("--keep", action="store_true", help="as the recorded runs of the tests and the page")
     given = parser.parse_args()
+    if given.device == "cuda" and not _has_gpu():
+        print("PyTorch finds no GPU here: leave out --device cuda, and a process stands in for one.")
+        return 2
     given.samples.parent.mkdir(exist_ok=True)
     made = []
     plans = [
@@ -63,6 +66,11 @@ def main() -> int:
         report.write_page(runs)
     held = [report.outcome(run.truth, run.held(with_stacks=True)) for run in runs]
     return int(report.WRONG in held)
+
+
+def _has_gpu() -> bool:
+    words = "import sys, torch; sys.exit(not torch.cuda.is_available())"
+    return subprocess.run([str(PYTHON), "-c", words], check=False).returncode == 0
 
 
 def _run(plan: PlannedRun, folder: Path, *, on_gpu: bool) -> dict[str, Any]:

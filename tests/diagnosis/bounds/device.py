@@ -46,22 +46,22 @@ class StandIn:
         self._queued -= 1
 
 
-class Cuda:
-    """A real GPU."""
+class Computing:
+    """A device that computes itself: a GPU, or, to try the runs of a GPU without one, the CPU."""
 
-    def __init__(self, kind: str, scale: float, half: bool, batch: torch.Tensor) -> None:
-        self._trained, self._resident = Trained(kind, "cuda", scale, half), batch.to("cuda")
-        self._copies = 0
+    def __init__(self, kind: str, scale: float, half: bool, batch: torch.Tensor, name: str) -> None:
+        self._trained, self._resident, self._name = Trained(kind, name, scale, half), batch.to(name), name
 
     def launch(self, batch: torch.Tensor | None, pieces: int = 1) -> None:
-        resident = self._resident if batch is None else batch.pin_memory().to("cuda", non_blocking=True)
+        resident = self._resident if batch is None else self._copied(batch)
         self._trained.step(resident if pieces == 1 else resident[: max(1, len(resident) // pieces)])
 
-    def synchronize(self) -> None:
-        torch.cuda.synchronize()
+    def _copied(self, batch: torch.Tensor) -> torch.Tensor:
+        return batch if self._name == "cpu" else batch.pin_memory().to(self._name, non_blocking=True)
 
-    def state(self) -> dict[str, Any]:
-        return self._trained.state()
+    def synchronize(self) -> None:
+        if self._name != "cpu":
+            torch.cuda.synchronize()
 
 
 def serve(address: str, kind: str, scale: float, counters: Path, batch: torch.Tensor) -> None:

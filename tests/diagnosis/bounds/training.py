@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from tests.diagnosis.bounds.device import Cuda, StandIn
+from tests.diagnosis.bounds.device import Computing, StandIn
 from tests.diagnosis.bounds.models import KINDS
 from torch.utils.data import DataLoader, Dataset
 
@@ -47,6 +47,7 @@ class Plan:
     half: bool = False
     batch: int = 0  # 0: as its kind has it
     address: str = ""
+    device: str = "cuda"
     folder: str = "/tmp"
 
 
@@ -94,7 +95,11 @@ class Run:
 
     def __init__(self, plan: Plan) -> None:
         self.plan, self.batch = plan, first_batch(plan.kind, plan.batch)
-        self.device: Any = StandIn(plan.address) if plan.address else Cuda(plan.kind, plan.scale, plan.half, self.batch)
+        self.device: Any = (
+            StandIn(plan.address)
+            if plan.address
+            else Computing(plan.kind, plan.scale, plan.half, self.batch, plan.device)
+        )
         self.state = {"weights": torch.randn(6_000_000)}
         self.step_s = self._timed(lambda: (self.device.launch(None), self.device.synchronize()), 12)
         sample = KINDS[plan.kind].encoded(np.random.default_rng(1))
