@@ -233,7 +233,7 @@ def _cause_of_input(window: SignalWindow) -> tuple[str | None, Number | None, st
             Number("held up by its CPU limit", host.cpu_throttled, "share"),
             "its container may not use more CPU",
         )
-    if cpus is not None and host.cpu is not None and host.cpu >= _NO_CPU_LEFT * cpus:
+    if readers >= _AT_WORK and cpus is not None and host.cpu is not None and host.cpu >= _NO_CPU_LEFT * cpus:
         return PROCESSORS, Number("vCPUs used", host.cpu, "cores"), "all vCPUs are in use"
     used = command.cpu if command.cpu is not None else host.cpu
     number = None if used is None else Number("vCPUs used", used, "cores")
