@@ -19,6 +19,7 @@ from tests.benchmarks.served import served_fleet
 from tests.benchmarks.spending import spending
 from tests.benchmarks.starting import starting
 from tests.benchmarks.storms import storms
+from tests.benchmarks.watching import watching
 
 _VMS = 10_000
 _RESULTS = Path(__file__).parents[2] / "bench.json"
@@ -42,6 +43,7 @@ def _main(arguments: list[str]) -> None:
         "storm": storms,
         "readers": readers,
         "failover": failover,
+        "watching": watching,
     }
     wanted = set(arguments) or {"observing", "recording", *others}
     with tempfile.TemporaryDirectory(prefix="costguard-bench-") as made:
