@@ -41,10 +41,11 @@ from costguard.jobs.placement import LaunchPlace, PlaceEvent
 from costguard.jobs.plan import PlanBasis, plan
 from costguard.jobs.planned import JobPlan, Risk
 from costguard.jobs.view import EndAttempt, JobContext, JobDecision, JobView, LaunchAttempt, TellCommandToStop
-from costguard.jobs.work_left import APART, START, overhead, work_left
+from costguard.jobs.work_left import APART, START, MeasuredWork, overhead, work_left
 from costguard.model.attempt import Attempt, AttemptState, Outcome
 from costguard.model.job import Job, JobState, WhenLate
 from costguard.model.money import Money, Priced
+from costguard.progress.finish import TrainingLeft
 
 BOTH = (*PLACES, place(A, ON_DEMAND, "1.50"), place(B, ON_DEMAND, "1.60"))
 FALLS_BACK = replace(RECIPE, falls_back_to_on_demand=True)
@@ -139,6 +140,18 @@ def test_steps_count_for_more_than_the_estimate_once_they_were_measured() -> Non
     early = work_left(view(running(agent=few), of_job=due(work=4, total_steps=10_000)), NOW)
     assert early is not None
     assert early.source == "3 h 55 min of the 4 h that its owner expects"
+
+
+def test_the_pace_of_the_output_counts_with_its_range() -> None:
+    """Once it was read for ten minutes; the policy counts on the longest."""
+    pace = MeasuredWork(TrainingLeft(9_000, 5.0, 6.0, 7.0), 20 * MINUTE)
+    given = view(running(), of_job=due(work=4))
+    left = work_left(given, NOW, pace)
+    assert left is not None
+    assert (left.likely, left.most) == (6 * HOUR, 7 * HOUR)
+    early = work_left(given, NOW, pace._replace(span=5 * MINUTE))
+    assert early is not None
+    assert early.source.endswith("that its owner expects")
 
 
 def test_without_work_or_steps_nothing_is_planned() -> None:

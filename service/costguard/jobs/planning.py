@@ -17,17 +17,18 @@ from costguard.deadlines.simple_policies import Greedy, OnDemand, UniformProgres
 from costguard.deadlines.situation import Policy
 from costguard.events import audit_log
 from costguard.isolation import Isolated
-from costguard.jobs import attempts, job_events, job_rows, plan_rows
+from costguard.jobs import attempts, job_events, job_rows, plan_rows, progress, progress_rows
 from costguard.jobs.placement import REMEMBERED, LaunchPlace, PlaceEvent
 from costguard.jobs.plan import PlanBasis, plan, shadow_of
 from costguard.jobs.plan_rows import StoredPlan
 from costguard.jobs.planned import JobPlan, ShadowChoice
 from costguard.jobs.view import JobContext, JobView
-from costguard.jobs.work_left import overhead, work_left
+from costguard.jobs.work_left import MeasuredWork, overhead, work_left
 from costguard.jobs.zone_advice import ZoneAdvice
 from costguard.jobs.zone_history import VMKind, zone_counts
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind
+from costguard.model.progress import POSITION
 
 _WRITTEN_EVERY = timedelta(minutes=5)
 _SHADOW_EVERY = timedelta(minutes=15)
@@ -48,6 +49,7 @@ class Materials:
     written: Mapping[str, Sequence[datetime]] = field(default_factory=dict)  # checkpoints' times, by job
     stored: Mapping[str, StoredPlan] = field(default_factory=dict)
     counts: Mapping[VMKind, Mapping[str, ZoneCounts]] = field(default_factory=dict)  # of zones, by what the fleet saw
+    measured: Mapping[str, MeasuredWork] = field(default_factory=dict)  # by job
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,7 @@ class Planning:
             {view.job.id: _written(connection, view) for view in views},
             plan_rows.read(connection, missing) if missing else {},
             self._zone_counts(connection, now),
+            _measured(connection, views),
         )
 
     def _zone_counts(self, connection: Connection, now: datetime) -> Mapping[VMKind, Mapping[str, ZoneCounts]]:
@@ -139,7 +142,7 @@ class Planning:
         basis = PlanBasis(
             places,
             [event for event in materials.events if event.gpu_type == job.recipe.gpu_type],
-            work_left(view, now),
+            work_left(view, now, materials.measured.get(job.id)),
             overhead(view, None, materials.written.get(job.id, ()), now),
             self._counts_of(job, materials, places, now),
         )
@@ -197,6 +200,20 @@ def _is_planned(view: JobView) -> bool:
 
 def _written(connection: Connection, view: JobView) -> list[datetime]:
     return [one.written_at for one in job_rows.checkpoints_of(connection, view.job.id, limit=40)]
+
+
+def _measured(connection: Connection, views: Sequence[JobView]) -> dict[str, MeasuredWork]:
+    """By job: what the positions in its output leave of it; those that leave it unknown are left out."""
+    measured: dict[str, MeasuredWork] = {}
+    positions = progress_rows.series_of_jobs(connection, [view.job.id for view in views], POSITION)
+    for view in views:
+        points = positions.get(view.job.id, [])
+        tried = (seen.attempt.agent.progress for seen in reversed(view.attempts))
+        seen = next((one for one in tried if one is not None), None)
+        left = progress.work_left(view.job, seen, points)
+        if left is not None:
+            measured[view.job.id] = MeasuredWork(left, points[-1].at - points[0].at)
+    return measured
 
 
 def _risk(stored: StoredPlan) -> object:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
+from typing import NamedTuple
 
 from costguard.jobs import figures
 from costguard.jobs.limits import worked
@@ -13,6 +14,7 @@ from costguard.jobs.view import JobView, of_attempt
 from costguard.model.attempt import Attempt
 from costguard.model.duration import span_text
 from costguard.model.job import JobKind
+from costguard.progress.finish import TrainingLeft
 
 # Until starts were measured: a start, from the loss of one VM to useful work on the next, takes hardly ever longer.
 START = timedelta(minutes=20)
@@ -28,10 +30,21 @@ _SURE = timedelta(hours=2)  # after which a measured speed is hardly wrong
 _AT_FIRST, _LATER = 0.25, 0.05  # by how much it may be
 
 
-def work_left(view: JobView, now: datetime) -> WorkLeft | None:
+class MeasuredWork(NamedTuple):
+    """What the output of the command so far leaves, and for how long it was read."""
+
+    left: TrainingLeft
+    span: timedelta
+
+
+def work_left(view: JobView, now: datetime, measured: MeasuredWork | None = None) -> WorkLeft | None:
     """None where neither the owner nor the steps tell. Measured steps count for more than the owner's estimate."""
     if view.job.spec.kind is not JobKind.TRAINING:
         return None
+    if measured is not None and (measured.span >= _LONG_ENOUGH or view.job.spec.work is None):
+        read, again = measured.left, pending_loss(view)
+        source = f"{round(read.steps_left):,} steps, batches or epochs at the pace of its output"
+        return WorkLeft(_HOUR * read.likely_h + again, _HOUR * read.high_h + again, source)
     by_steps = _by_steps(view)
     if by_steps is not None:
         return by_steps
