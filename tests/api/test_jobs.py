@@ -264,6 +264,25 @@ def test_a_quote_shows_prices_and_what_would_be_refused(api: Api) -> None:
     assert [refusal["where"] for refusal in refused["refusals"]] == ["preset", "owner"]
 
 
+def test_a_cancel_may_wait_for_the_next_checkpoint(api: Api) -> None:
+    """Stored once, in the requester's name; a job that saves nothing is refused, with what to do instead."""
+    api.office.rules = replace(RULES, access=Access(operators=frozenset({"ada@lab.example"})))
+    api.office.store = Store()
+    api.post("jobs", {**BODY, "checkpoint": {"location": "gs://lab/run", "uploads_itself": True}})
+    wish = {"by": "ada@lab.example", "after_checkpoint": True}
+    assert api.post("jobs/j1/cancel", {**wish, "by": "eve@lab.example"}).status_code == 403
+    first, again = api.post("jobs/j1/cancel", wish), api.post("jobs/j1/cancel", wish)
+    assert (first.status_code, again.status_code) == (202, 200)
+    job = first.json()["job"]
+    assert (job["cancel_after_by"], job["cancel_after_at"]) == ("ada@lab.example", "2026-11-20T12:00:00Z")
+    assert job["cancel_asked_at"] is None
+    api.post("jobs", {**BODY, "checkpoint": None})
+    refused = api.post("jobs/j2/cancel", wish)
+    assert refused.status_code == 409
+    assert "saves no checkpoints" in refused.json()["detail"]
+    assert "costguard cancel j2" in refused.text
+
+
 def test_a_job_is_cancelled_once(api: Api) -> None:
     """202 first, 200 for a repeat; 403 for others, 404 for what is not there, 409 once it is over."""
     api.office.rules = replace(RULES, access=Access(operators=frozenset({"ada@lab.example"})))

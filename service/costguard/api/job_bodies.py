@@ -256,6 +256,9 @@ class CancelBody(Body):
         description="Also delete the disk that holds the only copy of what the job saved. By default it is kept, and "
         "bills.",
     )
+    after_checkpoint: bool = Field(
+        False, description="Only once a checkpoint was written after this request, or where nothing of it runs."
+    )
 
 
 def _hours(number: float) -> timedelta:

@@ -91,6 +91,10 @@ class JobOut(Out):
     )
     cancel_asked_at: Moment | None = read_from("job.cancel_asked_at")
     cancel_asked_by: str = read_from("job.cancel_asked_by")
+    cancel_after_at: Moment | None = read_from(
+        "job.cancel_after_at", description="When a cancel after its next checkpoint was requested."
+    )
+    cancel_after_by: str = read_from("job.cancel_after_by")
     deadline: Moment | None = read_from("job.spec.deadline")
     ceiling: Usd | None = read_from("job.spec.ceiling")
     cost: Amount = Field(description="All its VMs with their disks, so far.")

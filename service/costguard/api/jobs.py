@@ -140,7 +140,7 @@ def attempts(deps: Given, job_id: JobId) -> AttemptsResponse:
     dependencies=[CHECKED],
     responses={
         200: {"description": "It was cancelled before.", "model": JobResponse},
-        409: problem("It has already ended."),
+        409: problem("It has already ended, or it saves no checkpoints to wait for."),
         **NOT_FOUND,
         **WRITTEN,
     },
@@ -152,9 +152,11 @@ def cancel(deps: Given, asker: Asker, job_id: JobId, body: CancelBody, response:
     `delete_disk` confirms that everything saved there may be lost.
     """
     by = acting(asker, body.by, "by")
-    _, is_new = available_service(deps.jobs).cancel(
-        job_id, by.address, body.reason, by.authority, delete_disk=body.delete_disk
-    )
+    service = available_service(deps.jobs)
+    if body.after_checkpoint:
+        _, is_new = service.cancel_after_checkpoint(job_id, by.address, by.authority)
+    else:
+        _, is_new = service.cancel(job_id, by.address, body.reason, by.authority, delete_disk=body.delete_disk)
     if not is_new:
         response.status_code = HTTPStatus.OK
     return _detail(deps, job_id)

@@ -106,6 +106,11 @@ def _values(answer: Answer) -> Iterator[tuple[str, str]]:
     yield "requested", f"{when(job['created_at'])} by {job['via']}"
     if job["cancel_asked_at"]:
         yield "cancel", f"requested by {job['cancel_asked_by']} at {when(job['cancel_asked_at'])}"
+    elif job.get("cancel_after_at"):
+        yield (
+            "cancel",
+            f"after its next checkpoint, requested by {job['cancel_after_by']} at {when(job['cancel_after_at'])}",
+        )
     yield "cost", _cost(answer)
     if job["step"] is not None:
         yield "step", _progress(answer)

@@ -127,6 +127,10 @@ def cancel(
         bool,
         typer.Option("--delete-disk", help="Also delete a disk that holds the only copy of what the job saved."),
     ] = False,
+    after_checkpoint: Annotated[
+        bool,
+        typer.Option("--after-checkpoint", help="Only once its next checkpoint is saved; it then counts as cancelled."),
+    ] = False,
     owner: Me = "",
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
@@ -136,6 +140,8 @@ def cancel(
     If the job saves on its VM's own disk, the VM is only stopped and the disk is kept, unless --delete-disk is given.
     """
     body: dict[str, object] = {"reason": reason, **({"delete_disk": True} if delete_disk else {})}
+    if after_checkpoint:
+        body["after_checkpoint"] = True
     answer = ServerClient(url).post("jobs", job_id, "cancel", body={**body, **({"by": owner} if owner else {})})
     render(answer, as_json, _show_cancelled)
 
@@ -278,6 +284,8 @@ def about_output(answer: Answer) -> str:
 def _show_cancelled(console: Console, answer: Answer) -> None:
     job = answer["job"]
     say(console, f"{job['title']}: {sentence(job['reason'])}")
+    if job.get("cancel_after_at") and not job["cancel_asked_at"]:
+        say(console, "It is cancelled once its next checkpoint is saved.")
     say(console, f"See it with: costguard job {job['id']}")
 
 

@@ -113,12 +113,19 @@ class JobHandle(_JobState):
             return self._client.each(steps.output(self._client.url, self.id, attempt))
         return self._client.call(operations.get_output(self.id, attempt=attempt))["output"]
 
-    def cancel(self, reason: str = "", *, delete_disk: bool = False, by: str | None = None) -> Self:
+    def cancel(
+        self, reason: str = "", *, delete_disk: bool = False, after_checkpoint: bool = False, by: str | None = None
+    ) -> Self:
         """Its command may save, then its VM is deleted; a disk with the only copy of its work is kept by default.
 
         `by` names the person, where the token speaks for no one.
         """
-        body: schemas.CancelBody = {"reason": reason, "delete_disk": delete_disk, "by": by}
+        body: schemas.CancelBody = {
+            "reason": reason,
+            "delete_disk": delete_disk,
+            "after_checkpoint": after_checkpoint,
+            "by": by,
+        }
         self.detail = self._client.call(operations.cancel_job(self.id, body))
         return self
 
@@ -164,8 +171,15 @@ class AsyncJob(_JobState):
     def follow_output(self, *, attempt: int | None = None) -> AsyncIterator[str]:
         return self._client.each(steps.output(self._client.url, self.id, attempt))
 
-    async def cancel(self, reason: str = "", *, delete_disk: bool = False, by: str | None = None) -> Self:
-        body: schemas.CancelBody = {"reason": reason, "delete_disk": delete_disk, "by": by}
+    async def cancel(
+        self, reason: str = "", *, delete_disk: bool = False, after_checkpoint: bool = False, by: str | None = None
+    ) -> Self:
+        body: schemas.CancelBody = {
+            "reason": reason,
+            "delete_disk": delete_disk,
+            "after_checkpoint": after_checkpoint,
+            "by": by,
+        }
         self.detail = await self._client.call(operations.cancel_job(self.id, body))
         return self
 

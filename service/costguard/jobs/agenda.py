@@ -135,6 +135,7 @@ _JOBS = select(
     jobs.c.id,
     jobs.c.state,
     type_coerce(jobs.c.cancel_asked_at, _RAW),
+    type_coerce(jobs.c.cancel_after_at, _RAW),
     type_coerce(jobs.c.advanced_at, _RAW),
 ).where(text(OPEN_JOB))
 
@@ -147,6 +148,7 @@ _ATTEMPTS = (
         _OF.gce_id,
         *(type_coerce(_OF[name], _RAW) for name in ("started_at", "noticed_at", "maintenance_at", "stop_asked_at")),
         _OF.exit.is_not(None).label("has_exit"),
+        _OF.hang.is_not(None).label("has_hang"),
         type_coerce(instances.c.gone_at, _RAW).label("gone_at"),
         type_coerce(instances.c.last_stopped_at, _RAW).label("last_stopped_at"),
         _OF.heard_at,

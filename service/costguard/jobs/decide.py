@@ -7,6 +7,7 @@ from datetime import datetime
 
 from costguard.jobs.choice import Chosen, Hopeless, choose
 from costguard.jobs.disk import holds_only_copy
+from costguard.jobs.last_checkpoint import cancel_due
 from costguard.jobs.limits import (
     after_failures,
     verdict,
@@ -94,6 +95,8 @@ def decide(view: JobView, places: Sequence[LaunchPlace], context: JobContext) ->
     last = view.last
     if view.job.state.is_over:
         step = Proposal(view.job.state, view.job.reason, _loose_end(view, context))
+    elif (cancel := cancel_due(view)) is not None:
+        step = Proposal(view.job.state, cancel.reason, (cancel,))
     elif last is not None and last.attempt.is_open:
         step = live_run(view, last, context)
     elif (final := verdict(view, context)) is not None:

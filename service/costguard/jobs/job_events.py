@@ -138,6 +138,16 @@ def _restarts(job: Job) -> str:
     return " It is restarted from its newest checkpoint." if job.spec.on_hang is OnHang.RESTART else ""
 
 
+def cancel_is_due(job: Job, by: str, reason: str, now: datetime) -> Event:
+    """A cancel that waited for a checkpoint."""
+    return of_job("CancelAsked", job, now, f"Job {job.title}: {reason}", "cancel_asked", actor=by)
+
+
+def cancel_after(job: Job, by: str, now: datetime) -> Event:
+    text = f"{by} asked to cancel job {job.title} after its next checkpoint."
+    return of_job("CancelAfterAsked", job, now, text, "cancel_after_asked", actor=by)
+
+
 def goes_on(job: Job, attempt: Attempt, run: int, hang: Hang, now: datetime) -> Event:
     """A hang is over, for the command made a step again."""
     text = f"Job {job.title} makes progress again in {attempt.zone}, {span_text(now - hang.since)} after its last step."

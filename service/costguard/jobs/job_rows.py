@@ -174,6 +174,13 @@ def ask_cancel(connection: Connection, job_id: str, by: str, reason: str, at: da
     return connection.execute(mine.values(values)).rowcount == 1
 
 
+def ask_cancel_after(connection: Connection, job_id: str, by: str, at: datetime) -> bool:
+    """Write down who wants it cancelled after its next checkpoint. False: it is over, or a cancel was asked before."""
+    values = {"cancel_after_at": at, "cancel_after_by": storable(by), "next_at": None}
+    is_new = and_(jobs.c.cancel_after_at.is_(None), jobs.c.cancel_asked_at.is_(None))
+    return connection.execute(update(jobs).where(jobs.c.id == job_id, is_new, _OPEN).values(values)).rowcount == 1
+
+
 def give_disk_up(connection: Connection, job_id: str, by: str, at: datetime) -> bool:
     """Write down who agreed that the disk of its VM goes, with all that it saved there. False: it was so before."""
     values = {"disk_given_up_at": at, "disk_given_up_by": storable(by)}
@@ -258,6 +265,8 @@ def _job(row: Row[Any]) -> Job:
         settled_at=row.settled_at,
         cancel_asked_at=row.cancel_asked_at,
         cancel_asked_by=row.cancel_asked_by,
+        cancel_after_at=row.cancel_after_at,
+        cancel_after_by=row.cancel_after_by,
         next_at=row.next_at,
         disk_given_up_at=row.disk_given_up_at,
         disk_given_up_by=row.disk_given_up_by,

@@ -17,6 +17,7 @@ from costguard.jobs.resume import FROM_THE_BEGINNING, ResumePoint
 from costguard.jobs.start_stop import StartStep, StopStep, WatchStartStep
 from costguard.jobs.view import (
     AskAgain,
+    CancelAfterCheckpoint,
     DeleteVm,
     EndAttempt,
     JobDecision,
@@ -179,6 +180,24 @@ class StopCommandNote:
 
 
 @dataclass(frozen=True, slots=True)
+class CancelNote:
+    """A cancel that waited for a checkpoint: from now on it is as any other."""
+
+    job: Job
+    action: CancelAfterCheckpoint
+
+    @property
+    def subject(self) -> str:
+        return self.job.id
+
+    def write(self, connection: Connection, now: datetime) -> bool:
+        if not job_rows.ask_cancel(connection, self.job.id, self.action.by, self.action.reason, now):
+            return False
+        audit_log.append(connection, [job_events.cancel_is_due(self.job, self.action.by, self.action.reason, now)], now)
+        return True
+
+
+@dataclass(frozen=True, slots=True)
 class JobStateNote:
     """How a job stands from now on. What is over stays so, whatever was decided meanwhile."""
 
@@ -235,6 +254,8 @@ def of_decision(
                 notes.append(EndAttemptNote(job, attempts_by_id[action.attempt_id], action))
             case RestAttempt():
                 notes.append(RestAttemptNote(job, attempts_by_id[action.attempt_id], action))
+            case CancelAfterCheckpoint():
+                notes.append(CancelNote(job, action))
             case TellCommandToStop():
                 notes.append(StopCommandNote(job, attempts_by_id[action.attempt_id], action))
             case _:

@@ -140,6 +140,32 @@ class JobService:
             audit_log.append(connection, [job_events.drill_requested(job, drill, now)], now)
         return job, drill
 
+    def cancel_after_checkpoint(self, job_id: str, by: str, authority: Authority | None = None) -> tuple[Job, bool]:
+        """Cancels it once a checkpoint was written after this, or at once where nothing of it runs.
+
+        The job, and whether this request is the first. Raises Missing, Forbidden, or Conflict.
+        """
+        now = self._clock.now()
+        with self._database.write() as connection:
+            job = self._theirs(connection, job_id, by, authority)
+            if job.state.is_over:
+                raise Conflict(
+                    f"Job {job.title} is over: it {job.state.value}.", "There is nothing to cancel.", kind="job-over"
+                )
+            if job.spec.checkpoint is None:
+                raise Conflict(
+                    f"Job {job.title} saves no checkpoints that Costguard knows of.",
+                    f"Cancel it at once: costguard cancel {job.id}",
+                    kind="no-checkpoints",
+                )
+            is_new = job_rows.ask_cancel_after(connection, job_id, by, now)
+            if is_new:
+                audit_log.append(connection, [job_events.cancel_after(job, by, now)], now)
+            job = job_rows.read(connection, job_id) or job
+        if is_new:
+            self._wake()
+        return job, is_new
+
     def delete_disk(self, job_id: str, by: str, authority: Authority | None = None) -> tuple[Job, bool]:
         """Agrees that the disk that is kept of a job that is over goes. The job, and whether that is new.
 

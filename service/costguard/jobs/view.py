@@ -300,6 +300,15 @@ class TellCommandToStop:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class CancelAfterCheckpoint:
+    """Ask for its cancel, in the name of the person who wanted it after a checkpoint."""
+
+    job_id: str
+    by: str
+    reason: str
+
+
 JobAction = (
     LaunchAttempt
     | AskAgain
@@ -310,6 +319,7 @@ JobAction = (
     | DeleteVm
     | DeleteOrphan
     | TellCommandToStop
+    | CancelAfterCheckpoint
 )
 
 
@@ -327,6 +337,7 @@ class JobDecision:
 __all__ = [
     "AskAgain",
     "AttemptView",
+    "CancelAfterCheckpoint",
     "DeleteOrphan",
     "DeleteVm",
     "EndAttempt",

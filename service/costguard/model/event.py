@@ -63,7 +63,15 @@ _OF_ATTEMPTS = (
     *("JobGoesOn", "JobHangs", "JobRestartedFromZero", "JobResumed"),
 )
 _OF_JOBS = (
-    *("CancelAsked", "CheckpointTorn", "DiskGivenUp", "JobBoundFound", "JobCancelled", "JobDeadlineAtRisk"),
+    *(
+        "CancelAfterAsked",
+        "CancelAsked",
+        "CheckpointTorn",
+        "DiskGivenUp",
+        "JobBoundFound",
+        "JobCancelled",
+        "JobDeadlineAtRisk",
+    ),
     *("JobDeadlinePassed", "JobFailed"),
     *("JobHeldByBudget", "JobSubmitted", "JobSucceeded", "JobWaits"),
 )

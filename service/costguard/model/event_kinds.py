@@ -12,6 +12,7 @@ EVENT_KINDS = frozenset(
         "BudgetReached",
         "BudgetThresholdCrossed",
         "BurnRateUnusual",
+        "CancelAfterAsked",
         "CancelAsked",
         "CheckpointPassedOver",
         "CheckpointTorn",

@@ -162,6 +162,8 @@ class Job:
     settled_at: datetime | None = None
     cancel_asked_at: datetime | None = None
     cancel_asked_by: str = ""
+    cancel_after_at: datetime | None = None  # since when it is to be cancelled after its next checkpoint
+    cancel_after_by: str = ""
     next_at: datetime | None = None  # nothing is to be done before
     disk_given_up_at: datetime | None = None  # since when the disk that holds its checkpoints may go
     disk_given_up_by: str = ""

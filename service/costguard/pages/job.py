@@ -156,9 +156,12 @@ def cancel(request: Request, pages: Given, me: Asker, form: Form, job_id: str) -
     """Without JavaScript the job's own page shows that it is being cancelled."""
     by = actor_of(me, form)
     reason, delete_disk = form.get("reason", "").strip()[:_LONGEST_REASON], form.get("delete_disk") == "yes"
-    job, is_new = available_service(pages.source.jobs).cancel(
-        job_id, by.address, reason, by.authority, delete_disk=delete_disk
-    )
+    service = available_service(pages.source.jobs)
+    if form.get("after_checkpoint") == "yes":
+        job, is_new = service.cancel_after_checkpoint(job_id, by.address, by.authority)
+        text = f"{job.title} is cancelled once its next checkpoint is saved."
+        return pages.after_action(request, text, job_link(job_id))
+    job, is_new = service.cancel(job_id, by.address, reason, by.authority, delete_disk=delete_disk)
     text = f"Cancelling {job.title}. This takes a few seconds." if is_new else f"{job.title} was cancelled before."
     return pages.after_action(request, text, job_link(job_id))
 

@@ -234,6 +234,8 @@ class BudgetsResponse(TypedDict):
 
 
 class CancelBody(TypedDict):
+    after_checkpoint: NotRequired[bool]
+    """Only once a checkpoint was written after this request, or where nothing of it runs."""
     by: NotRequired[str | None]
     """Who cancels; default: the caller. Only admins name another."""
     delete_disk: NotRequired[bool]
@@ -958,6 +960,9 @@ JobKind = Literal["training", "dev"]
 
 class JobOut(TypedDict):
     attempts: int
+    cancel_after_at: str | None
+    """When a cancel after its next checkpoint was requested."""
+    cancel_after_by: str
     cancel_asked_at: str | None
     cancel_asked_by: str
     ceiling: str | None

@@ -54,6 +54,9 @@ jobs = Table(
     Column("cancel_asked_at", Timestamp),
     Column("cancel_asked_by", String, nullable=False, server_default=""),
     Column("next_at", Timestamp),
+    # It is to be cancelled once a checkpoint was written after this.
+    Column("cancel_after_at", Timestamp),
+    Column("cancel_after_by", String, nullable=False, server_default=""),
     # What was seen at the location of its checkpoints. NULL: nobody has looked.
     Column("looked_at", Timestamp),
     Column("look_error", Text, nullable=False, server_default=""),
