@@ -13,7 +13,17 @@ from sqlalchemy import Connection
 from costguard.db.transaction import Database
 from costguard.errors import Forbidden
 from costguard.events import audit_log
-from costguard.jobs import attempts, diagnosis, drills, figures, interruptions, job_events, job_rows, progress_rows
+from costguard.jobs import (
+    attempts,
+    curve_news,
+    diagnosis,
+    drills,
+    figures,
+    interruptions,
+    job_events,
+    job_rows,
+    progress_rows,
+)
 from costguard.jobs.agent_report import AgentEvent, AgentUpdate, apply_events
 from costguard.jobs.disk import DiskState, disk_of
 from costguard.model.attempt import HUNG, Attempt
@@ -131,6 +141,7 @@ class AgentEvents:
             drill = _drill(connection, attempt, update, now)
             record_disk_look(connection, attempt, update, now)
             progress_rows.add(connection, attempt.job_id, attempt.id, update.points)
+            curve_news.record(connection, attempt, update.points, now)
             _record_uploads(connection, attempt, update, now)
             diagnosis.record(connection, attempt, update.activity, update.agent, now)
         stop = is_job_cancelled or attempt.stop_asked_at is not None or not attempt.is_open

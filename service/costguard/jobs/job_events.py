@@ -20,6 +20,7 @@ from costguard.model.instance import InstanceKey, ProvisioningModel
 from costguard.model.job import Job, JobState, OnHang, SeenCheckpoint
 from costguard.model.moments import zone_of
 from costguard.model.money import rate_text
+from costguard.model.progress import SeriesPoint
 
 _UTC = zone_of("UTC")
 
@@ -136,6 +137,24 @@ def hangs(job: Job, attempt: Attempt, run: int, hang: Hang, now: datetime) -> Ev
 
 def _restarts(job: Job) -> str:
     return " It is restarted from its newest checkpoint." if job.spec.on_hang is OnHang.RESTART else ""
+
+
+def loss_wrong(
+    job: Job, attempt: Attempt, point: SeriesPoint, value: float | None, usual: float | None, now: datetime
+) -> Event:
+    """Once for each time it goes wrong. `value` None: it is no finite number; `usual` is the median before."""
+    place = f" at {point.unit} {point.done:,.10g}" if point.unit and point.done is not None else ""
+    what = "is not a finite number" if value is None else f"is {value:.4g}"
+    before = f"; it was {usual:.4g} before" if usual is not None else ""
+    rate = f" It costs about {rate_text(attempt.rate)} an hour." if attempt.rate is not None else ""
+    text = f"The loss of job {job.title} {what}{place}{before}.{rate}"
+    return of_attempt("JobLossWrong", job, attempt, now, text, f"loss/{point.run}/{point.at:%Y%m%dT%H%M%S%f}")
+
+
+def stands_still(job: Job, name: str, words: str, mark: str, now: datetime) -> Event:
+    """A hint: nothing acts on it. Once for each best value."""
+    text = f"The metric {name} of job {job.title} seems to stand still: it {words}."
+    return of_job("JobStandsStill", job, now, text, f"stands_still/{mark}", metric=name)
 
 
 def cancel_is_due(job: Job, by: str, reason: str, now: datetime) -> Event:

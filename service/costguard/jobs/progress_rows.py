@@ -68,6 +68,15 @@ def of_job(connection: Connection, job_id: str) -> dict[str, list[SeriesPoint]]:
     return by_series
 
 
+def newest(connection: Connection, job_id: str, series: str, most: int) -> list[SeriesPoint]:
+    """The last points of one series, the oldest first."""
+    query = select(progress_points).where(_c.job_id == job_id, _c.series == series).order_by(_c.id.desc()).limit(most)
+    return [
+        SeriesPoint(row.run, row.series, row.at, row.unit, row.done, row.value, row.attempt_id)
+        for row in reversed(connection.execute(query).all())
+    ]
+
+
 def series_of_jobs(connection: Connection, job_ids: Collection[str], series: str) -> dict[str, list[SeriesPoint]]:
     """One series of each of these jobs; jobs without any are left out."""
     by_job: dict[str, list[SeriesPoint]] = {}

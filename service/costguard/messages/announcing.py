@@ -28,6 +28,8 @@ class JobEvent(StrEnum):
     LATE = "JobDeadlinePassed"
     HANGS = "JobHangs"
     GOES_ON = "JobGoesOn"
+    LOSS = "JobLossWrong"
+    STANDS_STILL = "JobStandsStill"
     SUCCEEDED = "JobSucceeded"
     FAILED = "JobFailed"
     CANCELLED = "JobCancelled"
@@ -39,7 +41,7 @@ _ROUTINE = frozenset(
 
 
 # Below the card, which is posted for them if need be.
-_IN_THREAD = frozenset({JobEvent.HANGS, JobEvent.GOES_ON, JobEvent.DRILLED})
+_IN_THREAD = frozenset({JobEvent.HANGS, JobEvent.GOES_ON, JobEvent.DRILLED, JobEvent.LOSS, JobEvent.STANDS_STILL})
 
 
 class Form(StrEnum):

@@ -36,6 +36,7 @@ _WHILE_OPEN = frozenset(
     {
         *(JobEvent.RESUMED, JobEvent.WAITS, JobEvent.HELD, JobEvent.STALLED, JobEvent.AT_RISK, JobEvent.LATE),
         *(JobEvent.DISK, JobEvent.HANGS, JobEvent.GOES_ON, JobEvent.BOUND),
+        *(JobEvent.LOSS, JobEvent.STANDS_STILL),
     }
 )
 _WHILE_WAITING = frozenset({JobEvent.WAITS, JobEvent.HELD})
@@ -52,6 +53,8 @@ _TITLES = {
     JobEvent.LATE: ("late", "{} is past its deadline"),
     JobEvent.HANGS: ("trouble", "{} seems to hang"),
     JobEvent.GOES_ON: ("resumed", "{} makes progress again"),
+    JobEvent.LOSS: ("trouble", "{}: its loss went wrong"),
+    JobEvent.STANDS_STILL: ("job", "{} may have stopped improving"),
     JobEvent.SUCCEEDED: ("done", "{} has finished"),
     JobEvent.FAILED: ("failed", "{} has failed"),
     JobEvent.CANCELLED: ("trouble", "{} was cancelled"),
@@ -229,6 +232,11 @@ def _what_next(scene: JobSnapshot, kind: JobEvent) -> str:
                 "Check that the command saves to the job's checkpoint location: unsaved work is lost with its VM."
                 f" If it hangs: costguard cancel {job.id}"
             )
+        case JobEvent.LOSS:
+            return f"See its output: costguard output {job.id}. Stop it: costguard cancel {job.id}"
+        case JobEvent.STANDS_STILL:
+            later = f"Stop it once its next checkpoint is saved: costguard cancel {job.id} --after-checkpoint. "
+            return (later if job.spec.checkpoint is not None else "") + "Or never mind: nothing happens by itself."
         case JobEvent.HANGS if job.spec.on_hang is OnHang.TELL:
             return (
                 f"See all of its output: costguard output {job.id}. Stop it: costguard cancel {job.id}."
@@ -306,7 +314,7 @@ def messages_of(connection: Connection, events: Sequence[Event], rules: Rules, n
 
 
 _OF_MEMBERS = frozenset(
-    {JobEvent.FROM_ZERO, JobEvent.DISK, JobEvent.STALLED, JobEvent.HANGS}
+    {JobEvent.FROM_ZERO, JobEvent.DISK, JobEvent.STALLED, JobEvent.HANGS, JobEvent.LOSS}
 )  # its sweep's card shows the rest
 
 

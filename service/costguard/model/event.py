@@ -60,7 +60,7 @@ _OF_ATTEMPTS = (
         "DiskKept",
         "DiskNearlyFull",
     ),
-    *("JobGoesOn", "JobHangs", "JobRestartedFromZero", "JobResumed"),
+    *("JobGoesOn", "JobHangs", "JobLossWrong", "JobRestartedFromZero", "JobResumed"),
 )
 _OF_JOBS = (
     *(
@@ -73,7 +73,7 @@ _OF_JOBS = (
         "JobDeadlineAtRisk",
     ),
     *("JobDeadlinePassed", "JobFailed"),
-    *("JobHeldByBudget", "JobSubmitted", "JobSucceeded", "JobWaits"),
+    *("JobHeldByBudget", "JobStandsStill", "JobSubmitted", "JobSucceeded", "JobWaits"),
 )
 _OF_SWEEPS = (
     *("SweepCancelAsked", "SweepCancelled", "SweepFailed", "SweepResumed", "SweepSubmitted", "SweepSucceeded"),
