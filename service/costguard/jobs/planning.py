@@ -17,11 +17,12 @@ from costguard.deadlines.simple_policies import Greedy, OnDemand, UniformProgres
 from costguard.deadlines.situation import Policy
 from costguard.events import audit_log
 from costguard.isolation import Isolated
-from costguard.jobs import attempts, job_events, job_rows, plan_rows, progress, progress_rows
+from costguard.jobs import attempts, job_events, job_rows, plan_rows, progress, progress_rows, start_rows
 from costguard.jobs.placement import REMEMBERED, LaunchPlace, PlaceEvent
 from costguard.jobs.plan import PlanBasis, plan, shadow_of
 from costguard.jobs.plan_rows import StoredPlan
 from costguard.jobs.planned import JobPlan, ShadowChoice
+from costguard.jobs.start_times import DETECTED, StartTimes, start_of
 from costguard.jobs.view import JobContext, JobView
 from costguard.jobs.work_left import MeasuredWork, overhead, work_left
 from costguard.jobs.zone_advice import ZoneAdvice
@@ -34,6 +35,12 @@ _WRITTEN_EVERY = timedelta(minutes=5)
 _SHADOW_EVERY = timedelta(minutes=15)
 _COUNTED_EVERY = timedelta(minutes=15)
 _AS_IF = 1.5  # a job without a deadline is looked at as if it had to be done in so many times its work
+
+
+def _start(job: Job, materials: Materials) -> timedelta | None:
+    """From the loss of a VM to the first step on the next, as measured; None where too few starts were."""
+    measured = start_of(materials.starts.get(job.spec.preset, {}), job.recipe.zones)
+    return None if measured is None else measured + DETECTED
 
 
 def shadow_policies(job_id: str, planner: Policy) -> tuple[Policy, ...]:
@@ -50,6 +57,7 @@ class Materials:
     stored: Mapping[str, StoredPlan] = field(default_factory=dict)
     counts: Mapping[VMKind, Mapping[str, ZoneCounts]] = field(default_factory=dict)  # of zones, by what the fleet saw
     measured: Mapping[str, MeasuredWork] = field(default_factory=dict)  # by job
+    starts: Mapping[str, Mapping[str, StartTimes]] = field(default_factory=dict)  # by preset and zone
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +89,7 @@ class Planning:
         self._stored: dict[str, StoredPlan] = {}
         self._shadowed_at: dict[str, datetime] = {}
         self._counts: Mapping[VMKind, Mapping[str, ZoneCounts]] = {}
+        self._starts: Mapping[str, Mapping[str, StartTimes]] = {}
         self._counted_at: datetime | None = None
 
     def forget(self, job_ids: Collection[str]) -> None:
@@ -109,12 +118,14 @@ class Planning:
             plan_rows.read(connection, missing) if missing else {},
             self._zone_counts(connection, now),
             _measured(connection, views),
+            self._starts,
         )
 
     def _zone_counts(self, connection: Connection, now: datetime) -> Mapping[VMKind, Mapping[str, ZoneCounts]]:
         """Months of lifetimes, which are read again only so often."""
         if self._counted_at is None or not timedelta() <= now - self._counted_at < _COUNTED_EVERY:
             self._counts, self._counted_at = zone_counts(connection, now), now
+            self._starts = start_rows.read(connection, now)
         return self._counts
 
     def plan(
@@ -143,7 +154,7 @@ class Planning:
             places,
             [event for event in materials.events if event.gpu_type == job.recipe.gpu_type],
             work_left(view, now, materials.measured.get(job.id)),
-            overhead(view, None, materials.written.get(job.id, ()), now),
+            overhead(view, _start(job, materials), materials.written.get(job.id, ()), now),
             self._counts_of(job, materials, places, now),
         )
         made = plan(view, basis, self._policy, context)

@@ -9,6 +9,8 @@ from datetime import date, datetime
 from fastapi import Request
 from starlette.responses import HTMLResponse
 
+from costguard.jobs import start_rows
+from costguard.jobs.start_times import StartTimes
 from costguard.ledger import burn_rates
 from costguard.ledger.accrual import accrual_at
 from costguard.ledger.fleet_rows import Burning
@@ -37,6 +39,7 @@ class PresetCard:
     rate: Priced  # an hour, including the storage of stopped VMs
     month: Money
     month_unpriced: int
+    starts: StartTimes | None  # of its jobs' VMs, in all zones
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +62,26 @@ def _gathered(source: Source, now: datetime) -> PresetsPage:
     with source.database.read() as connection:
         accrual = accrual_at(connection, now)
         burning = burn_rates.burning(connection, accrual)
+        starts = start_rows.read(connection, now)
         month = spend(connection, accrual, first, now.date(), [Grouping.PRESET])
     spent = {row.group[0]: row for row in month.rows}
     names = dict.fromkeys([*presets, *(group.preset for group in burning), *spent])
     cards = [
-        _card(name, presets.get(name), [group for group in burning if group.preset == name], spent.get(name))
+        _card(
+            name,
+            presets.get(name),
+            [group for group in burning if group.preset == name],
+            spent.get(name),
+            starts.get(name, {}).get(""),
+        )
         for name in names
     ]
     return PresetsPage(cards, first)
 
 
-def _card(name: str, preset: Preset | None, burning: Sequence[Burning], spent: SpendRow | None) -> PresetCard:
+def _card(
+    name: str, preset: Preset | None, burning: Sequence[Burning], spent: SpendRow | None, starts: StartTimes | None
+) -> PresetCard:
     return PresetCard(
         name=name,
         preset=preset,
@@ -79,4 +91,5 @@ def _card(name: str, preset: Preset | None, burning: Sequence[Burning], spent: S
         rate=Priced(sum((group.rate for group in burning), ZERO), not any(group.unpriced for group in burning)),
         month=ZERO if spent is None else spent.amounts.total,
         month_unpriced=0 if spent is None else spent.unpriced,
+        starts=starts,
     )
