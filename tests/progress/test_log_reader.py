@@ -302,6 +302,37 @@ LINES: list[tuple[str, list[str], dict[str, Any] | None]] = [
     ("a loss scale", ["Loss scale: 65536"], None),
     ("versions and sizes", ["Using 4 GPUs, batch size 32, version 2.1, seed 42"], None),
     (
+        "PaddlePaddle/PaddleFormers#823",
+        ["[2020-08-16 12:50:06,106] [   TRAIN] - step 10 / 231: loss=0.82945 f1=0.37425 [step/sec: 4.88]"],
+        {"phase": "train", "step": 10, "total": 231, "loss": 0.82945, "metrics": {"f1": 0.37425}},
+    ),
+    (
+        "global steps of PaddleNLP's examples",
+        ["global step 200/10000, epoch: 1, batch: 199, loss: 0.345678, speed: 3.21 step/s"],
+        {"phase": "train", "step": 200, "total": 10000, "epoch": 1, "loss": 0.345678},
+    ),
+    (
+        "LorrinWWW/two-are-better-than-one#24",
+        ["g_step 2000, step 152, avg_time 0.874, loss:51.5502"],
+        {"phase": "train", "step": 2000, "loss": 51.5502},
+    ),
+    (
+        "Keras with verbose=2",
+        ["Epoch 12/50", " - 3s - loss: 0.4321 - acc: 0.9123 - val_loss: 0.4123 - val_acc: 0.9234"],
+        {
+            "phase": "train",
+            "epoch": 12,
+            "epoch_total": 50,
+            "loss": 0.4321,
+            "metrics": {"acc": 0.9123, "val_loss": 0.4123, "val_acc": 0.9234},
+        },
+    ),
+    (
+        "an epoch beyond an earlier total",
+        ["Epoch [3/10], Loss: 0.5", "epoch 12 | loss 0.4"],
+        {"phase": "train", "epoch": 12, "loss": 0.4},
+    ),
+    (
         "nan is kept",
         ["iter 3010: loss nan, time 1019.95ms, mfu 14.12%"],
         {"phase": "train", "step": 3010, "loss": "nan"},

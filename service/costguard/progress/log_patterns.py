@@ -36,7 +36,9 @@ STEP_ALONE = re.compile(
     r"^(?:global |train(?:ing)? )?(?:step|iter|iteration) \d+\s*(?:$|[,;|(]|done\b|- )", re.IGNORECASE
 )
 GLOBAL_STEP = re.compile(
-    r"(?<!\w)(?:trainer/)?global[_ ]steps?\s*[:= ]\s*(?P<done>\d[\d,]*)(?:\.0+)?(?![\w.%/])", re.IGNORECASE
+    r"(?<!\w)(?:trainer/)?(?:global[_ ]|g_)steps?\s*[:= ]\s*(?P<done>\d[\d,]*)(?:\.0+)?(?:\s*/\s*(?P<of>\d[\d,]*))?"
+    r"(?![\w.%/])",
+    re.IGNORECASE,
 )
 BATCH = re.compile(
     r"(?<![\w/])(?:batch|batch_idx|micro_?batch)\b\s*[:=#]?\s*\[?\s*(?P<done>\d+)\s*(?:(?:/|of)\s*(?P<of>\d+))?(?![\w.])",

@@ -56,6 +56,7 @@ class OutputReader:
         self._columns: list[str] = []
         self._is_table_of_evaluation = False
         self._is_evaluating = False  # a heading said so
+        self._is_headed = False  # the line before named an epoch, and nothing else
         self._is_summary = False  # a heading said that averages over the whole run follow
         self._last_count: tuple[float | None, int | None] = (None, None)  # the epoch and step printed before
         self._has_batches_and_steps = False  # so that an "iter" alone is no step
@@ -254,6 +255,14 @@ class OutputReader:
             return LogReading(EVAL, step=at.step, total=at.total, epoch=at.epoch, metrics=metrics)
         if counted is None and not metric_pairs:
             return None
+        is_headed = self._is_headed
+        self._is_headed = (
+            counted is not None
+            and counted == LogReading(TRAIN, epoch=self._epoch, epoch_total=self._epoch_total)
+            and not numbers
+        )
+        if counted is None and is_headed and evaluations and loss_name is not None:  # Keras' line below `Epoch 3/10`
+            counted = LogReading(TRAIN, epoch=self._epoch, epoch_total=self._epoch_total)
         return self._judged(counted or LogReading(TRAIN), body, numbers, loss_name, evaluations)
 
     def _judged(
@@ -323,7 +332,8 @@ class OutputReader:
             return (at or LogReading(TRAIN))._replace(step=int(both["step"])), TRAIN
         whole_run = shapes.GLOBAL_STEP.search(body)
         if whole_run is not None:
-            return (at or LogReading(TRAIN))._replace(step=count(whole_run["done"])), TRAIN
+            total = count(whole_run["of"]) if whole_run["of"] else None
+            return (at or LogReading(TRAIN))._replace(step=count(whole_run["done"]), total=total), TRAIN
         boosting = shapes.BOOSTING.match(body)
         if boosting is not None:
             return LogReading(TRAIN, step=int(boosting["step"])), TRAIN
@@ -366,7 +376,8 @@ class OutputReader:
     def _begin_epoch(self, epoch: float, total: int | None) -> None:
         if epoch != self._epoch:
             self._is_epoch_over = False
-        self._epoch, self._epoch_total = epoch, total or self._epoch_total
+        is_beyond = total is None and self._epoch_total is not None and epoch > self._epoch_total
+        self._epoch, self._epoch_total = epoch, None if is_beyond else total or self._epoch_total
         self._is_evaluating = False
 
     def _note_heading(self, body: str) -> None:
