@@ -317,6 +317,12 @@ LINES: list[tuple[str, list[str], dict[str, Any] | None]] = [
         {"phase": "train", "step": 2000, "loss": 51.5502},
     ),
     (
+        "an evaluation's tag before its step",
+        ["2026-11-01 10:00:00 - INFO - [eval] step 5000 loss=2.45 ppl=11.58"],
+        {"phase": "eval", "step": 5000, "metrics": {"loss": 2.45, "ppl": 11.58}},
+    ),
+    ("the loss of what is loaded", ["Loaded checkpoint at epoch 12, step 3000 (loss 0.5)"], None),
+    (
         "Keras with verbose=2",
         ["Epoch 12/50", " - 3s - loss: 0.4321 - acc: 0.9123 - val_loss: 0.4123 - val_acc: 0.9234"],
         {

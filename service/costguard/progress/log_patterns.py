@@ -47,6 +47,7 @@ BATCH = re.compile(
 SAMPLES = re.compile(r"\[\s*(?P<done>\d+)\s*/\s*(?P<of>\d+)\s*\]")
 TORCHTUNE = re.compile(r"^(?P<epoch>\d+)\|(?P<step>\d+)\|")
 BOOSTING = re.compile(r"^\[(?P<step>\d+)\]\s+(?=\S+[:'])")
+EVAL_TAG = re.compile(r"\[\s*(?:test|val(?:id(?:ation)?)?|eval(?:uation)?)\s*\]\s*(?=\w)", re.IGNORECASE)
 CHORES = re.compile(
     r"\b(sav(e|ed|ing)|load(ed|ing)?|resum(e|ed|ing)|restor(e|ed|ing)|checkpoints?|summary|download(ed|ing)?|best"
     r"|skipping|warm-?up|scheduler|will|every|max|total steps|num(ber of)?)\b",
@@ -55,7 +56,9 @@ CHORES = re.compile(
 VALID_ON = re.compile(r"\bvalid on '[^']*' subset")  # fairseq
 IS_RUNNING = re.compile(r"\bvalid on '[^']*' subset:?\s*\d+ / \d+")
 ITER_AND_STEP = re.compile(r"\biter \d+ (?:\| )?step (?P<step>\d+)\b")  # litgpt: batches, and steps of the optimizer
-BEST = re.compile(r"[*\s]*(?:new |current )?best\b", re.IGNORECASE)
+OF_THE_PAST = re.compile(  # the best so far, and the step that a checkpoint has
+    r"[=>\-*\s]*(?:(?:new |current )?best|(?:successfully )?(?:load|resum|restor|sav)(?:ed|e|ing))\b", re.IGNORECASE
+)
 TIMER = re.compile(r"\btime \(ms\) \|")
 # The names of a training's loss, the most certain first.
 PLAIN_LOSS = (

@@ -229,7 +229,7 @@ class OutputReader:
         if (
             (self._is_summary and is_assigned)
             or (self._is_evaluating and re.match(r"epoch\s*=", body))
-            or shapes.BEST.match(body)
+            or shapes.OF_THE_PAST.match(body)
         ):
             return None
         glued = re.search(r"ETA:\s*\S+?(\d{4}-\d\d-\d\d .*)$", body)
@@ -256,11 +256,7 @@ class OutputReader:
         if counted is None and not metric_pairs:
             return None
         is_headed = self._is_headed
-        self._is_headed = (
-            counted is not None
-            and counted == LogReading(TRAIN, epoch=self._epoch, epoch_total=self._epoch_total)
-            and not numbers
-        )
+        self._is_headed = not numbers and counted == LogReading(TRAIN, None, None, self._epoch, self._epoch_total)
         if counted is None and is_headed and evaluations and loss_name is not None:  # Keras' line below `Epoch 3/10`
             counted = LogReading(TRAIN, epoch=self._epoch, epoch_total=self._epoch_total)
         return self._judged(counted or LogReading(TRAIN), body, numbers, loss_name, evaluations)
@@ -309,6 +305,9 @@ class OutputReader:
             named = shapes.EPOCH.search(body)
             in_epoch = float(named["epoch"]) if named is not None else self._epoch
             return LogReading(EVAL, step=whole(updates[1]) if updates else None, epoch=in_epoch), EVAL
+        tag = shapes.EVAL_TAG.match(body)
+        if tag is not None:
+            return self._steps(body[tag.end() :], None)[0] or LogReading(EVAL, epoch=self._epoch), EVAL
         if re.match(r"^(test|val(id(ation)?)?|eval(uation)?)\b", body, re.IGNORECASE) or body.startswith("* "):
             return LogReading(EVAL, epoch=self._epoch), EVAL
         epoch = shapes.EPOCH.search(body)
