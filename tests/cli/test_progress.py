@@ -39,7 +39,7 @@ def test_judge_curve_prints_an_object_for_each_run(tmp_path: Path) -> None:
     first, second = (json.loads(line) for line in done.output.splitlines())
     assert (first["run"], 10 < first["spoke_at"] < 60) == ("a", True)
     assert (second["run"], second["spoke_at"]) == ("b", None)
-    assert second["reason"] == "There are 1 evaluations with a number, and the rule needs 30."
+    assert second["reason"] == "The rule needs 20 evaluations with a number, and has 1."
 
 
 def test_a_file_that_cannot_be_used_is_a_clear_error(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_too_few_evaluations_say_nothing() -> None:
     """Below the rule's least number its reason says how many there are."""
     verdict = judge([3.0] * (FEWEST - 1))
     assert not verdict.stands_still
-    assert f"There are {FEWEST - 1} evaluations" in verdict.reason
+    assert verdict.reason.endswith(f", and has {FEWEST - 1}.")
 
 
 def test_evaluations_without_a_number_are_counted() -> None:

@@ -65,7 +65,7 @@ def judge(values: Sequence[float], better: str = "lower") -> CurveVerdict:
         raise ValueError(f'better must be "lower" or "higher", not {better!r}')
     values = once_each(values)
     if len(values) < FEWEST:
-        return CurveVerdict(False, f"There are {len(values)} evaluations with a number, and the rule needs {FEWEST}.")
+        return CurveVerdict(False, f"The rule needs {FEWEST} evaluations with a number, and has {len(values)}.")
     curve = [-value for value in values] if better == "lower" else list(values)
     gain = max(curve) - min(curve[:3])
     if gain <= 0:
