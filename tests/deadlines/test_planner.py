@@ -6,10 +6,22 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.deadlines.markets import GAP_H, HostileMarket
 
-from costguard.deadlines.hazards import BINS, NO_COUNTS, Hazards, SeenPeriod, TogetherCounts, counts_of
+from costguard.deadlines.hazards import (
+    BINS,
+    NO_COUNTS,
+    PRIOR_PREEMPTIONS,
+    Hazards,
+    SeenPeriod,
+    TogetherCounts,
+    bin_of,
+    counts_of,
+    stationary_ages,
+)
 from costguard.deadlines.plan import IDLE, ON_DEMAND, SPOT, Chances, PlanInput, moves_of, solve
-from costguard.deadlines.planner import Planner
+from costguard.deadlines.planner import TYPICAL_AGE_H, Planner
+from costguard.deadlines.run import Task, replay_run
 from costguard.deadlines.situation import Act, HeldVM, Situation, Why, Zone
 
 SPOT_PRICE = 1 / 3.14
@@ -111,11 +123,21 @@ def test_dear_spot_replaces_on_demand_alone() -> None:
     assert instead.zone == "dear"
 
 
+def test_nothing_is_waited_for_that_cannot_come() -> None:
+    """Too late for a start on Spot, or with dear zones alone, waiting would only use up slack."""
+    assert Planner().choose(job(0.21, OUT)).act is Act.START_ON_DEMAND
+    assert Planner().choose(job(12.0, Zone("dear", 2.5, True, 20.0))).act is Act.START_SPOT
+    assert Planner().choose(job(12.0, OUT._replace(price=2.5))).act is Act.START_ON_DEMAND
+
+
 def test_zone_of_which_nothing_is_known_is_tried() -> None:
-    """Unknown is not out: an attempt is how it becomes known."""
-    choice = Planner().choose(job(6.0, Zone("new", 1.0)))
-    assert choice.act is Act.START_SPOT
-    assert choice.grounds.expected_life_h == pytest.approx(2.7, abs=0.1)
+    """Unknown is neither out nor new: waiting would not make it older. Half of the zones that are up are older."""
+    for slack_h in (0.5, 6.0, 24.0):
+        choice = Planner().choose(job(slack_h, Zone("unknown", 1.0)))
+        assert choice.act is Act.START_SPOT
+        assert choice.grounds.expected_life_h == pytest.approx(9.3, abs=0.1)
+    older = sum(stationary_ages(PRIOR_PREEMPTIONS)[bin_of(TYPICAL_AGE_H) :])
+    assert older == pytest.approx(0.5, abs=0.02)
 
 
 def test_other_zones_that_were_up_when_one_was_lost_make_spot_worth_more() -> None:
@@ -130,6 +152,40 @@ def test_other_zones_that_were_up_when_one_was_lost_make_spot_worth_more() -> No
     assert costs[0] is not None
     assert costs[1] is not None
     assert costs[0] < costs[1]
+
+
+def test_spot_that_has_cost_too_much_is_not_tried_again() -> None:
+    """A third of the work's cost on demand is lost: no VM is started on Spot, and one that runs is kept."""
+    whole = 18 * 3.14
+    much, little = (job(12.0, UP)._replace(overspent=share * whole) for share in (0.34, 0.32))
+    assert Planner().choose(little).act is Act.START_SPOT
+    given_up = Planner().choose(much)
+    assert (given_up.act, given_up.why) == (Act.START_ON_DEMAND, Why.SPOT_FAILS)
+    assert Planner().choose(much._replace(held=HeldVM("on_demand", "a", 1.0))).act is Act.STAY
+    assert Planner().choose(much._replace(held=HeldVM("spot", "a", 1.0))).act is Act.STAY
+    assert Planner().choose(much._replace(zones=(OUT,))).act is Act.START_ON_DEMAND  # it waits for nothing
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from([0.5, 1.0, 3.0]),
+    st.sampled_from([0.0, 1.0, 5.0]),
+    st.sampled_from([1.0, 2.0, 4.0]),
+    st.lists(st.integers(1, 5), min_size=1, max_size=4),
+    st.integers(1, 3),
+)
+def test_hostile_zones_cost_at_most_a_third_more_than_on_demand(
+    work_h: float, spare_h: float, start_points: float, lives: list[int], zones: int
+) -> None:
+    """And the last Spot VM, with the on-demand VM that was left for it: whatever there is to spare."""
+    start_h = start_points * GAP_H
+    market = HostileMarket(zones, lives)
+    task = Task(work_h, work_h + start_h + spare_h, start_h, 3.14)
+    result = replay_run(task, market, 0, market.watching(Planner()))
+    assert result.is_on_time
+    on_demand = (work_h + start_h) * 3.14
+    last = 1.0 * (start_h + GAP_H) + 3.14 * (start_h + GAP_H)
+    assert result.cost <= on_demand + 0.33 * work_h * 3.14 + last
 
 
 def test_expected_cost_is_in_the_unit_of_the_prices() -> None:

@@ -129,19 +129,6 @@ def test_work_that_is_done_counts() -> None:
     assert left.most == 2 * HOUR + 30 * MINUTE
 
 
-def test_steps_count_for_more_than_the_estimate_once_they_were_measured() -> None:
-    """An hour of 1,000 steps leaves nine of 10,000, whatever was expected; the doubt shrinks with time."""
-    steps = agent(started_at=at("11:00"), step=1_000, step_at=NOW)
-    left = work_left(view(running(agent=steps), of_job=due(work=4, total_steps=10_000)), NOW)
-    assert left is not None
-    assert left.likely == 9 * HOUR
-    assert 9 * HOUR < left.most < 9 * HOUR * 1.25
-    few = agent(started_at=at("11:55"), step=10, step_at=NOW)
-    early = work_left(view(running(agent=few), of_job=due(work=4, total_steps=10_000)), NOW)
-    assert early is not None
-    assert early.source == "3 h 55 min of the 4 h that its owner expects"
-
-
 def test_the_pace_of_the_output_counts_with_its_range() -> None:
     """Once it was read for ten minutes; the policy counts on the longest."""
     pace = MeasuredWork(TrainingLeft(9_000, 5.0, 6.0, 7.0), 20 * MINUTE)
@@ -152,6 +139,15 @@ def test_the_pace_of_the_output_counts_with_its_range() -> None:
     early = work_left(given, NOW, pace._replace(span=5 * MINUTE))
     assert early is not None
     assert early.source.endswith("that its owner expects")
+
+
+def test_steps_alone_are_planned_once_the_output_gives_a_pace() -> None:
+    """However short it was read: there is nothing else to go by."""
+    given = view(running(), of_job=job(JobState.RUNNING, deadline=NOW + 9 * HOUR, total_steps=10_000))
+    assert work_left(given, NOW) is None
+    left = work_left(given, NOW, MeasuredWork(TrainingLeft(9_000, 5.0, 6.0, 7.0), 2 * MINUTE))
+    assert left is not None
+    assert left.source == "9,000 steps, batches or epochs at the pace of its output"
 
 
 def test_without_work_or_steps_nothing_is_planned() -> None:

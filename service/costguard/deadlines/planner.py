@@ -43,6 +43,10 @@ OTHER_ZONE_IS_UP = 0.5
 CLOSE = 0.05  # relative change of a price that is planned for again
 COARSE = 0.15  # the same, of hazards
 YOUNG = 4  # age bins that are scaled together
+# Of the cost of the whole work on demand: once VMs that were lost have cost so much more than their work is worth, no
+# other Spot VM is started. Recorded series come nowhere near it; zones that are lost whenever they are used do.
+MOST_OVERSPENT = 0.33
+TYPICAL_AGE_H = 4.0  # of a zone about which nothing is known: by the prior, half of what is up has been for longer
 PREEMPTION_WEIGHTS = stationary_ages(PRIOR_PREEMPTIONS)
 RECOVERY_WEIGHTS = stationary_ages(PRIOR_RECOVERIES)
 PLANS_KEPT = 256
@@ -71,6 +75,8 @@ class Planner:
         held = situation.held
         if situation.on_demand_price is None or situation.work_left_h <= 0:
             return _without_plan(situation)
+        if is_overspent(situation):
+            return _without_more_spot(situation)
         if held is not None and not self._explains:
             if held.kind == "spot" and (len(situation.zones) == 1 or not _may_move(situation)):
                 return wished(situation, Act.STAY, Why.KEEP_SPOT, holds_h=situation.time_left_h)
@@ -129,7 +135,7 @@ class _Weighing:
         state = self._state(zone)
         on_demand = self._go_on_demand(state) if held is None else self._stay_on_demand(state)
         options = [on_demand]
-        if may_wait(self.situation):
+        if _may_wait_for_spot(self.situation):
             options.append(self._wait(state))
         if zone is not None and may_start_spot(self.situation):
             options.append(self._start_spot(zone))
@@ -280,6 +286,21 @@ def chances_of(situation: Situation) -> tuple[Hazards, float]:
     return hazards_of(together.held), another_up
 
 
+def is_overspent(situation: Situation) -> bool:
+    """Whether Spot has cost the job too much already, whatever its zones look like now."""
+    whole_h = max(situation.total_work_h or 0.0, situation.work_left_h)
+    return situation.overspent > MOST_OVERSPENT * whole_h * (situation.on_demand_price or math.inf)
+
+
+def _without_more_spot(situation: Situation) -> Choice:
+    """A Spot VM that runs may go on: its work costs less than that of another VM would."""
+    held = situation.held
+    if held is None:
+        return wished(situation, Act.START_ON_DEMAND, Why.SPOT_FAILS)
+    why = Why.KEEP_SPOT if held.kind == "spot" else Why.SPOT_FAILS
+    return wished(situation, Act.STAY, why, holds_h=situation.time_left_h)
+
+
 def _open_zones(situation: Situation) -> list[Zone]:
     return [zone for zone in situation.zones if zone.is_up is not False]
 
@@ -297,8 +318,15 @@ def _may_move(situation: Situation) -> bool:
     return situation.slack_h >= MOVE_SLACK * situation.start_h
 
 
+def _may_wait_for_spot(situation: Situation) -> bool:
+    """Waiting is of use while a Spot VM may still be started after it, and where there is one that is cheap enough."""
+    if not may_wait(situation) or situation.slack_h - situation.interval_h < 2 * situation.start_h:
+        return False
+    return any(zone.price <= DEAR_SPOT * (situation.on_demand_price or 0.0) for zone in situation.zones)
+
+
 def _age_h(zone: Zone) -> float:
-    return zone.age_h or 0.0
+    return TYPICAL_AGE_H if zone.age_h is None else zone.age_h
 
 
 @lru_cache(maxsize=4096)

@@ -68,6 +68,7 @@ class _Run:
         self.began = start
         self.start_left_h = 0.0
         self.cost = self.spot_h = self.on_demand_h = self.ended_h = 0.0
+        self.overspent = 0.0  # by the VMs that have ended
         self.preemptions = self.starts = 0
 
     def situation(self) -> Situation:
@@ -80,13 +81,14 @@ class _Run:
         return Situation(
             self.left_h, task.deadline_h - passed_h, task.start_h, self.market.gap_h, task.on_demand_price,
             self.market.zones(self.point), held, passed_h, task.work_h, self.market.together(self.point),
+            self.overspent,
         )  # fmt: skip
 
     def obey(self, act: Act, zone: str | None) -> None:
         if act is Act.STAY:
             return
+        self._end()
         if act is Act.WAIT:
-            self.kind = None
             return
         self.kind = "spot" if act is Act.START_SPOT else "on_demand"
         self.zone = zone or ""
@@ -117,8 +119,13 @@ class _Run:
 
     def lose_preempted(self) -> None:
         if self.kind == "spot" and not self.market.is_up(self.zone, self.point):
-            self.kind = None
+            self._end()
             self.preemptions += 1
+
+    def _end(self) -> None:
+        if self.kind is not None and self.task.on_demand_price is not None:
+            self.overspent = self.cost - (self.task.work_h - self.left_h) * self.task.on_demand_price
+        self.kind = None
 
     def _spot_cost(self, hours: float) -> float:
         gap_h = self.market.gap_h

@@ -59,6 +59,7 @@ class Situation(NamedTuple):
     elapsed_h: float = 0.0
     total_work_h: float | None = None
     together: TogetherCounts | None = None  # where there are several zones, and their history is known
+    overspent: float = 0.0  # by VMs that were lost or left, over what their work costs on demand; below zero: saved
 
     @property
     def slack_h(self) -> float:
@@ -91,6 +92,7 @@ class Why(StrEnum):
     PLAN = "plan"  # the least expected cost
     LOT = "lot"  # drawn at random, as the policy says
     NO_ON_DEMAND = "no_on_demand"  # on-demand is wanted and not to be had
+    SPOT_FAILS = "spot_fails"  # Spot VMs that were lost have cost more than they may
 
 
 class Grounds(NamedTuple):

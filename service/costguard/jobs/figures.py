@@ -103,6 +103,12 @@ def lost_work(
     return WorkAtRisk(total, cost if is_whole and (total or worked[-1].rate is not None) else None)
 
 
+def kept_work(attempts: Sequence[Attempt], interruptions: Sequence[Interruption]) -> timedelta:
+    """What their runs that have ended had done, without what was counted as lost."""
+    runs = [one for attempt in attempts for one in _runs(attempt, interruptions)]
+    return max(_NONE, sum((one.end - one.begin - one.lost for one in runs), start=_NONE))
+
+
 @dataclass(frozen=True, slots=True)
 class _PastRun:
     """One run of a command; `lost` is what of it was counted as lost before."""

@@ -15,7 +15,7 @@ from costguard.jobs.plan_words import at_risk_text, reason_text
 from costguard.jobs.planned import AtRisk, JobPlan, Overhead, Risk, ShadowChoice, WorkLeft
 from costguard.jobs.rounds import Key, waited_for
 from costguard.jobs.view import NO_ROOM, JobContext, JobView
-from costguard.jobs.work_left import ENDS, unsaved
+from costguard.jobs.work_left import ENDS, overspent, unsaved
 from costguard.model.attempt import Attempt, AttemptState, Outcome
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money
@@ -26,6 +26,7 @@ _HOUR = timedelta(hours=1)
 _NOTHING = timedelta()
 _FRESH = timedelta(minutes=10)  # a checkpoint that is no older loses little when the job is moved
 _LIKELY_BACK = 0.5  # the chance that a zone has recovered, from which on it is tried from a VM that runs on demand
+_UP_SINCE = 0.5  # of the time since it was last seen out, a zone that is up again has been up for
 _UNKNOWN_SPOT, _UNKNOWN_ON_DEMAND = 1.0, 3.0  # where no price is known at all
 _TIED = frozenset({AttemptState.RESTING, AttemptState.RESTARTING})
 
@@ -49,7 +50,7 @@ def plan(view: JobView, basis: PlanBasis, policy: Policy, context: JobContext) -
     situation = situation_of(view, basis, context)
     choice = _choice(view, policy, situation, cost, context)
     now = context.now
-    risk = _risk(view, situation, choice, cost)
+    risk = _risk(view, situation, choice, cost, now)
     return JobPlan(
         act=choice.act,
         reason=reason_text(choice, situation, now),
@@ -93,6 +94,7 @@ def situation_of(view: JobView, basis: PlanBasis, context: JobContext) -> Situat
         held=held,
         elapsed_h=_hours(now - view.job.created_at),
         total_work_h=_hours(max(spec.work or work.most, work.most)),
+        overspent=overspent(view, on_demand) if on_demand is not None else 0.0,
     )
 
 
@@ -143,9 +145,9 @@ def _zone(
         return Zone(place.zone, price, not is_waited_for, None, counts)
     age = _hours(now - down_since)
     if held is None:  # asking costs nothing while there is no VM
-        return Zone(place.zone, price, not is_waited_for, age if is_waited_for else 0.0, counts)
+        return Zone(place.zone, price, not is_waited_for, age if is_waited_for else _UP_SINCE * age, counts)
     is_back = 1 - survival(hazards_of(counts).recovery, 0.0, age) >= _LIKELY_BACK
-    return Zone(place.zone, price, is_back, 0.0 if is_back else age, counts)
+    return Zone(place.zone, price, is_back, _UP_SINCE * age if is_back else age, counts)
 
 
 def _out_since(zone: str, events: Sequence[PlaceEvent]) -> datetime | None:
@@ -166,13 +168,17 @@ def may_move(view: JobView, job_plan: JobPlan, attempt: Attempt, now: datetime) 
     return job_plan.is_urgent or unsaved(view, now) <= _FRESH
 
 
-def _risk(view: JobView, situation: Situation, choice: Choice, cost: Overhead) -> Risk | None:
+def _risk(view: JobView, situation: Situation, choice: Choice, cost: Overhead, now: datetime) -> Risk | None:
     """Why the deadline cannot be promised; None while it can."""
     held = situation.held
     start_left = _hours(cost.start) if held is None else held.start_left_h
     slack = situation.slack_h
     if (slack < start_left - situation.interval_h and (held is None or not held.is_ready)) or slack < 0:
         return _why_late(view, situation)
+    if held is not None and held.kind == "spot" and held.is_ready and situation.on_demand_price is not None:
+        loses = _hours(unsaved(view, now))
+        if loses > 0 and slack - loses < _hours(cost.start) - situation.interval_h:
+            return Risk.UNSAVED
     if choice.why in (Why.GUARD, Why.TOO_LATE) and situation.on_demand_price is not None:
         left = remaining(view)
         is_short = left is not None and situation.on_demand_price * situation.work_left_h > _dollars(left)

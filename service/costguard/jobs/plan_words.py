@@ -52,6 +52,8 @@ def _why(choice: Choice, situation: Situation, now: datetime) -> str:
             return f"{_slack(situation)}, so the deadline can no longer be kept for certain"
         case Why.NO_ON_DEMAND:
             return "no on-demand VM is to be had, so it depends on Spot"
+        case Why.SPOT_FAILS:
+            return "Spot VMs were lost so often that they cost more than they saved"
         case Why.LOT:
             return "drawn by lot, as its policy says"
     parts = [part for part in (_behind(choice), _life(choice, situation)) if part]

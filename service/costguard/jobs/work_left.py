@@ -1,4 +1,4 @@
-"""How long a job still takes, and how much of what it did a preemption could undo."""
+"""How long a job still takes, how much of what it did a preemption could undo, and what preemptions have cost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from costguard.jobs import figures
 from costguard.jobs.limits import worked
 from costguard.jobs.planned import Overhead, WorkLeft
 from costguard.jobs.view import JobView, of_attempt
-from costguard.model.attempt import Attempt
+from costguard.model.attempt import Attempt, Outcome
 from costguard.model.duration import span_text
 from costguard.model.job import JobKind
 from costguard.progress.finish import TrainingLeft
@@ -25,29 +25,25 @@ _LATE_SAVE = 1.25  # a checkpoint may take so much longer than those before it
 
 _NOTHING = timedelta()
 _HOUR = timedelta(hours=1)
-_LONG_ENOUGH = timedelta(minutes=10)  # of steps, to trust their speed more than the estimate of the owner
-_SURE = timedelta(hours=2)  # after which a measured speed is hardly wrong
-_AT_FIRST, _LATER = 0.25, 0.05  # by how much it may be
+_LONG_ENOUGH = timedelta(minutes=10)  # of output, to trust its pace more than the estimate of the owner
+_LEFT_ITS_VM = frozenset({Outcome.PREEMPTED, Outcome.MOVED})
 
 
 class MeasuredWork(NamedTuple):
-    """What the output of the command so far leaves, and for how long it was read."""
+    """What the output of the command so far leaves, and for how long its runs were read."""
 
     left: TrainingLeft
     span: timedelta
 
 
 def work_left(view: JobView, now: datetime, measured: MeasuredWork | None = None) -> WorkLeft | None:
-    """None where neither the owner nor the steps tell. Measured steps count for more than the owner's estimate."""
+    """None where neither the owner nor the output tells. A measured pace counts for more than the owner's estimate."""
     if view.job.spec.kind is not JobKind.TRAINING:
         return None
     if measured is not None and (measured.span >= _LONG_ENOUGH or view.job.spec.work is None):
         read, again = measured.left, pending_loss(view)
         source = f"{round(read.steps_left):,} steps, batches or epochs at the pace of its output"
         return WorkLeft(_HOUR * read.likely_h + again, _HOUR * read.high_h + again, source)
-    by_steps = _by_steps(view)
-    if by_steps is not None:
-        return by_steps
     spec = view.job.spec
     if spec.work is None:
         return None
@@ -56,35 +52,9 @@ def work_left(view: JobView, now: datetime, measured: MeasuredWork | None = None
     return WorkLeft(left, left, f"{span_text(left)} of the {span_text(spec.work)} that its owner expects")
 
 
-def _by_steps(view: JobView) -> WorkLeft | None:
-    total = view.job.spec.total_steps
-    tried = [seen.attempt for seen in view.attempts]
-    step, speed = figures.step_of(tried), figures.pace(tried, view.cost).per_hour
-    if total is None or step is None or speed is None or not speed:
-        return None
-    measured = _measured(tried)
-    if measured < _LONG_ENOUGH and view.job.spec.work is not None:
-        return None
-    if not _is_open(view) and view.checkpoint is not None and view.checkpoint.step is not None:
-        step = min(step, view.checkpoint.step)
-    left = _HOUR * float(max(total - step, 0) / speed)
-    sureness = min(measured / _SURE, 1.0)
-    doubt = _AT_FIRST + (_LATER - _AT_FIRST) * sureness
-    return WorkLeft(left, left * (1 + doubt), f"{max(total - step, 0):,} steps at {round(speed):,} an hour")
-
-
-def _measured(tried: Sequence[Attempt]) -> timedelta:
-    """For how long the latest attempt with steps has been seen at work."""
-    for attempt in reversed(tried):
-        agent = attempt.agent
-        if agent.step is not None and agent.step_at is not None and agent.started_at is not None:
-            return agent.step_at - agent.started_at
-    return _NOTHING
-
-
 def pending_loss(view: JobView) -> timedelta:
-    """What was done since the newest checkpoint that was seen, of a job that has no VM: it is done again."""
-    if _is_open(view):
+    """What was done since the newest checkpoint that was seen, until the command runs again: it is done again."""
+    if _is_open(view) and view.last is not None and view.last.attempt.agent.started_at is not None:
         return _NOTHING
     written_at = view.checkpoint.written_at if view.checkpoint is not None else None
     tried = [seen.attempt for seen in view.attempts]
@@ -102,6 +72,21 @@ def unsaved(view: JobView, now: datetime) -> timedelta:
         return _NOTHING
     risk = figures.at_risk(view.last.attempt, view.checkpoint, now)
     return risk.span if risk is not None else _NOTHING
+
+
+def overspent(view: JobView, on_demand: float) -> float:
+    """By how many dollars VMs that were lost or left cost more than their kept work does on demand, at this rate."""
+    tried = [seen.attempt for seen in view.attempts if seen.attempt.outcome in _LEFT_ITS_VM]
+    if not tried:
+        return 0.0
+    paid = sum(one.rate.over(_billed(one)).nanos for one in tried if one.rate is not None) / 1e9
+    kept = figures.kept_work(tried, view.interruptions) - pending_loss(view)
+    return paid - on_demand * (max(kept, _NOTHING) / _HOUR)
+
+
+def _billed(attempt: Attempt) -> timedelta:
+    end = attempt.gone_at or attempt.ended_at
+    return max(end - attempt.made_at, _NOTHING) if attempt.made_at is not None and end is not None else _NOTHING
 
 
 def keeps_nothing(view: JobView) -> bool:
