@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tests.jobs.jobbed import HOUR, NOW, ON_DEMAND, RECIPE, SPOT, A, B
+from tests.jobs.jobbed import HOUR, MINUTE, NOW, ON_DEMAND, RECIPE, SPOT, A, B
 
+from costguard.deadlines.hazards import SeenPeriod, counts_of
 from costguard.jobs.expected import ExpectedJobCost, expected_job_cost
 from costguard.jobs.offers import HourlyRate
 from costguard.model.job import CheckpointPlan, JobKind, JobSpec
@@ -20,12 +21,14 @@ RATES = {
 }
 
 
-def result(hours: float = 24, work: float = 16, recipe: Any = FALLS_BACK, rates: Any = RATES) -> ExpectedJobCost | None:
+def result(
+    hours: float = 24, work: float = 16, recipe: Any = FALLS_BACK, rates: Any = RATES, **measured: Any
+) -> ExpectedJobCost | None:
     plan = CheckpointPlan("gs://runs/one", "--from {checkpoint}")
     spec = JobSpec(
         JobKind.TRAINING, "t4", "lab", "ana@example.com", work=work * HOUR, deadline=NOW + hours * HOUR, checkpoint=plan
     )
-    return expected_job_cost(spec, recipe, rates, NOW)
+    return expected_job_cost(spec, recipe, rates, NOW, **measured)
 
 
 def test_the_cost_lies_between_all_on_spot_and_all_on_demand() -> None:
@@ -51,3 +54,17 @@ def test_nothing_is_said_where_nothing_is_known() -> None:
     assert result(rates={(A, SPOT): HourlyRate()}) is None
     assert result(recipe=RECIPE) is None
     assert result(hours=16) is None
+
+
+def test_what_was_measured_changes_what_is_expected() -> None:
+    """Zones in which VMs have lasted cost less than those in which they did not; and so do shorter starts."""
+    stormy = counts_of([SeenPeriod(True, 0, life) for life in (0.1, 0.3, 0.6, 1.0, 2.0) for _ in range(40)], 48)
+    calm = counts_of([SeenPeriod(True, 0, 48, is_cut=True)] * 10, 48)
+    costs = [result(counts={A: counts, B: counts}) for counts in (calm, stormy)]
+    starts = [result(start=minutes * MINUTE) for minutes in (4, 60)]
+    for less, more in (costs, starts):
+        assert less is not None
+        assert more is not None
+        assert less.mean < more.mean
+    assert result(17, start=30 * MINUTE) is not None
+    assert result(17, start=60 * MINUTE) is None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import NamedTuple
 
-from costguard.deadlines.hazards import BIN_STARTS, PRIOR_PREEMPTIONS, PRIOR_RECOVERIES, ByAge, Hazards, bin_of
+from costguard.deadlines.hazards import BIN_STARTS, NO_COUNTS, ByAge, Hazards, ZoneCounts, bin_of, hazards_of
 from costguard.deadlines.market import RecordedMarket
 from costguard.deadlines.run import Task, replay_run
 from costguard.deadlines.series import ZoneSeries
@@ -32,9 +32,11 @@ class ExpectedCost(NamedTuple):
 
 
 class PricedZone(NamedTuple):
+    """`counts` is what was seen of it: it is drawn by them, and the policy knows them."""
+
     name: str
     price: float
-    hazards: Hazards = Hazards(PRIOR_PREEMPTIONS, PRIOR_RECOVERIES)
+    counts: ZoneCounts = NO_COUNTS
 
 
 def expected_cost(
@@ -45,14 +47,15 @@ def expected_cost(
         return None
     gap_h = max(_LEAST_GAP_H, task.deadline_h / _POINTS)
     points = math.ceil((task.deadline_h + task.work_h + task.start_h) / gap_h) + 2
+    counts = {zone.name: zone.counts for zone in zones}
     lot = Random(seed)
     results = []
     for _ in range(runs):
         series = [
-            ZoneSeries(zone.name, "", gap_h * 3600, _drawn(zone.hazards, gap_h, points, lot), (zone.price,))
+            ZoneSeries(zone.name, "", gap_h * 3600, _drawn(hazards_of(zone.counts), gap_h, points, lot), (zone.price,))
             for zone in zones
         ]
-        market = RecordedMarket(series, zones[0].price, sees_history=False)
+        market = RecordedMarket(series, zones[0].price, counts=counts)
         results.append(replay_run(task, market, 0, policy))
     costs = sorted(result.cost for result in results)
     return ExpectedCost(

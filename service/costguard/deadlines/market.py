@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from costguard.deadlines.hazards import (
     NO_COUNTS,
@@ -23,23 +23,25 @@ HISTORY_STEP_H = 4.0  # history is counted again so often: a policy plans again 
 class RecordedMarket:
     """Recorded series of one recording. `spot_price`: an hour of Spot where the files name no price.
 
-    A zone's history is what was recorded before the present point, and nothing later. With `sees_history` False, a
-    policy knows the present alone.
+    A zone's history is what was recorded before the present point, and nothing later. With `counts`, by zone, it is
+    those instead, however long the record goes on.
     """
 
-    def __init__(self, series: Sequence[ZoneSeries], spot_price: float, *, sees_history: bool = True) -> None:
+    def __init__(
+        self, series: Sequence[ZoneSeries], spot_price: float, *, counts: Mapping[str, ZoneCounts] | None = None
+    ) -> None:
         self.gap_h = series[0].gap_h
         self.points = min(len(one.ups) for one in series)
         self.names = tuple(one.name for one in series)
         self._spot_price = spot_price
-        self._sees_history = sees_history
+        self._given_counts = counts
         self._series = tuple(series)
         self._began = tuple(_began(one.ups) for one in series)
         self._next_of_any = _next_of_any(self._began, self.points)
         self._places = {name: place for place, name in enumerate(self.names)}
         periods = [_periods(began, one) for began, one in zip(self._began, series, strict=True)]
         self._histories = [_History(of_zone) for of_zone in periods]
-        self._followed = follow(periods) if len(series) > 1 and sees_history else []
+        self._followed = follow(periods) if len(series) > 1 and counts is None else []
         self._held = _History([one.period for one in self._followed])
         self._together: dict[int, TogetherCounts] = {}
         self._zones: dict[int, tuple[Zone, ...]] = {}
@@ -62,7 +64,7 @@ class RecordedMarket:
         return zones
 
     def together(self, point: int) -> TogetherCounts | None:
-        if not self._sees_history or len(self.names) == 1:
+        if self._given_counts is not None or len(self.names) == 1:
             return None
         step = int(point * self.gap_h / HISTORY_STEP_H)
         counts = self._together.get(step)
@@ -79,8 +81,8 @@ class RecordedMarket:
         return Zone(one.name, price, one.ups[point], age_h, self._history(place, point))
 
     def _history(self, place: int, point: int) -> ZoneCounts:
-        if not self._sees_history:
-            return NO_COUNTS
+        if self._given_counts is not None:
+            return self._given_counts.get(self.names[place], NO_COUNTS)
         return self._histories[place].at(int(point * self.gap_h / HISTORY_STEP_H))
 
 

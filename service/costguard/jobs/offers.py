@@ -52,7 +52,7 @@ def feasibility(
     if spec.work is None or spec.kind is not JobKind.TRAINING or spec.work.total_seconds() <= 0:
         return Feasibility()
     least, most = cheapest(rates, models, spec.work), _dearest(rates, models, spec)
-    meets, within = _deadline(spec, models, now + start), _ceiling(spec.ceiling, least, most)
+    meets, within = _deadline(spec, models, start, now), _ceiling(spec.ceiling, least, most)
     certain = [*_late(spec, start, now)] if meets is Chance.NO else []
     certain += [*_short(spec, least)] if within is Chance.NO else []
     likely = [*_perhaps_late(spec, start, now)] if meets is Chance.AT_RISK else []
@@ -62,11 +62,11 @@ def feasibility(
     return Feasibility(now + start + spec.work, meets, least, most, within, tuple(certain), tuple(likely))
 
 
-def _deadline(spec: JobSpec, models: Sequence[ProvisioningModel], started: datetime) -> Chance:
-    """`started` is when an on-demand VM is at work for certain. Spot alone promises nothing."""
-    if spec.deadline is None or spec.work is None or spec.deadline <= started - START:
+def _deadline(spec: JobSpec, models: Sequence[ProvisioningModel], start: timedelta, now: datetime) -> Chance:
+    """After `start`, an on-demand VM is at work for certain. Spot alone promises nothing."""
+    if spec.deadline is None or spec.work is None or spec.deadline <= now:
         return Chance.UNKNOWN  # one that has passed is refused for that
-    if started + spec.work + ENDS > spec.deadline:
+    if now + start + spec.work + ENDS > spec.deadline:
         return Chance.NO
     return Chance.YES if ProvisioningModel.STANDARD in models else Chance.AT_RISK
 

@@ -17,30 +17,24 @@ from costguard.deadlines.simple_policies import Greedy, OnDemand, UniformProgres
 from costguard.deadlines.situation import Policy
 from costguard.events import audit_log
 from costguard.isolation import Isolated
-from costguard.jobs import attempts, job_events, job_rows, plan_rows, progress, progress_rows, start_rows
+from costguard.jobs import attempts, job_events, job_rows, plan_rows, progress, progress_rows
+from costguard.jobs.fleet_history import FleetHistory, SeenByFleet
 from costguard.jobs.placement import REMEMBERED, LaunchPlace, PlaceEvent
 from costguard.jobs.plan import PlanBasis, plan, shadow_of
 from costguard.jobs.plan_rows import StoredPlan
 from costguard.jobs.planned import JobPlan, ShadowChoice
-from costguard.jobs.start_times import DETECTED, StartTimes, start_of
+from costguard.jobs.start_times import planned_start
 from costguard.jobs.view import JobContext, JobView
 from costguard.jobs.work_left import MeasuredWork, overhead, work_left
 from costguard.jobs.zone_advice import ZoneAdvice
-from costguard.jobs.zone_history import VMKind, zone_counts
+from costguard.jobs.zone_history import VMKind
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind
 from costguard.model.progress import POSITION
 
 _WRITTEN_EVERY = timedelta(minutes=5)
 _SHADOW_EVERY = timedelta(minutes=15)
-_COUNTED_EVERY = timedelta(minutes=15)
 _AS_IF = 1.5  # a job without a deadline is looked at as if it had to be done in so many times its work
-
-
-def _start(job: Job, materials: Materials) -> timedelta | None:
-    """From the loss of a VM to the first step on the next, as measured; None where too few starts were."""
-    measured = start_of(materials.starts.get(job.spec.preset, {}), job.recipe.zones)
-    return None if measured is None else measured + DETECTED
 
 
 def shadow_policies(job_id: str, planner: Policy) -> tuple[Policy, ...]:
@@ -55,9 +49,8 @@ class Materials:
     events: Sequence[PlaceEvent] = ()
     written: Mapping[str, Sequence[datetime]] = field(default_factory=dict)  # checkpoints' times, by job
     stored: Mapping[str, StoredPlan] = field(default_factory=dict)
-    counts: Mapping[VMKind, Mapping[str, ZoneCounts]] = field(default_factory=dict)  # of zones, by what the fleet saw
+    seen: SeenByFleet = field(default_factory=SeenByFleet)
     measured: Mapping[str, MeasuredWork] = field(default_factory=dict)  # by job
-    starts: Mapping[str, Mapping[str, StartTimes]] = field(default_factory=dict)  # by preset and zone
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +81,7 @@ class Planning:
         self._shadows: dict[str, tuple[Policy, ...]] = {}
         self._stored: dict[str, StoredPlan] = {}
         self._shadowed_at: dict[str, datetime] = {}
-        self._counts: Mapping[VMKind, Mapping[str, ZoneCounts]] = {}
-        self._starts: Mapping[str, Mapping[str, StartTimes]] = {}
-        self._counted_at: datetime | None = None
+        self._history = FleetHistory()
 
     def forget(self, job_ids: Collection[str]) -> None:
         """All but these."""
@@ -116,17 +107,9 @@ class Planning:
             events,
             {view.job.id: _written(connection, view) for view in views},
             plan_rows.read(connection, missing) if missing else {},
-            self._zone_counts(connection, now),
+            self._history.read(connection, now),
             _measured(connection, views),
-            self._starts,
         )
-
-    def _zone_counts(self, connection: Connection, now: datetime) -> Mapping[VMKind, Mapping[str, ZoneCounts]]:
-        """Months of lifetimes, which are read again only so often."""
-        if self._counted_at is None or not timedelta() <= now - self._counted_at < _COUNTED_EVERY:
-            self._counts, self._counted_at = zone_counts(connection, now), now
-            self._starts = start_rows.read(connection, now)
-        return self._counts
 
     def plan(
         self,
@@ -150,11 +133,12 @@ class Planning:
         self, view: JobView, materials: Materials, places: Sequence[LaunchPlace], context: JobContext
     ) -> tuple[JobPlan | None, Note | None]:
         job, now = view.job, context.now
+        start = planned_start(materials.seen.starts, job.spec.preset, job.recipe.zones)
         basis = PlanBasis(
             places,
             [event for event in materials.events if event.gpu_type == job.recipe.gpu_type],
             work_left(view, now, materials.measured.get(job.id)),
-            overhead(view, _start(job, materials), materials.written.get(job.id, ()), now),
+            overhead(view, start, materials.written.get(job.id, ()), now),
             self._counts_of(job, materials, places, now),
         )
         made = plan(view, basis, self._policy, context)
@@ -172,7 +156,7 @@ class Planning:
         self, job: Job, materials: Materials, places: Sequence[LaunchPlace], now: datetime
     ) -> Mapping[str, ZoneCounts]:
         """The fleet's own history of the places' zones, and Google's advice on those in which it has none."""
-        own = materials.counts.get(VMKind.of_recipe(job.recipe), {})
+        own = materials.seen.counts.get(VMKind.of_recipe(job.recipe), {})
         zones = list(dict.fromkeys(place.zone for place in places if place.zone not in own))
         if self._advice is None or not zones:
             return own

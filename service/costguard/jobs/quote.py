@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
+from costguard.deadlines.hazards import ZoneCounts
 from costguard.errors import CheckpointError, CloudError, NotFound
 from costguard.jobs import budget_holds, check_data, checks, credentials, job_rows, offers, placement, places
 from costguard.jobs import offers as policy
@@ -18,10 +19,14 @@ from costguard.jobs import submission as roles
 from costguard.jobs.code import CodeArchives
 from costguard.jobs.data_look import look_at_data
 from costguard.jobs.expected import ExpectedJobCost, expected_job_cost
+from costguard.jobs.fleet_history import FleetHistory
 from costguard.jobs.offers import Feasibility, HourlyRate, HourlyRates, PlaceOffer, feasibility
 from costguard.jobs.placement import LaunchPlace
 from costguard.jobs.places import Shapes, rates
+from costguard.jobs.start_times import planned_start
 from costguard.jobs.submission import JobRefusal, Overrides, Submission, models_of, shape_of, shown
+from costguard.jobs.work_left import START
+from costguard.jobs.zone_history import VMKind
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.model.access import Authority
 from costguard.model.checkpoint import Checkpoint, CheckpointLook, names_a_file, written_over
@@ -103,7 +108,7 @@ def quote(database: Database, rules: Rules, case: Assessment, hours: timedelta, 
         feasibility=case.feasibility,
         refusals=_refusals(case),
         moves=case.moves,
-        expected=expected_job_cost(case.spec, made, case.rates, now),
+        expected=expected_job_cost(case.spec, made, case.rates, now, case.start, case.counts),
     )
 
 
@@ -140,7 +145,8 @@ class Assessment:
     """A submission, looked at from all sides. `recipe` is None where its preset has none that could be launched.
 
     `resume` is the complete checkpoint that lies at its location already. `warnings` speak against it, and refuse
-    nothing. `moves` are its inputs and outputs, with what moving them costs.
+    nothing. `moves` are its inputs and outputs, with what moving them costs. `start` is the most that a start takes, as
+    measured if it was, and `counts` what was seen of its zones.
     """
 
     spec: JobSpec
@@ -152,6 +158,8 @@ class Assessment:
     feasibility: Feasibility = field(default_factory=Feasibility)
     refusals: tuple[JobRefusal, ...] = ()
     moves: tuple[DataMove, ...] = ()
+    start: timedelta = START
+    counts: Mapping[str, ZoneCounts] = field(default_factory=dict)
 
 
 class Assessor:
@@ -174,6 +182,7 @@ class Assessor:
         self._checkpoints = checkpoints
         self._data = data
         self._code = code
+        self._history = FleetHistory()
 
     def assess(self, submission: Submission, authority: Authority | None = None) -> Assessment:
         """Everything that is wrong with it, at once. `authority` is what it is asked with."""
@@ -210,17 +219,22 @@ class Assessor:
             hourly_rates = rates(made, machine, made.zones, accrual)
             if spec.outputs:
                 refusals += check_data.taken_problems(spec, job_rows.open_jobs(connection))
+            seen = self._history.read(connection, self._clock.now())
             refusals += self._of_money(connection, accrual, spec, made, hourly_rates, submission.overrides.zones or ())
         look, unreadable = self._look(spec)
         resume = look.resume if look is not None else None
-        ahead = feasibility(spec, hourly_rates, recipe.models_of(made), resume is not None, self._clock.now())
+        start = planned_start(seen.starts, preset.name, made.zones) or START
+        ahead = feasibility(spec, hourly_rates, recipe.models_of(made), resume is not None, self._clock.now(), start)
         refusals += [
             refusal for refusal in ahead.refusals if refusal.where not in {refusal.where for refusal in refusals}
         ]
         data = look_at_data(spec, self._data, frozenset(refusal.where for refusal in refusals))
         warnings = (*_warnings(spec, look), *ahead.warnings, *data.warnings)
         refused = (*refusals, *unreadable, *data.refusals)
-        return Assessment(spec, made, machine, hourly_rates, resume, warnings, ahead, refused, data.moves)
+        counts = seen.counts.get(VMKind.of_recipe(made), {})
+        return Assessment(
+            spec, made, machine, hourly_rates, resume, warnings, ahead, refused, data.moves, start, counts
+        )
 
     def _named(self, spec: JobSpec) -> tuple[JobSpec, list[JobRefusal]]:
         """As it is kept: addresses are compared in lower case, and times in UTC."""
@@ -295,7 +309,12 @@ class Assessor:
 
 
 def _warnings(spec: JobSpec, look: CheckpointLook | None) -> Iterator[str]:
-    """About what lies at the location of its checkpoints, if anything does, or will."""
+    """About what lies at the location of its checkpoints, if anything does, or will, and a plan that begins late."""
+    if spec.deadline is not None and spec.work is None and spec.total_steps is not None:
+        yield (
+            "Its deadline is planned for once its output gives the pace of its steps; until then it runs as one without"
+            " a deadline. Say how long it takes (--work) to have it planned from the start."
+        )
     if look is not None and (look.listing.files or look.listing.is_file):
         yield from look.notes
     elif spec.checkpoint is not None and spec.checkpoint.is_on_disk and names_a_file(spec.checkpoint.location):

@@ -13,6 +13,7 @@ FEW = 5  # fewer starts say nothing of the slowest
 MANY = 100  # as many show the 99th percentile by themselves
 DETECTED = timedelta(minutes=2)  # from the loss of a VM without a notice until a pass has read it: see `ending`
 _SECOND = timedelta(seconds=1)
+_MINUTE = timedelta(minutes=1)
 # The 99 % quantiles of Student's t by degrees of freedom (NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2).
 _T99 = {4: 3.747, 5: 3.365, 6: 3.143, 7: 2.998, 8: 2.896, 9: 2.821, 10: 2.764, 15: 2.602, 20: 2.528, 30: 2.457}
 _T99_MORE = {40: 2.423, 60: 2.390, 80: 2.374}
@@ -102,6 +103,14 @@ def by_preset(starts: Sequence[VmStart]) -> dict[str, dict[str, StartTimes]]:
         preset: {zone: times for zone, some in zones.items() if (times := start_times(some)) is not None}
         for preset, zones in grouped.items()
     }
+
+
+def planned_start(
+    times: Mapping[str, Mapping[str, StartTimes]], preset: str, zones: Collection[str]
+) -> timedelta | None:
+    """From the loss of a VM to the first step on the next, up to a whole minute; None: too few starts were seen."""
+    measured = start_of(times.get(preset, {}), zones)
+    return None if measured is None else -(-(measured + DETECTED) // _MINUTE) * _MINUTE
 
 
 def start_of(times: Mapping[str, StartTimes], zones: Collection[str]) -> timedelta | None:

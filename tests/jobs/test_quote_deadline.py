@@ -1,0 +1,49 @@
+"""A job with a deadline is looked at with what the fleet has measured, in its quote and when it is submitted."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection, update
+from tests.api.rows import NOW
+from tests.jobs.job_rows import added, attempt
+from tests.jobs.job_service import Office, asked, priced
+
+from costguard.db.tables import attempts
+from costguard.db.transaction import Database
+
+HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
+
+
+def _started(connection: Connection, job_id: str, asked_at: datetime, started_at: datetime) -> None:
+    """A job of the same preset, whose VM was asked for and whose command began at these moments."""
+    added(connection, job_id)
+    made = attempt(connection, job_id)
+    values = {"intended_at": asked_at, "started_at": started_at, "run": 1, "restarts": 0}
+    connection.execute(update(attempts).where(attempts.c.id == made.id).values(**values))
+
+
+def test_deadline_with_steps_alone_is_planned_later_and_the_answers_say_so(sqlite_database: Database) -> None:
+    """In the quote and in the job's reason; with the work there is nothing to say."""
+    office = Office(priced(sqlite_database))
+    spec = asked(deadline=NOW + 9 * HOUR, total_steps=10_000)
+    (warning,) = office.it.quote(spec, HOUR).warnings
+    assert warning.startswith("Its deadline is planned for once its output gives the pace of its steps")
+    job, _ = office.it.submit(spec, None, "api")
+    assert warning in job.reason
+    with_work = asked(deadline=NOW + 9 * HOUR, total_steps=10_000, work=HOUR)
+    assert not [note for note in office.it.quote(with_work, HOUR).warnings if "output" in note]
+
+
+def test_deadline_is_checked_with_starts_as_they_were_measured(sqlite_database: Database) -> None:
+    """Starts took 9 minutes, and a lost VM 2 to be noticed: then 11 to spare will do, which 20 unmeasured do not."""
+    tight = asked(deadline=NOW + HOUR + 14 * MINUTE, work=HOUR)
+    unmeasured = Office(priced(sqlite_database))
+    assert "deadline" in {refusal.where for refusal in unmeasured.it.quote(tight, HOUR).refusals}
+    for number in range(6):
+        began = NOW - timedelta(days=1, minutes=number)
+        with sqlite_database.write() as connection:
+            _started(connection, f"earlier{number}", began, began + 9 * MINUTE)
+    measured = Office(sqlite_database).it.quote(tight, HOUR)
+    assert "deadline" not in {refusal.where for refusal in measured.refusals}
+    assert measured.feasibility.ends_at == NOW + HOUR + 11 * MINUTE
