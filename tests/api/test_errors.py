@@ -137,13 +137,21 @@ def test_the_index_links_every_path(client: TestClient) -> None:
 
 
 def test_the_description_has_no_floats_for_money(client: TestClient) -> None:
-    """No field of any answer is a JSON number with a fraction; hours that are asked for may be."""
+    """No amount of money is a JSON number with a fraction; hours, shares, speeds and values of metrics may be."""
     schemas = client.get("/openapi.json").json()["components"]["schemas"]
     fractions = [name for name, schema in schemas.items() if '"type": "number"' in json.dumps(schema)]
     assert fractions == [
+        "AchievedSavingOut",
+        "BoundNumberOut",
+        "BoundStretchOut",
+        "CurvePointOut",
+        "DrillOut",
+        "ExpectedCostOut",
         "JobBody",
         "MetricValueOut",
         "OverridesBody",
+        "ProgressOut",
+        "PromisedSavingOut",
         "QuoteBody",
         "SweepBody",
         "SweepQuoteBody",

@@ -20,6 +20,8 @@ EVENT_KINDS = frozenset(
         "CheckpointsNotUploaded",
         "CheckpointsStalled",
         "DiskNearlyFull",
+        "DrillEnded",
+        "DrillRequested",
         "DiskGivenUp",
         "DiskKept",
         "GenerationBegan",

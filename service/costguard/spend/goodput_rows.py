@@ -49,11 +49,15 @@ class GoodputReport:
 
 
 def of_job(connection: Connection, accrual: Accrual, job_id: str) -> Goodput | None:
-    """From its launch to its end, or to now; None for a development VM, or where there is no such job."""
+    """From its launch to its end, or to the last whole minute; None for a development VM, and where there is no job.
+
+    A poll of a job in which nothing has happened is then the same answer.
+    """
     histories = _histories(connection, [job_id])
     if not histories:
         return None
-    return goodput(parts_of(histories[0], accrual.now), costs(connection, accrual, [job_id])[job_id])
+    now = accrual.now.replace(second=0, microsecond=0)
+    return goodput(parts_of(histories[0], now), costs(connection, accrual, [job_id])[job_id])
 
 
 def goodput_between(
