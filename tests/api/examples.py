@@ -72,6 +72,7 @@ ASKED: dict[str, tuple[str, str, Any]] = {
     "quoteJob": ("POST", "/api/v1/quotes", {**JOB, "hours": 12}),
     "launchJob": ("POST", "/api/v1/jobs", JOB),
     "cancelJob": ("POST", "/api/v1/jobs/j1/cancel", {"reason": "wrong data"}),
+    "neverMind": ("POST", "/api/v1/jobs/j7k2m9q4/never-mind", {}),
     "drillJob": ("POST", "/api/v1/jobs/j7k2m9q4/drill", {}),
     "deleteDisk": ("POST", "/api/v1/jobs/d5saved1/delete-disk", {}),
     "listSweeps": ("GET", "/api/v1/sweeps", None),

@@ -276,6 +276,14 @@ def test_a_cancel_may_wait_for_the_next_checkpoint(api: Api) -> None:
     job = first.json()["job"]
     assert (job["cancel_after_by"], job["cancel_after_at"]) == ("ada@lab.example", "2026-11-20T12:00:00Z")
     assert job["cancel_asked_at"] is None
+    assert api.post("jobs/j1/never-mind", {"by": "eve@lab.example"}).status_code == 403
+    undone = api.post("jobs/j1/never-mind", {"by": "ada@lab.example"}).json()["job"]
+    assert (undone["cancel_after_at"], undone["never_mind_by"]) == (None, "ada@lab.example")
+    assert api.post("jobs/j1/never-mind", {"by": "ada@lab.example"}).status_code == 200
+    events = api.client.get("/api/v1/events", params={"kind": "HintSilenced"}).json()["events"]
+    assert ["It is not cancelled after its next checkpoint." in event["text"] for event in events] == [True]
+    api.post("jobs/j1/cancel", {"by": "ada@lab.example"})
+    assert api.post("jobs/j1/never-mind", {"by": "ada@lab.example"}).status_code == 409
     api.post("jobs", {**BODY, "checkpoint": None})
     refused = api.post("jobs/j2/cancel", wish)
     assert refused.status_code == 409

@@ -75,6 +75,8 @@ _FORMS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "stop-seen-otherwise": ("/vm/lab/9500/stop", {**_CSRF, "started_at": "2026-11-20T11:59:00+00:00"}),
     "stop-asked": ("/vm/lab/9500/stop", {**_CSRF, "reason": "done for today"}),
     "fleet-stop-asked": ("", {}),
+    "cancel-after": ("/jobs/j7k2m9q4/cancel", {**_CSRF, "after_checkpoint": "yes"}),
+    "never-mind": ("/jobs/j7k2m9q4/never-mind", _CSRF),
     "cancel-asked": ("/jobs/j7k2m9q4/cancel", {**_CSRF, "reason": "wrong data"}),
     "cancel-over": ("/jobs/g5failed/cancel", _CSRF),
 }

@@ -57,6 +57,28 @@ def test_it_waits_for_the_next_checkpoint(sqlite_url: str) -> None:
         assert w.cloud.running() == []
 
 
+def test_never_mind_takes_it_back(sqlite_url: str) -> None:
+    """Also one that is due already but not yet stored as a cancel; it can be requested again."""
+    with world(sqlite_url) as w:
+        at_work(w)
+        ask(w)
+        stale = w.job()
+        w.clock.advance(timedelta(seconds=1))
+        with w.database.write() as connection:
+            assert job_rows.never_mind(connection, "j1", ANA, w.clock.now())
+            assert not job_rows.take_cancel_due(connection, stale, ANA, "due", w.clock.now())
+        w.shelf.save(200)
+        look(w)
+        assert (w.job().cancel_after_at, w.job().cancel_asked_at) == (None, None)
+        assert ask(w)
+        w.clock.advance(timedelta(seconds=1))
+        w.shelf.save(300)
+        look(w)
+        assert w.job().cancel_asked_by == ANA
+        with w.database.write() as connection:
+            assert not job_rows.never_mind(connection, "j1", ANA, w.clock.now())
+
+
 def test_without_a_vm_it_is_cancelled_at_once(sqlite_url: str) -> None:
     """Nothing of it runs that could save, so that another VM would only repeat work."""
     with world(sqlite_url) as w:

@@ -8,6 +8,7 @@ from typing import Any
 from tests.jobs.world import World, world
 
 from costguard.jobs import job_rows
+from costguard.jobs.curve_news import Standstill, hint_of
 from costguard.model.job import JobMetric
 
 
@@ -74,6 +75,67 @@ def test_a_metric_that_stands_still_is_a_hint_once(sqlite_url: str) -> None:
         assert event.text.startswith("The metric eval_loss of job bert seems to stand still: it gained 0.0% of all its")
         assert "its best is 1.3" in event.text
         assert "the nearest checkpoint is gs://b/checkpoint-300 (step 300)" in event.text
+
+
+def standing(w: World) -> None:
+    for begin in range(0, 30, 10):
+        evaluations(w, begin, *map(falling, range(begin, begin + 10)))
+    for begin in range(30, 90, 10):
+        evaluations(w, begin, *(1.3 + 0.004 * (place % 3) for place in range(begin, begin + 10)))
+
+
+def hint(w: World) -> Standstill | None:
+    with w.database.read() as connection:
+        return hint_of(connection, w.job())
+
+
+def never_mind(w: World) -> None:
+    with w.database.write() as connection:
+        assert job_rows.never_mind(connection, "j1", "ana@example.com", w.clock.now())
+
+
+def test_a_silenced_hint_comes_back_with_a_new_best_value(sqlite_url: str) -> None:
+    """Until then neither the page nor the thread has it, however long the metric stands still."""
+    with world(sqlite_url) as w:
+        at_work(w)
+        standing(w)
+        shown = hint(w)
+        assert shown is not None
+        assert (shown.name, round(shown.best, 3)) == ("eval_loss", 1.3)
+        never_mind(w)
+        evaluations(w, 90, *[1.304] * 10)
+        assert hint(w) is None
+        evaluations(w, 100, 1.29, *[1.304] * 20)
+        again = hint(w)
+        assert again is not None
+        assert again.best == 1.29
+        assert len(w.events("JobStandsStill")) == 2
+
+
+def test_a_silenced_standstill_is_no_news(sqlite_url: str) -> None:
+    """Silenced before the thread had it, it is not posted later."""
+    with world(sqlite_url) as w:
+        at_work(w)
+        for begin in range(0, 30, 10):
+            evaluations(w, begin, *map(falling, range(begin, begin + 10)))
+        evaluations(w, 30, 1.3)
+        never_mind(w)
+        for begin in range(31, 91, 10):
+            evaluations(w, begin, *[1.304] * 10)
+        assert w.events("JobStandsStill") == []
+
+
+def test_no_hint_once_somebody_has_decided(sqlite_url: str) -> None:
+    """It is to be cancelled after its next checkpoint; never mind brings it no hint of the same best."""
+    with world(sqlite_url) as w:
+        at_work(w)
+        standing(w)
+        with w.database.write() as connection:
+            assert job_rows.ask_cancel_after(connection, "j1", "ana@example.com", w.clock.now())
+        assert hint(w) is None
+        never_mind(w)
+        assert w.job().cancel_after_at is None
+        assert hint(w) is None
 
 
 def test_a_metric_of_the_jobs_own_comes_first(sqlite_url: str) -> None:

@@ -248,6 +248,10 @@ class DrillBody(Body):
     by: Address | None = Field(None, description="Who requests it; default: the caller. Only admins name another.")
 
 
+class NeverMindBody(Body):
+    by: Address | None = Field(None, description="Who requests it; default: the caller. Only admins name another.")
+
+
 class CancelBody(Body):
     by: Address | None = Field(None, description="Who cancels; default: the caller. Only admins name another.")
     reason: Text = ""

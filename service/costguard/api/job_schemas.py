@@ -95,6 +95,10 @@ class JobOut(Out):
         "job.cancel_after_at", description="When a cancel after its next checkpoint was requested."
     )
     cancel_after_by: str = read_from("job.cancel_after_by")
+    never_mind_at: Moment | None = read_from(
+        "job.never_mind_at", description="A standstill whose best value came before is not hinted at."
+    )
+    never_mind_by: str = read_from("job.never_mind_by")
     deadline: Moment | None = read_from("job.spec.deadline")
     ceiling: Usd | None = read_from("job.spec.ceiling")
     cost: Amount = Field(description="All its VMs with their disks, so far.")
@@ -270,6 +274,22 @@ class SavedOnNoticeOut(Out):
     text: str = Field(examples=["saved on notice 3 of 5 times"])
 
 
+class StandstillOut(Out):
+    """A metric that seems to stand still: a hint, nothing acts on it."""
+
+    metric: str = read_from("name")
+    gained: float = Field(description="Since then, as a share of all its gain.")
+    since: Moment
+    until: Moment = Field(description="The last evaluation.")
+    cost: Usd | None = Field(description="Of that time, at the last VM's rate; null: not known.")
+    best: float
+    best_at: Moment
+    unit: str | None = Field(description="Of `best_done`, such as step.")
+    best_done: float | None = Field(description="Where its best was reached.")
+    saved_in: str = Field(description="The complete checkpoint nearest to its best; empty: none is known.")
+    text: str
+
+
 class JobResponse(Out):
     as_of: Moment
     currency: str = CURRENCY
@@ -290,6 +310,9 @@ class JobResponse(Out):
     )
     bound: str | None = Field(
         description="What bounds its run now, in words; null: not known. GET /jobs/{job_id}/diagnosis has it whole."
+    )
+    standstill: StandstillOut | None = Field(
+        description="null: its metric improves, noise hides that, or a user has decided on it: see `never_mind_at`."
     )
     progress: ProgressOut | None = Field(
         description="null: nothing was read of it yet. GET /jobs/{job_id}/progress has its curves."

@@ -15,7 +15,7 @@ from costguard.api.attempts import InterruptionOut, attempt_out
 from costguard.api.deps import Deps, Given
 from costguard.api.fields import Query, Text
 from costguard.api.goodput import GoodputOut
-from costguard.api.job_bodies import CancelBody, DeleteDiskBody, DrillBody, JobBody
+from costguard.api.job_bodies import CancelBody, DeleteDiskBody, DrillBody, JobBody, NeverMindBody
 from costguard.api.job_plan import plan_out
 from costguard.api.job_schemas import (
     AtRiskOut,
@@ -26,11 +26,12 @@ from costguard.api.job_schemas import (
     JobResponse,
     JobsResponse,
     KeptDisksOut,
+    StandstillOut,
 )
 from costguard.api.progress import ProgressOut
 from costguard.api.route import CHECKED, WRITTEN, Client, Key, acting, routes, via_of
 from costguard.errors import Missing
-from costguard.jobs import diagnosis, kept_disks, listing, plan_rows
+from costguard.jobs import curve_news, diagnosis, kept_disks, listing, plan_rows
 from costguard.jobs.job_rows import JobFilters
 from costguard.jobs.progress import job_progress
 from costguard.jobs.submit import available_service
@@ -185,6 +186,20 @@ def drill(deps: Given, asker: Asker, job_id: JobId, body: DrillBody) -> JobRespo
 
 
 @acting_router.post(
+    "/jobs/{job_id}/never-mind",
+    summary="Silence the hint about a job",
+    operation_id="neverMind",
+    dependencies=[CHECKED],
+    responses={409: problem("It has ended, or is being cancelled."), **NOT_FOUND, **WRITTEN},
+)
+def never_mind(deps: Given, asker: Asker, job_id: JobId, body: NeverMindBody) -> JobResponse:
+    """Silences the hint at its metric's standstill until a new best value, and undoes a cancel after a checkpoint."""
+    by = acting(asker, body.by, "by")
+    available_service(deps.jobs).never_mind(job_id, by.address, by.authority)
+    return _detail(deps, job_id)
+
+
+@acting_router.post(
     "/jobs/{job_id}/delete-disk",
     summary="Delete a job's kept disk",
     operation_id="deleteDisk",
@@ -221,6 +236,7 @@ def _detail(deps: Deps, job_id: str) -> JobResponse:
         stored_plan = plan_rows.read(connection, [job_id]).get(job_id)
         bound = diagnosis.bound_now(connection, job_id)
         progress = job_progress(connection, job_id)
+        still = curve_news.hint_of(connection, detail.row.job) if detail is not None else None
     if detail is None:
         raise _unknown(job_id)
     now, checkpoint, risk = accrual.now, detail.checkpoint, detail.risk
@@ -237,6 +253,7 @@ def _detail(deps: Deps, job_id: str) -> JobResponse:
         checkpoint=checkpoint and CheckpointOut.read(checkpoint, is_deleted=detail.is_checkpoint_deleted),
         work_at_risk=risk and AtRiskOut.read(risk, since=now - risk.span),
         bound=bound,
+        standstill=still and StandstillOut.read(still),
         progress=ProgressOut.read(progress) if progress is not None and progress.seen is not None else None,
         goodput=goodput and GoodputOut.read(goodput),
         plan=plan_out(stored_plan),

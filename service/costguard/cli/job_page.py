@@ -128,6 +128,8 @@ def _values(answer: Answer) -> Iterator[tuple[str, str]]:
         yield "lost", f"{_worth(lost['seconds'], lost['cost'])}{zero}"
     if (bound := answer.get("bound")) is not None:
         yield "bound by", bound
+    if (still := answer.get("standstill")) is not None:
+        yield "hint", f"{still['metric']} seems to stand still: it {still['text']}"
     yield from progress_values(answer.get("progress"))
     if (goodput := answer.get("goodput")) is not None:  # servers of an earlier version do not send it
         yield "goodput", goodput_text(goodput)

@@ -131,6 +131,12 @@ def cancel(
         bool,
         typer.Option("--after-checkpoint", help="Only once its next checkpoint is saved; it then counts as cancelled."),
     ] = False,
+    never_mind: Annotated[
+        bool,
+        typer.Option(
+            "--never-mind", help="Take --after-checkpoint back; no hint at its standstill until a new best value."
+        ),
+    ] = False,
     owner: Me = "",
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
@@ -139,6 +145,12 @@ def cancel(
 
     If the job saves on its VM's own disk, the VM is only stopped and the disk is kept, unless --delete-disk is given.
     """
+    if never_mind:
+        if after_checkpoint or delete_disk or reason:
+            raise typer.BadParameter("it takes a request back, and goes with none.", param_hint="--never-mind")
+        answer = ServerClient(url).post("jobs", job_id, "never-mind", body={"by": owner} if owner else {})
+        render(answer, as_json, _show_never_mind)
+        return
     body: dict[str, object] = {"reason": reason, **({"delete_disk": True} if delete_disk else {})}
     if after_checkpoint:
         body["after_checkpoint"] = True
@@ -279,6 +291,10 @@ def about_output(answer: Answer) -> str:
     else:
         rest = "Its VM is gone: this is all that is left."
     return f"{empty}Attempt {answer['attempt']}{reported}. {rest}"
+
+
+def _show_never_mind(console: Console, answer: Answer) -> None:
+    say(console, f"{answer['job']['title']} goes on. No hint at its standstill is given until a new best value.")
 
 
 def _show_cancelled(console: Console, answer: Answer) -> None:

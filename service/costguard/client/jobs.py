@@ -129,6 +129,11 @@ class JobHandle(_JobState):
         self.detail = self._client.call(operations.cancel_job(self.id, body))
         return self
 
+    def never_mind(self, *, by: str | None = None) -> Self:
+        """No hint at its standstill until a new best value; a cancel after its next checkpoint is taken back."""
+        self.detail = self._client.call(operations.never_mind(self.id, {"by": by}))
+        return self
+
     def drill(self, *, by: str | None = None) -> Self:
         """Gives its command the notice of a preemption once little is at stake; `detail["drills"]` has the result."""
         self.detail = self._client.call(operations.drill_job(self.id, {"by": by}))
@@ -181,6 +186,10 @@ class AsyncJob(_JobState):
             "by": by,
         }
         self.detail = await self._client.call(operations.cancel_job(self.id, body))
+        return self
+
+    async def never_mind(self, *, by: str | None = None) -> Self:
+        self.detail = await self._client.call(operations.never_mind(self.id, {"by": by}))
         return self
 
     async def drill(self, *, by: str | None = None) -> Self:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection
 
 from costguard.events import audit_log
-from costguard.jobs import job_events, job_rows, progress_rows
+from costguard.jobs import attempts, job_events, job_rows, progress_rows
 from costguard.model.attempt import Attempt
 from costguard.model.duration import span_text
 from costguard.model.event import Event
@@ -48,6 +48,22 @@ class Standstill:
     def span(self) -> timedelta:
         return self.until - self.since
 
+    @property
+    def place(self) -> str:
+        """`step 41,000`, of the best; "" where it is not known."""
+        return f"{self.unit} {self.best_done:,.10g}" if self.unit and self.best_done is not None else ""
+
+    @property
+    def text(self) -> str:
+        """What the metric did, after its name."""
+        cost = f" ({self.cost})" if self.cost is not None else ""
+        place = f" at {self.place}" if self.place else ""
+        saved = f", and the nearest checkpoint is {self.saved_in}" if self.saved_in else ""
+        return (
+            f"gained {self.gained:.1%} of all its gain in the last {span_text(self.span)}{cost}; "
+            f"its best is {self.best:.6g}{place}{saved}"
+        )
+
 
 def record(connection: Connection, attempt: Attempt, points: Sequence[SeriesPoint], now: datetime) -> None:
     """Events of what the new points show, which are stored already; each happening once."""
@@ -58,10 +74,24 @@ def record(connection: Connection, attempt: Attempt, points: Sequence[SeriesPoin
     if LOSS in names:
         events += _loss(connection, job, attempt, points, now)
     if names - {LOSS}:
-        still = standstill(connection, job, attempt)
-        events += [job_events.stands_still(job, still.name, _words(still), _mark(still), now)] if still else []
+        still = _unsilenced(job, standstill(connection, job, attempt))
+        events += [job_events.stands_still(job, still.name, still.text, _mark(still), now)] if still else []
     events = [event for event in events if not burning.recorded_at(connection, [event.key])]
     audit_log.append(connection, events, now)
+
+
+def hint_of(connection: Connection, job: Job) -> Standstill | None:
+    """The standstill to be hinted at now; None where there is none, a user has decided, or the job is over."""
+    if job.state.is_over or job.cancel_asked_at is not None or job.cancel_after_at is not None:
+        return None
+    tried = attempts.of_jobs(connection, [job.id]).get(job.id, [])
+    return _unsilenced(job, standstill(connection, job, tried[-1] if tried else None))
+
+
+def _unsilenced(job: Job, still: Standstill | None) -> Standstill | None:
+    if still is None or (job.never_mind_at is not None and still.best_at <= job.never_mind_at):
+        return None
+    return still
 
 
 def standstill(connection: Connection, job: Job, last: Attempt | None) -> Standstill | None:
@@ -103,16 +133,6 @@ def _saved(connection: Connection, job: Job, best: SeriesPoint) -> str:
     kept = [one for one in job_rows.checkpoints_of(connection, job.id) if one.step is not None]
     nearest = min(kept, key=lambda one: abs((one.step or 0) - (best.done or 0)), default=None)
     return f"{nearest.resume_from} (step {nearest.step:,})" if nearest is not None else ""
-
-
-def _words(still: Standstill) -> str:
-    cost = f" ({still.cost})" if still.cost is not None else ""
-    place = f" at {still.unit} {still.best_done:,.10g}" if still.unit and still.best_done is not None else ""
-    saved = f", and the nearest checkpoint is {still.saved_in}" if still.saved_in else ""
-    return (
-        f"gained {still.gained:.1%} of all its gain in the last {span_text(still.span)}{cost}; "
-        f"its best is {still.best:.6g}{place}{saved}"
-    )
 
 
 def _mark(still: Standstill) -> str:

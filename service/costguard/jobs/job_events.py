@@ -164,7 +164,13 @@ def cancel_is_due(job: Job, by: str, reason: str, now: datetime) -> Event:
 
 def cancel_after(job: Job, by: str, now: datetime) -> Event:
     text = f"{by} asked to cancel job {job.title} after its next checkpoint."
-    return of_job("CancelAfterAsked", job, now, text, "cancel_after_asked", actor=by)
+    return of_job("CancelAfterAsked", job, now, text, f"cancel_after_asked/{now:%Y%m%dT%H%M%S%f}", actor=by)
+
+
+def never_mind(job: Job, by: str, now: datetime) -> Event:
+    taken_back = " It is not cancelled after its next checkpoint." if job.cancel_after_at is not None else ""
+    text = f"{by} wants no hint about job {job.title} before it has a new best value.{taken_back}"
+    return of_job("HintSilenced", job, now, text, f"hint_silenced/{now:%Y%m%dT%H%M%S%f}", actor=by)
 
 
 def goes_on(job: Job, attempt: Attempt, run: int, hang: Hang, now: datetime) -> Event:

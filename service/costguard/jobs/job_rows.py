@@ -181,6 +181,20 @@ def ask_cancel_after(connection: Connection, job_id: str, by: str, at: datetime)
     return connection.execute(update(jobs).where(jobs.c.id == job_id, is_new, _OPEN).values(values)).rowcount == 1
 
 
+def take_cancel_due(connection: Connection, job: Job, by: str, reason: str, at: datetime) -> bool:
+    """Make its wish for a cancel after a checkpoint a cancel. False: the wish was taken back, or it is over."""
+    values = {"cancel_asked_at": at, "cancel_asked_by": storable(by), "reason": storable(reason), "next_at": None}
+    stands = and_(jobs.c.cancel_after_at == job.cancel_after_at, jobs.c.cancel_asked_at.is_(None))
+    return connection.execute(update(jobs).where(jobs.c.id == job.id, stands, _OPEN).values(values)).rowcount == 1
+
+
+def never_mind(connection: Connection, job_id: str, by: str, at: datetime) -> bool:
+    """Take the wish for a cancel after a checkpoint back, and hint at nothing of before. False: it ends already."""
+    values = {"never_mind_at": at, "never_mind_by": storable(by), "cancel_after_at": None, "cancel_after_by": ""}
+    mine = update(jobs).where(jobs.c.id == job_id, jobs.c.cancel_asked_at.is_(None), _OPEN)
+    return connection.execute(mine.values({**values, "next_at": None})).rowcount == 1
+
+
 def give_disk_up(connection: Connection, job_id: str, by: str, at: datetime) -> bool:
     """Write down who agreed that the disk of its VM goes, with all that it saved there. False: it was so before."""
     values = {"disk_given_up_at": at, "disk_given_up_by": storable(by)}
@@ -267,6 +281,8 @@ def _job(row: Row[Any]) -> Job:
         cancel_asked_by=row.cancel_asked_by,
         cancel_after_at=row.cancel_after_at,
         cancel_after_by=row.cancel_after_by,
+        never_mind_at=row.never_mind_at,
+        never_mind_by=row.never_mind_by,
         next_at=row.next_at,
         disk_given_up_at=row.disk_given_up_at,
         disk_given_up_by=row.disk_given_up_by,

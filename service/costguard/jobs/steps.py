@@ -191,7 +191,7 @@ class CancelNote:
         return self.job.id
 
     def write(self, connection: Connection, now: datetime) -> bool:
-        if not job_rows.ask_cancel(connection, self.job.id, self.action.by, self.action.reason, now):
+        if not job_rows.take_cancel_due(connection, self.job, self.action.by, self.action.reason, now):
             return False
         audit_log.append(connection, [job_events.cancel_is_due(self.job, self.action.by, self.action.reason, now)], now)
         return True

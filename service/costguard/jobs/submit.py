@@ -14,7 +14,7 @@ from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.errors import Conflict, Forbidden, Invalid, Missing, Unavailable
 from costguard.events import audit_log
-from costguard.jobs import attempts, drills, egress, job_events, job_rows, kept_disks, submission
+from costguard.jobs import attempts, curve_news, drills, egress, job_events, job_rows, kept_disks, submission
 from costguard.jobs.code import CodeArchives
 from costguard.jobs.disk import saves_on_disk
 from costguard.jobs.quote import Assessment, Assessor, JobQuote, LaunchTargets, quote
@@ -164,6 +164,23 @@ class JobService:
             job = job_rows.read(connection, job_id) or job
         if is_new:
             self._wake()
+        return job, is_new
+
+    def never_mind(self, job_id: str, by: str, authority: Authority | None = None) -> tuple[Job, bool]:
+        """Silences the hint at its standstill until a new best value, and takes a cancel after a checkpoint back.
+
+        The job, and whether that changed anything. Raises Missing, Forbidden, or Conflict.
+        """
+        now = self._clock.now()
+        with self._database.write() as connection:
+            job = self._theirs(connection, job_id, by, authority, "silence a hint about")
+            if job.state.is_over or job.cancel_asked_at is not None:
+                over = "is being cancelled" if not job.state.is_over else f"is over: it {job.state.value}"
+                raise Conflict(f"Job {job.title} {over}.", "Launch another like it to go on.", kind="job-over")
+            is_new = job.cancel_after_at is not None or curve_news.hint_of(connection, job) is not None
+            if is_new and job_rows.never_mind(connection, job_id, by, now):
+                audit_log.append(connection, [job_events.never_mind(job, by, now)], now)
+            job = job_rows.read(connection, job_id) or job
         return job, is_new
 
     def delete_disk(self, job_id: str, by: str, authority: Authority | None = None) -> tuple[Job, bool]:

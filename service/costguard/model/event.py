@@ -68,6 +68,7 @@ _OF_JOBS = (
         "CancelAsked",
         "CheckpointTorn",
         "DiskGivenUp",
+        "HintSilenced",
         "JobBoundFound",
         "JobCancelled",
         "JobDeadlineAtRisk",

@@ -26,6 +26,7 @@ EVENT_KINDS = frozenset(
         "DiskKept",
         "GenerationBegan",
         "GpusAppeared",
+        "HintSilenced",
         "InstanceBusy",
         "InstanceGone",
         "InstanceIdle",

@@ -164,6 +164,8 @@ class Job:
     cancel_asked_by: str = ""
     cancel_after_at: datetime | None = None  # since when it is to be cancelled after its next checkpoint
     cancel_after_by: str = ""
+    never_mind_at: datetime | None = None  # a standstill whose best came before is not hinted at
+    never_mind_by: str = ""
     next_at: datetime | None = None  # nothing is to be done before
     disk_given_up_at: datetime | None = None  # since when the disk that holds its checkpoints may go
     disk_given_up_by: str = ""

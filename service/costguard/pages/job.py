@@ -38,6 +38,7 @@ from costguard.pages.plan import plan_of_job
 from costguard.pages.progress import progress_of_job
 from costguard.pages.query import LONGEST, BadAddress
 from costguard.pages.show import gpu_words, job_link
+from costguard.pages.standstill import standstill_of_job
 from costguard.pages.timeline import Timeline
 from costguard.web.memo import memo_of
 from costguard.web.permissions import Asker
@@ -53,6 +54,7 @@ _SECTIONS: Mapping[str, Callable[[Source, str, datetime], object]] = {
     "goodput": goodput_of_job,
     "plan": plan_of_job,
     "progress": progress_of_job,
+    "standstill": standstill_of_job,
 }
 
 router = page_router()
@@ -163,6 +165,14 @@ def cancel(request: Request, pages: Given, me: Asker, form: Form, job_id: str) -
         return pages.after_action(request, text, job_link(job_id))
     job, is_new = service.cancel(job_id, by.address, reason, by.authority, delete_disk=delete_disk)
     text = f"Cancelling {job.title}. This takes a few seconds." if is_new else f"{job.title} was cancelled before."
+    return pages.after_action(request, text, job_link(job_id))
+
+
+@acting_router.post("/jobs/{job_id}/never-mind")
+def never_mind(request: Request, pages: Given, me: Asker, form: Form, job_id: str) -> Response:
+    by = actor_of(me, form)
+    job, _ = available_service(pages.source.jobs).never_mind(job_id, by.address, by.authority)
+    text = f"{job.title} goes on. No hint at its standstill is given until a new best value."
     return pages.after_action(request, text, job_link(job_id))
 
 

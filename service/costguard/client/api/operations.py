@@ -287,6 +287,13 @@ def drill_job(job_id: str, body: schemas.DrillBody) -> Call[schemas.JobResponse]
     return Call("POST", ("api", "v1", "jobs", job_id, "drill"), body=body)
 
 
+def never_mind(job_id: str, body: schemas.NeverMindBody) -> Call[schemas.JobResponse]:
+    """Silence the hint about a job. Silences the hint at its metric's standstill until a new best value, and
+    undoes a cancel after a checkpoint.
+    """
+    return Call("POST", ("api", "v1", "jobs", job_id, "never-mind"), body=body)
+
+
 def get_output(
     job_id: str,
     *,

@@ -984,6 +984,9 @@ class JobOut(TypedDict):
     metric: SeenMetricOut | None
     """null: the job names none, or it has printed none yet."""
     name: str
+    never_mind_at: str | None
+    """A standstill whose best value came before is not hinted at."""
+    never_mind_by: str
     next_at: str | None
     """The next time it is checked, unless there is news before."""
     owner: str
@@ -1080,6 +1083,8 @@ class JobResponse(TypedDict):
     spec: JobSpecOut
     ssh_command: str | None
     """null: there is no VM."""
+    standstill: StandstillOut | None
+    """null: its metric improves, noise hides that, or a user has decided on it: see `never_mind_at`."""
     work_at_risk: AtRiskOut | None
     """null: no command is running."""
 
@@ -1416,6 +1421,11 @@ class MetricValueOut(TypedDict):
     """The same as text, which may be nan or inf."""
     value: float | None
     """null: it is not a finite number."""
+
+
+class NeverMindBody(TypedDict):
+    by: NotRequired[str | None]
+    """Who requests it; default: the caller. Only admins name another."""
 
 
 class NewTokenResponse(TypedDict):
@@ -2256,6 +2266,28 @@ class SpotSavingsOut(TypedDict):
     """Exact decimal dollars, to the nano-dollar."""
     unpriced: list[str]
     """What has no on-demand price, and is in neither amount."""
+
+
+class StandstillOut(TypedDict):
+    """A metric that seems to stand still: a hint, nothing acts on it."""
+
+    best: float
+    best_at: str
+    best_done: float | None
+    """Where its best was reached."""
+    cost: str | None
+    """Of that time, at the last VM's rate; null: not known."""
+    gained: float
+    """Since then, as a share of all its gain."""
+    metric: str
+    saved_in: str
+    """The complete checkpoint nearest to its best; empty: none is known."""
+    since: str
+    text: str
+    unit: str | None
+    """Of `best_done`, such as step."""
+    until: str
+    """The last evaluation."""
 
 
 Status = Literal[

@@ -57,6 +57,9 @@ jobs = Table(
     # It is to be cancelled once a checkpoint was written after this.
     Column("cancel_after_at", Timestamp),
     Column("cancel_after_by", String, nullable=False, server_default=""),
+    # A standstill whose best value was reached before this is not hinted at.
+    Column("never_mind_at", Timestamp),
+    Column("never_mind_by", String, nullable=False, server_default=""),
     # What was seen at the location of its checkpoints. NULL: nobody has looked.
     Column("looked_at", Timestamp),
     Column("look_error", Text, nullable=False, server_default=""),
