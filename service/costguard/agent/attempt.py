@@ -17,7 +17,6 @@ from costguard.diagnosis.signals import Minute, as_json
 from .activity import ActivityWatch
 from .calls import Metadata, Trouble, watch
 from .checkpoints import DiskCheckpoints, on_the_vm
-from .containers import AUTH_VARIABLE, pull_image
 from .drill import DrillWork, HeldDrill
 from .events import EventSender, Spool
 from .failures import TransferFailed
@@ -28,7 +27,7 @@ from .output import NO_PROGRESS, CommandProgress
 from .phases import Phases
 from .preparation import CommandSecrets, Stage
 from .progress import ProgressReader
-from .runner import birth, config_of, container, hand_over, prepare
+from .runner import birth, container, hand_over, prepare
 from .settings import AgentPaths, AttemptSettings, NotStarted, Unwanted
 from .setup import SetupWatch
 from .stack_watch import StackWatch
@@ -174,7 +173,7 @@ class AgentAttempt:
     def _start(self, wrong: list[str], held: int) -> None:
         if wrong:
             raise NotStarted(f"the attempt's settings are wrong: {'; '.join(wrong)}", True)
-        settings, folder, run, image = self._settings, self._folder, self._state.run, None
+        settings, run = self._settings, self._state.run
         # A VM may be started only to fetch what is on its disk: the guard knows whether the job goes on.
         while run > 1 and self._state.drilled_boot != boot_id() and not self._guard.has_answered.is_set():
             self._stop.hold(settings.poll_s)
@@ -182,19 +181,14 @@ class AgentAttempt:
         write_json(os.path.join(self._state.run_folder, "resumed.json"), resumed)
         stage = self._stage(self._stop.hold)
         prepare_stage(stage)
-        settings = stage.settings
+        settings = settings._replace(**stage.changes)
         if run > 1 and settings.plain_command:
             settings = settings._replace(command=settings.plain_command)
-        if settings.image:
-            registries = self._credentials.secrets(self._stop.hold).get(AUTH_VARIABLE, "")
-            image = pull_image(settings, folder, config_of(folder), self._metadata, self._stop.hold, registries)
-            self._send("image", image=settings.image, digest=image.digest)
         settings = settings._replace(
             command=[*settings.command, *more, *stage.arguments],
             environment={**settings.environment, **stage.environment},
         )
-        secrets = self._credentials.secrets(self._stop.hold)
-        order = prepare(settings, secrets, folder, run, self._step_file, self._stop.hold, image)
+        order = prepare(settings, stage.secrets, self._folder, run, self._step_file, stage.image)
         order["log"] = self._log
         order["hidden"].append(self._token)
         self._stop.hold(0)

@@ -41,7 +41,7 @@ def put_code(stage: Stage) -> None:
     if below and not os.path.isdir(os.path.join(folder, below)):
         raise NotStarted(f"there is no folder {below} in the code: correct --cd, or the work directory", True)
     workdir = settings.workdir if settings.workdir.startswith("/") else os.path.join(top, below).rstrip("/")
-    stage.settings = settings._replace(workdir=workdir, mounts=mounts)
+    stage.changes.update(workdir=workdir, mounts=mounts)
 
 
 def _fetch(stage: Stage, folder: str) -> None:

@@ -14,7 +14,7 @@ from .failures import TransferFailed
 from .files import read_json, say, write_json
 from .phases import ReportedTransfer
 from .preparation import Stage
-from .settings import NotStarted
+from .settings import NotStarted, Unwanted
 
 ROOM = 64 << 20  # bytes that a download leaves free
 
@@ -28,6 +28,9 @@ def fetch_inputs(stage: Stage) -> None:
                 _fetch(stage, source, path, os.path.join(stage.folder, "inputs", f"{number}.json"), reported)
             except (NotStarted, TransferFailed) as problem:
                 reported.fail(str(problem))
+                raise
+            except Unwanted as unwanted:
+                reported.fail(f"it was ended: {unwanted}")
                 raise
 
 

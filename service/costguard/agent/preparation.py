@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from typing import Callable
+from typing import Any, Callable
 
 from .calls import HttpCalls, Metadata, fetch_secrets, patiently
+from .containers import Image
 from .phases import Phases
 from .settings import AttemptSettings
 from .tool import ToolFinder
@@ -19,7 +20,7 @@ class CommandSecrets:
     """The command's secrets, read once, and transfers that use them. Safe for several threads."""
 
     def __init__(self, settings: AttemptSettings, metadata: Metadata, folder: str, tool: ToolFinder) -> None:
-        self._settings, self._metadata, self._folder, self._tool = settings, metadata, folder, tool
+        self._settings, self.metadata, self._folder, self._tool = settings, metadata, folder, tool
         self._lock = threading.Lock()
         self._secrets: dict[str, str] | None = None
         self._transfer: Transfer | None = None
@@ -30,7 +31,7 @@ class CommandSecrets:
             if self._secrets is None:
                 settings, http = self._settings, HttpCalls()
                 self._secrets = patiently(
-                    lambda: fetch_secrets(settings, self._metadata, http), wait, SECRET_TRIES, settings.retry_s
+                    lambda: fetch_secrets(settings, self.metadata, http), wait, SECRET_TRIES, settings.retry_s
                 )
             return self._secrets
 
@@ -41,13 +42,13 @@ class CommandSecrets:
             if self._transfer is None:
                 environment = {**self._settings.environment, **secrets}
                 self._transfer = Transfer(
-                    self._settings, environment, self._folder, wait, self._metadata, self._tool.path
+                    self._settings, environment, self._folder, wait, self.metadata, self._tool.path
                 )
             return self._transfer.waiting(wait, is_gentle)
 
 
 class Stage:
-    """What a step works with.
+    """What a step works with. Steps run at once: each changes only what no other one reads.
 
     `folder` is the attempt's, which stays for later runs on this VM; `run_folder` is this run's. `wait` pauses, and
     raises where the command is not wanted any more. `send` reports an event of the run. `volumes` is the folder below
@@ -76,6 +77,17 @@ class Stage:
         self._credentials, self.checkpoint = credentials, checkpoint
         self.arguments: list[str] = []  # added to the command
         self.environment: dict[str, str] = {}  # of the command, in addition to the settings'
+        self.changes: dict[str, Any] = {}  # of the settings, for the command
+        self.image: Image | None = None
+
+    @property
+    def metadata(self) -> Metadata:
+        return self._credentials.metadata
+
+    @property
+    def secrets(self) -> Mapping[str, str]:
+        """Raises NotStarted or Trouble where they cannot be read."""
+        return self._credentials.secrets(self.wait)
 
     @property
     def transfer(self) -> Transfer:

@@ -10,8 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -19,9 +18,8 @@ from .containers import AUTH_VARIABLE, Image, remove_container, run_arguments, w
 from .files import boot_id, make_folder, read, say, utc, write_json, write_through
 from .output import OutputLog, pump, tail
 from .ranks import adopt_orphans, descendants, kill_tree, rank_variables
-from .settings import AttemptSettings, NotStarted
+from .settings import AttemptSettings
 from .setup import prepared_image, run_setup, setup_order
-from .usage import gpus
 
 
 def prepare(
@@ -30,15 +28,9 @@ def prepare(
     folder: str,
     run: int,
     step_file: str,
-    wait: Callable[[float], None],
     image: Image | None,
 ) -> dict[str, Any]:
-    """The order for the runner. Waits for GPUs, whose drivers are installed at the first boot."""
-    latest = time.monotonic() + settings.gpu_wait_s
-    while settings.gpus > len(gpus() or []):
-        if time.monotonic() > latest:
-            raise NotStarted(f"this VM should have {settings.gpus} GPUs, and nvidia-smi shows {len(gpus() or [])}")
-        wait(4 * settings.poll_s)
+    """The order for the runner."""
     passed = {name: value for name, value in secrets.items() if name != AUTH_VARIABLE}
     own = {"COSTGUARD_ATTEMPT": settings.attempt, "COSTGUARD_RUN": str(run), "COSTGUARD_STEP_FILE": step_file}
     # Unbuffered, so that steps are reported in time.

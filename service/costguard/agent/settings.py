@@ -18,7 +18,7 @@ class NotStarted(Exception):
 
 
 class Unwanted(Exception):
-    """The job was cancelled, or the VM ends, before all that the command left was brought away."""
+    """What is under way is to end: the job was cancelled, the VM ends, or another step before the command failed."""
 
 
 class AgentPaths(NamedTuple):

@@ -1,22 +1,65 @@
-"""The steps around a command, in their order: what is on the VM before it starts, and what is brought away at its end.
+"""The steps around a command: what is on the VM before it starts, and what is brought away at its end.
 
-A step of BEFORE_COMMAND may replace `stage.settings`, add to `stage.arguments` and `stage.environment`; it raises
-NotStarted, Trouble or TransferFailed where the command cannot be started. A step of AFTER_SUCCESS runs when the command
-ended by itself with code 0, before the exit is reported, and may change the report; a step of BEFORE_EXIT runs after
-every end. All must bear to be run again after the agent was killed.
+Those of BEFORE_COMMAND run at once, each as soon as those that it comes after have ended. A step may add to
+`stage.changes`, `stage.arguments` and `stage.environment`; it raises NotStarted, Trouble or TransferFailed where the
+command cannot be started. A step of AFTER_SUCCESS runs when the command ended by itself with code 0, before the exit is
+reported, and may change the report; a step of BEFORE_EXIT runs after every end. All must bear to be run again after the
+agent was killed.
 """
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict
+import os
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any, Callable, Dict, NamedTuple, Tuple
 
+from .checkpoints import on_the_vm
 from .code import put_code
+from .containers import AUTH_VARIABLE, pull_image
 from .inputs import fetch_inputs
 from .outputs import check_outputs, publish_outputs
 from .preparation import Stage
+from .runner import config_of
+from .settings import NotStarted, Unwanted
+from .usage import gpus
+
+LOOK_S = 0.5  # until a step that waits sees that another one failed
 
 BeforeCommand = Callable[[Stage], None]
 AfterCommand = Callable[[Stage, Dict[str, Any]], None]
+
+
+class StepBefore(NamedTuple):
+    """`after` names the steps that must have ended before this one begins."""
+
+    work: BeforeCommand
+    after: Tuple[str, ...] = ()  # noqa: UP006  evaluated by Python 3.8
+
+
+def wait_for_gpus(stage: Stage) -> None:
+    """Their drivers are installed at the first boot."""
+    settings, latest = stage.settings, time.monotonic() + stage.settings.gpu_wait_s
+    while settings.gpus > len(gpus() or []):
+        if time.monotonic() > latest:
+            raise NotStarted(f"this VM should have {settings.gpus} GPUs, and nvidia-smi shows {len(gpus() or [])}")
+        stage.wait(4 * settings.poll_s)
+
+
+def read_secrets(stage: Stage) -> None:
+    """Once, for all steps that copy or pull."""
+    _ = stage.secrets
+
+
+def pull(stage: Stage) -> None:
+    settings = stage.settings
+    if not settings.image:
+        return
+    registries = stage.secrets.get(AUTH_VARIABLE, "")
+    folder = stage.folder
+    stage.image = pull_image(settings, folder, config_of(folder), stage.metadata, stage.wait, registries)
+    stage.send("image", image=settings.image, digest=stage.image.digest)
 
 
 def download_checkpoint(stage: Stage) -> None:
@@ -25,15 +68,76 @@ def download_checkpoint(stage: Stage) -> None:
         stage.checkpoint(stage)
 
 
-BEFORE_COMMAND: tuple[BeforeCommand, ...] = (check_outputs, fetch_inputs, put_code, download_checkpoint)
+# The check of the outputs removes what an earlier attempt left there, which may be below an input's address.
+BEFORE_COMMAND: Mapping[str, StepBefore] = {
+    "gpus": StepBefore(wait_for_gpus),
+    "code": StepBefore(put_code),
+    "secrets": StepBefore(read_secrets),
+    "image": StepBefore(pull, ("secrets",)),
+    "outputs": StepBefore(check_outputs, ("secrets",)),
+    "inputs": StepBefore(fetch_inputs, ("outputs",)),
+    "checkpoint": StepBefore(download_checkpoint, ("outputs",)),
+}
 AFTER_SUCCESS: tuple[AfterCommand, ...] = (publish_outputs,)
 BEFORE_EXIT: tuple[AfterCommand, ...] = ()  # the rest of the log
 
 
 def prepare_stage(stage: Stage) -> None:
-    for step in BEFORE_COMMAND:
-        stage.wait(0)
-        step(stage)
+    steps = dict(BEFORE_COMMAND)
+    if _is_checkpoint_among_inputs(stage):  # it goes over them, as a base model is replaced by what was made of it
+        steps["checkpoint"] = StepBefore(download_checkpoint, ("inputs",))
+    run_together(steps, stage)
+
+
+def run_together(steps: Mapping[str, StepBefore], stage: Stage) -> None:
+    """Returns when all have ended. The first failure ends the others where they next wait, and is raised.
+
+    No thread of a step is left: what is raised here may be reported as the end, and nothing writes after it.
+    """
+    hold = stage.wait
+    failures: list[BaseException] = []
+    ended = {name: threading.Event() for name in steps}
+
+    def wait(seconds: float) -> None:
+        latest = time.monotonic() + seconds
+        while True:
+            if failures:
+                raise Unwanted("another step before the command failed")
+            left = latest - time.monotonic()
+            hold(max(0.0, min(left, LOOK_S)))
+            if left <= LOOK_S:
+                return
+
+    def run(name: str, step: StepBefore) -> None:
+        try:
+            for earlier in step.after:
+                ended[earlier].wait()
+            wait(0)
+            step.work(stage)
+        except BaseException as problem:  # raised below; of the others, what they met because of the first is not
+            failures.append(problem)
+        finally:
+            ended[name].set()
+
+    stage.wait = wait
+    threads = [threading.Thread(target=run, args=one, name=one[0], daemon=True) for one in steps.items()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    stage.wait = hold
+    if failures:
+        raise failures[0]
+
+
+def _is_checkpoint_among_inputs(stage: Stage) -> bool:
+    """Whether an input is downloaded into the folder of checkpoints, or a folder above it."""
+    settings = stage.settings
+    local = settings.checkpoint.get("local", "")
+    if not local:
+        return False
+    saved, *places = (os.path.realpath(on_the_vm(settings, path, stage.volumes)) for path in (local, *settings.inputs))
+    return any(os.path.commonpath([saved, place]) in (saved, place) for place in places)
 
 
 def finish_stage(stage: Stage, ended: dict[str, Any], is_success: bool) -> None:
