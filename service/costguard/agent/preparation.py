@@ -35,7 +35,7 @@ class CommandSecrets:
                 )
             return self._secrets
 
-    def transfer(self, wait: Wait, is_gentle: bool = True) -> Transfer:
+    def transfer(self, wait: Wait, is_gentle: bool = False) -> Transfer:
         """For copies to and from buckets. Raises NotStarted or Trouble where the secrets cannot be read."""
         secrets = self.secrets(wait)
         with self._lock:

@@ -22,7 +22,7 @@ def run(
     wait: Callable[[float], object],
     sent: bytes,
     hear: Callable[[bytes], None],
-    is_gentle: bool = True,
+    is_gentle: bool = False,
 ) -> tuple[int, bytes]:
     """The exit code and the output; `hear` gets each line of the error output. `wait` raises to end the process."""
     with subprocess.Popen(

@@ -78,10 +78,10 @@ class Transfer:
         chosen = variables(os.environ, environment)
         self._environment = {**chosen, **remotes(chosen, self._identity, metadata)}
         self._limited = threading.Lock()
-        self._is_gentle = True
+        self._is_gentle = False
 
-    def waiting(self, wait: Wait, is_gentle: bool = True) -> Transfer:
-        """The same with another `wait`; without `is_gentle` it takes what CPU it needs, as in the last seconds."""
+    def waiting(self, wait: Wait, is_gentle: bool = False) -> Transfer:
+        """The same with another `wait`; `is_gentle` is for next to a running command, which needs the CPU more."""
         other = copy.copy(self)
         other._wait, other._is_gentle = wait, is_gentle
         return other

@@ -168,7 +168,7 @@ class TravellingCheckpoints:
     def _watch(self) -> None:
         while not self._is_known and not self._over.is_set():  # an earlier agent prepared this run
             try:
-                self._remote.read_in(self._secrets.transfer(self._wait))
+                self._remote.read_in(self._secrets.transfer(self._wait, is_gentle=True))
                 self._is_known = True
             except Exception as problem:
                 self._complain(problem)
