@@ -51,6 +51,7 @@ class Run:
     saves_every: timedelta = 10 * MINUTE
     seed: int = 1
     tells: bool = True  # of a preemption; without, only Google's list does
+    prints: bool = False  # a step for each second of work
     trainings: dict[str, Training] = field(default_factory=dict)
     spot_hours: float = 0.0
     on_demand_hours: float = 0.0
@@ -131,10 +132,20 @@ class Run:
             return
         if done - training.saved >= self.saves_every.total_seconds():
             self._save(training)
-        if self.world.beat(name, step=done):
+        if self._beat(name, done):
             self._save(training)
             training.is_over = True
             self.world.exit(name, code=143, stop_request="cancel")
+
+    def _beat(self, name: str, done: int) -> bool:
+        """Whether it is to stop."""
+        if not self.prints:
+            return self.world.beat(name, step=done)
+        where = {"phase": "train", "unit": "step", "done": done}
+        progress = {**where, "of": self.work.total_seconds(), "read_at": self.now.isoformat()}
+        point = {**where, "at": self.now.isoformat()}
+        beat = {"is_running": True, "step": done, "progress": progress}
+        return self.world.say(name, ("heartbeat", beat), ("progress", {"points": [point]}))
 
     def _save(self, training: Training) -> None:
         training.saved = training.done(self.now)

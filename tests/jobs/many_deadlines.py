@@ -9,10 +9,11 @@ import argparse
 import logging
 import sys
 import tempfile
-from collections import Counter
+from collections import defaultdict
 from datetime import timedelta
 from pathlib import Path
 from random import Random
+from statistics import fmean
 
 import structlog
 from tests.jobs.deadline_world import ADVERSARIES, MINUTE, Run, is_on_time
@@ -32,20 +33,25 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
-    late, runs, relative = 0, Counter[str](), 0.0
+    late, costs = 0, defaultdict[str, list[float]](list)
+    at_once: dict[str, list[float]] = defaultdict(list)
     with tempfile.TemporaryDirectory() as folder:
         for number in range(given.seed, given.seed + given.runs):
-            name, on_time, cost, words = _one(number, f"sqlite:///{Path(folder) / f'{number}.db'}")
-            runs[name] += 1
-            relative += cost
+            name, on_time, cost, begun_on_demand, words = _one(number, f"sqlite:///{Path(folder) / f'{number}.db'}")
+            costs[name].append(cost)
+            at_once[name].append(begun_on_demand)
             late += not on_time
             print(f"{number:5} {'on time' if on_time else 'LATE'} {cost:.2f} {name}: {words}", flush=True)
-    print(f"{late} of {given.runs} late; cost relative to on-demand {relative / given.runs:.3f}; {dict(runs)}")
+    print(f"{late} of {given.runs} late. Cost relative to the work on demand, with its start on demand at once:")
+    for name, some in costs.items():
+        print(
+            f"{name}: {fmean(some):.2f}, at most {max(some):.2f}; at once {fmean(at_once[name]):.2f}; {len(some)} runs"
+        )
     return 1 if late else 0
 
 
-def _one(seed: int, url: str) -> tuple[str, bool, float, str]:
-    """The adversary, whether it was on time, its cost relative to on-demand, and what it was."""
+def _one(seed: int, url: str) -> tuple[str, bool, float, float, str]:
+    """The adversary, whether it was on time, its cost, what it would be begun on demand at once, and what it was."""
     lot = Random(seed)
     name = list(ADVERSARIES)[seed % len(ADVERSARIES)]
     work = timedelta(minutes=lot.randint(20, 150))
@@ -62,13 +68,15 @@ def _one(seed: int, url: str) -> tuple[str, bool, float, str]:
             saves_every=timedelta(minutes=lot.choice((5, 10, 15, 25))),
             seed=seed,
             tells=lot.random() < 0.5,
+            prints=lot.random() < 0.5,
         )
         job = run.to_the_end()
         hours = run.spot_hours + _ON_DEMAND_SHARE * run.on_demand_hours
         cost = hours / (_ON_DEMAND_SHARE * (work / timedelta(hours=1)))
         took = (job.settled_at or run.now) - job.created_at
         words = f"{work} of work, {spare} to spare, took {took}, {len(w.attempts())} attempts, {job.state.value}"
-        return name, is_on_time(run, job), cost, words
+        at_once = 1 + timedelta(minutes=(2 + longest) / 2) / work
+        return name, is_on_time(run, job), cost, at_once, words
 
 
 if __name__ == "__main__":

@@ -12,9 +12,9 @@ from costguard.jobs import plan_rows
 from costguard.model.job import JobState
 
 
-@pytest.mark.parametrize("name", ["at the moment of use", "coming and going"])
-def test_no_adversary_makes_a_job_late(sqlite_url: str, name: str) -> None:
-    """Starts of up to 18 minutes, and a preemption that only Google's list tells."""
+@pytest.mark.parametrize(("name", "prints"), [("at the moment of use", False), ("coming and going", True)])
+def test_no_adversary_makes_a_job_late(sqlite_url: str, name: str, prints: bool) -> None:
+    """Starts of up to 18 minutes, and a preemption that only Google's list tells. One prints its steps."""
     with world(sqlite_url) as w:
         run = Run(
             w,
@@ -23,6 +23,7 @@ def test_no_adversary_makes_a_job_late(sqlite_url: str, name: str) -> None:
             lambda lot: timedelta(minutes=lot.uniform(6, 18)),
             ADVERSARIES[name],
             tells=False,
+            prints=prints,
         )
         job = run.to_the_end()
         assert is_on_time(run, job), job.reason
@@ -30,6 +31,9 @@ def test_no_adversary_makes_a_job_late(sqlite_url: str, name: str) -> None:
         with w.database.read() as connection:
             stored = plan_rows.read(connection, [job.id])[job.id]
         assert len(stored.decisions) >= 2
+        assert stored.plan is not None
+        assert stored.plan.work_left is not None
+        assert ("pace of its output" in stored.plan.work_left.source) is prints
         assert {choice.policy for choice in stored.shadow} >= {"greedy", "uniform_progress", "on_demand"}
         assert stored.curve[0].work_left == 50 * MINUTE
         assert stored.curve[-1].work_left < 20 * MINUTE

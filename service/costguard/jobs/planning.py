@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import pairwise
 from random import Random
 
 from sqlalchemy import Connection
@@ -30,7 +31,7 @@ from costguard.jobs.zone_advice import ZoneAdvice
 from costguard.jobs.zone_history import VMKind
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind
-from costguard.model.progress import POSITION
+from costguard.model.progress import POSITION, SeriesPoint
 
 _WRITTEN_EVERY = timedelta(minutes=5)
 _SHADOW_EVERY = timedelta(minutes=15)
@@ -207,8 +208,14 @@ def _measured(connection: Connection, views: Sequence[JobView]) -> dict[str, Mea
         seen = next((one for one in tried if one is not None), None)
         left = progress.work_left(view.job, seen, points)
         if left is not None:
-            measured[view.job.id] = MeasuredWork(left, points[-1].at - points[0].at)
+            measured[view.job.id] = MeasuredWork(left, _read_for(points))
     return measured
+
+
+def _read_for(points: Sequence[SeriesPoint]) -> timedelta:
+    """Within runs: what lies between two of them says nothing of the pace."""
+    spans = (later.at - earlier.at for earlier, later in pairwise(points) if earlier.start == later.start)
+    return sum(spans, start=timedelta())
 
 
 def _risk(stored: StoredPlan) -> object:
