@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
@@ -95,7 +96,9 @@ def overflow(page: Page) -> list[str]:
 
 
 def picture(page: Page, name: str) -> None:
-    """Kept under .cache/pictures, whatever comes of the test."""
+    """With COSTGUARD_TEST_PICTURES=1, kept under .cache/pictures, whatever comes of the test."""
+    if os.environ.get("COSTGUARD_TEST_PICTURES") != "1":  # a third of the time that a page takes
+        return
     _PICTURES.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=_PICTURES / f"{name}.png", full_page=True, animations="disabled")
 
