@@ -12,12 +12,15 @@ import pytest
 from sqlalchemy import Connection, update
 from tests.access.access_setup import ADA, NAMES, Office, press, user_id
 from tests.api.rows import NOW
+from tests.jobs import job_rows as stored_jobs
 
 from costguard.access import people, requests
 from costguard.db.lease import Lease
 from costguard.db.tables import lifetimes
 from costguard.db.transaction import Database
 from costguard.errors import SlackUnavailable, StoreError
+from costguard.jobs import job_rows
+from costguard.model.interaction import JobChoice, JobClick
 from costguard.model.message import EphemeralContent
 from costguard.model.person import Membership, Person
 from costguard.model.reminder import Request, RequestKind, Subject, SubjectKind
@@ -63,6 +66,47 @@ def test_the_same_press_twice_is_one_request(office: Office) -> None:
     assert len(office.events) == 1
     office.handler.click(press(subject, at="2.2"))
     assert len(office.open) == 2
+
+
+def about_a_job(by: str, choice: JobChoice, at: str = "1.1") -> JobClick:
+    user = user_id(by)
+    return JobClick(f"slack/T0/C0GPU/1.0/{at}/{user}", user, "C0GPU", "1.0", "", "j7k2m9q4", choice)
+
+
+def test_a_choice_about_a_job_is_stored_once(office: Office) -> None:
+    """However often Slack delivers it, also after it was taken back."""
+    with office.database.write() as connection:
+        stored_jobs.added(connection, "j7k2m9q4", owner=ADA)
+    office.know("ada")
+    office.handler.click(about_a_job("ada", JobChoice.STOP_AFTER))
+    office.handler.click(about_a_job("ada", JobChoice.NEVER_MIND, at="2.2"))
+    office.handler.click(about_a_job("ada", JobChoice.STOP_AFTER))
+    with office.database.read() as connection:
+        job = job_rows.read(connection, "j7k2m9q4")
+    assert job is not None
+    assert (job.cancel_after_at, job.never_mind_by) == (None, ADA)
+    made = [one.event.text for one in office.events if one.event.kind == "RequestMade"]
+    assert sorted(made) == [
+        f"{ADA} asked for no hint about job j7k2m9q4.",
+        f"{ADA} asked to stop after its next checkpoint job j7k2m9q4.",
+    ]
+
+
+def test_a_choice_about_a_job_of_another_is_refused_in_private(office: Office) -> None:
+    """With who may; nothing changes. A job that is not there is refused likewise."""
+    office.know("vic")
+    office.handler.click(about_a_job("vic", JobChoice.NEVER_MIND, at="2.2"))
+    with office.database.write() as connection:
+        stored_jobs.added(connection, "j7k2m9q4", owner=ADA)
+    office.handler.click(about_a_job("vic", JobChoice.STOP_AFTER))
+    missing, refused = office.ephemerals
+    assert "There is no job" in missing
+    assert f"Only {ADA}" in refused
+    with office.database.read() as connection:
+        job = job_rows.read(connection, "j7k2m9q4")
+    assert job is not None
+    assert job.cancel_after_at is None
+    assert [one.event.kind for one in office.events] == ["RequestRefused", "RequestRefused"]
 
 
 # Who may ask what of ada's VM, whose team is vision, and of an unowned one of no team.

@@ -16,7 +16,7 @@ from tests.fakes import HandClock
 from tests.slack.deliveries import NOW, SECRET, command_form, form, press, signed
 
 from costguard.errors import StoreError
-from costguard.model.interaction import ButtonClick, InteractionReply, SlashCommand
+from costguard.model.interaction import ButtonClick, InteractionReply, JobClick, SlashCommand
 from costguard.model.message import EphemeralContent, ListContent
 from costguard.slack.incoming import BODY_LIMIT, InteractionDispatcher, SignedRequests
 
@@ -25,11 +25,11 @@ class Handlers:
     """Counts what comes; `trouble` is raised instead."""
 
     def __init__(self) -> None:
-        self.clicks: list[ButtonClick] = []
+        self.clicks: list[ButtonClick | JobClick] = []
         self.commands: list[SlashCommand] = []
         self.trouble: Exception | None = None
 
-    def click(self, click: ButtonClick) -> None:
+    def click(self, click: ButtonClick | JobClick) -> None:
         if self.trouble is not None:
             raise self.trouble
         self.clicks.append(click)

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.slack.deliveries import DUE, SUBJECT, VALUE, command, command_form, form, press
 
-from costguard.model.interaction import ButtonClick, SlashCommand
+from costguard.model.interaction import ButtonClick, JobChoice, JobClick, SlashCommand
 from costguard.model.reminder import RequestKind
-from costguard.slack.payloads import Envelope, click_of, command_in, command_of, envelope_of, interaction_of
+from costguard.slack.payloads import Envelope, click_of, command_in, command_of, envelope_of, interaction_of, pack_job
 
 MESSAGE = press()["container"]
 ANYTHING = st.recursive(
@@ -153,6 +153,19 @@ def test_no_json_breaks_the_parsers(value: object) -> None:
             parse(value)
 
 
+def test_a_press_about_a_job_is_read() -> None:
+    """What was packed; a value with another choice, or an id that is none of ours, is refused."""
+    payload = press()
+    payload["actions"][0]["value"] = pack_job("j7k2m9q4", JobChoice.NEVER_MIND)
+    read = click_of(payload)
+    assert isinstance(read, JobClick)
+    assert (read.job, read.choice, read.key[:9]) == ("j7k2m9q4", JobChoice.NEVER_MIND, "slack/T0T")
+    for value in ('{"j":"j7k2m9q4","c":"delete"}', '{"j":"../x","c":"never_mind"}', '{"j":7,"c":"never_mind"}'):
+        payload["actions"][0]["value"] = value
+        with pytest.raises(ValueError, match=r"delete|j is missing"):
+            click_of(payload)
+
+
 @given(st.data(), ANYTHING)
 def test_any_part_may_be_anything(data: st.DataObject, value: object) -> None:
     """With one part of a press replaced by anything, it is a ValueError, or a press with all its parts in order."""
@@ -169,6 +182,7 @@ def test_any_part_may_be_anything(data: st.DataObject, value: object) -> None:
         return
     if result is not None:
         assert (result.user_id[0], result.channel[0]) == ("U", "C")
+        assert isinstance(result, ButtonClick)
         assert result.subject.instance_id > 0
         assert len(result.key) < 300
         assert result.key.isprintable()

@@ -13,7 +13,7 @@ from tests.slack.deliveries import SUBJECT, VALUE
 from tests.waiting import until
 
 from costguard.errors import StoreError
-from costguard.model.interaction import ButtonClick, SlashCommand
+from costguard.model.interaction import ButtonClick, JobClick, SlashCommand
 from costguard.model.message import EphemeralContent
 from costguard.slack.incoming import InteractionDispatcher
 from costguard.slack.socket import Socket
@@ -25,10 +25,10 @@ BUTTON = {"type": "button", "action_id": "keep", "value": VALUE, "text": {"type"
 
 class Handlers:
     def __init__(self) -> None:
-        self.clicks: queue.Queue[ButtonClick] = queue.Queue()
+        self.clicks: queue.Queue[ButtonClick | JobClick] = queue.Queue()
         self.trouble: Exception | None = None
 
-    def click(self, click: ButtonClick) -> None:
+    def click(self, click: ButtonClick | JobClick) -> None:
         if self.trouble is not None:
             raise self.trouble
         self.clicks.put(click)
@@ -69,6 +69,7 @@ def test_a_press_and_a_command_come_over_the_socket(
     delivery = slack.interactions.click("ana", sent["channel"], sent["ts"], "keep")
     assert (delivery.ok, delivery.over) == (True, "socket")
     press = handlers.clicks.get(timeout=30)
+    assert isinstance(press, ButtonClick)
     assert (press.user_id, press.subject, press.hours) == (slack.user("ana").id, SUBJECT, 4)
     assert slack.interactions.command("ana", "gpu-costs", "mine").ok
     assert slack.messages("gpu-costs", ephemeral=True)[-1].text == "You said mine."
@@ -113,7 +114,9 @@ def test_it_connects_again_when_slack_asks_for_it(
     until(lambda: slack.calls["apps.connections.open"] > before and slack.sockets.connected == 1)
     until(lambda: not connected.trouble)
     assert slack.interactions.click("ana", sent["channel"], sent["ts"], "keep").ok
-    assert handlers.clicks.get(timeout=30).subject == SUBJECT
+    press = handlers.clicks.get(timeout=30)
+    assert isinstance(press, ButtonClick)
+    assert press.subject == SUBJECT
 
 
 def test_a_token_that_slack_refuses_is_told(endpoint: str, slack: Workspace, dispatcher: InteractionDispatcher) -> None:

@@ -10,11 +10,12 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
+from costguard.access.roles import Actor
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
-from costguard.errors import Conflict, Forbidden, Invalid, Missing, Unavailable
+from costguard.errors import Conflict, Invalid, Unavailable
 from costguard.events import audit_log
-from costguard.jobs import attempts, curve_news, drills, egress, job_events, job_rows, kept_disks, submission
+from costguard.jobs import attempts, drills, egress, job_events, job_rows, kept_disks, submission, wishes
 from costguard.jobs.code import CodeArchives
 from costguard.jobs.disk import saves_on_disk
 from costguard.jobs.quote import Assessment, Assessor, JobQuote, LaunchTargets, quote
@@ -141,47 +142,19 @@ class JobService:
         return job, drill
 
     def cancel_after_checkpoint(self, job_id: str, by: str, authority: Authority | None = None) -> tuple[Job, bool]:
-        """Cancels it once a checkpoint was written after this, or at once where nothing of it runs.
-
-        The job, and whether this request is the first. Raises Missing, Forbidden, or Conflict.
-        """
+        """As `wishes.cancel_after_checkpoint`."""
         now = self._clock.now()
         with self._database.write() as connection:
-            job = self._theirs(connection, job_id, by, authority)
-            if job.state.is_over:
-                raise Conflict(
-                    f"Job {job.title} is over: it {job.state.value}.", "There is nothing to cancel.", kind="job-over"
-                )
-            if job.spec.checkpoint is None:
-                raise Conflict(
-                    f"Job {job.title} saves no checkpoints that Costguard knows of.",
-                    f"Cancel it at once: costguard cancel {job.id}",
-                    kind="no-checkpoints",
-                )
-            is_new = job_rows.ask_cancel_after(connection, job_id, by, now)
-            if is_new:
-                audit_log.append(connection, [job_events.cancel_after(job, by, now)], now)
-            job = job_rows.read(connection, job_id) or job
+            job, is_new = wishes.cancel_after_checkpoint(connection, self._rules, job_id, Actor(by, authority), now)
         if is_new:
             self._wake()
         return job, is_new
 
     def never_mind(self, job_id: str, by: str, authority: Authority | None = None) -> tuple[Job, bool]:
-        """Silences the hint at its standstill until a new best value, and takes a cancel after a checkpoint back.
-
-        The job, and whether that changed anything. Raises Missing, Forbidden, or Conflict.
-        """
+        """As `wishes.never_mind`."""
         now = self._clock.now()
         with self._database.write() as connection:
-            job = self._theirs(connection, job_id, by, authority, "silence a hint about")
-            if job.state.is_over or job.cancel_asked_at is not None:
-                over = "is being cancelled" if not job.state.is_over else f"is over: it {job.state.value}"
-                raise Conflict(f"Job {job.title} {over}.", "Launch another like it to go on.", kind="job-over")
-            is_new = job.cancel_after_at is not None or curve_news.hint_of(connection, job) is not None
-            if is_new and job_rows.never_mind(connection, job_id, by, now):
-                audit_log.append(connection, [job_events.never_mind(job, by, now)], now)
-            job = job_rows.read(connection, job_id) or job
-        return job, is_new
+            return wishes.never_mind(connection, self._rules, job_id, Actor(by, authority), now)
 
     def delete_disk(self, job_id: str, by: str, authority: Authority | None = None) -> tuple[Job, bool]:
         """Agrees that the disk that is kept of a job that is over goes. The job, and whether that is new.
@@ -209,12 +182,7 @@ class JobService:
     def _theirs(
         self, connection: Connection, job_id: str, by: str, authority: Authority | None, verb: str = "cancel"
     ) -> Job:
-        job = job_rows.read(connection, job_id)
-        if job is None:
-            raise Missing(f"There is no job {job_id!r}.", "GET /api/v1/jobs lists all of them.")
-        if refusal := submission.cancel_refusal(by, job.spec.owner, job.spec.project, self._rules, authority, verb):
-            raise Forbidden(refusal, "Ask one of them.", kind="not-yours")
-        return job
+        return wishes.theirs(connection, self._rules, job_id, Actor(by, authority), verb)
 
     def _give_up(self, connection: Connection, job: Job, by: str, now: datetime) -> None:
         if job_rows.give_disk_up(connection, job.id, by, now):

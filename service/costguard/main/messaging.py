@@ -14,11 +14,11 @@ from costguard.access.roles import without_role
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.errors import SettingsError
-from costguard.messages import sweep_update
+from costguard.messages import hint, sweep_update
 from costguard.messages.digest import DigestComposer, DigestWatch
 from costguard.messages.digest_schedule import DigestRule
 from costguard.messages.job_update import CARD, CardComposer
-from costguard.messages.notification import NotificationComposer, NotificationWatch
+from costguard.messages.notification import KIND, NotificationComposer, NotificationWatch
 from costguard.messages.outbox import Changed, Compose, Composed, Outbox, Withdrawn
 from costguard.messages.recipients import AccountLookups
 from costguard.messages.reminder import ReminderComposer
@@ -151,7 +151,12 @@ def messaging(
             sweep_update.CARD: sweep_cards,
             "ephemeral": _ephemeral,
         },
-        {"reminder": reminders.changed, CARD: cards.changed, sweep_update.CARD: sweep_cards.changed},
+        {
+            "reminder": reminders.changed,
+            CARD: cards.changed,
+            sweep_update.CARD: sweep_cards.changed,
+            KIND: hint.changed,
+        },
     )
     digests = settings.digests
     rule = DigestRule(digests.daily, digests.weekly, digests.weekday, digests.time_zone)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import datetime, timedelta, tzinfo
+from typing import TypeAlias
 
 import structlog
 from sqlalchemy import Connection
@@ -14,14 +15,17 @@ from costguard.access.roles import Actor
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.errors import CostguardError, SlackError
+from costguard.events import audit_log
+from costguard.jobs import wishes
 from costguard.ledger import fleet_rows, generation, spans
 from costguard.ledger.narrate import ended_text
 from costguard.messages import gpu_command
 from costguard.messages.cards import zone_of
 from costguard.messages.gpu_command import Cards
 from costguard.messages.recipients import SlackMembers
+from costguard.model.event import event_key, new_event
 from costguard.model.generation import Generation
-from costguard.model.interaction import ButtonClick, SlashCommand
+from costguard.model.interaction import ButtonClick, JobChoice, JobClick, SlashCommand
 from costguard.model.message import EphemeralContent, ListContent
 from costguard.model.moments import moment_text
 from costguard.model.person import AccountLookup
@@ -31,10 +35,18 @@ from costguard.reminders import message_rows, watched_rows
 from costguard.reminders import requests as vm_requests
 from costguard.reminders.message_rows import NewMessage
 from costguard.reminders.watched_rows import WatchedRow
+from costguard.spend import burning
 
 log = structlog.get_logger(__name__)
 
+Click: TypeAlias = ButtonClick | JobClick
 PATIENCE = timedelta(seconds=2)  # Slack waits for 3 s
+
+
+_JOB_WISH = {
+    JobChoice.STOP_AFTER: "to stop after its next checkpoint job",
+    JobChoice.NEVER_MIND: "for no hint about job",
+}
 
 
 class InteractionHandler:
@@ -76,7 +88,7 @@ class InteractionHandler:
         self._storing.shutdown()
         self._looking_up.shutdown()
 
-    def click(self, click: ButtonClick) -> None:
+    def click(self, click: Click) -> None:
         """Stores the request, or an ephemeral refusal. Raises StoreError when the database fails in time.
 
         While another writer keeps the database for longer, this returns and the request is stored after it.
@@ -115,7 +127,7 @@ class InteractionHandler:
             else roles.without_role(member.address, self._rules.access, self._rules.teams)
         )
 
-    def _take(self, click: ButtonClick) -> None:
+    def _take(self, click: Click) -> None:
         member = self._members.known(click.user_id, click.team_id)
         if member is not None:
             self._store(click, member)
@@ -123,13 +135,13 @@ class InteractionHandler:
             lookup = self._begin(self._looking_up, self._look_up_and_store, click)
             lookup.add_done_callback(lambda done: self._report_loss(click, done))
 
-    def _begin(self, pool: ThreadPoolExecutor, work: Callable[[ButtonClick], None], click: ButtonClick) -> Future[None]:
+    def _begin(self, pool: ThreadPoolExecutor, work: Callable[[Click], None], click: Click) -> Future[None]:
         future = pool.submit(work, click)
         self._unstored.add(future)
         future.add_done_callback(self._unstored.discard)
         return future
 
-    def _look_up_and_store(self, click: ButtonClick) -> None:
+    def _look_up_and_store(self, click: Click) -> None:
         try:
             member = self._members.look_up(click.user_id)
         except SlackError as error:
@@ -144,11 +156,14 @@ class InteractionHandler:
         else:
             self._store(click, member)
 
-    def _store(self, click: ButtonClick, member: AccountLookup | str) -> None:
+    def _store(self, click: Click, member: AccountLookup | str) -> None:
         """Stores the request, or why it was refused; a repeat of the same click changes nothing."""
         now = self._clock.now()
         account = None if isinstance(member, str) else member
         address = account.address if account is not None else ""
+        if isinstance(click, JobClick):
+            self._decide(click, address, self._refusal(member), now)
+            return
         with self._database.write() as connection:
             if any(stored.request.key == click.key for stored in requests.of_subject(connection, click.subject)):
                 return  # delivered once more, and perhaps carried out by now
@@ -167,7 +182,30 @@ class InteractionHandler:
                 _reply(connection, click, reason, now)
         self._wake()
 
-    def _report_loss(self, click: ButtonClick, done: Future[None]) -> None:
+    def _decide(self, click: JobClick, address: str, refusal: str, now: datetime) -> None:
+        """What a person chose about a job, in the transaction that notes the click as taken."""
+        choose = wishes.never_mind if click.choice is JobChoice.NEVER_MIND else wishes.cancel_after_checkpoint
+        with self._database.write() as connection:
+            if burning.recorded_at(
+                connection, [event_key("RequestMade", click.key), event_key("RequestRefused", click.key)]
+            ):
+                return  # delivered once more
+            if not refusal:
+                try:
+                    choose(connection, self._rules, click.job, Actor(address), now)
+                except CostguardError as error:
+                    refusal = f"{error.message} {error.what_next}".strip()
+            if refusal:
+                _reply(connection, click, refusal, now)
+            kind, wish = "RequestRefused" if refusal else "RequestMade", _JOB_WISH[click.choice]
+            text = f"{address or click.user_id} asked {wish} {click.job}"
+            text = f"{text}, and was refused: {refusal}" if refusal else f"{text}."
+            data = {"asked": click.choice.value, "job": click.job, "via": "slack"}
+            event = new_event(kind, now, text, click.key, actor=address or click.user_id, data=data)
+            audit_log.append(connection, [event], now)
+        self._wake()
+
+    def _report_loss(self, click: Click, done: Future[None]) -> None:
         """An acknowledged click could not be stored after all: the person must know, if Slack can reach them."""
         error = done.exception()
         if error is None:
@@ -214,7 +252,7 @@ def _name(connection: Connection, subject: Subject) -> str:
     return rows[0].name if rows else ""
 
 
-def _reply(connection: Connection, click: ButtonClick, text: str, now: datetime) -> None:
+def _reply(connection: Connection, click: Click, text: str, now: datetime) -> None:
     new = NewMessage(
         key=f"ephemeral/{click.key}",
         kind="ephemeral",

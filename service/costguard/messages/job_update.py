@@ -16,6 +16,7 @@ from costguard.jobs.disk import DiskReading, disk_of
 from costguard.jobs.listing import heard_last
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.ledger.narrate import sentence
+from costguard.messages import hint
 from costguard.messages.announcing import Announcement, Card, Form, JobEvent, announced, is_costly
 from costguard.messages.outbox import Composed, Withdrawn
 from costguard.model.attempt import Attempt, Interruption, Outcome
@@ -131,9 +132,10 @@ def news(scene: JobSnapshot, event: Event, url: str) -> NotificationContent:
         title=title.format(_name(scene.job)),
         text=event.text,
         figures=_figures(scene),
-        what_next=_what_next(scene, kind),
+        what_next=_what_next(scene, kind, event),
         url=url,
         output=_output(scene, kind),
+        buttons=hint.buttons(scene.job, event) if kind is JobEvent.STANDS_STILL else (),
     )
 
 
@@ -204,7 +206,7 @@ def _output(scene: JobSnapshot, kind: JobEvent) -> str:
     return "\n\n".join(part for part in (_last_lines(scene.output), where) if part)
 
 
-def _what_next(scene: JobSnapshot, kind: JobEvent) -> str:
+def _what_next(scene: JobSnapshot, kind: JobEvent, event: Event) -> str:
     job = scene.job
     plan = job.spec.checkpoint
     where = plan.location if plan is not None and not plan.is_on_disk else ""
@@ -235,8 +237,7 @@ def _what_next(scene: JobSnapshot, kind: JobEvent) -> str:
         case JobEvent.LOSS:
             return f"See its output: costguard output {job.id}. Stop it: costguard cancel {job.id}"
         case JobEvent.STANDS_STILL:
-            later = f"Stop it once its next checkpoint is saved: costguard cancel {job.id} --after-checkpoint. "
-            return (later if job.spec.checkpoint is not None else "") + "Or never mind: nothing happens by itself."
+            return hint.what_next(job, event)
         case JobEvent.HANGS if job.spec.on_hang is OnHang.TELL:
             return (
                 f"See all of its output: costguard output {job.id}. Stop it: costguard cancel {job.id}."
@@ -341,7 +342,8 @@ def _of_owner(announcement: Announcement, job: Job) -> Iterator[NewMessage]:
 
 
 def _data(event: Event, job: Job) -> dict[str, object]:
-    return {"events": [event.key], "job": job.id}
+    data: dict[str, object] = {"events": [event.key], "job": job.id}
+    return {**data, "hint": True} if hint.is_hint(event) else data
 
 
 def _card_key(job: str) -> str:

@@ -15,7 +15,7 @@ from costguard.db.tables import events
 from costguard.db.transaction import Database
 from costguard.events import audit_log
 from costguard.ledger.accrual import Accrual, accrual_at
-from costguard.messages import job_update, sweep_update
+from costguard.messages import hint, job_update, sweep_update
 from costguard.messages.outbox import Composed, Withdrawn
 from costguard.model.budget import Budget
 from costguard.model.event import Event
@@ -201,22 +201,28 @@ class NotificationComposer:
         events = events_by_key(connection, [str(key) for key in keys] if isinstance(keys, list) else [])
         if not events:
             return Withdrawn("its event is not in the ledger")
-        if now - message.intended_at >= _GOOD_FOR:
+        if message.status != "accepted" and now - message.intended_at >= _GOOD_FOR:
             return Withdrawn("it could not be sent for three days and is no longer news")
         accrual = accrual_at(connection, now)
         if events[0].kind in job_update.KINDS:
-            return self._job_update(connection, accrual, events[0])
+            return self._job_update(connection, accrual, events[0], message)
         if events[0].kind in sweep_update.KINDS:
             return sweep_update.news(connection, accrual, events[0], self._url)
         return Composed(self._content(connection, accrual, events, message), shown="", is_final=True)
 
-    def _job_update(self, connection: Connection, accrual: Accrual, event: Event) -> Composed | Withdrawn:
+    def _job_update(
+        self, connection: Connection, accrual: Accrual, event: Event, message: StoredMessage
+    ) -> Composed | Withdrawn:
         scene = job_update.read_scene(connection, accrual, job_update.job_id(event))
         if scene is None:
             return Withdrawn("its job is not in the ledger")
-        if why := job_update.outdated(scene.job, event):
+        is_hint = hint.is_hint(event)
+        is_shown = is_hint and message.status == "accepted"  # its buttons have to go
+        if (why := job_update.outdated(scene.job, event)) and not is_shown:
             return Withdrawn(why)
         content = job_update.news(scene, event, self._page(f"/jobs/{scene.job.id}"))
+        if is_hint:
+            return Composed(content, shown=hint.shown(scene.job), is_final=not content.buttons)
         return Composed(content, shown="", is_final=True)
 
     def _content(

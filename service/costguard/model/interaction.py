@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
 from costguard.model.reminder import RequestKind, Subject
 
@@ -23,6 +24,27 @@ class ButtonClick:
     hours: int | None = None
     due_at: datetime | None = None  # the due moment that the message showed
     team_id: str = ""  # the clicker's workspace; "" where Slack does not say
+
+
+class JobChoice(StrEnum):
+    """What a hint about a job offers."""
+
+    STOP_AFTER = "stop_after"  # its next checkpoint
+    NEVER_MIND = "never_mind"
+
+
+@dataclass(frozen=True, slots=True)
+class JobClick:
+    """A clicked button about a job. `key` is natural, as a ButtonClick's."""
+
+    key: str
+    user_id: str
+    channel: str
+    message_ts: str
+    thread_ts: str
+    job: str
+    choice: JobChoice
+    team_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from datetime import date, datetime, timedelta
 from enum import StrEnum
 
 from costguard.model.instance import InstanceKey
+from costguard.model.interaction import JobChoice
 from costguard.model.money import Priced
 from costguard.model.reminder import RequestKind, Subject, Target
 from costguard.model.utilisation import Evidence
@@ -101,6 +102,13 @@ class DigestContent:
 
 
 @dataclass(frozen=True, slots=True)
+class JobButton:
+    job: str
+    choice: JobChoice
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
 class NotificationContent:
     """A budget's threshold, an anomaly, a trouble, how a job stands: a title, what happened, what to do, and figures.
 
@@ -114,6 +122,7 @@ class NotificationContent:
     what_next: str = ""
     url: str = ""
     output: str = ""
+    buttons: tuple[JobButton, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,8 +67,8 @@ class StoredMessage:
 
     @property
     def can_change(self) -> bool:
-        """Whether messages of this kind are edited when what they show is over."""
-        return self.kind in ("reminder", "job")
+        """Whether it is edited when what it shows is over. Of notifications only hints are, for their buttons."""
+        return self.kind in ("reminder", "job") or "hint" in self.data
 
     @property
     def place(self) -> Posted:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from costguard.model.message import Button
+from costguard.model.message import Button, JobButton
 from costguard.model.reminder import RequestKind, Subject
-from costguard.slack.payloads import pack
+from costguard.slack.payloads import pack, pack_job
 from costguard.slack.text import length, plain
 
 Block = dict[str, Any]
@@ -67,6 +67,21 @@ def actions(buttons: Sequence[Button], subject: Subject, due_at: datetime | None
         made["action_id"] += suffix
         shown.setdefault(made["action_id"], made)
     return {"type": "actions", "elements": list(shown.values())}
+
+
+def job_actions(buttons: Sequence[JobButton]) -> Block:
+    return {
+        "type": "actions",
+        "elements": [
+            {
+                "type": "button",
+                "action_id": f"job:{button.choice.value}",
+                "text": {"type": "plain_text", "text": plain(button.label, 75), "emoji": True},
+                "value": pack_job(button.job, button.choice),
+            }
+            for button in buttons
+        ],
+    }
 
 
 def _button(button: Button, subject: Subject, due_at: datetime | None, name: str) -> Block:

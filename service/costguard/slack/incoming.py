@@ -12,7 +12,7 @@ from slack_sdk.signature import Clock as SignatureClock
 from slack_sdk.signature import SignatureVerifier
 
 from costguard.errors import CostguardError
-from costguard.model.interaction import ButtonClick, InteractionReply, SlashCommand
+from costguard.model.interaction import ButtonClick, InteractionReply, JobClick, SlashCommand
 from costguard.model.message import EphemeralContent, ListContent
 from costguard.model.ports import Clock
 from costguard.slack import payloads
@@ -36,7 +36,7 @@ class InteractionDispatcher:
 
     def __init__(
         self,
-        handle_click: Callable[[ButtonClick], None],
+        handle_click: Callable[[ButtonClick | JobClick], None],
         handle_command: Callable[[SlashCommand], ListContent | EphemeralContent],
     ) -> None:
         self._handle_click = handle_click
@@ -55,10 +55,10 @@ class InteractionDispatcher:
             self._refused[reason] += 1
         log.warning("slack_refused", reason=reason)
 
-    def take(self, interaction: ButtonClick | SlashCommand | None) -> Mapping[str, object]:
+    def take(self, interaction: ButtonClick | JobClick | SlashCommand | None) -> Mapping[str, object]:
         """The body of the reply to Slack. None is a clicked link, which needs no action."""
         match interaction:
-            case ButtonClick():
+            case ButtonClick() | JobClick():
                 self._handle_click(interaction)
             case SlashCommand():
                 return self._reply(interaction)
@@ -103,7 +103,10 @@ class SignedRequests:
         return self._take(headers, body, payloads.command_in)
 
     def _take(
-        self, headers: Mapping[str, str], body: bytes, parse: Callable[[bytes], ButtonClick | SlashCommand | None]
+        self,
+        headers: Mapping[str, str],
+        body: bytes,
+        parse: Callable[[bytes], ButtonClick | JobClick | SlashCommand | None],
     ) -> InteractionReply:
         if reason := self._refusal(headers, body):
             return self.refuse(reason)

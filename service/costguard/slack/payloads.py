@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 
 import orjson
 
-from costguard.model.interaction import ButtonClick, SlashCommand
+from costguard.model.interaction import ButtonClick, JobChoice, JobClick, SlashCommand
 from costguard.model.reminder import RequestKind, Subject
 
 LONGEST = 300  # characters: what `pack` writes is shorter, and Slack would take 2,000
@@ -42,6 +42,18 @@ def pack(subject: Subject, kind: RequestKind, hours: int | None = None, due_at: 
     return json.dumps(value, separators=(",", ":"))
 
 
+def pack_job(job: str, choice: JobChoice) -> str:
+    return json.dumps({"j": job, "c": choice.value}, separators=(",", ":"))
+
+
+def unpack_job(value: str) -> tuple[str, JobChoice] | None:
+    """None for a value that is about no job. Raises ValueError for one that `pack_job` did not write."""
+    fields = json.loads(value) if len(value) <= LONGEST else None
+    if not isinstance(fields, dict) or "j" not in fields:
+        return None
+    return _word(fields, "j", _JOB), JobChoice(str(fields.get("c")))
+
+
 def unpack(value: str) -> ButtonValue:
     """Raises ValueError for anything that `pack` did not write."""
     if len(value) > LONGEST:
@@ -61,6 +73,7 @@ def unpack(value: str) -> ButtonValue:
 _USER = re.compile(r"[UW][A-Z0-9]{1,30}")
 _CHANNEL = re.compile(r"[CDG][A-Z0-9]{1,30}")
 _TEAM = re.compile(r"[TE][A-Z0-9]{1,30}")
+_JOB = re.compile(r"[a-z0-9]{1,40}")
 _MOMENT = re.compile(r"[0-9]{1,12}\.[0-9]{1,9}")
 _TRIGGER = re.compile(r"[0-9A-Za-z.]{1,120}")
 _ENVELOPE = re.compile(r"[0-9A-Za-z-]{1,120}")
@@ -78,7 +91,7 @@ class Envelope:
     payload: object
 
 
-def interaction_of(body: bytes) -> ButtonClick | None:
+def interaction_of(body: bytes) -> ButtonClick | JobClick | None:
     """The click in a form's `payload`; None for a clicked link, which Slack reports, too."""
     form = _form(body)
     if "payload" not in form:
@@ -86,7 +99,7 @@ def interaction_of(body: bytes) -> ButtonClick | None:
     return click_of(orjson.loads(form["payload"]))
 
 
-def click_of(payload: object) -> ButtonClick | None:
+def click_of(payload: object) -> ButtonClick | JobClick | None:
     """The clicked button of `block_actions`; None for a link."""
     fields = _object(payload)
     if fields.get("type") != "block_actions":
@@ -110,6 +123,11 @@ def click_of(payload: object) -> ButtonClick | None:
     value = action.get("value")
     if not isinstance(value, str):
         raise ValueError("the button has no value")
+    key = f"slack/{_team(fields)}/{channel}/{message_ts}/{clicked_at}/{user_id}"
+    thread_ts = _word(container, "thread_ts", _MOMENT) if container.get("thread_ts") else ""
+    team_id = _word(user, "team_id", _TEAM) if user.get("team_id") else ""
+    if (pressed_job := unpack_job(value)) is not None:
+        return JobClick(key, user_id, channel, message_ts, thread_ts, *pressed_job, team_id)
     pressed = unpack(value)
     subject = pressed.subject
     if not (0 < subject.instance_id <= _LARGEST_ID and 0 <= subject.lifetime_id <= _LARGEST_ID):
@@ -119,16 +137,16 @@ def click_of(payload: object) -> ButtonClick | None:
     except OverflowError as error:
         raise ValueError("the due time is outside the calendar") from error
     return ButtonClick(
-        key=f"slack/{_team(fields)}/{channel}/{message_ts}/{clicked_at}/{user_id}",
+        key=key,
         user_id=user_id,
         channel=channel,
         message_ts=message_ts,
-        thread_ts=_word(container, "thread_ts", _MOMENT) if container.get("thread_ts") else "",
+        thread_ts=thread_ts,
         kind=pressed.kind,
         subject=subject,
         hours=pressed.hours,
         due_at=due_at,
-        team_id=_word(user, "team_id", _TEAM) if user.get("team_id") else "",
+        team_id=team_id,
     )
 
 

@@ -16,7 +16,7 @@ from costguard.model.message import (
     ReminderContent,
 )
 from costguard.slack import vm_blocks as cards
-from costguard.slack.blocks import Block, actions, clipped, context, divider, fields, header, section
+from costguard.slack.blocks import Block, actions, clipped, context, divider, fields, header, job_actions, section
 from costguard.slack.text import code, length, line, lines, link, plain
 from costguard.slack.vm_blocks import reminder_blocks, reminder_text
 
@@ -78,6 +78,8 @@ def _notice(content: NotificationContent) -> Rendered:
         blocks.append(section(f"*Last lines of output*\n{printed}"))
     if content.what_next:
         blocks.append(section(f":bulb: *What to do:* {lines(content.what_next, 1500)}"))
+    if content.buttons:
+        blocks.append(job_actions(content.buttons))
     if more := link(content.url, "Open the dashboard"):
         blocks.append(context(more))
     return Rendered(f"{title}: {line(content.text, _MOST_TEXT)}" if text else title, blocks)

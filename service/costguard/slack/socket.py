@@ -21,7 +21,7 @@ from slack_sdk.socket_mode.client import BaseSocketModeClient
 
 from costguard.errors import CostguardError
 from costguard.model.backoff import Backoff
-from costguard.model.interaction import ButtonClick, SlashCommand
+from costguard.model.interaction import ButtonClick, JobClick, SlashCommand
 from costguard.slack import payloads
 from costguard.slack.incoming import InteractionDispatcher
 from costguard.slack.payloads import Envelope
@@ -133,7 +133,7 @@ def _hang_up(client: SocketModeClient) -> None:
             session.sock.shutdown(socket.SHUT_RDWR)
 
 
-def _understood(envelope: Envelope) -> ButtonClick | SlashCommand | None:
+def _understood(envelope: Envelope) -> ButtonClick | JobClick | SlashCommand | None:
     match envelope.kind:
         case "interactive":
             return payloads.click_of(envelope.payload)
