@@ -189,6 +189,18 @@ def test_a_refusal_that_is_no_usage_is_shown_in_the_servers_words(script: Script
     assert script.body() == {"by": "ada@lab.example", "reason": "wrong data"}
 
 
+def test_never_mind_takes_a_cancel_after_a_checkpoint_back(script: Script) -> None:
+    """A request of its own; together with what it would take back it is refused, and nothing is sent."""
+    script.answers = [(200, {"job": {"title": "bert"}})]
+    done = run(script, "cancel", "j7k2m9q4", "--never-mind")
+    assert "bert goes on." in done.output
+    assert script.asked[0][1] == "/api/v1/jobs/j7k2m9q4/never-mind"
+    assert script.body() == {"by": "ada@lab.example"}
+    refused = run(script, "cancel", "j7k2m9q4", "--never-mind", "--after-checkpoint")
+    assert refused.exit_code == 2
+    assert len(script.asked) == 1
+
+
 QUOTE: dict[str, Any] = {
     "preset": "a100",
     "hours": "40",
