@@ -30,6 +30,7 @@ _REPEATABLE = {
     "confirmToken",
     "endSession",
     "endSessions",
+    "neverMind",
 }
 _STREAMED = {"downloadOutput", "streamEvents", "getMetrics"}  # answered with no JSON
 

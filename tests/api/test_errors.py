@@ -153,6 +153,7 @@ def test_the_description_has_no_floats_for_money(client: TestClient) -> None:
         "ProgressOut",
         "PromisedSavingOut",
         "QuoteBody",
+        "StandstillOut",
         "SweepBody",
         "SweepQuoteBody",
     ]
