@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from tests.agent.drilled import FIRST_SAVE, TRAINER
 from tests.agent.fake_guard import Event, FakeGuard
 from tests.agent.s3_server import rclone_path
-from tests.agent.vm import Vm
+from tests.agent.vm import ATTEMPT, Vm, wait_until_unlocked
 
 ENDLESS = 1000.0
 # Generous where a save must be in time; a grace of nothing where it cannot be.
@@ -160,6 +161,28 @@ def test_an_agent_that_is_killed_goes_on_with_the_drill(vm: Vm, guard: FakeGuard
     last = len(guard.events)
     guard.wait_for("heartbeat", lambda event: event["seq"] > last and (event["step"] or 0) > over["saved_step"])
     assert len({event["number"] for event in guard.events if event["kind"] == "drill"}) == 1
+    assert "exit" not in guard.kinds()
+
+
+def test_an_agent_that_is_killed_as_it_gives_the_notice_takes_its_effect_for_no_success(
+    vm: Vm, guard: FakeGuard
+) -> None:
+    """Whether the notice was sent is not on the disk: an end with code 0 after that moment is the drill's."""
+    _train(vm, "waits for the word")
+    vm.boot()
+    guard.wait_for("heartbeat", lambda event: (event["step"] or 0) > FIRST_SAVE)
+    guard.drill = 1
+    guard.wait_for("drill", lambda event: event["phase"] == "stopping")
+    vm.crash()
+    path = vm.home / "attempts" / ATTEMPT / "state.json"
+    state = json.loads(path.read_text())
+    state["drill"].pop("is_signalled", None)
+    path.write_text(json.dumps(state))
+    (vm.folder / "saved/word").touch()
+    wait_until_unlocked(vm.run_folders()[0] / "lock")
+    vm.boot()
+    over = guard.wait_for("drill", lambda event: event["phase"] == "over")
+    assert (over["result"], over["resumed"]) == ("saved", "yes")
     assert "exit" not in guard.kinds()
 
 

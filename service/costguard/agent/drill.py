@@ -144,7 +144,7 @@ class HeldDrill:
     def ends(self, ended: Mapping[str, Any], wait: Wait) -> bool:
         """The command has ended. Whether it runs again, because of the drill: then that is noted as the next run."""
         phase = self.phase
-        if phase == "stopping" and "began" not in self._state.drill:  # by itself, just before the notice
+        if phase == "stopping" and self._ended_before(ended):  # by itself, just before the notice
             self._note({"phase": "waiting"})
             return False
         if phase == "stopping":
@@ -166,6 +166,11 @@ class HeldDrill:
             self._report()
             return is_failure
         return False
+
+    def _ended_before(self, ended: Mapping[str, Any]) -> bool:
+        """Before the drill was noted. After that the notice may have ended it, also where the agent was killed then."""
+        ended_at = ended.get("ended_at")  # in whole milliseconds, rounded down
+        return bool(ended_at) and datetime.fromisoformat(str(ended_at)).timestamp() < self._state.drill["began"] - 0.001
 
     def _conclude(self, wait: Wait) -> None:
         until = self._state.drill["began"] + self._settings.drill_patience_s
@@ -239,7 +244,8 @@ class HeldDrill:
 
     def _watch_saves(self) -> None:
         """Until the command has ended, and what it saved is uploaded."""
-        if "began" not in self._state.drill and not self._work.stop():  # the agent was killed just then
+        was_killed = "is_signalled" not in self._state.drill  # the agent, just then
+        if was_killed and not self._state.of_runner("exit.json") and not self._work.stop():
             self._over.wait(self._settings.poll_s)
             return
         drill, settings = self._state.drill, self._settings

@@ -97,13 +97,12 @@ class CommandStop:
             command = self._state.of_runner("command.json")
             if self._state.stop or not command or self._state.of_runner("exit.json"):
                 return False
-            self._state.drill = {**self._state.drill, "phase": "stopping"}
+            self._state.drill = {**self._state.drill, "phase": "stopping", "began": time.time(), "began_at": utc()}
             self._state.save()
             for act in self.when_vm_ends:
                 act()
-            began, began_at = time.time(), utc()
             signal_group(command["pid"], signal.SIGTERM)
-            self._state.drill = {**self._state.drill, "began": began, "began_at": began_at}
+            self._state.drill = {**self._state.drill, "is_signalled": True}
             self._state.save()
         return True
 
