@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from costguard.cli.job_page import USES
-from costguard.cli.options import DEFAULT_URL, AsJson, From, Last, OnePreset, OneProject, To, Url, days
+from costguard.cli.options import DEFAULT_URL, AsJson, From, Last, OnePreset, OneProject, To, Url, days, only
 from costguard.cli.server import ServerClient
 from costguard.cli.tables import Answer, Column, amount_text, cell, rate, render, say, show_table
 from costguard.model.words import count_text
@@ -24,13 +24,6 @@ _EXAMPLES = """Examples:
 _GROUPINGS = ("month", "project", "preset", "owner", "job")
 
 
-def _groupings(given: list[str] | None) -> list[str] | None:
-    for name in (name.strip() for part in given or () for name in part.split(",")):
-        if name and name not in _GROUPINGS:
-            raise typer.BadParameter(f"{name!r} is none of {', '.join(_GROUPINGS)}.")
-    return given
-
-
 def register(app: typer.Typer) -> None:
     app.command("goodput", epilog=_EXAMPLES)(goodput)
 
@@ -41,7 +34,7 @@ def goodput(
     last: Last = None,
     by: Annotated[
         list[str] | None,
-        typer.Option("--by", callback=_groupings, help=f"{', '.join(_GROUPINGS)}; several with commas."),
+        typer.Option("--by", callback=only(_GROUPINGS), help=f"{', '.join(_GROUPINGS)}; several with commas."),
     ] = None,
     project: OneProject = None,
     preset: OnePreset = None,

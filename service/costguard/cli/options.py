@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -89,6 +89,18 @@ def hours(text: str) -> float:
     if not span:
         raise typer.BadParameter(f"{text!r} is not a span such as 90m, 16h or 2d.")
     return span / timedelta(hours=1)
+
+
+def only(names: Sequence[str]) -> Callable[[list[str] | None], list[str] | None]:
+    """Checks that each given name, also several with commas, is one of these."""
+
+    def checked(given: list[str] | None) -> list[str] | None:
+        for name in (name.strip() for part in given or () for name in part.split(",")):
+            if name and name not in names:
+                raise typer.BadParameter(f"{name!r} is none of {', '.join(names)}.")
+        return given
+
+    return checked
 
 
 def _span(text: str | None) -> str | None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from costguard.cli.options import DEFAULT_URL, AsJson, From, Last, OnePreset, OneProject, To, Url, days
+from costguard.cli.options import DEFAULT_URL, AsJson, From, Last, OnePreset, OneProject, To, Url, days, only
 from costguard.cli.server import ServerClient
 from costguard.cli.tables import Answer, Column, cell, dollars, render, say, show_table
 from costguard.model.words import count_text
@@ -29,13 +29,6 @@ _GROUPINGS = ("day", "project", "preset", "owner", "job", "provisioning_model", 
 _MOST_UNPRICED = 5
 
 
-def _groupings(given: list[str] | None) -> list[str] | None:
-    for name in (name.strip() for part in given or () for name in part.split(",")):
-        if name and name not in _GROUPINGS:
-            raise typer.BadParameter(f"{name!r} is none of {', '.join(_GROUPINGS)}.")
-    return given
-
-
 def register(app: typer.Typer) -> None:
     app.command("spend", epilog=_EXAMPLES)(spend)
 
@@ -46,7 +39,7 @@ def spend(
     last: Last = None,
     by: Annotated[
         list[str] | None,
-        typer.Option("--by", callback=_groupings, help=f"{', '.join(_GROUPINGS)}; several with commas."),
+        typer.Option("--by", callback=only(_GROUPINGS), help=f"{', '.join(_GROUPINGS)}; several with commas."),
     ] = None,
     project: OneProject = None,
     preset: OnePreset = None,
