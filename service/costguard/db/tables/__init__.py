@@ -5,11 +5,15 @@ Attribution columns (`preset`, `owner`, `job`) are never null: an empty string g
 
 from costguard.db.tables.access import api_tokens, sessions, sign_in_links, webhooks
 from costguard.db.tables.activity import activity_minutes, job_bounds
+from costguard.db.tables.archives import archives, charge_days
 from costguard.db.tables.base import Id, Json, metadata
+from costguard.db.tables.bill import bill_partitions, bill_resources, bill_terms, bill_usage
+from costguard.db.tables.bill_comparison import bill_costs, bill_days, bill_differences, bill_others
 from costguard.db.tables.installation import UNKNOWN_THERE, installation, unknown_vms
 from costguard.db.tables.jobs import (
     LIVE_ATTEMPT,
     OPEN_JOB,
+    REPORTED,
     attempts,
     drills,
     interruptions,
@@ -19,6 +23,7 @@ from costguard.db.tables.jobs import (
     seen_checkpoints,
     signing_keys,
 )
+from costguard.db.tables.labels import daily_label_values, daily_labels, label_changes, label_days
 from costguard.db.tables.ledger import (
     OF_JOB,
     UNCHARGED,
@@ -47,12 +52,15 @@ from costguard.db.tables.spend import (
     running_totals,
 )
 from costguard.db.tables.sweeps import OPEN_SWEEP, sweep_jobs, sweep_members, sweeps
+from costguard.db.tables.trackers import OPEN_RUN, tracked_runs, tracker_points
 
 __all__ = [
     "LIVE_ATTEMPT",
     "OF_JOB",
     "OPEN_JOB",
+    "OPEN_RUN",
     "OPEN_SWEEP",
+    "REPORTED",
     "UNCHARGED",
     "UNKNOWN_THERE",
     "UNPRICED_RANK",
@@ -61,11 +69,23 @@ __all__ = [
     "Json",
     "activity_minutes",
     "api_tokens",
+    "archives",
     "attempts",
+    "bill_costs",
+    "bill_days",
+    "bill_differences",
+    "bill_others",
+    "bill_partitions",
+    "bill_resources",
+    "bill_terms",
+    "bill_usage",
     "burn_rates",
     "changes",
+    "charge_days",
     "charges",
     "claims",
+    "daily_label_values",
+    "daily_labels",
     "daily_owners",
     "daily_spend",
     "daily_spot",
@@ -80,6 +100,8 @@ __all__ = [
     "job_plans",
     "jobs",
     "keeps",
+    "label_changes",
+    "label_days",
     "leases",
     "lifetimes",
     "messages",
@@ -101,6 +123,8 @@ __all__ = [
     "sweep_jobs",
     "sweep_members",
     "sweeps",
+    "tracked_runs",
+    "tracker_points",
     "unknown_vms",
     "utilisation",
     "webhooks",

@@ -115,6 +115,10 @@ attempts = Table(
     Column("tries", Integer, nullable=False, server_default=text("0")),
     Column("try_after", Timestamp),
     Column("error", Text, nullable=False, server_default=""),
+    # Of an attempt whose VM was made ready while the attempt of that number ran.
+    Column("follows", Integer),
+    Column("ready_at", Timestamp),
+    Column("released_at", Timestamp),
     # What its agent told last; NULL: nothing yet.
     Column("heard_at", Timestamp),
     Column("run", Integer, nullable=False, server_default=text("0")),
@@ -137,6 +141,11 @@ attempts = Table(
     Column("hang", JsonOrNull),  # NULL: its command makes progress, as far as is known
     UniqueConstraint("job_id", "number"),
     UniqueConstraint("name", "project"),  # in this order an agent, which knows its name alone, is found by it too
+)
+# What every report of an agent changes. The triggers that count changes leave these columns out: a page shows them as
+# they were some seconds ago at most, and 10,000 agents do not have each page made again for each request.
+REPORTED = frozenset(
+    ("heard_at", "step", "step_at", "machine", "output", "phase", "transfers", "accepted_through", "metric", "progress")
 )
 Index("ix_attempts_live", attempts.c.job_id, sqlite_where=text(LIVE_ATTEMPT), postgresql_where=text(LIVE_ATTEMPT))
 Index("ix_attempts_ended_at", attempts.c.ended_at)

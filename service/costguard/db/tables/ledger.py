@@ -131,6 +131,7 @@ lifetimes = Table(
     # Charges are stored up to here; NULL: from the start again. Set to NULL to have it charged again.
     Column("charged_to", Timestamp),
     Column("unpriced", String, nullable=False, server_default=""),  # why it could not be priced whole
+    Column("archive_id", Integer),  # in which archive its charges are; NULL: they are rows
     UniqueConstraint("instance_id", "started_at"),
 )
 Index(
@@ -196,6 +197,8 @@ storage_spans = Table(
     *attribution_columns(),
     Column("charged_to", Timestamp),
     Column("unpriced", String, nullable=False, server_default=""),
+    Column("archive_id", Integer),
+    Column("disk_id", String),  # Google's numeric id; NULL: saved memory, or no list of disks said it
     UniqueConstraint("instance_id", "name", "started_at"),
 )
 Index(

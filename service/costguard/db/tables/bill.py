@@ -1,0 +1,84 @@
+"""Tables of Google's bill, as its export says it: sums of rows, by the export day that brought them.
+
+An export is appended only, and cut into partitions by the day of the append. So a partition is the unit that is read
+again and replaced: rows that come late are in later partitions, and a repeated read changes nothing.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Boolean, Column, Date, ForeignKey, Index, Integer, String, Table, Text, text
+from sqlalchemy import UniqueConstraint as Unique
+
+from costguard.db.tables.base import Id, Json, JsonOrNull, metadata
+from costguard.db.types import Timestamp
+
+# One export day of one source. `batches` says what was appended when: {export time: [rows, digest]}.
+bill_partitions = Table(
+    "bill_partitions",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=True),
+    Column("source", String, nullable=False),  # "detailed:<billing account>" or "focus:<billing account>"
+    Column("day", Date, nullable=False),  # UTC, of the export time; of the usage where no row has one
+    Column("row_count", BigInteger, nullable=False),
+    Column("batches", Json, nullable=False),
+    Column("read_at", Timestamp, nullable=False),
+    Column("origin", Text, nullable=False),  # the file or the table that it was read from
+    Unique("source", "day"),
+)
+
+# What is billed: a VM, a disk, a reservation, or a project's rest (kind and id "").
+bill_resources = Table(
+    "bill_resources",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=True),
+    Column("project_number", String, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("resource_id", String, nullable=False),
+    Column("resource_name", String, nullable=False),
+    Column("project_id", String, nullable=False),
+    Column("zone", String, nullable=False),
+    Unique("project_number", "kind", "resource_id", "resource_name", "project_id", "zone"),
+)
+Index("ix_bill_resources_resource_id", bill_resources.c.resource_id)
+
+# What rows have in common but their resource and day: a few for each SKU.
+bill_terms = Table(
+    "bill_terms",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=True),
+    Column("digest", String, nullable=False, unique=True),  # of all other columns
+    Column("service_id", String, nullable=False),
+    Column("sku_id", String, nullable=False),
+    Column("sku_text", Text, nullable=False),
+    Column("unit", String, nullable=False),
+    Column("currency", String, nullable=False),
+    Column("rate", String, nullable=False),  # exact, as a decimal
+    Column("cost_type", String, nullable=False),
+    Column("invoice_month", String, nullable=False),
+    Column("consumption_model", String, nullable=False),
+    Column("reservation_name", String, nullable=False),
+    Column("is_unused_reservation", Boolean, nullable=False),
+    Column("product", String, nullable=False),
+    Column("adjustment", String, nullable=False),
+)
+
+# Nanos are of the terms' currency. A row is in one Pacific day and one UTC day, that of the start of its usage.
+bill_usage = Table(
+    "bill_usage",
+    metadata,
+    Column("partition_id", Id, ForeignKey("bill_partitions.id"), primary_key=True, autoincrement=False),
+    Column("pacific_day", Date, primary_key=True),
+    Column("utc_day", Date, primary_key=True),
+    Column("resource", Id, ForeignKey("bill_resources.id"), primary_key=True, autoincrement=False),
+    Column("terms", Id, ForeignKey("bill_terms.id"), primary_key=True, autoincrement=False),
+    Column("usage_start", Timestamp, nullable=False),
+    Column("usage_end", Timestamp, nullable=False),
+    Column("export_time", Timestamp),
+    Column("amount", String, nullable=False),  # exact, as a decimal, in the terms' unit
+    Column("list_nanos", BigInteger),
+    Column("cost_nanos", BigInteger, nullable=False),
+    Column("credits", JsonOrNull),  # [[type, name, id, nanos]]; NULL: none
+    Column("row_count", Integer, nullable=False),
+    Column("repeated_count", Integer, nullable=False, server_default=text("0")),
+)
+Index("ix_bill_usage_pacific_day", bill_usage.c.pacific_day)
