@@ -1,0 +1,141 @@
+"""Google's bill next to the ledger: a line a day, the worst VMs, savings, and what the ledger does not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from typing import Annotated
+
+from fastapi import Query as Parameter
+from pydantic import Field
+
+from costguard.api.deps import Given
+from costguard.api.fields import CURRENCY, DaysQuery, Moment, Out, Text, Usd, beginning, one_of, usd
+from costguard.api.route import routes
+from costguard.api.spend import check_length
+from costguard.bill import report as reports
+from costguard.bill.lines import BillState, Reason, Savings
+from costguard.model.money import Money
+
+router = routes("spend")
+
+
+class BillSavingsOut(Out):
+    """What was not paid of the list price, by what earned it."""
+
+    sustained_use: Usd
+    committed_use: Usd
+    contract: Usd = Field(description="A price below list without a commitment.")
+    other: Usd = Field(description="Promotions, free tiers and other credits.")
+
+
+class BillDayOut(Out):
+    day: date
+    state: Annotated[str, one_of(BillState)] = Field(
+        description="open: the bill is still to come, or the day cannot be compared. A day closes 72 h after its end."
+    )
+    why_open: str
+    ledger: Usd
+    list_price: Usd = Field(description="The bill at list price, before discounts, of what the ledger holds.")
+    difference: Usd = Field(description="list_price less ledger.")
+    explained: Usd = Field(description="The part of the difference that is rounding, or has a known reason.")
+    unexplained: Usd
+    effective: Usd = Field(description="What was paid: after discounts and credits.")
+    savings: BillSavingsOut
+    outside: Usd = Field(description="What Google billed and the ledger does not hold, such as network and licences.")
+    unused_reservations: Usd
+    differing: int = Field(description="Lines that differ without an explanation.")
+
+
+class WorstVmOut(Out):
+    project: str
+    gce_id: str = Field(description="Empty: a disk of no VM in the ledger.")
+    title: str
+    difference: Usd
+    is_explained: bool
+    reasons: Sequence[Annotated[str, one_of(Reason)]]
+    stories: Sequence[str]
+
+
+class SavingVmOut(Out):
+    project: str
+    gce_id: str
+    name: str
+    owner: str
+    list_price: Usd
+    sustained: Usd
+    committed: Usd
+
+
+class NotHeldOut(Out):
+    project: str
+    name: str
+    cost: Usd
+
+
+class CommitmentsOut(Out):
+    fees: Sequence[NotHeldOut] = Field(description="The ten dearest: a fee is paid whether it is used or not.")
+    paid: Usd = Field(description="All fees. They are in `outside` of the days, too.")
+    saved: Usd = Field(description="What commitments took off the list price of VMs and disks in the ledger.")
+    net: Usd = Field(description="saved less paid.")
+
+
+class AccuracyOut(Out):
+    permille: int = Field(description="Of the list price: all differences of lines, each by itself, rounded up.")
+    through: date = Field(description="The last closed UTC day.")
+    text: str
+
+
+class BillResponse(Out):
+    as_of: Moment
+    currency: str = CURRENCY
+    from_: date = Field(alias="from", description="The first UTC day.")
+    to: date = Field(description="The last UTC day.")
+    accuracy: AccuracyOut | None = Field(description="Of the latest 30 closed days; null: no day is closed.")
+    total: BillDayOut | None = Field(description="Of the closed days in the range.")
+    days: Sequence[BillDayOut] = Field(description="The latest first; a day that was never compared is left out.")
+    worst: Sequence[WorstVmOut] = Field(description="The ten VMs or disks with the largest differences.")
+    savings: Sequence[SavingVmOut] = Field(description="The ten VMs that earned the most.")
+    commitments: CommitmentsOut
+    reservations: Sequence[NotHeldOut] = Field(description="Unused reservations: burn without a VM.")
+    outside: Sequence[NotHeldOut] = Field(description="The ten dearest SKUs that the ledger does not hold.")
+
+
+class BillQuery(DaysQuery):
+    project: Text | None = None
+
+
+@router.get("/bill", summary="Compare the ledger with Google's bill", operation_id="getBill")
+def bill(deps: Given, query: Annotated[BillQuery, Parameter()]) -> BillResponse:
+    """Days are UTC, and amounts dollars at the rate of the bill's own rows. Nothing is corrected in the ledger."""
+    now = deps.clock.now()
+    first, last = query.days(now.date())
+    check_length(first, last)
+    with deps.database.read() as connection:
+        report = reports.bill_report(connection, first, last, query.project)
+    return BillResponse(
+        as_of=now,
+        **beginning(first),
+        to=last,
+        accuracy=AccuracyOut.read(report.accuracy) if report.accuracy is not None else None,
+        total=_day(report.total) if report.total is not None else None,
+        days=[_day(day) for day in report.days],
+        worst=[WorstVmOut.read(vm) for vm in report.worst],
+        savings=[SavingVmOut.read(vm) for vm in report.savings],
+        commitments=CommitmentsOut.read(report.commitments),
+        reservations=[NotHeldOut.read(one) for one in report.reservations],
+        outside=[NotHeldOut.read(one) for one in report.outside],
+    )
+
+
+def _day(day: reports.BillDay) -> BillDayOut:
+    return BillDayOut.read(day, savings=_savings(day.savings))
+
+
+def _savings(savings: Savings) -> BillSavingsOut:
+    return BillSavingsOut(
+        sustained_use=usd(Money(savings.sustained)),
+        committed_use=usd(Money(savings.committed)),
+        contract=usd(Money(savings.contract)),
+        other=usd(Money(savings.other)),
+    )

@@ -1,0 +1,196 @@
+"""Lines of the comparison: what the ledger and the bill say of one resource of a VM, or of a disk, on one UTC day."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from enum import StrEnum
+from fractions import Fraction
+from typing import NamedTuple
+
+from costguard.model.bill import BilledKind
+from costguard.model.lifetime import Attribution
+
+
+class BillState(StrEnum):
+    """Where a line, or a day, stands. A day closes 72 h after its end: until then the bill is still to come."""
+
+    OPEN = "open"
+    AGREED = "agreed"
+    DIFFERS = "differs"
+
+
+class Reason(StrEnum):
+    """Why a line differs, or why it is not compared."""
+
+    NONE = ""
+    STILL_TO_COME = "still_to_come"
+    BEFORE_EXPORT = "before_export"
+    NO_EXPORT = "no_export"
+    BEFORE_WATCH = "before_watch"
+    MISSING = "missing_from_bill"
+    UNKNOWN_VM = "unknown_vm"
+    UNKNOWN_PART = "unknown_part"
+    OTHER_SKU = "other_sku"
+    MORE = "more_used"
+    LESS = "less_used"
+    REPEATED = "repeated_rows"
+    PRICE = "price"
+    CURRENCY_RATE = "currency_rate"
+    CREDIT = "credit_too_high"
+    OTHER_PROJECT = "other_project"
+    GPU_AND_HOST = "gpu_and_host"
+    DISK_HOURS = "disk_hours"
+    SHARED_DISK = "shared_disk"
+    UNKNOWN_DISK = "unknown_disk"
+    NOT_WATCHED = "not_watched"
+    UNPRICED = "unpriced"
+
+
+EXPLAINED = frozenset(
+    {
+        *(Reason.GPU_AND_HOST, Reason.DISK_HOURS, Reason.SHARED_DISK, Reason.UNKNOWN_DISK),
+        *(Reason.NOT_WATCHED, Reason.UNPRICED),
+    }
+)
+"""Differences that are neither's error: recorded bills have them, or the ledger does not hold such a resource."""
+
+UNCOMPARED = frozenset({Reason.STILL_TO_COME, Reason.BEFORE_EXPORT, Reason.NO_EXPORT, Reason.BEFORE_WATCH})
+
+
+class BillStanding(StrEnum):
+    """How far the bill of a project was read for a day."""
+
+    CLOSED = "closed"
+    OPEN = "open"
+    BEFORE_EXPORT = "before_export"
+    NO_EXPORT = "no_export"
+    BEFORE_WATCH = "before_watch"  # the guard did not watch the project yet, or has not looked since the day's end
+
+
+class BilledThing(NamedTuple):
+    """A VM or a disk by its numeric id; a disk by its name where the ledger never read its id."""
+
+    kind: BilledKind
+    project: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class UseShare:
+    """Whose part of a use it is, and what the ledger charges for it."""
+
+    attribution: Attribution
+    provisioning_model: str
+    nanos: int
+    seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerUse:
+    """What the ledger charges for one resource of a VM, or for a disk, on one UTC day.
+
+    `used` is in unit-seconds: vCPU-seconds, GPU-seconds, GiB-seconds. `seconds` is its time alone. `holders` counts the
+    VMs that a disk is charged to.
+    """
+
+    thing: BilledThing
+    name: str
+    gce_id: str  # of the VM, of a disk's too
+    vm_name: str
+    zone: str
+    resource: str
+    used: Fraction
+    seconds: int
+    nanos: int
+    shares: tuple[UseShare, ...] = ()
+    holders: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Savings:
+    """Nano-dollars of the list price that the account does not pay, by what earned them."""
+
+    sustained: int = 0
+    committed: int = 0
+    contract: int = 0
+    other: int = 0
+
+    def __add__(self, other: Savings) -> Savings:
+        return Savings(
+            self.sustained + other.sustained,
+            self.committed + other.committed,
+            self.contract + other.contract,
+            self.other + other.other,
+        )
+
+    @property
+    def total(self) -> int:
+        return self.sustained + self.committed + self.contract + self.other
+
+
+@dataclass(frozen=True, slots=True)
+class BillLine:
+    """One compared line. Amounts are nano-dollars; None for a side that says nothing of it."""
+
+    day: date
+    thing: BilledThing
+    name: str
+    gce_id: str  # of the VM; "" for a disk that no VM of the ledger holds
+    vm_name: str
+    zone: str
+    resource: str
+    sku_ids: tuple[str, ...]
+    state: BillState
+    reason: Reason
+    ledger_used: Fraction
+    billed_used: Fraction
+    ledger_nanos: int | None
+    list_nanos: int | None
+    effective_nanos: int | None
+    savings: Savings = field(default_factory=Savings)
+    shares: tuple[UseShare, ...] = ()
+    bill_project: str = ""
+    seconds: int = 0
+    billed_model: str = ""  # as which kind of VM Google sold it, where its SKU says so
+    expected_nanos: int | None = None  # the ledger's price of what was billed
+
+    @property
+    def difference(self) -> int:
+        """The bill less the ledger, at list price."""
+        return (self.list_nanos or 0) - (self.ledger_nanos or 0)
+
+    @property
+    def is_compared(self) -> bool:
+        return self.state is not BillState.OPEN
+
+    @property
+    def is_explained(self) -> bool:
+        return self.state is BillState.AGREED or self.reason in EXPLAINED
+
+
+class OutsideKey(NamedTuple):
+    """Something that Google bills and the ledger does not hold."""
+
+    project: str
+    sku_id: str
+    text: str
+
+    @property
+    def is_commitment(self) -> bool:
+        """Whether it is the fee of a commitment, which is paid whether it is used or not.
+
+        Google's own query of what commitments save knows fees so: bigquery-utils, monthly_cud_sud_savings.sql.
+        """
+        return "commitment" in self.text.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class DayComparison:
+    """A UTC day: its lines, and what was paid (nano-dollars) for what the ledger does not hold."""
+
+    day: date
+    lines: tuple[BillLine, ...]
+    outside: Mapping[OutsideKey, int]  # fees of commitments among them
+    unused_reservations: Mapping[tuple[str, str], int]  # (project, reservation)

@@ -1,0 +1,189 @@
+"""One sentence or two on a line that differs: what each side says, and what that means. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from shlex import quote
+
+from costguard.bill.lines import BillLine, Reason
+from costguard.ledger.billed_parts import resource_words
+from costguard.model.bill import BilledKind
+from costguard.model.money import Money, money_text
+
+_UNITS = (("gpu:", "GPU"), ("disk:", "GiB"), ("local-ssd", "GiB"), ("suspended-memory", "GiB"))
+
+
+def story(line: BillLine) -> str:
+    """In words for a person who knows the VM and not the bill."""
+    return _STORIES[line.reason](line) if line.reason in _STORIES else ""
+
+
+def title(line: BillLine) -> str:
+    """`train-7`, or `disk data of train-7`."""
+    if line.thing.kind is BilledKind.DISK:
+        return f"disk {line.name}" + (f" of {line.vm_name}" if line.vm_name and line.vm_name != line.name else "")
+    return line.vm_name or line.name
+
+
+def used_text(used: Fraction, resource: str) -> str:
+    """`86,400 vCPU seconds`, `48.5 GiB hours`."""
+    if resource.endswith(":core"):
+        return f"{round(used):,} vCPU seconds"
+    if resource.endswith(":whole") and not resource.startswith("gpu:"):
+        return f"{round(used):,} seconds"
+    unit = next((name for start, name in _UNITS if resource.startswith(start)), "GiB")
+    if unit == "GPU":
+        return f"{round(used):,} GPU seconds"
+    return f"{_tenths(used / 3600)} {unit} hours"
+
+
+def _part(line: BillLine) -> str:
+    return resource_words(line.resource)
+
+
+def _tenths(hours: Fraction) -> str:
+    tenths = round(hours * 10)
+    return f"{tenths // 10:,}.{tenths % 10}"
+
+
+def _money(nanos: int | None) -> str:
+    return money_text(Money(abs(nanos or 0)))
+
+
+def _sides(line: BillLine) -> str:
+    billed, charged = (used_text(used, line.resource) for used in (line.billed_used, line.ledger_used))
+    return f"the bill has {billed}, the ledger {charged}"
+
+
+def _share(line: BillLine) -> str:
+    if not line.ledger_used:
+        return ""
+    percent = abs(line.billed_used - line.ledger_used) / line.ledger_used * 100
+    tenths = round(percent * 10)
+    return f" ({tenths // 10}.{tenths % 10}%)" if tenths else " (under 0.1%)"
+
+
+def _missing(line: BillLine) -> str:
+    return (
+        f"The ledger charges {_money(line.ledger_nanos)} for {_part(line)}, and the bill has no row of it, 72 "
+        "hours after the day's end. Google may bill it later, or the ledger saw a run that Google did not bill."
+    )
+
+
+def _unknown_vm(line: BillLine) -> str:
+    return (
+        f"Google billed {_money(line.list_nanos)} for {_part(line)} of a VM with the id {line.thing.id} in "
+        f"{line.bill_project}, which the ledger never saw. Look for it in the project's audit log."
+    )
+
+
+def _unknown_part(line: BillLine) -> str:
+    return (
+        f"Google billed {_money(line.list_nanos)} for {_part(line)} of this VM, which the ledger does not charge it "
+        "for: its machine type may have changed between two looks."
+    )
+
+
+def _other_sku(line: BillLine) -> str:
+    skus = ", ".join(line.sku_ids)
+    return f"The ledger prices it as {_part(line)}; Google sold it under another SKU ({skus})."
+
+
+def _more(line: BillLine) -> str:
+    return f"More {_part(line)} was billed{_share(line)}: {_sides(line)}."
+
+
+def _less(line: BillLine) -> str:
+    return f"Less {_part(line)} was billed{_share(line)}: {_sides(line)}."
+
+
+def _repeated(line: BillLine) -> str:
+    return f"The export has rows of {_part(line)} twice: {_sides(line)}."
+
+
+def _price(line: BillLine) -> str:
+    model = ""
+    models = {share.provisioning_model for share in line.shares}
+    if line.billed_model and models and line.billed_model not in models:
+        model = f" Google sold it as {line.billed_model}, the ledger has it as {', '.join(sorted(models))}."
+    skus = ", ".join(line.sku_ids)
+    return (
+        f"The list price of {_part(line)} (SKU {skus}) differs: the bill says {_money(line.list_nanos)}, and at the "
+        f"ledger's price the same use is {_money(line.expected_nanos)}.{model}"
+    )
+
+
+def _currency_rate(line: BillLine) -> str:
+    return (
+        f"Rows of {_part(line)} have another currency rate than the rest of their month: {_money(line.list_nanos)} "
+        f"by it, {_money(line.expected_nanos)} by the usual one."
+    )
+
+
+def _credit(line: BillLine) -> str:
+    return (
+        f"Credits of {_part(line)} take more off than it may cost: {_money(line.savings.total)} of "
+        f"{_money(line.list_nanos)}. One may be credited twice."
+    )
+
+
+def _other_project(line: BillLine) -> str:
+    return f"The ledger has it in {line.thing.project}, and Google billed it to {line.bill_project}."
+
+
+def _gpu_and_host(line: BillLine) -> str:
+    return (
+        f"GPU and host seconds differ by less than half a percent, as in bills that Google published: {_sides(line)}."
+    )
+
+
+def _disk_hours(line: BillLine) -> str:
+    return f"A disk's hours are ragged, and some minutes stand on the next day: {_sides(line)}."
+
+
+def _shared_disk(line: BillLine) -> str:
+    return (
+        f"Several VMs share this disk of {line.zone}. The ledger charges it to each of them, and Google bills it once."
+    )
+
+
+def _unknown_disk(line: BillLine) -> str:
+    return (
+        f"Google billed {_money(line.list_nanos)} for a disk that is attached to no VM of the ledger. If nobody needs "
+        f"it: gcloud compute disks delete {quote(line.name)} {_place(line.zone)} --project {quote(line.bill_project)}"
+    )
+
+
+def _place(zone: str) -> str:
+    """A regional disk is billed in its region."""
+    return f"--{'zone' if zone[-2:-1] == '-' else 'region'} {quote(zone)}"
+
+
+def _not_watched(line: BillLine) -> str:
+    return f"The settings do not have it watched: project {line.bill_project}."
+
+
+def _unpriced(line: BillLine) -> str:
+    return f"The ledger has no price for {_part(line)}; Google billed {_money(line.list_nanos)}."
+
+
+_STORIES: Mapping[Reason, Callable[[BillLine], str]] = {
+    Reason.MISSING: _missing,
+    Reason.UNKNOWN_VM: _unknown_vm,
+    Reason.UNKNOWN_PART: _unknown_part,
+    Reason.OTHER_SKU: _other_sku,
+    Reason.MORE: _more,
+    Reason.LESS: _less,
+    Reason.REPEATED: _repeated,
+    Reason.PRICE: _price,
+    Reason.CURRENCY_RATE: _currency_rate,
+    Reason.CREDIT: _credit,
+    Reason.OTHER_PROJECT: _other_project,
+    Reason.GPU_AND_HOST: _gpu_and_host,
+    Reason.DISK_HOURS: _disk_hours,
+    Reason.SHARED_DISK: _shared_disk,
+    Reason.UNKNOWN_DISK: _unknown_disk,
+    Reason.NOT_WATCHED: _not_watched,
+    Reason.UNPRICED: _unpriced,
+}
