@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -13,13 +14,15 @@ from tests.fakes import HandClock
 from costguard.db import tables
 from costguard.db.transaction import Database
 from costguard.events import audit_log
-from costguard.ledger import prices
+from costguard.ledger import label_history, prices
 from costguard.ledger.accrual import Accrual
+from costguard.ledger.label_history import LabelChange
 from costguard.ledger.price_book import PriceBook
-from costguard.model.budget import Budget, Period, Scope
+from costguard.model.budget import Budget, LabelFilter, Period, Scope
 from costguard.model.event import Event
 from costguard.model.money import Money
 from costguard.model.reminder import Team
+from costguard.spend import budget as policy
 from costguard.spend.budgets import BudgetWatch, outlooks, standings
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -53,6 +56,31 @@ def recorded_events(database: Database) -> list[Event]:
 
 def watch(database: Database, clock: HandClock, *budgets: Budget) -> BudgetWatch:
     return BudgetWatch(database, clock, budgets, timedelta(minutes=5))
+
+
+def test_labels_budget_counts_while_the_value_held(database: Database) -> None:
+    """One VM in two experiments: each pays its hours, and only the present one an hour from now on; alarms follow."""
+    with database.write() as connection:
+        rows.prices(connection)
+        rows.project(connection, "lab")
+        vm = rows.instance(connection, "one", labels={"experiment": "b"})
+        rows.lifetime(connection, vm, NOW - 6 * HOUR)
+        label_history.store(connection, [LabelChange(vm, "experiment", NOW - 2 * HOUR, "a")])
+    labels = {value: LabelFilter("experiment", value) for value in ("a", "b", None)}
+    scoped_periods = [(Scope(project="lab", label=label), Period.MONTH) for label in labels.values()]
+    with database.read() as connection:
+        answers = outlooks(connection, accrual_at(database, NOW), scoped_periods)
+    assert [answer.spent for answer in answers] == [Money.of("2.12"), Money.of("1.06"), Money()]
+    assert [answer.rate for answer in answers] == [Money(), Money.of("0.53"), Money()]
+    budget = Budget("trial", Scope(label=labels["a"]), Money.of(2), Period.DAY)
+    watch(database, HandClock(NOW), budget, replace(budget, name="later", scope=Scope(label=labels["b"]))).look()
+    crossed = {
+        (one.data["budget"], one.data["scope"], one.data["percent"])
+        for one in recorded_events(database)
+        if one.kind == policy.CROSSED
+    }
+    assert crossed >= {("trial", "label experiment=a", 100), ("later", "label experiment=b", 50)}
+    assert ("later", "label experiment=b", 80) not in crossed
 
 
 def test_a_scope_counts_what_fits_all_its_parts(database: Database) -> None:

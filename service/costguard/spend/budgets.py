@@ -17,7 +17,7 @@ from costguard.db.transaction import Database
 from costguard.events import audit_log
 from costguard.ledger import projects, running_totals
 from costguard.ledger.accrual import Accrual, accrual_at
-from costguard.model.budget import Budget, Period, Scope
+from costguard.model.budget import Budget, LabelFilter, Period, Scope
 from costguard.model.event import Event, new_event
 from costguard.model.money import Money
 from costguard.model.ports import Clock
@@ -34,6 +34,7 @@ from costguard.spend.spend_rows import Grouping, UnpricedSpan, rolled_up_days
 EVERY = timedelta(minutes=5)
 _DAY = timedelta(days=1)
 _Until: TypeAlias = datetime | None
+_Kind: TypeAlias = tuple[tuple[Grouping, ...], LabelFilter | None]  # what a reading tells apart, and its label
 _Rate: TypeAlias = tuple[Whose, _Until, int]  # nano-dollars an hour, and when they end
 
 
@@ -78,18 +79,19 @@ def outlooks(
     now = accrual.now
     periods = [policy.bounds(period, now) for _, period in scoped_periods]
     first = min([now.date() - HISTORY * _DAY, *(start.date() for start, _ in periods)])
-    kinds: dict[tuple[Grouping, ...], list[Scope]] = defaultdict(list)
+    kinds: dict[_Kind, list[Scope]] = defaultdict(list)
     for scope, _ in scoped_periods:
-        kinds[_told_apart_by(scope)].append(scope)
+        kinds[_told_apart_by(scope), scope.label].append(scope)
     watched = {look.project: look.first_seen_at for look in projects.read_all(connection)}
-    burning_now = _burning_now(connection, accrual, set(chain.from_iterable(kinds)))
+    finest = set(chain.from_iterable(groups for groups, _ in kinds))
+    rates = {label: _burning_now(connection, accrual, finest, label) for _, label in kinds}
     ledgers = {
-        groups: _ledger(connection, accrual, first, groups, _common(scopes), burning_now, watched, teams)
+        (groups, label): _ledger(connection, accrual, first, groups, _common(scopes), rates[label], watched, teams)
         # The finest grouping first.
-        for groups, scopes in sorted(kinds.items(), key=_fineness)
+        for (groups, label), scopes in sorted(kinds.items(), key=_fineness)
     }
     return [
-        _outlook(scope, period, start, end, ledgers[_told_apart_by(scope)], now)
+        _outlook(scope, period, start, end, ledgers[_told_apart_by(scope), scope.label], now)
         for (scope, period), (start, end) in zip(scoped_periods, periods, strict=True)
     ]
 
@@ -103,20 +105,23 @@ def _told_apart_by(scope: Scope) -> tuple[Grouping, ...]:
     return (Grouping.PROJECT, *((Grouping.PRESET,) if scope.preset is not None else ()), Grouping.OWNER)
 
 
-def _fineness(kind: tuple[tuple[Grouping, ...], object]) -> tuple[bool, bool]:
-    groups, _ = kind
+def _fineness(kind: tuple[_Kind, object]) -> tuple[bool, bool]:
+    (groups, _), _ = kind
     return Grouping.JOB not in groups, Grouping.OWNER not in groups
 
 
 def _common(scopes: Sequence[Scope]) -> Scope:
-    """What all of them have in common, so that no more is read than one of them counts. Spend knows no teams."""
+    """What all of them, which have one label, have in common, so that no more is read than one of them counts.
+
+    Spend knows no teams.
+    """
     first, *others = scopes
 
     def same(name: str) -> str | None:
         value: str | None = getattr(first, name)
         return value if all(getattr(other, name) == value for other in others) else None
 
-    return Scope(same("project"), same("preset"), same("owner"), job=same("job"))
+    return Scope(same("project"), same("preset"), same("owner"), job=same("job"), label=first.label)
 
 
 def _ledger(
@@ -138,7 +143,7 @@ def _ledger(
         days[_whose_of(groups, project, attribution.preset, attribution.owner, attribution.job)][day] += (
             amounts.total.nanos
         )
-    unpriced = all_unpriced(connection, running, first, today, within)
+    unpriced = all_unpriced(connection, running, first, today, within, accrual.now)
     burns: dict[Whose, Counter[_Until]] = defaultdict(Counter)
     for whose, until, nanos in burning_now:
         burns[_whose_of(groups, whose.project, whose.preset, whose.owner, whose.job)][until] += nanos
@@ -276,13 +281,22 @@ def _watched_since(scope: Scope, watched: Mapping[str, datetime]) -> date | None
     return min((since.date() for since in watched.values()), default=None)
 
 
-def _burning_now(connection: Connection, accrual: Accrual, groups: Collection[Grouping]) -> list[_Rate]:
+def _burning_now(
+    connection: Connection, accrual: Accrual, groups: Collection[Grouping], label: LabelFilter | None
+) -> list[_Rate]:
     """What bills now at which rate, by owner and job where they are asked for; what has no price is not in it."""
-    changes: list[_Rate] = []
-    for group, _, figures in running_totals.read(connection, accrual, by=[group.value for group in groups]).rows:
-        whose = Whose(group.project, group.preset, group.owner, group.job)
-        changes.append((whose, None, figures.machine_rate + figures.gpu_rate + figures.storage_rate))
-    for run in burning.limited(connection):
+    if label is not None:
+        changes: list[_Rate] = [(whose, None, nanos) for whose, nanos in burning.labelled(connection, accrual, label)]
+    else:
+        changes = [
+            (
+                Whose(group.project, group.preset, group.owner, group.job),
+                None,
+                figures.machine_rate + figures.gpu_rate + figures.storage_rate,
+            )
+            for group, _, figures in running_totals.read(connection, accrual, by=[one.value for one in groups]).rows
+        ]
+    for run in burning.limited(connection, label):
         rate = accrual.rate(run.shape, run.zone, run.provisioning_model)
         if rate is not None:
             changes += [(run.whose, run.until, rate.nanos), (run.whose, None, -rate.nanos)]

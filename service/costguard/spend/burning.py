@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,13 +13,15 @@ from costguard.db.remembered import remembers
 from costguard.db.tables import charges, events, instances, lifetimes, storage_spans
 from costguard.db.types import EPOCH
 from costguard.ledger import projects, running_totals
-from costguard.ledger.accrual import Accrual, within_scope
+from costguard.ledger.accrual import Accrual, accruing_spans, within_scope
 from costguard.ledger.rows import shape_of
 from costguard.ledger.running_total_rows import KINDS, Kind
 from costguard.ledger.running_totals import rate_of_kind
-from costguard.model.budget import Scope
+from costguard.model.budget import LabelFilter, Scope
 from costguard.model.instance import ProvisioningModel, Shape
+from costguard.model.lifetime import Lifetime
 from costguard.model.money import Money
+from costguard.spend.label_days import has_value
 
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -126,9 +128,25 @@ class OpenRun:
     until: datetime | None
 
 
-def limited(connection: Connection) -> list[OpenRun]:
-    """Those that a run-time limit will end."""
-    return _open_runs(connection, instances.c.gone_at.is_(None), instances.c.termination_at.is_not(None))
+def limited(connection: Connection, label: LabelFilter | None = None) -> list[OpenRun]:
+    """Those that a run-time limit will end; of a label those whose VMs have it now."""
+    mine = () if label is None else (has_value(label),)
+    return _open_runs(connection, instances.c.gone_at.is_(None), instances.c.termination_at.is_not(None), *mine)
+
+
+def labelled(connection: Connection, accrual: Accrual, label: LabelFilter) -> Iterator[tuple[Whose, int]]:
+    """Nano-dollars an hour of everything that bills now and whose VM has the label now; without what has no price."""
+    ids = connection.scalars(select(instances.c.id).where(has_value(label)))
+    for accruing in accruing_spans(connection, list(ids)):
+        span, whose = accruing.span, accruing.attribution
+        if span.ended_at is not None:
+            continue
+        if isinstance(span, Lifetime):
+            rate = accrual.rate(span.shape, span.zone, span.provisioning_model)
+        else:
+            rate = accrual.storage_rate(span.resource, span.size_mib, span.zone)
+        if rate is not None:
+            yield Whose(span.key.project, whose.preset, whose.owner, whose.job), rate.nanos
 
 
 def with_gpus(connection: Connection, project: str) -> list[OpenRun]:

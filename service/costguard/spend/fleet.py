@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import Connection, false, select
+from sqlalchemy import Connection, false, or_, select
 
 from costguard.db.bulk import chunks
 from costguard.db.remembered import remembers
@@ -19,6 +19,7 @@ from costguard.ledger.burn_rates import priced
 from costguard.ledger.fleet_rows import BEYOND, Burning, Filters, FleetInstance, Place, PresentInstance, Sort
 from costguard.ledger.spans import charged_sums
 from costguard.ledger.utilisation import Measured
+from costguard.model.budget import LabelFilter
 from costguard.model.lifetime import StorageSpan
 from costguard.model.money import ZERO, Money, Priced
 from costguard.model.utilisation import Evidence
@@ -101,6 +102,18 @@ def read(connection: Connection) -> Choices:
     )
     rows = connection.execute(query).all()
     return Choices(*(_sorted(row[place] for row in rows) for place in range(4)))
+
+
+MOST_VALUES = 200
+
+
+@remembers(instances)
+def values_of_label(connection: Connection, label: str, since: datetime) -> tuple[LabelFilter, ...]:
+    """The values that VMs have, or had when they went after that moment; the first few hundred, and last no label."""
+    value = instances.c.labels[label].as_string()
+    query = select(value).where(or_(instances.c.gone_at.is_(None), instances.c.gone_at > since), value.is_not(None))
+    values = connection.scalars(query.distinct().order_by(value).limit(MOST_VALUES))
+    return *(LabelFilter(label, one) for one in values), LabelFilter(label, None)
 
 
 def _sorted(values: Iterable[str]) -> tuple[str, ...]:

@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from fractions import Fraction
 from itertools import pairwise
 from typing import TypeVar
 
@@ -212,10 +211,9 @@ def divided(total: int, weights: Mapping[_Key, int]) -> dict[_Key, int]:
     of_all = sum(weights.values())
     if not of_all:
         return dict.fromkeys(weights, 0)
-    exact = {key: Fraction(total * weight, of_all) for key, weight in weights.items()}
-    shares = {key: part.numerator // part.denominator for key, part in exact.items()}
+    shares = {key: total * weight // of_all for key, weight in weights.items()}
     rest = total - sum(shares.values())
-    largest_first = sorted(exact, key=lambda key: shares[key] - exact[key])
+    largest_first = sorted(weights, key=lambda key: -(total * weights[key] % of_all))
     for key in largest_first[:rest]:
         shares[key] += 1
     return shares

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from enum import StrEnum
@@ -18,7 +18,17 @@ from costguard.ledger.accrual import Accrual, within_scope
 from costguard.model.budget import Scope
 from costguard.model.job import JobKind, JobState
 from costguard.model.money import Money, Priced
-from costguard.spend.goodput import NO_GOODPUT, BilledVM, CommandRun, Goodput, JobHistory, goodput, parts_of, within
+from costguard.spend.goodput import (
+    NO_GOODPUT,
+    BilledVM,
+    CommandRun,
+    Goodput,
+    JobHistory,
+    TimePart,
+    goodput,
+    parts_of,
+    within,
+)
 from costguard.spend.job_costs import costs
 from costguard.spend.spend import spend
 from costguard.spend.spend_rows import Grouping, day_start
@@ -64,8 +74,32 @@ def goodput_between(
     connection: Connection, accrual: Accrual, first: date, last: date, group_by: Sequence[GoodputGrouping], scope: Scope
 ) -> GoodputReport:
     """Of the UTC days [first, last] up to now, of training jobs alone. By month first, then the dearest first."""
+    return goodput_reports(connection, accrual, first, last, [group_by], scope)[0]
+
+
+def goodput_reports(
+    connection: Connection,
+    accrual: Accrual,
+    first: date,
+    last: date,
+    groupings: Sequence[Sequence[GoodputGrouping]],
+    scope: Scope,
+) -> list[GoodputReport]:
+    """The same by each of several groupings: the jobs are read once for all."""
     ids = _job_ids(connection, day_start(first), day_start(last) + _DAY, scope)
     histories = [(job, parts_of(job, accrual.now)) for job in _histories(connection, ids)]
+    return [_report(connection, accrual, first, last, group_by, scope, histories) for group_by in groupings]
+
+
+def _report(
+    connection: Connection,
+    accrual: Accrual,
+    first: date,
+    last: date,
+    group_by: Sequence[GoodputGrouping],
+    scope: Scope,
+    histories: Sequence[tuple[JobHistory, Sequence[TimePart]]],
+) -> GoodputReport:
     groups: dict[tuple[str, ...], Goodput] = {}
     total = NO_GOODPUT
     counted: set[str] = set()
@@ -125,37 +159,44 @@ def _job_ids(connection: Connection, since: datetime, until: datetime, scope: Sc
 
 
 def _histories(connection: Connection, ids: Collection[str]) -> list[JobHistory]:
-    return list(_read(connection, tuple(sorted(ids))))
+    """A job's own row changes with every look at its checkpoints: it is read each time, and the rest is remembered."""
+    runs, vms = _runs_and_vms(connection, tuple(sorted(ids)))
+    columns = tables.jobs.c
+    location = columns.spec[("checkpoint", "location")].as_string().label("location")
+    names = (columns.id, columns.project, columns.preset, columns.owner, columns.state, columns.created_at)
+    looks = (columns.settled_at, columns.looked_at, columns.look_error, columns.look_written_at, location)
+    query = select(*names, *looks).where(columns.kind == JobKind.TRAINING.value)
+    return [
+        JobHistory(
+            row.id,
+            row.project,
+            row.preset,
+            row.owner,
+            row.created_at,
+            row.settled_at,
+            row.state == JobState.SUCCEEDED.value,
+            tuple(runs.get(row.id, ())),
+            tuple(vms.get(row.id, ())),
+            row.look_written_at,
+            may_have_saved=bool(row.location) and (row.looked_at is None or bool(row.look_error)),
+        )
+        for some in chunks(ids)
+        for row in connection.execute(query.where(columns.id.in_(some)))
+    ]
 
 
-@remembers(tables.jobs, tables.attempts, tables.interruptions, tables.lifetimes)
-def _read(connection: Connection, ids: tuple[str, ...]) -> list[JobHistory]:
-    histories = []
+@remembers(tables.attempts, tables.interruptions, tables.lifetimes)
+def _runs_and_vms(
+    connection: Connection, ids: tuple[str, ...]
+) -> tuple[Mapping[str, Sequence[CommandRun]], Mapping[str, Sequence[BilledVM]]]:
+    """By job."""
+    runs: dict[str, list[CommandRun]] = {}
+    vms: dict[str, list[BilledVM]] = {}
     for some in chunks(ids):
-        runs, rates = _runs(connection, some)
-        vms = _vms(connection, some, rates)
-        columns = tables.jobs.c
-        location = columns.spec[("checkpoint", "location")].as_string().label("location")
-        names = (columns.id, columns.project, columns.preset, columns.owner, columns.state, columns.created_at)
-        looks = (columns.settled_at, columns.looked_at, columns.look_error, columns.look_written_at, location)
-        query = select(*names, *looks).where(columns.id.in_(some), columns.kind == JobKind.TRAINING.value)
-        histories += [
-            JobHistory(
-                row.id,
-                row.project,
-                row.preset,
-                row.owner,
-                row.created_at,
-                row.settled_at,
-                row.state == JobState.SUCCEEDED.value,
-                tuple(runs.get(row.id, ())),
-                tuple(vms.get(row.id, ())),
-                row.look_written_at,
-                may_have_saved=bool(row.location) and (row.looked_at is None or bool(row.look_error)),
-            )
-            for row in connection.execute(query)
-        ]
-    return histories
+        of_some, rates = _runs(connection, some)
+        runs |= of_some
+        vms |= _vms(connection, some, rates)
+    return runs, vms
 
 
 def _runs(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from typing import TypeAlias
 
@@ -14,21 +14,21 @@ from costguard.ledger import running_totals
 from costguard.ledger.accrual import Accrual, AccruingSpan, accruing_spans, figures_of, uncharged_instances
 from costguard.ledger.running_totals import accrued
 from costguard.model.budget import Scope
-from costguard.model.instance import ProvisioningModel
 from costguard.model.lifetime import Attribution, Lifetime
 from costguard.model.money import ZERO, Money
+from costguard.spend.label_days import gaps_within, label_days
 from costguard.spend.spend_rows import (
     Amounts,
     Grouping,
+    InstanceKind,
     UnpricedSpan,
     amounts_of,
     day_start,
     days_of,
+    kind_of,
     rolled_up,
     unpriced,
 )
-
-InstanceKind: TypeAlias = tuple[str, Attribution, str]  # project, whose money it is, provisioning model
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,16 @@ def live(connection: Connection, accrual: Accrual, first: date, last: date, scop
 
     Open spans are in the running totals. Those that ended and are not charged yet, or cannot be priced whole, are
     billed one by one. A day's figure is the same in every range, since charges are cut at midnight.
+
+    Of a scope with a label all that was spent is here, charged or not.
     """
     if first > accrual.now.date():
         return Live([], [])
+    if scope.label is not None:
+        gaps = live(connection, accrual, first, last, replace(scope, label=None), by).unpriced
+        return Live(label_days(connection, accrual, first, last, scope, by), gaps)
     sums: dict[tuple[date, InstanceKind], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
-    totals = running_totals.read(connection, accrual, scope, by)
+    totals = running_totals.read(connection, accrual, scope, by, last)
     for group, since, figures in totals.rows:
         kind = group.project, Attribution(group.preset, group.owner, group.job), group.provisioning_model
         for day, amounts in accrued(since, figures, accrual.now):
@@ -63,17 +68,12 @@ def live(connection: Connection, accrual: Accrual, first: date, last: date, scop
     return Live([(day, kind, amounts_of(of_day)) for (day, kind), of_day in sums.items()], gaps)
 
 
-def kind_of(span: AccruingSpan) -> InstanceKind:
-    """Storage counts as standard."""
-    model = span.span.provisioning_model if isinstance(span.span, Lifetime) else ProvisioningModel.STANDARD
-    return span.span.key.project, span.attribution, model.value
-
-
 def _one_by_one(
     connection: Connection, accrual: Accrual, scope: Scope, unpriced: Collection[int]
 ) -> Iterator[AccruingSpan]:
     """Spans that are in no total."""
-    for span in accruing_spans(connection, sorted({*unpriced, *uncharged_instances(connection)})):
+    # As a tuple, so that thousands of VMs without a price are read once, and not for every page.
+    for span in accruing_spans(connection, tuple(sorted({*unpriced, *uncharged_instances(connection)}))):
         whose = span.attribution
         is_in_totals = span.span.ended_at is None and running_totals.is_priced(accrual, span.span)
         if not is_in_totals and scope.holds(span.span.key.project, whose.preset, whose.owner, whose.job):
@@ -143,7 +143,7 @@ def spend(
     for day, kind, figures in running.figures:
         group = _group(group_by, day, kind)
         sums[group] = _sum(sums.get(group, _NOTHING), figures)
-    gaps = all_unpriced(connection, running, first, last, scope)
+    gaps = all_unpriced(connection, running, first, last, scope, accrual.now)
     counts: dict[Group, int] = {}
     for gap in gaps:
         for group in _groups_of(gap, group_by, first, last, accrual.now):
@@ -157,13 +157,14 @@ def spend(
 
 
 def all_unpriced(
-    connection: Connection, running: Live, first: date, last: date, scope: Scope
+    connection: Connection, running: Live, first: date, last: date, scope: Scope, now: datetime
 ) -> tuple[UnpricedSpan, ...]:
     """Spans that could not be priced whole, of stored charges and of what runs; each once, the latest first."""
-    gaps = {(span.kind, span.id): span for span in unpriced(connection, first, last, scope)}
+    gaps = {(span.kind, span.id): span for span in unpriced(connection, first, last, replace(scope, label=None))}
     for span in running.unpriced:
         gaps.setdefault((span.kind, span.id), span)
-    return tuple(sorted(gaps.values(), key=lambda gap: (gap.started_at, gap.kind, gap.id), reverse=True))
+    mine = gaps.values() if scope.label is None else gaps_within(connection, gaps.values(), first, last, scope, now)
+    return tuple(sorted(mine, key=lambda gap: (gap.started_at, gap.kind, gap.id), reverse=True))
 
 
 def spend_by_day(

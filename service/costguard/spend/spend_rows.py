@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
+from typing import TypeAlias
 
 from sqlalchemy import (
     BigInteger,
@@ -24,10 +25,10 @@ from sqlalchemy import (
 
 from costguard.db.remembered import remembers
 from costguard.db.tables import daily_owners, daily_spend, daily_totals, instances, lifetimes, storage_spans
-from costguard.ledger.accrual import within_scope
+from costguard.ledger.accrual import AccruingSpan, within_scope
 from costguard.model.budget import Scope
-from costguard.model.instance import InstanceKey
-from costguard.model.lifetime import Attribution
+from costguard.model.instance import InstanceKey, ProvisioningModel
+from costguard.model.lifetime import Attribution, Lifetime
 from costguard.model.money import Money
 
 
@@ -73,11 +74,16 @@ class UnpricedSpan:
     reason: str
 
 
+InstanceKind: TypeAlias = tuple[str, Attribution, str]  # project, whose money it is, provisioning model
+
+
 @remembers(daily_owners, daily_spend, daily_totals)
 def rolled_up(
     connection: Connection, first: date, last: date, group_by: tuple[Grouping, ...], scope: Scope
 ) -> list[tuple[tuple[str, ...], Amounts]]:
-    """What the daily roll-up holds of the days [first, last], by group; each group once."""
+    """What the daily roll-up holds of the days [first, last], by group; each group once. Nothing is held by label."""
+    if scope.label is not None:
+        return []
     # By the beginning of the primary key SQLite adds up as it reads; by anything else it sorts a year first.
     table = _table(group_by, scope)
     key_start = [grouping for grouping in _KEY_START if grouping.value in table.c]
@@ -109,6 +115,8 @@ def rolled_up_days(
     connection: Connection, first: date, last: date, group_by: tuple[Grouping, ...], scope: Scope
 ) -> dict[tuple[str, ...], dict[date, int]]:
     """What the daily roll-up holds of each group, in nano-dollars by day; `group_by` is without days."""
+    if scope.label is not None:
+        return {}
     table = _table(group_by, scope)
     columns = [table.c[grouping.value] for grouping in group_by]
     amount = cast(func.sum(table.c.machine_nanos + table.c.gpu_nanos + table.c.storage_nanos), BigInteger)
@@ -125,6 +133,8 @@ def days_of(
     connection: Connection, first: date, last: date, group_by: Grouping, names: tuple[str, ...], scope: Scope
 ) -> dict[date, list[int]]:
     """What the daily roll-up holds of each of these groups, and last of all groups, in nano-dollars by day."""
+    if scope.label is not None:
+        return {}
     table = _table((group_by,), scope)
     amount = table.c.machine_nanos + table.c.gpu_nanos + table.c.storage_nanos
     # A column for each: days come one after the other in the order of the primary key, groups would have to be sorted.
@@ -171,6 +181,12 @@ def unpriced(connection: Connection, first: date, last: date, scope: Scope) -> l
         for row in connection.execute(union_all(*queries))
     ]
     return sorted(unpriced, key=lambda span: (span.started_at, span.kind, span.id), reverse=True)
+
+
+def kind_of(span: AccruingSpan) -> InstanceKind:
+    """Storage counts as standard."""
+    model = span.span.provisioning_model if isinstance(span.span, Lifetime) else ProvisioningModel.STANDARD
+    return span.span.key.project, span.attribution, model.value
 
 
 def day_start(day: date) -> datetime:

@@ -10,10 +10,11 @@ from fractions import Fraction
 from sqlalchemy import Connection
 
 from costguard.ledger.accrual import Accrual
-from costguard.model.budget import Period, Scope
+from costguard.model.budget import LabelFilter, Period, Scope
 from costguard.model.money import Money
 from costguard.spend import budgets
 from costguard.spend.budget import Outlook
+from costguard.spend.label_spend import spend_by_label, values_by_day
 from costguard.spend.spend import SpendRow, spend, spend_by_day
 from costguard.spend.spend_rows import Amounts, Grouping, UnpricedSpan
 
@@ -87,6 +88,21 @@ def story_of(
     by_day = spend_by_day(connection, accrual, first, last, group_by, names, scope)
     days = {day: _shares(nanos[:-1], nanos[-1], others) for day, nanos in by_day.items()}
     return Story(answer.rows, others, answer.total, days, answer.unpriced)
+
+
+def label_story(
+    connection: Connection, accrual: Accrual, first: date, last: date, label: str, scope: Scope, most: int
+) -> Story:
+    """The same by the values of a label, each as its filter is written: `experiment=a`, or `!experiment` without it."""
+    values, whole = spend_by_label(connection, accrual, first, last, label, scope)
+    others = _others(len(values), most)
+    names = [row.value for row in values[: len(values) - others]]
+    days = {
+        day: _shares([of_day.get(name, 0) for name in names], sum(of_day.values()), others)
+        for day, of_day in values_by_day(connection, accrual, first, last, label, scope).items()
+    }
+    rows = tuple(SpendRow((str(LabelFilter(label, row.value)),), row.amounts, row.unpriced) for row in values)
+    return Story(rows, others, whole.total, days, whole.unpriced)
 
 
 def _others(count: int, most: int) -> int:

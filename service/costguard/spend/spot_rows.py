@@ -12,6 +12,7 @@ from sqlalchemy import BigInteger, ColumnElement, Connection, Select, Table, cas
 from costguard.db.bulk import chunks
 from costguard.db.remembered import remembers
 from costguard.db.tables import (
+    charge_days,
     charges,
     daily_spot,
     daily_spot_totals,
@@ -22,6 +23,7 @@ from costguard.db.tables import (
 )
 from costguard.ledger.accrual import uncharged_ids, within_scope
 from costguard.ledger.rows import lifetime_of, shape_of
+from costguard.ledger.spans import is_archived
 from costguard.model.attempt import Outcome
 from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey, ProvisioningModel
@@ -62,7 +64,15 @@ def _of_lifetimes(connection: Connection, periods: Sequence[Days], ids: Sequence
         .where(columns.span == "lifetime", columns.span_id.in_(ids))
         .where(prices.c.provisioning_model == ProvisioningModel.SPOT.value)
     )
-    return _within_each(connection, query, columns.day, periods)
+    archived = charge_days.c
+    of_archived = (
+        _by_price(charge_days, archived.seconds * archived.quantity_millis)
+        .join_from(charge_days, prices, prices.c.id == archived.price_id)
+        .where(is_archived(lifetimes), archived.span_id.in_(ids))
+        .where(prices.c.provisioning_model == ProvisioningModel.SPOT.value)
+    )
+    of_rows = _within_each(connection, query, columns.day, periods)
+    return [*of_rows, *_within_each(connection, of_archived, archived.day, periods)]
 
 
 def _by_price(table: Table, used_millis: ColumnElement[int]) -> Select[Any]:

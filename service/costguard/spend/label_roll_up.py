@@ -1,0 +1,159 @@
+"""Rolls spend up by the values of named labels, day by day, a few days in each pass."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, TypeAlias
+
+from sqlalchemy import Connection, Table, delete, insert, select
+
+from costguard.db.bulk import add_rows, chunks, stored
+from costguard.db.lease import Lease
+from costguard.db.remembered import remembers
+from costguard.db.tables import daily_label_values, daily_labels, daily_totals, instances, label_days
+from costguard.db.transaction import Database
+from costguard.ledger import charges
+from costguard.model.budget import Scope
+from costguard.spend.label_days import LabelValues, add, charged_pieces, values_among
+from costguard.spend.spend_rows import day_start
+from costguard.spend.vm_charges import VmCharges, charged
+
+MOST_DAYS = 20  # in one pass, each in a transaction of its own: some thousand VMs, a few hundredths of a second
+_DAY = timedelta(days=1)
+_Key: TypeAlias = tuple[Any, ...]
+_Sums: TypeAlias = defaultdict[_Key, list[int]]
+
+
+def roll_up(
+    database: Database, labels: Sequence[str], now: datetime, fence: Lease | None = None, most_days: int = MOST_DAYS
+) -> int:
+    """Make the sums of some days by these labels, the latest first, and forget those by labels that are named no more.
+
+    How many days were made or forgotten. While charges are due nothing is rolled up: their days would change again.
+    """
+    with database.read() as connection:
+        days = _due(connection, tuple(labels), most_days)
+        unnamed = [label for label in _stored(connection) if label not in labels]
+        old = [(label, day) for label in unnamed for day in _days(connection, label, most_days)]
+    done = 0
+    for day in days:
+        with database.write(fence) as connection:
+            if charges.due_ids(connection, _midnight(now)):
+                break
+            roll_up_day(connection, day, labels)
+        done += 1
+    for label, day in old[:most_days]:
+        with database.write(fence) as connection:
+            _remove(connection, label, day)
+        done += 1
+    return done
+
+
+def roll_up_day(connection: Connection, day: date, labels: Collection[str]) -> None:
+    """Make the sums of one day by those of these labels by which they are not good."""
+    good = set(connection.scalars(select(label_days.c.label).where(label_days.c.day == day)))
+    wanted = [label for label in labels if label not in good]
+    vms = charged(connection, day, day, Scope(), by_day=False) if wanted else []
+    projects = _projects(connection, {vm.instance_id for vm in vms})
+    for label in wanted:
+        _remove(connection, label, day)
+        sums = _sums_of(connection, label, day, vms, projects)
+        _store(connection, daily_labels, ((label, *key[:2], day, *key[2:]) for key in sums), sums.values())
+        coarse: _Sums = defaultdict(lambda: [0, 0, 0, 0])
+        for (is_labelled, value, project, *_), figures in sums.items():
+            add(coarse[is_labelled, value, project], figures)
+        _store(connection, daily_label_values, ((label, day, *key) for key in coarse), coarse.values())
+        connection.execute(insert(label_days).values(day=day, label=label))
+
+
+def _sums_of(
+    connection: Connection, label: str, day: date, vms: Sequence[VmCharges], projects: dict[int, str]
+) -> _Sums:
+    """By whether there is a value, the value, project, preset, owner, job and provisioning model."""
+    values = values_among(connection, label, day_start(day), projects)
+    # A label that changed on a later day had one value all day long.
+    cut = _changed_before(values, day_start(day) + _DAY)
+    sums: _Sums = defaultdict(lambda: [0, 0, 0, 0])
+    for vm in vms:
+        if vm.instance_id not in cut:
+            amounts, whose = vm.amounts, vm.attribution
+            nanos = (amounts.machine.nanos, amounts.gpu.nanos, amounts.storage.nanos)
+            value = values.at(vm.instance_id, day_start(day))
+            kind = (projects[vm.instance_id], whose.preset, whose.owner, whose.job, vm.provisioning_model)
+            add(sums[value is not None, value or "", *kind], (*nanos, amounts.seconds))
+    for piece in charged_pieces(connection, day, day, Scope(), sorted(cut.intersection(projects))):
+        project, whose, model = piece.kind
+        for value, _, _, part in values.parts(piece.instance_id, piece.started_at, piece.ended_at, piece.figures):
+            add(sums[value is not None, value or "", project, whose.preset, whose.owner, whose.job, model], part)
+    return sums
+
+
+def _changed_before(values: LabelValues, moment: datetime) -> set[int]:
+    return {
+        instance_id
+        for instance_id, changes in values.changes.items()
+        if any(change.changed_at < moment for change in changes)
+    }
+
+
+def _projects(connection: Connection, instance_ids: Collection[int]) -> dict[int, str]:
+    query = select(instances.c.id, instances.c.project)
+    return {
+        row.id: row.project
+        for some in chunks(instance_ids)
+        for row in connection.execute(query.where(instances.c.id.in_(some)))
+    }
+
+
+def _store(connection: Connection, table: Table, keys: Iterator[_Key], figures: Collection[Sequence[int]]) -> None:
+    """Sums that come to nothing are left out."""
+    names = [column.name for column in table.c]
+    as_stored = stored(connection, table, names)
+    pairs = zip(keys, figures, strict=True)
+    add_rows(connection, table, names, [as_stored((*key, *amounts)) for key, amounts in pairs if any(amounts)])
+
+
+def _remove(connection: Connection, label: str, day: date) -> None:
+    """The sums of one day by one label, value by value: in the detailed ones days come after values."""
+    coarse, fine = daily_label_values.c, daily_labels.c
+    query = select(coarse.is_labelled, coarse.value).where(coarse.label == label, coarse.day == day).distinct()
+    for is_labelled, value in connection.execute(query).all():
+        of_value = (fine.label == label, fine.is_labelled == is_labelled, fine.value == value, fine.day == day)
+        connection.execute(delete(daily_labels).where(*of_value))
+    connection.execute(delete(daily_label_values).where(coarse.label == label, coarse.day == day))
+    connection.execute(delete(label_days).where(label_days.c.label == label, label_days.c.day == day))
+
+
+@remembers(daily_totals, label_days)
+def _due(connection: Connection, labels: tuple[str, ...], most: int) -> list[date]:
+    """Days with charges whose sums are not good, the latest first."""
+    day = daily_totals.c.day
+    days: set[date] = set()
+    for label in labels:
+        is_good = select(label_days.c.day).where(label_days.c.label == label)
+        days.update(
+            connection.scalars(select(day).where(day.not_in(is_good)).distinct().order_by(day.desc()).limit(most))
+        )
+    return sorted(days, reverse=True)[:most]
+
+
+def _stored(connection: Connection) -> Iterator[str]:
+    """Labels with sums: each found by one look at the key, not by reading all days."""
+    label = daily_label_values.c.label
+    query = select(label).order_by(label).limit(1)
+    before = connection.scalar(query)
+    while before is not None:
+        yield before
+        before = connection.scalar(query.where(label > before))
+
+
+def _days(connection: Connection, label: str, most: int) -> list[date]:
+    day = daily_label_values.c.day
+    query = select(day).where(daily_label_values.c.label == label).distinct().order_by(day).limit(most)
+    return list(connection.scalars(query))
+
+
+def _midnight(now: datetime) -> datetime:
+    return now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
