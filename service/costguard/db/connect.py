@@ -108,6 +108,8 @@ def _sqlite(url: URL, lock_timeout: timedelta, pool: dict[str, Any], migrating: 
             check_same_thread=False,
         )
         try:
+            if migrating and not file.stat().st_size:
+                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # only a new file takes it
             _write_ahead(connection)
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute(f"PRAGMA foreign_keys = {'OFF' if migrating else 'ON'}")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 
 from sqlalchemy import Connection, func, inspect, select
 
 from costguard.db.lease import Lease, database_time
-from costguard.db.tables import events, leases, prices
+from costguard.db.tables import archives, events, leases, prices
 
 PRICES_READ = "PricesRead"
 
@@ -52,6 +52,34 @@ def catalogue_read_at(connection: Connection) -> datetime | None:
         select(func.max(events.c.occurred_at)).where(events.c.kind == PRICES_READ)
     )
     return moment
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveFiles:
+    """What was archived. `open_files` hold rows that are still in the database as well: archiving was interrupted."""
+
+    names: Sequence[str]
+    open_files: int
+    rows: int
+    byte_count: int
+    last_day: date
+    made_at: datetime  # of the latest
+
+
+def archive_files(connection: Connection) -> ArchiveFiles | None:
+    """None where nothing was archived."""
+    columns = (archives.c.file, archives.c.state, archives.c.row_count, archives.c.byte_count)
+    rows = connection.execute(select(*columns, archives.c.last_day, archives.c.made_at)).all()
+    if not rows:
+        return None
+    return ArchiveFiles(
+        names=[row.file for row in rows],
+        open_files=sum(row.state != "done" for row in rows),
+        rows=sum(row.row_count for row in rows),
+        byte_count=sum(row.byte_count for row in rows),
+        last_day=max(row.last_day for row in rows),
+        made_at=max(row.made_at for row in rows),
+    )
 
 
 def size(connection: Connection) -> int:

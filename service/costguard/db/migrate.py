@@ -45,11 +45,23 @@ def upgrade_within(connection: Connection, revision: str = "head") -> str:
     config = _config()
     config.attributes["connection"] = connection
     command.upgrade(config, revision)
-    return _revision(connection) or ""
+    return revision_of(connection) or ""
 
 
 def head() -> str:
     return ScriptDirectory.from_config(_config()).get_current_head() or ""
+
+
+def missing_after(revision: str | None) -> list[tuple[str, str]]:
+    """The revisions that an upgrade runs, in their order, each with the first line of what it says of itself."""
+    script = ScriptDirectory.from_config(_config())
+    newest_first = script.iterate_revisions("head", revision or "base")
+    return [(step.revision, step.doc) for step in newest_first][::-1]
+
+
+def revision_of(connection: Connection) -> str | None:
+    """None: the database has no tables yet."""
+    return MigrationContext.configure(connection).get_current_revision()
 
 
 def check_known(revision: str, name: str) -> None:
@@ -60,7 +72,7 @@ def check_known(revision: str, name: str) -> None:
 def check(database: Database) -> None:
     """Raises StoreError or StoreError unless the database is exactly at this version."""
     with database.read() as connection:
-        current = _revision(connection)
+        current = revision_of(connection)
     script = ScriptDirectory.from_config(_config())
     if current == script.get_current_head():
         return
@@ -75,14 +87,14 @@ def _migrate(url: str, target: str) -> str:
     script = ScriptDirectory.from_config(config)
     try:
         with database.write() as connection:
-            current = _revision(connection)
+            current = revision_of(connection)
             _refuse_newer(script, current, database.name)
             config.attributes["connection"] = connection
             if target == "head":
                 command.upgrade(config, target)
             else:
                 command.downgrade(config, target)
-            return _revision(connection) or ""
+            return revision_of(connection) or ""
     finally:
         database.close()
 
@@ -92,10 +104,6 @@ def _config() -> Config:
     # ConfigParser would take a percent sign in the path for an interpolation.
     config.set_main_option("script_location", str(migrations_folder()).replace("%", "%%"))
     return config
-
-
-def _revision(connection: Connection) -> str | None:
-    return MigrationContext.configure(connection).get_current_revision()
 
 
 def _refuse_newer(script: ScriptDirectory, current: str | None, name: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
@@ -15,7 +17,10 @@ from costguard.db.limits import MIGRATING, Limits
 from costguard.db.remembered import writes
 
 LOCK_TIMEOUT = timedelta(seconds=9)  # shorter than a statement may take, whose error would say less
+_INCREMENTAL = 2  # https://www.sqlite.org/pragma.html#pragma_auto_vacuum
+_PAGES = 1000  # 4 MB, some hundredths of a second
 _MILLISECOND = timedelta(milliseconds=1)
+_LONGEST_PAUSE_S = 1.0
 
 # Writers take turns on both databases, so that what is read in a transaction holds until its end.
 # PostgreSQL frees the turn of a process that froze in mid-transaction; SQLite cannot. The lock's number
@@ -43,10 +48,18 @@ def _opening(dialect: str, limits: Limits, lock_timeout: timedelta, *, writing: 
 class Database:
     """One database, shared by all threads of a process. Its errors are StoreErrors that name it."""
 
-    def __init__(self, url: URL, engine: Engine, limits: Limits, lock_timeout: timedelta) -> None:
+    def __init__(
+        self,
+        url: URL,
+        engine: Engine,
+        limits: Limits,
+        lock_timeout: timedelta,
+        pause: Callable[[float], object] = threading.Event().wait,
+    ) -> None:
         self.name = connect.describe(url)
         self.dialect = url.get_backend_name()  # "sqlite" or "postgresql"
         self._engine = engine
+        self._pause = pause
         self._begin_writing = _opening(self.dialect, limits, lock_timeout, writing=True)
         self._begin_reading = _opening(self.dialect, limits, lock_timeout, writing=False)
 
@@ -58,12 +71,13 @@ class Database:
         lock_timeout: timedelta = LOCK_TIMEOUT,
         migrating: bool = False,
         limits: Limits | None = None,
+        pause: Callable[[float], object] = threading.Event().wait,
     ) -> Database:
         """Connects only when first used. `migrating` is for `migrate`: it may make a new SQLite file."""
         parsed = connect.parse(url)
         limits = limits or (MIGRATING if migrating else Limits())
         engine = connect.engine(parsed, lock_timeout, limits, migrating=migrating)
-        return cls(parsed, engine, limits, lock_timeout)
+        return cls(parsed, engine, limits, lock_timeout, pause)
 
     def close(self) -> None:
         self._engine.dispose()
@@ -84,6 +98,18 @@ class Database:
             committed()
 
     @contextmanager
+    def write_and_pause(self, fence: Lease | None = None) -> Iterator[Connection]:
+        """As `write`, for one of many transactions in a row: the file's lock is then free for as long as it was held.
+
+        Writers of an SQLite file do not queue, they try again from time to time. Of PostgreSQL they queue.
+        """
+        with self.write(fence) as connection:
+            began = time.monotonic()
+            yield connection
+        if self.dialect == "sqlite":
+            self._pause(min(time.monotonic() - began, _LONGEST_PAUSE_S))
+
+    @contextmanager
     def write_out_of_turn(self) -> Iterator[Connection]:
         """Waits for no other writer on PostgreSQL. For one statement that is right whatever others write."""
         with self._writing(_TURN["sqlite"] if self.dialect == "sqlite" else None) as connection:
@@ -98,6 +124,21 @@ class Database:
             if self.dialect == "sqlite":
                 connection.exec_driver_sql("BEGIN")
             yield connection
+
+    def give_back_space(self, fence: Lease | None = None) -> None:
+        """Shortens an SQLite file by its free pages, a few megabytes in one transaction.
+
+        A file made without auto_vacuum keeps them for new rows until `costguard db compact`, and so does PostgreSQL.
+        """
+        while self.dialect == "sqlite":
+            with self.write_and_pause(fence) as connection:
+                is_able = connection.exec_driver_sql("PRAGMA auto_vacuum").scalar_one() == _INCREMENTAL
+                free: int = connection.exec_driver_sql("PRAGMA freelist_count").scalar_one()
+                if not is_able or not free:
+                    return
+                # A step of the statement frees one page, and Python's driver takes one step of what gives no rows.
+                for _ in range(min(free, _PAGES)):
+                    connection.exec_driver_sql("PRAGMA incremental_vacuum(1)")
 
     @contextmanager
     def _writing(self, turn: str | None) -> Iterator[Connection]:

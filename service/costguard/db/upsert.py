@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from sqlalchemy import Connection, Table, or_
@@ -25,17 +26,22 @@ def upsert(
         return 0
     if update_columns is None:
         update_columns = [name for name in rows[0] if name not in key_columns]
-    # The two dialects' inserts have the same methods, but no common type that has them.
-    insert: Any = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-    statement = insert(table)
-    if update_columns:
-        statement = statement.on_conflict_do_update(
-            index_elements=list(key_columns),
-            set_={name: statement.excluded[name] for name in update_columns},
-            where=or_(*(table.c[name].is_distinct_from(statement.excluded[name]) for name in update_columns)),
-        )
-    else:
-        statement = statement.on_conflict_do_nothing(index_elements=list(key_columns))
+    statement = _statement(connection.dialect.name, table, tuple(key_columns), tuple(update_columns))
     # One statement run many times: one long VALUES list is ten times slower, and may name a key only once.
     result = connection.execute(statement, [dict(row) for row in rows], execution_options={"preserve_rowcount": True})
     return result.rowcount
+
+
+@cache
+def _statement(dialect: str, table: Table, key_columns: Sequence[str], update_columns: Sequence[str]) -> Any:
+    """Made once: making it takes longer than running it."""
+    # The two dialects' inserts have the same methods, but no common type that has them.
+    insert: Any = sqlite.insert if dialect == "sqlite" else postgresql.insert
+    statement = insert(table)
+    if not update_columns:
+        return statement.on_conflict_do_nothing(index_elements=list(key_columns))
+    return statement.on_conflict_do_update(
+        index_elements=list(key_columns),
+        set_={name: statement.excluded[name] for name in update_columns},
+        where=or_(*(table.c[name].is_distinct_from(statement.excluded[name]) for name in update_columns)),
+    )

@@ -1,0 +1,151 @@
+"""Puts a recorded database onto SQLite, as its revision left it, or onto PostgreSQL; reads every row of either."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from sqlalchemy import make_url
+from tests.upgrades.recordings import VERSION_TABLE, Recording, Table, read_sqlite
+
+from costguard.db import migrate
+from costguard.db.transaction import Database
+
+
+def place(recording: Recording, url: str) -> None:
+    """Into an empty database. On SQLite by the recorded SQL; PostgreSQL's tables come from the migrations."""
+    if url.startswith("sqlite"):
+        _place_sqlite(recording, _file(url))
+    else:
+        upgrade_to(url, recording.revision)
+        _fill_postgres(recording, url)
+
+
+def upgrade_to(url: str, revision: str) -> None:
+    with closing(Database.open(url, migrating=True)) as database, database.write() as connection:
+        migrate.upgrade_within(connection, revision)
+
+
+def read(url: str) -> dict[str, Table]:
+    """All tables but Alembic's own."""
+    if url.startswith("sqlite"):
+        return read_sqlite(_file(url), made_by="").tables
+    with _postgres(url) as connection:
+        return {name: _read_postgres(connection, name) for name in _columns(connection) if name != VERSION_TABLE}
+
+
+def state(url: str) -> object:
+    """Tables, indexes, triggers and rows: equal before and after a migration that failed."""
+    if url.startswith("sqlite"):
+        with closing(sqlite3.connect(_file(url))) as connection:
+            return list(connection.iterdump())
+    with _postgres(url) as connection:
+        indexes = connection.execute(
+            "SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' ORDER BY 1"
+        ).fetchall()
+        triggers = connection.execute("SELECT tgrelid::regclass::text, tgname FROM pg_trigger ORDER BY 1, 2").fetchall()
+        columns = _columns(connection)
+        return columns, indexes, triggers, {name: _read_postgres(connection, name).rows for name in columns}
+
+
+def comparable(value: Any) -> Any:
+    """A value as both databases give it: JSON in one order, booleans as SQLite stores them, days as text."""
+    if isinstance(value, bool):
+        return int(value)
+    if value == "null":  # JSON's, as SQLite stores it
+        return None
+    if isinstance(value, str) and value[:1] in ("{", "["):
+        try:
+            return comparable(json.loads(value))
+        except ValueError:
+            return value
+    if isinstance(value, dict | list):
+        return json.dumps(value, sort_keys=True)
+    return value.isoformat() if hasattr(value, "isoformat") else value
+
+
+def _place_sqlite(recording: Recording, path: Path) -> None:
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))  # a file that others can read is refused
+    tables_first = sorted(recording.schema, key=lambda text: not text.startswith("CREATE TABLE"))
+    triggers = [text for text in tables_first if text.startswith("CREATE TRIGGER")]
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for text in tables_first:
+            if text not in triggers:
+                connection.execute(text)
+        for name, table in recording.tables.items():
+            names, marks = ", ".join(f'"{column}"' for column in table.columns), ", ".join("?" * len(table.columns))
+            connection.executemany(f'INSERT INTO "{name}" ({names}) VALUES ({marks})', table.rows)
+        for text in triggers:  # not before: they count what is inserted
+            connection.execute(text)
+        connection.execute(f"INSERT INTO {VERSION_TABLE} VALUES (?)", [recording.revision])
+
+
+def _fill_postgres(recording: Recording, url: str) -> None:
+    with _postgres(url) as connection, connection.transaction():
+        connection.execute("SET LOCAL session_replication_role = replica")  # neither order nor triggers matter
+        columns = _columns(connection)
+        for name, table in recording.tables.items():
+            assert set(columns[name]) == set(table.columns), f"{name} of {recording.revision} is not as it was recorded"
+            connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(name)))
+            converters = [_CONVERTERS.get(columns[name][column], _as_it_is) for column in table.columns]
+            statement = sql.SQL("INSERT INTO {} ({}) VALUES ({})").format(
+                sql.Identifier(name),
+                sql.SQL(", ").join(map(sql.Identifier, table.columns)),
+                sql.SQL(", ").join([sql.Placeholder()] * len(table.columns)),
+            )
+            connection.cursor().executemany(
+                statement,
+                [[convert(value) for convert, value in zip(converters, row, strict=True)] for row in table.rows],
+            )
+            if columns[name].get("id") in ("int4", "int8"):
+                connection.execute(
+                    "SELECT setval(s, (SELECT coalesce(max(x.id), 0) + 1 FROM "
+                    + sql.Identifier(name).as_string(connection)
+                    + " x), false) FROM pg_get_serial_sequence(%s, 'id') s WHERE s IS NOT NULL",
+                    [name],
+                )
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _boolean(value: Any) -> Any:
+    return None if value is None else bool(value)
+
+
+_CONVERTERS: dict[str, Callable[[Any], Any]] = {"bool": _boolean}
+
+
+def _columns(connection: psycopg.Connection) -> dict[str, dict[str, str]]:
+    """By table, the type of each column."""
+    rows = connection.execute(
+        "SELECT table_name, column_name, udt_name FROM information_schema.columns WHERE table_schema = 'public' "
+        "ORDER BY table_name, ordinal_position"
+    )
+    columns: dict[str, dict[str, str]] = {}
+    for table, column, kind in rows:
+        columns.setdefault(table, {})[column] = kind
+    return columns
+
+
+def _read_postgres(connection: psycopg.Connection, name: str) -> Table:
+    rows = connection.execute(sql.SQL("SELECT * FROM {}").format(sql.Identifier(name)))
+    return Table([column.name for column in rows.description or ()], sorted([list(row) for row in rows], key=repr))
+
+
+def _postgres(url: str) -> psycopg.Connection:
+    return psycopg.connect(
+        make_url(url).set(drivername="postgresql").render_as_string(hide_password=False), autocommit=True
+    )
+
+
+def _file(url: str) -> Path:
+    return Path(make_url(url).database or "")
