@@ -23,6 +23,7 @@ class FakeGuard:
         self.is_to_cancel = False
         self.why = ""  # the command must stop; "" says nothing
         self.drill: int | None = None
+        self.go: dict[str, object] | None = None  # for a VM that stands by
         self.failure: Callable[[list[Event]], int] = lambda _: 0
         self.requests = 0
         self.paths: set[str] = set()
@@ -79,7 +80,12 @@ class FakeGuard:
             self._changed.notify_all()
             if status < 0:
                 return 0, b""
-            answer = {"cancel": self.is_to_cancel, "drill": self.drill, "accepted_through": max(self._events)}
+            answer = {
+                "cancel": self.is_to_cancel,
+                "drill": self.drill,
+                "go": self.go,
+                "accepted_through": max(self._events),
+            }
             return 200, json.dumps({**answer, **({"why": self.why} if self.why else {})}).encode()
 
 

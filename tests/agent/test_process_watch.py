@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 from tests.waiting import until
@@ -113,6 +113,31 @@ def test_ranks_of_a_launcher_are_the_main_processes() -> None:
         report = seen(pid, lambda report: report.ranks == 2 and (report.main_cpu or 0) > 0.1)
 
     assert report.processes == 3
+
+
+def test_rank_that_was_seen_before_its_exec_is_a_rank() -> None:
+    """Looked at earlier, it still has its launcher's environment, and it keeps its number and its start."""
+    waits = ["sh", "-c", f"read go; LOCAL_RANK=$0 exec {sys.executable} -c '{SPIN}'"]
+    watch = ProcessWatch()
+    with ExitStack() as stack:
+        ranks = [
+            stack.enter_context(subprocess.Popen([*waits, rank], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL))
+            for rank in "01"
+        ]
+        pids = [rank.pid for rank in ranks]
+        for rank in ranks:
+            stack.callback(rank.kill)
+        watch.look(pids, ())
+        for rank in ranks:
+            assert rank.stdin is not None
+            rank.stdin.write(b"\n")
+            rank.stdin.flush()
+
+        def are_seen() -> bool:
+            report = watch.report(pids, ())
+            return report is not None and report.ranks == 2
+
+        until(are_seen)
 
 
 def test_process_on_the_gpu_is_the_main_one() -> None:

@@ -155,15 +155,32 @@ def test_other_zones_that_were_up_when_one_was_lost_make_spot_worth_more() -> No
 
 
 def test_spot_that_has_cost_too_much_is_not_tried_again() -> None:
-    """A third of the work's cost on demand is lost: no VM is started on Spot, and one that runs is kept."""
-    whole = 18 * 3.14
-    much, little = (job(12.0, UP)._replace(overspent=share * whole) for share in (0.34, 0.32))
+    """Another start in vain would lose more than a third of the work's cost on demand: Spot is kept, not started."""
+    cap = 0.33 * 18 * 3.14
+    start = UP.price * job(12.0, UP).start_h
+    much, little = (job(12.0, UP)._replace(overspent=cap - share * start) for share in (0.9, 1.1))
     assert Planner().choose(little).act is Act.START_SPOT
     given_up = Planner().choose(much)
     assert (given_up.act, given_up.why) == (Act.START_ON_DEMAND, Why.SPOT_FAILS)
     assert Planner().choose(much._replace(held=HeldVM("on_demand", "a", 1.0))).act is Act.STAY
     assert Planner().choose(much._replace(held=HeldVM("spot", "a", 1.0))).act is Act.STAY
     assert Planner().choose(much._replace(zones=(OUT,))).act is Act.START_ON_DEMAND  # it waits for nothing
+
+
+def test_spot_returns_where_it_has_become_cheap_enough() -> None:
+    """What is left for starts in vain pays for one in the cheaper zone alone."""
+    cap = 0.33 * 18 * 3.14
+    spent = job(12.0, UP)._replace(overspent=cap - 0.9 * UP.price * job(12.0, UP).start_h)
+    cheap = UP._replace(name="cheap", price=0.5 * UP.price)
+    choice = Planner().choose(spent._replace(zones=(UP, cheap)))
+    assert (choice.act, choice.zone) == (Act.START_SPOT, "cheap")
+
+
+def test_first_spot_vm_is_paid_for_however_short_the_job_is() -> None:
+    """A start costs more than a third of the work: it is tried once, and not a second time."""
+    short = job(5.0, UP)._replace(work_left_h=0.1, total_work_h=0.1, time_left_h=8.0)
+    assert Planner().choose(short).act is Act.START_SPOT
+    assert Planner().choose(short._replace(overspent=0.05)).act is Act.START_ON_DEMAND
 
 
 @settings(max_examples=40, deadline=None)
@@ -177,15 +194,16 @@ def test_spot_that_has_cost_too_much_is_not_tried_again() -> None:
 def test_hostile_zones_cost_at_most_a_third_more_than_on_demand(
     work_h: float, spare_h: float, start_points: float, lives: list[int], zones: int
 ) -> None:
-    """And the last Spot VM, with the on-demand VM that was left for it: whatever there is to spare."""
+    """Or than the first Spot VM in vain; and the on-demand VM that was left for it: whatever there is to spare."""
     start_h = start_points * GAP_H
     market = HostileMarket(zones, lives)
     task = Task(work_h, work_h + start_h + spare_h, start_h, 3.14)
     result = replay_run(task, market, 0, market.watching(Planner()))
     assert result.is_on_time
     on_demand = (work_h + start_h) * 3.14
-    last = 1.0 * (start_h + GAP_H) + 3.14 * (start_h + GAP_H)
-    assert result.cost <= on_demand + 0.33 * work_h * 3.14 + last
+    vain = max(0.33 * work_h * 3.14, 1.0 * start_h) + 1.0 * GAP_H
+    left = 3.14 * (start_h + GAP_H)
+    assert result.cost <= on_demand + vain + left
 
 
 def test_expected_cost_is_in_the_unit_of_the_prices() -> None:

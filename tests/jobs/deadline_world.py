@@ -93,6 +93,7 @@ class Run:
         """The guard looks at Google's list once, and takes four turns: one is enough while a command simply runs."""
         last = self.world.attempts(self.job_id)[-1:]
         is_quiet = bool(last) and last[0].state is AttemptState.RUNNING and last[0].stop_asked_at is None
+        is_quiet = is_quiet and not any(one.stands_by for one in self.world.attempts(self.job_id))
         for turn in range(turns := 1 if is_quiet else 4):
             self.world.step(60 / turns, passing=turn == turns - 1)
             self._train()
@@ -114,13 +115,26 @@ class Run:
                 continue
             if training.began_at is None:
                 if self.now >= training.ready_at:
-                    self._begin(training)
+                    self._is_let_begin(training)
             else:
                 self._work(training)
 
-    def _begin(self, training: Training) -> None:
+    def _is_let_begin(self, training: Training) -> None:
+        """A VM that stands by asks the guard, and begins as it says."""
+        name, go = training.vm.name, self.world.outside.go
+        if self._attempt(name).follows is None:
+            self._begin(training)
+        elif self.world.stand_by(name):
+            training.is_over = True
+            self.world.say(name, ("exit", {"reason": "not_started", "error": "cancel came before", "asked": "cancel"}))
+        elif name in go:
+            self._begin(training, go[name].step)
+
+    def _begin(self, training: Training, step: int | None = None) -> None:
+        others = [one for one in self.trainings.values() if one.began_at is not None and not one.is_over]
+        assert not others, "two commands of one job run at once"
         attempt = self._attempt(training.vm.name)
-        training.began_at, training.resumed_at = self.now, attempt.resume_step or 0
+        training.began_at, training.resumed_at = self.now, (step if attempt.follows else attempt.resume_step) or 0
         training.saved = training.resumed_at
         self.world.start(training.vm.name)
 

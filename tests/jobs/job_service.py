@@ -18,6 +18,7 @@ from costguard.errors import CheckpointError, CloudUnavailable, NotFound
 from costguard.jobs.code import CodeArchives
 from costguard.jobs.quote import Assessor
 from costguard.jobs.submit import JobService, LaunchTargets, Overrides, Submission
+from costguard.jobs.zone_advice import ZoneAdvice
 from costguard.model.checkpoint import (
     Checkpoint,
     CheckpointLook,
@@ -171,6 +172,7 @@ class Office:
     ids: Iterator[str] = field(default_factory=lambda: (f"j{number}" for number in range(1, 1000)))
     sweep_ids: Iterator[str] = field(default_factory=lambda: (f"s{number}" for number in range(1, 1000)))
     cannot_ask: bool = False
+    advice: ZoneAdvice | None = None
     lacking: frozenset[str] = frozenset()  # zones in which Google offers no machine type that is asked for
 
     @property
@@ -179,7 +181,7 @@ class Office:
 
     @property
     def sweeps(self) -> SweepService:
-        launching = LaunchTargets(self.projects, self._shape)
+        launching = LaunchTargets(self.projects, self._shape, self.advice)
         assessor = Assessor(self.database, self.clock, self.rules, launching, self.store, self.buckets, self.code)
         of_sweeps = SweepAssessor(self.database, self.clock, self.rules, assessor)
         return SweepService(
@@ -188,7 +190,7 @@ class Office:
 
     @property
     def it(self) -> JobService:
-        launching = LaunchTargets(self.projects, self._shape)
+        launching = LaunchTargets(self.projects, self._shape, self.advice)
         return JobService(
             self.database,
             self.clock,

@@ -69,7 +69,16 @@ class Life:
     def mark(self) -> str:
         """Equal for worlds that are alike at the same moment, whatever the guard has stored."""
         shelf = self.world.shelf
-        return repr((self.machines, sorted(self.seen), shelf.saved, self.world.outside.seq, self.world.cloud.mark()))
+        return repr(
+            (
+                self.machines,
+                sorted(self.seen),
+                shelf.saved,
+                self.world.outside.seq,
+                sorted(self.world.outside.go),
+                self.world.cloud.mark(),
+            )
+        )
 
     def copied(self) -> Life:
         """The same VMs, checkpoints and people at the same moment, under a guard that starts again."""
@@ -87,7 +96,11 @@ class Life:
 
     def _live(self, machine: Machine) -> None:
         vm, name = machine.vm, machine.vm.name
+        if machine.run == 0 and self._stands_by(machine):
+            return
         if machine.run == 0 or (vm.started_at is not None and f"{vm.gce_id}/{vm.started_at}" not in self.seen):
+            working = [one for one in self.machines.values() if one.run and not one.is_done and one is not machine]
+            assert not [one for one in working if one.vm in self.world.cloud.running()], "two commands at once"
             self.world.start(name, machine.run + 1)
             machine.run, machine.worked, machine.is_done = machine.run + 1, 0, False
             self.seen.add(f"{vm.gce_id}/{vm.started_at}")
@@ -109,6 +122,20 @@ class Life:
             machine.is_done = True
             return
         self.happens(self, machine)
+
+    def _stands_by(self, machine: Machine) -> bool:
+        """Whether its command waits for the guard's word, or is not to begin at all."""
+        name = machine.vm.name
+        attempt = next((one for one in self.world.attempts() if one.name == name), None)
+        if machine.is_done or attempt is None or attempt.follows is None or name in self.world.outside.go:
+            return machine.is_done
+        if self.world.stand_by(name):
+            ended = {"reason": "not_started", "error": "cancel came before the command was started", "asked": "cancel"}
+            self.world.say(name, ("exit", ended))
+            machine.is_done = True
+        else:
+            self.happens(self, machine)
+        return name not in self.world.outside.go
 
     def crash(self, machine: Machine) -> None:
         """The command fails; its VM stays up until someone stops it."""

@@ -8,8 +8,9 @@ from tests.api.rows import NOW
 from tests.jobs import job_rows
 
 from costguard.db.transaction import Database
-from costguard.jobs import attempts, interruptions
-from costguard.jobs.attempts import Changes, JobVm, PlaceOutcome
+from costguard.jobs import attempts, interruptions, place_rows
+from costguard.jobs.attempts import Changes, JobVm
+from costguard.jobs.place_rows import PlaceOutcome
 from costguard.model.attempt import AgentState, AttemptState, Exit, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money
@@ -117,7 +118,7 @@ def test_an_interruption_counts_once_and_is_resumed_by_a_later_run(database: Dat
         assert (last.lost, last.lost_cost, last.from_zero) == (MINUTE, None, True)
         attempts.hear(connection, one.id, AgentState(run=2))
         attempts.change(connection, one.id, list(AttemptState), outcome=Outcome.PREEMPTED, ended_at=NOW + 3 * MINUTE)
-        recent = attempts.recent(connection, NOW)
+        recent = place_rows.recent(connection, NOW)
     spot = "nvidia-tesla-t4", ProvisioningModel.SPOT, Outcome.PREEMPTED
     assert recent == [
         PlaceOutcome("us-central1-a", *spot, NOW + MINUTE),

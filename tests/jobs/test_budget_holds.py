@@ -19,7 +19,7 @@ from costguard.jobs.holds import BudgetHold
 from costguard.ledger import prices
 from costguard.ledger.accrual import Accrual
 from costguard.ledger.price_book import PriceBook
-from costguard.model.budget import AtLimit, Budget, Period, Scope
+from costguard.model.budget import AtLimit, Budget, LabelFilter, Period, Scope
 from costguard.model.event import Event
 from costguard.model.job import Job, JobState
 from costguard.model.money import Money
@@ -53,7 +53,21 @@ def reported(database: Database) -> list[Event]:
 
 def held(holds: BudgetHolds, database: Database, *jobs: Job, minutes: int = 0) -> dict[str, tuple[str, str]]:
     result = look(holds, database, jobs, NOW + minutes * MINUTE)
-    return {job_id: (item.hold[:13], item.pause[:13]) for job_id, item in result.items()}
+    return {job_id: (item.hold[:13], item.pause[:13]) for job_id, item in result.items() if item.hold}
+
+
+def test_labels_budget_holds_jobs_whose_preset_sets_the_label(ledger: Database) -> None:
+    """What a VM of the job would bear counts before there is one; a budget of VMs without the label lets it be."""
+    with ledger.write() as connection:
+        vm = rows.instance(connection, "labelled", labels={"team": "vision"})
+        rows.lifetime(connection, vm, NOW - 6 * HOUR)
+    mine, others = (
+        Budget(name, Scope(label=label), Money.of(3), Period.DAY, at_limit=AtLimit.REFUSE)
+        for name, label in (("vision", LabelFilter("team", "vision")), ("none", LabelFilter("team", None)))
+    )
+    holds = BudgetHolds(ledger, Rules({}, budgets=(mine, others)))
+    assert held(holds, ledger, job()) == {"j7k2m9q4": ("budget vision", "")}
+    assert held(BudgetHolds(ledger, Rules({}, budgets=(others,))), ledger, job()) == {}
 
 
 def test_what_is_held(ledger: Database) -> None:

@@ -49,14 +49,14 @@ def _agrees(life: Life) -> None:
 
 
 @contextmanager
-def _database(path: Path, template: Path) -> Iterator[FragileDatabase]:
+def copied_database(path: Path, template: Path) -> Iterator[FragileDatabase]:
     shutil.copy(template, path)
     with closing(FragileDatabase.open(f"sqlite:///{path}")) as database:
         assert isinstance(database, FragileDatabase)
         yield database
 
 
-def _points(life: Life, path: Path, state: JobState) -> int:
+def points_of(life: Life, path: Path, state: JobState, begin: int = 1, every: int = 1) -> int:
     """Ends a process at each point from here on. How many there were.
 
     Where two of them leave the same behind, in the database and outside, the story is played on from there once.
@@ -67,7 +67,7 @@ def _points(life: Life, path: Path, state: JobState) -> int:
         database.close()
         shutil.copy(path, saved)
         stored: set[tuple[bytes, str]] = set()
-        for point in range(1, 1000):
+        for point in range(begin, 1000, every):
             fuse = Fuse(point)
             other = life.copied()
             other.world.guard(fuse)
@@ -117,11 +117,11 @@ def test_at_every_point(tmp_path: Path, sqlite_template: Path, story: str) -> No
     """Whatever the point: exactly one VM for each attempt ever, no orphan, no lost job, nothing that bills."""
     reported = STORIES[story]
     path = tmp_path / "costguard.db"
-    with _database(path, sqlite_template) as database:
+    with copied_database(path, sqlite_template) as database:
         life = Life(World(database).begin(), reported.happens, reported.needs, people=reported.people)
         life.world.submit(checkpoint=CheckpointPlan(reported.location, "--from {checkpoint}"))
         while reported.begins_with and reported.begins_with not in life.seen:
             assert life.ticks < MOST_TICKS
             life.tick()
-        points = _points(life, path, reported.state)
+        points = points_of(life, path, reported.state)
     assert points > 20

@@ -22,9 +22,13 @@ RATES = {
 
 
 def result(
-    hours: float = 24, work: float = 16, recipe: Any = FALLS_BACK, rates: Any = RATES, **measured: Any
+    hours: float = 24,
+    work: float = 16,
+    recipe: Any = FALLS_BACK,
+    rates: Any = RATES,
+    plan: CheckpointPlan | None = CheckpointPlan("gs://runs/one", "--from {checkpoint}"),
+    **measured: Any,
 ) -> ExpectedJobCost | None:
-    plan = CheckpointPlan("gs://runs/one", "--from {checkpoint}")
     spec = JobSpec(
         JobKind.TRAINING, "t4", "lab", "ana@example.com", work=work * HOUR, deadline=NOW + hours * HOUR, checkpoint=plan
     )
@@ -68,3 +72,14 @@ def test_what_was_measured_changes_what_is_expected() -> None:
         assert less.mean < more.mean
     assert result(17, start=30 * MINUTE) is not None
     assert result(17, start=60 * MINUTE) is None
+
+
+def test_a_job_without_checkpoints_costs_its_work_again_only_where_a_vm_is_lost() -> None:
+    """On demand it is done once, after one start; on Spot, all that a lost VM did is done again."""
+    tight = result(hours=5.6, work=5, plan=None)
+    assert tight is not None
+    assert Money.of(15) <= tight.high <= Money.of(16)  # 5 h and a start of 20 min, at $3
+    saved, unsaved = result(hours=60), result(hours=60, plan=None)
+    assert saved is not None
+    assert unsaved is not None
+    assert saved.mean < unsaved.mean

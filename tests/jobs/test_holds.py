@@ -11,7 +11,7 @@ from tests.api.rows import NOW
 from tests.jobs.job_rows import job
 
 from costguard.jobs.holds import BudgetHold, BudgetUse, counts, held, problem, why
-from costguard.model.budget import AtLimit, Budget, Period, Scope
+from costguard.model.budget import AtLimit, Budget, LabelFilter, Period, Scope
 from costguard.model.money import Money
 from costguard.model.reminder import Team
 from costguard.spend.budget import bounds
@@ -19,8 +19,10 @@ from costguard.spend.budget import bounds
 HOUR = timedelta(hours=1)
 TEAMS = (Team("vision", frozenset({"ada@lab.example"})), Team("speech", frozenset({"bob@lab.example"})))
 
+LABELS = {"experiment": "a"}
 
-def budget(at_limit: AtLimit = AtLimit.REFUSE, period: Period = Period.DAY, **scope: str) -> Budget:
+
+def budget(at_limit: AtLimit = AtLimit.REFUSE, period: Period = Period.DAY, **scope: Any) -> Budget:
     return Budget(f"{at_limit.value}-{period.value}", Scope(**scope), Money.of(100), period, at_limit=at_limit)
 
 
@@ -33,6 +35,10 @@ def standing(setting: Budget, spent: int | str, **given: Any) -> BudgetUse:
     [
         ({}, True),
         ({"project": "lab", "preset": "t4", "owner": "Ada@lab.example", "team": "vision", "job": "j7k2m9q4"}, True),
+        ({"label": LabelFilter("experiment", "a")}, True),
+        ({"label": LabelFilter("experiment", "")}, False),
+        ({"label": LabelFilter("experiment", None)}, False),
+        ({"label": LabelFilter("cost-center", None)}, True),
         ({"project": "other"}, False),
         ({"preset": "a100"}, False),
         ({"owner": "bob@lab.example"}, False),
@@ -41,14 +47,14 @@ def standing(setting: Budget, spent: int | str, **given: Any) -> BudgetUse:
         ({"project": "lab", "team": "speech"}, False),
     ],
 )
-def test_what_counts(scope: dict[str, str], is_counted: bool) -> None:
+def test_what_counts(scope: dict[str, Any], is_counted: bool) -> None:
     """A job counts against a budget when all parts of the scope are its own."""
-    assert counts(replace(budget(), scope=Scope(**scope)), job().spec, "j7k2m9q4", TEAMS) is is_counted
+    assert counts(replace(budget(), scope=Scope(**scope)), job().spec, "j7k2m9q4", LABELS, TEAMS) is is_counted
 
 
 def test_a_new_job_is_no_job_of_a_scope() -> None:
     """What was not stored yet has no id, and counts against no other job's budget."""
-    assert not counts(budget(job="j7k2m9q4"), job().spec, "", TEAMS)
+    assert not counts(budget(job="j7k2m9q4"), job().spec, "", LABELS, TEAMS)
 
 
 def test_only_a_spent_budget_holds() -> None:

@@ -235,9 +235,9 @@ def test_on_demand_that_is_out_of_stock_is_asked_for_again_soon_and_spot_after_i
 # Moving.
 
 
-def test_a_running_command_is_moved_right_after_a_checkpoint() -> None:
+def test_a_command_that_cannot_move_with_two_vms_is_stopped_right_after_a_checkpoint() -> None:
     """Before that it would lose work; it is asked to stop, and gets time to save."""
-    policy = Scripted(Act.START_SPOT, B)
+    policy = Scripted(Act.WAIT)
     given = view(running(ON_DEMAND), of_job=due(state=JobState.RUNNING), checkpoint=saved(at("11:55")))
     (action,) = decision(given, policy).actions
     assert isinstance(action, TellCommandToStop)

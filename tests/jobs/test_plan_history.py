@@ -87,10 +87,10 @@ def test_what_lost_vms_cost_counts_against_the_work_that_was_kept() -> None:
 
 
 def test_spot_that_is_lost_whenever_it_is_used_is_given_up() -> None:
-    """An hour of work costs $1.50 on demand: two VMs in vain may cost $0.50 of that, and three not $0.75."""
-    twice = replace(due(work=1), attempts=(lost(1),))
+    """Two hours of work cost $3.00 on demand, of which $0.99 may be lost: after $0.75, another start does not fit."""
+    twice = replace(due(work=2), attempts=(lost(1), lost(2)))
     assert planned(twice).act is Act.START_SPOT
-    often = replace(due(work=1), attempts=tuple(lost(number) for number in (1, 2, 3)))
+    often = replace(due(work=2), attempts=tuple(lost(number) for number in (1, 2, 3)))
     made = planned(often)
     assert made.act is Act.START_ON_DEMAND
     assert made.reason == "on demand: Spot VMs were lost so often that they cost more than they saved"

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, update
 from tests.api.rows import NOW
 from tests.jobs.job_rows import added, attempt
-from tests.jobs.job_service import Office, asked, priced
+from tests.jobs.job_service import PRESETS, RULES, T4, Office, asked, priced
 
+from costguard.access.rules import by_name
 from costguard.db.tables import attempts
 from costguard.db.transaction import Database
+from costguard.jobs.zone_advice import ZoneAdvice
+from costguard.model.job import CheckpointPlan
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
+PLAIN = replace(T4, gpu_type="", gpu_count=0, attaches_gpus=False, falls_back_to_on_demand=True)
+WITH_PLAIN = replace(RULES, presets=by_name([*PRESETS, replace(PRESETS[0], name="plain", launch=PLAIN)]))
 
 
 def _started(connection: Connection, job_id: str, asked_at: datetime, started_at: datetime) -> None:
@@ -47,3 +53,35 @@ def test_deadline_is_checked_with_starts_as_they_were_measured(sqlite_database: 
     measured = Office(sqlite_database).it.quote(tight, HOUR)
     assert "deadline" not in {refusal.where for refusal in measured.refusals}
     assert measured.feasibility.ends_at == NOW + HOUR + 11 * MINUTE
+
+
+def test_quote_counts_on_googles_advice_for_zones_without_history(sqlite_database: Database) -> None:
+    """The cheapest zone is by far the most preempted: the expected cost is another than with the prior alone."""
+    database = priced(sqlite_database)
+    saves = CheckpointPlan("gs://runs/train", "--from {checkpoint}")
+    spec = asked(preset="plain", deadline=NOW + 9 * HOUR, work=5 * HOUR, checkpoint=saves)
+    plain = Office(database, WITH_PLAIN).it.quote(spec, HOUR)
+    zones = [place.zone for place in plain.places]
+    looked_up: list[str] = []
+
+    def read(_project: str, zone: str, _machine_type: str) -> float:
+        looked_up.append(zone)
+        return 0.9 if zone == zones[0] else 0.01
+
+    advised = Office(database, WITH_PLAIN, advice=ZoneAdvice(read, patience=timedelta(seconds=30))).it.quote(spec, HOUR)
+    assert set(looked_up) == set(zones)
+    assert plain.expected is not None
+    assert advised.expected is not None
+    assert advised.expected.mean != plain.expected.mean
+
+
+def test_quote_without_a_deadline_asks_for_no_advice(sqlite_database: Database) -> None:
+    """What it costs does not depend on it."""
+    looked_up: list[str] = []
+
+    def read(_project: str, zone: str, _machine_type: str) -> None:
+        looked_up.append(zone)
+
+    office = Office(priced(sqlite_database), WITH_PLAIN, advice=ZoneAdvice(read, patience=timedelta(seconds=30)))
+    office.it.quote(asked(preset="plain", work=HOUR), HOUR)
+    assert looked_up == []

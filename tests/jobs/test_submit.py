@@ -40,6 +40,8 @@ from costguard.model.job import CheckpointPlan, JobKind, JobState
 from costguard.model.launch import Recipe
 from costguard.model.money import Money
 from costguard.model.reminder import Team
+from costguard.model.tracker import Tracker
+from costguard.trackers import rows as tracker_rows
 
 HOUR = timedelta(hours=1)
 
@@ -143,6 +145,8 @@ def test_of_two_equal_requests_at_once_one_makes_the_job(office: Office) -> None
         ({"overrides": Overrides(machine_type="n1-standard-8")}, "overrides.machine_type", "operators choose this"),
         ({"overrides": Overrides(zones=("mars-north1-a",))}, "overrides.zones", "No price is known"),
         ({"ceiling": Money.of("0.02")}, "ceiling", "the cheapest at $0.17 an hour"),
+        ({"mlflow_run": "a" * 32}, "mlflow_run", "does not log to MLflow: add [trackers.mlflow] to its settings"),
+        ({"wandb_run": "lab/bert/1"}, "wandb_run", "does not log to W&B: add [trackers.wandb] to its settings"),
     ],
 )
 def test_what_cannot_be_launched_is_refused(office: Office, given: dict[str, Any], where: str, words: str) -> None:
@@ -150,6 +154,23 @@ def test_what_cannot_be_launched_is_refused(office: Office, given: dict[str, Any
     ((part, message),) = refused(office, **given)
     assert part == where
     assert words in message
+
+
+def test_runs_of_trackers_are_checked_and_stored(office: Office) -> None:
+    """By the forms that MLflow and W&B give them."""
+    office.rules = replace(RULES, jobs=replace(RULES.jobs, trackers=frozenset(Tracker)))
+    assert refused(office, mlflow_run="runs:/abc", wandb_run="bert/1") == [
+        (
+            "mlflow_run",
+            "'runs:/abc' is no id of an MLflow run: letters, digits, hyphens and underscores, as the run's "
+            "page shows it.",
+        ),
+        ("wandb_run", "'bert/1' is no path of a W&B run: give ENTITY/PROJECT/RUN, such as lab/bert/3k2j9x1p."),
+    ]
+    job, _ = office.it.submit(asked(mlflow_run="a" * 32, wandb_run="lab/bert/1"), None, "api")
+    with office.database.read() as connection:
+        runs = [(run.tracker, run.run) for run in tracker_rows.of_job(connection, job.id)]
+    assert runs == [(Tracker.MLFLOW, "a" * 32), (Tracker.WANDB, "lab/bert/1")]
 
 
 def test_everything_that_is_wrong_is_said_at_once(office: Office) -> None:

@@ -64,6 +64,19 @@ def test_a_job_runs_and_succeeds(database_url: str) -> None:
             assert len(w.events(kind)) == 1, kind
 
 
+def test_job_that_ends_before_any_look_at_its_vm_does_not_cost_nothing(sqlite_url: str) -> None:
+    """What no look has shown yet bills all the same, and is not told as $0.00."""
+    with world(sqlite_url) as w:
+        w.submit()
+        w.until_up("cg-j1-1")
+        w.start()
+        w.exit()
+        w.step()
+        (event,) = w.events("JobSucceeded")
+        assert "for an amount that is not known yet" in event.text
+        assert "$0.00" not in event.text
+
+
 def test_a_preempted_job_resumes_from_its_newest_complete_checkpoint(sqlite_url: str) -> None:
     """In another zone, with the resume arguments, and with each moment of the recovery written down."""
     with world(sqlite_url) as w:

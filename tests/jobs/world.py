@@ -16,18 +16,20 @@ from tests.jobs.cloud import CloudOfVms, Vm
 
 from costguard.daemon import restoring
 from costguard.db.transaction import Database
+from costguard.deadlines.situation import Policy
 from costguard.errors import CheckpointError
 from costguard.events import audit_log
 from costguard.jobs import attempts, interruptions, job_rows
-from costguard.jobs.agent_events import AgentEvent, AgentEvents, AgentTokens
+from costguard.jobs.agent_events import AgentEvent, AgentEvents, AgentTokens, GoAhead
 from costguard.jobs.holds import BudgetHold
+from costguard.jobs.planning import Planning
 from costguard.jobs.turn import JobsTurn, TurnReport
 from costguard.jobs.vm_request import VmMaker
 from costguard.ledger import prices
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
 from costguard.ledger.record import record
-from costguard.model.attempt import Attempt
+from costguard.model.attempt import STANDING_BY, Attempt
 from costguard.model.checkpoint import (
     Checkpoint,
     CheckpointLook,
@@ -186,6 +188,9 @@ class Outside:
 
     clock: HandClock = field(default_factory=lambda: HandClock(at("12:00")))
     seq: dict[str, int] = field(default_factory=dict)  # how far each agent's words were taken in
+    go: dict[str, GoAhead] = field(default_factory=dict)  # what VMs that stood by begin with
+
+    policy: Policy | None = None  # for jobs with a deadline; None: the planner
 
     def __post_init__(self) -> None:
         self.cloud = CloudOfVms(self.clock)
@@ -235,6 +240,7 @@ class World:
             restoring.begin,
             workers=1,
             ceilings=common_ceilings,
+            planning=Planning(self.outside.policy),
         )
         return self.turn
 
@@ -296,10 +302,16 @@ class World:
         ]
         answer = self.hearing.hear(name, self.tokens.of(name), reported)
         self.outside.seq[name] = answer.accepted_through
+        if answer.go is not None:
+            self.outside.go[name] = answer.go
         return answer.cancel
 
     def start(self, name: str = "cg-j1-1", run: int = 1) -> None:
         self.say(name, ("boot", {"run": run}), ("start", {"run": run}))
+
+    def stand_by(self, name: str = "cg-j1-2") -> bool:
+        """It is ready, and asks whether its command may begin. Whether it is to end instead."""
+        return self.say(name, ("boot", {}), ("heartbeat", {"is_running": False, "phase": STANDING_BY}))
 
     def beat(self, name: str = "cg-j1-1", run: int = 1, step: int | None = None) -> bool:
         return self.say(name, ("heartbeat", {"run": run, "is_running": True, "step": step, "output": "loss 0.1"}))
@@ -314,8 +326,7 @@ class World:
         return any(vm.name == name for vm in self.cloud.running())
 
     def vm(self, name: str = "cg-j1-1") -> Vm:
-        (only,) = [vm for vm in self.cloud.there() if vm.name == name]
-        return only
+        return next(vm for vm in self.cloud.there() if vm.name == name)
 
     # What came of it.
 
@@ -378,11 +389,8 @@ def _checkpoint(location: str, step: int, written_at: datetime, torn: bool) -> C
 def price_list() -> Iterator[Price]:
     for number, region in enumerate(("us-central1", "us-east1")):
         for model, share in ((ProvisioningModel.SPOT, 1), (ProvisioningModel.STANDARD, 3)):
-            for resource, nanos in (
-                ("n1:core", 10_000_000),
-                ("n1:ram", 1_000_000),
-                ("gpu:nvidia-tesla-t4", 100_000_000),
-            ):
+            resources = (("n1:core", 10_000_000), ("n1:ram", 1_000_000), ("gpu:nvidia-tesla-t4", 100_000_000))
+            for resource, nanos in resources:
                 rate = nanos * share + number
                 yield Price(PriceKey(resource, region, model), Unit.HOUR, rate, at("2026-01-01T00:00"), "test")
             disk = PriceKey("disk:pd-balanced", region, ProvisioningModel.STANDARD)

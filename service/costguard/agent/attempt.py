@@ -50,7 +50,9 @@ class AgentAttempt:
         finder = ToolFinder.rclone(settings, token, places.home)
         self._credentials = CommandSecrets(settings, metadata, self._folder, finder)
         spool = Spool(os.path.join(self._folder, "spool"), settings.spool_most)
-        self._guard = EventSender(settings, token, spool, self._cancel, lambda number: self._drill.order(number))
+        self._guard = EventSender(
+            settings, token, spool, self._cancel, lambda number: self._drill.order(number), self._let_begin
+        )
         self._state = SavedState(self._folder)
         if settings.resume:
             self._state.begin_again()
@@ -128,6 +130,28 @@ class AgentAttempt:
                 latest = min(latest, time.monotonic() + LAST_WORDS_S)
             self._stop.wait(self._settings.poll_s)
         return self._is_again and not self._stop.is_vm_ending
+
+    def _let_begin(self, go: Mapping[str, Any]) -> None:
+        """The guard lets the command of a VM that stood by begin. The first word counts."""
+        if not self._state.go:
+            resume_from, words = go.get("resume_from"), go.get("arguments")
+            self._state.go = {
+                "resume_from": resume_from if isinstance(resume_from, str) else "",
+                "step": go.get("step"),
+                "arguments": [word for word in words if isinstance(word, str)] if isinstance(words, list) else [],
+            }
+            self._state.save()
+
+    def _stand_by(self) -> Mapping[str, Any]:
+        """Waits for that word, and asks for it every few seconds: until then another VM of the job trains."""
+        with self._phases.phase("standing_by"):
+            while not self._state.go:
+                fields = {"is_running": False, **NO_PROGRESS, **self._phases.fields()}
+                self._send("heartbeat", is_urgent=False, **fields)
+                again_at = time.monotonic() + self._settings.stand_by_s
+                while not self._state.go and time.monotonic() < again_at:
+                    self._stop.hold(min(self._settings.poll_s, self._settings.stand_by_s))
+        return self._state.go
 
     def _watchers(self) -> list[Callable[[], object]]:
         """What goes on in the background, each in a thread of its own, until the attempt is over."""
@@ -252,6 +276,7 @@ class AgentAttempt:
             self._log,
             self._travel.prepare if self._travel.is_wanted else None,
             self._token,
+            self._stand_by if self._settings.stands_by and run == 1 else None,
         )
 
     def _finish(self, ended: dict[str, Any]) -> None:

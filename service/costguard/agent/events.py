@@ -1,4 +1,4 @@
-"""Events for the guard, kept on disk until it accepts them. Its answer may be to stop the command."""
+"""Events for the guard, kept on disk until it accepts them. Its answer may be to stop the command, or to begin it."""
 
 from __future__ import annotations
 
@@ -109,9 +109,11 @@ class EventSender(threading.Thread):
         spool: Spool,
         on_cancel: Callable[[str], None],
         on_drill: Callable[[int], None] = lambda _: None,
+        on_go: Callable[[Mapping[str, Any]], None] = lambda _: None,
     ) -> None:
         super().__init__(daemon=True)
-        self._settings, self._spool, self._on_cancel, self._on_drill = settings, spool, on_cancel, on_drill
+        self._settings, self._spool = settings, spool
+        self._on_cancel, self._on_drill, self._on_go = on_cancel, on_drill, on_go
         self._url = f"{settings.guard.rstrip('/')}/api/v1/attempts/{settings.attempt}/events"
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         self._http = HttpCalls(settings.guard_ca)
@@ -146,6 +148,8 @@ class EventSender(threading.Thread):
                 self._on_cancel("hang" if answer.get("why") == "hang" else "cancel")
             if type(answer.get("drill")) is int:
                 self._on_drill(answer["drill"])
+            if isinstance(answer.get("go"), dict):
+                self._on_go(answer["go"])
             if not self._spool.accept(int(answer["accepted_through"])):
                 raise Trouble("the guard accepted nothing")
             self.has_answered.set()

@@ -52,7 +52,8 @@ class Stage:
 
     `folder` is the attempt's, which stays for later runs on this VM; `run_folder` is this run's. `wait` pauses, and
     raises where the command is not wanted any more. `send` reports an event of the run. `volumes` is the folder below
-    which the paths of a simulated VM lie; "" on a real one. `token` is the attempt's.
+    which the paths of a simulated VM lie; "" on a real one. `token` is the attempt's. `stand_by` returns once the
+    command may begin, with what the guard said; None where nothing is waited for.
     """
 
     def __init__(
@@ -69,12 +70,15 @@ class Stage:
         log: str = "",
         checkpoint: Callable[[Stage], None] | None = None,
         token: str = "",
+        stand_by: Callable[[], Mapping[str, Any]] | None = None,
     ) -> None:
         self.settings, self.run, self.folder, self.run_folder = settings, run, folder, run_folder
         self.wait, self.send, self.volumes, self.log = wait, send, volumes, log
         self.token = token
         self.phases = phases
         self._credentials, self.checkpoint = credentials, checkpoint
+        self.stand_by = stand_by
+        self.go: Mapping[str, Any] = {}  # what the guard said when it let a VM that stood by begin
         self.arguments: list[str] = []  # added to the command
         self.environment: dict[str, str] = {}  # of the command, in addition to the settings'
         self.changes: dict[str, Any] = {}  # of the settings, for the command

@@ -58,7 +58,6 @@ class ProcessWatch:
         self._last: _Counts | None = None
         self._mains: list[int] = []
         self._workers: list[int] = []
-        self._rank_of: dict[tuple[int, int], bool] = {}
         self._states: list[tuple[list[str], list[str]]] = []
         self._threads_in_d: list[int] = []
         self._worker_counts: list[int] = []
@@ -152,11 +151,8 @@ class ProcessWatch:
         holders = _topmost(tree, [pid for pid in tree if pid in gpu_pids])
         if holders:
             return holders
-        self._rank_of = {key: is_rank for key, is_rank in self._rank_of.items() if key[0] in tree}
-        for pid, one in tree.items():
-            if (pid, one.born) not in self._rank_of:
-                self._rank_of[pid, one.born] = b"\0LOCAL_RANK=" in b"\0" + _read(f"/proc/{pid}/environ")
-        ranks = _topmost(tree, [pid for pid, one in tree.items() if self._rank_of[pid, one.born]])
+        # Read each time: between its fork and its exec a process has the environment of the one that started it.
+        ranks = _topmost(tree, [pid for pid in tree if b"\0LOCAL_RANK=" in b"\0" + _read(f"/proc/{pid}/environ")])
         if ranks:
             return ranks
         children: dict[int, list[TreeProcess]] = {}

@@ -64,6 +64,8 @@ class AttemptSettings(NamedTuple):
     mounts: list[str] = []
     docker_args: list[str] = []
     resume: bool = False
+    stands_by: bool = False
+    stand_by_s: float = 3.0
     maintenance: str = "stop"
     step_file: str = ""
     step_pattern: str = ""

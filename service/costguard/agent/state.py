@@ -29,6 +29,7 @@ class SavedState:
         self.drill: dict[str, Any] = saved.get("drill") or {}  # the last one: see drill.py
         self.drilled: int = saved.get("drilled", 0)  # how many runs began because a drill had ended the one before
         self.drilled_boot: str = saved.get("drilled_boot", "")
+        self.go: dict[str, Any] = saved.get("go") or {}  # what the guard let a VM that stood by begin with
 
     @property
     def run_folder(self) -> str:
@@ -88,6 +89,7 @@ class SavedState:
                         "drill": self.drill,
                         "drilled": self.drilled,
                         "drilled_boot": self.drilled_boot,
+                        "go": self.go,
                     },
                 )
             except OSError as error:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Dict, NamedTuple, Tuple
 
 from .checkpoints import on_the_vm
@@ -22,7 +22,7 @@ from .inputs import fetch_inputs
 from .outputs import check_outputs, publish_outputs
 from .preparation import Stage
 from .runner import config_of
-from .settings import NotStarted, Unwanted
+from .settings import AttemptSettings, NotStarted, Unwanted
 from .usage import gpus
 
 LOOK_S = 0.5  # until a step that waits sees that another one failed
@@ -82,11 +82,32 @@ AFTER_SUCCESS: tuple[AfterCommand, ...] = (publish_outputs,)
 BEFORE_EXIT: tuple[AfterCommand, ...] = ()  # the rest of the log
 
 
+# While another VM of the job trains, nothing is touched where that one writes.
+AFTER_GO = ("outputs", "checkpoint")
+
+
 def prepare_stage(stage: Stage) -> None:
     steps = dict(BEFORE_COMMAND)
     if _is_checkpoint_among_inputs(stage):  # it goes over them, as a base model is replaced by what was made of it
         steps["checkpoint"] = StepBefore(download_checkpoint, ("inputs",))
-    run_together(steps, stage)
+    if stage.stand_by is None:
+        run_together(steps, stage)
+        return
+    later = (*AFTER_GO, "inputs") if _are_outputs_among_inputs(stage.settings) else AFTER_GO
+    run_together(_only(steps, [name for name in steps if name not in later]), stage)
+    stage.go = stage.stand_by()
+    stage.arguments += stage.go.get("arguments", [])
+    run_together(_only(steps, later), stage)
+
+
+def _only(steps: Mapping[str, StepBefore], names: Sequence[str]) -> dict[str, StepBefore]:
+    return {name: StepBefore(steps[name].work, tuple(set(steps[name].after) & set(names))) for name in names}
+
+
+def _are_outputs_among_inputs(settings: AttemptSettings) -> bool:
+    """Whether the VM that still trains may publish below an address that is downloaded."""
+    sources = [f"{source.rstrip('/')}/" for source in settings.inputs.values()]
+    return any(f"{output.rstrip('/')}/".startswith(source) for output in settings.outputs for source in sources)
 
 
 def run_together(steps: Mapping[str, StepBefore], stage: Stage) -> None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Callable
+from typing import Any, Callable
 
 from costguard.checkpoints.folder import Folder
 from costguard.checkpoints.judge import age, candidates, verdict_on
@@ -28,6 +29,12 @@ from .transfer import Transfer, TransferProgress
 LOOK_S = 15.0  # at most between two looks; a look reads names, and of a new checkpoint a few ranges
 HURRIED_S = 2.0  # after a notice
 CLOSE_S = 10.0
+
+
+def _chosen(go: Mapping[str, Any]) -> dict[str, str]:
+    """What the guard chose when it let a VM that stood by begin."""
+    step = {} if go.get("step") is None else {"step": str(go["step"])}
+    return {"resume_from": go["resume_from"], **step} if go.get("resume_from") else {}
 
 
 class _Interrupted(Exception):
@@ -73,7 +80,7 @@ class TravellingCheckpoints:
         """
         if stage.run > 1:  # the folder holds what an earlier run of this VM saved
             return
-        transfer, plan = stage.transfer, self._settings.checkpoint
+        transfer, plan = stage.transfer, {**self._settings.checkpoint, **_chosen(stage.go)}
         whole = self._remote.read_in(transfer)
         self._is_known = True
         self._remote.try_out(transfer, self._settings.attempt)

@@ -46,7 +46,7 @@ def expected_cost(
     if not zones or task.work_h <= 0:
         return None
     gap_h = max(_LEAST_GAP_H, task.deadline_h / _POINTS)
-    points = math.ceil((task.deadline_h + task.work_h + task.start_h) / gap_h) + 2
+    points = math.ceil((task.deadline_h + task.work_h + task.start_h + task.apart_h) / gap_h) + 2
     counts = {zone.name: zone.counts for zone in zones}
     lot = Random(seed)
     results = []

@@ -43,8 +43,9 @@ OTHER_ZONE_IS_UP = 0.5
 CLOSE = 0.05  # relative change of a price that is planned for again
 COARSE = 0.15  # the same, of hazards
 YOUNG = 4  # age bins that are scaled together
-# Of the cost of the whole work on demand: once VMs that were lost have cost so much more than their work is worth, no
-# other Spot VM is started. Recorded series come nowhere near it; zones that are lost whenever they are used do.
+# Of the cost of the whole work on demand: what VMs that were lost may cost in all beyond what their work is worth.
+# After the first of them, Spot is started only where another start in vain still fits. Recorded series come nowhere
+# near it; zones that are lost whenever they are used do.
 MOST_OVERSPENT = 0.33
 TYPICAL_AGE_H = 4.0  # of a zone about which nothing is known: by the prior, half of what is up has been for longer
 PREEMPTION_WEIGHTS = stationary_ages(PRIOR_PREEMPTIONS)
@@ -75,8 +76,10 @@ class Planner:
         held = situation.held
         if situation.on_demand_price is None or situation.work_left_h <= 0:
             return _without_plan(situation)
-        if is_overspent(situation):
+        payable = affordable(situation)
+        if situation.zones and not payable.zones:
             return _without_more_spot(situation)
+        situation = payable
         if held is not None and not self._explains:
             if held.kind == "spot" and (len(situation.zones) == 1 or not _may_move(situation)):
                 return wished(situation, Act.STAY, Why.KEEP_SPOT, holds_h=situation.time_left_h)
@@ -286,10 +289,22 @@ def chances_of(situation: Situation) -> tuple[Hazards, float]:
     return hazards_of(together.held), another_up
 
 
-def is_overspent(situation: Situation) -> bool:
-    """Whether Spot has cost the job too much already, whatever its zones look like now."""
+def affordable(situation: Situation) -> Situation:
+    """With the zones alone in which a start in vain is paid for still, and the one whose Spot VM runs.
+
+    The first start in vain is always paid for. A zone that has become cheap enough is used again.
+    """
+    if situation.overspent <= 0:
+        return situation
     whole_h = max(situation.total_work_h or 0.0, situation.work_left_h)
-    return situation.overspent > MOST_OVERSPENT * whole_h * (situation.on_demand_price or math.inf)
+    left = MOST_OVERSPENT * whole_h * (situation.on_demand_price or math.inf) - situation.overspent
+    held = situation.held.zone if situation.held is not None and situation.held.kind == "spot" else None
+    zones = tuple(
+        zone
+        for zone in situation.zones
+        if zone.price * situation.start_h + zone.move_cost <= left or (zone.name == held and left >= 0)
+    )
+    return situation if len(zones) == len(situation.zones) else situation._replace(zones=zones)
 
 
 def _without_more_spot(situation: Situation) -> Choice:

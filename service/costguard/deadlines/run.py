@@ -1,7 +1,8 @@
 """One replayed run: a job from its launch to its end, as a policy decides, over a market of zones.
 
 A policy decides at the points of the record. A VM bills from its start; the first `start_h` of it bring no work, and
-neither does a start that is cut short. Work done is kept: what a preemption loses is part of `start_h`.
+neither does a start that is cut short. Work done is kept, and what a preemption loses is part of `start_h`; where the
+task says how far apart it saves, a VM that ends takes with it what it did since it saved.
 """
 
 from __future__ import annotations
@@ -33,12 +34,16 @@ class Market(Protocol):
 
 
 class Task(NamedTuple):
-    """The work of a job and what it may take. `on_demand_price`: of an hour; None where there is none to be had."""
+    """The work of a job and what it may take. `on_demand_price`: of an hour; None where there is none to be had.
+
+    `apart_h`: hours of work between two saves; 0 where nothing is lost.
+    """
 
     work_h: float
     deadline_h: float
     start_h: float
     on_demand_price: float | None
+    apart_h: float = 0.0
 
 
 class RunResult(NamedTuple):
@@ -67,6 +72,7 @@ class _Run:
         self.zone = ""
         self.began = start
         self.start_left_h = 0.0
+        self.done_h = 0.0  # by this VM
         self.cost = self.spot_h = self.on_demand_h = self.ended_h = 0.0
         self.overspent = 0.0  # by the VMs that have ended
         self.preemptions = self.starts = 0
@@ -78,8 +84,9 @@ class _Run:
             age_h = (self.point - self.began) * self.market.gap_h
             held = HeldVM("spot" if self.kind == "spot" else "on_demand", self.zone, age_h, self.start_left_h)
         task = self.task
+        overhead_h = task.start_h + task.apart_h
         return Situation(
-            self.left_h, task.deadline_h - passed_h, task.start_h, self.market.gap_h, task.on_demand_price,
+            self.left_h, task.deadline_h - passed_h, overhead_h, self.market.gap_h, task.on_demand_price,
             self.market.zones(self.point), held, passed_h, task.work_h, self.market.together(self.point),
             self.overspent,
         )  # fmt: skip
@@ -94,6 +101,7 @@ class _Run:
         self.zone = zone or ""
         self.began = self.point
         self.start_left_h = self.task.start_h
+        self.done_h = 0.0
         self.starts += 1
 
     def advance(self, points: int) -> None:
@@ -113,6 +121,7 @@ class _Run:
         started_h = min(hours, self.start_left_h)
         self.start_left_h = max(0.0, self.start_left_h - hours)
         self.left_h -= hours - started_h
+        self.done_h += hours - started_h
         if self.left_h <= TINY:
             self.ended_h = (self.point - self.first) * gap_h + hours
         self.point += points
@@ -123,6 +132,8 @@ class _Run:
             self.preemptions += 1
 
     def _end(self) -> None:
+        if self.kind is not None and self.task.apart_h > 0:
+            self.left_h += self.done_h % self.task.apart_h
         if self.kind is not None and self.task.on_demand_price is not None:
             self.overspent = self.cost - (self.task.work_h - self.left_h) * self.task.on_demand_price
         self.kind = None

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, and_, bindparam, exists, select, text, type_coerce
+from sqlalchemy import BigInteger, Connection, and_, bindparam, exists, literal_column, select, text, type_coerce
 
+from costguard.db.bulk import chunks
 from costguard.db.tables import LIVE_ATTEMPT, OPEN_JOB, attempts, instances, jobs
 from costguard.model.backoff import Backoff
+from costguard.model.job import JobKind
 
 _BACKOFF = Backoff(timedelta(seconds=30), timedelta(minutes=10))
 
@@ -112,9 +115,31 @@ def states(connection: Connection) -> dict[str, str]:
     return {row.id: row.state for row in connection.execute(select(jobs.c.id, jobs.c.state).where(text(OPEN_JOB)))}
 
 
+def at_work(connection: Connection, job_ids: Collection[str] | None = None) -> dict[tuple[str, str], str]:
+    """The training jobs whose attempts go on, or these of them, by the project and the name of their VMs."""
+    query = (
+        select(attempts.c.project, attempts.c.name, attempts.c.job_id)
+        .join_from(attempts, jobs, jobs.c.id == attempts.c.job_id)
+        .where(attempts.c.state != literal_column("'over'"), attempts.c.outcome.is_(None))
+        .where(jobs.c.kind == JobKind.TRAINING.value)
+    )
+    queries = [query] if job_ids is None else [query.where(attempts.c.job_id.in_(some)) for some in chunks(job_ids)]
+    return {(row.project, row.name): row.job_id for query in queries for row in connection.execute(query)}
+
+
 def may_follow(connection: Connection, job_id: str) -> bool:
     """Whether another attempt may be made: the job is open, nobody wants it cancelled, and no attempt of it is open."""
     return connection.execute(_MAY_FOLLOW, {"job_id": job_id}).first() is not None
+
+
+def is_open(connection: Connection, job_id: str) -> bool:
+    """Whether the job is open, and nobody wants it cancelled."""
+    return connection.execute(_IS_OPEN, {"job_id": job_id}).first() is not None
+
+
+def may_stand_by(connection: Connection, job_id: str, follows: int) -> bool:
+    """Whether a VM may be made ready to take over from this attempt, the only one that is open, and runs on."""
+    return connection.execute(_MAY_STAND_BY, {"job_id": job_id, "follows": follows}).first() is not None
 
 
 def has_started(connection: Connection, attempt_id: int) -> bool:
@@ -128,6 +153,25 @@ _MAY_FOLLOW = select(jobs.c.id).where(
     text(OPEN_JOB.replace("state", "jobs.state")),
     jobs.c.cancel_asked_at.is_(None),
     ~exists().where(_OF.job_id == jobs.c.id, _OF.outcome.is_(None)),
+)
+_IS_OPEN = select(jobs.c.id).where(jobs.c.id == bindparam("job_id"), text(OPEN_JOB), jobs.c.cancel_asked_at.is_(None))
+_OTHERS = attempts.alias()
+_MAY_STAND_BY = select(jobs.c.id).where(
+    jobs.c.id == bindparam("job_id"),
+    text(OPEN_JOB.replace("state", "jobs.state")),
+    jobs.c.cancel_asked_at.is_(None),
+    jobs.c.cancel_after_at.is_(None),
+    exists().where(
+        _OF.job_id == jobs.c.id,
+        _OF.number == bindparam("follows"),
+        _OF.state == literal_column("'running'"),
+        _OF.stop_asked_at.is_(None),
+    ),
+    ~exists(
+        select(_OTHERS.c.id).where(
+            _OTHERS.c.job_id == jobs.c.id, _OTHERS.c.outcome.is_(None), _OTHERS.c.number != bindparam("follows")
+        )
+    ),
 )
 _HAS_STARTED = select(_OF.id).where(_OF.id == bindparam("attempt_id"), _OF.started_at.is_not(None))
 
@@ -149,6 +193,8 @@ _ATTEMPTS = (
         *(type_coerce(_OF[name], _RAW) for name in ("started_at", "noticed_at", "maintenance_at", "stop_asked_at")),
         _OF.exit.is_not(None).label("has_exit"),
         _OF.hang.is_not(None).label("has_hang"),
+        _OF.ready_at.is_not(None).label("is_ready"),
+        _OF.released_at.is_not(None).label("is_released"),
         type_coerce(instances.c.gone_at, _RAW).label("gone_at"),
         type_coerce(instances.c.last_stopped_at, _RAW).label("last_stopped_at"),
         _OF.heard_at,

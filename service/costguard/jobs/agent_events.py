@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -23,10 +23,13 @@ from costguard.jobs import (
     job_events,
     job_rows,
     progress_rows,
+    resume,
+    takeover_rows,
 )
 from costguard.jobs.agent_report import AgentEvent, AgentUpdate, apply_events
 from costguard.jobs.disk import DiskState, disk_of
-from costguard.model.attempt import HUNG, Attempt
+from costguard.model.attempt import HUNG, STANDING_BY, Attempt
+from costguard.model.drill import Drill
 from costguard.model.job import Job, SeenCheckpoint
 from costguard.model.ports import Clock
 from costguard.spend import burning
@@ -87,7 +90,7 @@ class AgentTokens:
         return hmac.compare_digest(token.encode("utf-8", "replace"), self.of(attempt_name).encode())
 
 
-__all__ = ["AgentEvent", "AgentEvents", "EventsAnswer"]
+__all__ = ["AgentEvent", "AgentEvents", "AgentReport", "EventsAnswer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +101,46 @@ class EventsAnswer:
     accepted_through: int
     why: str = ""  # "hang": it is to run again
     drill: int | None = None  # the number of the drill that the agent is to hold
+    go: GoAhead | None = None  # for a VM that stands by
+
+
+@dataclass(frozen=True, slots=True)
+class GoAhead:
+    """What a command that was waited with begins with; "" is the beginning."""
+
+    resume_from: str
+    step: int | None
+    arguments: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentReport:
+    """One request of an agent. `sent_at` is by the VM's clock; None: not said."""
+
+    attempt_name: str
+    events: tuple[AgentEvent, ...]
+    sent_at: datetime | None = None
 
 
 class AgentEvents:
-    """Events that arrive twice are kept once. `wake` is called on news that the next step of a job may wait for."""
+    """Events that arrive twice are kept once. `wake` is called on news that the next step of a job may wait for.
 
-    def __init__(self, database: Database, clock: Clock, tokens: AgentTokens, wake: Callable[[], None]) -> None:
+    `reported` is called with the open jobs whose agents reported, and when, after that was stored.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        tokens: AgentTokens,
+        wake: Callable[[], None],
+        reported: Callable[[Collection[str], datetime], None] | None = None,
+    ) -> None:
         self._database = database
         self._clock = clock
         self._tokens = tokens
         self._wake = wake
+        self._reported = reported
 
     def check(self, attempt_name: str, token: str) -> None:
         """Raises Forbidden for any token but this attempt's own."""
@@ -117,46 +150,151 @@ class AgentEvents:
     def hear(
         self, attempt_name: str, token: str, events: Sequence[AgentEvent], sent_at: datetime | None = None
     ) -> EventsAnswer:
-        """One small write. `sent_at` is the VM's time of the request; without it that of the latest event.
-
-        Raises Forbidden. An attempt that is over is heard too: its last output explains how it ended.
-        """
+        """One report alone: see `hear_all`. Raises Forbidden."""
         self.check(attempt_name, token)
+        answer = self.hear_all([AgentReport(attempt_name, tuple(events), sent_at)])[0]
+        if isinstance(answer, Forbidden):
+            raise answer
+        return answer
+
+    def hear_all(self, reports: Sequence[AgentReport]) -> list[EventsAnswer | Forbidden]:
+        """Reports of agents whose tokens were checked, in one transaction: all of them are stored, or none.
+
+        An attempt that is over is heard too: its last output explains how it ended. Forbidden: it does not exist.
+        """
         now = self._clock.now()
-        sent_at = sent_at or max((event.at for event in events), default=now)
+        answers: list[EventsAnswer | Forbidden] = []
+        is_news = False
+        open_jobs: set[str] = set()
         with self._database.write() as connection:
-            row = attempts.called(connection, attempt_name)
-            if row is None:
-                raise _unknown(attempt_name)
-            attempt, is_job_cancelled = row
-            update = apply_events(attempt.agent, attempt.state, events, now, sent_at, is_over=not attempt.is_open)
-            state = update.state if attempt.is_open else None
-            attempts.hear(connection, attempt.id, update.agent, state)
-            if update.started_run and update.agent.started_at is not None:
-                began = update.agent.run, update.agent.started_at
-                interruptions.set_resumed(connection, attempt.job_id, attempt.id, *began)
-            if attempt.is_open:
-                _warn_of_disk(connection, attempt, update, now)
-                _tell_of_hang(connection, attempt, update, now)
-            drill = _drill(connection, attempt, update, now)
-            record_disk_look(connection, attempt, update, now)
-            progress_rows.add(connection, attempt.job_id, attempt.id, update.points)
-            curve_news.record(connection, attempt, update.points, now)
-            _record_uploads(connection, attempt, update, now)
-            diagnosis.record(connection, attempt, update.activity, update.agent, now)
-        stop = is_job_cancelled or attempt.stop_asked_at is not None or not attempt.is_open
-        if update.is_news or (update.agent.hang is not None and attempt.agent.hang is None):
+            for some in _of_different_attempts(reports):
+                hearing = _Hearing(connection, some, now)
+                answers += hearing.answers()
+                is_news = is_news or hearing.is_news
+                open_jobs |= hearing.open_jobs
+        if self._reported is not None and open_jobs:
+            self._reported(open_jobs, now)
+        if is_news:
             self._wake()
-        why = HUNG if attempt.stop_why == HUNG and attempt.is_open and not is_job_cancelled else ""
-        return EventsAnswer(stop, update.agent.accepted_through, why, None if stop else drill)
+        return answers
 
 
-def _drill(connection: Connection, attempt: Attempt, update: AgentUpdate, now: datetime) -> int | None:
-    """What the agent of an open attempt says of its drill, and which one it is to hold."""
-    if not attempt.is_open:
+def _of_different_attempts(reports: Sequence[AgentReport]) -> list[list[AgentReport]]:
+    """In their order, cut so that what one report changes is read for the next one of its attempt."""
+    parts: list[list[AgentReport]] = [[]]
+    names: set[str] = set()
+    for report in reports:
+        if report.attempt_name in names:
+            parts.append([])
+            names = set()
+        names.add(report.attempt_name)
+        parts[-1].append(report)
+    return parts
+
+
+@dataclass(frozen=True, slots=True)
+class _Heard:
+    """One report, applied to its attempt as it was before."""
+
+    attempt: Attempt
+    is_job_cancelled: bool
+    update: AgentUpdate
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether its VM now stands by, and nobody knew that yet."""
+        is_new = self.attempt.stands_by and self.attempt.ready_at is None
+        return is_new and self.update.agent.phase == STANDING_BY
+
+    @property
+    def is_news(self) -> bool:
+        began_to_hang = self.update.agent.hang is not None and self.attempt.agent.hang is None
+        return self.update.is_news or began_to_hang or self.is_ready
+
+
+class _Hearing:
+    """Reports of different attempts: their rows are read together and written together."""
+
+    def __init__(self, connection: Connection, reports: Sequence[AgentReport], now: datetime) -> None:
+        self._connection, self._reports, self._now = connection, reports, now
+        by_name = {report.attempt_name: report for report in reports}
+        self._heard = {
+            name: _Heard(attempt, is_job_cancelled, _applied(attempt, by_name[name], now))
+            for name, (attempt, is_job_cancelled) in attempts.all_called(connection, by_name).items()
+        }
+        attempts.hear_all(connection, [_change(one) for one in self._heard.values()])
+
+    @property
+    def is_news(self) -> bool:
+        return any(one.is_news for one in self._heard.values())
+
+    @property
+    def open_jobs(self) -> set[str]:
+        """Jobs with an attempt that is open and was heard."""
+        return {one.attempt.job_id for one in self._heard.values() if one.attempt.is_open}
+
+    def answers(self) -> list[EventsAnswer | Forbidden]:
+        """Records what follows from each report, and answers it."""
+        for one in self._heard.values():
+            _record(self._connection, one.attempt, one.update, self._now)
+            if one.is_ready:
+                takeover_rows.ready(self._connection, one.attempt.id, self._now)
+        wanted = drills.open_of(self._connection, self.open_jobs)
+        answers: list[EventsAnswer | Forbidden] = []
+        for report in self._reports:
+            mine = self._heard.get(report.attempt_name)
+            if mine is None:
+                answers.append(_unknown(report.attempt_name))
+            else:
+                answers.append(_answer(mine, wanted.get(mine.attempt.job_id), _go_ahead(self._connection, mine)))
+        return answers
+
+
+def _applied(attempt: Attempt, report: AgentReport, now: datetime) -> AgentUpdate:
+    """`sent_at` is the VM's time of the request; without it that of the latest event."""
+    sent_at = report.sent_at or max((event.at for event in report.events), default=now)
+    return apply_events(attempt.agent, attempt.state, report.events, now, sent_at, is_over=not attempt.is_open)
+
+
+def _change(one: _Heard) -> attempts.AgentChange:
+    state = one.update.state if one.attempt.is_open else None
+    return attempts.AgentChange(one.attempt.id, one.attempt.agent, one.update.agent, state)
+
+
+def _record(connection: Connection, attempt: Attempt, update: AgentUpdate, now: datetime) -> None:
+    if update.started_run and update.agent.started_at is not None:
+        began = update.agent.run, update.agent.started_at
+        interruptions.set_resumed(connection, attempt.job_id, attempt.id, *began)
+    if attempt.is_open:
+        _warn_of_disk(connection, attempt, update, now)
+        _tell_of_hang(connection, attempt, update, now)
+        drills.hear(connection, attempt.job_id, attempt.id, update.drills, now)
+    record_disk_look(connection, attempt, update, now)
+    progress_rows.add(connection, attempt.job_id, attempt.id, update.points)
+    curve_news.record(connection, attempt, update.points, now)
+    _record_uploads(connection, attempt, update, now)
+    diagnosis.record(connection, attempt, update.activity, update.agent, now)
+
+
+def _answer(one: _Heard, drill: Drill | None, go: GoAhead | None) -> EventsAnswer:
+    """`drill` is the one of its job that is not over; one that stands by holds none."""
+    attempt, is_open = one.attempt, one.attempt.is_open
+    stop = one.is_job_cancelled or attempt.stop_asked_at is not None or not is_open
+    why = HUNG if attempt.stop_why == HUNG and is_open and not one.is_job_cancelled else ""
+    is_its = drill is not None and drill.attempt_id in (None, attempt.id) and is_open and not stop
+    is_its = is_its and not attempt.stands_by
+    number = drill.number if is_its and drill else None
+    return EventsAnswer(stop, one.update.agent.accepted_through, why, number, None if stop else go)
+
+
+def _go_ahead(connection: Connection, one: _Heard) -> GoAhead | None:
+    """With every answer until its command runs."""
+    attempt = one.attempt
+    if attempt.released_at is None or one.update.agent.started_at is not None or not attempt.is_open:
         return None
-    drills.hear(connection, attempt.job_id, attempt.id, update.drills, now)
-    return drills.wanted(connection, attempt.job_id, attempt.id)
+    if (job := job_rows.read(connection, attempt.job_id)) is None:
+        return None
+    return GoAhead(attempt.resume_from, attempt.resume_step, resume.arguments(job, attempt))
 
 
 def _record_uploads(connection: Connection, attempt: Attempt, update: AgentUpdate, now: datetime) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, TypedDict, Unpack
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 from pydantic import TypeAdapter
 from sqlalchemy import (
@@ -14,25 +14,20 @@ from sqlalchemy import (
     Connection,
     Row,
     bindparam,
-    literal_column,
     null,
-    or_,
     select,
     text,
-    union_all,
     update,
 )
 
 from costguard.db.bulk import chunks
-from costguard.db.remembered import remembers
-from costguard.db.tables import LIVE_ATTEMPT, attempts, interruptions, jobs
+from costguard.db.tables import LIVE_ATTEMPT, attempts, jobs
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
 from costguard.jobs import agent_hang, agent_progress, agent_transfers
 from costguard.model.attempt import AgentState, Attempt, AttemptState, Exit, Outcome
 from costguard.model.generation import FIRST
 from costguard.model.instance import ProvisioningModel
-from costguard.model.job import JobKind
 from costguard.model.metric import SeenMetric
 from costguard.model.money import Money
 
@@ -47,8 +42,8 @@ WITHOUT_TEXTS = tuple(column for column in attempts.c if column.name not in _TEX
 
 # Thousands are read for a list, and calling an enum is slow.
 _STATES = {state.value: state for state in AttemptState}
-_OUTCOMES = {outcome.value: outcome for outcome in Outcome}
-_MODELS = {model.value: model for model in ProvisioningModel}
+OUTCOMES = {outcome.value: outcome for outcome in Outcome}
+MODELS = {model.value: model for model in ProvisioningModel}
 
 
 def attempt_of(row: Row[*tuple[Any, ...]], *, with_texts: bool = False) -> Attempt:
@@ -60,7 +55,7 @@ def attempt_of(row: Row[*tuple[Any, ...]], *, with_texts: bool = False) -> Attem
         name=row.name,
         project=row.project,
         zone=row.zone,
-        provisioning_model=_MODELS[row.provisioning_model],
+        provisioning_model=MODELS[row.provisioning_model],
         request_uuid=row.request_uuid,
         max_run=timedelta(seconds=row.max_run_s),
         state=_STATES[row.state],
@@ -71,7 +66,7 @@ def attempt_of(row: Row[*tuple[Any, ...]], *, with_texts: bool = False) -> Attem
         resume_step=row.resume_step,
         resume_why=row.resume_why,
         image=row.image,
-        outcome=None if row.outcome is None else _OUTCOMES[row.outcome],
+        outcome=None if row.outcome is None else OUTCOMES[row.outcome],
         reason=row.reason,
         asked_at=row.asked_at,
         operation=row.operation,
@@ -87,6 +82,9 @@ def attempt_of(row: Row[*tuple[Any, ...]], *, with_texts: bool = False) -> Attem
         tries=row.tries,
         try_after=row.try_after,
         error=row.error,
+        follows=row.follows,
+        ready_at=row.ready_at,
+        released_at=row.released_at,
         agent=_heard(row, with_texts),
     )
 
@@ -153,6 +151,7 @@ class NewAttempt:
     resume_step: int | None = None
     resume_why: str = ""
     image: str = ""
+    follows: int | None = None
 
 
 class Changes(TypedDict, total=False):
@@ -195,17 +194,6 @@ class JobVm:
     request_uuid: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PlaceOutcome:
-    """How an attempt, or one of its runs, ended in a place."""
-
-    zone: str
-    gpu_type: str
-    provisioning_model: ProvisioningModel
-    outcome: Outcome
-    at: datetime
-
-
 def intend(connection: Connection, new: NewAttempt) -> Attempt | None:
     """None: the job has an attempt with this number already."""
     row = {
@@ -224,6 +212,7 @@ def intend(connection: Connection, new: NewAttempt) -> Attempt | None:
         "resume_step": new.resume_step,
         "resume_why": storable(new.resume_why),
         "image": storable(new.image),
+        "follows": new.follows,
         "state": AttemptState.INTENDED.value,
         "intended_at": new.intended_at,
     }
@@ -239,13 +228,24 @@ def live(connection: Connection) -> list[Attempt]:
 
 
 def of_jobs(connection: Connection, job_ids: Collection[str]) -> dict[str, list[Attempt]]:
-    """The first of each first; jobs without any are left out, and of each attempt what `live` leaves out."""
+    """In the order in which their commands ran or would have; jobs without any are left out.
+
+    One whose VM stands by, or stood by in vain, comes before the attempt that it was to follow. What `live` leaves out
+    is left out of each.
+    """
     by_job: dict[str, list[Attempt]] = {}
     ordered = select(*WITHOUT_TEXTS).order_by(attempts.c.job_id, attempts.c.number)
     for some in chunks(set(job_ids)):
         for row in connection.execute(ordered.where(attempts.c.job_id.in_(some))):
             by_job.setdefault(row.job_id, []).append(attempt_of(row))
+    for some_of_job in by_job.values():
+        if any(one.follows is not None for one in some_of_job):
+            some_of_job.sort(key=_place)
     return by_job
+
+
+def _place(attempt: Attempt) -> tuple[int, bool, int]:
+    return (attempt.number if attempt.took_over else attempt.follows or 0, attempt.took_over, attempt.number)
 
 
 def of_ids(connection: Connection, ids: Collection[int]) -> dict[int, Attempt]:
@@ -270,8 +270,16 @@ def called(connection: Connection, name: str) -> tuple[Attempt, bool] | None:
 
     Without the output, which is long and about to be replaced.
     """
-    row = connection.execute(_CALLED, {"called": storable(name)}).first()
-    return None if row is None else (attempt_of(row), row.cancel_asked_at is not None)
+    return all_called(connection, [name]).get(name)
+
+
+def all_called(connection: Connection, names: Collection[str]) -> dict[str, tuple[Attempt, bool]]:
+    """The same of many, by their names; one that there is not is left out."""
+    rows: dict[str, tuple[Attempt, bool]] = {}
+    for some in chunks({str(storable(name)) for name in names}):
+        for row in connection.execute(_CALLED, {"called": some}):
+            rows.setdefault(row.name, (attempt_of(row), row.cancel_asked_at is not None))
+    return rows
 
 
 def change(
@@ -284,33 +292,59 @@ def change(
     return connection.execute(mine.values(columns_of(values))).rowcount == 1
 
 
+class AgentChange(NamedTuple):
+    """What an agent reported, and what is stored of it; None: not known. `state` is the attempt's new one, if any."""
+
+    attempt_id: int
+    before: AgentState | None
+    agent: AgentState
+    state: AttemptState | None = None
+
+
 def hear(connection: Connection, attempt_id: int, agent: AgentState, state: AttemptState | None = None) -> None:
-    """Record what its agent reported. `state` is the attempt's new state; None leaves it.
+    """Record what an agent reported: see `hear_all`."""
+    hear_all(connection, [AgentChange(attempt_id, None, agent, state)])
+
+
+def hear_all(connection: Connection, changes: Iterable[AgentChange]) -> None:
+    """Record what agents reported. Only what differs is written, so that heartbeats of many are one statement.
 
     Without an output, transfers, or figures of the machine, those that are stored stay.
     """
-    values: dict[str, Any] = {
-        "attempt_id": attempt_id,
-        "heard_at": agent.at,
-        "run": agent.run,
-        "booted_at": agent.booted_at,
-        "started_at": agent.started_at,
-        "noticed_at": agent.noticed_at,
-        "maintenance_at": agent.maintenance_at,
-        "step": agent.step,
-        "step_at": agent.step_at,
-        "image_digest": agent.image_digest,
-        "setup_s": None if agent.setup is None else round(agent.setup / timedelta(seconds=1)),
-        "phase": storable(agent.phase),
-        "accepted_through": agent.accepted_through,
-        "hang": storable(agent_hang.stored(agent.hang)),
-    }
-    exit_ = None if agent.exit is None else EXIT.dump_python(agent.exit, mode="json")
-    given = {"state": state, "output": agent.output, "machine": agent.machine, "exit": exit_}
-    given["metric"] = None if agent.metric is None else METRIC.dump_python(agent.metric, mode="json")
-    given |= {"transfers": agent_transfers.stored(agent.transfers), "progress": agent_progress.stored(agent.progress)}
-    values |= {name: storable(value) for name, value in given.items() if value}
-    connection.execute(_HEAR if exit_ else _HEAR_NO_EXIT, values)
+    alike: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for one in changes:
+        values = _values_of(one)
+        alike.setdefault(tuple(values), []).append(values)
+    for names, some in alike.items():
+        connection.execute(_HEAR_NO_EXIT if _NO_EXIT in names else _HEAR, some)
+
+
+def _values_of(change: AgentChange) -> dict[str, Any]:
+    before, agent = change.before, change.agent
+    values: dict[str, Any] = {"attempt_id": change.attempt_id, "heard_at": agent.at}
+
+    def differs(name: str) -> bool:
+        return before is None or getattr(agent, name) != getattr(before, name)
+
+    values |= {name: getattr(agent, name) for name in _AS_THEY_ARE if differs(name)}
+    if differs("phase"):
+        values["phase"] = storable(agent.phase)
+    if differs("setup"):
+        values["setup_s"] = None if agent.setup is None else round(agent.setup / timedelta(seconds=1))
+    if differs("hang"):
+        values["hang"] = storable(agent_hang.stored(agent.hang))
+    if differs("exit"):
+        values |= (
+            {_NO_EXIT: None} if agent.exit is None else {"exit": storable(EXIT.dump_python(agent.exit, mode="json"))}
+        )
+    if agent.metric is not None and differs("metric"):
+        values["metric"] = storable(METRIC.dump_python(agent.metric, mode="json"))
+    if agent.progress is not None and differs("progress"):
+        values["progress"] = storable(agent_progress.stored(agent.progress))
+    if agent.transfers and differs("transfers"):
+        values["transfers"] = storable(agent_transfers.stored(agent.transfers))
+    given = {"state": change.state, "output": agent.output, "machine": agent.machine}
+    return values | {name: storable(value) for name, value in given.items() if value}
 
 
 def resumed(connection: Connection, attempt_id: int, resume_from: str, step: int | None, why: str) -> None:
@@ -344,49 +378,19 @@ def of_instances(
     return list(job_vms.values())
 
 
-def at_work(connection: Connection, job_ids: Collection[str] | None = None) -> dict[tuple[str, str], str]:
-    """The training jobs whose attempts go on, or these of them, by the project and the name of their VMs."""
-    query = (
-        select(attempts.c.project, attempts.c.name, attempts.c.job_id)
-        .join_from(attempts, jobs, jobs.c.id == attempts.c.job_id)
-        .where(attempts.c.state != literal_column("'over'"), attempts.c.outcome.is_(None))
-        .where(jobs.c.kind == JobKind.TRAINING.value)
-    )
-    queries = [query] if job_ids is None else [query.where(attempts.c.job_id.in_(some)) for some in chunks(job_ids)]
-    return {(row.project, row.name): row.job_id for query in queries for row in connection.execute(query)}
-
-
-@remembers(attempts, interruptions)
-def recent(connection: Connection, since: datetime) -> list[PlaceOutcome]:
-    """What attempts, and runs of those that went on, came to from then on; the oldest first."""
-    where = (attempts.c.zone, attempts.c.gpu_type, attempts.c.provisioning_model)
-    ended = select(*where, attempts.c.outcome, attempts.c.ended_at.label("at")).where(attempts.c.ended_at >= since)
-    # Its last run's interruption and its own outcome are one event.
-    went_on = or_(
-        attempts.c.outcome.is_(None),
-        attempts.c.outcome != interruptions.c.outcome,
-        interruptions.c.run < attempts.c.run,
-    )
-    runs = (
-        select(*where, interruptions.c.outcome, interruptions.c.happened_at.label("at"))
-        .join_from(interruptions, attempts, attempts.c.id == interruptions.c.attempt_id)
-        .where(interruptions.c.happened_at >= since, went_on)
-    )
-    both = union_all(ended, runs).subquery()
-    return [
-        PlaceOutcome(zone, gpu_type, _MODELS[model], _OUTCOMES[outcome], at)
-        for zone, gpu_type, model, outcome, at in connection.execute(select(both).order_by(both.c.at))
-    ]
-
-
 # Made once: a thousand agents are heard every few seconds, and making a statement takes longer than running it.
 _CALLED = (
     select(*WITHOUT_TEXTS, attempts.c.transfers, jobs.c.cancel_asked_at)
     .join_from(attempts, jobs, jobs.c.id == attempts.c.job_id)
-    .where(attempts.c.name == bindparam("called"))
+    .where(attempts.c.name.in_(bindparam("called", expanding=True)))
 )
 _HEAR = update(attempts).where(attempts.c.id == bindparam("attempt_id"))
 _HEAR_NO_EXIT = _HEAR.values(exit=null())
+_NO_EXIT = "no_exit"
+_AS_THEY_ARE = (
+    *("run", "booted_at", "started_at", "noticed_at", "maintenance_at", "step", "step_at", "image_digest"),
+    "accepted_through",
+)
 
 _IS_LIVE = (attempts.c.state != AttemptState.OVER.value).label("is_live")
 

@@ -82,15 +82,23 @@ class BudgetHolds:
         self._told: set[str] = set()
 
     def __call__(self, connection: Connection, jobs: Sequence[Job], now: datetime) -> Mapping[str, BudgetHold]:
-        """By job; those that nothing holds up are left out."""
+        """By job; those that nothing holds up and no budget bounds are left out."""
         if not self._budgets or not jobs:
             return {}
         self._refresh(connection, now)
         spent = [standing for standing in self._standings if standing.is_spent]
         budget_holds: dict[str, BudgetHold] = {}
         alike: dict[tuple[BudgetUse, ...], BudgetHold] = {}  # a thousand jobs meet the same few budgets
-        for job in jobs if spent else ():
-            mine = tuple(use for use in spent if policy.counts(use.budget, job.spec, job.id, self._rules.teams))
+        for job in jobs:
+            if not spent and job.spec.deadline is None:
+                continue
+            mine = tuple(
+                use
+                for use in spent
+                if policy.counts(use.budget, job.spec, job.id, job.recipe.labels, self._rules.teams)
+            )
+            if not mine and job.spec.deadline is not None and (least := self._least(job)) is not None:
+                budget_holds[job.id] = BudgetHold(left=least.left, left_of=least.budget.name)
             if mine and mine not in alike:
                 alike[mine] = policy.held(mine, now)
             if not mine or (by := alike[mine].by) is None:
@@ -100,6 +108,12 @@ class BudgetHolds:
             if job.state in _WAITS and key not in self._told and key not in self._untold:
                 self._untold[key] = _held_event(job, by, now)
         return budget_holds
+
+    def _least(self, job: Job) -> BudgetUse | None:
+        """The budget that leaves it the least: only jobs with a deadline may have two VMs at once."""
+        teams = self._rules.teams
+        mine = [use for use in self._standings if policy.counts(use.budget, job.spec, job.id, job.recipe.labels, teams)]
+        return min(mine, key=lambda use: use.left, default=None)
 
     def tell(self, fence: Lease | None, now: datetime) -> list[Event]:
         """Record which budgets were spent and which jobs wait for them, once a period. Returns the new events.
@@ -137,7 +151,9 @@ class BudgetHolds:
 
 
 def _of_spec(rules: Rules, spec: JobSpec) -> list[Budget]:
-    return [budget for budget in rules.budgets if policy.counts(budget, spec, "", rules.teams)]
+    preset = rules.presets.get(spec.preset)
+    labels = preset.launch.labels if preset is not None and preset.launch is not None else {}
+    return [budget for budget in rules.budgets if policy.counts(budget, spec, "", labels, rules.teams)]
 
 
 def _standings(connection: Connection, accrual: Accrual, rules: Rules, budgets: Sequence[Budget]) -> list[BudgetUse]:

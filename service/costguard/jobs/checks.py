@@ -19,6 +19,7 @@ from costguard.model.checkpoint import Framework, names_a_file
 from costguard.model.job import CheckpointPlan, JobKind, JobSpec
 from costguard.model.log_pattern import LogPattern
 from costguard.model.moments import utc_text
+from costguard.model.tracker import is_mlflow_run, is_wandb_run
 
 _PART = re.compile(r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*")
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
@@ -250,6 +251,7 @@ def _all(spec: JobSpec, guard_url: str, now: datetime) -> Iterator[JobRefusal]:
         yield from travel_problems(spec)
     if spec.drill and (why := drill_refusal(spec)):
         yield JobRefusal("drill", f"There is nothing to drill: {why}")
+    yield from _of_trackers(spec)
     yield from _of_variables(spec)
     yield from _of_credentials(spec)
     yield from _of_limits(spec, now)
@@ -285,12 +287,23 @@ def _of_dev(spec: JobSpec) -> Iterator[JobRefusal]:
         "outputs": spec.outputs,
         "aws_role": spec.aws_role,
         "bandwidth_mib_s": spec.bandwidth_mib_s,
+        "mlflow_run": spec.mlflow_run,
+        "wandb_run": spec.wandb_run,
     }
     for where, given in unused.items():
         if given:
             hint = " (what it boots from is overrides.image)" if where == "image" else ""
             message = f"A development VM runs nothing by itself, so this means nothing{hint}: leave it out."
             yield JobRefusal(where, message)
+
+
+def _of_trackers(spec: JobSpec) -> Iterator[JobRefusal]:
+    if spec.mlflow_run and not is_mlflow_run(spec.mlflow_run):
+        message = f"{shown(spec.mlflow_run)} is no id of an MLflow run: letters, digits, hyphens and underscores"
+        yield JobRefusal("mlflow_run", f"{message}, as the run's page shows it.")
+    if spec.wandb_run and not is_wandb_run(spec.wandb_run):
+        message = f"{shown(spec.wandb_run)} is no path of a W&B run: give ENTITY/PROJECT/RUN"
+        yield JobRefusal("wandb_run", f"{message}, such as lab/bert/3k2j9x1p.")
 
 
 def _of_variables(spec: JobSpec) -> Iterator[JobRefusal]:

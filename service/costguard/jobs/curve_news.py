@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from sqlalchemy import Connection
 
@@ -17,8 +18,8 @@ from costguard.model.event import Event
 from costguard.model.job import Job
 from costguard.model.money import Money
 from costguard.model.progress import EVALUATION, LOSS, NAMED, SeriesPoint
-from costguard.progress.curve import judge
-from costguard.progress.loss import loss_trouble
+from costguard.progress.curve import FEWEST, judge
+from costguard.progress.loss import LossTrouble, loss_trouble
 from costguard.progress.series import rewound
 from costguard.spend import burning
 
@@ -67,15 +68,18 @@ class Standstill:
 
 def record(connection: Connection, attempt: Attempt, points: Sequence[SeriesPoint], now: datetime) -> None:
     """Events of what the new points show, which are stored already; each happening once."""
-    names = {point.series for point in points}
-    if not names or (job := job_rows.read(connection, attempt.job_id)) is None:
-        return
+    new = [point for point in points if point.series == LOSS]
+    trouble = _loss_trouble(connection, attempt.job_id, [point.value for point in new]) if new else None
+    still = None
+    if len(new) < len(points):
+        still = _still(connection, attempt.job_id, job_rows.metric_better(connection, attempt.job_id))
+    if (trouble is None and still is None) or (job := job_rows.read(connection, attempt.job_id)) is None:
+        return  # as nearly always
     events: list[Event] = []
-    if LOSS in names:
-        events += _loss(connection, job, attempt, points, now)
-    if names - {LOSS}:
-        still = _unsilenced(job, standstill(connection, job, attempt))
-        events += [job_events.stands_still(job, still.name, still.text, _mark(still), now)] if still else []
+    if trouble is not None:
+        events.append(job_events.loss_wrong(job, attempt, new[trouble.place], trouble.value, trouble.usual, now))
+    if still is not None and (shown := _unsilenced(job, _standstill(connection, job, attempt, still))) is not None:
+        events.append(job_events.stands_still(job, shown.name, shown.text, _mark(shown), now))
     events = [event for event in events if not burning.recorded_at(connection, [event.key])]
     audit_log.append(connection, events, now)
 
@@ -94,36 +98,64 @@ def _unsilenced(job: Job, still: Standstill | None) -> Standstill | None:
     return still
 
 
+class _Still(NamedTuple):
+    """A curve that stands still: its points with a number, without what was done again."""
+
+    name: str
+    better: str
+    points: Sequence[SeriesPoint]
+    gained: float
+    window: int
+
+
 def standstill(connection: Connection, job: Job, last: Attempt | None) -> Standstill | None:
     """Of the job's own metric, else an evaluation's loss or score, else its training loss; None while it improves."""
-    chosen = _chosen(job, progress_rows.of_job(connection, job.id))
-    if chosen is None:
-        return None
-    name, better, points = chosen
-    values = [point.value for point in points if point.value is not None]
-    verdict = judge(values, better)
-    if not verdict.stands_still or verdict.gained is None:
-        return None
-    finite = [point for point in points if point.value is not None]
-    best = (min if better == "lower" else max)(finite, key=lambda point: point.value or 0.0)
-    since, until = finite[-min(verdict.window, len(finite))].at, finite[-1].at
+    still = _still(connection, job.id, None if job.spec.metric is None else job.spec.metric.better)
+    return None if still is None else _standstill(connection, job, last, still)
+
+
+def _standstill(connection: Connection, job: Job, last: Attempt | None, still: _Still) -> Standstill:
+    finite = still.points
+    best = (min if still.better == "lower" else max)(finite, key=lambda point: point.value or 0.0)
+    since, until = finite[-min(still.window, len(finite))].at, finite[-1].at
     cost = last.rate.over(until - since) if last is not None and last.rate is not None else None
     saved = _saved(connection, job, best)
-    return Standstill(name, verdict.gained, since, until, best.value or 0.0, best.at, best.unit, best.done, saved, cost)
+    return Standstill(
+        still.name, still.gained, since, until, best.value or 0.0, best.at, best.unit, best.done, saved, cost
+    )
 
 
-def _chosen(job: Job, series: Mapping[str, Sequence[SeriesPoint]]) -> tuple[str, str, list[SeriesPoint]] | None:
-    """Its name, which way is better, and its points without what was done again."""
-    if job.spec.metric is not None:
-        return ("metric", job.spec.metric.better, rewound(series[NAMED])) if NAMED in series else None
+def _still(connection: Connection, job_id: str, better: str | None) -> _Still | None:
+    """`better` is that of the job's own metric; None: it has none."""
+    counts = progress_rows.counts(connection, job_id)
+    chosen = _chosen(better, counts)
+    if chosen is None or counts[chosen.series] < FEWEST:
+        return None
+    points = rewound(progress_rows.series_of(connection, job_id, chosen.series))
+    finite = [point for point in points if point.value is not None]
+    verdict = judge([point.value for point in finite if point.value is not None], chosen.better)
+    if not verdict.stands_still or verdict.gained is None:
+        return None
+    return _Still(chosen.name, chosen.better, finite, verdict.gained, verdict.window)
+
+
+class _Chosen(NamedTuple):
+    series: str
+    name: str  # for people
+    better: str
+
+
+def _chosen(better: str | None, series: Collection[str]) -> _Chosen | None:
+    if better is not None:
+        return _Chosen(NAMED, "metric", better) if NAMED in series else None
     evaluations = sorted(name for name in series if name.startswith(EVALUATION))
-    for pattern, better in ((_LOWER, "lower"), (_HIGHER, "higher")):
+    for pattern, which in ((_LOWER, "lower"), (_HIGHER, "higher")):
         for name in evaluations:
             if pattern.search(shown := name[len(EVALUATION) :]):
-                return shown, better, rewound(series[name])
+                return _Chosen(name, shown, which)
     if evaluations or LOSS not in series:
         return None
-    return "training loss", "lower", rewound(series[LOSS])
+    return _Chosen(LOSS, "training loss", "lower")
 
 
 def _saved(connection: Connection, job: Job, best: SeriesPoint) -> str:
@@ -140,13 +172,6 @@ def _mark(still: Standstill) -> str:
     return f"{still.name}/{still.best_at:%Y%m%dT%H%M%S}"
 
 
-def _loss(
-    connection: Connection, job: Job, attempt: Attempt, points: Sequence[SeriesPoint], now: datetime
-) -> list[Event]:
-    new = [point for point in points if point.series == LOSS]
-    stored = progress_rows.newest(connection, job.id, LOSS, max(_LOSS_POINTS, 2 * len(new)))
-    before = [point.value for point in stored[: -len(new)]]
-    trouble = loss_trouble(before, [point.value for point in new])
-    if trouble is None:
-        return []
-    return [job_events.loss_wrong(job, attempt, new[trouble.place], trouble.value, trouble.usual, now)]
+def _loss_trouble(connection: Connection, job_id: str, new: Sequence[float | None]) -> LossTrouble | None:
+    stored = progress_rows.newest_values(connection, job_id, LOSS, max(_LOSS_POINTS, 2 * len(new)))
+    return loss_trouble(stored[: -len(new)], new)

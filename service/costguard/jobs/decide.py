@@ -7,15 +7,18 @@ from datetime import datetime
 
 from costguard.jobs.choice import Chosen, Hopeless, choose
 from costguard.jobs.disk import holds_only_copy
+from costguard.jobs.ending import ending
 from costguard.jobs.last_checkpoint import cancel_due
 from costguard.jobs.limits import (
     after_failures,
     verdict,
 )
 from costguard.jobs.live_attempt import live_run
+from costguard.jobs.moves import during, take_over
 from costguard.jobs.placement import LaunchPlace
 from costguard.jobs.view import (
     HOLD_AGAIN,
+    UNSETTLED,
     AskAgain,
     DeleteVm,
     EndAttempt,
@@ -31,6 +34,7 @@ from costguard.jobs.view import (
     is_due,
     may_write,
     place_of,
+    present_run,
     wait_stably,
     without_vm,
 )
@@ -66,7 +70,7 @@ def next_vm(view: JobView, places: Sequence[LaunchPlace], context: JobContext) -
         return Proposal(JobState.FAILED, chosen.reason)
     if not isinstance(chosen, Chosen):
         return Proposal(without_vm(view), chosen.reason, next_at=chosen.until)
-    place, number = chosen.place, view.last.attempt.number + 1 if view.last is not None else 1
+    place, number = chosen.place, view.next_number
     launch = LaunchAttempt(
         view.job.id, number, place.zone, place.provisioning_model, chosen.max_run, chosen.reason, place.rate
     )
@@ -82,9 +86,6 @@ def _ended(view: JobView) -> str:
 _WAITS_FOR_WRITER = "the next VM is requested once nothing on this one can write any more"
 
 
-_UNKNOWN = frozenset({AttemptState.INTENDED, AttemptState.ASKED})
-
-
 def decide(view: JobView, places: Sequence[LaunchPlace], context: JobContext) -> JobDecision:
     """The job's state and reason, and what is done for it now. The same view gives the same decision.
 
@@ -98,26 +99,49 @@ def decide(view: JobView, places: Sequence[LaunchPlace], context: JobContext) ->
     elif (cancel := cancel_due(view)) is not None:
         step = Proposal(view.job.state, cancel.reason, (cancel,))
     elif last is not None and last.attempt.is_open:
-        step = live_run(view, last, context)
+        step = during(view, places, context, live_run(view, last, context))
     elif (final := verdict(view, context)) is not None:
         step = Proposal(*final)
+    elif view.standby is not None:
+        step = take_over(view, view.standby, context)
     else:
         step = next_vm(view, places, context)
     deletes, delete_at = _deletes(view, context)
-    actions = (*step.actions, *deletes)
+    actions = (*step.actions, *_overtaken(view, context), *deletes)
     return JobDecision(
         view.job.id, step.state, step.reason, actions, context.now if actions else earliest(step.next_at, delete_at)
     )
 
 
+_UNKNOWN = frozenset({AttemptState.INTENDED, AttemptState.ASKED})
+
+
 def _loose_end(view: JobView, context: JobContext) -> tuple[JobAction, ...]:
     """A job that is over leaves no attempt open: its VM would bill for nobody."""
-    if view.last is None or not view.last.attempt.is_open:
-        return ()
-    attempt = view.last.attempt
-    if attempt.state not in _UNKNOWN:
-        return (EndAttempt(attempt.id, Outcome.CANCELLED, f"its job is over: {view.job.reason}"),)
-    return (AskAgain(attempt.id, "its job is over"),) if is_due(attempt.try_after, context.now) else ()
+    every = (*view.attempts, *([view.standby] if view.standby is not None else []))
+    actions: list[JobAction] = []
+    for attempt in (seen.attempt for seen in every if seen.attempt.is_open):
+        if attempt.state not in _UNKNOWN:
+            actions.append(EndAttempt(attempt.id, Outcome.CANCELLED, f"its job is over: {view.job.reason}"))
+        elif is_due(attempt.try_after, context.now):
+            actions.append(AskAgain(attempt.id, "its job is over"))
+    return tuple(actions)
+
+
+def _overtaken(view: JobView, context: JobContext) -> tuple[JobAction, ...]:
+    """The ends of attempts before the last one that are open still: a restored database may not know of them."""
+    actions: list[JobAction] = []
+    for seen in view.attempts[:-1] if not view.job.state.is_over else ():
+        attempt = seen.attempt
+        if not attempt.is_open:
+            continue
+        if attempt.state in UNSETTLED:
+            actions += [AskAgain(attempt.id, "another attempt runs")] if is_due(attempt.try_after, context.now) else []
+            continue
+        end = ending(present_run(seen, view.interruptions), view.job, context)
+        if end is not None and end.due_at <= context.now:
+            actions.append(EndAttempt(attempt.id, end.outcome, end.reason))
+    return tuple(actions)
 
 
 def _deletes(view: JobView, context: JobContext) -> tuple[tuple[JobAction, ...], datetime | None]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, func, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, func, select, update
 
 from costguard.db.bulk import chunks
 from costguard.db.tables import activity_minutes, job_bounds
@@ -18,6 +18,17 @@ from costguard.jobs.agent_activity import MOST, BoundStretch, JudgedWindow, Meas
 
 MOST_STRETCHES = 100  # of a job
 _MS = timedelta(milliseconds=1)
+# Made once: thousands of agents report every minute, and making a statement takes longer than running it.
+_OF_ATTEMPT = activity_minutes.c.attempt_id == bindparam("of_attempt")
+_OPEN_MINUTES = (
+    select(activity_minutes)
+    .where(_OF_ATTEMPT, activity_minutes.c.run == bindparam("of_run"), activity_minutes.c.is_judged.is_(False))
+    .order_by(activity_minutes.c.at)
+)
+_KEPT = select(activity_minutes.c.at).where(_OF_ATTEMPT).order_by(activity_minutes.c.at.desc())
+_FORGET_MINUTES = delete(activity_minutes).where(
+    _OF_ATTEMPT, activity_minutes.c.at < _KEPT.offset(MOST - 1).limit(1).scalar_subquery()
+)
 _PPM = 1_000_000
 
 
@@ -36,21 +47,12 @@ def add_minutes(connection: Connection, attempt_id: int, minutes: Sequence[Measu
         for one in minutes
     ]
     upsert(connection, activity_minutes, rows, ("attempt_id", "at"), ())
-    mine = activity_minutes.c.attempt_id == attempt_id
-    kept = select(activity_minutes.c.at).where(mine).order_by(activity_minutes.c.at.desc()).offset(MOST - 1).limit(1)
-    oldest = connection.execute(kept).scalar()
-    if oldest is not None:
-        connection.execute(delete(activity_minutes).where(mine, activity_minutes.c.at < oldest))
+    connection.execute(_FORGET_MINUTES, {"of_attempt": attempt_id})
 
 
 def open_minutes(connection: Connection, attempt_id: int, run: int) -> list[MeasuredMinute]:
     """Those of this run that stand in no window yet, the oldest first."""
-    query = select(activity_minutes).where(
-        activity_minutes.c.attempt_id == attempt_id,
-        activity_minutes.c.run == run,
-        activity_minutes.c.is_judged.is_(False),
-    )
-    return [_minute(row) for row in connection.execute(query.order_by(activity_minutes.c.at))]
+    return [_minute(row) for row in connection.execute(_OPEN_MINUTES, {"of_attempt": attempt_id, "of_run": run})]
 
 
 def set_judged(connection: Connection, attempt_id: int, run: int, before: datetime | None) -> None:

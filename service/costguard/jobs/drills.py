@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
 
+from costguard.db.bulk import chunks
 from costguard.db.tables import drills
 from costguard.db.types import storable
 from costguard.events import audit_log
@@ -19,6 +20,7 @@ from costguard.model.drill import Drill, DrillResult, DrillState, SavedOnNotice,
 from costguard.model.job import Job
 
 _OPEN = drills.c.state != DrillState.OVER.value
+_OPEN_OF_JOBS = select(drills).where(drills.c.job_id.in_(bindparam("of_jobs", expanding=True)), _OPEN)
 _OPEN_OF_JOB = select(drills).where(drills.c.job_id == bindparam("of_job"), _OPEN)
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -44,10 +46,10 @@ def of_job(connection: Connection, job_id: str) -> list[Drill]:
     return [_drill(row) for row in connection.execute(mine)]
 
 
-def wanted(connection: Connection, job_id: str, attempt_id: int) -> int | None:
-    """The number of the drill that this attempt's agent is to hold; None: none."""
-    drill = open_drill(connection, job_id)
-    return drill.number if drill is not None and drill.attempt_id in (None, attempt_id) else None
+def open_of(connection: Connection, job_ids: Collection[str]) -> dict[str, Drill]:
+    """The drills that are not over, by their jobs."""
+    rows = [row for some in chunks(set(job_ids)) for row in connection.execute(_OPEN_OF_JOBS, {"of_jobs": some})]
+    return {row.job_id: _drill(row) for row in rows}
 
 
 def hear(connection: Connection, job_id: str, attempt_id: int, reports: Sequence[DrillReport], now: datetime) -> None:

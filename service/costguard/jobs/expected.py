@@ -58,11 +58,12 @@ def expected_job_cost(
     time_left = (spec.deadline - ENDS - now) // _MINUTE * _MINUTE  # the same for a minute
     if not priced or on_demand is None or spec.work <= timedelta() or time_left < spec.work + start:
         return None
-    loss = APART if spec.checkpoint is not None and not spec.checkpoint.is_on_disk else spec.work
+    apart = APART if spec.checkpoint is not None and not spec.checkpoint.is_on_disk else spec.work
     figures = _expected(
         spec.work / _HOUR,
         time_left / _HOUR,
-        (start + loss) / _HOUR,
+        start / _HOUR,
+        apart / _HOUR,
         on_demand,
         tuple(PricedZone(zone, rate, counts.get(zone, NO_COUNTS)) for rate, zone in priced),
     )
@@ -80,10 +81,10 @@ def expected_job_cost(
 
 @lru_cache(maxsize=256)
 def _expected(
-    work_h: float, deadline_h: float, start_h: float, on_demand: float, zones: tuple[PricedZone, ...]
+    work_h: float, deadline_h: float, start_h: float, apart_h: float, on_demand: float, zones: tuple[PricedZone, ...]
 ) -> ExpectedCost | None:
     """Remembered, as a form asks for the same again and again; it takes up to half a second."""
-    task = Task(work_h, deadline_h, start_h, on_demand)
+    task = Task(work_h, deadline_h, start_h, on_demand, apart_h)
     return expected_cost(task, zones, Planner())
 
 

@@ -69,31 +69,42 @@ def _views(
     held = holds(connection, open_jobs, now)
     common = ceilings(connection, accrual, open_jobs, now)
     strange = unknown_vms.holds(connection, jobs)
+    ready = {job_id: next((one for one in some if one.stands_by), None) for job_id, some in tried.items()}
     standings = _standings(connection, [one for some in tried.values() for one in some])
     return [
         JobView(
             job=job,
-            attempts=tuple(AttemptView(one, standings.get(one.id)) for one in tried.get(job.id, ())),
+            attempts=tuple(
+                AttemptView(one, standings.get(one.id)) for one in tried.get(job.id, ()) if one is not ready[job.id]
+            ),
             interruptions=tuple(interrupted.get(job.id, ())),
-            cost=costs.get(job.id, Priced()),
+            cost=costs.get(job.id, Priced()) + _unseen(tried.get(job.id, ()), standings),
             checkpoint=looks.get(job.id),
             hold=held[job.id].hold if job.id in held else "",
             pause=held[job.id].pause if job.id in held else "",
             pause_at=held[job.id].pause_at if job.id in held else None,
             unknown=strange.get(job.id, ""),
             common=common.get(job.id),
+            standby=None if (one := ready.get(job.id)) is None else AttemptView(one, standings.get(one.id)),
+            budget_left=held[job.id].left if job.id in held else None,
+            budget_name=held[job.id].left_of if job.id in held else "",
         )
         for job in jobs
     ]
 
 
+def _unseen(tried: Sequence[Attempt], standings: Mapping[int, VmState]) -> Priced:
+    """What VMs cost that no look has shown yet: not known, which is not zero."""
+    return Priced(whole=all(one.id in standings for one in tried if _has_vm(one)))
+
+
+def _has_vm(one: Attempt) -> bool:
+    return one.gce_id != "" and one.state is not AttemptState.OVER
+
+
 def _standings(connection: Connection, tried: Sequence[Attempt]) -> dict[int, VmState]:
     """The VMs of live attempts, by attempt; those that the ledger has not seen are left out."""
-    keys = {
-        one.id: InstanceKey(one.project, one.gce_id)
-        for one in tried
-        if one.gce_id and one.state is not AttemptState.OVER
-    }
+    keys = {one.id: InstanceKey(one.project, one.gce_id) for one in tried if _has_vm(one)}
     if not keys:
         return {}
     seen = job_vms.of_keys(connection, set(keys.values()))

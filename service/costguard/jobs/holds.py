@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -42,10 +42,15 @@ class BudgetHold:
     pause: str = ""
     pause_at: datetime | None = None
     by: BudgetUse | None = None
+    left: Money | None = None  # of the budget that leaves the least; None: nobody asked, or none bounds it
+    left_of: str = ""
 
 
-def counts(budget: Budget, spec: JobSpec, job_id: str, teams: Sequence[Team]) -> bool:
-    """Whether what VMs of this job cost is spent from this budget. A job that is not stored yet has no id."""
+def counts(budget: Budget, spec: JobSpec, job_id: str, labels: Mapping[str, str], teams: Sequence[Team]) -> bool:
+    """Whether what VMs of this job cost is spent from this budget. A job that is not stored yet has no id.
+
+    `labels` are those of its preset, which its VMs are launched with; what people change on a VM later does not count.
+    """
     scope = budget.scope
     team = team_of(spec.project, spec.owner, teams) if scope.team is not None else None
     return (
@@ -54,6 +59,7 @@ def counts(budget: Budget, spec: JobSpec, job_id: str, teams: Sequence[Team]) ->
         and (scope.owner is None or scope.owner.lower() == spec.owner.lower())
         and (scope.team is None or (team is not None and team.name == scope.team))
         and scope.job in (None, job_id)
+        and (scope.label is None or scope.label.holds(labels))
     )
 
 

@@ -47,8 +47,11 @@ class InsertStep(StepDefaults):
         return CallKind.WRITE
 
     def intend(self, connection: Connection, now: datetime) -> bool:
-        """Not after a cancel, nor while another attempt is open or has this number."""
-        if not agenda.may_follow(connection, self.subject):
+        """Not after a cancel, nor while another attempt is open, but the one that it follows, or has this number."""
+        follows = self.action.follows
+        if follows is None and not agenda.may_follow(connection, self.subject):
+            return False
+        if follows is not None and not agenda.may_stand_by(connection, self.subject, follows):
             return False
         job, action, spec = self.view.job, self.action, self.view.job.spec
         life = generation.read(connection)
@@ -73,11 +76,13 @@ class InsertStep(StepDefaults):
                 resume_step=self.point.step,
                 resume_why=self.point.why,
                 image=_image(self.view),
+                follows=follows,
             ),
         )
         if self.attempt is None:
             return False
-        self._reckon(connection, job, self.attempt, now)
+        if follows is None:
+            reckon(connection, self.view, self.attempt, self.point, now)
         return True
 
     def call(self) -> None:
@@ -89,26 +94,26 @@ class InsertStep(StepDefaults):
             return troubled(connection, self.view.job, attempt, error, now)
         return accepted(connection, self.view.job, attempt, self.operation, now)
 
-    def _reckon(self, connection: Connection, job: Job, attempt: Attempt, now: datetime) -> None:
-        """What the interruption before cost, now that it is known what is resumed from."""
-        if self.point.seen is not None:
-            job_rows.save_look(connection, job.id, self.point.seen)
-            # Nothing can write there any more, so what looks torn is.
-            audit_log.append(
-                connection, [job_events.torn(job, checkpoint, now) for checkpoint in self.point.seen.torn], now
-            )
-        if self.point.passed_over:
-            audit_log.append(connection, [job_events.passed_over(job, attempt, self.point.passed_over, now)], now)
-        ran = [one.attempt for one in self.view.attempts]
-        loss = figures.lost_work(ran, self.view.interruptions, self.point.written_at)
-        if loss is None:
-            return
-        is_zero = not attempt.resume_from
-        if self.view.interruptions:
-            last = self.view.interruptions[-1]
-            interruptions.set_lost(connection, last.attempt_id, last.run, loss.span, loss.cost, is_zero)
-        if is_zero:
-            audit_log.append(connection, [job_events.from_zero(job, attempt, loss, now)], now)
+
+def reckon(connection: Connection, view: JobView, attempt: Attempt, point: ResumePoint, now: datetime) -> None:
+    """Write down what the interruption before cost, now that it is known what is resumed from."""
+    job = view.job
+    if point.seen is not None:
+        job_rows.save_look(connection, job.id, point.seen)
+        # Nothing can write there any more, so what looks torn is.
+        audit_log.append(connection, [job_events.torn(job, checkpoint, now) for checkpoint in point.seen.torn], now)
+    if point.passed_over:
+        audit_log.append(connection, [job_events.passed_over(job, attempt, point.passed_over, now)], now)
+    ran = [one.attempt for one in view.attempts]
+    loss = figures.lost_work(ran, view.interruptions, point.written_at)
+    if loss is None:
+        return
+    is_zero = not attempt.resume_from
+    if view.interruptions:
+        last = view.interruptions[-1]
+        interruptions.set_lost(connection, last.attempt_id, last.run, loss.span, loss.cost, is_zero)
+    if is_zero:
+        audit_log.append(connection, [job_events.from_zero(job, attempt, loss, now)], now)
 
 
 @dataclass(slots=True)
@@ -139,7 +144,8 @@ class RepeatInsertStep(AttemptStep):
         if self.operation:
             return accepted(connection, job, attempt, self.operation, now)
         if self.seen is None and self.only_looks and job.cancel_asked_at is None and not job.state.is_over:
-            return end(connection, job, attempt, Outcome.LOST, _OVERTAKEN, now)
+            why = _OVERTAKEN if attempt.follows is None else _NOT_NEEDED
+            return end(connection, job, attempt, Outcome.LOST, why, now)
         if self.seen is None:
             return end(connection, job, attempt, Outcome.CANCELLED, "it was cancelled before it had a VM", now)
         if is_of(self.seen, attempt, self.means.maker):
@@ -211,6 +217,9 @@ def _image(view: JobView) -> str:
 
 
 _OVERTAKEN = "it has no VM, and a VM of its job that this database does not know may be running"
+
+
+_NOT_NEEDED = "it has no VM, and none is needed to take over any more"
 
 
 def _taken(attempt: Attempt) -> str:

@@ -35,6 +35,14 @@ def launched(job: Job, attempt: Attempt, now: datetime) -> Event:
     return of_attempt("AttemptLaunched", job, attempt, now, text, "launched")
 
 
+def takes_over(job: Job, attempt: Attempt, now: datetime) -> Event:
+    text = (
+        f"Attempt {attempt.number} of job {job.title} takes over from attempt {attempt.follows} in {attempt.zone}, "
+        f"where its VM was made ready; {begins(attempt)}."
+    )
+    return of_attempt("AttemptTakesOver", job, attempt, now, text, "takes_over", follows=attempt.follows)
+
+
 def restarted(job: Job, attempt: Attempt, now: datetime) -> Event:
     text = f"{attempt.name} of job {job.title} is started again in {attempt.zone}: its disk holds the checkpoints."
     return of_attempt("AttemptRestarted", job, attempt, now, text, f"restarted/{attempt.restarts}")
@@ -284,6 +292,8 @@ def of_job(kind: str, job: Job, at: datetime, text: str, what: str, actor: str =
 
 def begins(attempt: Attempt) -> str:
     """How it begins, in words."""
+    if not attempt.took_over:
+        return f"it is made ready while attempt {attempt.follows} runs, and takes over from it then"
     if not attempt.resume_from:
         return "it starts from the beginning"
     step = f"step {attempt.resume_step}, " if attempt.resume_step is not None else ""

@@ -8,10 +8,10 @@ from datetime import datetime
 from typing import Any
 
 from pydantic import TypeAdapter
-from sqlalchemy import ColumnElement, Connection, Row, and_, insert, or_, select, text, tuple_, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, insert, or_, select, text, tuple_, update
 
 from costguard.db.bulk import chunks
-from costguard.db.tables import LIVE_ATTEMPT, OPEN_JOB, attempts, jobs, seen_checkpoints
+from costguard.db.tables import LIVE_ATTEMPT, OPEN_JOB, attempts, jobs, seen_checkpoints, tracked_runs
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
 from costguard.model.attempt import AttemptState
@@ -100,13 +100,21 @@ def add(connection: Connection, job: Job, idempotency_key: str | None, digest: s
         "cancel_asked_by": storable(job.cancel_asked_by),
         "next_at": job.next_at,
     }
-    return _job(connection.execute(insert(jobs).values(row).returning(jobs)).one()), True
+    made = _job(connection.execute(insert(jobs).values(row).returning(jobs)).one())
+    if runs := [
+        {"job_id": job.id, "tracker": tracker.value, "run": storable(run)} for tracker, run in spec.tracker_runs.items()
+    ]:
+        connection.execute(insert(tracked_runs), runs)
+    return made, True
 
 
 def digest_of(connection: Connection, idempotency_key: str) -> str | None:
     """Of the request that came with this key; None: it is not known."""
     query = select(jobs.c.request_digest).where(jobs.c.idempotency_key == storable(idempotency_key))
     return connection.scalar(query)
+
+
+_METRIC_BETTER = select(jobs.c.spec[("metric", "better")].as_string()).where(jobs.c.id == bindparam("of_job"))
 
 
 def of_key(connection: Connection, idempotency_key: str) -> Job | None:
@@ -118,6 +126,12 @@ def of_key(connection: Connection, idempotency_key: str) -> Job | None:
 def read(connection: Connection, job_id: str) -> Job | None:
     row = connection.execute(select(jobs).where(jobs.c.id == storable(job_id))).first()
     return None if row is None else _job(row)
+
+
+def metric_better(connection: Connection, job_id: str) -> str | None:
+    """Which way the job's own metric is better; None: it has none, or there is no such job."""
+    better: str | None = connection.scalar(_METRIC_BETTER, {"of_job": job_id})
+    return better
 
 
 def of_ids(connection: Connection, job_ids: Collection[str]) -> dict[str, Job]:

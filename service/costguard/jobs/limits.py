@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 
 from costguard.jobs.suspects import is_quick_crash
-from costguard.jobs.view import NEVER_A_VM, NO_ROOM, JobContext, JobView, of_attempt
+from costguard.jobs.view import NEVER_A_VM, NO_ROOM, JobContext, JobView, cost_text, of_attempt
 from costguard.model.attempt import SETUP_FAILED, Attempt, AttemptState, Interruption, Notice, Outcome
 from costguard.model.backoff import Backoff
 from costguard.model.duration import span_text
@@ -86,7 +86,7 @@ def _after(view: JobView) -> str:
     parts = [f"on {count_text(vms, 'VM')}"]
     parts += [f"with {count_text(number, 'preemption')}" for number in [preemptions(view)] if number]
     parts += [f"{count_text(number, 'crash', 'crashes')}" for number in [crashes(view)] if number]
-    parts += [f"for {view.cost.amount}{'' if view.cost.whole else ' and more'}"]
+    parts += [f"for {cost_text(view.cost)}"]
     return f" ({', '.join(parts)})"
 
 
@@ -270,7 +270,8 @@ class EndedRun:
 
 def ended_runs(view: JobView) -> list[EndedRun]:
     """All that ended before the work was done, each once, the oldest first; where there was no room, none ran."""
-    return [run for seen in view.attempts for run in _runs_of(seen.attempt, view.interruptions)]
+    tried = (seen.attempt for seen in view.attempts if seen.attempt.took_over)
+    return [run for attempt in tried for run in _runs_of(attempt, view.interruptions)]
 
 
 def has_saved(view: JobView, attempt: Attempt) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from costguard.deadlines.situation import Act
 from costguard.jobs.disk import nothing_saved, saves_on_disk
 from costguard.jobs.ending import RunEnd, ending, is_unheard
 from costguard.jobs.limits import (
@@ -21,9 +20,9 @@ from costguard.jobs.limits import (
     too_many,
     would_repeat,
 )
-from costguard.jobs.plan import may_move
 from costguard.jobs.view import (
     HOLD_AGAIN,
+    UNSETTLED,
     AskAgain,
     AttemptView,
     EndAttempt,
@@ -70,7 +69,7 @@ def running(view: JobView, run: PresentRun, context: JobContext) -> Proposal:
     end = ending(run, view.job, context)
     if end is not None and end.due_at <= context.now:
         return _ended(view, run, end, context)
-    is_up = view.job.spec.kind is JobKind.DEV or _works(run)
+    is_up = view.job.spec.kind is JobKind.DEV or works(run)
     state = JobState.RUNNING if is_up else JobState.PROVISIONING
     due = end.due_at if end is not None else None
     if run.attempt.stop_asked_at is not None:
@@ -87,7 +86,7 @@ def running(view: JobView, run: PresentRun, context: JobContext) -> Proposal:
     return Proposal(state, _how_it_stands(view, run, context), next_at=next_at)
 
 
-def _works(run: PresentRun) -> bool:
+def works(run: PresentRun) -> bool:
     return run.attempt.state is AttemptState.RUNNING or run.agent.started_at is not None
 
 
@@ -137,32 +136,30 @@ def _stop(view: JobView, run: PresentRun, context: JobContext) -> EndAttempt | T
     attempt, job = run.attempt, view.job
     if job.cancel_asked_at is not None:
         reason = f"cancelled by {job.cancel_asked_by or 'an unknown user'}"
-        return _notice_or_end(run, job.spec.kind, "cancel", Outcome.CANCELLED, reason)
+        return notice_or_end(run, job.spec.kind, "cancel", Outcome.CANCELLED, reason)
     at = stop_at(view, attempt, context.terms.cancel_grace + _ALLOWANCE, context.now)
     if at is not None and at <= context.now:
         reason = f"{ceiling_text(view)} is reached: {view.cost.amount} are spent"
-        return _notice_or_end(run, job.spec.kind, "ceiling", Outcome.TIME_LIMIT, reason)
+        return notice_or_end(run, job.spec.kind, "ceiling", Outcome.TIME_LIMIT, reason)
     late = job.spec.deadline if job.spec.when_late is WhenLate.STOP else None
     if late is not None and is_stopped_by_deadline(job, context.now):
         reason = f"its deadline of {clock_text(late, context.now)} has come"
-        return _notice_or_end(run, job.spec.kind, "deadline", Outcome.TIME_LIMIT, reason)
+        return notice_or_end(run, job.spec.kind, "deadline", Outcome.TIME_LIMIT, reason)
     pause = _pause_at(view, run, context)
     if pause is not None and pause <= context.now:
-        return _notice_or_end(run, job.spec.kind, "pause", Outcome.PAUSED, f"stopped for now: {view.pause}")
+        return notice_or_end(run, job.spec.kind, "pause", Outcome.PAUSED, f"stopped for now: {view.pause}")
     if run.agent.hang is not None and job.spec.on_hang is OnHang.RESTART and run.agent.exit is None:
         since = clock_text(run.agent.hang.since, context.now)
         reason = f"its command in {place_of(attempt)} has made no progress since {since}, and is stopped to run again"
         return TellCommandToStop(attempt.id, HUNG, reason)
-    if view.plan is not None and view.plan.act is not Act.STAY and may_move(view, view.plan, attempt, context.now):
-        return _notice_or_end(run, job.spec.kind, "move", Outcome.MOVED, f"moves as planned, {view.plan.reason}")
     return earliest(at, pause, late - DEADLINE_NOTICE if late is not None else None)
 
 
-def _notice_or_end(
+def notice_or_end(
     run: PresentRun, kind: JobKind, why: str, outcome: Outcome, reason: str
 ) -> EndAttempt | TellCommandToStop:
     """An attempt without a running command ends at once."""
-    if kind is JobKind.DEV or run.agent.exit is not None or not _works(run):
+    if kind is JobKind.DEV or run.agent.exit is not None or not works(run):
         return EndAttempt(run.attempt.id, outcome, reason)
     return TellCommandToStop(run.attempt.id, why, f"{reason}; the command gets time to save first")
 
@@ -202,7 +199,7 @@ def _how_it_stands(view: JobView, run: PresentRun, context: JobContext) -> str:
     if is_unheard(run, context) and context.generation.began_at is not None:
         began = clock_text(context.generation.began_at, context.now)
         return f"its VM in {place} has not reported since the database was restored at {began}; it is left running"
-    if _works(run):
+    if works(run):
         since = f" since {clock_text(agent.started_at, context.now)}" if agent.started_at is not None else ""
         if agent.phase == PUBLISHING:
             return f"its command in {place} has succeeded, and its VM is {PHASES[PUBLISHING]}"
@@ -234,20 +231,19 @@ def _late(view: JobView, context: JobContext) -> str:
 _DOWN = frozenset({Status.STOPPED, Status.SUSPENDED, Status.STOPPING, Status.SUSPENDING, Status.DEPROVISIONING})
 _GOOGLES = frozenset({Outcome.PREEMPTED, Outcome.HOST_ERROR, Outcome.TIME_LIMIT})
 _GOES_DOWN = timedelta(minutes=3)
-_UNKNOWN = frozenset({AttemptState.INTENDED, AttemptState.ASKED, AttemptState.RESTARTING})
 
 
 def live_run(view: JobView, seen: AttemptView, context: JobContext) -> Proposal:
-    """The unknown is settled before anything else: nobody can delete a VM of which nobody knows whether it is there."""
+    """The unknown is settled before anything else."""
     attempt = seen.attempt
-    if attempt.state in _UNKNOWN:
-        return _ask(view, seen, context)
+    if attempt.state in UNSETTLED:
+        return ask(view, seen, context)
     if attempt.state is AttemptState.RESTING:
         return _resting(view, seen, context)
     return running(view, present_run(seen, view.interruptions), context)
 
 
-def _ask(view: JobView, seen: AttemptView, context: JobContext) -> Proposal:
+def ask(view: JobView, seen: AttemptView, context: JobContext) -> Proposal:
     attempt = seen.attempt
     place = place_of(attempt)
     if attempt.state is AttemptState.INTENDED:

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 
 from costguard.access.rules import Rules
 from costguard.errors import CloudError
-from costguard.jobs import attempts
+from costguard.jobs import place_rows
 from costguard.jobs.offers import HourlyRate
 from costguard.jobs.placement import REMEMBERED, LaunchPlace, PlaceEvent, Score, Where, lost_zone, places, scores
 from costguard.jobs.submission import models_of, shape_of
@@ -46,7 +46,7 @@ def place_scores(connection: Connection, rules: Rules, now: datetime) -> list[Pl
     hour = now.replace(minute=0, second=0, microsecond=0)  # so that the same is asked for an hour
     history = [
         PlaceEvent(one.zone, one.gpu_type, one.provisioning_model, one.outcome, one.at)
-        for one in attempts.recent(connection, hour - REMEMBERED)
+        for one in place_rows.recent(connection, hour - REMEMBERED)
         if one.outcome in _COUNTED and one.at >= now - REMEMBERED
     ]
     by_place = scores(history, now)
@@ -109,7 +109,7 @@ Scores = Mapping[Where, Score]
 
 def recent_scores(connection: Connection, now: datetime) -> Scores:
     """How every place did lately."""
-    history = attempts.recent(connection, now - REMEMBERED)
+    history = place_rows.recent(connection, now - REMEMBERED)
     events = (PlaceEvent(one.zone, one.gpu_type, one.provisioning_model, one.outcome, one.at) for one in history)
     return scores(events, now)
 

@@ -24,7 +24,7 @@ SPOT, ON_DEMAND = ProvisioningModel.SPOT, ProvisioningModel.STANDARD
 INTERVAL = timedelta(minutes=5)  # a job is decided on every minute; a guard that restarts must not miss the moment
 _HOUR = timedelta(hours=1)
 _NOTHING = timedelta()
-_FRESH = timedelta(minutes=10)  # a checkpoint that is no older loses little when the job is moved
+FRESH = timedelta(minutes=10)  # a checkpoint that is no older loses little when the job is moved
 _LIKELY_BACK = 0.5  # the chance that a zone has recovered, from which on it is tried from a VM that runs on demand
 _UP_SINCE = 0.5  # of the time since it was last seen out, a zone that is up again has been up for
 _UNKNOWN_SPOT, _UNKNOWN_ON_DEMAND = 1.0, 3.0  # where no price is known at all
@@ -116,9 +116,10 @@ def _choice(view: JobView, policy: Policy, situation: Situation, cost: Overhead,
 
 
 def _held(view: JobView, cost: Overhead, now: datetime) -> HeldVM | None:
-    if view.last is None or not view.last.attempt.is_open:
+    seen = view.last if view.last is not None and view.last.attempt.is_open else view.standby
+    if seen is None:
         return None
-    attempt = view.last.attempt
+    attempt = seen.attempt
     began = attempt.made_at or attempt.asked_at or attempt.intended_at
     works = attempt.agent.started_at is not None and attempt.agent.exit is None
     left = _NOTHING if works else max(_NOTHING, cost.start - (now - attempt.intended_at))
@@ -161,11 +162,14 @@ def _out_since(zone: str, events: Sequence[PlaceEvent]) -> datetime | None:
 
 def may_move(view: JobView, job_plan: JobPlan, attempt: Attempt, now: datetime) -> bool:
     """Whether a running command may be stopped to run elsewhere: just after a checkpoint, unless the guard acts."""
+    return may_be_moved(view, attempt) and (job_plan.is_urgent or unsaved(view, now) <= FRESH)
+
+
+def may_be_moved(view: JobView, attempt: Attempt) -> bool:
+    """Whether what it saves can be had elsewhere, and its VM is there."""
     if view.job.spec.checkpoint is not None and view.job.spec.checkpoint.is_on_disk:
         return False
-    if attempt.state in _TIED or attempt.agent.exit is not None:
-        return False
-    return job_plan.is_urgent or unsaved(view, now) <= _FRESH
+    return attempt.state not in _TIED and attempt.agent.exit is None
 
 
 def _risk(view: JobView, situation: Situation, choice: Choice, cost: Overhead, now: datetime) -> Risk | None:
@@ -179,6 +183,8 @@ def _risk(view: JobView, situation: Situation, choice: Choice, cost: Overhead, n
         loses = _hours(unsaved(view, now))
         if loses > 0 and slack - loses < _hours(cost.start) - situation.interval_h:
             return Risk.UNSAVED
+    if choice.why in (Why.GUARD, Why.TOO_LATE) and held is not None and held.kind == "spot" and _found_no_room(view):
+        return Risk.STOCK  # it runs on where it is, until a VM on demand is ready
     if choice.why in (Why.GUARD, Why.TOO_LATE) and situation.on_demand_price is not None:
         left = remaining(view)
         is_short = left is not None and situation.on_demand_price * situation.work_left_h > _dollars(left)

@@ -18,7 +18,7 @@ from costguard.deadlines.simple_policies import Greedy, OnDemand, UniformProgres
 from costguard.deadlines.situation import Policy
 from costguard.events import audit_log
 from costguard.isolation import Isolated
-from costguard.jobs import attempts, job_events, job_rows, plan_rows, progress, progress_rows
+from costguard.jobs import job_events, job_rows, place_rows, plan_rows, progress, progress_rows
 from costguard.jobs.fleet_history import FleetHistory, SeenByFleet
 from costguard.jobs.placement import REMEMBERED, LaunchPlace, PlaceEvent
 from costguard.jobs.plan import PlanBasis, plan, shadow_of
@@ -100,7 +100,7 @@ class Planning:
             return Materials()
         events = [
             PlaceEvent(one.zone, one.gpu_type, one.provisioning_model, one.outcome, one.at)
-            for one in attempts.recent(connection, now - REMEMBERED)
+            for one in place_rows.recent(connection, now - REMEMBERED)
             if one.provisioning_model is ProvisioningModel.SPOT
         ]
         missing = [view.job.id for view in views if view.job.id not in self._stored]
@@ -158,10 +158,9 @@ class Planning:
     ) -> Mapping[str, ZoneCounts]:
         """The fleet's own history of the places' zones, and Google's advice on those in which it has none."""
         own = materials.seen.counts.get(VMKind.of_recipe(job.recipe), {})
-        zones = list(dict.fromkeys(place.zone for place in places if place.zone not in own))
-        if self._advice is None or not zones:
+        if self._advice is None:
             return own
-        return {**self._advice.counts(job.spec.project, job.recipe, zones, now), **own}
+        return self._advice.with_own(own, job.spec.project, job.recipe, [place.zone for place in places], now)
 
     def _shadow(
         self, view: JobView, basis: PlanBasis, context: JobContext

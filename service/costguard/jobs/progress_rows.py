@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import isfinite
+from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select
 
 from costguard.db.bulk import chunks
 from costguard.db.tables import progress_points
@@ -17,6 +18,11 @@ from costguard.progress.series import MOST, rewound, thinned
 MOST_EVALUATIONS = 20  # series of a job
 
 _c = progress_points.c
+# Made once: thousands of agents report every minute, and making a statement takes longer than running it.
+_OF_JOB, _OF_SERIES = _c.job_id == bindparam("of_job"), _c.series == bindparam("of_series")
+_COUNTS = select(_c.series, func.count().label("points")).where(_OF_JOB).group_by(_c.series)
+_NEWEST_VALUES = select(_c.value).where(_OF_JOB, _OF_SERIES).order_by(_c.id.desc()).limit(bindparam("most"))
+_SERIES = select(progress_points).where(_OF_JOB, _OF_SERIES).order_by(_c.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +37,8 @@ def add(connection: Connection, job_id: str, attempt_id: int, points: Sequence[S
     """Of a series that is full, what a later start did again goes first, then every second point."""
     if not points:
         return
-    counts = _counts(connection, job_id)
-    evaluations = {name for name in counts if name.startswith(EVALUATION)}
+    stored = counts(connection, job_id)
+    evaluations = {name for name in stored if name.startswith(EVALUATION)}
     rows = []
     for point in points:
         series = str(storable(point.series))
@@ -55,7 +61,7 @@ def add(connection: Connection, job_id: str, attempt_id: int, points: Sequence[S
     if rows:
         connection.execute(insert(progress_points), rows)
     for series in {str(row["series"]) for row in rows}:
-        if counts.get(series, 0) + sum(row["series"] == series for row in rows) > MOST:
+        if stored.get(series, 0) + sum(row["series"] == series for row in rows) > MOST:
             _thin(connection, job_id, series)
 
 
@@ -68,13 +74,19 @@ def of_job(connection: Connection, job_id: str) -> dict[str, list[SeriesPoint]]:
     return by_series
 
 
-def newest(connection: Connection, job_id: str, series: str, most: int) -> list[SeriesPoint]:
-    """The last points of one series, the oldest first."""
-    query = select(progress_points).where(_c.job_id == job_id, _c.series == series).order_by(_c.id.desc()).limit(most)
-    return [
-        SeriesPoint(row.run, row.series, row.at, row.unit, row.done, row.value, row.attempt_id)
-        for row in reversed(connection.execute(query).all())
-    ]
+def newest_values(connection: Connection, job_id: str, series: str, most: int) -> list[float | None]:
+    """Of the last points of one series, the oldest first."""
+    rows = connection.execute(_NEWEST_VALUES, {"of_job": job_id, "of_series": series, "most": most}).all()
+    return [value for (value,) in reversed(rows)]
+
+
+def series_of(connection: Connection, job_id: str, series: str) -> list[SeriesPoint]:
+    """One series of a job, in the order in which it came."""
+    return [_point(row) for row in connection.execute(_SERIES, {"of_job": job_id, "of_series": series})]
+
+
+def _point(row: Row[Any]) -> SeriesPoint:
+    return SeriesPoint(row.run, row.series, row.at, row.unit, row.done, row.value, row.attempt_id)
 
 
 def series_of_jobs(connection: Connection, job_ids: Collection[str], series: str) -> dict[str, list[SeriesPoint]]:
@@ -88,9 +100,9 @@ def series_of_jobs(connection: Connection, job_ids: Collection[str], series: str
     return by_job
 
 
-def _counts(connection: Connection, job_id: str) -> dict[str, int]:
-    query = select(_c.series, func.count().label("points")).where(_c.job_id == job_id).group_by(_c.series)
-    return {row.series: row.points for row in connection.execute(query)}
+def counts(connection: Connection, job_id: str) -> dict[str, int]:
+    """How many points each series of a job has."""
+    return {row.series: row.points for row in connection.execute(_COUNTS, {"of_job": job_id})}
 
 
 def _thin(connection: Connection, job_id: str, series: str) -> None:

@@ -26,6 +26,7 @@ from costguard.jobs.places import Shapes, rates
 from costguard.jobs.start_times import planned_start
 from costguard.jobs.submission import JobRefusal, Overrides, Submission, models_of, shape_of, shown
 from costguard.jobs.work_left import START
+from costguard.jobs.zone_advice import ZoneAdvice
 from costguard.jobs.zone_history import VMKind
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.model.access import Authority
@@ -134,10 +135,11 @@ def _refusals(case: Assessment) -> list[JobRefusal]:
 
 @dataclass(frozen=True, slots=True)
 class LaunchTargets:
-    """Where VMs may be launched, and what Google says a machine type is made of."""
+    """Where VMs may be launched, and what Google says a machine type is made of, and of zones without history."""
 
     projects: tuple[str, ...]
     shapes: Shapes
+    advice: ZoneAdvice | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +209,7 @@ class Assessor:
                 "VMs of this preset have no service account, so none of them could read a secret: set service_account"
             )
             refusals.append(JobRefusal("secrets", f"{message} under [presets.{preset.name}.launch]."))
+        refusals += recipe.tracker_problems(spec, self._rules.jobs.trackers)
         if spec.owner:
             access, teams = self._rules.access, self._rules.teams
             refusals += roles.launch_problems(
@@ -235,6 +238,13 @@ class Assessor:
         return Assessment(
             spec, made, machine, hourly_rates, resume, warnings, ahead, refused, data.moves, start, counts
         )
+
+    def advised(self, case: Assessment) -> Assessment:
+        """With what Google says of zones in which the fleet has no history: what a deadline costs depends on it."""
+        advice, spec, made = self._launching.advice, case.spec, case.recipe
+        if advice is None or made is None or spec.deadline is None or spec.project not in self._launching.projects:
+            return case
+        return replace(case, counts=advice.with_own(case.counts, spec.project, made, made.zones, self._clock.now()))
 
     def _named(self, spec: JobSpec) -> tuple[JobSpec, list[JobRefusal]]:
         """As it is kept: addresses are compared in lower case, and times in UTC."""

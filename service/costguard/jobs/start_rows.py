@@ -36,7 +36,11 @@ def read(connection: Connection, now: datetime) -> Mapping[str, Mapping[str, Sta
         .join_from(attempts, jobs, jobs.c.id == began.job_id)
         .outerjoin(first, first.c.attempt_id == began.id)
         .where(
-            began.run == 1, began.restarts == 0, began.started_at.is_not(None), began.intended_at >= now - LOOKED_BACK
+            began.run == 1,
+            began.restarts == 0,
+            began.follows.is_(None),  # one that stood by waited, and not for its start
+            began.started_at.is_not(None),
+            began.intended_at >= now - LOOKED_BACK,
         )
         .order_by(began.id.desc())
         .limit(_MOST)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
 from costguard.actions.execute import Note, Step
 from costguard.events import audit_log
-from costguard.jobs import attempts, drills, interruptions, job_events, job_rows
+from costguard.jobs import agenda, attempts, drills, interruptions, job_events, job_rows, takeover_rows
 from costguard.jobs.delete import DeleteStep
-from costguard.jobs.insert import InsertStep, RepeatInsertStep, WatchInsertStep
+from costguard.jobs.insert import InsertStep, RepeatInsertStep, WatchInsertStep, reckon
 from costguard.jobs.resume import FROM_THE_BEGINNING, ResumePoint
 from costguard.jobs.start_stop import StartStep, StopStep, WatchStartStep
 from costguard.jobs.view import (
@@ -23,10 +23,12 @@ from costguard.jobs.view import (
     JobDecision,
     JobView,
     LaunchAttempt,
+    LetBegin,
     RestartVm,
     RestAttempt,
     StopVm,
     TellCommandToStop,
+    cost_text,
 )
 from costguard.jobs.vm_step import OPEN, LaunchContext, end
 from costguard.model.attempt import Attempt, AttemptState, Outcome
@@ -159,6 +161,37 @@ class RestAttemptNote:
 
 
 @dataclass(frozen=True, slots=True)
+class LetBeginNote:
+    """The agent of a VM that stands by hears with the answer to its next word what its command begins with."""
+
+    view: JobView
+    attempt: Attempt
+    point: ResumePoint
+
+    @property
+    def subject(self) -> str:
+        return self.view.job.id
+
+    def write(self, connection: Connection, now: datetime) -> bool:
+        job, point = self.view.job, self.point
+        if not agenda.is_open(connection, job.id):
+            return False
+        if not takeover_rows.release(connection, self.attempt, point.resume_from, point.step, point.why, now):
+            return False
+        begins = replace(
+            self.attempt,
+            resume_from=point.resume_from,
+            resume_step=point.step,
+            resume_why=point.why,
+            released_at=now,
+        )
+        reckon(connection, self.view, begins, point, now)
+        interruptions.set_requested(connection, job.id, now)
+        audit_log.append(connection, [job_events.takes_over(job, begins, now)], now)
+        return True
+
+
+@dataclass(frozen=True, slots=True)
 class StopCommandNote:
     """The agent hears it with the answer to its next word. Nothing takes the place of a cancel."""
 
@@ -217,7 +250,7 @@ class JobStateNote:
             return False
         events = []
         if self.state.is_over:
-            cost = f"{self.cost.amount}" if self.cost.whole else f"{self.cost.amount} or more"
+            cost = cost_text(self.cost)
             drills.give_up(connection, self.job.id, now)
             events.append(job_events.over(self.job, self.state, self.reason, cost, now))
         elif self.waits_in is not None:
@@ -238,6 +271,8 @@ def of_decision(
     notes: list[Note] = [standing] if (standing := _standing(view, decision)) is not None else []
     steps: list[Step] = []
     attempts_by_id = {seen.attempt.id: seen.attempt for seen in view.attempts}
+    if view.standby is not None:
+        attempts_by_id[view.standby.attempt.id] = view.standby.attempt
     for action in decision.actions:
         match action:
             case LaunchAttempt():
@@ -256,6 +291,9 @@ def of_decision(
                 notes.append(RestAttemptNote(job, attempts_by_id[action.attempt_id], action))
             case CancelAfterCheckpoint():
                 notes.append(CancelNote(job, action))
+            case LetBegin():
+                point = points.get(job.id, FROM_THE_BEGINNING)
+                notes.append(LetBeginNote(view, attempts_by_id[action.attempt_id], point))
             case TellCommandToStop():
                 notes.append(StopCommandNote(job, attempts_by_id[action.attempt_id], action))
             case _:

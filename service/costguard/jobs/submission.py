@@ -17,6 +17,7 @@ from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.job import JobKind, JobSpec
 from costguard.model.launch import Recipe
 from costguard.model.reminder import Team
+from costguard.model.tracker import Tracker
 
 
 def launch_problems(
@@ -43,6 +44,14 @@ def launch_problems(
         if name not in may_override:
             message = f"The preset {preset} does not let operators choose this: leave it out, or ask an admin to add"
             yield JobRefusal(f"overrides.{name}", f"{message} {name} to overrides under [presets.{preset}.launch].")
+
+
+def tracker_problems(spec: JobSpec, trackers: Collection[Tracker]) -> Iterator[JobRefusal]:
+    """Runs of trackers that this guard cannot log to."""
+    for tracker in spec.tracker_runs:
+        if tracker not in trackers:
+            message = f"This guard does not log to {tracker.in_words}: add [trackers.{tracker.value}] to its settings"
+            yield JobRefusal(f"{tracker.value}_run", f"{message}, or leave the run out.")
 
 
 def cancel_refusal(

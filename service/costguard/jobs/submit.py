@@ -96,7 +96,7 @@ class JobService:
     def quote(self, submission: Submission, hours: timedelta, authority: Authority | None = None) -> JobQuote:
         """What it would cost, where it would start, and why it would be refused. Nothing is stored."""
         case = self._assessor.assess(submission, authority)
-        return quote(self._database, self._rules, case, hours, self._clock.now())
+        return quote(self._database, self._rules, self._assessor.advised(case), hours, self._clock.now())
 
     def cancel(
         self, job_id: str, by: str, reason: str, authority: Authority | None = None, *, delete_disk: bool = False

@@ -30,7 +30,7 @@ from costguard.jobs.planning import Planning
 from costguard.jobs.resume import ResumePoint
 from costguard.jobs.steps import ProgressNotes
 from costguard.jobs.suspects import suspects
-from costguard.jobs.view import JobContext, JobDecision, JobView, LaunchAttempt
+from costguard.jobs.view import JobContext, JobDecision, JobView, LaunchAttempt, LetBegin
 from costguard.jobs.vm_request import VmMaker
 from costguard.jobs.vm_step import LaunchContext
 from costguard.ledger import generation, projects
@@ -233,7 +233,8 @@ class JobsTurn:
     def _next(self, view: JobView, decision: JobDecision, now: datetime) -> datetime | None:
         """When it is to be decided on again without news."""
         later = [self._put_off.until(view.job.id), view.job.spec.deadline]
-        later += [seen.attempt.try_after for seen in view.attempts if seen.attempt.gone_at is None]
+        every = (*view.attempts, *([view.standby] if view.standby is not None else []))
+        later += [seen.attempt.try_after for seen in every if seen.attempt.gone_at is None]
         moments = [moment for moment in later if moment is not None and moment > now]
         return min([*moments, *([decision.next_at] if decision.next_at is not None else [])], default=None)
 
@@ -285,4 +286,8 @@ def _unseen(view: JobView, unread: Mapping[str, frozenset[str]]) -> JobView:
 
 
 def _launches(decision: JobDecision) -> bool:
-    return any(isinstance(action, LaunchAttempt) for action in decision.actions)
+    """Whether a command is to begin, for which it must be known what it resumes from."""
+    return any(
+        isinstance(action, LetBegin) or (isinstance(action, LaunchAttempt) and action.follows is None)
+        for action in decision.actions
+    )

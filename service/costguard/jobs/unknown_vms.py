@@ -18,7 +18,7 @@ from costguard.jobs import attempts
 from costguard.jobs import job_rows as jobs
 from costguard.jobs.adoption import AdoptionCandidate, in_the_way, number_of, why_not_adopted
 from costguard.jobs.job_vms import LabelledVm, PresentVm
-from costguard.jobs.vm_request import JOB_LABEL
+from costguard.jobs.vm_request import FOLLOWS_LABEL, JOB_LABEL
 from costguard.jobs.vm_step import request_uuid
 from costguard.ledger import generation, operations, unknown_vms
 from costguard.ledger.unknown_vms import UnknownVm, UnknownVmVerdict
@@ -186,6 +186,7 @@ def _adopt(connection: Connection, vm: PresentVm, job: Job, number: int, now: da
             intended_at=vm.created_at,
             generation=generation_of(vm.labels),
             resume_why="it was adopted, so what it resumed from is not known",
+            follows=int(follows) if (follows := vm.labels.get(FOLLOWS_LABEL, "")).isdecimal() else None,
         ),
     )
     if attempt is None:

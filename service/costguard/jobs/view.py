@@ -12,7 +12,7 @@ from costguard.model.generation import Generation
 from costguard.model.instance import ProvisioningModel, Status
 from costguard.model.job import Job, JobState, SeenCheckpoint, Terms
 from costguard.model.lifetime import EndReason
-from costguard.model.money import Money, Priced, rate_text
+from costguard.model.money import Money, Priced, priced_text, rate_text
 
 
 def place_of(attempt: Attempt) -> str:
@@ -24,8 +24,15 @@ def an_hour(rate: Money | None) -> str:
     return f"{rate_text(rate)} an hour" if rate is not None else "a price that is not known"
 
 
+def cost_text(cost: Priced) -> str:
+    """`$12.30`, `at least $12.30` where a part has no price or no look has shown it yet."""
+    return priced_text(cost, nothing="an amount that is not known yet")
+
+
 NO_ROOM = frozenset({Outcome.STOCKOUT, Outcome.QUOTA})
 NEVER_A_VM = NO_ROOM | {Outcome.REFUSED}
+# Whether Google was asked, or has done it, is found out before anything else: nobody can delete what may not be there.
+UNSETTLED = frozenset({AttemptState.INTENDED, AttemptState.ASKED, AttemptState.RESTARTING})
 _AT_REST = frozenset({Status.STOPPED, Status.SUSPENDED})
 
 
@@ -166,6 +173,7 @@ class CommonCeiling:
 class JobView:
     """Everything about one job. `attempts` are all of it, the oldest first; at most the last one is open.
 
+    In a move, `standby` is the attempt whose VM is made ready to take over from the last one; it is none of these.
     `cost` is what all attempts came to so far. `hold` is why no VM may be launched for it now ("" lets it), such as a
     budget that is spent; `pause` why a running Spot VM of it is to be stopped once it has saved.
     """
@@ -183,10 +191,19 @@ class JobView:
     )
     common: CommonCeiling | None = None  # of its sweep
     plan: JobPlan | None = None  # of a job with a deadline
+    standby: AttemptView | None = None
+    budget_left: Money | None = None  # of the budget that leaves it the least; None: none bounds it
+    budget_name: str = ""
 
     @property
     def last(self) -> AttemptView | None:
         return self.attempts[-1] if self.attempts else None
+
+    @property
+    def next_number(self) -> int:
+        """Of its next attempt."""
+        every = (*self.attempts, *([self.standby] if self.standby is not None else []))
+        return max((seen.attempt.number for seen in every), default=0) + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +232,7 @@ class LaunchAttempt:
     max_run: timedelta
     reason: str  # why here
     rate: Money | None = None
+    follows: int | None = None  # the attempt that runs on while this one's VM is made ready
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,6 +319,14 @@ class TellCommandToStop:
 
 
 @dataclass(frozen=True, slots=True)
+class LetBegin:
+    """Let the command of an attempt that stands by begin: nothing of the attempt before it can write any more."""
+
+    attempt_id: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class CancelAfterCheckpoint:
     """Ask for its cancel, in the name of the person who wanted it after a checkpoint."""
 
@@ -319,6 +345,7 @@ JobAction = (
     | DeleteVm
     | DeleteOrphan
     | TellCommandToStop
+    | LetBegin
     | CancelAfterCheckpoint
 )
 
@@ -346,6 +373,7 @@ __all__ = [
     "JobDecision",
     "JobView",
     "LaunchAttempt",
+    "LetBegin",
     "Notice",
     "RestAttempt",
     "RestartVm",

@@ -22,6 +22,7 @@ from costguard.model.vm_tool import PY_SPY, RCLONE, PinnedTool
 GUARD_LABEL = "costguard-guard"
 JOB_LABEL = "costguard-job"
 PRESET_LABEL = "costguard-preset"
+FOLLOWS_LABEL = "costguard-follows"  # the number of the attempt that ran while this VM was made ready
 DISK_LABEL = "costguard-disk"  # its disk holds the only copy of what its job saved
 
 _LABEL_VALUE = re.compile(r"[a-z0-9_-]{1,63}")
@@ -78,6 +79,8 @@ class VmMaker:
             labels[PRESET_LABEL] = job.spec.preset
         if saves_on_disk(job):
             labels[DISK_LABEL] = "only-copy"
+        if attempt.follows is not None:
+            labels[FOLLOWS_LABEL] = str(attempt.follows)
         return {
             **labels,
             GUARD_LABEL: self.guard_id,
@@ -93,13 +96,15 @@ class VmMaker:
         settings = settings_for(
             job,
             attempt,
-            resume.arguments(job, attempt),
+            () if attempt.follows is not None else resume.arguments(job, attempt),
             self.guard_url,
             self.guard_ca,
             self.cancel_grace,
             self.heartbeat,
             self.quick_crash,
         )
+        if attempt.follows is not None:
+            settings["stands_by"] = True
         if folder := output_folder(job.spec, attempt.name, self.logs):
             settings["logs"] = folder
         if tool := self.tools.get(RCLONE):
@@ -196,8 +201,9 @@ def _looked_for(plan: CheckpointPlan) -> dict[str, str]:
 
 def _travelling(plan: CheckpointPlan, attempt: Attempt) -> dict[str, str]:
     """The guard chooses what is resumed from; the agent downloads it and says where it lies on the VM."""
-    chosen = {"resume_from": attempt.resume_from} if attempt.resume_from else {}
-    if attempt.resume_from and attempt.resume_step is not None:
+    is_chosen = attempt.resume_from and attempt.follows is None  # else the guard's word says it
+    chosen = {"resume_from": attempt.resume_from} if is_chosen else {}
+    if is_chosen and attempt.resume_step is not None:
         chosen["step"] = str(attempt.resume_step)
     return {**_looked_for(plan), "local": plan.local, "keep": str(plan.keep), **chosen}
 

@@ -76,12 +76,16 @@ def unsaved(view: JobView, now: datetime) -> timedelta:
 
 def overspent(view: JobView, on_demand: float) -> float:
     """By how many dollars VMs that were lost or left cost more than their kept work does on demand, at this rate."""
-    tried = [seen.attempt for seen in view.attempts if seen.attempt.outcome in _LEFT_ITS_VM]
+    tried = [seen.attempt for seen in view.attempts if _is_in_vain(seen.attempt)]
     if not tried:
         return 0.0
     paid = sum(one.rate.over(_billed(one)).nanos for one in tried if one.rate is not None) / 1e9
     kept = figures.kept_work(tried, view.interruptions) - pending_loss(view)
     return paid - on_demand * (max(kept, _NOTHING) / _HOUR)
+
+
+def _is_in_vain(attempt: Attempt) -> bool:
+    return attempt.outcome in _LEFT_ITS_VM or (attempt.follows is not None and not attempt.is_open)
 
 
 def _billed(attempt: Attempt) -> timedelta:
