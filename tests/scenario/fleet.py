@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
@@ -70,12 +71,13 @@ def body(name: str, zone: str, machine: str, gpu: tuple[str, int] | None = None,
 class Life:
     """Everything that happens to the fleet between two moments, decided by one seed."""
 
-    def __init__(self, world: World, seed: int, size: int) -> None:
+    def __init__(self, world: World, seed: int, size: int, projects: tuple[str, ...] = PROJECTS) -> None:
         self._world = world
+        self._projects = projects
         self._chance = random.Random(seed)
         self._size = size
         self._serial = 0
-        self.happened: dict[str, int] = {}
+        self.happened: Counter[str] = Counter()
 
     def plan(self, start: datetime, end: datetime, every: timedelta) -> None:
         """Put an event about every so often on the world's timeline, at odd seconds."""
@@ -85,6 +87,11 @@ class Life:
         while moment < end:
             moment += every * self._chance.expovariate(1)
             self._world.at(moment, self._something)
+
+    def something(self, lot: Callable[[], random.Random]) -> None:
+        """One thing, by draws of its own."""
+        self._chance = lot()
+        self._something()
 
     def _something(self) -> None:
         acts: list[tuple[int, Callable[[], None]]] = [
@@ -107,7 +114,7 @@ class Life:
 
     def _create(self) -> None:
         chance = self._chance
-        project = chance.choice(PROJECTS)
+        project = chance.choice(self._projects)
         if len(self._world.instances(project)) >= self._size:
             return
         # A handful of names, so that they are used again and again for other VMs.
@@ -148,7 +155,7 @@ class Life:
             self._try("preempt-in-start", act)
 
     def _pick(self, status: Status) -> VM | None:
-        fitting = [vm for project in PROJECTS for vm in self._world.instances(project) if vm.status is status]
+        fitting = [vm for project in self._projects for vm in self._world.instances(project) if vm.status is status]
         return self._chance.choice(fitting) if fitting else None
 
     def _person(self) -> str:
@@ -160,4 +167,4 @@ class Life:
             act()
         except Refused:
             return
-        self.happened[what] = self.happened.get(what, 0) + 1
+        self.happened[what] += 1

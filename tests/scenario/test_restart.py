@@ -24,7 +24,6 @@ from costguard_sandbox.world import World
 COSTGUARD = Path(sys.executable).with_name("costguard")
 ZONE = "us-central1-a"
 VMS = 12
-SEEDS = ("1", "2", "3", "4")
 
 
 @pytest.fixture
@@ -118,9 +117,11 @@ def _forget_writes(database: Path) -> None:
         connection.execute("DELETE FROM written")
 
 
-@pytest.mark.parametrize("restart", [_pass, _serve_for_a_pass], ids=["pass", "serve"])
+@pytest.mark.parametrize(
+    ("restart", "seeds"), [(_pass, ("1", "2")), (_serve_for_a_pass, ("3", "4"))], ids=["pass", "serve"]
+)
 def test_restart_over_an_unchanged_fleet_writes_at_most_five_rows(
-    settings: Path, restart: Callable[[Path, str], None]
+    settings: Path, restart: Callable[[Path, str], None], seeds: tuple[str, ...]
 ) -> None:
     """Whatever the process's hash seed: "unchanged" must not depend on the order in which a set is written out."""
     database = settings.with_name("costguard.db")
@@ -128,7 +129,7 @@ def test_restart_over_an_unchanged_fleet_writes_at_most_five_rows(
     _count_writes(database)
     restart(settings, "0")  # a server's first start reads the price catalogue and makes its signing key
     _forget_writes(database)
-    for seed in SEEDS:
+    for seed in seeds:  # both record by the same code, so that each needs seeds of its own alone
         restart(settings, seed)
         written = _written(database)
         assert "UPDATE projects" in written, "the restarted guard did not record its look"

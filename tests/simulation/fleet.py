@@ -10,69 +10,24 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tests.scenario.fleet import HOUR, body
-from tests.scenario.quarter.guard import PROJECT
+from tests.simulation.plan import Plan
+from tests.simulation.settings import PROJECT, ZONES
 
-from costguard.access.rules import Access, Protection, Rules
-from costguard.model.money import Money
-from costguard.model.preset import OTHER, Match, Preset
-from costguard.model.reminder import Enforcement, QuietRule, ReminderRule
-from costguard.model.utilisation import IdleRule
+from costguard_sandbox.gce import changes
 from costguard_sandbox.gce.errors import Refused
+from costguard_sandbox.gce.render import fingerprint
 from costguard_sandbox.gce.vm import VM, Load, Status
 from costguard_sandbox.world import World
 
 DAY = 24 * HOUR
-ZONES = ("us-central1-a", "us-central1-c")
-CHANNEL = "gpu-costs"
-CONTACT = "cleo@example.com"
 OWNERS = ("ana", "ben", "chiara", "cleo", "dana", "emi", "ghost")  # nobody in Slack is the ghost
 _PROGRAM = "ci@acme-training.iam.gserviceaccount.com"
-
-
-def _preset(name: str, match: Match, limit: timedelta, rule: ReminderRule, window: timedelta | None = None) -> Preset:
-    idle = IdleRule(500, 500, window) if window is not None else None
-    return Preset(name, match, limit, idle=idle, reminders=rule)
-
-
-_STOP = Enforcement.STOP
-PRESETS = (
-    _preset(
-        "notebook",
-        Match(labels={"kind": "notebook"}),
-        2 * DAY,
-        ReminderRule(every=6 * HOUR, enforcement=_STOP, stop_after=2, grace=2 * HOUR),
-        window=2 * HOUR,
-    ),
-    _preset("multi-gpu", Match(gpu_count_min=2), 12 * HOUR, ReminderRule(every=3 * HOUR)),
-    _preset("a100", Match(gpu_types=frozenset({"nvidia-tesla-a100"})), DAY, ReminderRule(every=6 * HOUR)),
-    _preset(
-        "t4",
-        Match(gpu_types=frozenset({"nvidia-tesla-t4"})),
-        8 * HOUR,
-        ReminderRule(every=4 * HOUR, enforcement=_STOP, stop_after=3, grace=HOUR),
-    ),
-    _preset(OTHER, Match(), 3 * DAY, ReminderRule(every=8 * HOUR, enforcement=_STOP, stop_after=2, grace=4 * HOUR)),
-)
-RULES = Rules(
-    {preset.name: preset for preset in PRESETS},
-    quiet=QuietRule(unless_above=Money.of(20)),
-    time_zone="Europe/Madrid",
-    channel=f"#{CHANNEL}",
-    contact=CONTACT,
-    access=Access(
-        viewers=frozenset({"@example.com"}),
-        operators=frozenset({"ben@example.com"}),
-        admins=frozenset({"dana@example.com"}),
-    ),
-    protection=Protection(names=("*-prod",)),
-    is_shadow=False,
-)
 _MACHINES: Mapping[str, dict[str, Any]] = {
     "notebook": {"machine": "n1-standard-4", "gpu": ("nvidia-tesla-t4", 1)},
     "multi-gpu": {"machine": "a2-highgpu-8g"},
     "a100": {"machine": "a2-highgpu-1g"},
     "t4": {"machine": "n1-standard-4", "gpu": ("nvidia-tesla-t4", 1)},
-    OTHER: {"machine": "n2-standard-4"},
+    "other": {"machine": "n2-standard-4"},
 }
 
 
@@ -93,20 +48,43 @@ class Made:
 
 @dataclass
 class Fleet:
-    """Everything that happens to VMs without the guard, decided by one seed and planned on the world's timeline."""
+    """Everything that happens to people's VMs without the guard, each VM's life drawn from its own number."""
 
     world: World
-    chance: random.Random
     made: dict[int, Made] = field(default_factory=dict)  # by the VM's number
     happened: Counter[str] = field(default_factory=Counter)
+    protected: dict[int, datetime] = field(default_factory=dict)  # since when, by the VM's number
+    presets: tuple[float, ...] = ()
 
-    def plan(self, start: datetime, span: timedelta, size: int) -> None:
-        for _ in range(size):
-            self.world.at(start + self.chance.random() * span, self._create)
+    def plan(self, plan: Plan) -> None:
+        self.presets = plan.aim.presets
+        for planned in plan.vms:
+            one = _Life(self, plan.lot("vm", planned.number))
+            self.world.at(planned.at, one.create)
 
-    def _create(self) -> None:
+    def protect(self, name: str, zone: str) -> None:
+        """Its owner labels it, at this very moment."""
+        vm = next((vm for vm in self.world.instances(PROJECT) if (vm.name, vm.zone) == (name, zone)), None)
+        if vm is not None and vm.id in self.made and vm.id not in self.protected:
+            labels: dict[str, str] = vm.given.get("labels") or {}
+            change = changes.labels({**labels, "costguard-protect": "true"}, fingerprint(labels))
+            self.world.change("setLabels", PROJECT, zone, name, change)
+            self.protected[vm.id] = self.world.timeline.now
+            self.happened["protected by hand"] += 1
+
+
+@dataclass
+class _Life:
+    fleet: Fleet
+    chance: random.Random
+
+    @property
+    def world(self) -> World:
+        return self.fleet.world
+
+    def create(self) -> None:
         chance = self.chance
-        kind = chance.choices(list(_MACHINES), [2, 1, 3, 5, 3])[0]
+        kind = chance.choices(list(_MACHINES), self.fleet.presets)[0]
         is_spot = kind != "notebook" and chance.random() < 0.25
         owner = chance.choice(OWNERS) if chance.random() < 0.88 else ""
         # Few names, so that they are used again for other VMs.
@@ -123,8 +101,13 @@ class Fleet:
         user = f"{owner}@example.com" if owner else _PROGRAM
         if not self._try("made", lambda: self.world.insert(PROJECT, zone, wanted, user)):
             return
-        vm = self.world.instance(PROJECT, name, zone)
-        self.made[vm.id] = made
+        try:
+            vm = self.world.instance(PROJECT, name, zone)
+        except Refused:
+            return  # there was no room for it, as its operation says
+        self.fleet.made[vm.id] = made
+        if is_protected:
+            self.fleet.protected[vm.id] = vm.created_at
         self._later(made.lasts, "deleted", vm, lambda: self._ask("delete", vm))
         self._live(vm, made)
 
@@ -167,7 +150,7 @@ class Fleet:
             verb = "resume"
         if verb == "start" and vm.status is not Status.TERMINATED:
             return
-        owner = self.made[vm.id].owner
+        owner = self.fleet.made[vm.id].owner
         self.world.request(verb, PROJECT, vm.zone, vm.name, f"{owner}@example.com" if owner else _PROGRAM)
 
     def _rest(self, vm: VM, load: Load) -> None:
@@ -179,5 +162,5 @@ class Fleet:
             act()
         except Refused:
             return False
-        self.happened[what] += 1
+        self.fleet.happened[what] += 1
         return True

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, select
 from tests.scenario.fleet import MINUTE
-from tests.scenario.quarter.fleet import CONTACT, DAY, PRESETS, RULES
-from tests.scenario.quarter.life import Quarter
-from tests.scenario.quarter.story import Post, Story, Topic, tell
-from tests.scenario.quarter.weather import ARCHIVED
+from tests.simulation.faults import ARCHIVED
+from tests.simulation.people import Pressed
+from tests.simulation.plan import DAY
+from tests.simulation.settings import CONTACT, PRESETS, PROJECT, RULES
+from tests.simulation.story import Post, Story, Topic, tell
 
 from costguard.db.tables import claims, keeps, messages, requests, stops
-from costguard.db.transaction import Database
+from costguard.model.action import StopOutcome
 from costguard.model.preset import Preset
 from costguard.model.reminder import Enforcement
 from costguard_sandbox.gce.vm import Load
 from costguard_sandbox.slack.blocks import interactive
+
+if TYPE_CHECKING:
+    from tests.simulation.life import Life
 
 _BY_NAME = {preset.name: preset for preset in PRESETS}
 _GUARD = "costguard@acme-operations.iam.gserviceaccount.com"
@@ -31,19 +38,20 @@ class Verdict:
     counts: Counter[str] = field(default_factory=Counter)
 
 
-def judge(quarter: Quarter, database: Database) -> Verdict:
-    with database.read() as connection:
-        story = tell(quarter, connection)
-        verdict = Verdict(list(story.strangers))
-        _nothing_lost_or_doubled(story, connection, verdict)
-        for topic in story.topics:
-            _ladder(story, topic, verdict)
-        for topic, post in story.posts:
-            _is_true_and_timely(story, topic, post, verdict)
-        _nothing_due_is_left_out(story, verdict)
-        _stops(story, verdict)
-        _what_is_over_says_so(story, verdict)
-        _requests(story, connection, verdict)
+def judge(life: Life, connection: Connection) -> Verdict:
+    story = tell(life, connection)
+    verdict = Verdict(list(story.strangers))
+    _nothing_lost_or_doubled(story, connection, verdict)
+    for topic in story.topics:
+        _ladder(story, topic, verdict)
+    for topic, post in story.posts:
+        _is_true_and_timely(story, topic, post, verdict)
+    _nothing_due_is_left_out(story, verdict)
+    _stops(story, verdict)
+    _one_stop_at_a_time(story, verdict)
+    _nothing_is_said_of_the_unread(story, connection, verdict)
+    _what_is_over_says_so(story, verdict)
+    _requests(story, connection, verdict)
     _count(story, verdict)
     return verdict
 
@@ -51,11 +59,12 @@ def judge(quarter: Quarter, database: Database) -> Verdict:
 def _nothing_lost_or_doubled(story: Story, connection: Connection, verdict: Verdict) -> None:
     """Every key once in Slack, and the ledger knows of exactly those."""
     posted = Counter(post.key for _, post in story.posts)
-    said = posted + Counter(story.ephemerals)
+    said = posted + Counter(story.ephemerals) + Counter(story.others)
     doubled = [f"{key} was posted {count} times" for key, count in said.items() if count > 1]
     verdict.wrong += doubled
     verdict.counts["messages posted twice"] = len(doubled)
-    rows = connection.execute(select(messages.c.key, messages.c.status).where(messages.c.kind == "reminder"))
+    posted.update(story.others)
+    rows = connection.execute(select(messages.c.key, messages.c.status).where(messages.c.kind != "ephemeral"))
     status = {row.key: row.status for row in rows}
     accepted = {key for key, value in status.items() if value == "accepted"}
     verdict.wrong += [f"{key} is accepted, and not in Slack" for key in accepted - posted.keys()]
@@ -76,7 +85,7 @@ def _ladder(story: Story, topic: Topic, verdict: Verdict) -> None:
         every = _every(topic)
         for stage in range(1, len(at)):
             gap = max(every, DAY) if stage >= _DAILY_FROM else every
-            if at[stage] - at[stage - 1] < gap:
+            if at[stage] - at[stage - 1] < gap - _wrong_clock(story):
                 verdict.wrong.append(f"{topic.subject} stage {cycle}/{stage} came {at[stage] - at[stage - 1]} after")
     roots: dict[str, str] = {}
     for post in topic.posts:
@@ -89,10 +98,10 @@ def _is_true_and_timely(story: Story, topic: Topic, post: Post, verdict: Verdict
     at, owner = post.at, topic.owner(post.at)
     if topic.is_over(at):
         verdict.counts["posted before the guard could know of the end"] += 1
-        if _could_know(story.quarter, topic, at):
+        if _could_know(story.life, topic, at):
             verdict.counts["messages about VMs gone"] += 1
             verdict.wrong.append(f"{post.key} was posted at {at}, over since {topic.over_at}")
-    if at < (due := _due_at_least(topic, at)):
+    if at < (due := _due_at_least(topic, at)) - _wrong_clock(story):
         verdict.wrong.append(f"{post.key} was posted at {at}, due at {due}")
     if story.is_quiet(topic, at):
         verdict.wrong.append(f"{post.key} was posted at {at}, in quiet hours of {owner or 'nobody'}")
@@ -105,18 +114,18 @@ def _is_true_and_timely(story: Story, topic: Topic, post: Post, verdict: Verdict
         verdict.wrong.append(f"{post.key} names another VM: {post.message.versions[0].text}")
 
 
-def _could_know(quarter: Quarter, topic: Topic, at: datetime) -> bool:
+def _could_know(life: Life, topic: Topic, at: datetime) -> bool:
     """Whether a look that could read its zone was recorded since it was over; until then nobody can know."""
     assert topic.over_at is not None
     return any(
         topic.over_at < look.at <= at and look.is_whole and topic.vm.zone not in look.unread_zones
-        for look in quarter.looks
+        for look in life.looks
     )
 
 
 def _nothing_due_is_left_out(story: Story, verdict: Verdict) -> None:
     """What was due in one step of good weather, and is in the next one, stands in Slack after that."""
-    steps = story.quarter.steps
+    steps = story.life.steps
     good = [not step.bad - {ARCHIVED} for step in steps]
     known_by = [step.ended for step, is_good in zip(steps, good, strict=True) if is_good]
     for topic in story.topics:
@@ -162,9 +171,10 @@ def _is_hindered(story: Story, topic: Topic, began: datetime, again: datetime, e
 
 def _stops(story: Story, verdict: Verdict) -> None:
     """Each operation by which the guard ended a run: once, and for good reason."""
-    world, seen = story.quarter.world, Counter[str]()
-    for operation in world.operations.of(world.projects[0]):
-        if operation.user != _GUARD:
+    world, seen = story.life.world, Counter[str]()
+    for operation in world.operations.of(PROJECT):
+        is_judged = operation.target_id in story.life.fleet.made and operation.target_id not in story.set_aside
+        if operation.user != _GUARD or not is_judged:
             continue
         at = operation.insert_time
         running = [one for one in story.topics if one.is_run and one.vm.id == operation.target_id and one.began <= at]
@@ -172,7 +182,7 @@ def _stops(story: Story, verdict: Verdict) -> None:
             verdict.wrong.append(f"{operation.kind} of {operation.target_id} at {at}, which never ran")
             continue
         topic = max(running, key=lambda one: one.began)
-        ordered = [stop for stop in topic.stops if stop.intended_at <= at]
+        ordered = [stop for stop in topic.stops if stop.intended_at <= at + _wrong_clock(story)]
         if not ordered or operation.kind != "stop":
             verdict.wrong.append(f"{operation.kind} of {topic.vm.name} at {at}, which nobody ordered")
             continue
@@ -181,34 +191,84 @@ def _stops(story: Story, verdict: Verdict) -> None:
             verdict.counts["VMs stopped for people"] += 1
             continue
         verdict.counts["VMs stopped by rule"] += 1
-        if reason := _why_too_early(topic, at):
+        if reason := _why_too_early(topic, at, _wrong_clock(story), story.life.fleet.protected):
             verdict.wrong.append(f"{operation.kind} of {topic.vm.name} ({topic.subject}) at {at}: {reason}")
     verdict.wrong += [f"{key} is {count} operations" for key, count in seen.items() if count > 1]
 
 
-def _why_too_early(topic: Topic, at: datetime) -> str:
+def _wrong_clock(story: Story) -> timedelta:
+    """By how much moments may be off that the guard read from a clock that was wrong, twice over for spans."""
+    return 2 * story.life.guard_clock.worst
+
+
+def _why_too_early(topic: Topic, at: datetime, slack: timedelta, protected: Mapping[int, datetime]) -> str:
     rule = _preset(topic).reminders
     if rule.enforcement is Enforcement.REMIND:
         return "its preset only reminds"
-    if topic.made.is_protected:
+    if (since := protected.get(topic.vm.id)) is not None and since <= at:
         return "it is protected"
-    if (until := topic.kept_until(at)) is not None and until > at:
+    if (until := topic.kept_until(at)) is not None and until > at + slack:
         return f"it is kept until {until}"
     waiting = [one for one in topic.requests if one.kind != "stop" and one.status == "done"]
     if any(one.at <= at < one.settled_at for one in waiting):
         return "someone had answered"
-    warned = [moment for moment in topic.stages(topic.cycle(at)) if moment <= at]
+    since = _due_now(topic, at)
+    warned = [moment for moment in topic.stages(topic.cycle(at)) if since - slack <= moment <= at]
     if len(warned) < rule.stop_after:
         return f"{len(warned)} warnings"
-    if at - warned[rule.stop_after - 1] < rule.grace:
+    if at - warned[rule.stop_after - 1] < rule.grace - slack:
         return f"only {at - warned[rule.stop_after - 1]} after the last warning"
     return ""
 
 
-def _what_is_over_says_so(story: Story, verdict: Verdict) -> None:
-    """In the end no message about something past has a button, and each about something present says what is."""
-    end = story.quarter.world.now
+def _due_now(topic: Topic, at: datetime) -> datetime:
+    """Since when there is reason to warn: it runs for longer than its limit, or has been idle until now.
+
+    That it was idle for a while before it worked again is no reason any more. Idleness that the GPUs' own figures do
+    not show is none to stop it.
+    """
+    load_since, load = max(((since, load) for since, load in topic.vm.loads if since <= at), default=(at, Load.BUSY))
+    rule = _preset(topic).idle
+    over_limit = topic.began + _limit(topic)
+    if rule is None or load is Load.BUSY:
+        return over_limit
+    return min(over_limit, max(topic.began, load_since) + rule.window - MINUTE)
+
+
+def _one_stop_at_a_time(story: Story, verdict: Verdict) -> None:
+    """A run has one open stop at most, and one that is said to be done is an operation of Google's."""
+    operations = story.life.world.operations.of(PROJECT)
+    targets = {operation.target_id for operation in operations if operation.kind in ("stop", "suspend")}
+    for topic in story.topics:
+        for before, after in pairwise(topic.stops):
+            if before.settled_at is None or after.intended_at < before.settled_at:
+                verdict.wrong.append(f"stop {after.key} was begun while stop {before.key} of the same run was open")
+        for stop in topic.stops:
+            if stop.outcome == StopOutcome.DONE.value and (topic.over_at is None or topic.vm.id not in targets):
+                verdict.wrong.append(f"stop {stop.key} is said to be done, and Google has none")
+
+
+def _nothing_is_said_of_the_unread(story: Story, connection: Connection, verdict: Verdict) -> None:
+    """No reminder rests on a look that could not read the VM's zone."""
+    rows = connection.execute(select(messages.c.key, messages.c.intended_at))
+    intended = {row.key: row.intended_at for row in rows}
+    if story.life.guard_clock.worst:
+        return
     for topic, post in story.posts:
+        looks = [look for look in story.life.looks if look.at <= intended[post.key]]
+        if looks and topic.vm.zone in looks[-1].unread_zones:
+            verdict.wrong.append(f"{post.key} was intended at {intended[post.key]}, and {topic.vm.zone} was not read")
+
+
+def _what_is_over_says_so(story: Story, verdict: Verdict) -> None:
+    """In the end no message about something past has a button, and each about something present says what is.
+
+    What came to its end within the last visit is seen by the next one.
+    """
+    end, last = story.life.world.now, story.life.steps[-1].began
+    for topic, post in story.posts:
+        if topic.is_over(end) and not topic.is_over(last):
+            continue
         buttons = list(interactive(post.message.blocks))
         is_over = topic.is_over(end)
         is_answered = topic.cycle(end) > post.cycle
@@ -227,8 +287,11 @@ def _requests(story: Story, connection: Connection, verdict: Verdict) -> None:
     effects: Counter[tuple[str, int]] = Counter()
     for table in (keeps, claims, stops):
         effects.update((table.name, row.request_id) for row in connection.execute(select(table.c.request_id)))
-    for pressed in story.quarter.people.pressed:
-        if (pressed.key in rows) == (f"ephemeral/{pressed.key}" in private):
+    for pressed in story.life.people.pressed:
+        is_request, is_refused = pressed.key in rows, f"ephemeral/{pressed.key}" in private
+        is_lost = not is_request and not is_refused and _was_reported_lost(story, pressed)
+        verdict.counts["lost, and reported so"] += is_lost
+        if is_request == is_refused and not is_lost:
             verdict.wrong.append(f"press {pressed.key} is neither a request nor refused, or both")
     for key, row in rows.items():
         kind = {"keep": "keeps", "claim": "claims", "disown": "claims"}.get(row.kind, "stops")
@@ -243,9 +306,17 @@ def _requests(story: Story, connection: Connection, verdict: Verdict) -> None:
     verdict.counts["refused in private at once"] = sum(key.startswith("ephemeral/slack/") for key in private)
 
 
+def _was_reported_lost(story: Story, pressed: Pressed) -> bool:
+    """A press of someone never met is answered before it is stored: where that fails they are asked to press again."""
+    return any(
+        message.ephemeral_to and "could not be saved" in version.text and abs(version.at - pressed.at) < 5 * MINUTE
+        for message, version in story.slack.record
+    )
+
+
 def _count(story: Story, verdict: Verdict) -> None:
     slack, counts = story.slack, verdict.counts
-    counts["VMs"] = len(story.quarter.fleet.made)
+    counts["VMs"] = len(story.life.fleet.made)
     counts["lifetimes"] = sum(topic.is_run for topic in story.topics)
     counts["rests"] = sum(not topic.is_run for topic in story.topics)
     counts["subjects reminded of"] = len({topic.subject for topic, _ in story.posts})

@@ -54,7 +54,9 @@ class Pressed:
 @dataclass
 class People:
     workspace: Workspace
-    chance: random.Random
+    lot: Callable[..., random.Random]  # draws for what is named
+    habits: Mapping[str, float] | None = None
+    thinks: timedelta = 600 * _MINUTE  # before a press, at most
     meant: list[Meant] = field(default_factory=list)
     pressed: list[Pressed] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
@@ -67,6 +69,9 @@ class People:
             if version is message.versions[0] and version.metadata and not message.ephemeral_to:
                 self._consider(message)
         self._read = len(self.workspace.record)
+
+    def next_at(self) -> datetime | None:
+        return min((meant.at for meant in self.meant), default=None)
 
     def due(self) -> list[Meant]:
         now = self.workspace.now
@@ -81,7 +86,8 @@ class People:
         except SlackError:
             self.counts["too late: the button was gone"] += 1
             return
-        times = 2 if self.chance.random() < 0.15 else 1
+        chance = self.lot("press", key)
+        times = 2 if chance.random() < 0.15 else 1
         for _ in range(times):
             status = take(headers, body)
             if status == 200:
@@ -89,12 +95,13 @@ class People:
                 self.counts[f"pressed {meant.action.partition(':')[0]}"] += 1
             elif times == 1 or status != 401:  # its signature is good for once
                 self.counts["not answered"] += 1
-        if self.chance.random() < 0.1:
+        if chance.random() < 0.1:
             impatient = Meant(self.workspace.now + _MINUTE, meant.user, meant.message, meant.action)
             self.meant.append(impatient)
 
     def _consider(self, message: Message) -> None:
-        chance, workspace = self.chance, self.workspace
+        workspace = self.workspace
+        chance = self.lot("reader", message.channel, message.versions[0].at, message.text)
         offered = [str(element["action_id"]) for _, element in interactive(message.blocks)]
         if not offered:
             return
@@ -102,8 +109,8 @@ class People:
         readers = [workspace.users[one] for one in sorted(channel.members) if not workspace.users[one].is_bot]
         user = chance.choice(readers).name
         for action in offered:
-            if chance.random() < _HABITS.get(action, 0):
-                at = workspace.now + chance.uniform(1, 600) * _MINUTE
+            if chance.random() < (self.habits or _HABITS).get(action, 0):
+                at = workspace.now + _MINUTE + chance.random() * self.thinks
                 self.meant.append(Meant(at, user, message, action))
                 return
 

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, time
+from datetime import datetime, time, timedelta
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from sqlalchemy import Connection, Row, select
-from tests.scenario.quarter.fleet import RULES, Made
-from tests.scenario.quarter.life import Quarter
+from tests.simulation.faults import LEAVER, LEFT
+from tests.simulation.fleet import Made
+from tests.simulation.settings import RULES
 
 from costguard.db.tables import claims, instances, keeps, lifetimes, requests, stops
+from costguard.model.lifetime import EndReason
 from costguard_sandbox.clock import to_ms
 from costguard_sandbox.gce.vm import VM
 from costguard_sandbox.slack.model import Message
 from costguard_sandbox.slack.workspace import Workspace
+
+if TYPE_CHECKING:
+    from tests.simulation.life import Life
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +73,10 @@ class Topic:
         said = [owner for since, owner in self.owners if since <= at]
         return said[-1] if said else f"{self.made.owner}@example.com" if self.made.owner else ""
 
+    def is_anyones(self, address: str) -> bool:
+        """Whether it ever was this person's."""
+        return f"{self.made.owner}@example.com" == address or any(owner == address for _, owner in self.owners)
+
     def cycle(self, at: datetime) -> int:
         return sum(answer.at <= at for answer in self.answers)
 
@@ -85,15 +96,17 @@ class Topic:
 
 @dataclass
 class Story:
-    quarter: Quarter
+    life: Life
     topics: list[Topic]
     posts: list[tuple[Topic, Post]]
+    others: list[str]  # the keys of all other messages
     ephemerals: list[str]  # the keys of those that are messages of their own
     strangers: list[str]  # what could not be put in its place
+    set_aside: frozenset[int] = frozenset()  # VMs with a topic that is not judged
 
     @property
     def slack(self) -> Workspace:
-        return self.quarter.world.slack
+        return self.life.world.slack
 
     def is_quiet(self, topic: Topic, at: datetime) -> bool:
         """By the wall clock where its owner is, as Slack has them."""
@@ -109,51 +122,92 @@ class Story:
         return bool(address) and not address.startswith("ghost@")
 
 
-def tell(quarter: Quarter, connection: Connection) -> Story:
-    topics, strangers = _topics(quarter, connection)
+def tell(life: Life, connection: Connection) -> Story:
+    topics, strangers = _topics(life, connection)
+    others: list[str] = []
+    subjects = {
+        f"{kind}:{row.instance_id}:{row.id}"
+        for row in connection.execute(select(lifetimes.c.id, lifetimes.c.instance_id))
+        for kind in ("run", "rest")
+    }
     posts: list[tuple[Topic, Post]] = []
     ephemerals: list[str] = []
-    for message, version in quarter.world.slack.record:
+    for message, version in life.world.slack.record:
         if version is not message.versions[0] or not version.metadata:
             continue
         key = str(version.metadata["event_payload"]["key"])
         if key.startswith("ephemeral/"):  # what is said in private, among direct messages
             ephemerals.append(key)
             continue
-        kind, subject, cycle, stage, target = key.split("/")
-        topic = topics.get(subject)
-        if kind != "reminder" or topic is None:
+        if not key.startswith("reminder/"):
+            others.append(key)
+            continue
+        _, subject, cycle, stage, target = key.split("/")
+        if subject not in subjects:
             strangers.append(f"{key} is about nothing that ever was")
+            continue
+        topic = topics.get(subject)
+        if topic is None:  # of a VM whose life nobody planned
+            others.append(key)
             continue
         post = Post(version.at, key, int(cycle), int(stage), target, message)
         topic.posts.append(post)
         posts.append((topic, post))
-    return Story(quarter, list(topics.values()), posts, ephemerals, strangers)
+    set_aside: frozenset[int] = frozenset()
+    if life.weather.injected[LEFT]:  # whom it went to while they were away depends on when the guard learnt of it
+        away = {topic.subject for topic in topics.values() if topic.is_anyones(f"{LEAVER}@example.com")}
+        set_aside = frozenset(topics[subject].vm.id for subject in away)
+        others += [post.key for topic, post in posts if topic.subject in away]
+        posts = [(topic, post) for topic, post in posts if topic.subject not in away]
+        topics = {subject: topic for subject, topic in topics.items() if subject not in away}
+    return Story(life, list(topics.values()), posts, others, ephemerals, strangers, set_aside)
 
 
-def _topics(quarter: Quarter, connection: Connection) -> tuple[dict[str, Topic], list[str]]:
-    """Every run and every rest that the ledger has a row for, with Google's own moments."""
-    vms = {vm.id: vm for vm in quarter.world.every_vm()}
-    rows = {row.id: vms[int(row.gce_id)] for row in connection.execute(select(instances))}
+def _was_lost_in_its_start(lifetime: Row[Any], vm: VM) -> bool:
+    """Google lets a start end without an error though a preemption came before its end: no run, and nothing to pay."""
+    is_short = lifetime.ended_at is not None and lifetime.ended_at - lifetime.started_at < timedelta(minutes=1)
+    is_run = any(to_ms(run.began) == lifetime.started_at for run in vm.runs)
+    return is_short and not is_run and lifetime.end_reason == EndReason.PREEMPTED.value
+
+
+def _follows(vm: VM, vain: Sequence[datetime], after: datetime) -> datetime | None:
+    """When a rest that begins then is over: with the next start, be it in vain, or when the VM is deleted."""
+    starts = [*(run.began for run in vm.runs), *vain]
+    return min((moment for moment in starts if moment > after), default=vm.deleted_at)
+
+
+def _topics(life: Life, connection: Connection) -> tuple[dict[str, Topic], list[str]]:
+    """Every run and every rest of people's VMs that the ledger has a row for, with Google's own moments."""
+    vms = {str(vm.id): vm for vm in life.world.every_vm() if vm.id in life.fleet.made}
+    rows = {row.id: vms[row.gce_id] for row in connection.execute(select(instances)) if row.gce_id in vms}
     topics: dict[str, Topic] = {}
     strangers = []
-    for life in connection.execute(select(lifetimes)):
-        vm = rows[life.instance_id]
-        began = [to_ms(run.began) for run in vm.runs]
-        if life.started_at not in began:
-            strangers.append(f"lifetime {life.id} of {vm.name} began at {life.started_at}, and no run of it did")
+    stored = [row for row in connection.execute(select(lifetimes)).all() if row.instance_id in rows]
+    lost = {row.id: row for row in stored if _was_lost_in_its_start(row, rows[row.instance_id])}
+    for lifetime in stored:
+        vm = rows[lifetime.instance_id]
+        vain = [row.started_at for row in lost.values() if row.instance_id == lifetime.instance_id]
+        if lifetime.id in lost:
+            subject, made = f"rest:{lifetime.instance_id}:{lifetime.id}", life.fleet.made[vm.id]
+            topics[subject] = Topic(subject, vm, made, lifetime.ended_at, _follows(vm, vain, lifetime.ended_at))
             continue
-        place = began.index(life.started_at)
-        run, made = vm.runs[place], quarter.fleet.made[vm.id]
-        follows = began[place + 1] if place + 1 < len(began) else vm.deleted_at
-        name = f"{life.instance_id}:{life.id}"
+        began = [to_ms(run.began) for run in vm.runs]
+        if lifetime.started_at not in began:
+            strangers.append(
+                f"lifetime {lifetime.id} of {vm.name} began at {lifetime.started_at}, and no run of it did"
+            )
+            continue
+        run, made = vm.runs[began.index(lifetime.started_at)], life.fleet.made[vm.id]
+        name = f"{lifetime.instance_id}:{lifetime.id}"
         topics[f"run:{name}"] = Topic(f"run:{name}", vm, made, run.began, run.ended)
         if run.ended is not None:
-            topics[f"rest:{name}"] = Topic(f"rest:{name}", vm, made, run.ended, follows)
+            topics[f"rest:{name}"] = Topic(f"rest:{name}", vm, made, run.ended, _follows(vm, vain, run.ended))
     by_instance: dict[int, list[Topic]] = defaultdict(list)
     for subject, topic in topics.items():
         by_instance[int(subject.split(":")[1])].append(topic)
     for keep in connection.execute(select(keeps)):
+        if keep.subject not in topics:
+            continue
         topics[keep.subject].answers.append(Answer(keep.at, until=keep.until))
     for claim in connection.execute(select(claims).order_by(claims.c.id)):
         for topic in by_instance[claim.instance_id]:
@@ -162,7 +216,8 @@ def _topics(quarter: Quarter, connection: Connection) -> tuple[dict[str, Topic],
                 topic.answers.append(Answer(claim.at, owner=claim.owner))
     for table in (stops, requests):
         for row in connection.execute(select(table).order_by(table.c.id)):
-            getattr(topics[row.subject], table.name).append(row)
+            if row.subject in topics:
+                getattr(topics[row.subject], table.name).append(row)
     for topic in topics.values():
         topic.answers.sort(key=lambda answer: answer.at)
     return topics, strangers

@@ -1,0 +1,88 @@
+"""What lives may be about: more of some trouble, people and VMs, so that a rule is needed within days.
+
+An aim changes how much of each there is. What comes when, and to which VM, is still drawn from the seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+_CHANGES_LOST = (
+    "answers to changes lost",
+    "changes answered with 503",
+    "deletes answered with 503",
+    "changes that arrive later",
+    "requests that arrive twice",
+    "google silent",
+)
+_STOPS_LOST = (
+    "no stop is taken",
+    "stops answered with garbage",
+    "stops answered with silence",
+    "stops answered though done",
+    "answers to changes lost",
+)
+_SPOT_LOST = ("capacity reclaimed", "one preempted", "preempted in a start", "host failed", "out of stock")
+# Where a guard stands still: around what is written under its lease.
+_WRITERS = ("actions.execute", "actions.execute", "actions.execute", "daemon.reconcile", "messages.outbox")
+_PLACES = tuple(f"{when} by {who}" for who in _WRITERS for when in ("before a write", "after a commit"))
+_LOOKS = ("before a write by ledger.record", "after a commit by ledger.record")
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """`often` multiplies how often the faults of `kinds` come; None of them: all kinds, as often as ever.
+
+    `presses` replaces people's habits, and `hours` says how long they think at most. `people`, `jobs` and `events`
+    multiply the numbers of VMs, jobs, and of what happens to VMs of a second project. `places` are where guards stand
+    still, `freezes` times a day. `presets` weighs the kinds of people's VMs, in the order of the fleet's list.
+    """
+
+    kinds: tuple[str, ...] | None = None
+    often: float = 1
+    people: float = 1
+    jobs: float = 1
+    events: float = 1
+    days: float = 5
+    hours: float = 10
+    presses: Mapping[str, float] | None = None
+    presets: tuple[float, ...] = (2, 1, 3, 5, 3)
+    asks: Mapping[str, float] = field(default_factory=dict)
+    on_disk: float = 0.3
+    meddles: float = 0.0  # the chance that a VM is protected while the guard looks at it before a stop
+    freezes: float = 0.0
+    places: tuple[str, ...] = ()
+    reprices: float = 0.03  # the share of `events` that Google changes prices with
+    brief: float = 0.0  # the share of `events` that are runs of about a minute
+    is_often: bool = False  # visits are minutes apart
+    is_at_months_end: bool = False
+    is_strict: bool = False  # rules stop VMs that work on jobs, unless the guard knows better
+
+
+AIMS: Mapping[str, Aim] = {
+    "": Aim(),
+    "takeover": Aim(
+        ("no stop is taken", "capacity reclaimed", "zone unreachable"), 6, people=2, jobs=3, events=0.5, days=3,
+        hours=1, presses={"stop": 0.5, "keep:4": 0.3}, presets=(6, 0, 0, 5, 3), freezes=8,
+        places=_PLACES, is_often=True,
+    ),
+    "looks": Aim(
+        ("capacity reclaimed",), 6, people=2, jobs=1, events=2, days=3, freezes=8, places=_LOOKS, is_often=True
+    ),
+    "stops": Aim(
+        _STOPS_LOST, 8, people=2.5, jobs=0, events=0, hours=3, presses={"keep:4": 0.15, "keep": 0.05, "stop": 0.2},
+        presets=(6, 0, 0, 5, 4), meddles=0.3, is_often=True,
+    ),
+    "rules": Aim((), people=2.5, jobs=0, events=0, presses={"keep:4": 0.1, "keep": 0.05}, presets=(6, 0, 0, 5, 4),
+                 meddles=0.3, is_often=True),
+    "zones": Aim(("zone unreachable",), 10, people=2.5, jobs=0, events=0, presets=(4, 0, 1, 5, 4), is_often=True),
+    "work": Aim((), jobs=6, people=0, events=0, days=3, is_strict=True, is_often=True),
+    "orphans": Aim(_CHANGES_LOST, 8, people=0, jobs=8, events=0, days=3, is_often=True),
+    "preemptions": Aim(_SPOT_LOST, 5, people=0, jobs=8, events=0, days=3, asks={"cancel after a checkpoint": 0.3}),
+    "disks": Aim((*_CHANGES_LOST, "one preempted", "host failed"), 6, people=0, jobs=8, events=0, days=3, on_disk=1),
+    "restores": Aim(("database restored",), 30, people=0.5, jobs=8, events=0, days=3),
+    "prices": Aim(("prices misprinted",), 20, people=1, jobs=1, events=3, days=8, reprices=0.2),
+    "fates": Aim(_SPOT_LOST, 3, people=1, jobs=1, events=6, days=4, brief=0.2),
+    "months": Aim((), people=1.5, jobs=0, events=2, days=4, is_at_months_end=True),
+}  # fmt: skip

@@ -1,0 +1,167 @@
+"""One process of the guard, built of the real parts as `main` builds it, around a fuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from tests.simulation.crashing import FragileDatabase, Fuse, Killed
+from tests.simulation.wire import URL, RequestsAdapter, Wire
+
+from costguard.access import signing
+from costguard.daemon.lease_keeper import LEASE, LEASE_TTL
+from costguard.daemon.reconcile import PassReport
+from costguard.db import lease as leases
+from costguard.db.lease import Lease
+from costguard.errors import PriceSourceError, StoreError
+from costguard.gce.client import ComputeCloud
+from costguard.gce.prices import CatalogPrices
+from costguard.jobs.agent_events import KEY_NAME, AgentEvents, AgentTokens
+from costguard.jobs.quote import LaunchTargets
+from costguard.jobs.submit import JobService
+from costguard.ledger import price_refresh
+from costguard.main.checkpoints import data_places
+from costguard.main.guard import built
+from costguard.messages.clicks import InteractionHandler
+from costguard.model.observation import Observation
+from costguard.model.ports import Checkpoints, Clock
+from costguard.settings import Settings
+from costguard.slack.incoming import InteractionDispatcher, SignedRequests
+from costguard_sandbox.slack.access import SIGNING_SECRET
+
+_PATIENCE = timedelta(minutes=1)  # a press is waited for, however slow the machine
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a guard is started: all that outlives it. `new_id` gives the ids of jobs."""
+
+    database: FragileDatabase
+    clock: Clock
+    wire: Wire
+    shelf: Checkpoints
+    new_id: Callable[[], str]
+    saw: Callable[[Observation], object]  # called with each look at a project
+    waits: Callable[[float], bool]  # what a pause before a repeated request does
+    settings: Settings
+
+
+class _Cloud(ComputeCloud):
+    """Says what it saw, so that the oracle knows what the guard can know."""
+
+    saw: Callable[[Observation], object]
+
+    def observe(self, project: str, operations_since: datetime | None) -> Observation:
+        observation = super().observe(project, operations_since)
+        self.saw(observation)
+        return observation
+
+
+class Process:
+    """Until `close` or the end of its fuse. `number` tells it from those before it."""
+
+    def __init__(self, place: Place, number: int, fuse: Fuse) -> None:
+        self._clock = place.clock
+        self._wire = place.wire
+        self._holder = f"guard-{number}"
+        self.lease: Lease | None = None
+        self.fuse = fuse
+        self.database = place.database.of_process(fuse)
+        made = place.settings
+        adapter = RequestsAdapter(place.wire)
+        cloud = _Cloud(URL, place.clock, wait=place.waits, monotonic=self._seconds, adapter=adapter)
+        cloud.saw = place.saw
+        self.cloud = cloud
+        self._catalogue = CatalogPrices(URL, adapter=adapter)
+        self._stack = ExitStack()
+        self._stack.enter_context(closing(cloud))
+        self.guard = self._stack.enter_context(
+            built(made, place.clock, self.database, cloud, place.shelf, monotonic=self._seconds)
+        )
+        assert self.guard.messaging is not None
+        self.messaging = self.guard.messaging
+        rules = self.guard.rules
+        launching = LaunchTargets(made.watch.projects, cloud.shape)
+        self.jobs = JobService(
+            self.database, place.clock, rules, launching, place.shelf, data_places(made, {}), place.new_id,
+            lambda: None, self.guard.code,
+        )  # fmt: skip
+        tokens = AgentTokens(signing.kept(self.database, KEY_NAME, place.clock.now()))
+        self.agents = AgentEvents(self.database, place.clock, tokens, lambda: None)
+        self._handler = InteractionHandler(
+            self.database, place.clock, rules, self.messaging.notifier, self.messaging.reminders.cards,
+            lambda: None, _PATIENCE,
+        )  # fmt: skip
+        dispatcher = InteractionDispatcher(self._handler.click, self._handler.command)
+        self._door = SignedRequests(SIGNING_SECRET, place.clock, dispatcher)
+
+    def hold(self) -> bool:
+        """Whether it may act: the lease, got or renewed. Raises LeaseLost."""
+        now = self._clock.now()
+        if self.lease is None:
+            self.lease = leases.acquire(self.database, LEASE, self._holder, LEASE_TTL, now)
+        else:
+            self.lease = leases.renew(self.database, self.lease, LEASE_TTL, now)
+        return self.lease is not None
+
+    def read_prices(self) -> bool:
+        """Whether the catalogue could be read."""
+        try:
+            price_refresh.record(self.database, self._catalogue.fetch(), self._clock.now(), self.lease)
+        except PriceSourceError:
+            return False
+        return True
+
+    def measure(self) -> None:
+        if self.guard.idle_watch is not None:
+            self.guard.idle_watch.record(self.guard.idle_watch.read(), self.lease)
+
+    def run_pass(self) -> PassReport:
+        """One pass, and what follows it, as the daemon has it."""
+        report = self.guard.reconciler.run(self.lease)
+        for follow in self.guard.after_pass.values():
+            assert self.lease is not None
+            follow(self.lease)
+        return report
+
+    def turn(self) -> None:
+        """One turn of the jobs, and a look at checkpoints whose turn it is."""
+        assert self.lease is not None
+        self.guard.advance_jobs(self.lease, None)
+        self.guard.jobs.watch.run(self.lease)
+
+    def look_up(self) -> bool:
+        """Whether someone was met, so that a pass follows."""
+        return self.messaging.lookups.run(self.lease)
+
+    def deliver(self) -> timedelta | None:
+        return self.messaging.outbox.deliver(self.lease)
+
+    def press(self, headers: Mapping[str, str], body: bytes) -> int:
+        """What Slack is answered. What was handed on is over as well when this returns.
+
+        A process that ends in what was handed on ends as a whole: of someone never met before, the press is lost.
+        """
+        kills = self.fuse.kills
+        status = self._door.interaction(headers, body).status
+        if self.fuse.kills > kills:
+            raise Killed
+        return status
+
+    def close(self) -> None:
+        self._wire.step = lambda _where: None  # what a dead process closes is no step of it
+        with suppress(StoreError):
+            self._handler.close()
+        self._stack.close()
+
+    def begin(self) -> None:
+        """From now on requests over the wire are steps of this process."""
+        self._wire.step = self._step
+
+    def _step(self, where: str) -> None:
+        self.fuse.step(where, can_freeze=where.startswith("after"))
+
+    def _seconds(self) -> float:
+        return self._clock.now().timestamp()

@@ -1,0 +1,380 @@
+"""Jobs that people submit, and agents on their VMs that report what PROTOCOL.md has, in virtual time."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import orjson
+from tests.simulation.aims import Aim
+from tests.simulation.plan import Plan, Planned
+from tests.simulation.settings import BUCKET, PROJECT
+from tests.simulation.shelf import Shelf
+
+from costguard.errors import CostguardError, Forbidden
+from costguard.jobs.agent_events import AgentEvent, AgentEvents
+from costguard.jobs.submission import Submission
+from costguard.jobs.submit import JobService
+from costguard.model.job import CheckpointPlan, JobKind, JobSpec, OnHang
+from costguard.model.money import Money
+from costguard_sandbox.gce.vm import VM, Run
+from costguard_sandbox.world import World
+
+_SECOND, _MINUTE, _HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
+_BOOT = (60, 420)  # seconds from the VM to the first step of its command
+_OWNER = "ben@example.com"
+_FLUSH = 10 * _SECOND  # what a command takes to save and end when it is asked to
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """What a job's command does, drawn from its number: so many steps of one minute each, saved now and then.
+
+    `asks` is what people ask for, and how long after its submission.
+    """
+
+    steps: int
+    saves_every: int
+    crashes_at: int  # the step at which its first run fails; 0: it does not
+    asks: tuple[tuple[timedelta, str], ...] = ()
+    on_disk: bool = False  # it saves on its VM's own disk
+    is_dev: bool = False  # a VM without a command
+    hangs_at: int = 0  # the step after which its first run makes no more; 0: it does
+    on_hang: OnHang = OnHang.TELL
+    heeds: float = 0.5  # the chance that it saves and says so when Google preempts its VM
+    ceiling: Money | None = None
+
+    @classmethod
+    def of(cls, lot: random.Random, aim: Aim) -> Training:
+        steps = round(lot.uniform(30, 1500))
+        crashes_at = lot.randrange(1, steps) if lot.random() < 0.15 else 0
+        wishes = (("cancel", 0.12), ("cancel after a checkpoint", 0.15), ("drill", 0.15), ("delete its disk", 0.4))
+        asks = tuple(
+            (lot.uniform(0.2, 30) * _HOUR, what) for what, chance in wishes if lot.random() < aim.asks.get(what, chance)
+        )
+        return cls(
+            steps,
+            lot.choice((5, 10, 30, 60)),
+            crashes_at,
+            asks,
+            on_disk=lot.random() < aim.on_disk,
+            is_dev=lot.random() < 0.08,
+            hangs_at=lot.randrange(1, steps) if not crashes_at and lot.random() < 0.2 else 0,
+            on_hang=lot.choice((OnHang.TELL, OnHang.RESTART)),
+            heeds=lot.choice((0.0, 0.5, 1.0)),
+            ceiling=Money.of(lot.choice((2, 6, 60))) if lot.random() < 0.25 else None,
+        )
+
+
+@dataclass
+class Agent:
+    """What runs on one VM. Its run begins with each run of the VM."""
+
+    vm: VM
+    name: str
+    token: str
+    location: str
+    job: str
+    training: Training
+    begins_from: int
+    lot: random.Random
+    disk_step: int = 0  # what its VM's own disk holds
+    run: int = 0
+    seq: int = 0
+    vm_run: Run | None = None
+    starts_at: datetime | None = None  # when the command's first step begins
+    told_start: bool = False
+    is_over: bool = False
+    stops_at: datetime | None = None
+    why: str = "cancel"  # the guard wants it to stop
+    drilled: int = 0  # the last drill that it held
+    unsent: list[AgentEvent] = field(default_factory=list)
+    worked: list[tuple[datetime, datetime]] = field(default_factory=list)  # when its command ran
+
+    def step_at(self, moment: datetime) -> int:
+        assert self.starts_at is not None
+        step = self.begins_from + max(0, int((moment - self.starts_at) / _MINUTE))
+        return step if self.hangs_from is None else min(step, self.hangs_from)
+
+    def moment_of(self, step: int) -> datetime:
+        assert self.starts_at is not None
+        return self.starts_at + (step - self.begins_from) * _MINUTE
+
+    @property
+    def last_step(self) -> int:
+        """Where this run ends by itself."""
+        crash = self.training.crashes_at
+        return crash if crash > self.begins_from and self._is_first else self.training.steps
+
+    @property
+    def _is_first(self) -> bool:
+        return self.run == 1 and self.name.endswith("-1")
+
+    @property
+    def hangs_from(self) -> int | None:
+        """The step after which this run makes no more."""
+        hangs_at = self.training.hangs_at
+        return hangs_at if hangs_at > self.begins_from and self._is_first else None
+
+    @property
+    def next_at(self) -> datetime | None:
+        """When something comes of it that the guard should hear of."""
+        if self.is_over or self.vm_run is None or self.vm_run.ended is not None or self.starts_at is None:
+            return None
+        if not self.told_start:
+            return self.starts_at
+        if self.stops_at is not None:
+            return self.stops_at
+        return self.moment_of(self.last_step) if self.hangs_from is None else None
+
+    def hang_at(self, moment: datetime) -> Mapping[str, object] | None:
+        """What its heartbeat says of a command that has made no step for longer than it should."""
+        if self.hangs_from is None or moment - (since := self.moment_of(self.hangs_from)) < 6 * _MINUTE:
+            return None
+        return {
+            "kind": "still", "phase": "training", "since": since.isoformat(), "bound_s": 300.0, "silent_s": 310.0,
+            "step": self.hangs_from,
+        }  # fmt: skip
+
+
+@dataclass
+class Jobs:
+    """`hear` gives the present guard's ears, which may be another one's by the next call."""
+
+    world: World
+    plan: Plan
+    shelf: Shelf = field(default_factory=Shelf)
+    agents: dict[int, Agent] = field(default_factory=dict)  # by the VM's number
+    trainings: dict[str, Training] = field(default_factory=dict)  # by job
+    to_submit: list[Planned] = field(default_factory=list)
+    to_ask: list[tuple[datetime, str, str]] = field(default_factory=list)  # when, of which job, for what
+    finished: set[str] = field(default_factory=set)  # jobs whose command ended by itself, with all its steps
+    on_disk: set[int] = field(default_factory=set)  # VMs on whose disks something was saved
+    counts: Counter[str] = field(default_factory=Counter)
+    _seen_changes: int = -1
+
+    def __post_init__(self) -> None:
+        self.to_submit = list(self.plan.jobs)
+
+    def next_at(self) -> datetime | None:
+        moments = [agent.next_at for agent in self.agents.values()]
+        moments += [one.at for one in self.to_submit[:1]] + [at for at, _, _ in self.to_ask]
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    # People.
+
+    def submit_due(self, service: JobService, now: datetime) -> None:
+        """What fails is submitted again later, under the same key, as a client would."""
+        while self.to_submit and self.to_submit[0].at <= now:
+            planned = self.to_submit[0]
+            lot = self.plan.lot("job", planned.number)
+            training = Training.of(lot, self.plan.aim)
+            location = "/var/checkpoints" if training.on_disk else f"{BUCKET}/{planned.number}"
+            plan = CheckpointPlan(location, "--from_checkpoint {checkpoint}")
+            spec = JobSpec(
+                JobKind.DEV if training.is_dev else JobKind.TRAINING,
+                "job",
+                PROJECT,
+                _OWNER,
+                name=f"train-{planned.number}",
+                command=() if training.is_dev else ("python", "train.py", "--save_to", location),
+                checkpoint=None if training.is_dev else plan,
+                total_steps=None if training.is_dev else training.steps,
+                on_hang=OnHang.TELL if training.is_dev else training.on_hang,
+                ceiling=training.ceiling,
+            )
+            job, is_new = service.submit(Submission(spec), f"key-{planned.number}", "api")
+            if self.to_submit[:1] == [planned]:  # else a guard that took over meanwhile has submitted it too
+                self.to_submit.pop(0)
+            self.counts["submitted"] += is_new
+            self.trainings[job.id] = training
+            self.to_ask += [(now + after, job.id, what) for after, what in training.asks]
+
+    def ask_due(self, service: JobService, now: datetime) -> None:
+        """What people want of their jobs; the guard refuses some of it."""
+        asks: Mapping[str, Callable[[str], object]] = {
+            "cancel": lambda job: service.cancel(job, _OWNER, "no longer wanted"),
+            "cancel after a checkpoint": lambda job: service.cancel_after_checkpoint(job, _OWNER),
+            "drill": lambda job: service.drill(job, _OWNER),
+            "delete its disk": lambda job: service.delete_disk(job, _OWNER),
+        }
+        for one in [one for one in self.to_ask if one[0] <= now]:
+            _, job_id, what = one
+            with _refusing(self.counts, f"refused: {what}"):
+                asks[what](job_id)
+                self.counts[f"asked: {what}"] += 1
+            self.to_ask.remove(one)
+
+    # Agents.
+
+    def live(self, now: datetime) -> None:
+        """Everything that happened on VMs up to now; nothing of it was reported yet."""
+        self._find()
+        for agent in self.agents.values():
+            self._advance(agent, now)
+
+    def report(self, ears: Callable[[], AgentEvents], now: datetime) -> bool:
+        """Each agent says what it has to; whether any of it was news."""
+        news = False
+        for agent in sorted(self.agents.values(), key=lambda one: one.name):
+            if agent.vm_run is None or agent.run == 0 or (agent.vm_run.ended is not None and not agent.unsent):
+                continue
+            events = [*agent.unsent]
+            if agent.told_start and not agent.is_over:
+                fields: dict[str, object] = {"run": agent.run, "is_running": True, "step": agent.step_at(now)}
+                if hang := agent.hang_at(now):
+                    fields["hang"] = hang
+                events.append(AgentEvent(agent.seq + 1, "heartbeat", now, fields))
+            if not events:
+                continue
+            news = news or bool(agent.unsent)
+            try:
+                answer = ears().hear(agent.name, agent.token, events, now)
+            except Forbidden:
+                self.counts["agents not known"] += 1
+                continue
+            except CostguardError:
+                continue  # it is said again
+            agent.seq = max(agent.seq, events[-1].seq)
+            agent.unsent.clear()
+            if answer.cancel and agent.told_start and not agent.is_over and agent.stops_at is None:
+                agent.stops_at, agent.why = now + _FLUSH, answer.why or "cancel"
+                news = True
+            if answer.drill is not None and answer.drill > agent.drilled and agent.told_start and not agent.is_over:
+                agent.drilled = answer.drill
+                self._drill(agent, answer.drill, now)
+                news = True
+        return news
+
+    def _find(self) -> None:
+        if self.world.changes == self._seen_changes:
+            return
+        self._seen_changes = self.world.changes
+        for vm in self.world.instances(PROJECT):
+            if not vm.name.startswith("cg-"):
+                continue
+            agent = self.agents.get(vm.id)
+            if agent is None:
+                agent = self._new_agent(vm)
+                if agent is None:
+                    continue
+                self.agents[vm.id] = agent
+            if vm.runs and vm.runs[-1] is not agent.vm_run and vm.runs[-1].ended is None:
+                self._boot(agent, vm.runs[-1])
+
+    def _new_agent(self, vm: VM) -> Agent | None:
+        items = {item["key"]: item["value"] for item in (vm.given.get("metadata") or {}).get("items", [])}
+        if "costguard-attempt" not in items:
+            return None
+        settings: Mapping[str, object] = orjson.loads(items["costguard-attempt"])
+        job = str(vm.given["labels"]["costguard-job"])
+        if job not in self.trainings:  # submitted by a guard whose database was put back since
+            return None
+        command = settings["command"]
+        assert isinstance(command, list)
+        resumed = next((str(word) for word in command if "/checkpoint-" in str(word)), "")
+        number = int(resumed.rpartition("-")[2]) if resumed else 0
+        stored = settings.get("stored_checkpoint") or settings["checkpoint"]
+        assert isinstance(stored, dict)
+        return Agent(
+            vm, str(settings["attempt"]), items["costguard-token"], str(stored["location"]), job, self.trainings[job],
+            number, self.plan.lot("agent", vm.name),
+        )  # fmt: skip
+
+    def _boot(self, agent: Agent, run: Run) -> None:
+        agent.vm_run, agent.run = run, agent.run + 1
+        agent.starts_at = run.began + agent.lot.uniform(*_BOOT) * _SECOND
+        agent.told_start = agent.is_over = False
+        agent.stops_at = None
+        if agent.training.on_disk:
+            agent.begins_from = agent.disk_step
+        agent.unsent = [self._event(agent, "boot", run.began + 30 * _SECOND)]
+        self.counts["runs"] += 1
+
+    def _event(self, agent: Agent, kind: str, at: datetime, **fields: object) -> AgentEvent:
+        agent.seq += 1
+        return AgentEvent(agent.seq, kind, at, {"run": agent.run, **fields})
+
+    def _advance(self, agent: Agent, now: datetime) -> None:
+        run = agent.vm_run
+        if run is None or agent.starts_at is None or agent.is_over:
+            return
+        until = min(now, run.ended) if run.ended is not None else now
+        if until < agent.starts_at:
+            agent.is_over = run.ended is not None
+            return
+        if not agent.told_start:
+            agent.told_start = True
+            agent.unsent.append(self._event(agent, "start", agent.starts_at, started_at=agent.starts_at.isoformat()))
+        ends = agent.moment_of(agent.last_step)
+        stop_at, is_hung = agent.stops_at, agent.hangs_from is not None
+        if stop_at is not None and (is_hung or stop_at < ends):
+            ends = stop_at
+        stopped = min(until, ends)
+        self._save(agent, stopped)
+        if until < ends or (is_hung and stop_at is None):
+            if run.ended is not None:
+                agent.is_over = True
+                agent.worked.append((agent.starts_at, run.ended))
+                if run.preempted and agent.lot.random() < agent.training.heeds:
+                    self._heed(agent, run.ended)
+            return
+        agent.is_over = True
+        agent.worked.append((agent.starts_at, ends))
+        code = 1 if ends == agent.moment_of(agent.last_step) and agent.last_step < agent.training.steps else 0
+        fields: dict[str, object] = {"reason": "exited", "code": code}
+        if stop_at is not None and ends == stop_at:
+            fields["asked"] = agent.why
+            self._keep(agent, agent.step_at(ends), ends)
+        elif code == 0:
+            self.finished.add(agent.job)
+        agent.unsent.append(self._event(agent, "exit", ends, **fields))
+        self.counts["exits" if code == 0 else "crashes"] += 1
+
+    def _save(self, agent: Agent, until: datetime) -> None:
+        every = agent.training.saves_every
+        first = agent.begins_from // every * every + every
+        for step in range(first, agent.step_at(until) + 1, every):
+            self._keep(agent, step, agent.moment_of(step))
+
+    def _keep(self, agent: Agent, step: int, at: datetime) -> None:
+        if agent.training.on_disk:
+            agent.disk_step = max(agent.disk_step, step)
+            self.on_disk.add(agent.vm.id)
+        else:
+            self.shelf.save(agent.location, step, at)
+
+    def _heed(self, agent: Agent, at: datetime) -> None:
+        """Google gives 30 s: the command saves and leaves with 0, as many trainers do, and its agent says so."""
+        self._keep(agent, agent.step_at(at), at)
+        agent.unsent.append(self._event(agent, "notice", at, what="preemption", value="TRUE"))
+        agent.unsent.append(self._event(agent, "exit", at + _FLUSH, reason="exited", code=0, asked="preemption"))
+        self.counts["notices heeded"] += 1
+
+    def _drill(self, agent: Agent, number: int, now: datetime) -> None:
+        """A notice on purpose: the command saves and goes on."""
+        step = agent.step_at(now)
+        self._keep(agent, step, now)
+        agent.unsent.append(self._event(agent, "drill", now, number=number, phase="stopping", grace_s=22, step=step))
+        over: dict[str, object] = {"number": number, "phase": "over", "result": "saved", "resumed": "yes"}
+        agent.unsent.append(self._event(agent, "drill", now + _FLUSH, **over, saved_s=3.5, saved_step=step))
+        self.counts["drills held"] += 1
+
+
+class _refusing:
+    """Counts what the guard refuses."""
+
+    def __init__(self, counts: Counter[str], what: str) -> None:
+        self._counts, self._what = counts, what
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
+        if kind is not None and issubclass(kind, CostguardError):
+            self._counts[self._what] += 1
+            return True
+        return False

@@ -1,0 +1,389 @@
+"""One simulated life: the clock moved, faults come and gone, people at work, and guards coming and going."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from enum import Enum
+from itertools import count
+
+from tests.scenario.fleet import HOUR, MINUTE
+from tests.simulation import invariants
+from tests.simulation.backups import copied
+from tests.simulation.crashing import FragileDatabase, Fuse, Killed
+from tests.simulation.database_trouble import DatabaseTrouble
+from tests.simulation.faults import GOOGLES, GUARD_OFF, MISPRINTED, Weather
+from tests.simulation.fleet import DAY, Fleet
+from tests.simulation.guard import Place, Process
+from tests.simulation.guarding import GuardClock, Look, Step, raised_by_the_guard
+from tests.simulation.job_vms import Alone, Restore, unknown_to
+from tests.simulation.jobs import Jobs
+from tests.simulation.people import Meant, People
+from tests.simulation.plan import Plan
+from tests.simulation.settings import PROJECT, SETTINGS, STRICT, TIGHT, WILD
+from tests.simulation.two_guards import TwoGuards
+from tests.simulation.wild import Wild
+from tests.simulation.wire import Wire
+
+from costguard.daemon.lease_keeper import LEASE_TTL
+from costguard.errors import LeaseLost, StoreError
+from costguard.model.observation import Observation
+from costguard_sandbox.clock import ManualClock
+from costguard_sandbox.gce.vm import Load, Status
+from costguard_sandbox.world import World
+
+_MOMENT = timedelta(milliseconds=100)
+_PATIENCE = 2 * MINUTE  # for an outbox that has to wait; the next step goes on with it
+_TIES = 40  # so many begins of one visit, and something goes round in circles
+_PRICES_EVERY, _PRICES_AGAIN = 8 * DAY, 2 * HOUR
+_NEVER = Fuse()
+ALONE_FOR = 40 * MINUTE  # the guard's own grace, a look, a delete and a backoff, while nothing hinders it
+
+
+class Why(Enum):
+    """Why the clock is moved to a moment."""
+
+    PASS = "the guard looks"
+    AGENTS = "an agent or a person has something for the jobs"
+    WEATHER = "something is well again"
+
+
+class Broken(Exception):
+    """An invariant did not hold after a visit."""
+
+
+class Life:
+    """Made of a plan and lived by `live`; everything that the invariants go by is in here."""
+
+    def __init__(self, plan: Plan, database: FragileDatabase) -> None:
+        self.plan = plan
+        self.settings = STRICT if plan.aim.is_strict else TIGHT if plan.budgets else SETTINGS
+        self.clock = ManualClock(plan.start)
+        self.guard_clock = GuardClock(self.clock)
+        self.set_clock_wrong = self.guard_clock.set_wrong
+        self.trouble = DatabaseTrouble(plan.lot("database"), self.move)
+        self.restores: list[Restore] = []
+        self.writes = 0  # of guards, until nothing goes wrong any more
+        self.lost: set[int] = set()  # VMs of jobs that a restored database does not know
+        self.alone = Alone(ALONE_FOR)
+        self.world = World(
+            self.clock, projects=[PROJECT, WILD], seed=plan.seed, operation_retention=timedelta(days=400)
+        )
+        self.wire = Wire(self.world, self.move)
+        if plan.aim.meddles:
+            self.wire.looked = self._looked
+        self.fleet = Fleet(self.world)
+        self.wild = Wild(self.world)
+        self.jobs = Jobs(self.world, plan)
+        self.people = People(self.world.slack, plan.lot, plan.aim.presses, plan.aim.hours * HOUR)
+        self.two_guards = TwoGuards(self)
+        self.weather = Weather(
+            self,
+            sorted(plan.faults, key=lambda fault: (fault.at, fault.number)),
+            lambda number: plan.lot("fault", number),
+        )
+        self.fuse = Fuse(self._meanwhile)
+        self.unforeseen: list[str] = []  # errors that the guard kept apart from its other work
+        self.looks: list[Look] = []
+        self.visits: list[Step] = []
+        self.steps: list[Step] = []  # those visits in which messages were delivered too
+        self.counts: Counter[str] = Counter()
+        self._kills = list(plan.kills)
+        self._off_until = plan.start
+        self._off_next = timedelta()
+        self._gaps = plan.lot("gaps")
+        self._pace = 0.3 if plan.aim.is_often else self._gaps.choice((1, 2, 3, 4))
+        self._numbers = count(1)
+        self._place = Place(
+            database, self.guard_clock, self.wire, self.jobs.shelf, self._new_job_id, self._saw, self._wait,
+            self.settings,
+        )  # fmt: skip
+        self.ledger = database.of_process(_NEVER)  # for those who look on
+        self._process: Process | None = None
+        self._measured_at = self._priced_at = plan.start
+        self._has_prices = True
+        self.wild.may_change_prices = self._are_prices_read
+        self._job_ids = count(1)
+
+    def live(self) -> None:
+        """To the end of the plan, and on until all is settled: nothing goes wrong any more, and nobody presses."""
+        self.fleet.plan(self.plan)
+        self.wild.plan(self.plan)
+        self._light()
+        self._visit()  # it watches from here on: what came and went before its first look is not its
+        while self.world.now < self.plan.end:
+            moment, why = self._next()
+            self.move(moment - self.world.now)
+            self.weather.turn(self.world.now)
+            self._light()
+            if self._is_off or why is Why.WEATHER:
+                continue
+            self.people.read()
+            for meant in self.people.due() if self.plan.presses else ():
+                self._press(meant)
+            self._visit(is_delivered=why is not Why.AGENTS)
+        self._wind_up()
+
+    @property
+    def now(self) -> datetime:
+        return self.world.now
+
+    # Time.
+
+    def _next(self) -> tuple[datetime, Why]:
+        """When something happens next, be it that the guard looks, and what it is."""
+        now = self.world.now
+        if self._is_off:
+            moments = [(self._off_until if self._off_until > now else None, Why.PASS)]
+        else:
+            people = self.people.next_at() if self.plan.presses else None
+            moments = [(now + self._gap(), Why.PASS), (people, Why.PASS), (self.jobs.next_at(), Why.AGENTS)]
+        # The guard sees the beginning of what goes wrong, and of its end what comes of it later.
+        moments += [(self.weather.begins_at, Why.PASS), (self.weather.ends_at, Why.WEATHER)]
+        coming = [(moment, why) for moment, why in moments if moment is not None]
+        moment, why = min(coming, key=lambda one: one[0], default=(self.plan.end, Why.PASS))
+        return min(max(moment, now + _MOMENT), self.plan.end), why
+
+    @property
+    def _is_off(self) -> bool:
+        return GUARD_OFF in self.weather.bad or self.world.now < self._off_until
+
+    def _gap(self) -> timedelta:
+        """Long idle, and longer while most are asleep; now and then some minutes, as a real guard's passes are.
+
+        Some lives are looked at often, and some seldom: what no visit sees has to be found out afterwards.
+        """
+        now = self.world.now
+        if self._gaps.random() < 0.2:
+            return self._gaps.uniform(1, 15) * MINUTE
+        if now.weekday() >= 5 or not 6 <= now.hour < 20:
+            return self._gaps.uniform(3, 9) * self._pace * HOUR
+        return self._gaps.uniform(1, 5) * self._pace * HOUR
+
+    def move(self, by: timedelta) -> None:
+        """By whole milliseconds: Google keeps no finer time."""
+        self.world.advance(timedelta(milliseconds=max(0, -(-by // timedelta(milliseconds=1)))))
+
+    def _wait(self, seconds: float) -> bool:
+        """A pause of the guard's before it repeats a request."""
+        self.move(timedelta(seconds=seconds))
+        return False
+
+    # One visit.
+
+    def _visit(self, *, is_delivered: bool = True) -> None:
+        """Messages wait for the next visit where only agents had something to say, for they take a third of a visit."""
+        began, bad = self.world.now, self.weather.bad
+        for tries in count(1):
+            if self._is_done(is_delivered) or self.world.now < self._off_until:
+                break
+            self.counts["begun again"] += 1
+            if tries > _TIES:
+                raise Broken(f"the visit at {began} did not come to its end in {tries} tries")
+        self.visits.append(Step(began, self.world.now, bad | self.weather.bad))
+        if is_delivered:
+            self.steps.append(self.visits[-1])
+        self._invariants(invariants.AFTER_EACH_VISIT)
+
+    def _is_done(self, is_delivered: bool) -> bool:
+        """A pass, a turn, and everything due to be sent; False when the guard ended on the way, or may not act yet."""
+        try:
+            process = self._booted()
+            if not process.hold():
+                self.move(LEASE_TTL / 3)
+                return False
+            self._hear(process)
+            if self._is_to_be_priced():
+                self._priced_at, self._has_prices = self.world.now, False
+                self._has_prices = process.read_prices() and MISPRINTED not in self.weather.present
+            if self._is_to_be_measured():
+                process.measure()
+            self._pass(process)
+            self._hear(process)
+            if not is_delivered:
+                self.two_guards.noticed()
+                return True
+            self._drain(process)
+            while process.look_up():
+                self._pass(process)
+                self._drain(process)
+            self.two_guards.noticed()
+        except Killed:
+            self._kill()
+            return False
+        except LeaseLost:
+            self.counts["lease lost"] += 1
+            self.two_guards.noticed()
+            if self._process is not None:
+                self._process.lease = None
+            return False
+        except StoreError as error:
+            self.counts[f"store error: {type(error).__name__}"] += 1
+            self.move(10 * timedelta(seconds=1))
+            return False
+        except Exception as error:
+            if (where := raised_by_the_guard(error)) is None:
+                raise
+            raise Broken(f"the guard's visit ended in {where} with {type(error).__name__}: {error}") from error
+        return True
+
+    def _pass(self, process: Process) -> None:
+        process.run_pass()
+        process.turn()
+        self.counts["passes"] += 1
+
+    def _hear(self, process: Process) -> None:
+        """What agents and those who submit jobs have to say."""
+        now = self.world.now
+        self.jobs.submit_due(process.jobs, now)
+        self.jobs.ask_due(process.jobs, now)
+        self.jobs.live(now)
+        self.jobs.report(lambda: process.agents, now)
+
+    def _drain(self, process: Process) -> None:
+        while True:
+            wait = process.deliver()
+            if wait is None or wait > _PATIENCE:
+                return
+            self.move(max(wait, _MOMENT))
+            process.hold()
+
+    def _press(self, meant: Meant) -> None:
+        try:
+            self.people.press(meant, self._booted().press)
+        except Killed:
+            self._kill()
+            self.people.meant.append(meant)  # nothing came of it, so it is pressed again
+        except StoreError:
+            self.people.meant.append(meant)
+
+    def back_up(self) -> Callable[[], object]:
+        """Copies the guard's database, as an operator does; what is returned puts the copy back, later."""
+        put_back, made_at = copied(self.ledger, len(self.restores)), self.now
+
+        def restore() -> None:
+            if self._process is not None:
+                self._process.close()
+                self._process = None
+            self.ledger.let_go()
+            put_back()
+            self.restores.append(Restore(made_at, self.now))
+            self.lost |= unknown_to(self.ledger, self.world)
+            self.counts["databases restored"] += 1
+
+        return restore
+
+    # Guards.
+
+    def _booted(self) -> Process:
+        if self._process is None:
+            self._process = Process(self._place, next(self._numbers), self.fuse)
+            self._process.begin()
+        return self._process
+
+    def _light(self) -> None:
+        while self._kills and self._kills[0].at <= self.world.now:
+            if self._kills[0].where and self.fuse.is_lit:
+                return  # one after the other, for such a step may be hours away
+            kill = self._kills.pop(0)
+            self.fuse.light(kill.steps, freezes=kill.freezes, where=kill.where)
+            self._off_next = kill.off
+
+    def _kill(self) -> None:
+        """As kill -9 would: nothing is handed back, and the lease of the dead has to run out."""
+        if self._process is not None:
+            self._process.close()
+        self._process = None
+        self.counts["crashes"] += 1
+        if self._off_next:
+            self.counts["started again hours later"] += 1
+        self._off_until = self.world.now + self._off_next
+        self._off_next = timedelta()
+
+    def _meanwhile(self) -> None:
+        """While a guard stands still."""
+        self.two_guards.meanwhile(self._place, next(self._numbers), self._process)
+
+    def work_of(self, other: Process) -> None:
+        """A visit of a guard that took over; people press as ever."""
+        self.people.read()
+        for meant in self.people.due() if self.plan.presses else ():
+            self.people.press(meant, other.press)
+        self._hear(other)
+        self._pass(other)
+        self._drain(other)
+        other.look_up()
+
+    def _new_job_id(self) -> str:
+        return f"j{next(self._job_ids):07d}"
+
+    def _looked(self, path: str) -> None:
+        """A person protects a VM just as the guard looks at it once more."""
+        parts = path.split("/")
+        if len(parts) < 4 or parts[-2] != "instances" or parts[-4] != "zones":
+            return
+        self.counts["looks at one VM"] += 1
+        if self.plan.lot("meddle", self.counts["looks at one VM"]).random() < self.plan.aim.meddles:
+            self.fleet.protect(parts[-1], parts[-3])
+
+    def _saw(self, seen: Observation) -> None:
+        if seen.project == PROJECT:
+            is_whole = seen.instances_complete and not self.weather.present & GOOGLES
+            self.looks.append(Look(seen.read_at, is_whole, seen.unread_zones))
+
+    def _is_to_be_priced(self) -> bool:
+        since = self.world.now - self._priced_at
+        if (changed_at := self.wild.prices_changed_at) is not None and changed_at > self._priced_at:
+            return True
+        return since >= (_PRICES_EVERY if self._has_prices else _PRICES_AGAIN)
+
+    def _are_prices_read(self) -> bool:
+        """Whether the guard has what the catalogue shows, so that a change loses nothing."""
+        changed_at = self.wild.prices_changed_at
+        is_read = changed_at is None or (changed_at <= self._priced_at and self._has_prices)
+        return is_read and MISPRINTED not in self.weather.present
+
+    def _is_to_be_measured(self) -> bool:
+        """Figures are many: they are read while there is something to be seen in them, and not too often."""
+        if self.world.now - self._measured_at < 2 * HOUR:
+            return False
+        has_work = any(
+            vm.status is Status.RUNNING and vm.load_at(self.world.now) is not Load.BUSY
+            for vm in self.world.instances(PROJECT)
+        )
+        if has_work:
+            self._measured_at = self.world.now
+        return has_work
+
+    def _wind_up(self) -> None:
+        """Nothing goes wrong any more, nobody presses, and no guard ends: what is open gets settled."""
+        self.writes = self.fuse.writes
+        self.weather.clear()
+        self.people.meant.clear()
+        self.jobs.to_ask.clear()
+        self.fuse.light(0, freezes=False)
+        self._kills.clear()
+        self._off_until = self.world.now
+        self._priced_at -= _PRICES_EVERY
+        for gap in (HOUR, 5 * MINUTE, 5 * MINUTE, 10 * MINUTE, HOUR):
+            self.move(gap)
+            self._visit()
+        self._invariants(invariants.WHEN_SETTLED)
+        midnight = self.world.now.replace(hour=0, minute=0, second=0, microsecond=0) + DAY
+        self.settled_at = midnight
+        self.move(midnight + timedelta(seconds=1) - self.world.now)
+        self._visit()
+        if self._process is not None:
+            self._process.close()
+            self._process = None
+
+    def judge(self) -> None:
+        self._invariants(invariants.AT_THE_END)
+
+    def _invariants(self, which: Iterable[invariants.Invariant]) -> None:
+        """Stops the life at the first visit after which one does not hold: later ones follow from it."""
+        with self.trouble.quiet():
+            wrong = [sentence for invariant in which for sentence in invariant(self)]
+        if wrong:
+            raise Broken("\n".join(wrong))

@@ -1,0 +1,94 @@
+"""The settings of the simulated guard, as its file and its environment would give them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.simulation.wire import URL
+
+from costguard.settings import Settings
+from costguard_sandbox.slack.access import BOT_TOKEN, SIGNING_SECRET
+
+PROJECT = "acme-training"  # of people's VMs and of jobs
+WILD = "acme-research"  # where anything happens to any VM
+ZONES = ("us-central1-a", "us-central1-c")
+CHANNEL = "gpu-costs"
+CONTACT = "cleo@example.com"
+JOB_ZONES = ("us-central1-a", "us-central1-c", "us-east1-c")
+BUCKET = "gs://acme-runs"
+
+_LAUNCH = {
+    "machine_type": "n1-standard-8",
+    "gpu_type": "nvidia-tesla-t4",
+    "gpu_count": 1,
+    "zones": list(JOB_ZONES),
+    "on_demand_fallback": True,
+    "max_run": "2d",
+    "labels": {"kind": "job"},
+}
+_STOP = {"when_unanswered": "stop"}
+_NEVER_IDLE = {"idle": {"window": "never"}}
+_TABLES: dict[str, Any] = {
+    "watch": {"projects": [PROJECT, WILD], "parallel": 1},
+    "compute": {"endpoint": URL},
+    "prices": {"endpoint": URL},
+    "owners": {"domain": "example.com"},
+    "slack": {
+        "channel": f"#{CHANNEL}",
+        "endpoint": f"{URL}/slack/api/",
+        "token": BOT_TOKEN,
+        "signing_secret": SIGNING_SECRET,
+    },
+    "reminders": {"time_zone": "Europe/Madrid", "quiet_unless_above": 20, "contact": CONTACT},
+    "enforcement": {"shadow": False, "protect_names": ["*-prod"]},
+    "access": {"viewers": ["@example.com"], "operators": ["ben@example.com"], "admins": ["dana@example.com"]},
+    "jobs": {"guard_url": "https://guard.example.com"},
+    "presets": {
+        "job": {"limit": "7d", "match": {"labels": {"kind": "job"}}, "launch": _LAUNCH, **_NEVER_IDLE},
+        "notebook": {
+            "limit": "2d",
+            "match": {"labels": {"kind": "notebook"}},
+            "idle": {"window": "2h"},
+            "remind_every": "6h",
+            "stop_after": 2,
+            "grace": "2h",
+            **_STOP,
+        },
+        "multi-gpu": {"limit": "12h", "match": {"gpu_count_min": 2}, "remind_every": "3h", **_NEVER_IDLE},
+        "a100": {"limit": "1d", "match": {"gpu_types": ["nvidia-tesla-a100"]}, "remind_every": "6h", **_NEVER_IDLE},
+        "t4": {
+            "limit": "8h",
+            "match": {"gpu_types": ["nvidia-tesla-t4"]},
+            "remind_every": "4h",
+            "stop_after": 3,
+            "grace": "1h",
+            **_NEVER_IDLE,
+            **_STOP,
+        },
+        "other": {"limit": "3d", "remind_every": "8h", "stop_after": 2, "grace": "4h", **_NEVER_IDLE, **_STOP},
+    },
+    "budgets": {
+        "everything": {"scope": "everything", "period": "month", "limit": 20000},
+    },
+}
+
+
+_JOBS = {"preset": "job"}
+# What the jobs of a life cost in a day or a week, about, so that they are spent now and then.
+_TIGHT: dict[str, Any] = {
+    "jobs-of-a-day": {"scope": _JOBS, "period": "day", "limit": 4, "at_limit": "refuse"},
+    "jobs-of-ben": {
+        "scope": {**_JOBS, "owner": "ben@example.com"},
+        "period": "week",
+        "limit": 9,
+        "at_limit": "stop-spot",
+    },
+}
+
+SETTINGS = Settings.of(_TABLES)
+TIGHT = Settings.of({**_TABLES, "budgets": {**_TABLES["budgets"], **_TIGHT}})
+# A rule of the preset of jobs that would stop any VM after hours.
+_IMPATIENT = {"limit": "1h", "remind_every": "30m", "stop_after": 1, "grace": "30m", **_STOP}
+STRICT = Settings.of({**_TABLES, "presets": {**_TABLES["presets"], "job": {**_TABLES["presets"]["job"], **_IMPATIENT}}})
+RULES = SETTINGS.rules()
+PRESETS = tuple(RULES.presets.values())
