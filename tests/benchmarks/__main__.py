@@ -7,14 +7,18 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from tests.benchmarks.bill import bill
 from tests.benchmarks.checkpoints import checkpoints
 from tests.benchmarks.failover import failover
+from tests.benchmarks.labels import labels
+from tests.benchmarks.load import load
 from tests.benchmarks.measure import Measured, show, write
 from tests.benchmarks.observing import observing
 from tests.benchmarks.pages import pages
 from tests.benchmarks.passes import whole_passes
 from tests.benchmarks.readers import readers
 from tests.benchmarks.recording import recording
+from tests.benchmarks.retention import retention
 from tests.benchmarks.served import served_fleet
 from tests.benchmarks.spending import spending
 from tests.benchmarks.starting import starting
@@ -38,14 +42,18 @@ def _main(arguments: list[str]) -> None:
         "passes": whole_passes,
         "pages": pages,
         "spending": spending,
+        "labels": labels,
         "starting": starting,
         "checkpoints": checkpoints,
         "storm": storms,
         "readers": readers,
         "failover": failover,
         "watching": watching,
+        "bill": bill,
+        "load": load,  # ten minutes on each database
+        "retention": retention,  # half an hour, and ten gigabytes of disk
     }
-    wanted = set(arguments) or {"observing", "recording", *others}
+    wanted = set(arguments) or {"observing", "recording", *others} - {"load", "retention"}
     with tempfile.TemporaryDirectory(prefix="costguard-bench-") as made:
         folder = Path(made)
         rows = list(_with_fleet(folder, wanted)) if wanted & {"observing", "recording"} else []

@@ -95,17 +95,17 @@ UPDATE {table} SET job = 'j' || CAST({number} % {jobs} AS VARCHAR) WHERE {which}
 """
 
 
-def fill(database: Database) -> None:
+def fill(database: Database, years: int = 1) -> None:
     """Into an empty database, by its own rates and totals where they are worked out anyway."""
-    year.fill(database, VMS)
+    year.fill(database, VMS, years)
     with database.write() as connection:
-        _fill(connection)
+        _fill(connection, years * year.LIFETIMES)
     if database.dialect == "postgresql":
         with database.write() as connection:
             connection.exec_driver_sql("ANALYZE")
 
 
-def _fill(connection: Connection) -> None:
+def _fill(connection: Connection, ended: int) -> None:
     dialect, now = connection.dialect.name, int(NOW.timestamp()) * 1_000_000
     midnight = now - now % 86_400_000_000
     for table, present in (("instances", "gone_at IS NULL"), ("lifetimes", "ended_at IS NULL")):
@@ -124,9 +124,9 @@ def _fill(connection: Connection) -> None:
     ):
         which = of_vms.format(id=column) + also
         _run(connection, _OF_JOBS, table=table, number=f"({column} - {first})", jobs=JOBS, which=which)
-    # Two of each job's attempts are over: their lifetimes are among the million.
-    last = year.LIFETIMES - 2 * JOBS
-    which = f"id > {last} AND id <= {year.LIFETIMES}"
+    # Two of each job's attempts are over: their lifetimes are among the last.
+    last = ended - 2 * JOBS
+    which = f"id > {last} AND id <= {ended}"
     _run(connection, _OF_JOBS, table="lifetimes", number="id", jobs=JOBS, which=which)
     for number in range(JOBS):
         job_rows.add(connection, _job(number), None, "")

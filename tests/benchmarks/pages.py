@@ -46,20 +46,31 @@ _ADDRESSES = {
     "/api/v1/instances/{project}/{gce_id}": (f"/api/v1/instances/{_RUNNING}",),
     "/api/v1/jobs/{job_id}": ("/api/v1/jobs/j5",),
     "/api/v1/jobs/{job_id}/attempts": ("/api/v1/jobs/j5/attempts",),
+    "/api/v1/jobs/{job_id}/diagnosis": ("/api/v1/jobs/j5/diagnosis",),
     "/api/v1/jobs/{job_id}/output": ("/api/v1/jobs/j5/output",),
+    "/api/v1/jobs/{job_id}/progress": ("/api/v1/jobs/j5/progress",),
     "/api/v1/savings": ("/api/v1/savings", f"/api/v1/savings?{_YEAR}"),
     "/api/v1/spend": ("/api/v1/spend", f"/api/v1/spend?{_YEAR}&group_by=day&group_by=preset"),
+    "/api/v1/spend/labels/{label}": (f"/api/v1/spend/labels/experiment?{_YEAR}",),
 }
-# One row or none, forms, exports of everything, a stream without an end, and what only machines ask.
+# One row or none, forms, exports of everything, a stream without an end, what only VMs ask, and sweeps, of which this
+# ledger has none.
 _LEFT_OUT = {
     "/api/v1",
+    "/api/v1/attempts/{attempt}/code",
+    "/api/v1/attempts/{attempt}/py-spy",
+    "/api/v1/attempts/{attempt}/rclone",
+    "/api/v1/code/{sha256}",
+    "/api/v1/jobs/{job_id}/output/text",  # of a bucket
     "/api/v1/events/stream",
     "/api/v1/reminders/preview",
     "/api/v1/requests/{request_id}",
+    "/api/v1/sweeps/{sweep_id}",
     "/events.csv",
     "/events.json",
     "/healthz",
     "/jobs/{job_id}/cancel",
+    "/jobs/{job_id}/output",  # the same
     "/launch",
     "/openapi.json",
     "/problems/{kind}",
@@ -68,6 +79,7 @@ _LEFT_OUT = {
     "/sessions/{session_id}/end",
     "/slack/commands",
     "/slack/interactions",
+    "/sweeps/{sweep_id}",
     "/tokens/{token_id}/revoke",
     "/vm/{project}/{gce_id}/{action}",
 }
@@ -113,7 +125,7 @@ def times(name: str, database: Database, rounds: int) -> Iterator[Measured]:
 
     Then those of the first look after something changed everywhere, when nothing that is kept is good any more.
     """
-    app, cookies = _app(database)
+    app, cookies = app_over(database)
     timed = Timed(app)
     client = TestClient(timed, cookies=cookies)
     gc.collect()
@@ -138,7 +150,7 @@ def times(name: str, database: Database, rounds: int) -> Iterator[Measured]:
 
 def weights(database: Database) -> Iterator[Measured]:
     """Of pages with all that they load, as a browser that keeps nothing gets them."""
-    app, cookies = _app(database)
+    app, cookies = app_over(database)
     timed = Timed(app)
     client = TestClient(timed, cookies=cookies)
     for address in addresses(app):
@@ -171,7 +183,7 @@ def addresses(app: FastAPI) -> list[str]:
     return addresses
 
 
-def _app(database: Database) -> tuple[FastAPI, dict[str, str]]:
+def app_over(database: Database, archive: Path | None = None) -> tuple[FastAPI, dict[str, str]]:
     """With the real authenticator, and the cookie of an administrator's browser."""
     clock = _Standstill()
     sessions = Sessions(database, clock, timedelta(hours=12))
@@ -184,6 +196,7 @@ def _app(database: Database) -> tuple[FastAPI, dict[str, str]]:
         version="1",
         stale_after=timedelta(minutes=10),
         status=lambda: DaemonStatus(last_pass_at=year.NOW),
+        archive=archive,
     )
     app = create_app(deps)
     add_pages(app, deps)

@@ -63,7 +63,7 @@ _SETTINGS = """
 projects = ["{project}"]
 every = "10s"
 [database]
-url = "sqlite:///{database}"
+url = "{url}"
 [server]
 listen = "127.0.0.1:{port}"
 [compute]
@@ -99,11 +99,11 @@ class Guard:
 
     def served_s(self) -> float:
         """Seconds of a processor that the processes which serve have taken: those that the watching one started."""
-        return sum(map(_processor_s, _with_children(self.process.pid)[1:] or [self.process.pid]))
+        return sum(map(processor_s, with_children(self.process.pid)[1:] or [self.process.pid]))
 
     def resident_mb(self) -> float:
         """Of all its processes together; what they share is counted in each."""
-        return sum(map(_resident_mb, _with_children(self.process.pid)))
+        return sum(map(resident_mb, with_children(self.process.pid)))
 
 
 def readers(folder: Path, vms: int = _VMS, seconds: float = _SECONDS, history: bool = True) -> Iterator[Measured]:
@@ -116,7 +116,7 @@ def readers(folder: Path, vms: int = _VMS, seconds: float = _SECONDS, history: b
 
 
 def _measured(database: Path, vms: int, seconds: float) -> Iterator[Measured]:
-    with served_fleet(vms) as cloud, _served(database, cloud) as guard:
+    with served_fleet(vms) as cloud, served_guard(database, f"sqlite:///{database}", cloud) as guard:
         guard.wait_for_passes(2 + _PASSES)
         undisturbed, at_rest = guard.passes[2:], guard.resident_mb()
         passes_before, served = len(guard.passes), guard.served_s()
@@ -142,12 +142,12 @@ def _measured(database: Path, vms: int, seconds: float) -> Iterator[Measured]:
     yield Measured("Memory of all processes before", "MB", [at_rest], _GOAL_REST_MB)
     yield Measured("Memory of all processes meanwhile, at most", "MB", [peak], _GOAL_MB)
     yield Measured("Memory of all processes two passes after", "MB", [after], _GOAL_REST_MB)
-    yield Measured("The write-ahead log after", "MB", [_wal_mb(database)])
+    yield Measured("The write-ahead log after", "MB", [wal_mb(database)])
 
 
 def _crowd(guard: Guard, database: Path, seconds: float) -> tuple[Found, float]:
     """What the readers found, and the most memory meanwhile."""
-    crowd = Crowd(port=guard.port, readers=_people(database), addresses=list(_ADDRESSES), seconds=seconds)
+    crowd = Crowd(port=guard.port, readers=people(f"sqlite:///{database}"), addresses=list(_ADDRESSES), seconds=seconds)
     command = [sys.executable, "-m", "tests.benchmarks.readers_client"]
     peak = 0.0
     with (
@@ -165,9 +165,9 @@ def _crowd(guard: Guard, database: Path, seconds: float) -> tuple[Found, float]:
     return figures, peak
 
 
-def _people(database: Path) -> list[str]:
+def people(url: str) -> list[str]:
     """The header by which each is known: sessions in the same database, as signing in makes them."""
-    with closing(Database.open(f"sqlite:///{database}")) as opened:
+    with closing(Database.open(url)) as opened:
         sessions = Sessions(opened, SystemClock(), timedelta(hours=12))
         cookies = [
             begin_session(opened, sessions, f"person-{number}@lab.example", Via.LINK, _ROLES[number % len(_ROLES)])[1]
@@ -177,11 +177,12 @@ def _people(database: Path) -> list[str]:
 
 
 @contextmanager
-def _served(database: Path, cloud: str) -> Iterator[Guard]:
+def served_guard(files: Path, url: str, cloud: str, more: str = "") -> Iterator[Guard]:
+    """`costguard serve` on the database at this URL; its settings, with `more` of them, and its log lie at `files`."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    settings, log = database.with_suffix(".toml"), database.with_suffix(".log")
-    settings.write_text(_SETTINGS.format(project=PROJECT, database=database, port=port, cloud=cloud))
+    settings, log = files.with_suffix(".toml"), files.with_suffix(".log")
+    settings.write_text(_SETTINGS.format(project=PROJECT, url=url, port=port, cloud=cloud) + more)
     environ = {name: value for name, value in os.environ.items() if not name.startswith("COSTGUARD_")}
     command = [sys.executable, "-c", "from costguard.cli.app import main; main()", "serve", "--config", str(settings)]
     with (
@@ -199,7 +200,7 @@ def _rate(figures: Found) -> float:
     return len(figures["seconds"]) / figures["took"]
 
 
-def _with_children(pid: int) -> list[int]:
+def with_children(pid: int) -> list[int]:
     tasks = Path(f"/proc/{pid}/task")
     try:
         children = [
@@ -207,10 +208,10 @@ def _with_children(pid: int) -> list[int]:
         ]
     except OSError:  # it has just ended
         return []
-    return [pid, *(descendant for child in children for descendant in _with_children(child))]
+    return [pid, *(descendant for child in children for descendant in with_children(child))]
 
 
-def _resident_mb(pid: int) -> float:
+def resident_mb(pid: int) -> float:
     try:
         status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
     except OSError:
@@ -219,7 +220,7 @@ def _resident_mb(pid: int) -> float:
     return int(resident[1]) / 1024 if resident else 0.0
 
 
-def _processor_s(pid: int) -> float:
+def processor_s(pid: int) -> float:
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     except OSError:
@@ -227,6 +228,6 @@ def _processor_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _wal_mb(database: Path) -> float:
+def wal_mb(database: Path) -> float:
     log = Path(f"{database}-wal")
     return log.stat().st_size / 2**20 if log.exists() else 0.0

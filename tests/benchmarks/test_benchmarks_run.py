@@ -8,11 +8,15 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 
+from tests.benchmarks import pages
+from tests.benchmarks.bill import bill
 from tests.benchmarks.look import looks
 from tests.benchmarks.measure import Measured, write
 from tests.benchmarks.served import served_fleet
 from tests.benchmarks.storm import storm
 from tests.benchmarks.storm_served import served
+
+from costguard.db.transaction import Database
 
 
 def test_both_ways_of_looking_see_the_fleet() -> None:
@@ -49,3 +53,13 @@ def test_a_small_storm_in_the_simulated_cloud(tmp_path: Path) -> None:
         figures = storm(ground, 12)
     assert figures.refused > 0
     assert figures.until_requested <= figures.until_replaced < timedelta(minutes=15)
+
+
+def test_every_page_and_list_has_an_address_to_measure(sqlite_database: Database) -> None:
+    """A route with parameters that nobody named an address for would be missing from the table of page times."""
+    assert "/jobs/j5" in pages.addresses(pages.app_over(sqlite_database)[0])
+
+
+def test_a_bill_is_read_within_its_goals(tmp_path: Path) -> None:
+    """A thousand rows come through the file, and memory is that of the process, not of the rows."""
+    assert [one.holds for one in bill(tmp_path, 1000)] == [True, True]

@@ -1,4 +1,4 @@
-"""A ledger of one year: a million lifetimes that ended, their charges and roll-up, and some VMs that run."""
+"""A ledger of some years: a million lifetimes a year, their charges and roll-up, and some VMs that run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ OWNERS = 60
 VMS = 20_000  # that are gone
 _OPEN = 400
 _MIDNIGHT = int(datetime.combine(LAST, time(), UTC).timestamp())
-_FIRST = _MIDNIGHT - (DAYS - 1) * 86_400
 _DATE = {"sqlite": "date({seconds}, 'unixepoch')", "postgresql": "CAST(to_timestamp({seconds}) AS date)"}
 
 _NUMBERS = "WITH RECURSIVE numbers(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM numbers WHERE i + 1 < {count})"
@@ -96,31 +95,32 @@ FROM instances
 """
 
 
-def fill(database: Database, there: int = _OPEN) -> None:
-    """Into an empty database: what months of passes would have written. So many VMs run, each for some days."""
+def fill(database: Database, there: int = _OPEN, years: int = 1) -> None:
+    """Into an empty database: what years of passes would have written. So many VMs run, each for some days."""
     price_refresh.seed_snapshot(database, snapshot_prices(), NOW)
     with database.write() as connection:
-        _fill(connection, there)
-        total_days(connection, [LAST - timedelta(days=back) for back in range(DAYS)])
+        _fill(connection, there, years)
+        total_days(connection, [LAST - timedelta(days=back) for back in range(years * DAYS)])
     if database.dialect == "postgresql":
         # As autovacuum does a minute after so many rows; SQLite has no such thing.
         with database.write() as connection:
             connection.exec_driver_sql("ANALYZE")
 
 
-def _fill(connection: Connection, there: int) -> None:
-    first = _FIRST * 1_000_000
+def _fill(connection: Connection, there: int, years: int) -> None:
+    began, lifetimes = _MIDNIGHT - (years * DAYS - 1) * 86_400, years * LIFETIMES
+    first = began * 1_000_000
     everyone = _NUMBERS.format(count=VMS + there)
     whose, model = _WHOSE.format(vm="i"), _MODEL.format(vm="i")
     _run(connection, _INSTANCES, numbers=everyone, first=first, whose=whose, model=model, vms=VMS)
-    runs = _NUMBERS.format(count=LIFETIMES)
+    runs = _NUMBERS.format(count=lifetimes)
     whose, model = _WHOSE.format(vm="vm"), _MODEL.format(vm="vm")
-    _run(connection, _LIFETIMES, numbers=runs, vms=VMS, seconds=_FIRST, whose=whose, model=model)
+    _run(connection, _LIFETIMES, numbers=runs, vms=VMS, seconds=began, whose=whose, model=model)
     day = _DATE[connection.dialect.name].format(seconds="started_at / 1000000")
     _run(connection, _CHARGES, billed=_BILLED, day=day)
     _run(connection, _ROLL_UP, day=day)
     _run(connection, _SPOT, billed=_BILLED)
-    _run(connection, _OPEN_RUNS, ended=LIFETIMES, midnight=_MIDNIGHT * 1_000_000)
+    _run(connection, _OPEN_RUNS, ended=lifetimes, midnight=_MIDNIGHT * 1_000_000)
     _run(connection, _DISKS, midnight=_MIDNIGHT * 1_000_000)
 
 

@@ -114,6 +114,8 @@ def test_every_secret_of_the_environment_is_a_credential_on_the_page() -> None:
         "COSTGUARD_SLACK_TOKEN": "| Slack bot token, app-level token |",
         "COSTGUARD_SLACK_APP_TOKEN": "| Slack bot token, app-level token |",
         "COSTGUARD_SLACK_SIGNING_SECRET": "| Slack signing secret |",
+        "COSTGUARD_MLFLOW_TOKEN": "| Secrets of experiment trackers |",
+        "COSTGUARD_WANDB_API_KEY": "| Secrets of experiment trackers |",
         "COSTGUARD_OIDC_CLIENT_SECRET": "| OpenID Connect client secret |",
         "COSTGUARD_WEBHOOK_NAME_SECRET": "| Webhook secrets |",
     }

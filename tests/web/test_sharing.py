@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from fastapi import FastAPI, Request
+from starlette.responses import StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tests.authenticators import make_principal
 from tests.loops import Run, loop
@@ -18,7 +19,7 @@ from costguard.model.access import Principal, Role, Via
 from costguard.web.permissions import Asker
 from costguard.web.problems import HeadAsGet
 from costguard.web.rendering import Sharing
-from costguard.web.sharing import SharingMiddleware
+from costguard.web.sharing import SharingMiddleware, empty_request
 
 ADA, BOB = (make_principal(Role.VIEWER, f"{name}@lab.example", Via.LINK) for name in ("ada", "bob"))
 ROOT = make_principal(Role.ADMIN, "root@lab.example", Via.LINK)
@@ -36,6 +37,8 @@ class Ground:
         app.add_api_route("/list", self._list)
         app.add_api_route("/other/{number}", self._list)
         app.add_api_route("/form", self._form)
+        app.add_api_route("/stream", self._stream)
+        app.add_api_route("/export", self._stream, response_class=StreamingResponse)
         app.add_api_route("/list", self._change, methods=["POST"])
         self.sharing = Sharing(self._read, at_once=at_once, patience=patience)
         app.add_middleware(SharingMiddleware, sharing=self.sharing)
@@ -45,13 +48,10 @@ class Ground:
     async def ask(self, path: str, who: Principal = ADA, method: str = "GET", **headers: str) -> tuple[int, str]:
         sent: list[Message] = []
 
-        async def receive() -> Message:
-            return {"type": "http.request", "body": b"", "more_body": False}
-
         async def send(message: Message) -> None:
             sent.append(message)
 
-        await self._asked(path, who, method, headers, receive, send)
+        await self._asked(path, who, method, headers, empty_request(), send)
         body = b"".join(message.get("body", b"") for message in sent[1:])
         self.headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
         return sent[0]["status"], body.decode()
@@ -84,6 +84,10 @@ class Ground:
         finally:
             self.at_once -= 1
         return {"number": number, "state": state, "seen": sorted(request.headers), "query": request.url.query}
+
+    async def _stream(self) -> StreamingResponse:
+        self.made += 1
+        return StreamingResponse(iter(["a", "b"]), media_type="text/plain")
 
     async def _form(self, me: Asker) -> dict[str, object]:
         self.made += 1
@@ -263,3 +267,31 @@ def test_head_is_answered_from_the_same_rendering(run: Run) -> None:
         assert ground.made == 1
 
     run(story())
+
+
+def test_request_of_a_shared_rendering_never_comes_again(run: Run) -> None:
+    """A streamed response asks in a loop whether its reader left: it has to wait, or nothing else runs any more."""
+
+    async def asked() -> bool:
+        receive = empty_request()
+        assert await receive() == {"type": "http.request"}
+        again = asyncio.ensure_future(receive())
+        for _ in range(50):
+            await asyncio.sleep(0)
+        is_waiting = not again.done()
+        again.cancel()
+        return is_waiting
+
+    assert run(asked())
+
+
+@pytest.mark.parametrize(("path", "made"), [("/stream", 1), ("/export", 2)])
+def test_streamed_response_is_whole(run: Run, path: str, made: int) -> None:
+    """Shared where the route does not say that it is streamed; each reader's own where it does, and never collected."""
+    ground = Ground()
+
+    async def asked() -> list[tuple[int, str]]:
+        return [await ground.ask(path), await ground.ask(path, BOB)]
+
+    assert run(asked()) == [(200, "ab")] * 2
+    assert ground.made == made

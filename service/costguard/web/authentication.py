@@ -78,7 +78,7 @@ class AuthenticationMiddleware:
             return
         state = scope.setdefault("state", {})
         state["authenticator"], state["principal"], state["csrf"] = self._authenticator, None, ""
-        send = _with_headers(send)
+        send = with_headers(send)
         headers = Headers(scope=scope)
         if (length := headers.get("content-length", "")).isdecimal() and int(length) > most_bytes(scope):
             await _too_large(scope)(scope, receive, send)
@@ -171,7 +171,7 @@ def _too_large(scope: Scope) -> Response:
     return problems.response(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail, "Send less at once.", path=scope["path"])
 
 
-def _with_headers(send: Send) -> Send:
+def with_headers(send: Send) -> Send:
     """Adds security headers: pages bring their own policy; no other response may run or be framed in a browser."""
 
     async def sending(message: Message) -> None:

@@ -80,6 +80,12 @@ class WatchMeters:
             "webhook",
             "outcome",
         )
+        self._tracker_requests = self._counter(
+            "costguard_tracker_requests_total",
+            "Requests to experiment trackers, by what came of each try.",
+            "tracker",
+            "outcome",
+        )
         for outcome in ("done", "interrupted", "failed"):
             self._passes.labels(outcome)
 
@@ -96,6 +102,9 @@ class WatchMeters:
 
     def delivery(self, webhook: str, outcome: str) -> None:
         self._deliveries.labels(webhook, outcome).inc()
+
+    def tracker(self, tracker: str, outcome: str) -> None:
+        self._tracker_requests.labels(tracker, outcome).inc()
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(name, text, labels, registry=self.registry)

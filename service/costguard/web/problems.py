@@ -172,6 +172,11 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _unexpected)
 
 
+def problem_of(request: Request, error: ProblemError | CostguardError) -> JSONResponse:
+    """The answer to a request that ended with this error."""
+    return _found(request, error) if isinstance(error, ProblemError) else _known(request, error)
+
+
 def _found(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, ProblemError)
     path = request.url.path

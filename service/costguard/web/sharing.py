@@ -6,6 +6,7 @@ what the application never gets, it cannot show to others.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator, Mapping
 from enum import Enum
@@ -16,6 +17,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import RouteContext, iter_route_contexts
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
+from starlette.responses import StreamingResponse
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -113,7 +115,7 @@ async def _rendered(app: ASGIApp, scope: Scope, memo: Memo) -> Rendering:
         elif message["type"] == "http.response.body":
             parts.append(message.get("body", b""))
 
-    await app(scope, _nothing_more, collect)
+    await app(scope, empty_request(), collect)
     by_name = {name.lower(): value for name, value in headers}
     is_html = by_name.get(b"content-type", b"").startswith(b"text/html")
     shared_text = scope["state"].get("shared_text") or SharedText(b"".join(parts))
@@ -122,8 +124,22 @@ async def _rendered(app: ASGIApp, scope: Scope, memo: Memo) -> Rendering:
     return Rendering(status, headers, shared_text, is_html, scope.get("route"))
 
 
-async def _nothing_more() -> Message:
-    return {"type": "http.request"}  # an empty body, and no more of it: the defaults of the ASGI specification
+def empty_request() -> Receive:
+    """An empty body, and then nothing for ever: the first caller may leave, and the rendering goes on for others.
+
+    A response that is streamed waits in a loop for its reader to leave: an answer each time would never let go of the
+    event loop.
+    """
+    is_read = False
+
+    async def receive() -> Message:
+        nonlocal is_read
+        if is_read:
+            await asyncio.get_running_loop().create_future()
+        is_read = True
+        return {"type": "http.request"}  # the defaults of the ASGI specification: no body, and no more of it
+
+    return receive
 
 
 async def _send(rendering: Rendering, request_headers: Headers, values: Mapping[bytes, bytes], send: Send) -> None:
@@ -173,7 +189,6 @@ class GetKind(Enum):
 
 
 _CHEAP = frozenset({"/api/v1", "/api/v1/events/stream", "/api/v1/me", "/problems/{kind}"})
-_EXPORTS = frozenset({"/events.csv", "/events.json"})
 # Pages that differ only in what their viewer may do: nothing, for who may not act at all.
 _OF_ACTORS = frozenset({"/", "/vm/{project}/{gce_id}", "/jobs", "/jobs/{job_id}"})
 _ACTS = (Permission.INSTANCES, Permission.JOBS)
@@ -212,7 +227,7 @@ def kind_of(route: RouteContext) -> GetKind:
     path, dependant = route.path or "", getattr(route, "dependant", None)
     if path in _CHEAP:
         return GetKind.CHEAP
-    if path in _EXPORTS:
+    if getattr(route, "response_class", None) is StreamingResponse:
         return GetKind.EXPORT
     if dependant is not None and not _asks_who(dependant):
         return GetKind.ALIKE

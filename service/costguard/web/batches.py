@@ -1,0 +1,112 @@
+"""Handles many small writes together: what arrives while one transaction runs shares the next."""
+
+from __future__ import annotations
+
+import threading
+import time
+from asyncio import wrap_future
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from queue import Empty, SimpleQueue
+from typing import Generic, NamedTuple, TypeVar
+
+from costguard.errors import StoreError, Unavailable
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+# How long an item waits for others: a transaction costs many times what one more item in it does.
+APART_S = 0.05
+_MOST = 100  # in one transaction, whose turn others wait for
+_MOST_BYTES = 64 << 20  # that wait
+_IDLE_S = 5.0  # after which the thread ends
+
+
+class _Waiting(NamedTuple, Generic[_Item, _Result]):
+    item: _Item
+    size: int
+    result: Future[_Result]
+
+
+class Batches(Generic[_Item, _Result]):
+    """Hands items to `handle` in the order in which they came, and gives each its result once all are handled.
+
+    `handle` either does all of a batch, or raises and does nothing. Where it raised, each item is handled alone, so
+    that one cannot spoil the others; not where the database failed, which would fail each of them.
+    """
+
+    def __init__(
+        self, handle: Callable[[Sequence[_Item]], Sequence[_Result]], apart_s: float = APART_S, most: int = _MOST
+    ) -> None:
+        self._handle, self._apart_s, self._most = handle, apart_s, most
+        self._queue: SimpleQueue[_Waiting[_Item, _Result]] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._bytes = 0
+        self._is_running = False
+
+    async def one(self, item: _Item, size: int) -> _Result:
+        """`size` in bytes counts against what may wait. Raises Unavailable, and what `handle` raised."""
+        waiting = _Waiting(item, size, Future[_Result]())
+        with self._lock:
+            if self._bytes + size > _MOST_BYTES:
+                raise Unavailable(
+                    "The database is too slow for all that is reported.", "Send it again in some seconds."
+                )
+            self._bytes += size
+            self._queue.put(waiting)
+            if not self._is_running:
+                self._is_running = True
+                threading.Thread(target=self._run, name="batches", daemon=True).start()
+        return await wrap_future(waiting.result)
+
+    def _run(self) -> None:
+        pause = threading.Event()
+        while (batch := self._next()) is not None:
+            began = time.monotonic()
+            with self._lock:
+                self._bytes -= sum(waiting.size for waiting in batch)
+            self._work(batch)
+            # The first after a pause is handled at once; those that follow wait for company.
+            pause.wait(max(0.0, self._apart_s - (time.monotonic() - began)))
+
+    def _next(self) -> list[_Waiting[_Item, _Result]] | None:
+        """None: there was nothing to do for a while, and the thread may end."""
+        try:
+            batch = [self._queue.get(timeout=_IDLE_S)]
+        except Empty:
+            with self._lock:
+                if self._queue.empty():
+                    self._is_running = False
+                    return None
+            batch = [self._queue.get()]
+        while len(batch) < self._most:
+            try:
+                batch.append(self._queue.get_nowait())
+            except Empty:
+                break
+        return batch
+
+    def _work(self, batch: Sequence[_Waiting[_Item, _Result]]) -> None:
+        wanted = [waiting for waiting in batch if waiting.result.set_running_or_notify_cancel()]
+        if not wanted:
+            return
+        try:
+            results = self._handle([waiting.item for waiting in wanted])
+        except BaseException as error:
+            if len(wanted) == 1 or isinstance(error, StoreError) or not isinstance(error, Exception):
+                for waiting in wanted:
+                    waiting.result.set_exception(error)
+                return
+            for waiting in wanted:
+                self._alone(waiting)
+            return
+        for waiting, result in zip(wanted, results, strict=True):
+            waiting.result.set_result(result)
+
+    def _alone(self, waiting: _Waiting[_Item, _Result]) -> None:
+        try:
+            (result,) = self._handle([waiting.item])
+        except BaseException as error:
+            waiting.result.set_exception(error)
+        else:
+            waiting.result.set_result(result)
