@@ -5,12 +5,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 TRAINERS := .cache/trainers
 FLYTE := .cache/flyte
+TRACKERS := .cache/trackers
 PIPELINE := .cache/pipeline
+FOCUS := .cache/focus
+FOCUS_PYTHON ?= python3.12
 # uv writes no bytecode by default, and then every start pays for compiling it.
 export UV_COMPILE_BYTECODE := 1
 export UV_LINK_MODE := copy
 
-.PHONY: help demo test check golden bench bounds mutants trainers flyte sweep lowest pictures lock clean pipeline replay curves alive deadlines
+.PHONY: trackers soak help demo test check golden bench load audit bounds mutants trainers flyte sweep lowest pictures lock clean pipeline replay curves alive deadlines focus upgrades
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
@@ -54,6 +57,12 @@ golden: $(VENV)/installed-dev ## rewrite the golden files and the reference afte
 bench: $(VENV)/installed-dev ## measure, print a table and write bench.json
 	@$(BIN)/python -m tests.benchmarks
 
+load: $(VENV)/installed-dev ## ten minutes of 10,000 agents and 200 dashboards on each database; shorter: LOAD_SECONDS=60 LOAD_ON=SQLite
+	@$(BIN)/python -m tests.benchmarks load
+
+audit: $(VENV)/installed-dev ## check the licences of what is installed, and its known vulnerabilities where OSV can be reached
+	@$(BIN)/python -m tests.audit
+
 mutants: $(VENV)/installed-dev ## plant deliberate faults in a copy, see that tests catch each, and write service/docs/mutants.md
 	@$(BIN)/python -m tests.mutants $(ARGS)
 
@@ -86,11 +95,20 @@ curves: $(VENV)/installed-dev ## measure the rule for metrics that stand still o
 deadlines: $(VENV)/installed-dev ## run many jobs with deadlines against adversaries on the real turns: none may be late
 	@PYTHONPATH=service nice $(BIN)/python -m tests.jobs.many_deadlines $(ARGS)
 
+upgrades: $(VENV)/installed-dev ## upgrade every recorded database of every revision on SQLite and PostgreSQL, each with a pass of the guard
+	@COSTGUARD_ALL_UPGRADES=1 nice $(BIN)/python -m pytest -q tests/upgrades
+
 alive: $(VENV)/installed-dev ## plant 40 hangs that the agent must find, and look for false alarms in 1,000 simulated days of training
 	@PYTHONPATH=service nice $(BIN)/python -m tests.agent.alive
 
 bounds: $(TRAINERS)/installed ## plant causes in real trainings and judge what bounds each; with a GPU: make bounds ARGS="--device cuda"
 	@$(BIN)/python -m tests.diagnosis.bounds $(ARGS)
+
+SEEDS ?= 20
+FIRST ?= 1000
+soak: $(VENV)/installed-dev ## live through simulated lives of other seeds than the tests: make soak SEEDS=20 FIRST=1000
+	@nice $(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST) $(ARGS)
+	@COSTGUARD_OTHER_EXAMPLES=1 nice $(BIN)/python -m pytest -q -n0 tests/scenario/test_any_life.py tests/simulation/test_any_plan.py
 
 sweep: $(VENV)/installed-dev ## run a sweep of 24 members with 10 preemptions in the simulated cloud
 	@nice $(BIN)/python -m tests.scenario.sweep_of_many
@@ -109,6 +127,19 @@ $(FLYTE)/installed: tests/flyte/requirements.txt $(VENV)/installed-dev
 flyte: $(FLYTE)/installed ## run real Flyte workflows whose tasks are jobs on the simulated cloud
 	@COSTGUARD_FLYTE=$(abspath $(FLYTE))/venv nice $(BIN)/python -m pytest -q -n0 tests/flyte $(ARGS)
 
+$(TRACKERS)/installed: tests/trackers/requirements.txt $(VENV)/installed-dev
+	@echo "Installing MLflow and wandb into $(TRACKERS) (once; 110 packages, 700 MB)..."
+	@mkdir -p $(TRACKERS) && $(PYTHON) -m venv --clear $(TRACKERS)/venv
+	@if [ -x $(BIN)/uv ]; then \
+	  $(BIN)/uv pip install --quiet --python $(TRACKERS)/venv/bin/python --require-hashes -r tests/trackers/requirements.txt ; \
+	else \
+	  $(TRACKERS)/venv/bin/python -m pip install --quiet --require-hashes -r tests/trackers/requirements.txt ; \
+	fi
+	@touch $@
+
+trackers: $(TRACKERS)/installed ## log jobs' cost to a real MLflow server across preemptions and outages, and read W&B's summary by its client
+	@COSTGUARD_TRACKERS=$(abspath $(TRACKERS))/venv nice $(BIN)/python -m pytest -q -n0 tests/trackers $(ARGS)
+
 $(PIPELINE)/installed: tests/pipeline/requirements.txt $(VENV)/installed-dev
 	@echo "Installing an S3 server into $(PIPELINE) (once)..."
 	@mkdir -p $(PIPELINE) && $(PYTHON) -m venv --clear $(PIPELINE)/venv
@@ -122,6 +153,15 @@ $(PIPELINE)/installed: tests/pipeline/requirements.txt $(VENV)/installed-dev
 pipeline: $(TRAINERS)/installed $(PIPELINE)/installed ## train real scripts from a folder to a model in S3, preempted at the worst moments, and write service/docs/pipeline.md
 	@$(BIN)/python -m tests.browser.found
 	@nice $(BIN)/python -m tests.pipeline $(ARGS)
+
+$(FOCUS)/installed: tests/focus/requirements.txt $(VENV)/installed-dev
+	@echo "Installing focus-validator into $(FOCUS) (once; it needs Python 3.12: FOCUS_PYTHON=... names it)..."
+	@mkdir -p $(FOCUS) && $(FOCUS_PYTHON) -m venv --clear $(FOCUS)/venv
+	@$(FOCUS)/venv/bin/python -m pip install --quiet --require-hashes -r tests/focus/requirements.txt
+	@touch $@
+
+focus: $(FOCUS)/installed ## export a random ledger as FOCUS 1.2 and have FinOps' validator read it
+	@nice $(BIN)/python -m tests.focus $(FOCUS)/venv
 
 replay: $(VENV)/installed-dev ## replay the policies for deadlines over the series in TRACES, and write service/docs/deadlines.md's table and plot
 	@nice $(BIN)/python -m tests.deadlines --write $(TRACES) $(ARGS)
@@ -137,6 +177,8 @@ lock: $(VENV)/installed ## write the locked requirements again
 	@$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 tests/trainers/requirements.in -o tests/trainers/requirements.txt
 	@$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 tests/flyte/requirements.in -o tests/flyte/requirements.txt
 	@$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 tests/pipeline/requirements.in -o tests/pipeline/requirements.txt
+	@$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 tests/trackers/requirements.in -o tests/trackers/requirements.txt
+	@$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.12 tests/focus/requirements.in -o tests/focus/requirements.txt
 
 clean: ## remove everything that was installed or built
 	@rm -rf $(VENV) .venv-lowest .cache build dist bench.json

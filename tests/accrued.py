@@ -11,7 +11,8 @@ from costguard.db import tables
 from costguard.ledger.accrual import Accrual, accrual_at, accruing_spans, figures_of
 from costguard.ledger.running_totals import drifted
 from costguard.model.budget import Scope
-from costguard.spend.spend import InstanceKind, kind_of, live
+from costguard.spend.spend import live
+from costguard.spend.spend_rows import InstanceKind, kind_of
 
 _EVER = date(1970, 1, 1)
 _NANOS_A_SPAN = 100  # rates are whole nano-dollars an hour: a day of a span is off by some dozens, never by a cent

@@ -30,7 +30,7 @@ WORDS = {
 NAMES = {"told", "found", "asked", "each", "known", "heard", "about", "of"}
 _TEXT = re.compile(r"\b(?:" + "|".join(f"({word})" for word in WORDS) + r")\b", re.IGNORECASE)
 _READ = {".py", ".html", ".md", ".toml", ".yaml", ".sh", ".js", ".service"}
-_OLD = {"vendor", "versions", "test_migrations.py"}  # others' files, and what earlier versions stored
+_OLD = {"vendor", "versions", "test_migrations.py", "upgrades"}  # others' files, and what earlier versions stored
 _FIELDS = {"asked"}  # of the API and of the agent's protocol
 _HERE = Path(__file__)
 

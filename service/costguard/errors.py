@@ -37,6 +37,8 @@ CostguardError
 │   ├── CheckpointLocationRefused      no credentials, no permission, or another region
 │   └── CheckpointLocationUnavailable  throttled, a 5xx, or no answer
 ├── WebhookError             no connection to the receiver, or no answer in time
+├── TrackerError             an experiment tracker takes nothing now; some of what was sent may have been taken
+│   └── TrackerRunRefused    it does not take this one run, and will not by itself
 ├── PriceSourceError         the price catalogue could not be read
 └── ServerUnreachable        the CLI found no Costguard server
 """
@@ -44,6 +46,7 @@ CostguardError
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import timedelta
 
 
 class CostguardError(Exception):
@@ -207,6 +210,21 @@ class CheckpointLocationUnavailable(CheckpointError):
 
 class WebhookError(CostguardError):
     """An event did not reach its receiver; where no answer came, it may have been taken."""
+
+
+class TrackerError(CostguardError):
+    """An experiment tracker takes nothing now: no answer, a 5xx, or credentials that it refuses.
+
+    Some of what was sent may have been taken. `at_least` is how long it wants to be left alone.
+    """
+
+    def __init__(self, message: str, what_next: str = "", *, at_least: timedelta = timedelta()) -> None:
+        super().__init__(message, what_next)
+        self.at_least = at_least
+
+
+class TrackerRunRefused(TrackerError):
+    """The tracker does not take this run: there is none, it was deleted, or the credentials do not reach it."""
 
 
 class PriceSourceError(CostguardError):

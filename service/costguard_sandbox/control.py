@@ -37,7 +37,8 @@ def _skus(call: ApiCall) -> Any:
     size = call.query.get("pageSize", "0")
     if not size.isdecimal():
         raise bad_request(f"pageSize must be a number, not {size!r}")
-    return skus_page(call.cloud.prices, call.cloud.timeline.now, int(size), call.query.get("pageToken"))
+    cloud = call.cloud
+    return skus_page(cloud.faults.shown(cloud.prices), cloud.timeline.now, int(size), call.query.get("pageToken"))
 
 
 def _clock(call: ApiCall) -> Any:

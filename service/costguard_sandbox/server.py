@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 
-from costguard_sandbox import control
+from costguard_sandbox import bigquery, control
 from costguard_sandbox.gce.errors import Refused
 from costguard_sandbox.gce.routes import batch, disks, instances, monitoring, operations, places
 from costguard_sandbox.gce.routes.call import refusal
@@ -30,7 +30,8 @@ _BACKGROUND_EVERY_S = 0.5
 def create_app(world: World) -> Starlette:
     """Compute Engine under /compute/v1, also in batches, the price catalogue under /v1, Cloud Monitoring under /v3.
 
-    Metadata servers are under /metadata, Slack is under /slack, and the sandbox's own routes are under /sandbox.
+    Metadata servers are under /metadata, Slack is under /slack, BigQuery under /bigquery/v2, and the
+    sandbox's own routes are under /sandbox.
     """
     routes = [
         *instances.routes(world),
@@ -44,6 +45,7 @@ def create_app(world: World) -> Starlette:
         *slack_control.routes(world.slack),
         world.slack.sockets.route(),
         *slack_page.routes(world.slack),
+        *bigquery.routes(world.bigquery),
     ]
     handlers = {404: _unknown, 405: _unknown}
     alone = Starlette(routes=routes, exception_handlers=handlers)

@@ -1,4 +1,4 @@
-"""A uvicorn server that starts and ends fast, and connections that break without an answer."""
+"""A uvicorn server that starts and ends fast, and connections that break without an answer, or within one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import partial
 import uvicorn
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 _PATIENCE_S = 2.0
 
@@ -50,9 +50,23 @@ class QuickServer(uvicorn.Server):
 
 async def drop_connection(request: Request) -> Response:
     """End the connection without a byte of an answer."""
-    cycle = getattr(request.receive, "__self__", None)  # ASGI cannot do it; uvicorn's own object can
+    await _abort(request.receive)
+    return Response(status_code=503)
+
+
+class HalfResponse(Response):
+    """The connection breaks after half of the content, of which the headers give the whole length."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - as Response has it
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        half = bytes(self.body[: len(self.body) // 2])
+        await send({"type": "http.response.body", "body": half, "more_body": True})
+        await _abort(receive)
+
+
+async def _abort(receive: Receive) -> None:
+    cycle = getattr(receive, "__self__", None)  # ASGI cannot do it; uvicorn's own object can
     transport = getattr(cycle, "transport", None)
     if transport is not None:
         transport.abort()
         await asyncio.sleep(0)
-    return Response(status_code=503)

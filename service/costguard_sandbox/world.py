@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Unpack
 
+from costguard_sandbox.bigquery import Tables
 from costguard_sandbox.clock import WorldClock
 from costguard_sandbox.gce.cloud import Cloud, CloudOptions
 from costguard_sandbox.guest.local import LocalGuests, LocalGuestSettings
@@ -25,6 +26,7 @@ class World(Cloud):
         guests = partial(LocalGuests, local_guests) if local_guests else None
         super().__init__(clock, seed=seed, guests=guests, **options)
         self.slack = Workspace(clock, seed)
+        self.bigquery = Tables()
 
     def serve_at(self, url: str) -> None:
         self.slack.base_url = url

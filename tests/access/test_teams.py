@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from costguard.access.rules import Rules
@@ -42,7 +44,7 @@ def test_the_channel() -> None:
 def test_the_contact_is_the_narrowest_budgets() -> None:
     """The most parts of a scope win, then the file's order; a budget without a contact is passed over."""
 
-    def budget(contact: str, **scope: str) -> Budget:
+    def budget(contact: str, **scope: Any) -> Budget:
         return Budget(contact, Scope(**scope), Money.of(1), Period.MONTH, contact=contact)
 
     budgets = (

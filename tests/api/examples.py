@@ -20,6 +20,7 @@ from costguard.model.access import Role
 
 FILE = Path(costguard.api.__file__).with_name("examples.json")
 _AT_MOST = 3  # of a list
+TOKEN_ID = "5e1f0c2a9b"
 JOB = {
     "preset": "t4",
     "name": "resnet",
@@ -61,6 +62,7 @@ ASKED: dict[str, tuple[str, str, Any]] = {
     "stopInstance": ("POST", f"{VM}/stop", {**ACT, "started_at": "2026-11-20T03:00:00Z"}),
     "disownInstance": ("POST", f"{VM}/disown", {"reason": "it is of the team"}),
     "claimInstance": ("POST", "/api/v1/instances/lab/4712/claim", {"reason": "I took it over"}),
+    "getBill": ("GET", "/api/v1/bill?from=2026-11-14&to=2026-11-16", None),
     "listRequests": ("GET", "/api/v1/requests", None),
     "getRequest": ("GET", "/api/v1/requests/1", None),
     "listJobs": ("GET", "/api/v1/jobs?state=running", None),
@@ -87,6 +89,7 @@ ASKED: dict[str, tuple[str, str, Any]] = {
     "listEvents": ("GET", "/api/v1/events?kind=LifetimeStarted", None),
     "listPrices": ("GET", "/api/v1/prices", None),
     "getSpend": ("GET", "/api/v1/spend?group_by=day,preset", None),
+    "getSpendByLabel": ("GET", "/api/v1/spend/labels/experiment", None),
     "listBudgets": ("GET", "/api/v1/budgets", None),
     "getForecast": ("GET", "/api/v1/forecast?owner=ada@lab.example", None),
     "listReminders": ("GET", "/api/v1/reminders", None),
@@ -136,7 +139,16 @@ def made(story: Story) -> dict[str, Any]:
         shown[operation] = {"200": client.delete(f"/api/v1/sessions{address}", headers=_bearer(MASTER)).json()}
     shown["getReadiness"]["200"]["leases"][0]["expires_at"] = "2026-11-20T12:00:25Z"  # by the machine's clock
     shown["createToken"]["201"]["secret"] = f"cgt_{token}_..."
-    return shown
+    return {operation: _renamed(answers, token, TOKEN_ID) for operation, answers in shown.items()}
+
+
+def _renamed(value: Any, name: str, new_name: str) -> Any:
+    """The route draws the id of a token, and the examples are to be the same each time."""
+    if isinstance(value, dict):
+        return {key: _renamed(item, name, new_name) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_renamed(item, name, new_name) for item in value]
+    return value.replace(name, new_name) if isinstance(value, str) else value
 
 
 def _bearer(token: str) -> dict[str, str]:

@@ -117,6 +117,7 @@ def full(database: Database) -> Deps:
     meters, watched = Meters("1.2.3"), WatchMeters()
     watched.message("reminder", "accepted")
     watched.delivery("pager", "refused")
+    watched.tracker("mlflow", "failed")
     meters.signed_in(Via.OIDC, False)
     recorded = (Recorded("lab", unread=(NO_ZONE,)), Recorded("odd", error="it broke"), Recorded("well"))
     watched.passed(0.3, PassReport(NOW, NOW, recorded, Charged(), FleetPlan()))

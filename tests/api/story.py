@@ -11,6 +11,7 @@ from tests.api import rows
 from tests.api.conftest import deps_of
 from tests.api.rows import NOW
 from tests.authenticators import authenticator_of, begin_session, make_principal
+from tests.bill import stored_bill
 from tests.fakes import HandClock
 from tests.jobs.archives import MemoryArchives
 from tests.jobs.job_service import Office
@@ -69,7 +70,7 @@ def make_story(database: Database) -> Story:
     job_story.tell(database)
     lease.acquire(database, "daemon", "guard-1:4242", 240 * HOUR)
     with database.write() as connection:
-        trainer = rows.instance(connection, "trainer-3", gce_id="4711")
+        trainer = rows.instance(connection, "trainer-3", gce_id="4711", labels={"experiment": "bert"})
         run = rows.lifetime(connection, trainer, NOW - 9 * HOUR)
         rows.measured(connection, trainer, NOW - 9 * HOUR)
         rows.storage(connection, trainer, NOW - 9 * HOUR)
@@ -94,6 +95,7 @@ def make_story(database: Database) -> Story:
     office = Office(database)
     office.rules = _with_people(office.rules)
     sweep_story.tell(office)
+    stored_bill.tell(database)
     plain = deps_of(database)
     authenticator = authenticator_of(database, plain.clock, office.rules.access, MASTER)
     code = CodeArchives(MemoryArchives(), database, HandClock(NOW))

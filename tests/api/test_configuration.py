@@ -7,8 +7,12 @@ from datetime import timedelta
 
 import pytest
 from fastapi.testclient import TestClient
+from sqlalchemy import update
+from tests.api.rows import NOW
+from tests.jobs.job_rows import added, attempt
 
 from costguard.access.rules import Rules, by_name
+from costguard.db.tables import attempts
 from costguard.db.transaction import Database
 from costguard.model.preset import Match, Preset
 from costguard.model.reminder import Enforcement, ReminderRule
@@ -47,3 +51,24 @@ def test_presets_show_what_follows_the_limit(client_with: Callable[..., TestClie
         "grace_seconds": 1800,
     }
     assert (other["idle"], other["reminders"]["when_unanswered"]) == (None, "remind")
+
+
+def test_presets_show_how_long_their_vms_took_to_start(
+    database: Database, client_with: Callable[..., TestClient]
+) -> None:
+    """In all zones and in each, in seconds; nothing of a preset that has started no VM, and nothing of the slowest."""
+    with database.write() as connection:
+        for number, minutes in enumerate((4, 6, 8)):
+            asked_at = NOW - HOUR - number * HOUR
+            added(connection, f"job{number}", preset="dear")
+            made = attempt(connection, f"job{number}")
+            moments = {"intended_at": asked_at, "started_at": asked_at + timedelta(minutes=minutes)}
+            changed = update(attempts).where(attempts.c.id == made.id)
+            connection.execute(changed.values(run=1, restarts=0, **moments))
+    presets = [Preset("dear", Match(gpu_count_min=2), None), Preset("other", Match(), None)]
+    dear, other = client_with(rules=Rules(by_name(presets))).get("/api/v1/presets").json()["presets"]
+    assert dear["starts"]["count"] == 3
+    assert dear["starts"]["usual_seconds"] == 360
+    assert dear["starts"]["slowest_seconds"] is None
+    assert list(dear["starts_by_zone"].values()) == [dear["starts"]]
+    assert (other["starts"], other["starts_by_zone"]) == (None, {})

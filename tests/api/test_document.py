@@ -10,7 +10,7 @@ import jsonschema_rs
 import pytest
 from fastapi.testclient import TestClient
 from tests.api import story
-from tests.api.examples import made
+from tests.api.examples import TOKEN_ID, made
 
 from costguard.api.document import operations
 from costguard.db.transaction import Database
@@ -65,9 +65,10 @@ def test_every_operation_is_described(lab: story.Story) -> None:
 
 
 def test_examples_are_what_the_api_says(lab: story.Story) -> None:
-    """They have the shape that the document gives, and so has what is answered today."""
+    """They have the shape that the document gives, and so has what is answered today, with ids that never change."""
     document = lab.app.openapi()
     today = made(lab)
+    assert today["createToken"]["201"]["token"]["id"] == TOKEN_ID
     checked = 0
     for _, _, operation in operations(document):
         for status, answer in today.get(operation["operationId"], {}).items():

@@ -22,6 +22,7 @@ from costguard.model.attempt import AgentState, AttemptState, Exit, Interruption
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import CheckpointPlan, JobKind, JobState, SeenCheckpoint
 from costguard.model.money import Money
+from costguard.trackers import rows as tracker_rows
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 ID = "j7k2m9q4"
@@ -304,3 +305,22 @@ def test_an_attempt_shows_its_disk_and_its_image(client: TestClient, database: D
         "text": "disk full: 0 bytes left on /",
     }
     assert answer["job"]["image_digest"] == answer["attempts"][0]["image_digest"] == digest
+
+
+def test_a_job_shows_how_logging_to_its_tracker_stands(database: Database, client: TestClient) -> None:
+    """How many points wait, and why the last try failed."""
+    with database.write() as connection:
+        job_rows.added(connection, mlflow_run="a" * 32)
+        [run] = tracker_rows.of_job(connection, ID)
+        tracker_rows.failed(connection, run, NOW, "MLflow cannot be reached.")
+    answer = client.get(f"/api/v1/jobs/{ID}").json()
+    assert answer["spec"]["mlflow_run"] == "a" * 32
+    assert answer["trackers"] == [
+        {
+            "tracker": "mlflow",
+            "run": "a" * 32,
+            "waiting": 0,
+            "logged_at": None,
+            "error": "MLflow cannot be reached.",
+        }
+    ]

@@ -139,7 +139,7 @@ def test_nobody_who_uses_a_vm_can_make_series(sqlite_database: Database) -> None
         "provisioning_model",
         "route",
     }
-    allowed |= {"rule", "state", "status", "version", "via", "webhook"}
+    allowed |= {"rule", "state", "status", "tracker", "version", "via", "webhook"}
     assert set().union(*scraped.labels.values()) == allowed
 
 

@@ -19,6 +19,7 @@ from tests.within import charge_due
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.model.reminder import Team
+from costguard.spend.vm_charges import accruing_ids
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 ADA, BEN = "ada@lab.example", "ben@lab.example"
@@ -129,3 +130,19 @@ def test_by_vm_a_year_is_the_longest(client: TestClient) -> None:
     refused = client.get("/api/v1/spend?from=2025-01-01&to=2026-11-20&group_by=vm")
     assert refused.status_code == 422
     assert "longer than a year" in refused.text
+
+
+def test_a_day_that_is_over_needs_no_vm_that_runs(client: TestClient, filled: Database) -> None:
+    """Open runs and disks are charged to midnight: their spend of yesterday is stored, and its sum the page's."""
+    midnight = NOW.replace(hour=0, minute=0, second=0, microsecond=0)
+    with filled.read() as connection:
+        running = set(accruing_ids(connection))
+        needed = set(accruing_ids(connection, midnight))
+    assert len(running) == 3
+    assert not needed
+    day = NOW.date() - DAY
+    query = f"/api/v1/spend?from={day}&to={day}"
+    by_vm = client.get(f"{query}&group_by=vm").json()
+    assert (
+        sum(Decimal(row["total"]) for row in by_vm["rows"]) == Decimal(client.get(query).json()["total"]["total"]) > 0
+    )

@@ -12,6 +12,7 @@ from tests.api import rows
 from tests.api.conftest import Standstill
 from tests.api.rows import H100, NOW
 from tests.authenticators import signed_in
+from tests.bill import stored_bill
 from tests.jobs import job_service
 from tests.pages import job_story
 from tests.reminders import reminder_rows
@@ -61,7 +62,13 @@ _FLEET: Mapping[str, tuple[dict[str, Any], dict[str, Any], timedelta]] = {
     "debug-ada": ({}, {}, 31 * HOUR),
     "train-resnet-50-on-imagenet": ({**A100, "preset": "a100"}, {**A100, "preset": "a100"}, 5 * HOUR),
     "sweep-bob": (
-        {**A100, "preset": "a100", "provisioning_model": "spot", "owner": "bob@lab.example"},
+        {
+            **A100,
+            "preset": "a100",
+            "provisioning_model": "spot",
+            "owner": "bob@lab.example",
+            "labels": {"experiment": "learning-rate-sweep-of-november"},
+        },
         {**A100, "preset": "a100", "provisioning_model": "spot", "owner": "bob@lab.example"},
         14 * HOUR,
     ),
@@ -70,7 +77,11 @@ _FLEET: Mapping[str, tuple[dict[str, Any], dict[str, Any], timedelta]] = {
         {**H100, "preset": "multi-gpu", "owner": ""},
         3 * HOUR,
     ),
-    "notebook": ({"owner": "chi@lab.example"}, {"owner": "chi@lab.example"}, 9 * HOUR),
+    "notebook": (
+        {"owner": "chi@lab.example", "labels": {"experiment": "warm-up", "cost-center": ""}},
+        {"owner": "chi@lab.example"},
+        9 * HOUR,
+    ),
 }
 RULES = Rules(
     by_name(
@@ -92,6 +103,7 @@ RULES = Rules(
         Budget("vision", Scope(preset="t4"), Money.of(60), Period.WEEK, at_limit=AtLimit.STOP_SPOT),
         Budget("bob", Scope(owner="bob@lab.example"), Money.of(40), Period.DAY),
     ),
+    spend_labels=("experiment", "cost-center"),
     channel="#gpu-costs",
     jobs=job_service.RULES.jobs,
 )  # fmt: skip
@@ -110,6 +122,7 @@ def tell(database: Database, authenticator: RequestAuthenticator | None = None) 
     vm = _fleet(database)
     _spend(database)
     _prices(database)
+    stored_bill.tell(database)
     _sessions(database)
     sweep_story.tell(job_service.Office(database))
     lease.acquire(database, "daemon", "guard-1", HOUR)
@@ -130,7 +143,10 @@ def tell(database: Database, authenticator: RequestAuthenticator | None = None) 
         "launch": "/launch?preset=t4",
         "spend": "/spend?from=2026-10-20&to=2026-11-20",
         "spend-owner": "/spend?group_by=owner",
+        "spend-label": "/spend?group_by=label:experiment",
+        "spend-of-label": "/spend?label=experiment%3Dwarm-up",
         "savings": "/savings",
+        "bill": "/bill",
         "budgets": "/budgets",
         "presets": "/presets",
         "prices": "/prices",

@@ -48,7 +48,19 @@ def test_every_page_of_an_empty_ledger(context: BrowserContext, sqlite_database:
     """Before the first VM was seen there is nothing on them to trip over."""
     wrong = []
     with serving(told.empty(sqlite_database)) as site, watched(context, site) as page:
-        for name in ("", "jobs", "spend", "savings", "budgets", "presets", "prices", "events", "health", "tokens"):
+        for name in (
+            "",
+            "jobs",
+            "spend",
+            "savings",
+            "bill",
+            "budgets",
+            "presets",
+            "prices",
+            "events",
+            "health",
+            "tokens",
+        ):
             page.goto(f"{site}/{name}")
             wrong += [f"{name}: {mistake}" for mistake in (*axe(page), *overflow(page))]
             picture(page, f"{name.replace('/', '-') or 'now'}-empty")

@@ -11,12 +11,14 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from sqlalchemy import insert
 from tests.api.rows import NOW
 from tests.cli.test_serve import settings, typed
 from tests.cli.typed import Typist
 
 from costguard.daemon.lease_keeper import LEASE
 from costguard.db import lease, migrate
+from costguard.db.tables import events
 from costguard.db.transaction import Database
 from costguard.ledger import unknown_vms
 from costguard.ledger.unknown_vms import UnknownVm
@@ -82,7 +84,7 @@ def test_a_ledger_that_is_not_sound_exits_1(run: Run, tmp_path: Path) -> None:
 
 def test_unknown_vms_are_listed_and_decided_on(run: Run, tmp_path: Path) -> None:
     """An admin of the server says what becomes of each; nothing is deleted without --yes or an answer."""
-    assert run("unknown").stdout == "There is none.\n"
+    assert run("unknown").stdout == "The ledger has a launch for every VM with this installation's labels.\n"
     vm = UnknownVm(
         InstanceKey("acme", "71"), "cg-j1-1", "us-central1-a", "j1", 1, "", Status.RUNNING, "job j1 is lost", NOW
     )
@@ -100,3 +102,25 @@ def test_unknown_vms_are_listed_and_decided_on(run: Run, tmp_path: Path) -> None
     missing = run("adopt", "acme/other")
     assert missing.returncode == 1
     assert "db unknown" in missing.stderr
+
+
+def test_old_events_are_archived_listed_and_read(run: Run, tmp_path: Path) -> None:
+    """The settings say how old; a second run finds nothing, the list names the file, and its rows can be printed."""
+    refused = run("archive")
+    assert (refused.returncode, "Say in [retention] what to archive" in refused.stderr) == (1, True)
+    with (tmp_path / "costguard.toml").open("a") as settings_file:
+        settings_file.write(f'\n[retention]\nevents = "90d"\nfolder = "{tmp_path}/archive"\n')
+    rows = [
+        {"key": f"test/{days}", "kind": "InstanceStopped", "text": "vm-1 stopped.", "data": {}}
+        | dict.fromkeys(("occurred_at", "recorded_at"), NOW - timedelta(days=days))
+        for days in (400, 200, 0)
+    ]
+    with closing(Database.open(f"sqlite:///{tmp_path}/costguard.db")) as database, database.write() as connection:
+        connection.execute(insert(events), rows)
+    done = run("archive")
+    assert done.returncode == 0, done.stderr
+    assert "2 rows archived in 1 file" in done.stdout
+    assert json.loads(run("archive", "--json").stdout)["events"] == {"files": 0, "rows": 0}
+    (file,) = json.loads(run("archive", "--list", "--json").stdout)["items"]
+    printed = run("archive", "--read", file["file"]).stdout.splitlines()
+    assert [json.loads(line)["key"] for line in printed] == ["test/400", "test/200"]

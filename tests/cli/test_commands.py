@@ -94,6 +94,16 @@ def test_all_pages_are_gathered(sqlite_database: Database, run: Run) -> None:
     assert "Shown: the latest 50." in run("events").stdout
 
 
+def test_spend_by_a_label(fleet: Database, run: Run) -> None:
+    """VMs without the label are named as such; a label stands alone, and has no bill."""
+    shown = run("spend", "--by", "label:experiment")
+    assert "(no label)" in shown.stdout, shown.stderr
+    assert "label:experiment,is_labelled," in run("spend", "--by", "label:experiment", "--csv").stdout
+    assert json.loads(run("spend", "--by", "label:experiment", "--json").stdout)["rows"][0]["value"] is None
+    for wrong in (["label:experiment,owner"], ["label:"], ["label:experiment", "--basis", "bill"]):
+        assert run("spend", "--by", *wrong).returncode == 2
+
+
 def test_spend_as_a_table_and_as_csv(fleet: Database, run: Run) -> None:
     """The table ends with the total and what is not in it; CSV is the server's."""
     shown = run("spend", "--by", "owner,preset").stdout

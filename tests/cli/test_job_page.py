@@ -234,3 +234,14 @@ def test_output_of_a_vm_that_is_gone_is_not_said_to_be_on_it() -> None:
     answer = {"attempt": 1, "job": "j1", "heard_at": None, "output": "x", "log": ""}
     assert "Its VM is gone" in about_output(answer)
     assert "on its VM: /var/log" in about_output({**answer, "log": "/var/log/costguard/a.1.log"})
+
+
+def test_runs_of_trackers_come_with_how_they_stand() -> None:
+    """With what is to come and why, or when something was logged last."""
+    runs = [
+        {"tracker": "mlflow", "run": "abc", "waiting": 3, "logged_at": None, "error": "MLflow cannot be reached."},
+        {"tracker": "wandb", "run": "lab/bert/1", "waiting": 0, "logged_at": None, "error": ""},
+    ]
+    text = shown(show_job, {**DETAIL, "trackers": runs}, width=300)
+    assert "run abc has 3 points to come: MLflow cannot be reached." in text
+    assert "run lab/bert/1, to which nothing was logged yet" in text

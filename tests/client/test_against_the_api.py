@@ -46,6 +46,7 @@ def test_a_job_is_launched_once_read_and_cancelled(lab: story.Story, kind: str) 
         assert launched.id in [job["id"] for job in listed]
         assert len(listed) > 2
         assert client.call(operations.get_spend(group_by=["preset"]))["group_by"] == ["preset"]
+        assert client.call(operations.get_spend_by_label("owner"))["label"] == "owner"
         assert client.call(operations.quote_job({**body, "hours": 3}))["preset"] == "t4"  # type: ignore[typeddict-item]
         with pytest.raises(Missing):
             client.call(operations.get_job("nowhere"))
@@ -91,11 +92,12 @@ def test_every_list_of_the_api_answers_the_generated_call(lab: story.Story) -> N
 
 
 def test_every_operation_of_the_document_has_a_call() -> None:
-    """But for agents' reports and metrics, and for the stream of events and whole logs, which are no JSON."""
+    """But for agents' reports and metrics, and for the stream of events, whole logs and FOCUS, which are no JSON."""
     document = json.loads((Path(__file__).parents[1] / "golden/files/openapi/openapi.json").read_text("utf-8"))
     tagged = [operation for methods in document["paths"].values() for operation in methods.values()]
     ids = {one["operationId"] for one in tagged if one["tags"] not in (["agents"], ["metrics"])} - {
         "downloadOutput",
+        "exportFocus",
         "streamEvents",
     }
     made = {name.replace("_", "") for name, _ in inspect.getmembers(operations, inspect.isfunction)}

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import event, func, select, text
+from tests.api import rows
 from tests.builders import PROJECT, at, observation, operation, seen
 from tests.fakes import FakeCloud, HandClock
 from tests.ledger.ledger_rows import ledger_rows
@@ -19,7 +20,7 @@ from tests.ledger.ledger_rows import ledger_rows
 from costguard.access.rules import Rules
 from costguard.daemon.reconcile import PassReport, Reconciler
 from costguard.db import lease as leases
-from costguard.db.tables import instances, lifetimes
+from costguard.db.tables import instances, label_days, lifetimes
 from costguard.db.transaction import Database
 from costguard.errors import LeaseLost, StoreError
 from costguard.events import audit_log
@@ -70,6 +71,18 @@ def test_a_project_whose_look_breaks_does_not_stop_the_others(sqlite_database: D
     broken = next(one for one in report.recorded if one.project == OTHER)
     assert [(part.scope, part.code) for part in broken.unread] == [("project", "unexpected")]
     assert "KeyError" in broken.unread[0].reason
+
+
+def test_pass_rolls_up_the_labels_that_the_settings_name(sqlite_database: Database) -> None:
+    """Once everything is charged: the days of what ran count by label from then on."""
+    with sqlite_database.write() as connection:
+        rows.prices(connection)
+        rows.lifetime(connection, rows.instance(connection, "vm-1"), NOW - timedelta(days=2), charged_to=None)
+    rules = Rules({}, spend_labels=("experiment",))
+    Reconciler(sqlite_database, FakeCloud({}), HandClock(NOW), [], rules, BELONGING).run()
+    with sqlite_database.read() as connection:
+        assert set(connection.scalars(select(label_days.c.label))) == {"experiment"}
+        assert connection.scalar(select(func.count()).select_from(label_days)) == 2
 
 
 def test_a_project_that_cannot_be_recorded_does_not_stop_the_others(sqlite_database: Database) -> None:

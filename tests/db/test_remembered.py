@@ -5,11 +5,13 @@ from __future__ import annotations
 from contextlib import closing, suppress
 from datetime import date
 
-from sqlalchemy import Connection, func, select, text
+from sqlalchemy import Connection, func, select, text, update
 from tests.api.rows import day
+from tests.jobs import job_rows
 
+from costguard.db import tables
 from costguard.db.remembered import MOST, MOST_ROWS, forget, remembered
-from costguard.db.tables import changes, daily_owners
+from costguard.db.tables import REPORTED, changes, daily_owners
 from costguard.db.transaction import Database
 from costguard.model.budget import Scope
 from costguard.spend.spend_rows import Grouping, rolled_up
@@ -143,3 +145,23 @@ def test_no_more_rows_than_so_many_are_kept(sqlite_database: Database) -> None:
     for _ in range(2):
         ask("too long", MOST_ROWS // 10 + 1)
     assert len(reads) == 2
+
+
+def test_every_change_of_an_attempt_but_a_heartbeat_is_counted(database: Database) -> None:
+    """A column that a migration adds to attempts must be named where the database counts their changes, or in
+    REPORTED: pages that show it would stay as they were."""
+    with database.write() as connection:
+        made = job_rows.attempt(connection, job_rows.added(connection).id)
+
+    def counted(column: str) -> bool:
+        with database.write() as connection:
+            before = connection.scalar(_COUNT)
+            same = {column: tables.attempts.c[column]}
+            connection.execute(update(tables.attempts).where(tables.attempts.c.id == made.id).values(same))
+            return bool(connection.scalar(_COUNT) != before)
+
+    uncounted = {column.name for column in tables.attempts.c if not counted(column.name)}
+    assert uncounted == REPORTED
+
+
+_COUNT = select(changes.c.number).where(changes.c.table_name == "attempts")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from typing import Any, get_args
 
 import pytest
 from tests.cli.job_answers import DETAIL, JOB
+from tests.loops import run
 from tests.scripted import Script, scripted
 
 from costguard.errors import Invalid, Missing
@@ -38,7 +38,7 @@ def test_the_same_execution_is_the_same_job(script: Script) -> None:
         ("s3://x/0", "run-1", "n0", "0"),
         ("s3://x/1", "run-1", "n0", "1"),
     ):
-        assert asyncio.run(connection.create(REQUEST, *identity)) == "j7k2m9q4"
+        assert run(connection.create(REQUEST, *identity)) == "j7k2m9q4"
     first, again, other = (headers["Idempotency-Key"] for _, _, headers, _ in script.asked)
     assert first == again != other
     assert script.asked[0][2]["Authorization"] == "Bearer hush"
@@ -53,7 +53,7 @@ def test_a_refused_job_fails_the_task_with_the_servers_words(script: Script) -> 
     }
     script.answers = [(422, problem)]
     with pytest.raises(Invalid, match=r"preset: No\. ceiling: No\."):
-        asyncio.run(connection.create(REQUEST, "a"))
+        run(connection.create(REQUEST, "a"))
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_refused_job_fails_the_task_with_the_servers_words(script: Script) -> 
 def test_each_state_is_a_phase_of_flyte(script: Script, state: str, phase: str) -> None:
     """A preempted job is running for Flyte: it goes on by itself."""
     script.answers = [(200, with_state(state))]
-    status = asyncio.run(connection.look("j7k2m9q4"))
+    status = run(connection.look("j7k2m9q4"))
     assert (status.phase, status.page) == (phase, f"{script.url}/jobs/j7k2m9q4")
 
 
@@ -94,7 +94,7 @@ def test_the_message_says_why_and_how_far() -> None:
 def test_a_server_that_does_not_answer_ends_no_task(script: Script) -> None:
     """A job whose state is unknown is neither failed nor gone; Flyte asks again."""
     script.answers = [None] * 3
-    status = asyncio.run(connection.look("j7k2m9q4"))
+    status = run(connection.look("j7k2m9q4"))
     assert status.phase == "RUNNING"
     assert "asked again" in status.message
 
@@ -103,14 +103,14 @@ def test_an_unknown_job_fails_the_task(script: Script) -> None:
     """The server answers, and has no such job: nothing will ever come of it."""
     script.answers = [(404, {"detail": "There is no job 'x'.", "next": ""})]
     with pytest.raises(Missing):
-        asyncio.run(connection.look("x"))
+        run(connection.look("x"))
 
 
 @pytest.mark.parametrize("answer", [(202, DETAIL), (409, {"detail": "It has ended.", "next": ""})])
 def test_cancelling_twice_is_harmless(script: Script, answer: tuple[int, Any]) -> None:
     """Flyte's delete must be idempotent; a job that has ended needs nothing."""
     script.answers = [answer]
-    asyncio.run(connection.cancel("j7k2m9q4", "ada@lab.example"))
+    run(connection.cancel("j7k2m9q4", "ada@lab.example"))
     assert script.asked[0][:2] == ("POST", "/api/v1/jobs/j7k2m9q4/cancel")
     assert script.body()["by"] == "ada@lab.example"
 
@@ -118,4 +118,4 @@ def test_cancelling_twice_is_harmless(script: Script, answer: tuple[int, Any]) -
 def test_log_lines_are_the_jobs_output(script: Script) -> None:
     """The last part, as the server keeps it."""
     script.answers = [(200, {"output": "a\nb\n"})]
-    assert asyncio.run(connection.last_lines("j7k2m9q4")) == ["a", "b"]
+    assert run(connection.last_lines("j7k2m9q4")) == ["a", "b"]

@@ -54,6 +54,8 @@ EVERYTHING = CostguardJob(
     mounts=("/data:/data",),
     aws_role="arn:aws:iam::123456789012:role/training",
     bandwidth_mib_s=50,
+    mlflow_run="{run}",
+    wandb_run="lab/bert/{run}",
     step_pattern=r"step (\d+)",
     metric=r"val_loss (\S+)",
     better="lower",
@@ -82,6 +84,7 @@ def test_every_part_of_a_task_reaches_the_job() -> None:
     assert [(one.source, one.path) for one in body.inputs] == [("s3://acme-data/v7", "/data/in")]
     assert [(one.path, one.destination) for one in body.outputs] == [("/data/model", "s3://models/r7")]
     assert body.name == "llama r7"
+    assert (body.mlflow_run, body.wandb_run) == ("r7", "lab/bert/r7")
     left_at_default = {name for name in JobBody.model_fields if name not in body.model_fields_set} - {"kind"}
     assert left_at_default == set()
     assert body.overrides is not None

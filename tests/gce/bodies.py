@@ -49,6 +49,7 @@ def single(name: str = "trainer", gce_id: str = "101", zone: str = ZONE, **chang
 
 def disk(name: str = "trainer", zone: str = ZONE, **changes: Any) -> dict[str, Any]:
     return {
+        "id": "5731447681477044785",
         "name": name,
         "type": f"{ROOT}/zones/{zone}/diskTypes/pd-balanced",
         "sizeGb": "50",

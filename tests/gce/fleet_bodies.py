@@ -11,7 +11,13 @@ import orjson
 _ROOT = "https://www.googleapis.com/compute/v1/projects"
 ZONES = [
     f"{region}-{letter}"
-    for region in ("us-central1", "us-east1", "us-west1", "europe-west4", "asia-east1", "us-east4", "europe-west1")
+    for region in (
+        "us-central1",
+        "us-east1",
+        "us-west1",
+        "europe-west4",
+        "asia-east1",
+    )  # whose prices the snapshot holds
     for letter in "abcdef"
 ]
 # The real API names every zone on every page, with or without VMs in it.

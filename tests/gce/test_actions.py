@@ -133,6 +133,7 @@ def test_trouble_at_google_is_asked_once(sandbox: Sandbox, code: int) -> None:
         ("project_gone", {"project": "demo"}, NotFound),
         ("unauthenticated", {}, CredentialsRefused),
         ("garbage", {}, CloudUnavailable),  # it came with a 200
+        ("garbage", {"what": "other"}, CloudUnavailable),  # and was the answer to another request
     ],
 )
 def test_refusals(sandbox: Sandbox, kind: str, values: dict[str, str], error: type[CloudError]) -> None:

@@ -224,8 +224,11 @@ def test_new_facts_of_a_disk_change_the_vm() -> None:
 
 
 def test_disk_facts() -> None:
-    """Type, size and creation; garbage names the disk."""
-    assert disk_details(disk()) == DiskDetails("pd-balanced", 50, datetime(2026, 11, 1, 8, 59, 58, tzinfo=UTC))
+    """Type, size, creation and id; garbage names the disk."""
+    assert disk_details(disk()) == DiskDetails(
+        "pd-balanced", 50, datetime(2026, 11, 1, 8, 59, 58, tzinfo=UTC), disk()["id"]
+    )
+    assert disk_details(disk(id="x")).gce_id is None
     with pytest.raises(Garbled, match="trainer"):
         disk_details(disk(sizeGb="huge"))
 

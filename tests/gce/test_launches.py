@@ -179,6 +179,7 @@ def test_quotas(sandbox: Sandbox) -> None:
         ("project_gone", {"project": "demo"}, RequestRefused),
         ("server_error", {"code": 503, "count": 1}, CloudUnavailable),
         ("garbage", {}, CloudUnavailable),  # it came with a 200
+        ("garbage", {"what": "other"}, CloudUnavailable),  # and was the answer to another request
     ],
 )
 def test_troubles_of_an_insert(sandbox: Sandbox, kind: str, values: dict[str, Any], error: type[CloudError]) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 _DOCUMENT = Path(__file__).with_name("files") / "openapi" / "openapi.json"  # which a golden test holds against the API
 _PREFIX = "#/components/schemas/"
 _NOT_FOR_CLIENTS = {"agents", "metrics"}  # tags: agents have their own, and metrics are text for Prometheus
-_NO_JSON = {"downloadOutput", "streamEvents"}
+_NO_JSON = {"downloadOutput", "exportFocus", "streamEvents"}
 _LEFT_OUT = {"format"}  # parameters: `Accept` says the same
 _WIDTH = 108
 _SCHEMAS = '''\

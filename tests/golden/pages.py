@@ -27,7 +27,20 @@ _MAIN = re.compile(r"<main.*</main>", re.DOTALL)
 _CODE = re.compile(r"link/[\w-]{20,}")
 _TITLE = re.compile(r"<title>(.*?)</title>", re.DOTALL)
 _CSRF = {"csrf": "the page's own"}
-_EMPTY = ("", "jobs", "launch", "spend", "savings", "budgets", "presets", "prices", "events", "health", "tokens")
+_EMPTY = (
+    "",
+    "jobs",
+    "launch",
+    "spend",
+    "savings",
+    "bill",
+    "budgets",
+    "presets",
+    "prices",
+    "events",
+    "health",
+    "tokens",
+)
 _MORE = {
     "fleet-address": "/fleet",
     "events-csv": "/events.csv",

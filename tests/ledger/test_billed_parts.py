@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from costguard.gce.machine_types import by_rule
-from costguard.ledger.billed_parts import is_billed_as_gpus, parts_of_shape
+from costguard.ledger.billed_parts import is_billed_as_gpus, parts_of_shape, resource_words
 from costguard.model.instance import Shape
 from costguard.model.price import OF_A_RUN
 
@@ -80,3 +80,19 @@ def test_an_a4_without_known_gpus_has_parts_to_miss_a_price() -> None:
     shape = Shape("a4-highgpu-8g", 224, 3968 * 1024)
     assert {part.resource for part in parts_of_shape(shape)} == {"a4:core", "a4:ram"}
     assert not is_billed_as_gpus(shape)
+
+
+@pytest.mark.parametrize(
+    ("resource", "name"),
+    [
+        ("n1:core", "N1 vCPU"),
+        ("a3ultra:ram", "A3ULTRA memory"),
+        ("f1-micro:whole", "f1-micro VM"),
+        ("gpu:nvidia-h200-141gb", "H200 141GB GPU"),
+        ("gpu:nvidia-b200:whole", "B200 GPU with its share of the VM"),
+        ("gpu:nvidia-rtx-pro-6000-1/8:whole", "RTX PRO 6000 1/8 GPU with its share of the VM"),
+    ],
+)
+def test_resources_have_names_that_people_use(resource: str, name: str) -> None:
+    """What covers a whole VM says so."""
+    assert resource_words(resource) == name

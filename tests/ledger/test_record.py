@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 from tests.builders import KEY, PROJECT, at, observation, operation, seen
 from tests.fakes import FakeCloud
 from tests.within import charge_due
@@ -240,3 +240,21 @@ def test_a_type_that_becomes_known_is_charged_from_the_start_at_once(sqlite_data
     _record(sqlite_database, observation(_vm(1, disks=(), fingerprint="known"), read="2026-11-03T08:01:00"))
     with sqlite_database.write() as connection:
         assert charge_due(connection, morning).charges == 3
+
+
+def test_late_change_of_an_archived_run_is_refused_and_said(database: Database) -> None:
+    """The run stays as it was billed; one event says what Google told, in place of one that tells of a correction."""
+    _record(database, observation(seen()))
+    stopped = seen(Status.STOPPED, last_stopped_at="11:30", fingerprint="g")
+    _record(database, observation(stopped))
+    with database.write() as connection:
+        connection.execute(update(lifetimes).values(archive_id=1))
+    late = observation(stopped, read="12:30", operations=(operation("stop", "10:40", "10:45"),))
+    _record(database, late)
+    _record(database, replace(late, read_at=at("12:31")))
+    with database.read() as connection:
+        assert connection.scalar(select(lifetimes.c.ended_at)) == at("11:30")
+        recorded = [stored.event for stored in audit_log.read(connection)]
+    (refused,) = [event for event in recorded if event.kind == "LateChangeRefused"]
+    assert "run of vm that began at 2026-11-02 10:00 UTC ended at 2026-11-02 10:40 UTC" in refused.text
+    assert "LifetimeEndCorrected" not in {event.kind for event in recorded}

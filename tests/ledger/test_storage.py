@@ -71,6 +71,20 @@ def test_the_disk_of_a_vm_that_never_came_up_bills_from_its_creation() -> None:
     assert books.storage == [("vm", "09:59:00", None)]
 
 
+def test_id_of_a_disk_is_added_to_what_bills_and_names_another_disk() -> None:
+    """A span without an id takes the one that is read and goes on; another id under the name ends it there."""
+    disk = seen().disks[0]
+    books = _Books()
+    books.look("10:30", seen(disks=(disk,)))
+    for read, gce_id in (("11:00", "77"), ("11:30", None), ("12:00", "77")):
+        books.look(read, seen(disks=(replace(disk, gce_id=gce_id),)))
+        assert books.storage == [("vm", "09:59:00", None)]
+    books.look("13:00", seen(disks=(replace(disk, gce_id="78"),)))
+    assert books.storage == [("vm", "09:59:00", "13:00:00"), ("vm", "13:00:00", None)]
+    assert books.stored is not None
+    assert [span.disk_id for span in books.stored.storage] == ["77", "78"]
+
+
 def test_the_disk_of_a_vm_that_was_made_while_watched_bills_from_its_creation() -> None:
     """Also when its operations could not be read, or were forgotten."""
     books = _Books()

@@ -205,3 +205,17 @@ def test_what_could_not_be_sent_for_days_is_withdrawn(database: Database) -> Non
     with database.read() as connection:
         made = NotificationComposer(RULES)(connection, stored(database)[0], NOW + 3 * DAY)
     assert isinstance(made, Withdrawn)
+
+
+def test_drift_of_the_bill_comes_once_with_its_worst_rows(database: Database) -> None:
+    """One message to the channel, each row explained, with the command that shows the rest."""
+    worst = ["2026-11-15 train-7: The ledger charges $8.40 for gpu:nvidia-tesla-t4, and the bill has no row of it."]
+    data = {"names": ["project lab"], "total_nanos": 8_400_000_000, "worst": worst}
+    with database.write() as connection:
+        rows.event(connection, "bill-drift/1", NOW, kind="BillDrifted", text="Google's bill differs.", data=data)
+    assert len(intend(database)) == 1
+    assert intend(database) == []
+    content = composed(database)
+    assert content.text == f"Google's bill differs.\n• {worst[0]}"
+    assert content.figures == {"Unexplained": "$8.40"}
+    assert content.url == "https://guard.example/bill"

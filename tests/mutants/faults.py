@@ -14,7 +14,11 @@ PRODUCT = Path("service/costguard")
 
 @dataclass(frozen=True)
 class Fault:
-    """`path` is below the product; `before` stands there once; `test` is a test, or a file or folder of them."""
+    """`path` is below the product; `before` stands there once; `test` is a test, or a file or folder of them.
+
+    `invariant` is what simulated lives show to be broken while the fault is planted; "" where it is none of theirs.
+    `lives` is what they are about: a name of tests/simulation/aims.py.
+    """
 
     room: str
     what: str
@@ -22,6 +26,8 @@ class Fault:
     before: str
     after: str
     test: str
+    invariant: str = ""
+    lives: str = ""
 
     def planted(self, root: Path) -> str:
         """The file with the fault in it. Raises ValueError where the fault does not fit the file any more."""

@@ -9,8 +9,24 @@ import pytest
 from tests.mutants import faults
 from tests.mutants.faults import Fault
 from tests.mutants.planting import Caught, caught_by
+from tests.simulation import invariants
 
-ROOMS = {"diagnosis", "access", "acting", "checkpoints", "lease", "prices", "signatures", "timeline"}
+ROOMS = {
+    "diagnosis",
+    "access",
+    "bill",
+    "acting",
+    "checkpoints",
+    "deadlines",
+    "labels",
+    "lease",
+    "prices",
+    "recovery",
+    "retention",
+    "signatures",
+    "timeline",
+    "trackers",
+}
 
 
 def test_every_fault_can_be_planted() -> None:
@@ -57,3 +73,10 @@ def test_a_fault_that_no_longer_fits_is_reported(tmp_path: Path, given: dict[str
 def test_only_a_test_that_fails_catches_a_fault(code: int, caught: Caught) -> None:
     """pytest ends with 1 where tests failed; a fault that keeps tests from being read proves nothing."""
     assert caught_by(code) is caught
+
+
+def test_invariants_of_faults_are_those_of_simulated_lives() -> None:
+    """A fault that concerns an invariant names a function of the simulation, so that lives with it can be judged."""
+    named = {fault.invariant for fault in faults.read()} - {""}
+    assert named <= set(vars(invariants))
+    assert len(named) >= 6

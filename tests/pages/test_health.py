@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
+from sqlalchemy import insert
 from tests.api import rows
 from tests.api.rows import NOW
 from tests.api.test_errors import LockedDatabase
@@ -14,6 +16,7 @@ from tests.pages.html import Page, tidy
 
 from costguard.api.deps import DaemonStatus
 from costguard.db import lease
+from costguard.db.tables import archives
 from costguard.db.transaction import Database
 from costguard.messages.slack_health import OutboxTrouble
 from costguard.model.webhook import WebhookState
@@ -99,6 +102,38 @@ def test_what_is_red_says_what_to_do(database: Database, client_with: Callable[.
         "failed No credentials.",
     ):  # fmt: skip
         assert part in text
+
+
+def archived(database: Database, file: str, state: str) -> None:
+    day = NOW.date() - timedelta(days=400)
+    values = {
+        "kind": "charges",
+        "file": file,
+        "state": state,
+        "made_at": NOW - HOUR,
+        "through_at": NOW - 400 * 24 * HOUR,
+    }
+    with database.write() as connection:
+        counts = {"row_count": 20_000, "byte_count": 3 * 2**20, "sha256": "0" * 64}
+        connection.execute(insert(archives).values(**values, **counts, first_day=day, last_day=day))
+
+
+def test_archives_are_shown_with_what_is_wrong_with_them(
+    database: Database, client_with: Callable[..., TestClient], tmp_path: Path
+) -> None:
+    """None, complete, interrupted, and lost from the folder; a replica that does not know the folder misses none."""
+    assert "Archives none Everything is in the database. [retention]" in read(client_with(archive=tmp_path))
+    archived(database, "runs-1.jsonl.gz", "done")
+    (tmp_path / "runs-1.jsonl.gz").touch()
+    whole = read(client_with(archive=tmp_path))
+    assert "Archives complete 1 file, 3.0 MiB, 20,000 rows up to" in whole
+    archived(database, "runs-2.jsonl.gz", "open")
+    interrupted = read(client_with(archive=None))
+    assert "Archives not finished Rows of 1 file are still in the database as well." in interrupted
+    assert "2 files, 6.0 MiB, 40,000 rows" in interrupted
+    lost = read(client_with(archive=tmp_path))
+    assert "not all there 1 of 2 files is not in the folder, the first runs-2.jsonl.gz." in lost
+    assert "2 of 2 files are not in the folder" in read(client_with(archive=tmp_path / "unmounted"))
 
 
 def test_it_answers_while_the_database_does_not(client_with: Callable[..., TestClient]) -> None:

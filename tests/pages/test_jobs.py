@@ -23,6 +23,7 @@ from costguard.jobs import job_rows as jobs
 from costguard.model.attempt import AgentState, AttemptState
 from costguard.model.checkpoint import LookFor
 from costguard.model.job import CheckpointPlan, JobInput, JobOutput, JobState, SeenCheckpoint
+from costguard.trackers import rows as tracker_rows
 
 ATTACK = "</title></svg><script>alert('1')</script>\"{{ 7 * 7 }}"
 
@@ -240,3 +241,15 @@ def test_a_hundred_preemptions_fit_one_page(database: Database, client: TestClie
     answer = client.get("/jobs/j7k2m9q4", headers={"Accept-Encoding": "gzip"})
     assert Page(answer.text).mistakes == []
     assert int(answer.headers["content-length"]) < 40_000
+
+
+def test_a_run_of_a_tracker_comes_with_its_trouble(database: Database, client: TestClient) -> None:
+    """Why nothing is logged to it; without trouble that it is logged."""
+    with database.write() as connection:
+        job_rows.added(connection, mlflow_run="a" * 32, wandb_run="lab/bert/1")
+        mlflow, wandb = tracker_rows.of_job(connection, "j7k2m9q4")
+        tracker_rows.failed(connection, mlflow, NOW, "MLflow <b>cannot</b> be reached.")
+        tracker_rows.logged(connection, wandb.id, NOW, NOW)
+    text = tidy(page_of(client, "/jobs/j7k2m9q4").text)
+    assert f"MLflow run {'a' * 32} MLflow <b>cannot</b> be reached. 0 points wait." in text
+    assert "W&B run lab/bert/1 its cost is logged" in text

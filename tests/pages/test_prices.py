@@ -15,7 +15,6 @@ from costguard.db.transaction import Database
 from costguard.ledger import prices
 from costguard.model.instance import ProvisioningModel
 from costguard.model.price import Price, PriceKey, RefusedPrice, Unit
-from costguard.pages.prices import name_of
 
 HOUR = timedelta(hours=1)
 KEY = PriceKey("gpu:nvidia-tesla-a100", "us-central1", ProvisioningModel.STANDARD)
@@ -84,19 +83,3 @@ def test_prices_can_be_looked_for(database: Database, client: TestClient) -> Non
         assert "These prices may be old" in text
     for query in ("page=0", "page=x", "page=٣", "words=" + "x" * 501):
         assert "Start again from /prices." in read(client, f"/prices?{query}", 422)
-
-
-@pytest.mark.parametrize(
-    ("resource", "name"),
-    [
-        ("n1:core", "N1 vCPU"),
-        ("a3ultra:ram", "A3ULTRA memory"),
-        ("f1-micro:whole", "f1-micro VM"),
-        ("gpu:nvidia-h200-141gb", "H200 141GB GPU"),
-        ("gpu:nvidia-b200:whole", "B200 GPU with its share of the VM"),
-        ("gpu:nvidia-rtx-pro-6000-1/8:whole", "RTX PRO 6000 1/8 GPU with its share of the VM"),
-    ],
-)
-def test_resources_have_names_that_people_use(resource: str, name: str) -> None:
-    """What covers a whole VM says so."""
-    assert name_of(resource) == name

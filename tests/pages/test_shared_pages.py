@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import inspect
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from dataclasses import dataclass, replace
 import pytest
 from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
+from starlette.responses import StreamingResponse
 from starlette.types import Message, Scope
 from tests.api import rows
 from tests.authenticators import make_principal
@@ -127,9 +129,11 @@ async def get(app: FastAPI, address: str, who: str, **headers: str) -> Answer:
         "headers": [(name.replace("_", "-").encode(), value.encode()) for name, value in named.items()],
     }
     sent: list[Message] = []
+    body_messages: list[Message] = [{"type": "http.request", "body": b"", "more_body": False}]
 
     async def receive() -> Message:
-        return {"type": "http.request", "body": b"", "more_body": False}
+        """The empty body; then the caller stays, as uvicorn shows it."""
+        return body_messages.pop() if body_messages else await asyncio.get_running_loop().create_future()
 
     async def send(message: Message) -> None:
         sent.append(message)
@@ -235,3 +239,35 @@ def test_no_route_that_asks_who_asks_is_shared_between_people(apps: Apps) -> Non
             shared |= {route.path} if kind in (GetKind.OWN, GetKind.ALIKE) else set()
     assert not {path for path in shared if path.startswith(("/tokens", "/sessions", "/launch", "/api/v1/tokens"))}
     assert "/vm/{project}/{gce_id}/{wish}" not in shared
+
+
+def test_what_is_streamed_is_never_collected_for_sharing(apps: Apps) -> None:
+    """An export may be larger than memory: each goes to its own reader, as it is read."""
+    kinds = GetKinds()
+    streamed = {
+        route.path: kinds({"path": route.path, "app": apps.shared}, PEOPLE["ada"])
+        for route in iter_route_contexts(apps.shared.routes)
+        if "GET" in (route.methods or ())
+        and route.endpoint
+        and "StreamingResponse" in str(inspect.signature(route.endpoint))
+    }
+    assert {"/events.csv", "/api/v1/jobs/{job_id}/output/text"} <= set(streamed)
+    assert set(streamed.values()) == {GetKind.EXPORT}
+    assert kinds({"path": "/api/v1/focus", "app": apps.shared}, PEOPLE["ada"]) is GetKind.EXPORT
+
+
+@pytest.mark.parametrize("address", ["/api/v1/focus?format=csv", "/events.csv", "/events.json"])
+def test_an_export_ends_behind_the_sharing(apps: Apps, run: Run, address: str) -> None:
+    """One that waited for its caller to leave kept the event loop busy for ever."""
+    answer = run(get(apps.shared, address, "ada", accept="*/*"))
+    assert (answer.status, bool(answer.body)) == (200, True)
+
+
+def test_a_streamed_response_that_is_shared_all_the_same_ends(apps: Apps, run: Run) -> None:
+    """A route that does not say that it streams: collected, but its end is seen."""
+
+    def lines() -> StreamingResponse:
+        return StreamingResponse(iter(["one\n", "two\n"]), media_type="text/plain")
+
+    apps.shared.add_api_route("/api/v1/lines", lines, response_model=None)
+    assert run(get(apps.shared, "/api/v1/lines", "dan")).body == b"one\ntwo\n"

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Callable
 from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from fastapi.testclient import TestClient
 from tests.api import rows
 from tests.api.rows import NOW
 from tests.pages import job_story, story
+from tests.pages.conftest import PRESETS
 from tests.pages.html import Page, page_of, tidy
 from tests.pages.test_budgets import a_month
 from tests.reminders import reminder_rows
+from tests.within import charge_due
 
+from costguard.access.rules import Rules, by_name
 from costguard.db.transaction import Database
+from costguard.ledger import label_history
 from costguard.ledger.accrual import accrual_at
+from costguard.ledger.label_history import LabelChange
 from costguard.model.budget import Scope
 from costguard.model.money import Money
 from costguard.pages.charts import HEIGHT, climb
@@ -194,3 +201,65 @@ def test_last_week_and_its_vms_are_a_link_away(database: Database, client: TestC
     lines = list(csv.DictReader(io.StringIO(client.get(link).text)))
     assert {line["vm"] for line in lines} >= {"forgotten"}
     assert next(iter(lines[0])) == "owner"
+
+
+@pytest.fixture
+def labelled(database: Database, client_with: Callable[..., TestClient]) -> TestClient:
+    """A VM that went from experiment a to b, one with an empty label and one without; `experiment` is named."""
+    with database.write() as connection:
+        rows.prices(connection)
+        rows.project(connection, "lab")
+        moved = rows.instance(connection, "moved", labels={"experiment": "b"})
+        rows.lifetime(connection, moved, NOW - 50 * HOUR)
+        label_history.store(connection, [LabelChange(moved, "experiment", NOW - 30 * HOUR, "a")])
+        rows.lifetime(connection, rows.instance(connection, "empty", labels={"experiment": ""}), NOW - 2 * HOUR)
+        rows.lifetime(connection, rows.instance(connection, "plain"), NOW - HOUR)
+        charge_due(connection, NOW)
+    return client_with(rules=Rules(by_name(PRESETS), spend_labels=("experiment", "cost-center")))
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)  # spend itself is tested on both
+def test_label_stacks_days_by_its_values(labelled: TestClient) -> None:
+    """Each value's sum and the days' are those of the API; each value leads to the page with it alone."""
+    page = page_of(labelled, "/spend?group_by=label:experiment")
+    answer = labelled.get("/api/v1/spend/labels/experiment").json()
+    text = tidy(page.text)
+    for name, row in zip(("b", "a", "(empty)", "without experiment"), answer["rows"], strict=True):
+        assert f"{name} " in text
+        assert dollars(row["total"]) in text
+    assert sum(cells(page)) == Decimal(answer["total"]["total"])
+    link = next(address for address in page.addresses if "format=csv" in address and "labels" in address)
+    assert labelled.get(link).text.startswith("label:experiment,")
+    for value in ("experiment%3Da", "experiment%3D", "%21experiment"):
+        assert any(f"label={value}&" in f"{address}&" for address in page.addresses)
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_label_filter_holds_for_the_whole_page(labelled: TestClient) -> None:
+    """Month, forecast, groups, days and both CSV files count what VMs cost while they had the value."""
+    for label in ("experiment=a", "experiment=b", "experiment=", "!experiment"):
+        page = page_of(labelled, f"/spend?label={quote(label)}&group_by=owner")
+        spent = labelled.get("/api/v1/spend", params={"label": label, "group_by": "owner"}).json()
+        outlook = labelled.get("/api/v1/forecast", params={"label": label}).json()
+        text = tidy(page.text)
+        assert (sum(cells(page)), f"label {label}" in text) == (Decimal(spent["total"]["total"]), True)
+        assert dollars(outlook["spent"]) in text
+        for address in page.addresses:
+            if "format=csv" in address:
+                lines = list(csv.DictReader(io.StringIO(labelled.get(address).text, newline="")))
+                assert sum(Decimal(line["total_usd"]) for line in lines) == Decimal(spent["total"]["total"])
+
+
+@pytest.mark.parametrize(
+    "query", ["group_by=label:team", "label=team=a", "label=experiment", "group_by=label:", "label=%00"]
+)
+def test_only_labels_of_the_settings_are_on_the_page(labelled: TestClient, query: str) -> None:
+    """A label that is not added up day by day would be slow: the page names the setting."""
+    answer = labelled.get(f"/spend?{query}", headers={"Accept": "text/html"})
+    assert answer.status_code == 422
+    assert "[spend] labels" in answer.text or "such as experiment=a" in answer.text
+
+
+def test_page_without_named_labels_has_no_filter_by_them(client: TestClient) -> None:
+    """Nothing is offered that the settings do not name."""
+    assert 'name="label"' not in client.get("/spend").text

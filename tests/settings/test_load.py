@@ -13,7 +13,7 @@ from tests.settings.reading import read
 
 from costguard.errors import SettingsError
 from costguard.ledger.owner import classify
-from costguard.model.budget import Period, Scope
+from costguard.model.budget import LabelFilter, Period, Scope
 from costguard.model.instance import Shape
 from costguard.model.money import Money
 from costguard.settings import example, load, setting_keys, validate
@@ -79,6 +79,32 @@ def test_budgets(tmp_path: Path) -> None:
     assert (one.thresholds, one.forecast_thresholds) == ((50, 80, 100), (100,))
     assert (one.scope, one.limit) == (Scope(project="ml-training", preset="a100"), Money.of("99.50"))
     assert str(one.scope) == "project ml-training, preset a100"
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "shown"),
+    [
+        ("experiment=a", "a", "label experiment=a"),
+        ("experiment:a", "a", "label experiment=a"),
+        ("experiment=", "", "label experiment="),
+        ("!experiment", None, "label !experiment"),
+    ],
+)
+def test_budget_counts_a_label(tmp_path: Path, text: str, value: str | None, shown: str) -> None:
+    """A value, the empty one, or none: which of them is unmistakable, in the file and in what people read."""
+    (budget,) = read(
+        tmp_path,
+        SMALLEST
+        + f"[spend]\nlabels = ['experiment']\n[budgets.x]\nlimit = 5\nperiod = 'day'\nscope.label = '{text}'\n",
+    ).budget_list()
+    assert (budget.scope, str(budget.scope)) == (Scope(label=LabelFilter("experiment", value)), shown)
+
+
+def test_labels_of_spend_reach_the_rules(tmp_path: Path) -> None:
+    """In the order in which the file names them; none unless it does."""
+    named = read(tmp_path, SMALLEST + '[spend]\nlabels = ["experiment", "cost-center"]\n')
+    assert named.rules().spend_labels == ("experiment", "cost-center")
+    assert read(tmp_path, SMALLEST).rules().spend_labels == ()
 
 
 def test_owner_rules(tmp_path: Path) -> None:
@@ -148,6 +174,8 @@ def test_example_is_right_when_uncommented(tmp_path: Path) -> None:
     secrets = {
         "COSTGUARD_SLACK_TOKEN": "xoxb-1",
         "COSTGUARD_OIDC_CLIENT_SECRET": "s3cret",
+        "COSTGUARD_MLFLOW_TOKEN": "a password",
+        "COSTGUARD_WANDB_API_KEY": "a key",
         "COSTGUARD_WEBHOOK_PAGER_SECRET": f"whsec_{'S' * 32}",
     }
     settings = validate(tomllib.loads(text), secrets, Path("example.toml"))

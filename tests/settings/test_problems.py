@@ -66,7 +66,7 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
         (GOOD + "[watches]\n", "costguard.toml:3: watches: no such key (did you mean watch?); expected one of access"),
         (
             GOOD + "[runs]\n",
-            "costguard.toml:3: runs: no such key; expected one of access, budgets, checkpoints, compute",
+            "costguard.toml:3: runs: no such key; expected one of access, bill, budgets, checkpoints, compute",
         ),
         (GOOD + "[presets.cpu]\n", "costguard.toml:3: presets.cpu.limit: missing; expected how long a VM may run"),
         (GOOD + "[presets.t4]\nzones = []\n", "costguard.toml:4: presets.t4.zones: no such key; expected one of desc"),
@@ -83,6 +83,19 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
         (GOOD + "[presets.other]\nmatch.gpu_count_min = 2\n", "costguard.toml:4: presets.other.match: no such key"),
         (GOOD + "[owners]\nmap = { ana = 'ana' }\n", 'costguard.toml:4: owners.map.ana: given "ana", expected a mail'),
         (GOOD + "[budgets.x]\nscope = { project = 'nope' }\n", "expected a watched project: ml-training"),
+        (
+            BUDGET + "scope = { label = 'team=a' }\n",
+            'given "team=a", expected a label named in [spend] labels: none is',
+        ),
+        (
+            BUDGET + "scope.label = 'experimnt=a'\n[spend]\nlabels = ['experiment']\n",
+            "expected a label named in [spend] labels: experiment (did you mean experiment?)",
+        ),
+        (BUDGET + "scope.label = 'experiment'\n", "expected a label with its value, such as experiment=a"),
+        (
+            BUDGET + "scope.label = 'owner=ada'\nat_limit = 'refuse'\n[spend]\nlabels = ['owner']\n",
+            "expected scope.owner: the label that names owners holds no job back",
+        ),
         (GOOD + "[budgets.x]\nscope = 'all'\n", 'costguard.toml:4: budgets.x.scope: given "all", expected a table'),
         (BUDGET + "thresholds = [0.5]\n", 'different whole percents of the limit, in quotes: ["50%", "80%", "100%"]'),
         (BUDGET + "thresholds = ['50%', '50%']\n", "expected different whole percents"),
@@ -90,6 +103,13 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
         (BUDGET + "thresholds = ['0%']\n", "expected percents from 1% to 1000%"),
         (BUDGET + "at_limit = 'stop'\n", 'given "stop", expected "tell", "refuse" or "stop-spot"'),
         (BUDGET + "at_limit = 'tel'\n", "did you mean tell?"),
+        (
+            GOOD + "[spend]\nlabels = ['a', 'a']\n",
+            "spend.labels: given a list, expected at most 8 different label keys",
+        ),
+        (GOOD + f"[spend]\nlabels = {list('abcdefghi')}\n", "expected at most 8 different label keys, such as"),
+        (GOOD + "[spend]\nlabels = ['Team']\n", 'spend.labels[0]: given "Team", expected a label key: small letters'),
+        (GOOD + "[spend]\nlabels = ['goog-gke']\n", "expected labels that do not begin with goog-, which Google's"),
         (
             GOOD + "[compute]\nendpoint = '127.0.0.1:1'\n",
             'costguard.toml:4: compute.endpoint: given "127.0.0.1:1", exp',

@@ -38,6 +38,16 @@ def test_a_post_without_an_answer_is_uncertain(kind: str, notifier: SlackNotifie
     assert (result is not None) == kind.startswith("lost_answer")
 
 
+@pytest.mark.parametrize("what", ["html", "empty", "cut"])
+@pytest.mark.parametrize("kind", ["garbage", "lost_answer_garbage"])
+def test_a_200_that_is_not_slacks_is_uncertain(kind: str, what: str, notifier: SlackNotifier, slack: Workspace) -> None:
+    """A proxy's page, `{}` and broken JSON tell nothing; find does."""
+    slack.faults.add(kind, what=what, count=1)
+    with pytest.raises(SlackUncertain):
+        notifier.post("#gpu-costs", FIRST, KEY)
+    assert (notifier.find("#gpu-costs", KEY, START) is not None) == kind.startswith("lost_answer")
+
+
 @pytest.mark.parametrize("kind", ["timeout", "lost_answer_timeout"])
 def test_a_post_that_takes_too_long_is_uncertain(kind: str, endpoint: str, slack: Workspace) -> None:
     """Slack may go on with what it was asked long after nobody listens any more."""

@@ -347,3 +347,13 @@ def test_location_that_two_members_share_is_refused(office: Office) -> None:
     )
     with pytest.raises(Invalid, match="would write to the same place"):
         office.sweeps.submit(shared, None, None, "api")
+
+
+def test_members_cannot_share_a_run_of_a_tracker(office: Office) -> None:
+    """Each one's cost would be logged over the other's."""
+    with pytest.raises(Invalid) as error:
+        office.sweeps.submit(order(template=asked(command=("{lr}", "{seed}"), mlflow_run="a" * 32)), None, None, "api")
+    assert (
+        "job.mlflow_run",
+        "The cost of all members would be logged to one run, each over the other: leave it out.",
+    ) in (error.value.fields)

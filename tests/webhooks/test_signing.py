@@ -18,6 +18,7 @@ OTHER = "whsec_" + "S" * 32
 HOUSE = Path(policy.__file__).parents[1]
 _RECORDERS = (
     "access",
+    "bill",
     "daemon",
     "db",
     "events",
@@ -27,8 +28,10 @@ _RECORDERS = (
     "reminders",
     "spend",
     "sweeps",
+    "trackers",
     "webhooks",
 )
+_COLUMNS = {"export_row.py", "export_file.py", "focus.py"}  # of FOCUS, named alike
 _KIND = re.compile(r'"([A-Z][a-z]+(?:[A-Z][a-z]+)+)[":]')
 _NAME = re.compile(r"^(?:class )?([A-Z]\w+)(?:[(:]| =)", re.MULTILINE)
 
@@ -65,7 +68,11 @@ def test_waits_grow_and_respect_what_is_asked_for() -> None:
 def test_every_kind_of_event_can_be_asked_for() -> None:
     """The list that settings are checked by has all kinds that the code records, and no others."""
     sources = {file: file.read_text("utf-8") for file in HOUSE.rglob("*.py")}
-    recorders = [text for file, text in sources.items() if file.relative_to(HOUSE).parts[0] in _RECORDERS]
+    recorders = [
+        text
+        for file, text in sources.items()
+        if file.relative_to(HOUSE).parts[0] in _RECORDERS and file.name not in _COLUMNS
+    ]
     texts = {result[1] for text in recorders for result in _KIND.finditer(text)}
     names = {result[1] for text in sources.values() for result in _NAME.finditer(text)}
     assert texts - EVENT_KINDS - names == {"WebhookTest"}, "add the others to model/event_kinds.py"

@@ -10,6 +10,7 @@ from costguard.model.budget import Budget
 from costguard.model.job import Terms
 from costguard.model.preset import Preset
 from costguard.model.reminder import QuietRule, StorageRule, Team
+from costguard.model.tracker import Tracker
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class JobRules:
     heartbeat: timedelta = timedelta(seconds=15)  # how often a VM tells how far its command has come
     terms: Terms = field(default_factory=Terms)
     logs: str = ""  # where the output is stored of jobs whose checkpoints are in no bucket; "" nowhere
+    trackers: frozenset[Tracker] = frozenset()  # experiment trackers that this guard can log to
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ class Rules:
     contact: str = ""  # who is asked last where no budget names anybody
     teams: tuple[Team, ...] = ()
     budgets: tuple[Budget, ...] = ()
+    spend_labels: tuple[str, ...] = ()  # VM labels that spend is added up by, day by day
     access: Access = field(default_factory=Access)
     protection: Protection = field(default_factory=Protection)
     is_shadow: bool = True  # rules stop nothing: it is recorded what they would have stopped

@@ -30,7 +30,7 @@ def contact_of(project: str, preset: str, owner: str, rules: Rules) -> str:
     """The address of who answers for the narrowest budget that this VM counts against; "" where nobody does.
 
     A budget names more parts of a scope, the narrower it is. Of equals it is the first in the settings file. A job's
-    budget is for its job alone.
+    budget is for its job alone, and a label's for what bears it.
     """
     team = team_of(project, owner, rules.teams)
     owning = [
@@ -48,6 +48,7 @@ def _covers(scope: Scope, project: str, preset: str, owner: str, team: str) -> b
         and (scope.owner is None or scope.owner.lower() == owner)
         and scope.team in (None, team)
         and scope.job is None
+        and scope.label is None
     )
 
 

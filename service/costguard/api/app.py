@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 
 from costguard.api import (
     attempts,
+    bill,
     budgets,
     code,
     configuration,
     diagnosis,
     enforcement,
     events,
+    focus,
     goodput,
     health,
     instances,
@@ -77,6 +79,8 @@ _ROUTERS = (
     events.router,
     prices.router,
     spend.router,
+    focus.router,
+    bill.router,
     savings.router,
     goodput.router,
     diagnosis.router,
@@ -113,20 +117,21 @@ def create_app(deps: Deps) -> FastAPI:
     app.add_middleware(
         AuthenticationMiddleware, authenticator=deps.authenticator, limits=deps.limits, is_https=deps.is_https
     )
+    app.add_middleware(attempts.AgentReports, deps=deps)
     app.add_middleware(TimingMiddleware, meters=deps.meters)
     for router in _ROUTERS:
         app.include_router(router)
     describe(app)
-
-    @app.get("/api/v1", include_in_schema=False)
-    def index() -> dict[str, object]:
-        paths = sorted(app.openapi()["paths"])
-        return {
-            "name": "Costguard",
-            "version": deps.version,
-            "openapi": "/openapi.json",
-            "docs": "/api/docs",
-            "paths": paths,
-        }
-
+    app.add_api_route("/api/v1", _index, include_in_schema=False)
     return app
+
+
+def _index(request: Request) -> dict[str, object]:
+    app: FastAPI = request.app
+    return {
+        "name": "Costguard",
+        "version": app.version,
+        "openapi": "/openapi.json",
+        "docs": "/api/docs",
+        "paths": sorted(app.openapi()["paths"]),
+    }

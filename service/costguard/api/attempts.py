@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Request
+from fastapi import APIRouter, Path, Request, Response
 from fastapi.responses import FileResponse
+from fastapi.routing import APIRoute
 from pydantic import (
     AfterValidator,
     AwareDatetime,
@@ -21,21 +23,24 @@ from pydantic import (
 )
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from costguard.api.deps import Deps, Given
 from costguard.api.fields import Moment, Out, Provisioning, Seconds, Usd, one_of, read_from
-from costguard.errors import Forbidden
-from costguard.jobs.agent_events import AgentEvent, AgentEvents
+from costguard.errors import CostguardError, Forbidden
+from costguard.jobs.agent_events import AgentEvent, AgentEvents, AgentReport, EventsAnswer
 from costguard.jobs.disk import DiskState, disk_of
 from costguard.model.attempt import SETUP_FAILED, Attempt, AttemptState, Notice, Outcome
 from costguard.model.data import TransferState
 from costguard.model.hang import KINDS, PHASES
 from costguard.model.vm_tool import PY_SPY, RCLONE
-from costguard.web.authentication import bearer
-from costguard.web.problems import RESPONSES, FieldError, ProblemError, problem
+from costguard.web.authentication import bearer, with_headers
+from costguard.web.batches import Batches
+from costguard.web.problems import RESPONSES, FieldError, ProblemError, problem, problem_of
 
 MOST_BYTES = 1 << 20
 MOST_EVENTS = 200
+_SMALL = 64 << 10
 _MOST_DIGITS = 10
 _MOST_SHOWN = 10
 
@@ -202,11 +207,18 @@ class AgentEventsBody(BaseModel):
     sent_at: VmTime | None = Field(None, description="By the VM's clock, which may be wrong; default: the latest `at`.")
 
 
+class GoResponse(Out):
+    resume_from: str = Field(description="The checkpoint to begin with; empty: the beginning.")
+    step: int | None = Field(description="Its step; null: not known.")
+    arguments: list[str] = Field(description="Added to the command.")
+
+
 class AgentEventsResponse(Out):
     cancel: bool = Field(description="The command must be notified and end.")
     accepted_through: int = Field(description="Every event up to this number is stored.")
     why: str = Field(description="hang: the command is to run again; else empty.")
     drill: int | None = Field(description="The drill of a preemption that the agent is to hold; null: none.")
+    go: GoResponse | None = Field(description="Lets the command of a VM that stands by begin; null: nothing does.")
 
 
 _BODY = TypeAdapter(AgentEventsBody)
@@ -222,9 +234,52 @@ def _described() -> dict[str, Any]:
 Name = Annotated[str, Path(max_length=101, description="The name of the attempt and of its VM.")]
 
 
-async def _events(request: Request, attempt: Name, deps: Given) -> tuple[list[AgentEvent], datetime | None]:
-    """The body is read only with the attempt's own token, and only as far as the limit."""
-    allowed_agent(deps.agent_events, attempt, request)
+@router.post(
+    "/attempts/{attempt}/events",
+    summary="Report events of an attempt",
+    operation_id="reportAgentEvents",
+    openapi_extra=_described(),
+    response_model=AgentEventsResponse,
+)
+async def report_events(attempt: Name, request: Request, deps: Given) -> Response:
+    """Stores new events and answers whether the command must stop. Only the attempt's own token is accepted."""
+    agent_events = allowed_agent(deps.agent_events, attempt, request)
+    body = await _body(request)
+    # A thread costs more than it takes to read a heartbeat, and less than it takes to read hours of them.
+    read = _parsed(attempt, body) if len(body) <= _SMALL else await run_in_threadpool(_parsed, attempt, body)
+    answer = await _batches(request, agent_events).one(read, len(body))
+    if isinstance(answer, Forbidden):
+        raise _refused(answer)
+    return Response(AgentEventsResponse.read(answer).model_dump_json(), media_type="application/json")
+
+
+class AgentReports:
+    """The middleware that takes agents' reports past all that they do not need: sessions, sharing, the search for a
+    route. That is half of what a report costs, and thousands of VMs report every few seconds."""
+
+    def __init__(self, app: ASGIApp, deps: Deps) -> None:
+        self._app, self._deps = app, deps
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        match = _REPORTED.fullmatch(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
+        if match is None:
+            await self._app(scope, receive, send)
+            return
+        scope["route"] = _REPORTS  # by which it is timed
+        request = Request(scope, receive)
+        try:
+            response = await report_events(match[1], request, self._deps)
+        except (ProblemError, CostguardError) as error:
+            response = problem_of(request, error)
+        await response(scope, receive, with_headers(send))
+
+
+_REPORTED = re.compile(r"/api/v1/attempts/([^/]{1,101})/events")
+_REPORTS = next(route for route in router.routes if isinstance(route, APIRoute) and route.endpoint is report_events)
+
+
+async def _body(request: Request) -> bytes:
+    """Read only as far as the limit."""
     announced = request.headers.get("content-length", "")
     if len(announced) > _MOST_DIGITS or (announced.isdecimal() and int(announced) > MOST_BYTES):
         raise _too_large()
@@ -236,28 +291,16 @@ async def _events(request: Request, attempt: Name, deps: Given) -> tuple[list[Ag
                 raise _too_large()
     except ClientDisconnect:
         raise ProblemError(HTTPStatus.BAD_REQUEST, "The body was cut off.", "Send all of it again.") from None
-    return await run_in_threadpool(_parsed, bytes(body))
+    return bytes(body)
 
 
-@router.post(
-    "/attempts/{attempt}/events",
-    summary="Report events of an attempt",
-    operation_id="reportAgentEvents",
-    openapi_extra=_described(),
-)
-def report_events(
-    attempt: Name,
-    request: Request,
-    deps: Given,
-    events: Annotated[tuple[list[AgentEvent], datetime | None], Depends(_events)],
-) -> AgentEventsResponse:
-    """Stores new events and answers whether the command must stop. Only the attempt's own token is accepted."""
-    agent_events = allowed_agent(deps.agent_events, attempt, request)
-    try:
-        answer = agent_events.hear(attempt, bearer(request.headers), *events)
-    except Forbidden as unknown:
-        raise _refused(unknown) from None
-    return AgentEventsResponse.read(answer)
+def _batches(request: Request, agent_events: AgentEvents) -> Batches[AgentReport, EventsAnswer | Forbidden]:
+    """Of this application; agents report every few seconds, and a transaction for each would keep others waiting."""
+    state = request.app.state
+    batches: Batches[AgentReport, EventsAnswer | Forbidden] | None = getattr(state, "agent_reports", None)
+    if batches is None:
+        batches = state.agent_reports = Batches(agent_events.hear_all)
+    return batches
 
 
 @router.get("/attempts/{attempt}/rclone", include_in_schema=False)  # for the agent alone: see agent/PROTOCOL.md
@@ -302,7 +345,7 @@ def _refused(unknown: Forbidden) -> ProblemError:
     return ProblemError(HTTPStatus.UNAUTHORIZED, unknown.message, unknown.what_next)
 
 
-def _parsed(body: bytes) -> tuple[list[AgentEvent], datetime | None]:
+def _parsed(attempt: str, body: bytes) -> AgentReport:
     try:
         report = _BODY.validate_json(body)
     except ValidationError as error:
@@ -317,9 +360,8 @@ def _parsed(body: bytes) -> tuple[list[AgentEvent], datetime | None]:
             "Correct the parts named in `errors`; GET /openapi.json describes all of them.",
             errors,
         ) from None
-    return [
-        AgentEvent(event.seq, event.kind, event.at, event.model_extra or {}) for event in report.events
-    ], report.sent_at
+    events = [AgentEvent(event.seq, event.kind, event.at, event.model_extra or {}) for event in report.events]
+    return AgentReport(attempt, tuple(events), report.sent_at)
 
 
 def _too_large() -> ProblemError:

@@ -9,7 +9,20 @@ from fastapi import Query as Parameter
 from pydantic import Field
 
 from costguard.api.deps import Given
-from costguard.api.fields import CURRENCY, Moment, Out, Query, Text, Usd, one_of, read_from, wrong_parameter
+from costguard.api.fields import (
+    CURRENCY,
+    LabelOut,
+    LabelText,
+    Moment,
+    Out,
+    Query,
+    Text,
+    Usd,
+    label_filter,
+    one_of,
+    read_from,
+    wrong_parameter,
+)
 from costguard.api.route import routes
 from costguard.ledger.accrual import accrual_at
 from costguard.model.budget import Period, Scope
@@ -40,6 +53,7 @@ class ForecastResponse(Out):
     owner: str | None = read_from("scope.owner")
     team: str | None = read_from("scope.team")
     job: str | None = read_from("scope.job")
+    label: LabelOut = read_from("scope.label", description="With its value, such as `experiment=a`.")
     period: Annotated[str, one_of(Period)] = Field(description="A day, a week from Monday, or a month, in UTC.")
     starts_at: Moment
     ends_at: Moment
@@ -63,6 +77,7 @@ class BudgetOut(Out):
     owner: str | None = read_from("outlook.scope.owner")
     team: str | None = read_from("outlook.scope.team")
     job: str | None = read_from("outlook.scope.job")
+    label: LabelOut = read_from("outlook.scope.label", description="With its value, such as `experiment=a`.")
     period: Annotated[str, one_of(Period)] = read_from(
         "outlook.period", description="A day, a week from Monday, or a month, in UTC."
     )
@@ -100,6 +115,7 @@ class ForecastQuery(Query):
     owner: Text | None = None
     team: Text | None = None
     job: Text | None = None
+    label: LabelText | None = None
 
 
 @router.get("/budgets", summary="List budgets", operation_id="listBudgets")
@@ -123,7 +139,7 @@ def forecast(deps: Given, query: Annotated[ForecastQuery, Parameter()]) -> Forec
             f"The teams under [teams] are: {names}.",
             "no such team",
         )
-    scope = Scope(query.project, query.preset, query.owner, query.team, query.job)
+    scope = Scope(query.project, query.preset, query.owner, query.team, query.job, label_filter(query.label))
     with deps.database.read() as connection:
         accrual = accrual_at(connection, now)
         (outlook,) = engine.outlooks(connection, accrual, [(scope, Period(query.period))], deps.rules.teams)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Annotated, Protocol
 
 from fastapi import Depends, Request
@@ -76,6 +77,8 @@ class Deps:
     code: CodeArchives | None = None  # None: no jobs are accepted
     jobs: JobService | None = None  # None: no jobs are accepted
     sweeps: SweepService | None = None  # None: no sweeps are accepted
+    archive: Path | None = None  # the folder of archived records
+    billing_account: str | None = None  # None: the settings do not name one
     is_https: bool = False  # whether people reach it over https
     limits: RateLimiter | None = None  # None: requests are not limited
     wake: Callable[[], None] = lambda: None  # asks the daemon for a pass

@@ -22,6 +22,7 @@ from pydantic import (
     model_validator,
 )
 
+from costguard.model.budget import LABEL_FILTER, LabelFilter
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money, Priced
 from costguard.web.problems import FieldError, ProblemError
@@ -155,9 +156,26 @@ def _rfc3339(value: object) -> object:
     return value
 
 
+def _label_text(text: str) -> str:
+    """Raises ValueError where it cannot be parsed."""
+    LabelFilter.parse(text)
+    return text
+
+
 # PostgreSQL holds no NUL in a text.
 Text = Annotated[str, StringConstraints(max_length=500, pattern=r"^[^\x00]*$")]
 Texts = Annotated[list[Text], Field(max_length=100)]
+LabelText = Annotated[
+    str,
+    StringConstraints(pattern=LABEL_FILTER),
+    AfterValidator(_label_text),
+    Field(
+        description="Only while VMs had this label and value: `experiment:a`. `experiment:` is the empty value, and "
+        "`!experiment` is for VMs without the label.",
+        examples=["experiment:a"],
+    ),
+]
+LabelOut = Annotated[str | None, BeforeValidator(lambda label: None if label is None else str(label))]
 Day = Annotated[date, AfterValidator(_sensible_day)]
 When = Annotated[AwareDatetime, AfterValidator(_sensible_moment)]
 BodyMoment = Annotated[When, BeforeValidator(_rfc3339)]  # where a number would otherwise pass for a time
@@ -181,6 +199,11 @@ class DaysQuery(Query):
 
 def beginning(day: date) -> dict[str, Any]:
     return {"from": day}  # a keyword of Python's, so it cannot be written as an argument
+
+
+def label_filter(text: str | None) -> LabelFilter | None:
+    """Of a parameter that is a LabelText."""
+    return None if text is None else LabelFilter.parse(text)
 
 
 def wrong_parameter(name: str, detail: str, what_next: str, message: str = "") -> ProblemError:

@@ -192,6 +192,16 @@ class JobBody(Body):
         None, description="Of uploads and downloads together; null: unlimited."
     )
     metric: MetricBody | None = Field(None, description="A number in the output, such as a validation loss.")
+    mlflow_run: Text = Field(
+        "",
+        description="The id of the MLflow run that its cost is logged to.",
+        examples=["0a1b2c3d4e5f60718293a4b5c6d7e8f9"],
+    )
+    wandb_run: Text = Field(
+        "",
+        description="The W&B run whose summary shows its cost: ENTITY/PROJECT/RUN.",
+        examples=["lab/bert/3k2j9x1p"],
+    )
     overrides: OverridesBody | None = None
 
     def submission(self, owner: str) -> Submission:
@@ -228,6 +238,8 @@ class JobBody(Body):
             aws_role=self.aws_role,
             bandwidth_mib_s=self.bandwidth_mib_s,
             metric=None if self.metric is None else JobMetric(self.metric.pattern, self.metric.better),
+            mlflow_run=self.mlflow_run,
+            wandb_run=self.wandb_run,
         )
         return Submission(spec, Overrides() if self.overrides is None else self.overrides.overrides())
 

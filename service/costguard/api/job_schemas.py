@@ -29,6 +29,7 @@ from costguard.model.attempt import AttemptState
 from costguard.model.checkpoint import Framework
 from costguard.model.drill import Drill, DrillResult, DrillState, in_words
 from costguard.model.job import JobKind, JobState, OnHang, WhenLate
+from costguard.model.tracker import Tracker
 
 
 class JobVmOut(Out):
@@ -189,6 +190,8 @@ class JobSpecOut(Out):
     aws_role: str
     bandwidth_mib_s: int | None = Field(description="The most for uploads and downloads; null: no limit.")
     metric: MetricOut | None
+    mlflow_run: str = Field(description="The MLflow run that its cost is logged to; empty: none.")
+    wandb_run: str = Field(description="The W&B run whose summary shows its cost; empty: none.")
     sweep: str = Field(description="The id of its sweep; empty: none.")
 
 
@@ -290,6 +293,16 @@ class StandstillOut(Out):
     text: str
 
 
+class TrackedRunOut(Out):
+    """A run of an experiment tracker that its cost is logged to."""
+
+    tracker: Annotated[str, one_of(Tracker)]
+    run: str
+    waiting: int = Field(description="How many points are to be logged.")
+    logged_at: Moment | None = Field(description="When the tracker accepted some last; null: it has not yet.")
+    error: str = Field(description="Why the last try failed; empty: it did not.")
+
+
 class JobResponse(Out):
     as_of: Moment
     currency: str = CURRENCY
@@ -319,6 +332,7 @@ class JobResponse(Out):
     )
     goodput: GoodputOut | None = Field(description="What its time and cost went into; null for a development VM.")
     plan: StoredPlanOut | None = Field(description="Of a job with a deadline; null: nothing is planned for it.")
+    trackers: list[TrackedRunOut] = Field(description="The runs of experiment trackers that it names.")
     next: str = Field(description="What happens if its VM is lost, or once it gets one; empty: nothing.")
     ssh_command: str | None = Field(description="null: there is no VM.")
     notebook_command: str | None = Field(description="For a development VM: forwards its port 8888.")

@@ -27,6 +27,7 @@ from costguard.api.job_schemas import (
     JobsResponse,
     KeptDisksOut,
     StandstillOut,
+    TrackedRunOut,
 )
 from costguard.api.progress import ProgressOut
 from costguard.api.route import CHECKED, WRITTEN, Client, Key, acting, routes, via_of
@@ -39,6 +40,7 @@ from costguard.ledger.accrual import accrual_at
 from costguard.model.access import Permission, Principal
 from costguard.model.job import JobKind, JobState
 from costguard.spend import goodput_rows
+from costguard.trackers import rows as tracker_rows
 from costguard.web.permissions import Asker
 from costguard.web.problems import NOT_FOUND, problem
 
@@ -237,6 +239,7 @@ def _detail(deps: Deps, job_id: str) -> JobResponse:
         bound = diagnosis.bound_now(connection, job_id)
         progress = job_progress(connection, job_id)
         still = curve_news.hint_of(connection, detail.row.job) if detail is not None else None
+        trackers = tracker_rows.of_job(connection, job_id)
     if detail is None:
         raise _unknown(job_id)
     now, checkpoint, risk = accrual.now, detail.checkpoint, detail.risk
@@ -257,6 +260,7 @@ def _detail(deps: Deps, job_id: str) -> JobResponse:
         progress=ProgressOut.read(progress) if progress is not None and progress.seen is not None else None,
         goodput=goodput and GoodputOut.read(goodput),
         plan=plan_out(stored_plan),
+        trackers=[TrackedRunOut.read(run) for run in trackers],
         ssh_command=detail.ssh or None,
         notebook_command=detail.notebook or None,
     )

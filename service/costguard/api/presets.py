@@ -10,6 +10,8 @@ from pydantic import BeforeValidator, Field
 from costguard.api.deps import Given
 from costguard.api.fields import Out, Provisioning, Seconds, read_from
 from costguard.api.route import routes
+from costguard.jobs import start_rows
+from costguard.jobs.start_times import StartTimes
 from costguard.model.preset import Preset
 
 router = routes("configuration")
@@ -61,6 +63,21 @@ class RecipeOut(Out):
     labels: Mapping[str, str]
 
 
+class StartsOut(Out):
+    """From the request of a VM to the first step of its job."""
+
+    count: int = Field(description="First starts in the last 90 days.")
+    usual_seconds: Seconds = read_from("usual", description="The median.")
+    slowest_seconds: Seconds | None = read_from(
+        "slowest", description="99 of 100 take no longer, by these; null: too few were seen to say."
+    )
+    phase_seconds: Mapping[str, Seconds] = read_from(
+        "phases",
+        description="Medians: `requested` until Google made the VM, `boot` until its agent ran, `prepare` until the "
+        "command did (image, data, setup), `load` until the first step. A phase that was never seen is left out.",
+    )
+
+
 class PresetOut(Out):
     name: str
     description: str
@@ -75,6 +92,8 @@ class PresetOut(Out):
     overrides: Sequence[str] = Field(
         description="The parts of the recipe that operators may override; admins may override all."
     )
+    starts: StartsOut | None = Field(description="How long its jobs' VMs took to start; null: none was seen.")
+    starts_by_zone: Mapping[str, StartsOut] = Field(description="The same, in each zone in which any was seen.")
 
 
 class PresetsResponse(Out):
@@ -84,8 +103,16 @@ class PresetsResponse(Out):
 @router.get("/presets", summary="List presets in the order they are tried", operation_id="listPresets")
 def presets(deps: Given) -> PresetsResponse:
     """The kinds of VM, how they are recognised, how long they may run, and how they are launched."""
-    return PresetsResponse(presets=[_preset(preset) for preset in deps.presets])
+    with deps.database.read() as connection:
+        starts = start_rows.read(connection, deps.clock.now())
+    return PresetsResponse(presets=[_preset(preset, starts.get(preset.name, {})) for preset in deps.presets])
 
 
-def _preset(preset: Preset) -> PresetOut:
-    return PresetOut.read(preset, overrides=preset.may_override if preset.launch is not None else ())
+def _preset(preset: Preset, starts: Mapping[str, StartTimes]) -> PresetOut:
+    """`starts` by zone; under "" those in all zones."""
+    return PresetOut.read(
+        preset,
+        overrides=preset.may_override if preset.launch is not None else (),
+        starts=StartsOut.read(starts[""]) if "" in starts else None,
+        starts_by_zone={zone: StartsOut.read(times) for zone, times in sorted(starts.items()) if zone},
+    )

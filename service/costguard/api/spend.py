@@ -1,4 +1,4 @@
-"""Spend by day, project, preset, owner, job, provisioning model and VM, as JSON or CSV."""
+"""Spend by day, project, preset, owner, job, provisioning model, VM and label, as JSON or CSV."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from typing import Annotated, Any, Literal
 
+from fastapi import Path, Request, Response
 from fastapi import Query as Parameter
-from fastapi import Request, Response
 from pydantic import BeforeValidator, Field
 
 from costguard.access.teams import team_of
@@ -15,6 +15,7 @@ from costguard.api.deps import Given
 from costguard.api.fields import (
     CURRENCY,
     DaysQuery,
+    LabelText,
     Moment,
     Out,
     Provisioning,
@@ -22,16 +23,19 @@ from costguard.api.fields import (
     Usd,
     beginning,
     hours,
+    label_filter,
     one_of,
     read_from,
     usd,
     wrong_parameter,
 )
 from costguard.api.route import CSV, routes, wants_csv
+from costguard.bill.basis import closed_days, spend_by_bill
 from costguard.ledger.accrual import accrual_at
 from costguard.model.budget import Scope
 from costguard.model.reminder import Team
 from costguard.spend import spend as engine
+from costguard.spend.label_spend import spend_by_label
 from costguard.spend.spend_rows import Amounts, Grouping
 from costguard.spend.vm_spend import VmSpend, spend_by_vm
 from costguard.web import csv_files
@@ -41,6 +45,7 @@ router = routes("spend")
 _LONGEST = timedelta(days=3660)
 _LONGEST_BY_VM = timedelta(days=366)  # as long as the page Spend shows
 _LISTED_UNPRICED = 100
+_MOST_VALUES = 2_000  # of a label: many more are an id that each VM has, and no dimension
 _AMOUNTS = ("machine", "gpu", "storage", "total")
 _OF_VM = ("project", "vm", "gce_id", "zone", "machine_type", "preset", "owner", "team", "job", "provisioning_model")
 _FIGURES = (*(f"{name}_{CURRENCY.lower()}" for name in _AMOUNTS), "seconds", "hours", "unpriced")
@@ -97,6 +102,9 @@ class SpendResponse(Out):
     group_by: list[Annotated[str, one_of(Grouping)]]
     rows: list[SpendRowOut]
     total: SumsOut
+    paid_days: int | None = Field(
+        description="With basis=bill: the days whose amounts are what was paid. The others are at list prices."
+    )
     unpriced: int = Field(description="Lifetimes and disks without a price. They are not in the amounts.")
     unpriced_spans: list[UnpricedSpanOut] = Field(description=f"The latest {_LISTED_UNPRICED} of them.")
 
@@ -118,6 +126,12 @@ class SpendQuery(DaysQuery):
     preset: Text | None = None
     owner: Text | None = None
     job: Text | None = Field(None, description="The id of a job.")
+    label: LabelText | None = None
+    basis: Literal["ledger", "bill"] = Field(
+        "ledger",
+        description="bill: what was paid, after discounts and credits, on days that closed on Google's bill; the "
+        "ledger's list prices on the others. Not with `vm` (GET /api/v1/bill has the VMs), and not with `label`.",
+    )
     format: Literal["json", "csv"] | None = Field(None, description="Default: by the Accept header, else json.")
 
 
@@ -129,14 +143,22 @@ def spend(deps: Given, query: Annotated[SpendQuery, Parameter()], request: Reque
     group_by = list(dict.fromkeys(query.group_by)) or [Grouping.DAY]
     by_vm = Grouping.VM in group_by
     check_length(first, last, _LONGEST_BY_VM if by_vm else _LONGEST)
+    if by_vm and query.basis == "bill":
+        raise wrong_parameter(
+            "basis", "The bill's basis has no rows by VM.", "Leave `vm` out, or ask GET /api/v1/bill."
+        )
+    if query.label is not None and query.basis == "bill":
+        raise wrong_parameter("basis", "The bill's basis has no filter by label.", "Leave `label` or `basis` out.")
+    by_basis = spend_by_bill if query.basis == "bill" else engine.spend
     vms: Sequence[VmSpend] = ()
     with deps.database.read() as connection:
         accrual = accrual_at(connection, now)
-        scope = Scope(query.project, query.preset, query.owner, job=query.job)
+        scope = Scope(query.project, query.preset, query.owner, job=query.job, label=label_filter(query.label))
         if by_vm:
             vms, spent = spend_by_vm(connection, accrual, first, last, group_by, scope)
         else:
-            spent = engine.spend(connection, accrual, first, last, group_by, scope)
+            spent = by_basis(connection, accrual, first, last, group_by, scope)
+        paid_days = closed_days(connection, first, last, query.project) if query.basis == "bill" else None
     teams = deps.rules.teams
     if wants_csv(request, query.format):
         text = _vm_csv(vms, group_by, teams) if by_vm else _csv(spent.rows, group_by)
@@ -149,8 +171,89 @@ def spend(deps: Given, query: Annotated[SpendQuery, Parameter()], request: Reque
         group_by=[grouping.value for grouping in group_by],
         rows=[_vm_row(row, group_by, teams) for row in vms] if by_vm else [_row(row, group_by) for row in spent.rows],
         total=SumsOut.read(spent.total, hours=hours(spent.total.seconds)),
+        paid_days=paid_days,
         unpriced=len(spent.unpriced),
         unpriced_spans=[UnpricedSpanOut.read(span) for span in spent.unpriced[:_LISTED_UNPRICED]],
+    )
+
+
+class LabelSpendRowOut(SumsOut):
+    value: str | None = Field(description="The label's value; null: VMs while they had no such label.")
+    unpriced: int = Field(description="Lifetimes and disks in it without a price: the amounts are too low by them.")
+
+
+class LabelSpendResponse(Out):
+    as_of: Moment
+    currency: str = CURRENCY
+    label: str
+    from_: date = Field(alias="from", description="The first UTC day.")
+    to: date = Field(description="The last UTC day; today counts up to now.")
+    rows: list[LabelSpendRowOut]
+    total: SumsOut
+    unpriced: int = Field(description="Lifetimes and disks without a price. They are not in the amounts.")
+
+
+class LabelSpendQuery(DaysQuery):
+    project: Text | None = None
+    preset: Text | None = None
+    owner: Text | None = None
+    job: Text | None = Field(None, description="The id of a job.")
+    format: Literal["json", "csv"] | None = Field(None, description="Default: by the Accept header, else json.")
+
+
+_LabelKey = Annotated[
+    str, Path(pattern=r"^[^\s/,]{1,63}$", description="The label's key, such as `experiment`.", examples=["experiment"])
+]
+
+
+@router.get(
+    "/spend/labels/{label}",
+    summary="Get spend by a label",
+    operation_id="getSpendByLabel",
+    response_model=LabelSpendResponse,
+    responses=CSV,
+)
+def spend_of_label(
+    label: _LabelKey, deps: Given, query: Annotated[LabelSpendQuery, Parameter()], request: Request
+) -> Any:
+    """Spend over at most a year of UTC days by the value of a VM label, split at the moment a label changed.
+
+    Changes are known from the day Costguard began to keep them: for earlier time a VM's labels of that day count. Of
+    several changes between two looks at a project only the last one is known. It is read from charges, like spend by
+    VM, so it takes longer than spend by preset. A label with more than 2,000 values is refused.
+    """
+    now = deps.clock.now()
+    first, last = query.days(now.date())
+    check_length(first, last, _LONGEST_BY_VM)
+    scope = Scope(query.project, query.preset, query.owner, job=query.job)
+    with deps.database.read() as connection:
+        spent, whole = spend_by_label(connection, accrual_at(connection, now), first, last, label, scope)
+    if len(spent) > _MOST_VALUES:
+        raise wrong_parameter(
+            "from",
+            f"The label {label} had {len(spent):,} values from {first} to {last}: more than {_MOST_VALUES:,}.",
+            "Ask for a shorter range, one project, preset or owner, or for spend by VM: GET /api/v1/spend?group_by=vm.",
+        )
+    if wants_csv(request, query.format):
+        # Without the label is not the same as with an empty one: a column of its own says which it is.
+        lines = [
+            [row.value or "", "no" if row.value is None else "yes", *_figures(row.amounts, row.unpriced)]
+            for row in spent
+        ]
+        headers = {"Content-Disposition": f'attachment; filename="costguard-spend-label-{first}-{last}.csv"'}
+        text = csv_files.lines([[f"label:{label}", "is_labelled", *_FIGURES], *lines])
+        return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
+    return LabelSpendResponse(
+        as_of=now,
+        label=label,
+        **beginning(first),
+        to=last,
+        rows=[
+            LabelSpendRowOut.read(row.amounts, value=row.value, unpriced=row.unpriced, hours=hours(row.amounts.seconds))
+            for row in spent
+        ],
+        total=SumsOut.read(whole.total, hours=hours(whole.total.seconds)),
+        unpriced=len(whole.unpriced),
     )
 
 

@@ -14,6 +14,7 @@ from costguard import __version__
 from costguard.cli import (
     access,
     backups,
+    bill,
     budgets,
     checkpoints,
     checks,
@@ -25,6 +26,7 @@ from costguard.cli import (
     jobs,
     launch,
     ledger,
+    mcp,
     places,
     progress,
     quotes,
@@ -74,6 +76,7 @@ for _commands in (
     fleet,
     requests,
     spend,
+    bill,
     diagnosis,
     goodput,
     budgets,
@@ -90,6 +93,7 @@ for _commands in (
     progress,
     replay,
     access,
+    mcp,
     checks,
 ):
     _commands.register(app)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import json
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,8 +13,11 @@ import typer
 from costguard.cli.options import AsJson, Config, print_json, settings_of
 from costguard.cli.tables import clean
 from costguard.model.moments import utc_text
+from costguard.model.words import count_text
 
 if TYPE_CHECKING:
+    from sqlalchemy import Row
+
     from costguard.ledger.unknown_vms import UnknownVm
     from costguard.main.backups import Verified
 
@@ -37,6 +41,8 @@ def register(app: typer.Typer) -> None:
         ("check", check, "check --config costguard.toml"),
         ("backup", backup, "backup /backups/costguard-2026-11-22.zip"),
         ("restore", restore, "restore /backups/costguard-2026-11-22.zip"),
+        ("archive", archive, "archive --config costguard.toml"),
+        ("compact", compact, "compact --config costguard.toml"),
         ("verify", verify, "verify /backups/costguard-2026-11-22.zip"),
         ("unknown", unknown, "unknown --json"),
         ("adopt", adopt, "adopt acme-training/cg-j7k2m9q4-2"),
@@ -46,10 +52,23 @@ def register(app: typer.Typer) -> None:
     app.add_typer(database, name="db")
 
 
-def upgrade(config: Config = None, as_json: AsJson = False) -> None:
-    """Migrate the database to this version. `serve` and `pass` do so by themselves."""
+def upgrade(
+    config: Config = None,
+    only_check: Annotated[
+        bool, typer.Option("--check", help="Show what would change and how long it may take; change nothing.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Migrate the database to this version, all or nothing. `serve` and `pass` do so by themselves."""
     from costguard.db import migrate  # only here, as below: other commands need no database, and start sooner
 
+    if only_check:
+        from costguard.cli import upgrades
+        from costguard.db import upgrade_plan
+
+        plan = upgrade_plan.plan(_url(config))
+        print_json(upgrades.as_json(plan)) if as_json else print("\n".join(upgrades.lines(plan)))
+        return
     revision = migrate.upgrade(_url(config))
     print_json({"revision": revision}) if as_json else print(f"The database is at revision {revision}.")
 
@@ -137,6 +156,60 @@ def verify(
         raise typer.Exit(1)
 
 
+def archive(
+    read: Annotated[
+        str | None, typer.Option("--read", metavar="FILE", help="Print the rows of an archive as JSON lines.")
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="List the archives, and archive nothing.")] = False,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Move what is older than the settings under "retention" say to compressed files, while the server runs or not.
+
+    No total changes. What reads is checked against the SHA-256 of what was written.
+    """
+    from costguard.clock import SystemClock
+    from costguard.main import archives
+
+    settings = settings_of(config)
+    if read is not None:
+        for row in archives.read(settings.retention.folder, read):
+            print(json.dumps(row))
+        return
+    url = settings.database.url.get_secret_value()
+    if listed:
+        files = archives.listed(url)
+        if as_json:
+            print_json({"items": [_archive(file) for file in files]})
+            return
+        for file in files:
+            days = f"{file.first_day} to {file.last_day}"
+            print(f"{file.file}  {file.kind}, {days}: {count_text(file.row_count, 'row')}, {file.byte_count} bytes")
+        if not files:
+            print("No archive was written yet.")
+        return
+    done = archives.archive(url, settings.retention.retention, SystemClock().now())
+    if as_json:
+        print_json({kind: {"files": part.files, "rows": part.rows} for kind, part in done.items()})
+        return
+    for kind, part in done.items():
+        print(f"{kind.capitalize()}: {count_text(part.rows, 'row')} archived in {count_text(part.files, 'file')}.")
+
+
+def compact(config: Config = None, as_json: AsJson = False) -> None:
+    """Rewrite an SQLite database without its free space, while no daemon runs.
+
+    Needs as much free disk as the database takes. PostgreSQL reuses the space by itself.
+    """
+    from costguard.main import archives
+
+    before, after = archives.compact(_url(config))
+    if as_json:
+        print_json({"bytes_before": before, "bytes": after})
+        return
+    print(f"The database takes {after} bytes; before, it took {before}.")
+
+
 def unknown(config: Config = None, as_json: AsJson = False) -> None:
     """List VMs with this installation's labels that the ledger has no launch for."""
     from costguard.main.backups import unknown_vms_in
@@ -150,7 +223,7 @@ def unknown(config: Config = None, as_json: AsJson = False) -> None:
         place = f"{vm.key.project}/{vm.name} in {vm.zone}, {vm.status.value}"
         print(clean(f"{place}, since {utc_text(vm.found_at)}: {vm.reason}.{wanted}"))
     if not vms:
-        print("There is none.")
+        print("The ledger has a launch for every VM with this installation's labels.")
 
 
 def adopt(vm: _UnknownVm, config: Config = None, as_json: AsJson = False) -> None:
@@ -202,6 +275,20 @@ def _print_checks(verified: Verified) -> None:
         print(clean(f"{'ok   ' if check.holds else 'WRONG'}  {check.rule}{wrong}"))
     sound = "is sound" if verified.is_sound else "is not sound"
     print(clean(f"{verified.name} {sound}, at revision {verified.revision}."))
+
+
+def _archive(file: Row[Any]) -> dict[str, Any]:
+    return {
+        "file": file.file,
+        "kind": file.kind,
+        "is_complete": file.state == "done",
+        "made_at": file.made_at.isoformat(),
+        "first_day": file.first_day.isoformat(),
+        "last_day": file.last_day.isoformat(),
+        "rows": file.row_count,
+        "bytes": file.byte_count,
+        "sha256": file.sha256,
+    }
 
 
 def _vm(vm: UnknownVm) -> dict[str, Any]:

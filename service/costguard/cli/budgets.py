@@ -22,7 +22,7 @@ _EXAMPLES = """Examples:
 """
 _BAR_LENGTH = 24  # characters
 _SPENT, _COMING, _FREE = "█", "▒", "·"
-_SCOPES = ("project", "preset", "owner", "team", "job")
+_SCOPES = ("project", "preset", "owner", "team", "job", "label")
 
 
 def register(app: typer.Typer) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import signal
 import tempfile
 import threading
 from collections.abc import Mapping
@@ -21,6 +20,7 @@ import typer
 from costguard.cli import demo_cloud, demo_view
 from costguard.cli.options import AsJsonLine, listening_address
 from costguard.errors import SettingsError
+from costguard.signals import on_ending_signals
 
 if TYPE_CHECKING:
     from costguard.settings import Settings
@@ -64,8 +64,13 @@ def demo(
     On Linux it also launches a job: a training that loses its VM twice, and still comes to the same result.
     """
     stop = threading.Event()
-    for sign in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(sign, lambda _number, _frame: stop.set())
+    with on_ending_signals(lambda _number: stop.set()):
+        _run(stop, listen, sandbox_port, scenario, speed, steps, as_json)
+
+
+def _run(
+    stop: threading.Event, listen: str, sandbox_port: int, scenario: str, speed: float, steps: int, as_json: bool
+) -> None:
     # Only now: these imports take longest, and Ctrl-C may come meanwhile.
     from costguard import logs
 

@@ -25,6 +25,7 @@ from costguard.cli.tables import (
 )
 from costguard.ledger.narrate import sentence
 from costguard.model.duration import span_text
+from costguard.model.tracker import Tracker
 from costguard.model.words import count_text
 
 _ENDED_WELL = {None, "succeeded"}
@@ -90,6 +91,15 @@ def _kept_disk(answer: Answer) -> str:
     )
 
 
+def _tracked(run: Answer) -> str:
+    """How logging to a run of a tracker stands."""
+    if run["error"]:
+        return f"run {run['run']} has {count_text(run['waiting'], 'point')} to come: {run['error']}"
+    if run["logged_at"] is None:
+        return f"run {run['run']}, to which nothing was logged yet"
+    return f"run {run['run']}, last logged {when(run['logged_at'])}"
+
+
 def _values(answer: Answer) -> Iterator[tuple[str, str]]:
     job, spec, recipe = answer["job"], answer["spec"], answer["recipe"]
     yield "owner", job["owner"]
@@ -126,6 +136,8 @@ def _values(answer: Answer) -> Iterator[tuple[str, str]]:
     if lost["seconds"]:
         zero = f", from zero {count_text(lost['from_zero'], 'time')}" if lost["from_zero"] else ""
         yield "lost", f"{_worth(lost['seconds'], lost['cost'])}{zero}"
+    for run in answer.get("trackers", ()):
+        yield Tracker(run["tracker"]).in_words, _tracked(run)
     if (bound := answer.get("bound")) is not None:
         yield "bound by", bound
     if (still := answer.get("standstill")) is not None:

@@ -93,6 +93,11 @@ Workdir = Annotated[
 Setup = Annotated[
     str, typer.Option("--setup", metavar="COMMAND", help="A shell command to run once on each VM before the command.")
 ]
+MlflowRun = Annotated[str, typer.Option("--mlflow-run", metavar="ID", help="The MLflow run to log the job's cost to.")]
+WandbRun = Annotated[
+    str,
+    typer.Option("--wandb-run", metavar="ENTITY/PROJECT/RUN", help="The W&B run whose summary shows the job's cost."),
+]
 AwsRole = Annotated[
     str, typer.Option("--aws-role", metavar="ARN", help="The role at AWS that the VM assumes, instead of keys.")
 ]

@@ -49,13 +49,13 @@ def unreachable(url: str, error: Exception, *, is_sent: bool = False) -> ServerU
 
 
 def content(url: str, call: Call[Any], answer: Answer) -> Any:
-    """The JSON of a good answer, or its text where the call accepts another type. Raises CostguardError."""
+    """The JSON of a good answer; where the call accepts another type, its text or bytes. Raises CostguardError."""
     if answer.status not in _GOOD:
         raise refusal(url, answer)
     if call.method == "HEAD" or not answer.body:
         return None
     if call.accept != "application/json":
-        return answer.body.decode()
+        return answer.body.decode() if call.accept.startswith("text/") else answer.body
     try:
         return json.loads(answer.body)
     except ValueError:

@@ -104,6 +104,7 @@ class Client(_Server):
     instance = _sync(operations.get_instance)
     spend = _sync(operations.get_spend)
     savings = _sync(operations.get_savings)
+    bill = _sync(operations.get_bill)
     budgets = _sync(operations.list_budgets)
     forecast = _sync(operations.get_forecast)
     presets = _sync(operations.list_presets)
@@ -125,6 +126,10 @@ class Client(_Server):
 
     def get_csv(self, *path: str, **parameters: Value) -> str:
         return self.call(Call[str]("GET", api(*path), parameters, accept="text/csv"))
+
+    def get_bytes(self, path: str, accept: str, **parameters: Value) -> bytes:
+        """A file of this media type from GET /api/v1/PATH."""
+        return self.call(Call[bytes]("GET", api(path), parameters, accept=accept))
 
     def post(self, *path: str, body: Mapping[str, Any], key: str | None = None) -> Any:
         """The answer to POST /api/v1/PATH. With a `key` it is repeated where the answer is lost, and done once."""
@@ -231,6 +236,7 @@ class AsyncClient(_Server):
     instance = _async(operations.get_instance)
     spend = _async(operations.get_spend)
     savings = _async(operations.get_savings)
+    bill = _async(operations.get_bill)
     budgets = _async(operations.list_budgets)
     forecast = _async(operations.get_forecast)
     presets = _async(operations.list_presets)

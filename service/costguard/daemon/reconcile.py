@@ -26,6 +26,7 @@ from costguard.reminders import gather
 from costguard.reminders.decide import addresses_needed
 from costguard.reminders.execute import PlanExecutor
 from costguard.reminders.watched import FleetPlan
+from costguard.spend import label_roll_up
 
 _CHECK_TOTALS_EVERY = timedelta(hours=1)
 _SENDS_AT_ONCE = 500  # reminders in one transaction
@@ -106,6 +107,8 @@ class Reconciler:
             if self._checked_at is None or now - self._checked_at >= _CHECK_TOTALS_EVERY:
                 running_totals.heal(self._database, now, fence)
                 self._checked_at = now
+            with Isolated("labels_not_rolled_up", passing=LeaseLost):  # they are then read from charges
+                label_roll_up.roll_up(self._database, self._rules.spend_labels, now, fence)
             plan = self.act(fence, stop)
         return PassReport(started_at, self._clock.now(), tuple(recorded), charged, plan, interrupted)
 
@@ -152,12 +155,11 @@ class Reconciler:
         with self._database.read() as connection:
             since = {look.project: look.operations_through_at for look in projects.read_all(connection)}
         with ThreadPoolExecutor(self._parallel, thread_name_prefix="observe") as pool:
-            waiting: set[Future[Observation]] = {
-                pool.submit(self._look, project, since.get(project)) for project in self._watched
-            }
+            looks = [pool.submit(self._look, project, since.get(project)) for project in self._watched]
+            waiting: set[Future[Observation]] = set(looks)
             while waiting:
                 done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                for future in done:
+                for future in (look for look in looks if look in done):  # a set of them has no order
                     if stop is not None and stop.is_set():
                         pool.shutdown(wait=False, cancel_futures=True)
                         return

@@ -14,6 +14,7 @@ from costguard.model.generation import FIRST, Cause, Generation
 from costguard.model.moments import utc_text
 from costguard.reminders import message_rows
 from costguard.reminders.answering import refuse
+from costguard.trackers import rows as tracker_rows
 
 log = structlog.get_logger(__name__)
 
@@ -47,7 +48,8 @@ def begin(
     It is later than that of the database, and than `seen`, the latest one of which anything is known.
 
     Requests of people are refused, stops that may not have begun are withdrawn, and messages that were to be sent are
-    looked for in Slack first: all of that may have been done since the backup, or hit another run of the VM.
+    looked for in Slack first, as points are in experiment trackers: all of that may have been done since the backup, or
+    hit another run of the VM.
     """
     before = generation.read(connection)
     new = Generation(max(before.number, seen) + 1, now, cause, backup_at)
@@ -58,6 +60,7 @@ def begin(
     for _, request in requests.open_requests(connection):
         refuse(connection, request, f"Nothing was done: {_WHY}. Ask again if you still want it.", now)
     generation.withdraw_stops(connection, _WHY, now)
+    tracker_rows.mark_all_tried(connection)
     _suspect_messages(connection, now)
     return new
 

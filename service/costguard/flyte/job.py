@@ -17,6 +17,7 @@ DATA = "/data"  # where inputs and outputs lie on the VM, unless the task says o
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _BUCKETS = ("s3://", "gs://", "file://")
 _RECIPE = ("zones", "spot", "machine_type", "disk_gib", "max_run_hours", "on_demand_fallback")
+_RUNS = ("mlflow_run", "wandb_run")
 _CHECKPOINT = ("resume", "framework", "pattern", "marker", "local", "keep", "uploads_itself")
 _PLAIN = (
     "preset", "project", "owner", "name", "image", "pull", "secrets", "workdir", "mounts", "setup", "code", "aws_role",
@@ -29,11 +30,11 @@ _PLAIN = (
 class CostguardJob:
     """How a task runs on Costguard's VMs. Names and meanings are those of `costguard launch`.
 
-    `{name}` in the command, the environment, the resume template and in locations stands for the task's input of this
-    name: a value, or the local path of a file or folder that is downloaded before the command starts. `{output}` of a
-    declared output is the local path that is published when it succeeds. `inputs` and `outputs` set these paths;
-    by default they are /data/NAME. `destinations` says where an output is published; by default it is the place that
-    Flyte names for the execution.
+    `{name}` in the command, the environment, the resume template, the runs of trackers and in locations stands for
+    the task's input of this name: a value, or the local path of a file or folder that is downloaded before the
+    command starts. `{output}` of a declared output is the local path that is published when it succeeds. `inputs`
+    and `outputs` set these paths; by default they are /data/NAME. `destinations` says where an output is published;
+    by default it is the place that Flyte names for the execution.
     """
 
     preset: str
@@ -73,6 +74,8 @@ class CostguardJob:
     mounts: Sequence[str] = ()
     aws_role: str = ""
     bandwidth_mib_s: int | None = None
+    mlflow_run: str = ""
+    wandb_run: str = ""
     step_pattern: str = ""
     metric: str = ""
     better: Literal["lower", "higher"] = "lower"
@@ -141,6 +144,7 @@ def request_of(
     body["name"] = filled(job.name) or name
     body["command"] = [filled(word) for word in job.command] or list(container)
     body |= {"image": job.image or container_image} if job.image or container_image else {}
+    body |= {key: filled(given[key]) for key in _RUNS if key in given}
     environment = {**container_environment, **{key: filled(text) for key, text in job.environment.items()}}
     body |= {"environment": environment} if environment else {}
     if job.checkpoint:

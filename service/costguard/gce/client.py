@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from costguard.errors import CloudError, CredentialsRefused, NotFound, PermissionDenied
 from costguard.gce.actions import ComputeActuator, ComputeLauncher
@@ -25,6 +25,9 @@ from costguard.gce.session import Deadline, Http
 from costguard.model.instance import InstanceKey, Shape
 from costguard.model.observation import Observation, Presence, Sighting, Unread
 from costguard.model.utilisation import Usage
+
+if TYPE_CHECKING:
+    from requests.adapters import BaseAdapter
 
 _USAGE_BUDGET_S = 60.0
 
@@ -54,7 +57,8 @@ class ComputeCloud:
     """Thread-safe: projects may be looked at in parallel; connections are pooled.
 
     Without an endpoint it is Google, with the machine's default credentials; with one it is another
-    server, reached without credentials unless some are given. `budget_s` bounds one look as a whole.
+    server, reached without credentials unless some are given. `budget_s` bounds one look as a whole. An `adapter`
+    carries requests in the place of sockets.
     """
 
     def __init__(
@@ -67,10 +71,17 @@ class ComputeCloud:
         budget_s: float = 180.0,
         wait: Callable[[float], bool] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
+        adapter: BaseAdapter | None = None,
     ) -> None:
         self._clock = clock
         self._closing = threading.Event()
-        self._http = Http(endpoint, credentials=credentials, timeout_s=timeout_s, wait=wait or self._closing.wait)
+        self._http = Http(
+            endpoint,
+            credentials=credentials,
+            timeout_s=timeout_s,
+            wait=wait or self._closing.wait,
+            adapter=adapter,
+        )
         self._official = Official(self._http, timeout_s=min(timeout_s, 10.0))
         self._actuator = ComputeActuator(self._official)
         self._types = MachineTypes(self._official.machine_type, monotonic)

@@ -153,7 +153,9 @@ def _attached(raw: Mapping[str, Any], details: DiskDetails | None) -> AttachedDi
     boot, auto_delete = raw.get("boot") is True, raw.get("autoDelete") is True
     if details is None:
         return AttachedDisk(name, int(raw.get("diskSizeGb") or 0), None, None, boot, auto_delete)
-    return AttachedDisk(name, details.size_gib, details.disk_type, details.created_at, boot, auto_delete)
+    return AttachedDisk(
+        name, details.size_gib, details.disk_type, details.created_at, boot, auto_delete, details.gce_id
+    )
 
 
 def with_disks(seen: SeenInstance, keys: Iterable[str], disks: Mapping[str, DiskDetails]) -> SeenInstance:
@@ -163,7 +165,13 @@ def with_disks(seen: SeenInstance, keys: Iterable[str], disks: Mapping[str, Disk
     """
     pairs = zip(seen.disks, (disks.get(key) for key in keys), strict=True)
     new = tuple(
-        replace(disk, size_gib=details.size_gib, disk_type=details.disk_type, created_at=details.created_at)
+        replace(
+            disk,
+            size_gib=details.size_gib,
+            disk_type=details.disk_type,
+            created_at=details.created_at,
+            gce_id=details.gce_id,
+        )
         if details
         else disk
         for disk, details in pairs

@@ -14,7 +14,7 @@ from costguard.gce.fields import Garbled, last_part, moment, short
 from costguard.gce.pages import AggregatedList
 from costguard.gce.session import Deadline, Http
 
-DISKS = AggregatedList("disks", "compute#diskAggregatedList", "name,type,sizeGb,creationTimestamp")
+DISKS = AggregatedList("disks", "compute#diskAggregatedList", "id,name,type,sizeGb,creationTimestamp")
 
 
 class DiskDetails(NamedTuple):
@@ -23,6 +23,7 @@ class DiskDetails(NamedTuple):
     disk_type: str
     size_gib: int
     created_at: datetime
+    gce_id: str | None  # None: the list does not say it
 
 
 def disk_key(source: str) -> str:
@@ -34,9 +35,16 @@ def disk_key(source: str) -> str:
 def disk_details(raw: Mapping[str, Any]) -> DiskDetails:
     """Raises Garbled."""
     try:
-        return DiskDetails(_type_name(raw["type"]), int(raw["sizeGb"]), moment(raw["creationTimestamp"]))
+        return DiskDetails(
+            _type_name(raw["type"]), int(raw["sizeGb"]), moment(raw["creationTimestamp"]), _id_of(raw.get("id"))
+        )
     except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise Garbled(f"disk {short(raw.get('name') if isinstance(raw, dict) else raw)}: {error!r}") from None
+
+
+def _id_of(raw: Any) -> str | None:
+    text = str(raw or "")
+    return text if text.isdecimal() else None
 
 
 @lru_cache(maxsize=4096)
@@ -63,7 +71,7 @@ def list_disks(
             for scope, members in page.holdings:
                 for raw in members:
                     try:
-                        listed = (raw["type"], raw["sizeGb"], raw["creationTimestamp"])
+                        listed = (raw["type"], raw["sizeGb"], raw["creationTimestamp"], raw.get("id"))
                         key = f"{scope}/disks/{raw['name']}"
                         cached = before.get(key)
                         if cached is None or cached[0] != listed:

@@ -91,7 +91,7 @@ class Official:
             project=project, zone=zone, instance_resource=body, request_id=request_id
         )
         try:
-            return self._begun("insert_unary", what, project, LAUNCHING, request)
+            return self._begun("insert_unary", what, project, LAUNCHING, request, body["name"])
         except NotFound as error:
             raise RequestRefused(
                 error.message, "Change what is asked for: it names something that is not there."
@@ -107,13 +107,22 @@ class Official:
             # Without it Google refuses to stop a VM that has local SSDs; to keep their data is billed, and for many
             # machine types impossible.
             request["discard_local_ssd"] = True
-        return self._begun(f"{verb}_unary", what, project, service, request)
+        return self._begun(f"{verb}_unary", what, project, service, request, instance)
 
-    def _begun(self, method: str, what: str, project: str, service: Service, request: Any) -> str:
+    def _begun(self, method: str, what: str, project: str, service: Service, request: Any, instance: str) -> str:
         # Without "_unary" the client builds a second one for the operation, which asks Google whatever the endpoint.
         operation = self._call("InstancesClient", method, what, project, service, request=request)
         if not operation.id or operation.kind != "compute#operation":
             raise NoAnswer(f"{what} of project {project}: the answer names no operation, so it may have begun.")
+        # Every operation names its kind and its target; another is the answer to another request.
+        targets = {operation.target_link.rpartition("/")[2], str(operation.target_id or "")} - {""}
+        is_other = operation.operation_type not in ("", method.removesuffix("_unary"))
+        if is_other or (targets and instance not in targets):
+            came = f"the {operation.operation_type or 'operation'} of {operation.target_link or operation.target_id}"
+            raise NoAnswer(
+                f"{what} of project {project}: the answer is about {came}, so it may have begun.",
+                "Check whether a proxy answers in Google's place; it is asked again under the same request id.",
+            )
         return str(operation.id)
 
     def _get(self, client: str, what: str, project: str, zone: str, service: Service = COMPUTE, **names: str) -> Any:
@@ -143,7 +152,8 @@ class Official:
                     credentials=credentials, client_options={"api_endpoint": self._http.base}
                 )
                 # The client keeps ten connections, and would make the others again for each call, and warn of it.
-                client.transport._session.mount(self._http.base, HTTPAdapter(pool_maxsize=_MOST_AT_ONCE))
+                adapter = self._http.adapter or HTTPAdapter(pool_maxsize=_MOST_AT_ONCE)
+                client.transport._session.mount(self._http.base, adapter)
                 self._clients[name] = client
             return self._clients[name]
 

@@ -13,6 +13,7 @@ from costguard.model.price import Price, PriceKey
 
 if TYPE_CHECKING:
     import requests
+    from requests.adapters import BaseAdapter
 import tomllib
 from collections.abc import Iterable
 from dataclasses import replace
@@ -81,9 +82,12 @@ class CatalogPrices:
     `endpoint` is asked without any.
     """
 
-    def __init__(self, endpoint: str | None = None, api_key: str | None = None) -> None:
+    def __init__(
+        self, endpoint: str | None = None, api_key: str | None = None, adapter: BaseAdapter | None = None
+    ) -> None:
         self._base = (endpoint or GOOGLE).rstrip("/")
         self._api_key = api_key
+        self._adapter = adapter  # carries requests in the place of sockets
         self._plain = endpoint is not None or api_key is not None
         self._session: requests.Session | None = None
 
@@ -140,6 +144,8 @@ class CatalogPrices:
             import requests  # only when prices are read: a server answers before that
 
             self._session = requests.Session() if self._plain else self._authorized()
+            if self._adapter is not None:
+                self._session.mount(self._base, self._adapter)
         return self._session
 
     def _authorized(self) -> requests.Session:

@@ -18,6 +18,7 @@ from costguard.model.backoff import Backoff
 
 if TYPE_CHECKING:
     import requests
+    from requests.adapters import BaseAdapter
 
 GOOGLE = f"https://{COMPUTE.host}"
 # A scope only bounds what a token may be used for. What it may do is in the roles of its account, and there the right
@@ -61,6 +62,7 @@ class Http:
         credentials: Any,
         timeout_s: float,
         wait: Callable[[float], bool],
+        adapter: BaseAdapter | None = None,
     ) -> None:
         self.base = (endpoint or GOOGLE).rstrip("/")
         self._is_google = endpoint is None
@@ -68,6 +70,7 @@ class Http:
         self._credentials = credentials
         self._timeout_s = timeout_s
         self._wait = wait
+        self.adapter = adapter
         self._idle: queue.LifoQueue[requests.Session] = queue.LifoQueue()
         self._lock = threading.Lock()
         self._closed = False
@@ -173,6 +176,8 @@ class Http:
             # Neither .netrc nor a proxy may add what we promise not to send.
             session.trust_env = False
         session.headers.update(_HEADERS)
+        if self.adapter is not None:
+            session.mount(self.base, self.adapter)
         return session
 
     def google_credentials(self) -> Any:

@@ -111,6 +111,12 @@ def stand(spans: Table) -> tuple[ColumnElement[bool], ...]:
     return charges.c.span == kind, charges.c.started_at < spans.c.charged_to
 
 
+def stand_by_day(spans: Table) -> tuple[ColumnElement[bool], ...]:
+    """As `stand`, for queries of a few days: SQLite would else read all charges of a kind and not the days' index."""
+    kind = "lifetime" if spans is lifetimes else "storage"
+    return charges.c.span.concat("") == kind, charges.c.started_at < spans.c.charged_to
+
+
 def select_lifetimes() -> Select[Any]:
     return select(lifetimes, instances.c.gce_id, instances.c.name.label("instance_name"))
 

@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
-from costguard.model.instance import Shape
+from costguard.model.instance import Shape, gpu_words
 
 # cloud.google.com/compute/docs/general-purpose-machines: these show two vCPUs and bill a share of one. Of the custom
 # ones nothing is published; the shares are those of the predefined ones.
@@ -28,6 +28,9 @@ _EIGHTHS_OF_A_GPU: Final = {"g4-standard-6": 1, "g4-standard-12": 2, "g4-standar
 # Custom memory above so many GiB a vCPU has a SKU and a price of its own, about twice the other's
 # (cloud.google.com/compute/vm-instance-pricing, "N1 extended custom memory" and its like).
 _EXTENDED_ABOVE: Final = {"n1": Fraction(13, 2), "n2": Fraction(8), "n2d": Fraction(8)}
+
+_PARTS: Final = {"core": "vCPU", "ram": "memory"}
+_ALONE: Final = {"local-ssd": "Local SSD", "suspended-memory": "Memory of suspended VMs"}
 
 # Families of machine types whose SKUs have another name.
 _FAMILIES: Final = (("a3-megagpu-", "a3plus"), ("a3-ultragpu-", "a3ultra"))
@@ -100,3 +103,16 @@ def _price_family(shape: Shape) -> str:
         if shape.machine_type.startswith(prefix):
             return family
     return f"{shape.family}-custom" if "custom-" in shape.machine_type else shape.family
+
+
+def resource_words(resource: str) -> str:
+    """`T4 GPU`, `N1 vCPU`, `N1 memory`, `f1-micro VM`, `pd-ssd disk`"""
+    family, _, part = resource.partition(":")
+    part, _, whole = part.partition(":")
+    if family == "gpu":
+        return f"{gpu_words(part)} GPU{' with its share of the VM' if whole else ''}"
+    if part == "whole":
+        return f"{family} VM"
+    if family == "disk":
+        return f"{part} disk"
+    return f"{family.upper()} {_PARTS[part]}" if part in _PARTS else _ALONE.get(resource, resource)

@@ -119,7 +119,8 @@ def recharge_since(connection: Connection, since: datetime, region: str | None =
     day = since.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     marked = 0
     for table in TABLES.values():
-        conditions = [table.c.charged_to > since - timedelta(minutes=1)]  # the one-minute minimum reaches further
+        # The one-minute minimum reaches further. What is archived keeps the price that it was billed at.
+        conditions = [table.c.charged_to > since - timedelta(minutes=1), table.c.archive_id.is_(None)]
         if region is not None:
             conditions.append(table.c.zone.startswith(f"{region}-", autoescape=True))
         again = case((table.c.started_at >= day, null()), else_=literal(day, table.c.charged_to.type))

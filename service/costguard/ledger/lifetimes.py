@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Table, bindparam, case, insert, null, select, update
@@ -12,11 +13,13 @@ from sqlalchemy import ColumnElement, Connection, Row, Table, bindparam, case, i
 from costguard.db.bulk import chunks
 from costguard.db.tables import instances, lifetimes, storage_spans
 from costguard.db.types import storable
+from costguard.ledger import label_history
+from costguard.ledger.label_history import LabelChange
 from costguard.ledger.roll_up import following
 from costguard.ledger.rows import lifetime_of, shape_of, storage_of
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
 from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
-from costguard.model.record import InstanceRecord, KnownInstance
+from costguard.model.record import InstanceRecord, KnownInstance, RefusedChange
 
 _BATCH = 500  # SQLite allows 32,766 bound values in one statement, PostgreSQL 65,535
 
@@ -38,15 +41,17 @@ class Change:
     stored: KnownInstance | None
     lifetimes: Sequence[Lifetime] = ()
     storage: Sequence[StorageSpan] = ()
+    labelled_at: datetime | None = None  # when its labels changed, if they did
 
 
 @dataclass(frozen=True, slots=True)
 class RowsWritten:
-    """How many rows of each kind were written."""
+    """How many rows of each kind were written, and what was not."""
 
     instances: int = 0
     lifetimes: int = 0
     storage: int = 0
+    refused: tuple[RefusedChange, ...] = ()
 
 
 def standings(connection: Connection, project: str) -> dict[str, ListedVm]:
@@ -102,6 +107,7 @@ def save(connection: Connection, changes: Sequence[Change]) -> RowsWritten:
         ids.update(zip((change.record.key for change in fresh), made, strict=True))
     if altered:
         _update(connection, instances, [{"id": ids[c.record.key], **_instance_row(c.record)} for c in altered])
+        label_history.store(connection, [label for c in altered for label in _label_changes(c)])
     moved: list[dict[str, Any]] = [
         {"new_instance_id": ids[c.record.key], **{f"new_{name}": value for name, value in _owned(c.record).items()}}
         for c in altered
@@ -117,9 +123,14 @@ def save(connection: Connection, changes: Sequence[Change]) -> RowsWritten:
             [row for c in changes for row in _span_rows(c, ids[c.record.key], map(_storage_row, c.storage))],
         ),
     ]
+    refused: list[RefusedChange] = []
+    records = {ids[change.record.key]: change.record for change in changes}
     for table, rows in spans:
         new = [{name: value for name, value in row.items() if name != "id"} for row in rows if row["id"] is None]
         old = [row for row in rows if row["id"] is not None]
+        archived = _archived(connection, table, [row["id"] for row in old])
+        refused += [_refused(records, row) for row in old if row["id"] in archived]
+        old = [row for row in old if row["id"] not in archived]
         if moved or old:
             span_ids = {row["id"] for row in old}
             span_ids.update(_open_spans(connection, table, [move["new_instance_id"] for move in moved]))
@@ -130,7 +141,7 @@ def save(connection: Connection, changes: Sequence[Change]) -> RowsWritten:
                     _update(connection, table, old, charged_to=_charged_to_after(table))
         if new:
             connection.execute(insert(table), new)
-    return RowsWritten(len(fresh) + len(altered), len(spans[0][1]), len(spans[1][1]))
+    return RowsWritten(len(fresh) + len(altered), len(spans[0][1]), len(spans[1][1]), tuple(refused))
 
 
 def account_anew(connection: Connection, instance_id: int) -> None:
@@ -188,10 +199,29 @@ def _span_rows(change: Change, instance_id: int, rows: Iterable[dict[str, Any]])
         yield {**row, "instance_id": instance_id, "project": change.record.key.project, **_owned(change.record)}
 
 
+def _label_changes(change: Change) -> Iterator[LabelChange]:
+    if change.stored is not None and change.labelled_at is not None:
+        before = change.stored.record.labels
+        yield from label_history.changes_of(change.stored.id, before, change.record.labels, change.labelled_at)
+
+
 def _open_spans(connection: Connection, table: Table, instance_ids: Sequence[int]) -> Iterator[int]:
     for some in chunks(instance_ids):
         query = select(table.c.id).where(table.c.instance_id.in_(some), table.c.ended_at.is_(None))
         yield from connection.scalars(query)
+
+
+def _archived(connection: Connection, table: Table, span_ids: Sequence[int]) -> set[int]:
+    """Spans that stay as they were billed: their ends came from Google long ago, and Google forgets within weeks."""
+    archived: set[int] = set()
+    for some in chunks(span_ids):
+        query = select(table.c.id).where(table.c.id.in_(some), table.c.archive_id.is_not(None))
+        archived.update(connection.scalars(query))
+    return archived
+
+
+def _refused(records: Mapping[int, InstanceRecord], row: Mapping[str, Any]) -> RefusedChange:
+    return RefusedChange(records[row["instance_id"]], row.get("name", ""), row["started_at"], row["ended_at"])
 
 
 def _move(connection: Connection, table: Table, moved: Sequence[dict[str, Any]]) -> None:
@@ -284,4 +314,5 @@ def _storage_row(span: StorageSpan) -> dict[str, Any]:
         "zone": span.zone,
         "started_at": span.started_at,
         "ended_at": span.ended_at,
+        "disk_id": span.disk_id,
     }

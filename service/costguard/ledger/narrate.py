@@ -11,7 +11,7 @@ from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
 from costguard.model.lifetime import EndReason, Lifetime
 from costguard.model.moments import utc_text
 from costguard.model.observation import Observation, SeenOperation, Unread
-from costguard.model.record import InstanceRecord, KnownInstance
+from costguard.model.record import InstanceRecord, KnownInstance, RefusedChange
 
 _KEPT = timedelta(days=14)  # how long Google keeps operations
 
@@ -132,6 +132,24 @@ def tell_gap(project: str, read_through: datetime, read_at: datetime) -> Event |
         *(project, read_through.isoformat()),
         project=project,
         data={"from": read_through.isoformat(), "to": forgotten_to.isoformat()},
+    )
+
+
+def tell_refused(change: RefusedChange, read_at: datetime) -> Event:
+    """The event that Google told of a change too late: what is archived stays as it was billed."""
+    record, ended_at = change.record, change.ended_at
+    what = f"disk {change.disk} of {record.name}" if change.disk else f"run of {record.name}"
+    end = f"ended at {utc_text(ended_at)}" if ended_at is not None else "goes on"
+    return _event(
+        record,
+        "LateChangeRefused",
+        read_at,
+        f"Google now says that the {what} that began at {utc_text(change.started_at)} {end}. Its charges are archived, "
+        "so what was billed stays as it is. Compare those days with Google's bill.",
+        f"{change.disk}:{change.started_at.isoformat()}:{ended_at.isoformat() if ended_at is not None else ''}",
+        disk=change.disk or None,
+        started_at=change.started_at.isoformat(),
+        ended_at=ended_at.isoformat() if ended_at is not None else None,
     )
 
 

@@ -59,8 +59,8 @@ def _too_dear_for_spot(new: Price, on_demand: Price | None, now: datetime) -> st
 
 def _too_cheap_for_its_region(new: Price, elsewhere: Sequence[Price], now: datetime) -> str | None:
     is_list_price = new.key.provisioning_model is ProvisioningModel.STANDARD and new.key.resource.startswith("gpu:")
-    usual = [price.nanos_per_second(now) for price in elsewhere]
-    if is_list_price and usual and new.nanos_per_second(now) < median(usual) * _CHEAPEST_REGION:
+    usual = [price.nanos_per_second(now) for price in elsewhere] if is_list_price else []
+    if usual and new.nanos_per_second(now) < median(usual) * _CHEAPEST_REGION:
         dearest = max(elsewhere, key=lambda price: price.nanos_per_second(now))
         return (
             f"{_shown(new)} is less than {_CHEAPEST_REGION} of what other regions charge "

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 from sqlalchemy import BigInteger, Connection, Engine, Row, exists, func, insert, select, type_coerce, update
 
+from costguard.db.remembered import is_writing
 from costguard.db.tables import price_refusals, prices
 from costguard.db.upsert import upsert
 from costguard.model.instance import ProvisioningModel
@@ -57,6 +58,8 @@ def _listed_price(row: Row[Any], price_id: int | None) -> Price:
 # message. They are kept with a mark of the rows that they were made from: whatever is added or replaced changes it.
 _Mark: TypeAlias = tuple[Any, ...]
 _loaded: WeakKeyDictionary[Engine, tuple[_Mark, tuple[Price, ...]]] = WeakKeyDictionary()
+# A transaction that reads sees one unmoving state, so its mark is read once: it takes longer than most queries.
+_seen: WeakKeyDictionary[Connection, tuple[Price, ...]] = WeakKeyDictionary()
 _MARK = select(
     func.count(),
     func.max(prices.c.id),
@@ -68,6 +71,15 @@ _MARK = select(
 
 def load(connection: Connection) -> tuple[Price, ...]:
     """Every price that ever was in force, with its id."""
+    if is_writing(connection):
+        return _load(connection)
+    loaded = _seen.get(connection)
+    if loaded is None:
+        loaded = _seen[connection] = _load(connection)
+    return loaded
+
+
+def _load(connection: Connection) -> tuple[Price, ...]:
     mark = tuple(connection.execute(_MARK).one())
     kept = _loaded.get(connection.engine)
     if kept is not None and kept[0] == mark:

@@ -20,9 +20,10 @@ from costguard.events import audit_log
 from costguard.isolation import Isolated
 from costguard.ledger import answers, operations, projects, running_totals
 from costguard.ledger import lifetimes as ledger
+from costguard.ledger.label_history import moment_of_change
 from costguard.ledger.launched import launched, launched_by_label
 from costguard.ledger.lifetimes import Change, ListedVm, RowsWritten
-from costguard.ledger.narrate import tell_failed, tell_gap, tell_looks, tell_unwatched
+from costguard.ledger.narrate import tell_failed, tell_gap, tell_looks, tell_refused, tell_unwatched
 from costguard.ledger.observe import Belonging, account
 from costguard.ledger.projects import ProjectLook
 from costguard.ledger.timeline import DELETES
@@ -136,7 +137,9 @@ class _Look:
             self.saved.lifetimes + saved.lifetimes,
             self.saved.storage + saved.storage,
         )
-        self._tell(connection, events)
+        refused = {(c.record.key.gce_id, c.started_at.isoformat()) for c in saved.refused if not c.disk}
+        events = [event for event in events if not _corrects(event, refused)]
+        self._tell(connection, [*events, *(tell_refused(c, self.observation.read_at) for c in saved.refused)])
 
     def end(self, connection: Connection, missing: int) -> Recorded:
         """The look itself, once all that it showed is recorded."""
@@ -180,6 +183,7 @@ class _Look:
         claimed = _claims(connection, stored)
         of_jobs = launched(connection, project, gce_ids, self.listed, stored, all_operations)
         changes, events = [], [event for op in news if (event := tell_failed(op)) is not None]
+        news_of = _by_target(news)
         for gce_id in gce_ids:
             seen = self._seen(gce_id)
             if belonging.gpu_only and seen is None and gce_id not in stored and gce_id not in of_jobs:
@@ -201,9 +205,15 @@ class _Look:
             if failure.error is not None:
                 self.unread.append(_not_recorded(seen.name if seen is not None else gce_id, failure.error))
             if entry is not None:
-                changes.append(Change(entry.record, stored.get(gce_id), entry.lifetimes, entry.storage))
+                labelled_at = moment_of_change(news_of.get(gce_id, ()), read_at)
+                changes.append(Change(entry.record, stored.get(gce_id), entry.lifetimes, entry.storage, labelled_at))
                 events.extend(entry.events)
         return changes, events
+
+
+def _corrects(event: Event, runs: Collection[tuple[str, object]]) -> bool:
+    """Whether it tells of a correction of one of these runs, by VM and start."""
+    return event.kind == "LifetimeEndCorrected" and (event.gce_id, event.data.get("started_at")) in runs
 
 
 def _is_same(standing: ListedVm, seen: SeenInstance, mark: str) -> bool:

@@ -14,6 +14,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from costguard.db.bulk import chunks
 from costguard.db.tables import (
+    charge_days,
     charges,
     daily_owners,
     daily_spend,
@@ -24,6 +25,7 @@ from costguard.db.tables import (
     prices,
     storage_spans,
 )
+from costguard.ledger.label_marks import spoil_days
 from costguard.model.instance import ProvisioningModel
 from costguard.model.lifetime import Attribution
 from costguard.model.price import OF_A_RUN
@@ -62,12 +64,14 @@ class DailyChange:
     """
 
     spot_prices: frozenset[int]  # ids of prices of Spot machines
+    days: set[date] = field(default_factory=set)  # whose charges changed, or changed hands
     _spend: _Sums = field(default_factory=_spend_sums)
     _spot: _Sums = field(default_factory=_spot_sums)
 
     def add(self, kind: str, day: date, whose: SpanGroup, amount: Amount, times: int = 1) -> None:
         """`times` such charges; a negative number takes them away."""
         resource, seconds, millis, price_id, nanos = amount
+        self.days.add(day)
         attribution = whose.attribution
         sums = self._spend[
             day, whose.project, attribution.preset, attribution.owner, attribution.job, whose.provisioning_model
@@ -109,6 +113,7 @@ class DailyChange:
             (daily_spot_totals, self._spot, (0, 1, 2, 4)),
         ):
             add_sums(connection, table, _coarser(sums, columns))
+        spoil_days(connection, self.days)
 
 
 @contextmanager
@@ -117,9 +122,26 @@ def following(connection: Connection, spans: Table, span_ids: Collection[int]) -
     kind = LIFETIME if spans is lifetimes else STORAGE
     change = DailyChange(frozenset())
     change.add_stored(connection, kind, span_ids, -1)
+    before = _whose(connection, spans, span_ids)
     yield
     change.add_stored(connection, kind, span_ids, 1)
+    after = _whose(connection, spans, span_ids)
+    moved = [span_id for span_id, whose in before.items() if after[span_id] != whose]
+    for some in chunks(moved):
+        mine = and_(charges.c.span == kind, charges.c.span_id.in_(some))
+        change.days.update(connection.scalars(select(charges.c.day).where(mine).distinct()))
     change.apply(connection)
+
+
+def _whose(connection: Connection, spans: Table, span_ids: Collection[int]) -> dict[int, _Key]:
+    """Whose each span is. Two that change places leave every sum as it was, and yet each has other labels."""
+    names = ("project", "preset", "owner", "job", "provisioning_model")
+    columns = [spans.c[name] for name in names if name in spans.c]
+    return {
+        span_id: tuple(whose)
+        for some in chunks(span_ids)
+        for span_id, *whose in connection.execute(select(spans.c.id, *columns).where(spans.c.id.in_(some)))
+    }
 
 
 def change_of(connection: Connection) -> DailyChange:
@@ -129,17 +151,28 @@ def change_of(connection: Connection) -> DailyChange:
 
 def parts_of_charges(spans: Table) -> dict[str, ColumnElement[int]]:
     """Of each charge of these spans, what counts as machine, GPU and storage, and as seconds run."""
-    amount, none = charges.c.amount_nanos, literal(0)
+    return _parts(spans, charges.c.resource, charges.c.amount_nanos, charges.c.seconds)
+
+
+def parts_of_archived(spans: Table) -> dict[str, ColumnElement[int]]:
+    """The same of `charge_days`, joined with the prices, which name their resources."""
+    return _parts(spans, prices.c.resource, charge_days.c.amount_nanos, charge_days.c.seconds)
+
+
+def _parts(
+    spans: Table, resource: ColumnElement[str], amount: ColumnElement[int], seconds: ColumnElement[int]
+) -> dict[str, ColumnElement[int]]:
+    none = literal(0)
     if spans is storage_spans:
         return {"machine_nanos": none, "gpu_nanos": none, "storage_nanos": amount, "seconds": none}
-    is_gpu = charges.c.resource.startswith("gpu:")
+    is_gpu = resource.startswith("gpu:")
     # Each run has one of these: its seconds are the run's.
-    is_of_a_run = or_(*(charges.c.resource.endswith(ending) for ending in OF_A_RUN))
+    is_of_a_run = or_(*(resource.endswith(ending) for ending in OF_A_RUN))
     return {
         "machine_nanos": case((is_gpu, 0), else_=amount),
         "gpu_nanos": case((is_gpu, amount), else_=0),
         "storage_nanos": none,
-        "seconds": case((is_of_a_run, charges.c.seconds), else_=0),
+        "seconds": case((is_of_a_run, seconds), else_=0),
     }
 
 

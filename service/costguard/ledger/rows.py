@@ -44,4 +44,5 @@ def storage_of(key: InstanceKey, row: Row[Any]) -> StorageSpan:
         started_at=row.started_at,
         ended_at=row.ended_at,
         id=row.id,
+        disk_id=row.disk_id,
     )

@@ -64,13 +64,17 @@ class OpenSpans:
     count: int
 
 
-def read(connection: Connection, by: Collection[str], scope: Scope) -> Iterator[tuple[Group, date, TotalFigures]]:
-    """The totals of this scope, added up over the columns that `by` does not name."""
+def read(
+    connection: Connection, by: Collection[str], scope: Scope, last: date | None = None
+) -> Iterator[tuple[Group, date, TotalFigures]]:
+    """The totals of this scope that accrue on `last` or before, added up over the columns that `by` does not name."""
     totals = running_totals.c
     group = [totals[name] if name in (*by, "provisioning_model") else literal_column("''") for name in Group._fields]
     # PostgreSQL adds BIGINTs up to NUMERIC.
     sums = [cast(func.sum(totals[name]), BigInteger) for name in TotalFigures._fields]
     query = select(totals.day, *group, *sums).where(*within_scope(running_totals, scope))
+    if last is not None:
+        query = query.where(totals.day <= last)
     columns = [column for column in group if column.key in running_totals.c]
     for day, *row in connection.execute(query.group_by(totals.day, *columns)):
         yield Group(*row[:5]), day, TotalFigures(*row[5:])

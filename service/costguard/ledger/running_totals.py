@@ -121,11 +121,18 @@ def accrued(day: date, figures: TotalFigures, now: datetime) -> Iterator[tuple[d
 
 
 def read(
-    connection: Connection, accrual: Accrual, scope: Scope = Scope(), by: Collection[str] = Group._fields
+    connection: Connection,
+    accrual: Accrual,
+    scope: Scope = Scope(),
+    by: Collection[str] = Group._fields,
+    last: date | None = None,
 ) -> Reading:
-    """The totals as of this moment, told apart at least by the columns in `by`."""
+    """The totals as of this moment, told apart at least by the columns in `by`.
+
+    Those that accrue after `last` alone may be left out: most days of a year are charged whole.
+    """
     if burn_rates.are_current(connection, accrual):
-        return Reading(list(rows.read(connection, by, scope)), rows.unpriced_instances(connection))
+        return Reading(list(rows.read(connection, by, scope, last)), rows.unpriced_instances(connection))
     totals, unpriced = _added_up(Accruals(accrual, _steady_since(accrual)), rows.open_spans(connection))
     in_scope = [
         (group, day, TotalFigures(*figures))

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Integer,
     Row,
     Select,
     Table,
+    cast,
     func,
+    literal,
     select,
 )
 
 from costguard.db.bulk import chunks
-from costguard.db.tables import charges, instances, lifetimes, storage_spans
+from costguard.db.tables import charge_days, charges, instances, lifetimes, prices, storage_spans
 from costguard.ledger.accrual import attribution_of, lifetime_of, select_lifetimes, select_storage, stand, storage_of
 from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
 from costguard.model.money import Money
@@ -128,6 +131,10 @@ def charged_sums(connection: Connection, spans: Table, span_ids: Sequence[int]) 
             .group_by(charges.c.span_id)
         )
         sums |= {row.span_id: Money(int(row.nanos)) for row in connection.execute(query)}
+        archived = select(charge_days.c.span_id, func.sum(charge_days.c.amount_nanos).label("nanos"))
+        archived = archived.where(is_archived(spans), charge_days.c.span_id.in_(chunk)).group_by(charge_days.c.span_id)
+        for row in connection.execute(archived):
+            sums[row.span_id] = sums.get(row.span_id, Money()) + Money(int(row.nanos))
     return sums
 
 
@@ -164,7 +171,58 @@ def charges_of(connection: Connection, spans: Table, span_ids: Sequence[int]) ->
                     amount=Money(int(row.nanos)),
                 )
             )
+        _add_archived(connection, spans, chunk, sums_by_span)
     return sums_by_span
+
+
+def is_archived(spans: Table) -> ColumnElement[bool]:
+    """The archived charges of this kind of span, by day."""
+    return charge_days.c.is_storage == literal(spans is storage_spans)
+
+
+def is_archived_by_day(spans: Table) -> ColumnElement[bool]:
+    """The same, for queries of a few days: SQLite would else read all of a kind and not the days' index."""
+    return cast(charge_days.c.is_storage, Integer) == int(spans is storage_spans)
+
+
+def _add_archived(
+    connection: Connection, spans: Table, span_ids: Sequence[int], sums_by_span: dict[int, list[ChargeSum]]
+) -> None:
+    """Of archived charges the days are kept, and no moments within them: the span's own bound the first and last."""
+    columns = charge_days.c
+    first = func.min(columns.day, type_=columns.day.type).label("first")
+    query = (
+        select(
+            *(columns.span_id, columns.price_id, columns.quantity_millis, prices.c.resource, first),
+            spans.c.started_at,
+            spans.c.ended_at,
+            func.max(columns.day, type_=columns.day.type).label("last"),
+            func.sum(columns.seconds).label("seconds"),
+            func.sum(columns.amount_nanos).label("nanos"),
+        )
+        .join_from(charge_days, spans, spans.c.id == columns.span_id)
+        .join(prices, prices.c.id == columns.price_id)
+        .where(is_archived(spans), columns.span_id.in_(span_ids))
+        .group_by(columns.span_id, columns.price_id, columns.quantity_millis, prices.c.resource)
+        .group_by(spans.c.started_at, spans.c.ended_at)
+        .order_by(columns.span_id, first, prices.c.resource)
+    )
+    for row in connection.execute(query):
+        sums_by_span.setdefault(row.span_id, []).append(
+            ChargeSum(
+                resource=row.resource,
+                price_id=row.price_id,
+                quantity_millis=row.quantity_millis,
+                started_at=max(row.started_at, _midnight(row.first)),
+                ended_at=min(row.ended_at, _midnight(row.last) + timedelta(days=1)),
+                seconds=int(row.seconds),
+                amount=Money(int(row.nanos)),
+            )
+        )
+
+
+def _midnight(day: date) -> datetime:
+    return datetime.combine(day, time(), UTC)
 
 
 def _stored_lifetime(row: Row[Any], sums: dict[int, Money]) -> StoredLifetime:

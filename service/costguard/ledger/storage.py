@@ -26,8 +26,8 @@ def disks_of(
 ) -> list[StorageSpan]:
     """Spans to store, so that the open ones are the disks that the VM has now.
 
-    A disk whose type could not be read leaves what is known as it is. A change of size or type ends one
-    span and starts another at `read_at`: no operation on the VM tells when it happened.
+    A disk whose type could not be read leaves what is known as it is. A change of size or type, or another disk of the
+    same name, ends one span and starts another at `read_at`: no operation on the VM tells when it happened.
     """
     open_spans = {span.name: span for span in stored if span.ended_at is None and span.name != MEMORY}
     changed: list[StorageSpan] = []
@@ -37,13 +37,19 @@ def disks_of(
         size_mib = disk.size_gib * 1024
         if span is None:
             started_at = _attached_at(disk, operations, account_from, is_new)
-            changed.append(StorageSpan(key, disk.name, resource, size_mib, seen.zone, started_at))
-        elif span.resource is None and resource is not None:
-            changed.append(replace(span, resource=resource))
-        elif (resource is not None and span.resource != resource) or span.size_mib != size_mib:
-            changed.append(replace(span, ended_at=read_at))
+            changed.append(StorageSpan(key, disk.name, resource, size_mib, seen.zone, started_at, disk_id=disk.gce_id))
+            continue
+        named = replace(span, disk_id=disk.gce_id) if span.disk_id is None else span
+        is_other = disk.gce_id is not None and named.disk_id != disk.gce_id
+        if span.resource is None and resource is not None:
+            changed.append(replace(named, resource=resource))
+        elif (resource is not None and span.resource != resource) or span.size_mib != size_mib or is_other:
+            changed.append(replace(named, ended_at=read_at))
             kept = resource or span.resource
-            changed.append(StorageSpan(key, disk.name, kept, size_mib, seen.zone, read_at))
+            disk_id = disk.gce_id or named.disk_id
+            changed.append(StorageSpan(key, disk.name, kept, size_mib, seen.zone, read_at, disk_id=disk_id))
+        elif named != span:
+            changed.append(named)
     detached_at = max(
         (op.started_at for op in operations if op.kind == "detachDisk" and op.started_at), default=read_at
     )

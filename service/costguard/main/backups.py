@@ -140,7 +140,7 @@ def verify_backup(source: Path) -> Verified:
 
 
 def _restore_sqlite(url: str, path: Path, reader: Reader, now: datetime) -> Restored:
-    replaced = _refuse_while_acting(url) if path.exists() else FIRST
+    replaced = refuse_while_acting(url) if path.exists() else FIRST
     with sqlite.unpacked(reader, path.parent) as new:
         revision = migrate.upgrade(f"sqlite:///{new}")
         with _opened(f"sqlite:///{new}") as database, database.write() as connection:
@@ -169,7 +169,7 @@ def _begin(connection: Connection, manifest: Manifest, now: datetime, replaced: 
     return restoring.begin(connection, Cause.RESTORED, now, manifest.made_at, seen=replaced)
 
 
-def _refuse_while_acting(url: str) -> int:
+def refuse_while_acting(url: str) -> int:
     """The generation of the database. One that cannot be read may be replaced: that is what backups are for."""
     with _opened(url) as database:
         try:

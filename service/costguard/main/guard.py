@@ -6,8 +6,9 @@ import os
 import secrets
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import lru_cache
@@ -45,6 +46,7 @@ from costguard.ledger.observe import Belonging
 from costguard.main.checkpoints import InScaledTime, checkpoints, code_archives
 from costguard.main.ids import new_job_id
 from costguard.main.messaging import Messaging, messaging, webhooks
+from costguard.main.trackers import trackers
 from costguard.main.vm_tools import vm_tools
 from costguard.main.wire import SlackTrouble
 from costguard.model.ports import Checkpoints, Clock
@@ -56,6 +58,7 @@ from costguard.settings import Settings
 from costguard.spend.budgets import BudgetWatch
 from costguard.sweeps.common import common_ceilings
 from costguard.sweeps.turn import SweepsTurn
+from costguard.trackers.delivery import Trackers
 from costguard.web.meters import WatchMeters
 from costguard.webhooks.delivery import Webhooks
 
@@ -75,7 +78,13 @@ class Jobs:
 
 
 def jobs(
-    settings: Settings, rules: Rules, database: Database, cloud: ComputeCloud, checkpoints: Checkpoints, clock: Clock
+    settings: Settings,
+    rules: Rules,
+    database: Database,
+    cloud: ComputeCloud,
+    checkpoints: Checkpoints,
+    clock: Clock,
+    monotonic: Callable[[], float] = time.monotonic,
 ) -> Jobs:
     now = clock.now()
     with database.write() as connection:
@@ -108,6 +117,7 @@ def jobs(
         restoring.begin,
         ceilings=common_ceilings,
         planning=Planning(advice=ZoneAdvice(cloud.preemption_rate)),
+        monotonic=monotonic,
     )
     watch = CheckpointWatch(database, clock, checkpoints, rules.jobs.terms)
     return Jobs(SweepsTurn(database, clock, new_job_id), turn, holds, watch)
@@ -146,6 +156,7 @@ class Guard:
     holder: str
     speed: float  # the clock's seconds in a real second
     webhooks: Webhooks
+    trackers: Trackers
     meters: WatchMeters
 
     def fetch_prices(self) -> Sequence[Price]:
@@ -209,6 +220,7 @@ class Guard:
                 self.idle_watch.record(self.idle_watch.read(), lease)
             self._send(lease)
             self.webhooks.deliver(lease)
+            self.trackers.deliver(lease)
             return report
 
     def _send(self, lease: Lease) -> None:
@@ -245,13 +257,31 @@ def opened(settings: Settings, clock: Clock | None = None, speed: float = 1.0) -
     clock = clock or SystemClock()
     url = settings.database.url.get_secret_value()
     bring_up_to_date(url)
-    database = Database.open(url)
-    cloud = ComputeCloud(settings.compute.endpoint, clock)
+    with closing(Database.open(url)) as database, closing(ComputeCloud(settings.compute.endpoint, clock)) as cloud:
+        price_refresh.seed_snapshot(database, snapshot_prices(), clock.now())
+        stored: Checkpoints = checkpoints(settings, os.environ)
+        if speed != 1:
+            stored = InScaledTime(stored, clock, speed)
+        with built(settings, clock, database, cloud, stored, speed) as guard:
+            yield guard
+
+
+@contextmanager
+def built(
+    settings: Settings,
+    clock: Clock,
+    database: Database,
+    cloud: ComputeCloud,
+    stored: Checkpoints,
+    speed: float = 1.0,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> Iterator[Guard]:
+    """A guard around what reaches outside, which the caller opened and closes. `monotonic` counts seconds."""
     rules = settings.rules()
     presets = settings.preset_list()
     meters = WatchMeters()
-    parts = messaging(settings, rules, database, clock, meters.message)
-    live = LiveExecutor(database, cloud, clock, ByTheRules(rules))
+    parts = messaging(settings, rules, database, clock, meters.message, monotonic)
+    live = LiveExecutor(database, cloud, clock, ByTheRules(rules), monotonic)
     reconciler = Reconciler(
         database,
         cloud,
@@ -269,31 +299,27 @@ def opened(settings: Settings, clock: Clock | None = None, speed: float = 1.0) -
         idle_watch = IdleWatch(database, cloud, clock, watch.projects, rules.presets, every, watch.parallel)
     # Distinguishes two daemons on one host, and a restarted one from the one that it replaces.
     holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
-    try:
-        price_refresh.seed_snapshot(database, snapshot_prices(), clock.now())
-        budgets = BudgetWatch(database, clock, rules.budgets, teams=rules.teams)
-        stored: Checkpoints = checkpoints(settings, os.environ)
-        if speed != 1:
-            stored = InScaledTime(stored, clock, speed)
-        work = jobs(settings, rules, database, cloud, stored, clock)
-        with webhooks(settings, database, clock, meters.delivery) as hooks:
-            yield Guard(
-                settings,
-                clock,
-                database,
-                cloud,
-                rules,
-                reconciler,
-                budgets,
-                parts,
-                idle_watch,
-                work,
-                code_archives(settings, database),
-                holder,
-                speed,
-                hooks,
-                meters,
-            )
-    finally:
-        cloud.close()
-        database.close()
+    budgets = BudgetWatch(database, clock, rules.budgets, teams=rules.teams)
+    work = jobs(settings, rules, database, cloud, stored, clock, monotonic)
+    with (
+        webhooks(settings, database, clock, meters.delivery) as hooks,
+        trackers(settings, database, clock, meters.tracker) as logged_to,
+    ):
+        yield Guard(
+            settings,
+            clock,
+            database,
+            cloud,
+            rules,
+            reconciler,
+            budgets,
+            parts,
+            idle_watch,
+            work,
+            code_archives(settings, database),
+            holder,
+            speed,
+            hooks,
+            logged_to,
+            meters,
+        )

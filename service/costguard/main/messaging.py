@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -133,7 +134,12 @@ class _ByKind:
 
 
 def messaging(
-    settings: Settings, rules: Rules, database: Database, clock: Clock, count: Callable[[str, str], None]
+    settings: Settings,
+    rules: Rules,
+    database: Database,
+    clock: Clock,
+    count: Callable[[str, str], None],
+    monotonic: Callable[[], float] = time.monotonic,
 ) -> Messaging | None:
     """None without a [slack] section: then no messages are sent. `count` is called with each message's outcome."""
     slack = settings.slack
@@ -162,7 +168,7 @@ def messaging(
     rule = DigestRule(digests.daily, digests.weekly, digests.weekday, digests.time_zone)
     return Messaging(
         notifier=notifier,
-        outbox=Outbox(database, notifier, compose, clock, rules.channel, compose.changed, count=count),
+        outbox=Outbox(database, notifier, compose, clock, rules.channel, compose.changed, monotonic, count),
         lookups=AccountLookups(database, notifier, clock),
         reminders=reminders,
         notifications=NotificationWatch(database, clock, rules, slack.budget_channel),

@@ -14,8 +14,11 @@ from prometheus_client.core import Metric
 
 from costguard.clock import ScaledClock
 from costguard.daemon.reconcile import PassReport
+from costguard.daemon.retention import turns as archive_turns
 from costguard.daemon.schedule import JOBS, Daemon, SideTask
 from costguard.errors import CostguardError
+from costguard.main.bill import BillReading
+from costguard.main.bill_comparison import BillTask, comparer
 from costguard.main.guard import Guard, opened
 from costguard.main.shutdown import Shutdown, ended_by_signals
 from costguard.main.slack_intake import SlackIntake, build_slack_intake
@@ -28,8 +31,12 @@ from costguard.web.memory import few_arenas, give_back
 
 _JOBS_EVERY = timedelta(seconds=5)  # of the guard's clock...
 _JOBS_AT_MOST_EVERY = timedelta(seconds=1)  # ...but never more often in real time
+_POINTS_EVERY = timedelta(seconds=2)  # how often it is asked whether there are any to log
 _EVENTS_EVERY = timedelta(seconds=1)  # how often it is asked whether there are any to send
 _TIDY_EVERY = timedelta(hours=6)  # old archives of code
+_BILL_EVERY = timedelta(minutes=30)  # how often it is asked whether the bill is to be read
+_COMPARED_EVERY = timedelta(minutes=10)  # how often it is asked whether days are to be compared with it
+_ARCHIVES_EVERY = timedelta(hours=6)
 _LOOKS_EVERY = timedelta(seconds=15)  # how often it is asked whether one is due
 _FIRST_ANSWER_S = 5.0  # how long the first pass waits for it: they would keep each other waiting
 _FINISHING_S = 5.5  # for what is being written
@@ -41,7 +48,9 @@ def daemon_of(
     guard: Guard, alive: Callable[[], None] = lambda: None, bark: Callable[[timedelta], None] | None = None
 ) -> Daemon:
     refresh_every = guard.settings.prices.refresh_every if guard.settings.prices.enabled else None
+    retention = guard.settings.retention.retention
     jobs_every = max(_JOBS_EVERY / guard.speed, _JOBS_AT_MOST_EVERY)
+    comparison = BillTask(comparer(guard.settings, guard.database), guard.clock)
     return Daemon(
         guard.database,
         guard.reconciler,
@@ -57,7 +66,11 @@ def daemon_of(
         {
             JOBS: SideTask(jobs_every, guard.advance_jobs),
             "checkpoints": SideTask(_LOOKS_EVERY, guard.jobs.watch.run),
+            **_bill_task(guard),
+            **_trackers_task(guard),
+            "bill comparison": SideTask(_COMPARED_EVERY, comparison.run),
             "code": SideTask(_TIDY_EVERY, guard.code.tidy),
+            "archives": SideTask(_ARCHIVES_EVERY, archive_turns(guard.database, retention, guard.clock)),
             # Without receivers, once at the start: those that were taken out of the settings are forgotten.
             "webhooks": SideTask(_EVENTS_EVERY if guard.webhooks.names else timedelta(days=1), guard.webhooks.run),
         },
@@ -66,6 +79,16 @@ def daemon_of(
         alive,
         bark,
     )
+
+
+def _bill_task(guard: Guard) -> dict[str, SideTask]:
+    if guard.settings.bill.table is None:
+        return {}
+    return {"bill": SideTask(_BILL_EVERY, BillReading(guard.settings.bill, guard.database, guard.clock).run)}
+
+
+def _trackers_task(guard: Guard) -> dict[str, SideTask]:
+    return {"trackers": SideTask(_POINTS_EVERY, guard.trackers.run)} if guard.trackers.names else {}
 
 
 def _passed(guard: Guard, seconds: float, report: PassReport | None) -> None:

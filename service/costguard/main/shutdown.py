@@ -11,10 +11,11 @@ from contextlib import contextmanager
 
 import structlog
 
+from costguard.signals import on_ending_signals
+
 log = structlog.get_logger(__name__)
 
 LONGEST_S = 9.0  # with a second to spare until the tenth
-_ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
 class Shutdown:
@@ -81,38 +82,16 @@ class Shutdown:
 
 @contextmanager
 def ended_by_signals(shutdown: Shutdown) -> Iterator[None]:
-    """SIGTERM and Ctrl-C begin the shutdown; a second one ends the process on the spot. For the main thread.
+    """SIGTERM and Ctrl-C begin the shutdown; a second one ends the process on the spot. For the main thread."""
 
-    Python writes their numbers to a pipe as they come in, whatever the main thread is busy with. A handler of ours
-    could stop it in the midst of a lock that it needs itself.
-    """
-    if threading.current_thread() is not threading.main_thread():
+    def end(number: int) -> None:
+        if shutdown.requested.is_set():
+            os._exit(128 + number)
+        shutdown.exit_code = 130 if number == signal.SIGINT else 0
+        shutdown.begin()
+
+    with on_ending_signals(end):
         yield
-        return
-    readable, writable = os.pipe()
-    os.set_blocking(writable, False)
-
-    def listen() -> None:
-        while number := os.read(readable, 1)[0]:
-            if shutdown.requested.is_set():
-                os._exit(128 + number)
-            shutdown.exit_code = 130 if number == signal.SIGINT else 0
-            shutdown.begin()
-
-    listener = threading.Thread(target=listen, name="signals", daemon=True)
-    listener.start()
-    before = {number: signal.signal(number, lambda _number, _frame: None) for number in _ENDING}
-    wakeup = signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
-    try:
-        yield
-    finally:
-        signal.set_wakeup_fd(wakeup)
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        os.write(writable, b"\0")
-        listener.join()
-        os.close(readable)
-        os.close(writable)
 
 
 def _join(threads: Sequence[threading.Thread], over: threading.Event) -> None:

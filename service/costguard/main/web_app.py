@@ -30,6 +30,7 @@ from costguard.jobs.agent_events import KEY_NAME, AgentEvents, AgentTokens
 from costguard.jobs.code import CodeArchives
 from costguard.jobs.quote import Assessor, LaunchTargets
 from costguard.jobs.submit import JobService
+from costguard.jobs.zone_advice import ZoneAdvice
 from costguard.main.access import authenticator_of, sign_in_pages
 from costguard.main.checkpoints import InScaledTime, checkpoints, code_archives, data_places, stored_output
 from costguard.main.ids import new_job_id, new_sweep_id
@@ -43,6 +44,7 @@ from costguard.pages.sign_in import add_sign_in
 from costguard.settings import Settings
 from costguard.sweeps.quote import SweepAssessor
 from costguard.sweeps.submit import SweepService
+from costguard.trackers.points import TrackedJobs
 from costguard.web.limits import TokenBucket
 from costguard.web.meters import Meters
 from costguard.web.proxies import TrustedProxies
@@ -77,17 +79,27 @@ def job_services(
     stored: Checkpoints = checkpoints(settings, os.environ)
     if speed != 1:
         stored = InScaledTime(stored, clock, speed)
-    launching = LaunchTargets(settings.watch.projects, _Shapes(settings.compute.endpoint, clock))
+    launching = _launching(settings, clock)
     tokens = AgentTokens(signing.kept(database, KEY_NAME, clock.now()))
     code, data = code_archives(settings, database), data_places(settings, os.environ)
     service = JobService(database, clock, rules, launching, stored, data, new_job_id, wake, code)
     assessor = SweepAssessor(database, clock, rules, Assessor(database, clock, rules, launching, stored, data, code))
     sweeps = SweepService(database, clock, rules, assessor, new_sweep_id, wake, code)
-    return JobServices(service, sweeps, AgentEvents(database, clock, tokens, news), code)
+    named = settings.trackers.names
+    reported = TrackedJobs(database, named).reported if named else None
+    return JobServices(service, sweeps, AgentEvents(database, clock, tokens, news, reported), code)
 
 
-class _Shapes:
-    """The shapes of machine types. Google's client is loaded for the first whose name does not tell."""
+_PATIENCE = timedelta(seconds=2)  # of a quote, with Google's advice on zones, once a day
+
+
+def _launching(settings: Settings, clock: Clock) -> LaunchTargets:
+    cloud = _Cloud(settings.compute.endpoint, clock)
+    return LaunchTargets(settings.watch.projects, cloud.shape, ZoneAdvice(cloud.preemption_rate, _PATIENCE))
+
+
+class _Cloud:
+    """The shapes of machine types, and advice on zones. Google's client is loaded for the first that is asked for."""
 
     def __init__(self, endpoint: str | None, clock: Clock) -> None:
         self._endpoint = endpoint
@@ -95,13 +107,19 @@ class _Shapes:
         self._lock = threading.Lock()
         self._cloud: ComputeCloud | None = None
 
-    def __call__(self, project: str, zone: str, machine_type: str) -> Shape | None:
+    def shape(self, project: str, zone: str, machine_type: str) -> Shape | None:
+        return self._loaded().shape(project, zone, machine_type)
+
+    def preemption_rate(self, project: str, zone: str, machine_type: str) -> float | None:
+        return self._loaded().preemption_rate(project, zone, machine_type)
+
+    def _loaded(self) -> ComputeCloud:
         with self._lock:
             if self._cloud is None:
                 from costguard.gce.client import ComputeCloud  # only here: most who serve never ask Google
 
                 self._cloud = ComputeCloud(self._endpoint, self._clock)
-        return self._cloud.shape(project, zone, machine_type)
+            return self._cloud
 
 
 _PULSE_S = 1.0
@@ -208,6 +226,8 @@ def _deps(built: _Built, is_stopping: Callable[[], bool]) -> Iterator[Deps]:
             tools=vm_tools(),
             code=jobs.code,
             output=stored_output(settings),
+            archive=settings.retention.folder,
+            billing_account=settings.bill.billing_account,
             jobs=jobs.service,
             sweeps=jobs.sweeps,
             wake=partial(watcher.wake, "pass"),

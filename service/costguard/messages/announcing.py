@@ -30,6 +30,8 @@ class JobEvent(StrEnum):
     GOES_ON = "JobGoesOn"
     LOSS = "JobLossWrong"
     STANDS_STILL = "JobStandsStill"
+    NOT_LOGGED = "TrackerRunRefused"
+    GIVEN_UP = "TrackerPointsGivenUp"
     SUCCEEDED = "JobSucceeded"
     FAILED = "JobFailed"
     CANCELLED = "JobCancelled"
@@ -41,7 +43,12 @@ _ROUTINE = frozenset(
 
 
 # Below the card, which is posted for them if need be.
-_IN_THREAD = frozenset({JobEvent.HANGS, JobEvent.GOES_ON, JobEvent.DRILLED, JobEvent.LOSS, JobEvent.STANDS_STILL})
+_IN_THREAD = frozenset(
+    {
+        *(JobEvent.HANGS, JobEvent.GOES_ON, JobEvent.DRILLED, JobEvent.LOSS, JobEvent.STANDS_STILL),
+        *(JobEvent.NOT_LOGGED, JobEvent.GIVEN_UP),
+    }
+)
 
 
 class Form(StrEnum):

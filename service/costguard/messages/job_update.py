@@ -56,6 +56,8 @@ _TITLES = {
     JobEvent.GOES_ON: ("resumed", "{} makes progress again"),
     JobEvent.LOSS: ("trouble", "{}: its loss went wrong"),
     JobEvent.STANDS_STILL: ("job", "{} may have stopped improving"),
+    JobEvent.NOT_LOGGED: ("trouble", "{}: its cost is not logged"),
+    JobEvent.GIVEN_UP: ("trouble", "{}: some of its cost was not logged"),
     JobEvent.SUCCEEDED: ("done", "{} has finished"),
     JobEvent.FAILED: ("failed", "{} has failed"),
     JobEvent.CANCELLED: ("trouble", "{} was cancelled"),

@@ -33,8 +33,19 @@ from costguard.spend.spend_rows import Grouping
 KIND = "notification"
 # Kinds of events.
 _BUDGET, _GPUS, _BURN, _CLAIM = "BudgetThresholdCrossed", "GpusAppeared", "BurnRateUnusual", "OwnerClaimed"
-_GENERATION, _UNKNOWN_VM, _PRICE = "GenerationBegan", "UnknownVmFound", "PriceRefused"
-_KINDS = (_CLAIM, _BUDGET, _GPUS, _BURN, _PRICE, _GENERATION, _UNKNOWN_VM, *job_update.KINDS, *sweep_update.KINDS)
+_GENERATION, _UNKNOWN_VM, _PRICE, _BILL = "GenerationBegan", "UnknownVmFound", "PriceRefused", "BillDrifted"
+_KINDS = (
+    _CLAIM,
+    _BUDGET,
+    _GPUS,
+    _BURN,
+    _PRICE,
+    _GENERATION,
+    _UNKNOWN_VM,
+    _BILL,
+    *job_update.KINDS,
+    *sweep_update.KINDS,
+)
 _SHOWN = 3  # of the owners who spent the most, and of refused prices
 _NEWS_FOR = timedelta(days=1)  # older events are no news: Slack may be set up on a ledger of years
 _GOOD_FOR = timedelta(days=3)
@@ -122,6 +133,19 @@ def _unusual_rate(event: Event, url: str) -> NotificationContent:
         text=event.text,
         figures={"Then": f"{_money(event, 'rate')} an hour", "Usual": f"{_money(event, 'usual')} an hour"},
         what_next=f"List what is running, the most expensive first: costguard ps --project {event.project}",
+        url=url,
+    )
+
+
+def _bill_drifted(event: Event, url: str) -> NotificationContent:
+    worst = event.data["worst"]
+    assert isinstance(worst, list)  # as the event was written
+    return NotificationContent(
+        icon="anomaly",
+        title="Google's bill differs from the ledger",
+        text="\n".join([event.text, *(f"• {row}" for row in worst)]),
+        figures={"Unexplained": str(_money(event, "total"))},
+        what_next="See each day and the worst VMs: costguard bill",
         url=url,
     )
 
@@ -237,6 +261,8 @@ class NotificationComposer:
             return _claimed(event, self._page(f"/vm/{event.project}/{event.gce_id}"))
         if event.kind == _BURN:
             return _unusual_rate(event, self._page("/"))
+        if event.kind == _BILL:
+            return _bill_drifted(event, self._page("/bill"))
         if event.kind == _GENERATION:
             return _restored(event, self._page("/health"))
         if event.kind == _UNKNOWN_VM:

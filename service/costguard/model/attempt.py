@@ -16,6 +16,7 @@ from costguard.model.money import Money
 from costguard.model.progress import SeenProgress
 
 PUBLISHING = "publishing"
+STANDING_BY = "standing_by"
 HUNG = "hang"  # why a command is stopped that makes no progress and is to run again
 SETUP_FAILED = "setup_failed"  # the reason of an exit: the command never started
 # What an agent does for the command before and after it runs; see `phase` in agent/PROTOCOL.md.
@@ -24,6 +25,7 @@ PHASES = {
     "setup": "running its setup",
     "saving": "saving its checkpoints",
     PUBLISHING: "publishing its outputs",
+    STANDING_BY: "ready, and waits for the VM before it to stop",
 }
 
 ATTEMPT_LABEL = "costguard-attempt"  # on a VM: the name of the attempt that it was made for
@@ -158,12 +160,25 @@ class Attempt:
     tries: int = 0  # of the present call to Google
     try_after: datetime | None = None
     error: str = ""  # of the last call
+    follows: int | None = None  # the number of the attempt that ran while this one's VM was made ready
+    ready_at: datetime | None = None  # when its agent first said that nothing but the guard's word was missing
+    released_at: datetime | None = None  # when that word was given
     agent: AgentState = field(default_factory=AgentState)
 
     @property
     def is_open(self) -> bool:
         """Whether its outcome is not known yet."""
         return self.outcome is None
+
+    @property
+    def took_over(self) -> bool:
+        """Whether its command may run: it follows no other attempt, or the one before it has ended."""
+        return self.follows is None or self.released_at is not None or self.agent.started_at is not None
+
+    @property
+    def stands_by(self) -> bool:
+        """Whether its VM is made ready, or is ready, while another one runs the job's command."""
+        return self.is_open and not self.took_over
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -25,6 +27,38 @@ class AtLimit(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class LabelFilter:
+    """VMs while their label had this value; None: while they had no such label, which "" is not."""
+
+    label: str
+    value: str | None
+
+    @classmethod
+    def parse(cls, text: str) -> LabelFilter:
+        """`experiment=a` or `experiment:a`; `!experiment` is for VMs without the label. Raises ValueError.
+
+        No key of Google's holds "=", ":" or "!".
+        Source: cloud.google.com/compute/docs/labeling-resources#requirements
+        """
+        match = _SPLIT.fullmatch(text.strip())
+        if match is None:
+            raise ValueError("a label with its value, such as experiment=a, or !experiment for VMs without it")
+        return cls(match["without"], None) if match["without"] else cls(match["label"], match["value"])
+
+    def holds(self, labels: Mapping[str, str]) -> bool:
+        """Whether a VM with these labels counts."""
+        return labels.get(self.label) == self.value
+
+    def __str__(self) -> str:
+        return f"!{self.label}" if self.value is None else f"{self.label}={self.value}"
+
+
+_KEY, _VALUE = r"[^\s/,=:!\x00]{1,63}", r"[^\s\x00]{0,63}"
+LABEL_FILTER = rf"^(!{_KEY}|{_KEY}[=:]{_VALUE})$"
+_SPLIT = re.compile(rf"!(?P<without>{_KEY})|(?P<label>{_KEY})[=:](?P<value>{_VALUE})")
+
+
+@dataclass(frozen=True, slots=True)
 class Scope:
     """What a budget counts. Every part that is given must hold; nothing given counts everything."""
 
@@ -33,14 +67,18 @@ class Scope:
     owner: str | None = None
     team: str | None = None
     job: str | None = None
+    label: LabelFilter | None = None
 
     def holds(self, project: str, preset: str, owner: str, job: str) -> bool:
-        """Whether what is these people's counts. A team is not looked at: who is in it stands in the settings."""
+        """Whether what is these people's counts.
+
+        Not looked at are the team, since who is in it stands in the settings, and the label, which changes with time.
+        """
         given = ((self.project, project), (self.preset, preset), (self.owner, owner), (self.job, job))
         return all(wanted is None or wanted == value for wanted, value in given)
 
     def __str__(self) -> str:
-        names = ("project", "preset", "owner", "team", "job")
+        names = ("project", "preset", "owner", "team", "job", "label")
         parts = {name: getattr(self, name) for name in names}
         return ", ".join(f"{name} {value}" for name, value in parts.items() if value is not None) or "everything"
 

@@ -51,7 +51,14 @@ def event_key(kind: str, *identity: object) -> str:
 
 
 _OF_ATTEMPTS = (
-    *("AttemptEnded", "AttemptInterrupted", "AttemptLaunched", "AttemptRestarted", "AttemptStarted"),
+    *(
+        "AttemptEnded",
+        "AttemptInterrupted",
+        "AttemptLaunched",
+        "AttemptRestarted",
+        "AttemptStarted",
+        "AttemptTakesOver",
+    ),
     *(
         "CheckpointPassedOver",
         "CheckpointsFlushed",
@@ -75,6 +82,7 @@ _OF_JOBS = (
     ),
     *("JobDeadlinePassed", "JobFailed"),
     *("JobHeldByBudget", "JobStandsStill", "JobSubmitted", "JobSucceeded", "JobWaits"),
+    *("TrackerPointsGivenUp", "TrackerRunRefused"),
 )
 _OF_SWEEPS = (
     *("SweepCancelAsked", "SweepCancelled", "SweepFailed", "SweepResumed", "SweepSubmitted", "SweepSucceeded"),
@@ -88,6 +96,7 @@ _BEGINS = {
     **dict.fromkeys(_OF_JOBS, "job"),
     **dict.fromkeys(_OF_SWEEPS, "sweep"),
     **{kind: kind for kind in _BY_KIND},
+    "BillDrifted": "bill-drift",
     "BudgetReached": "budget",
     "BudgetThresholdCrossed": "budget",
     "BurnRateUnusual": "anomaly/burn",

@@ -98,6 +98,11 @@ def gpu_name(gpu_type: str) -> str:
     return gpu_type.removeprefix("nvidia-").removeprefix("tesla-")
 
 
+def gpu_words(gpu_type: str) -> str:
+    """`T4`, `H100 80GB`"""
+    return gpu_name(gpu_type).replace("-", " ").upper()
+
+
 @dataclass(frozen=True, slots=True)
 class AttachedDisk:
     """A persistent disk of a VM; local SSDs are part of the shape."""
@@ -108,6 +113,7 @@ class AttachedDisk:
     created_at: datetime | None
     boot: bool = False
     auto_delete: bool = False
+    gce_id: str | None = None  # None: as with its type
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from enum import StrEnum
 from costguard.model.checkpoint import LookFor
 from costguard.model.launch import Recipe
 from costguard.model.money import Money
+from costguard.model.tracker import Tracker
 
 
 class JobKind(StrEnum):
@@ -146,6 +147,14 @@ class JobSpec:
     on_hang: OnHang = OnHang.TELL
     stacks: bool = False  # whether the agent may look for 30 s at where the command's main thread stands
     drill: bool = False  # whether a save on a notice is tried once, early, while nothing is at stake
+    mlflow_run: str = ""  # the id of the MLflow run that its cost is logged to
+    wandb_run: str = ""  # the same of W&B: ENTITY/PROJECT/RUN
+
+    @property
+    def tracker_runs(self) -> Mapping[Tracker, str]:
+        """The runs of experiment trackers that it names."""
+        runs = {Tracker.MLFLOW: self.mlflow_run, Tracker.WANDB: self.wandb_run}
+        return {tracker: run for tracker, run in runs.items() if run}
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,7 @@ class StorageSpan:
     started_at: datetime
     ended_at: datetime | None = None
     id: int | None = None
+    disk_id: str | None = None  # Google's; None: saved memory, or the list of disks did not say it
 
 
 @dataclass(frozen=True, slots=True)

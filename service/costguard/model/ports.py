@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
-from typing import IO, Protocol
+from datetime import date, datetime
+from typing import IO, Any, Protocol
 
 from costguard.model.checkpoint import CheckpointLook, Listing, LookFor, StoredFile
 from costguard.model.data import StoredSize
@@ -19,6 +19,7 @@ from costguard.model.utilisation import Usage
 __all__ = [
     "Actuator",
     "Archives",
+    "BillTable",
     "Checkpoints",
     "Clock",
     "Cloud",
@@ -181,6 +182,21 @@ class DataPlaces(Protocol):
         """How much lies at this address, an object or a folder. Raises CheckpointError.
 
         `endpoint` is where a job reads it; None where this installation reads such addresses elsewhere.
+        """
+        ...
+
+
+class BillTable(Protocol):
+    """A table of Google's billing export."""
+
+    name: str
+    bytes_billed: int
+    """Of all queries so far."""
+
+    def rows(self, first: date, after: date) -> Iterator[Mapping[str, Any]]:
+        """Every row that was appended on the UTC days from first up to after, as the export names its fields.
+
+        Raises CloudError.
         """
         ...
 

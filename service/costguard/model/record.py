@@ -49,3 +49,13 @@ class KnownInstance:
     record: InstanceRecord
     lifetimes: tuple[Lifetime, ...] = ()
     storage: tuple[StorageSpan, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedChange:
+    """A change of a span whose charges are archived: the span stays as it was billed."""
+
+    record: InstanceRecord
+    disk: str  # "" for a run
+    started_at: datetime
+    ended_at: datetime | None  # as Google tells it now

@@ -109,12 +109,12 @@ def show_audit_log(request: Request, pages: Given) -> HTMLResponse:
     return pages.render(request, "audit_log.html", query=wanted, log=_gathered(pages.source, wanted))
 
 
-@router.get("/events.csv")
+@router.get("/events.csv", response_class=StreamingResponse)
 def events_csv(request: Request, pages: Given) -> StreamingResponse:
     return _file(_csv(pages.source, audit_log_query(request.query_params)), "text/csv", "events.csv")
 
 
-@router.get("/events.json")
+@router.get("/events.json", response_class=StreamingResponse)
 def events_json(request: Request, pages: Given) -> StreamingResponse:
     return _file(_json(pages.source, audit_log_query(request.query_params)), "application/json", "events.json")
 

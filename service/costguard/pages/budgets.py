@@ -101,6 +101,7 @@ def _spend_address(budget: Budget, starts_at: datetime, now: datetime) -> str:
         preset=scope.preset,
         owner=scope.owner,
         job=scope.job,
+        label=scope.label,
     )
 
 

@@ -11,6 +11,8 @@ from typing import Any
 from fastapi import Request
 from starlette.responses import HTMLResponse
 
+from costguard.bill import report
+from costguard.bill.report import Accuracy
 from costguard.events import audit_log
 from costguard.ledger import projects
 from costguard.ledger.accrual import accrual_at
@@ -120,6 +122,7 @@ class FleetOverview:
     gaps: Sequence[UnreadPart]
     stale: Sequence[ProjectLook]
     looks: Sequence[ProjectLook]
+    accuracy: Accuracy | None  # against Google's bill; None before its first closed day
     choices: Choices
     events: Sequence[Folded]
 
@@ -197,6 +200,7 @@ def overview(source: Source, wanted: FleetQuery, now: datetime, me: Principal | 
         history = burned(connection, accrual, scope) if has_past else None
         month = spend.spend(connection, accrual, now.date().replace(day=1), now.date(), [], scope)
         looks = projects.read_all(connection)
+        accuracy = report.accuracy(connection)
         filter_choices = choices.read(connection)
         events = audit_log.read(connection, project=wanted.project, limit=_EVENTS)
     return FleetOverview(
@@ -209,6 +213,7 @@ def overview(source: Source, wanted: FleetQuery, now: datetime, me: Principal | 
         gaps=_unread_parts(looks),
         stale=[look for look in looks if _is_stale(look, now, source.stale_after) and not look.is_unread],
         looks=looks,
+        accuracy=accuracy,
         choices=filter_choices,
         events=folded(events),
     )

@@ -79,16 +79,15 @@ class GoodputTables:
 
 
 def goodput_tables(connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope) -> GoodputTables:
-    by_owner = goodput_rows.goodput_between(
-        connection, accrual, first, last, [GoodputGrouping.PRESET, GoodputGrouping.OWNER], scope
-    )
+    groupings = [[GoodputGrouping.PRESET, GoodputGrouping.OWNER]]
+    if (first.year, first.month) != (last.year, last.month):
+        groupings.append([GoodputGrouping.MONTH])
+    by_owner, *by_month = goodput_rows.goodput_reports(connection, accrual, first, last, groupings, scope)
     tables = [
         GoodputTable("Preset", _summed((row.group[0], row.goodput) for row in by_owner.rows)),
         GoodputTable("Owner", _summed((row.group[1] or "unowned", row.goodput) for row in by_owner.rows)),
+        *(GoodputTable("Month", [GoodputShown(row.group[0], row.goodput) for row in one.rows]) for one in by_month),
     ]
-    if (first.year, first.month) != (last.year, last.month):
-        months = goodput_rows.goodput_between(connection, accrual, first, last, [GoodputGrouping.MONTH], scope)
-        tables.append(GoodputTable("Month", [GoodputShown(row.group[0], row.goodput) for row in months.rows]))
     return GoodputTables(GoodputShown("All", by_owner.total), [table for table in tables if table.rows])
 
 

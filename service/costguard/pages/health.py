@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 
 from fastapi import Request
 from starlette.responses import HTMLResponse
@@ -12,6 +13,7 @@ from starlette.responses import HTMLResponse
 from costguard.daemon import health
 from costguard.daemon.health import Health, ProjectState, Verdict
 from costguard.db import health_rows as stored_health
+from costguard.db.health_rows import ArchiveFiles
 from costguard.errors import StoreError
 from costguard.model.duration import span_text
 from costguard.model.mending import command_for
@@ -51,8 +53,12 @@ class ProjectRow:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseInfo:
+    """`missing` are archives that are not in their folder. `archives` is None where nothing was archived."""
+
     kind: str
     size: int
+    archives: ArchiveFiles | None
+    missing: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +129,18 @@ def _project(state: ProjectState) -> ProjectRow:
 def _database(source: Source) -> DatabaseInfo | None:
     try:
         with source.database.read() as connection:
-            return DatabaseInfo(_KINDS[connection.dialect.name], stored_health.size(connection))
+            kind, size = _KINDS[connection.dialect.name], stored_health.size(connection)
+            archives = stored_health.archive_files(connection)
     except StoreError:
         return None
+    return DatabaseInfo(kind, size, archives, _missing(archives, source.archive))
+
+
+def _missing(archives: ArchiveFiles | None, folder: Path | None) -> Sequence[str]:
+    if archives is None or folder is None:
+        return ()
+    try:
+        there = {file.name for file in folder.iterdir()}
+    except OSError:
+        there = set()
+    return sorted(name for name in archives.names if name not in there)

@@ -24,7 +24,7 @@ from costguard.ledger.accrual import accrual_at
 from costguard.model.access import Permission, Principal
 from costguard.model.attempt import Attempt, AttemptState, Interruption
 from costguard.model.data import DataTransfer
-from costguard.model.instance import InstanceKey
+from costguard.model.instance import InstanceKey, gpu_words
 from costguard.model.job import Job, JobKind, JobState, SeenCheckpoint
 from costguard.model.metric import SeenMetric
 from costguard.model.money import ZERO, Money, Priced
@@ -37,9 +37,10 @@ from costguard.pages.page import Form, Given, Source, page_router, redirect
 from costguard.pages.plan import plan_of_job
 from costguard.pages.progress import progress_of_job
 from costguard.pages.query import LONGEST, BadAddress
-from costguard.pages.show import gpu_words, job_link
+from costguard.pages.show import job_link
 from costguard.pages.standstill import standstill_of_job
 from costguard.pages.timeline import Timeline
+from costguard.pages.trackers import trackers_of_job
 from costguard.web.memo import memo_of
 from costguard.web.permissions import Asker
 
@@ -55,6 +56,7 @@ _SECTIONS: Mapping[str, Callable[[Source, str, datetime], object]] = {
     "plan": plan_of_job,
     "progress": progress_of_job,
     "standstill": standstill_of_job,
+    "trackers": trackers_of_job,
 }
 
 router = page_router()

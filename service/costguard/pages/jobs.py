@@ -20,7 +20,7 @@ from costguard.jobs.places import PlaceScore, place_scores
 from costguard.ledger.accrual import accrual_at
 from costguard.model.access import Permission, Principal
 from costguard.model.duration import span_text
-from costguard.model.instance import ProvisioningModel
+from costguard.model.instance import ProvisioningModel, gpu_words
 from costguard.model.job import Job, JobState
 from costguard.model.money import Money, Priced
 from costguard.pages import charts, query
@@ -28,7 +28,7 @@ from costguard.pages.charts import Bars
 from costguard.pages.job import BILLED, CancelOffer, cancel_offer, rate_now, steps_per_hour
 from costguard.pages.page import Given, Source, page_router
 from costguard.pages.query import BadAddress, place_before
-from costguard.pages.show import gpu_words, link
+from costguard.pages.show import link
 from costguard.web.memo import memo_of
 from costguard.web.permissions import Asker
 

@@ -21,14 +21,14 @@ from costguard.jobs.submit import JobQuote, available_service
 from costguard.ledger import projects
 from costguard.model.access import Permission, Principal
 from costguard.model.checkpoint import Framework
-from costguard.model.instance import ProvisioningModel
+from costguard.model.instance import ProvisioningModel, gpu_words
 from costguard.model.job import Job, JobCode
 from costguard.model.launch import Recipe
 from costguard.pages import launch_form
 from costguard.pages.job import no_such_job
 from costguard.pages.page import Form, Given, Source, page_router, redirect
 from costguard.pages.query import LONGEST, BadAddress
-from costguard.pages.show import gpu_words, job_link
+from costguard.pages.show import job_link
 from costguard.web.permissions import Asker
 
 _LONGEST_KEY = 100

@@ -12,6 +12,7 @@ from starlette.responses import HTMLResponse
 from costguard.db import health_rows
 from costguard.ledger import prices
 from costguard.ledger.accrual import book_of
+from costguard.ledger.billed_parts import resource_words
 from costguard.ledger.price_book import PriceBook
 from costguard.ledger.prices import ListedRefusal
 from costguard.model.budget import Scope
@@ -20,7 +21,7 @@ from costguard.model.price import Price, PriceKey, Unit
 from costguard.pages import query
 from costguard.pages.page import Given, Source, page_router
 from costguard.pages.query import BadAddress
-from costguard.pages.show import gpu_words, link, unit_price
+from costguard.pages.show import link, unit_price
 from costguard.spend import spend_rows
 from costguard.spend.spend_rows import UnpricedSpan
 
@@ -35,8 +36,6 @@ _UNITS = {
     Unit.GB_HOUR: "a GB, an hour",
     Unit.GIB_MONTH: "a GiB, a month",
 }
-_PARTS = {"core": "vCPU", "ram": "memory"}
-_ALONE = {"local-ssd": "Local SSD", "suspended-memory": "Memory of suspended VMs"}
 _FIRST = {"GPU": 0, "machine": 1, "disk": 2}  # what people look for
 
 router = page_router()
@@ -169,23 +168,10 @@ def _kind_of(resource: str) -> str:
     return "disk" if resource.startswith("disk:") else "machine"
 
 
-def name_of(resource: str) -> str:
-    """`T4 GPU`, `N1 vCPU`, `N1 memory`, `f1-micro VM`, `pd-ssd disk`"""
-    family, _, part = resource.partition(":")
-    part, _, whole = part.partition(":")
-    if family == "gpu":
-        return f"{gpu_words(part)} GPU{' with its share of the VM' if whole else ''}"
-    if part == "whole":
-        return f"{family} VM"
-    if family == "disk":
-        return f"{part} disk"
-    return f"{family.upper()} {_PARTS[part]}" if part in _PARTS else _ALONE.get(resource, resource)
-
-
 def _matches(resource: str, region: str, wanted: PricesQuery) -> bool:
     if (wanted.region and region != wanted.region) or (wanted.kind and _kind_of(resource) != wanted.kind):
         return False
-    words = f"{resource} {name_of(resource)} {region}".lower()
+    words = f"{resource} {resource_words(resource)} {region}".lower()
     return all(word in words for word in wanted.words.lower().split())
 
 
@@ -202,7 +188,7 @@ def _line(book: PriceBook, resource: str, region: str, now: datetime) -> PriceLi
     one = usual or spot
     return PriceLine(
         resource=resource,
-        name=name_of(resource),
+        name=resource_words(resource),
         region=region,
         unit=_UNITS[one.price.unit] if one is not None else "",
         on_demand=usual,
@@ -233,4 +219,4 @@ def _saving(usual: PriceInForce | None, spot: PriceInForce | None) -> int | None
 
 def _refused(listed: ListedRefusal, book: PriceBook, now: datetime) -> RefusedRow:
     price = listed.refused.price
-    return RefusedRow(listed, name_of(price.key.resource), _UNITS[price.unit], book.at(price.key, now))
+    return RefusedRow(listed, resource_words(price.key.resource), _UNITS[price.unit], book.at(price.key, now))

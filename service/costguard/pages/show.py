@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 from costguard.ledger.narrate import ended_text, sentence
 from costguard.messages.message_log import LogEntry
 from costguard.model.duration import span_text
-from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, gpu_name
+from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, gpu_words
 from costguard.model.lifetime import EndReason, Lifetime
 from costguard.model.money import Money, Priced, exact_text, rate_text
 from costguard.model.unseen import shown
@@ -79,11 +79,6 @@ def gpu(shape: Shape) -> str:
         return ""
     name = gpu_words(shape.gpu_type)
     return name if shape.gpu_count == 1 else f"{shape.gpu_count} × {name}"
-
-
-def gpu_words(gpu_type: str) -> str:
-    """`T4`, `H100 80GB`"""
-    return gpu_name(gpu_type).replace("-", " ").upper()
 
 
 def clauses(reason: str) -> list[str]:

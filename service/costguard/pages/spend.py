@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from urllib.parse import quote
 
 from fastapi import Request
 from starlette.responses import HTMLResponse
 
 from costguard.ledger.accrual import accrual_at
-from costguard.model.budget import Scope
+from costguard.model.budget import LabelFilter, Scope
 from costguard.model.money import ZERO, Money
 from costguard.pages import query
 from costguard.pages.charts import Curve, climb
@@ -20,8 +21,8 @@ from costguard.pages.show import link
 from costguard.spend import fleet as choices
 from costguard.spend.fleet import Choices
 from costguard.spend.spend import SpendRow
-from costguard.spend.spend_rows import Amounts, Grouping, UnpricedSpan
-from costguard.spend.spend_story import Month, Story, month_of, story_of
+from costguard.spend.spend_rows import Amounts, Grouping, UnpricedSpan, day_start
+from costguard.spend.spend_story import Month, Story, label_story, month_of, story_of
 from costguard.web.memo import memo_of
 
 SERIES = 6  # distinct colours; the groups beyond them are shown together
@@ -29,6 +30,7 @@ GROUPINGS = (Grouping.PRESET, Grouping.OWNER, Grouping.PROJECT, Grouping.PROVISI
 _LONGEST = timedelta(days=366)
 _LISTED_UNPRICED = 20
 _FILTERS = ("project", "preset", "owner", "job")
+_OF_LABEL = "label:"
 
 router = page_router()
 
@@ -44,7 +46,10 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class SpendPageQuery:
-    """The address of Spend and Savings. None filters by nothing; an owner of "" finds unowned VMs."""
+    """The address of Spend and Savings. None filters by nothing; an owner of "" finds unowned VMs.
+
+    With `by_label` days are stacked by this label's values, whatever `group_by` is.
+    """
 
     first: date
     last: date
@@ -54,16 +59,24 @@ class SpendPageQuery:
     preset: str | None = None
     owner: str | None = None
     job: str | None = None
+    label: LabelFilter | None = None
+    by_label: str | None = None
 
     @property
     def scope(self) -> Scope:
-        return Scope(self.project, self.preset, self.owner, job=self.job)
+        return Scope(self.project, self.preset, self.owner, job=self.job, label=self.label)
+
+    @property
+    def grouping(self) -> str:
+        """As it stands in an address."""
+        return self.group_by.value if self.by_label is None else f"{_OF_LABEL}{self.by_label}"
 
     @property
     def filters(self) -> Mapping[str, str]:
         """As they stand in an address."""
         given = {name: getattr(self, name) for name in _FILTERS}
-        return {name: value or UNOWNED for name, value in given.items() if value is not None}
+        filters = {name: value or UNOWNED for name, value in given.items() if value is not None}
+        return filters if self.label is None else {**filters, "label": str(self.label)}
 
     @property
     def is_this_month(self) -> bool:
@@ -85,30 +98,40 @@ class SpendPageQuery:
 
     def address(self, **changed: object) -> str:
         """This page with other parameters; None removes a filter."""
-        return link("/spend", **{**self._days, "group_by": self.group_by.value, **self.filters, **changed})
+        return link("/spend", **{**self._days, "group_by": self.grouping, **self.filters, **changed})
 
     def narrowed(self, group: str) -> str:
         """This page with one of its groups alone, stacked by what people most likely look at next."""
+        if self.by_label is not None:
+            return self.address(label=group, group_by=Grouping.OWNER.value)
         then = Grouping.PRESET if self.group_by is Grouping.OWNER else Grouping.OWNER
         return self.address(**{self.group_by.value: group or UNOWNED, "group_by": then.value})
 
     @property
     def savings_address(self) -> str:
-        return link("/savings", **self._days, **self.filters)
+        """Savings have no filter by label."""
+        return link("/savings", **self._days, **{name: v for name, v in self.filters.items() if name != "label"})
+
+    @property
+    def bill_address(self) -> str:
+        """The bill has projects alone."""
+        return link("/bill", **self._days, **{name: value for name, value in self.filters.items() if name == "project"})
 
     @property
     def csv_address(self) -> str:
-        """The same days, groups and filters, to the nano-dollar."""
+        """The same days, groups and filters, to the nano-dollar; values of a label in all, not by day."""
+        if self.by_label is not None:
+            return self._csv(None, f"/api/v1/spend/labels/{quote(self.by_label, safe='')}")
         return self._csv(f"day,{self.group_by.value}")
 
     @property
     def vm_csv_address(self) -> str:
         """The same days, groups and filters with a line for each VM."""
-        return self._csv(f"{self.group_by.value},vm")
+        return self._csv("vm" if self.by_label is not None else f"{self.group_by.value},vm")
 
-    def _csv(self, group_by: str) -> str:
-        filters = {name: getattr(self, name) for name in _FILTERS}
-        return link("/api/v1/spend", **self._days, group_by=group_by, **filters, format="csv")
+    def _csv(self, group_by: str | None, path: str = "/api/v1/spend") -> str:
+        filters = {name: getattr(self, name) for name in (*_FILTERS, "label")}
+        return link(path, **self._days, group_by=group_by, **filters, format="csv")
 
     @property
     def _days(self) -> dict[str, date]:
@@ -142,18 +165,22 @@ class SpendPage:
     unpriced: Sequence[UnpricedSpan]
     unpriced_count: int
     choices: Choices
+    label_choices: Mapping[str, Sequence[LabelFilter]]
 
 
 @router.get("/spend")
 def show_spend(request: Request, pages: Given) -> HTMLResponse:
     now = pages.source.clock.now()
-    wanted = spend_query(request.query_params, now.date())
+    labels = pages.source.rules.spend_labels
+    wanted = spend_query(request.query_params, now.date(), labels)
     as_of, page = memo_of(request).once(("spend", wanted), lambda: (now, _gathered(pages.source, wanted, now)))
-    return pages.renderer.page(request, "spend.html", as_of, query=wanted, spend=page, groupings=GROUPINGS)
+    return pages.renderer.page(
+        request, "spend.html", as_of, query=wanted, spend=page, groupings=GROUPINGS, labels=labels
+    )
 
 
-def spend_query(address: Mapping[str, str], today: date) -> SpendPageQuery:
-    """Raises BadAddress. By default the month to date by preset."""
+def spend_query(address: Mapping[str, str], today: date, labels: Collection[str] = ()) -> SpendPageQuery:
+    """Raises BadAddress. By default the month to date by preset; `labels` are those named in the settings."""
     last = day(address, "to", today)
     first = day(address, "from", min(last, today).replace(day=1))
     if first > last:
@@ -163,13 +190,41 @@ def spend_query(address: Mapping[str, str], today: date) -> SpendPageQuery:
             f"{first} to {last} is longer than a year.", "Choose fewer days, or download the CSV from the API."
         )
     name = address.get("group_by") or Grouping.PRESET.value
+    label = _label(address.get("label", ""), labels)
+    by_label = _named(name.removeprefix(_OF_LABEL), labels) if name.startswith(_OF_LABEL) else None
+    if by_label is not None:
+        name = Grouping.PRESET.value
     if name not in {grouping.value for grouping in GROUPINGS}:
         names = ", ".join(grouping.value for grouping in GROUPINGS)
         raise BadAddress(f"Spend cannot be grouped by {name[:40]} here.", f"Choose one of {names}.")
     text = query.texts({name: address.get(name, "") for name in _FILTERS}, "/spend")
     if text.get("owner") == UNOWNED:
         text["owner"] = ""
-    return SpendPageQuery(first, last, Grouping(name), today, **text)
+    # One label at a time: what is filtered by one is stacked by something else.
+    return SpendPageQuery(
+        first, last, Grouping(name), today, **text, label=label, by_label=by_label if label is None else None
+    )
+
+
+def _label(text: str, labels: Collection[str]) -> LabelFilter | None:
+    if not text:
+        return None
+    try:
+        label = LabelFilter.parse(text)
+    except ValueError as error:
+        raise BadAddress(f"The address's label is not {error}.", "Start again from /spend.") from None
+    _named(label.label, labels)
+    return label
+
+
+def _named(label: str, labels: Collection[str]) -> str:
+    """Raises BadAddress for a label that is not added up day by day."""
+    if label not in labels:
+        raise BadAddress(
+            f"The label {label[:63]} is not named in the settings.",
+            "Name it in [spend] labels, or ask the API for spend by any label: GET /api/v1/spend/labels/{label}.",
+        )
+    return label
 
 
 def _gathered(source: Source, wanted: SpendPageQuery, now: datetime) -> SpendPage:
@@ -177,9 +232,17 @@ def _gathered(source: Source, wanted: SpendPageQuery, now: datetime) -> SpendPag
     with source.database.read() as connection:
         accrual = accrual_at(connection, now)
         # The story first: it may tell owners apart, and what it reads of today answers the month as well.
-        story = story_of(connection, accrual, wanted.first, wanted.last, wanted.group_by, wanted.scope, SERIES)
+        days = wanted.first, wanted.last
+        if wanted.by_label is None:
+            story = story_of(connection, accrual, *days, wanted.group_by, wanted.scope, SERIES)
+        else:
+            story = label_story(connection, accrual, *days, wanted.by_label, wanted.scope, SERIES)
         month = month_of(connection, accrual, wanted.scope)
         filter_choices = choices.read(connection)
+        label_choices = {
+            label: choices.values_of_label(connection, label, day_start(wanted.first))
+            for label in source.rules.spend_labels
+        }
     total = max(1, story.total.total.nanos)
     return SpendPage(
         month=month,
@@ -194,6 +257,7 @@ def _gathered(source: Source, wanted: SpendPageQuery, now: datetime) -> SpendPag
         unpriced=story.unpriced[:_LISTED_UNPRICED],
         unpriced_count=len(story.unpriced),
         choices=filter_choices,
+        label_choices=label_choices,
     )
 
 

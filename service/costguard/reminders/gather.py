@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from costguard.access import people, requests, teams
 from costguard.access.rules import Rules
-from costguard.jobs import attempts
+from costguard.jobs import agenda
 from costguard.ledger import answers, generation, projects, unknown_vms, utilisation
 from costguard.ledger import fleet_rows as fleet
 from costguard.ledger.accrual import Accrual, accrual_at
@@ -129,7 +129,7 @@ def gather(
         if ids is not None or row.instance_id in open_requests or _may_be_due(row, rules, idle, now)
     }
     of_jobs = {row.job for row in rows if row.job}
-    at_work = attempts.at_work(connection, of_jobs if ids is not None else None) if of_jobs else {}
+    at_work = agenda.at_work(connection, of_jobs if ids is not None else None) if of_jobs else {}
     unknown = {vm.key for vm in unknown_vms.there(connection)}
     accrual = accrual_at(connection, now)
     resting = [row.instance_id for row in rows if row.started_at is None]

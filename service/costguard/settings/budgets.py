@@ -8,11 +8,20 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator
 
-from costguard.model.budget import AtLimit, Budget, Period, Scope
+from costguard.model.budget import AtLimit, Budget, LabelFilter, Period, Scope
 from costguard.model.money import Money
-from costguard.settings.problems import Raw, SettingProblem, check_known, table, watched_projects
+from costguard.settings.problems import (
+    Raw,
+    SettingProblem,
+    check_known,
+    did_you_mean,
+    table,
+    unexpected,
+    watched_projects,
+)
 from costguard.settings.values import LowerAddress, MailAddress, Section, dollars, matching
 
+_OWNER_LABEL = "owner"  # unless [owners] names another
 _PERCENT = re.compile(r"([0-9]{1,4})%")
 
 
@@ -38,12 +47,17 @@ JobId = Annotated[str, AfterValidator(matching(r"[a-z][a-z0-9]{3,31}", "a job's 
 Percents = Annotated[tuple[int, ...], BeforeValidator(percents)]
 
 
+def _label(value: object) -> object:
+    return value if isinstance(value, LabelFilter) else LabelFilter.parse(value if isinstance(value, str) else "")
+
+
 class BudgetScope(Section):
     project: str | None = None  # these three must exist: see `check`
     preset: str | None = None
     team: str | None = None
     owner: MailAddress | None = None
     job: JobId | None = None
+    label: Annotated[LabelFilter, BeforeValidator(_label)] | None = None  # its key stands in [spend] labels
 
 
 class BudgetSection(Section):
@@ -58,7 +72,7 @@ class BudgetSection(Section):
     def budget(self, name: str) -> Budget:
         return Budget(
             name=name,
-            scope=Scope(**self.scope.model_dump()),
+            scope=Scope(**dict(self.scope)),
             limit=self.limit,
             period=Period(self.period),
             thresholds=self.thresholds,
@@ -79,3 +93,20 @@ def check(raw: Raw, shipped: tuple[str, ...]) -> Iterator[SettingProblem]:
         scope = table(table(sections, name), "scope")
         for part, (what, names) in names_of.items():
             yield from check_known(("budgets", name, "scope", part), scope.get(part), names, what)
+        yield from _check_label(raw, name, scope.get("label"), table(sections, name).get("at_limit"))
+
+
+def _check_label(raw: Raw, name: str, given: object, at_limit: object) -> Iterator[SettingProblem]:
+    """The label is added up day by day; and what is held back is known before a VM is launched."""
+    try:
+        label = LabelFilter.parse(given).label if isinstance(given, str) else ""
+    except ValueError:
+        return  # reported with the value
+    named = table(raw, "spend").get("labels")
+    labels = [key for key in named if isinstance(key, str)] if isinstance(named, list) else []
+    path = ("budgets", name, "scope", "label")
+    if label and label not in labels:
+        names = ", ".join(labels) or "none is named"
+        yield unexpected(path, given, f"a label named in [spend] labels: {names}{did_you_mean(label, labels)}")
+    elif label and label == table(raw, "owners").get("label", _OWNER_LABEL) and at_limit in {"refuse", "stop-spot"}:
+        yield unexpected(path, given, "scope.owner: the label that names owners holds no job back")

@@ -18,6 +18,8 @@ SLACK_TOKEN = "COSTGUARD_SLACK_TOKEN"  # noqa: S105
 SLACK_SIGNING_SECRET = "COSTGUARD_SLACK_SIGNING_SECRET"  # noqa: S105
 SLACK_APP_TOKEN = "COSTGUARD_SLACK_APP_TOKEN"  # noqa: S105
 OIDC_CLIENT_SECRET = "COSTGUARD_OIDC_CLIENT_SECRET"  # noqa: S105
+MLFLOW_TOKEN = "COSTGUARD_MLFLOW_TOKEN"  # noqa: S105
+WANDB_API_KEY = "COSTGUARD_WANDB_API_KEY"
 WEBHOOK_SECRET = "COSTGUARD_WEBHOOK_NAME_SECRET"  # noqa: S105 -- NAME stands for the webhook's
 VARIABLES = (
     CONFIG,
@@ -27,9 +29,12 @@ VARIABLES = (
     SLACK_SIGNING_SECRET,
     SLACK_APP_TOKEN,
     OIDC_CLIENT_SECRET,
+    MLFLOW_TOKEN,
+    WANDB_API_KEY,
     WEBHOOK_SECRET,
 )
 OF_SLACK = {"token": SLACK_TOKEN, "signing_secret": SLACK_SIGNING_SECRET, "app_token": SLACK_APP_TOKEN}
+OF_TRACKERS = {"mlflow": ("token", MLFLOW_TOKEN), "wandb": ("api_key", WANDB_API_KEY)}
 FILE = "_FILE"
 _CREDENTIALS = "CREDENTIALS_DIRECTORY"  # systemd sets it where a unit has LoadCredential=
 
@@ -40,7 +45,9 @@ def read_secrets(raw: Raw, environ: Mapping[str, str]) -> tuple[dict[str, str], 
     of_webhooks = webhook_variables(raw.get("webhooks")).values()
     of_slack = OF_SLACK.values() if "slack" in raw else ()
     of_sign_in = (OIDC_CLIENT_SECRET,) if "sign_in" in raw else ()
-    for variable in (TOKEN, DATABASE, *of_slack, *of_sign_in, *of_webhooks):
+    named = raw.get("trackers")
+    of_trackers = [variable for name, (_, variable) in OF_TRACKERS.items() if isinstance(named, dict) and name in named]
+    for variable in (TOKEN, DATABASE, *of_slack, *of_sign_in, *of_trackers, *of_webhooks):
         given, file = environ.get(variable, ""), environ.get(variable + FILE, "")
         if not given and not file:
             file = _credential(variable, environ)
@@ -72,9 +79,19 @@ def with_secrets(raw: Raw, secrets: Mapping[str, str]) -> Raw:
             name: {**section, "secret": given.get(name, "")} if isinstance(section, dict) else section
             for name, section in webhooks.items()
         }
+    if isinstance(trackers := raw.get("trackers"), dict):
+        raw["trackers"] = {name: _with_secret_of(name, section, secrets) for name, section in trackers.items()}
     if isinstance(sign_in := raw.get("sign_in"), dict) and OIDC_CLIENT_SECRET in secrets:
         raw["sign_in"] = {**sign_in, "oidc_client_secret": secrets[OIDC_CLIENT_SECRET]}
     return raw
+
+
+def _with_secret_of(tracker: str, section: object, secrets: Mapping[str, str]) -> object:
+    if tracker not in OF_TRACKERS or not isinstance(section, dict):
+        return section
+    key, variable = OF_TRACKERS[tracker]
+    given = {key: secrets[variable]} if variable in secrets else {}
+    return {**{name: value for name, value in section.items() if name != key}, **given}
 
 
 def webhook_variables(webhooks: object) -> dict[str, str]:

@@ -20,6 +20,7 @@ _REQUIRED = {
     "presets.NAME.launch.machine_type": "a machine type, such as n1-standard-8",
     "presets.NAME.launch.zones": 'zones, the preferred one first, such as ["us-central1-a"]',
     "webhooks.NAME.url": "where events are posted, such as https://hooks.example.com/costguard",
+    "trackers.mlflow.url": "where its server is, such as https://mlflow.example.com",
     "budgets.NAME.limit": "a limit in US dollars, such as 2500",
     "budgets.NAME.period": '"day", "week" or "month"',
 }
@@ -38,6 +39,7 @@ _SECRETS = {"token", "password", "secret", "key"}
 _SECRET_VARIABLES = {
     "slack": "COSTGUARD_SLACK_TOKEN, COSTGUARD_SLACK_SIGNING_SECRET, COSTGUARD_SLACK_APP_TOKEN",
     "sign_in": "COSTGUARD_OIDC_CLIENT_SECRET",
+    "trackers": "COSTGUARD_MLFLOW_TOKEN, COSTGUARD_WANDB_API_KEY",
 }
 _OTHERWISE = "COSTGUARD_TOKEN, COSTGUARD_DATABASE_URL"
 _PART = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')"""

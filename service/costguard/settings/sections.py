@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import NoneType
 from typing import Any, Self, get_args, get_origin
 
@@ -13,16 +14,20 @@ from costguard.model.budget import Budget
 from costguard.model.preset import OTHER, Preset
 from costguard.model.reminder import Team
 from costguard.model.webhook import Webhook
-from costguard.settings import access, budgets, fleet, presets, reminders, server, slack, webhooks
+from costguard.settings import access, budgets, fleet, presets, reminders, server, slack, trackers, webhooks
 from costguard.settings.access import AccessSection, SignInSection
+from costguard.settings.bill import BillSection
 from costguard.settings.budgets import BudgetSection
 from costguard.settings.fleet import ComputeSection, IdleSection, OwnersSection, PricesSection, WatchSection
 from costguard.settings.jobs import CheckpointsSection, JobsSection
 from costguard.settings.presets import PresetSection
 from costguard.settings.problems import Raw, SettingProblem
 from costguard.settings.reminders import Digests, EnforcementSection, RemindersSection, TeamSection
+from costguard.settings.retention import RetentionSection
 from costguard.settings.server import DatabaseSection, LogSection, ServerSection
 from costguard.settings.slack import SlackSection
+from costguard.settings.spend import SpendSection
+from costguard.settings.trackers import TrackersSection
 from costguard.settings.values import Name, Section
 from costguard.settings.webhooks import WebhookSection
 
@@ -38,6 +43,7 @@ class Settings(Section):
     server: ServerSection = ServerSection()
     compute: ComputeSection = ComputeSection()
     prices: PricesSection = PricesSection()
+    bill: BillSection = BillSection()
     idle: IdleSection = IdleSection()
     owners: OwnersSection = OwnersSection()
     slack: SlackSection | None = None
@@ -49,8 +55,11 @@ class Settings(Section):
     jobs: JobsSection = JobsSection()
     teams: Mapping[Name, TeamSection] = Field(default_factory=dict)
     presets: Mapping[Name, PresetSection]
+    spend: SpendSection = SpendSection()
     budgets: Mapping[Name, BudgetSection] = Field(default_factory=dict)
     webhooks: Mapping[Name, WebhookSection] = Field(default_factory=dict)
+    trackers: TrackersSection = TrackersSection()
+    retention: RetentionSection = RetentionSection()
     log: LogSection = LogSection()
     token: SecretStr | None = Field(default=None, exclude=True)
     _given: Mapping[str, Any] = PrivateAttr(default_factory=dict)
@@ -90,10 +99,11 @@ class Settings(Section):
             owner_label=self.owners.label,
             teams=self.team_list(),
             budgets=self.budget_list(),
+            spend_labels=self.spend.labels,
             access=self.access.access,
             protection=self.enforcement.protection,
             is_shadow=self.enforcement.shadow,
-            jobs=self.jobs.rules,
+            jobs=replace(self.jobs.rules, trackers=self.trackers.names),
         )
 
     def team_list(self) -> tuple[Team, ...]:
@@ -115,6 +125,7 @@ def check_all(raw: Raw, secrets: Mapping[str, str], shipped: tuple[str, ...]) ->
         *presets.check(raw),
         *budgets.check(raw, shipped),
         *webhooks.check(raw, secrets),
+        *trackers.check(raw, secrets),
     ]
 
 

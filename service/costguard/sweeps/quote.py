@@ -76,7 +76,12 @@ class SweepAssessor:
         if problems := tuple(members.parameter_problems(order)):
             return SweepAssessment(order, refusals=problems)
         plans = members.planned(order, sweep_id)
-        problems = (*_ceiling_problems(ceiling), *members.text_problems(order), *members.sharing_problems(plans))
+        problems = (
+            *_ceiling_problems(ceiling),
+            *_tracker_problems(order.template.spec),
+            *members.text_problems(order),
+            *members.sharing_problems(plans),
+        )
 
         def assessed(plan: MemberPlan) -> Assessment:
             spec = plan.submission.spec
@@ -152,6 +157,11 @@ def _ceiling_problems(ceiling: Money | None) -> list[JobRefusal]:
     if ceiling is None or ceiling.nanos > 0:
         return []
     return [JobRefusal("ceiling", "It must be more than nothing: give an amount of dollars, or none.")]
+
+
+def _tracker_problems(spec: JobSpec) -> list[JobRefusal]:
+    message = "The cost of all members would be logged to one run, each over the other: leave it out."
+    return [JobRefusal(f"job.{tracker.value}_run", message) for tracker in spec.tracker_runs]
 
 
 def _least(cases: Sequence[Assessment]) -> Money | None:

@@ -65,7 +65,7 @@ class Cloud:
         self.links = f"{base_url}/compute/v1"
         self.projects = list(projects)
         self.wait_moves_clock = wait_moves_clock
-        self.faults = CloudFaults()
+        self.faults = CloudFaults(seed)
         self.prices = PriceList()
         self.timeline = Timeline(clock, begins)
         ids = Ids(seed)

@@ -6,36 +6,50 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
+from random import Random
 from typing import Any
 
 from costguard_sandbox.faults import ActiveFaults, BadFault
+from costguard_sandbox.gce.catalogue.prices import Misprint, MisprintedList, PriceList
 from costguard_sandbox.gce.catalogue.regions import ZONES, project_number, region_of, zones_of
 from costguard_sandbox.gce.errors import Refused, not_found
 from costguard_sandbox.gce.operations import Failure
 from costguard_sandbox.gce.vm import Shape
 
 LONGEST_SILENCE_S = 60.0
+_AIMED = ("count", "chance", "method", "path", "project")
 # (required keys, optional keys) of each kind.
 _KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "unreachable_zone": (("zone",), ("project",)),
     "stockout": ((), ("zone", "gpu", "spot", "project", "count")),
     "quota": (("metric", "limit"), ("region", "project")),
     "rate_limit": (("limit",), ("project", "writes")),
-    "lost_answer": ((), ("when", "how", "code", "seconds", "count", "method", "path", "project")),
-    "unauthenticated": ((), ("project", "count")),
+    "lost_answer": ((), ("when", "how", "code", "seconds", *_AIMED)),
+    "repeated": ((), _AIMED),
+    "unauthenticated": ((), ("project", "count", "chance")),
     "forbidden": (("project",), ("path",)),
     "project_gone": (("project",), ()),
-    "server_error": ((), ("code", "count", "method", "path", "project")),
-    "slow": (("seconds",), ("count", "method", "path", "project")),
-    "garbage": ((), ("count", "method", "path", "project")),
+    "server_error": ((), ("code", *_AIMED)),
+    "slow": (("seconds",), _AIMED),
+    "garbage": ((), ("what", "when", *_AIMED)),
+    "misprinted_prices": ((), ("misprint",)),
     "failing_page": (("page",), ("code", "count", "path", "project")),
 }
-
-
-_WHEN, _HOW = ("after", "before"), ("reset", "error", "silence")
-
-
-_TYPES = {"spot": bool, "writes": bool, "limit": int, "code": int, "count": int, "seconds": float, "page": int}
+# Whether a request takes effect: when its answer is lost, if at all, and `seconds` later, when nobody waits any more.
+_WHEN = ("after", "before", "later")
+_HOW = ("reset", "error", "silence", "half")
+_WHAT = ("cut", "empty", "html", "other")
+_CHOICES = {"when": _WHEN, "how": _HOW, "what": _WHAT, "misprint": tuple(Misprint)}
+_TYPES = {
+    "spot": bool,
+    "writes": bool,
+    "limit": int,
+    "code": int,
+    "count": int,
+    "seconds": float,
+    "page": int,
+    "chance": float,
+}
 _WORDS = {bool: "true or false", int: "a whole number from 0 up", float: "a number from 0 up", str: "a text"}
 
 
@@ -59,8 +73,11 @@ class CloudFault:
     seconds: float = 0.0
     page: int = 0
     writes: bool = False  # limits writes instead of reads
-    when: str = _WHEN[0]  # whether the answer is lost after the request took effect, or before
-    how: str = _HOW[0]  # the connection breaks, at once or after `seconds`, or the answer is `code`
+    when: str = ""  # when the request takes effect: "after" (it did), "before" (it never does), "later"
+    how: str = _HOW[0]  # the connection breaks, at once, after `seconds` or half of the answer; or the answer is `code`
+    what: str = _WHAT[0]  # a 200 with broken JSON, `{}`, a proxy's page, or what another request asked for
+    chance: float = 1.0  # of a request to meet it
+    misprint: str = Misprint.ZERO  # what is wrong with the prices that the catalogue shows
 
     def applies_to(self, project: str, method: str = "", path: str = "") -> bool:
         return (
@@ -80,8 +97,9 @@ class CloudFault:
 class CloudFaults(ActiveFaults[CloudFault]):
     """The faults of the cloud, and what each does to a request."""
 
-    def __init__(self) -> None:
+    def __init__(self, seed: int = 1) -> None:
         super().__init__()
+        self._random = Random(f"{seed}/cloud-faults")
         self._requests: dict[tuple[str, bool], tuple[datetime, int]] = {}
 
     def add(self, kind: str, **values: Any) -> CloudFault:
@@ -101,33 +119,41 @@ class CloudFaults(ActiveFaults[CloudFault]):
     def _of(self, kind: str) -> Iterator[CloudFault]:
         return (fault for fault in self.listed() if fault.kind == kind)
 
+    def _met(self, kind: str, project: str, method: str = "", path: str = "") -> CloudFault | None:
+        """The first of this kind that the request meets, counted."""
+        for fault in self._of(kind):
+            if fault.applies_to(project, method, path) and (fault.chance >= 1 or self._random.random() < fault.chance):
+                self.count_down(fault)
+                return fault
+        return None
+
     def unreachable_zones(self, project: str) -> frozenset[str]:
         return frozenset(fault.zone for fault in self._of("unreachable_zone") if fault.applies_to(project))
 
     def delay(self, project: str, method: str, path: str) -> float:
         """Real seconds to delay the answer, at most a minute."""
-        slow = [fault for fault in self._of("slow") if fault.applies_to(project, method, path)]
-        for fault in slow:
-            self.count_down(fault)
-        return min(LONGEST_SILENCE_S, max((fault.seconds for fault in slow), default=0.0))
+        fault = self._met("slow", project, method, path)
+        return min(LONGEST_SILENCE_S, fault.seconds) if fault is not None else 0.0
 
-    def is_garbage(self, project: str, method: str, path: str) -> bool:
-        for fault in self._of("garbage"):
-            if fault.applies_to(project, method, path):
-                self.count_down(fault)
-                return True
-        return False
+    def garble(self, project: str, method: str, path: str) -> CloudFault | None:
+        """The fault that answers this request with something that is no answer to it, if any."""
+        return self._met("garbage", project, method, path)
+
+    def shown(self, prices: PriceList) -> PriceList:
+        """The list as the catalogue prints it."""
+        fault = next(self._of("misprinted_prices"), None)
+        return prices if fault is None else MisprintedList(prices, Misprint(fault.misprint))
+
+    def repeats(self, project: str, method: str, path: str) -> bool:
+        """Whether this request arrives twice, as one that a proxy sends again does."""
+        return self._met("repeated", project, method, path) is not None
 
     def refuse(self, project: str, method: str, path: str, now: datetime) -> None:
         """Raises Refused when a fault refuses this request."""
-        for fault in self._of("server_error"):
-            if fault.applies_to(project, method, path):
-                self.count_down(fault)
-                raise server_error(fault.code)
-        for fault in self._of("unauthenticated"):
-            if fault.applies_to(project):
-                self.count_down(fault)
-                raise _unauthenticated()
+        if broken := self._met("server_error", project, method, path):
+            raise server_error(broken.code)
+        if self._met("unauthenticated", project):
+            raise _unauthenticated()
         for fault in self._of("project_gone"):
             if fault.applies_to(project):
                 raise not_found(f"projects/{project}")
@@ -150,11 +176,7 @@ class CloudFaults(ActiveFaults[CloudFault]):
 
     def lose(self, project: str, method: str, path: str) -> CloudFault | None:
         """The fault that loses the answer to this request, if any."""
-        for fault in self._of("lost_answer"):
-            if fault.applies_to(project, method, path):
-                self.count_down(fault)
-                return fault
-        return None
+        return self._met("lost_answer", project, method, path)
 
     def refuse_page(self, project: str, path: str, page: int) -> None:
         for fault in self._of("failing_page"):
@@ -196,9 +218,8 @@ def _check_value(key: str, value: Any) -> None:
         raise BadFault(f"{key!r} must be {_WORDS[wanted]}, not {value!r}")
     if key == "zone" and value not in ZONES:
         raise BadFault(f"{value!r} is not one of Google's zones")
-    for name, choices in (("when", _WHEN), ("how", _HOW)):
-        if key == name and value not in choices:
-            raise BadFault(f"{key!r} must be one of {', '.join(choices)}, not {value!r}")
+    if key in _CHOICES and value not in _CHOICES[key]:
+        raise BadFault(f"{key!r} must be one of {', '.join(_CHOICES[key])}, not {value!r}")
     if key == "path":
         try:
             re.compile(value)

@@ -19,9 +19,16 @@ KINDS: Mapping[str, str] = {
     "slow": "the call is done after `seconds`",
     "rate_limited": "429 with Retry-After `seconds`",
     "error": "`ok: false` with `code`, such as internal_error or fatal_error",
+    "garbage": "nothing was done and the answer is a 200 that is none of Slack's: `what` is html, empty or cut",
     "lost_answer": "the call is done, then the connection breaks",
     "lost_answer_error": "the call is done, then the answer is 500",
     "lost_answer_timeout": "the call is done, then after `seconds` the connection breaks",
+    "lost_answer_garbage": "the call is done, then the answer is a 200 that is none of Slack's, by `what`",
+}
+GARBAGE: Mapping[str, bytes] = {
+    "html": b"<!DOCTYPE html><html><head><title>Sign in</title></head><body>Sign in to go on</body></html>",
+    "empty": b"{}",
+    "cut": b'{"ok": tr',
 }
 
 
@@ -31,6 +38,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "count": (int,),
     "seconds": (int, float),
     "code": (str,),
+    "what": (str,),
     "chance": (int, float),
 }
 
@@ -46,6 +54,7 @@ class SlackFault:
     count: int | None = None
     seconds: float = 30.0
     code: str = "internal_error"
+    what: str = "html"
     chance: float = 1.0
 
     def shown(self) -> dict[str, Any]:
@@ -76,6 +85,8 @@ class SlackFaults(ActiveFaults[SlackFault]):
             raise BadFault(f"'seconds' must be from 0 to {MAX_SECONDS:g}, not {fault.seconds:g}")
         if fault.count is not None and fault.count < 1:
             raise BadFault(f"'count' must be 1 or more, not {fault.count}")
+        if fault.what not in GARBAGE:
+            raise BadFault(f"'what' must be one of {', '.join(GARBAGE)}, not {fault.what!r}")
         try:
             re.compile(fault.method)
         except re.error as wrong:

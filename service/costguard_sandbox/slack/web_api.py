@@ -14,14 +14,14 @@ from starlette.routing import Route
 
 from costguard_sandbox.serving import drop_connection
 from costguard_sandbox.slack.access import RateLimited, SlackError, invalid_arguments
-from costguard_sandbox.slack.faults import SlackFault
+from costguard_sandbox.slack.faults import GARBAGE, SlackFault
 from costguard_sandbox.slack.methods import chat, conversations
 from costguard_sandbox.slack.methods.call import SlackCall
 from costguard_sandbox.slack.model import APP_ID, BOT_ID, BOT_NAME, BOT_USER_ID, TEAM_DOMAIN, TEAM_ID, TEAM_NAME
 from costguard_sandbox.slack.workspace import Workspace
 
 MAX_BODY = 1_000_000
-_UNDONE = ("down", "broken", "timeout", "rate_limited", "error")
+_UNDONE = ("down", "broken", "timeout", "rate_limited", "error", "garbage")
 
 
 def routes(workspace: Workspace) -> list[Route]:
@@ -77,6 +77,8 @@ async def _refused_by_fault(request: Request, workspace: Workspace, method: str,
         return _rate_limited(RateLimited(max(1, round(fault.seconds))))
     if fault.kind == "error":
         return _json({"ok": False, "error": fault.code})
+    if fault.kind == "garbage":
+        return _garbage(fault)
     if fault.kind == "timeout":
         await asyncio.sleep(fault.seconds)
     return await drop_connection(request)
@@ -85,9 +87,15 @@ async def _refused_by_fault(request: Request, workspace: Workspace, method: str,
 async def _lost(request: Request, fault: SlackFault) -> Response:
     if fault.kind == "lost_answer_error":
         return Response("Internal Server Error", status_code=500, media_type="text/plain")
+    if fault.kind == "lost_answer_garbage":
+        return _garbage(fault)
     if fault.kind == "lost_answer_timeout":
         await asyncio.sleep(fault.seconds)
     return await drop_connection(request)
+
+
+def _garbage(fault: SlackFault) -> Response:
+    return Response(GARBAGE[fault.what], media_type="text/html" if fault.what == "html" else "application/json")
 
 
 def _values(request: Request, raw: bytes) -> dict[str, Any]:

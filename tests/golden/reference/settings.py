@@ -24,6 +24,8 @@ _VARIABLE = re.compile(r"^#   (COSTGUARD_\w+) +(.+)$", re.MULTILINE)
 _SECRETS = {
     "COSTGUARD_SLACK_TOKEN": "xoxb-1",
     "COSTGUARD_OIDC_CLIENT_SECRET": "a client's secret",
+    "COSTGUARD_MLFLOW_TOKEN": "a password",
+    "COSTGUARD_WANDB_API_KEY": "a key",
     "COSTGUARD_WEBHOOK_PAGER_SECRET": f"whsec_{'S' * 32}",
 }
 _HEAD = """# Settings
@@ -160,8 +162,7 @@ def _pattern(key: Key) -> str:
 
 
 def _general(section: str) -> str:
-    head, _, name = section.partition(".")
-    return f"{head}.NAME" if name else head
+    return pattern_of(section.split("."))
 
 
 def _put(tree: dict[str, Any], path: tuple[str, ...], value: object) -> None:

@@ -14,6 +14,7 @@ from tests.waiting import until
 from costguard_sandbox.faults import BadFault
 from costguard_sandbox.gce.faults import CloudFaults
 from costguard_sandbox.gce.operations import Operation
+from costguard_sandbox.gce.vm import Status
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World
 
@@ -124,6 +125,43 @@ def test_a_lost_answer_can_be_an_error_or_silence(served: Served) -> None:
     assert served.world.instances(PROJECT) == []
 
 
+def test_half_of_an_answer(served: Served) -> None:
+    """The headers promise the whole; the connection breaks within the body."""
+    served.world.faults.add("lost_answer", how="half", count=1)
+    with pytest.raises((requests.exceptions.ChunkedEncodingError, requests.exceptions.ConnectionError)):
+        served.get(_ALL)
+    assert served.get(_ALL).status_code == 200
+
+
+def test_a_request_can_arrive_later(served: Served) -> None:
+    """Its sender has given it up by then; asked again under the same requestId, there is one operation."""
+    served.world.faults.add("lost_answer", when="later", seconds=45, method="POST", count=1)
+    url = f"{served.url}{_ZONAL}/instances?requestId={_UUID}"
+    with pytest.raises(requests.exceptions.ConnectionError):
+        requests.post(url, json=body("new"), timeout=30)
+    assert [vm.name for vm in served.world.instances(PROJECT)] == ["vm"]
+    served.world.advance(MINUTE)
+    assert [vm.name for vm in served.world.instances(PROJECT)] == ["new", "vm"]
+    assert requests.post(url, json=body("new"), timeout=30).status_code == 200
+    assert sum(one.target_link.endswith("/new") for one in served.world.operations.of(PROJECT)) == 1
+
+
+def test_a_request_can_arrive_twice(served: Served) -> None:
+    """With a requestId it is one operation; without one, the second is refused."""
+    served.world.faults.add("repeated", method="POST", path="/instances$")
+    assert served.post(f"{_ZONAL}/instances?requestId={_UUID}", body("one")).status_code == 200
+    assert served.post(f"{_ZONAL}/instances", body("two")).status_code == 409
+    assert [vm.name for vm in served.world.instances(PROJECT)] == ["one", "two", "vm"]
+
+
+def test_a_fault_can_meet_some_requests(served: Served) -> None:
+    """By a chance that the world's seed decides."""
+    served.world.faults.add("server_error", chance=0.5)
+    codes = [served.get(_ALL).status_code for _ in range(40)]
+    assert 10 < codes.count(503) < 30
+    assert codes.count(200) == 40 - codes.count(503)
+
+
 def test_a_preemption_while_a_vm_is_made_fails_its_insert(served: Served) -> None:
     """As an error of the operation; the VM is there, and was never up."""
     made = served.post(f"{_ZONAL}/instances", body("new", scheduling={"provisioningModel": "SPOT"})).json()
@@ -173,6 +211,55 @@ def test_garbage_is_a_200_that_is_not_json(served: Served) -> None:
     assert answer.status_code == 200
     with pytest.raises(requests.exceptions.JSONDecodeError):
         answer.json()
+
+
+@pytest.mark.parametrize(
+    ("what", "path", "content"),
+    [
+        ("empty", _ALL, {}),
+        ("other", f"{_ZONAL}/instances/vm", {"kind": "compute#instance", "name": "another"}),
+        ("other", f"{_ZONAL}/instances/vm/stop", {"kind": "compute#operation", "operationType": "insert"}),
+    ],
+)
+def test_a_200_that_tells_nothing_of_what_was_asked(
+    served: Served, what: str, path: str, content: dict[str, str]
+) -> None:
+    """`{}`, or the answer to another request; nothing is done unless `when` says so."""
+    up(served.world, "another")
+    served.world.faults.add("garbage", what=what)
+    answer = served.post(path, {}) if path.endswith("/stop") else served.get(path)
+    assert answer.status_code == 200
+    assert {key: answer.json().get(key) for key in content} == content
+    served.world.advance(5 * MINUTE)
+    assert served.world.instance(PROJECT, "vm").status is Status.RUNNING
+
+
+def test_a_proxy_can_answer_though_the_request_took_effect(served: Served) -> None:
+    """Its page says nothing of the VM that is being stopped."""
+    served.world.faults.add("garbage", what="html", when="after", count=1)
+    answer = served.post(f"{_ZONAL}/instances/vm/stop", {})
+    assert answer.headers["content-type"].startswith("text/html")
+    served.world.advance(5 * MINUTE)
+    assert served.world.instance(PROJECT, "vm").status is Status.TERMINATED
+
+
+@pytest.mark.parametrize(("misprint", "spot"), [("zero", 0), ("thousandfold", 140_000), ("no_discount", 350)])
+def test_a_catalogue_can_be_wrong(served: Served, misprint: str, spot: int) -> None:
+    """What is billed stays as it is: in dollars a thousand hours of a Spot T4 in us-central1."""
+
+    def shown() -> int:
+        skus = served.get("/v1/services/6F81-5844-456A/skus", pageSize=5000).json()["skus"]
+        name = "Nvidia Tesla T4 GPU attached to Spot Preemptible VMs running in Americas"
+        (sku,) = [one for one in skus if one["description"] == name and "us-central1" in one["serviceRegions"]]
+        price: dict[str, Any] = sku["pricingInfo"][0]["pricingExpression"]["tieredRates"][0]["unitPrice"]
+        return int(price["units"]) * 1000 + int(price["nanos"]) // 10**6
+
+    before, billed = shown(), served.world.prices.rate("gpu:nvidia-tesla-t4", "us-central1", True, served.world.now)
+    fault = served.world.faults.add("misprinted_prices", misprint=misprint)
+    assert shown() == spot
+    assert served.world.prices.rate("gpu:nvidia-tesla-t4", "us-central1", True, served.world.now) == billed
+    served.world.faults.remove(fault.id)
+    assert shown() == before
 
 
 def test_a_page_in_the_middle_can_fail(served: Served) -> None:
@@ -237,8 +324,9 @@ def test_a_body_that_is_not_json_is_a_400(served: Served) -> None:
         ("unreachable_zone", {"zone": "mars-1a"}, "not one of Google's zones"),
         ("garbage", {"path": "("}, "regular expression"),
         ("rate_limit", {"limit": True}, "a whole number"),
-        ("lost_answer", {"when": "never"}, "one of after, before"),
-        ("lost_answer", {"how": "sideways"}, "one of reset, error, silence"),
+        ("lost_answer", {"when": "never"}, "one of after, before, later"),
+        ("garbage", {"what": "gold"}, "one of cut, empty, html, other"),
+        ("lost_answer", {"how": "sideways"}, "one of reset, error, silence, half"),
     ],
 )
 def test_an_invalid_fault_says_why(kind: str, values: dict[str, Any], text: str) -> None:

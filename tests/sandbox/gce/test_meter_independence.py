@@ -93,13 +93,13 @@ def constants(node: ast.AST) -> list[str]:
 
 
 def tables(root: Path) -> dict[tuple[str, ...], list[tuple[Path, int]]]:
-    """Every literal dictionary, set, tuple and list with a few constants in it, by those constants in order."""
+    """Every literal dictionary, set, tuple and list with a few constants in it, by those in order; no ASGI messages."""
     literals: dict[tuple[str, ...], list[tuple[Path, int]]] = defaultdict(list)
     for file, tree in sources(root):
         for node in ast.walk(tree):
             if isinstance(node, ast.Dict | ast.Set | ast.Tuple | ast.List):
                 held = constants(node)
-                if len(held) >= SMALLEST_TABLE:
+                if len(held) >= SMALLEST_TABLE and not any(text.startswith("http.response.") for text in held):
                     literals[tuple(sorted(held))].append((file, node.lineno))
     return literals
 

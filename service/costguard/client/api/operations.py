@@ -12,6 +12,15 @@ if TYPE_CHECKING:
     from costguard.client.api import schemas
 
 
+def get_bill(
+    *, from_: date | str | None = None, to: date | str | None = None, project: str | None = None
+) -> Call[schemas.BillResponse]:
+    """Compare the ledger with Google's bill. Days are UTC, and amounts dollars at the rate of the bill's own
+    rows. Nothing is corrected in the ledger.
+    """
+    return Call("GET", ("api", "v1", "bill"), {"from": from_, "to": to, "project": project})
+
+
 def list_budgets() -> Call[schemas.BudgetsResponse]:
     """List budgets. Spend, forecast, limit and thresholds of each budget in its present period."""
     return Call("GET", ("api", "v1", "budgets"))
@@ -84,6 +93,7 @@ def get_forecast(
     owner: str | None = None,
     team: str | None = None,
     job: str | None = None,
+    label: str | None = None,
 ) -> Call[schemas.ForecastResponse]:
     """Forecast the spend of a period. For the present day, week or month; of everything where no scope is
     given.
@@ -91,7 +101,15 @@ def get_forecast(
     return Call(
         "GET",
         ("api", "v1", "forecast"),
-        {"period": period, "project": project, "preset": preset, "owner": owner, "team": team, "job": job},
+        {
+            "period": period,
+            "project": project,
+            "preset": preset,
+            "owner": owner,
+            "team": team,
+            "job": job,
+            "label": label,
+        },
     )
 
 
@@ -503,6 +521,8 @@ def get_spend(
     preset: str | None = None,
     owner: str | None = None,
     job: str | None = None,
+    label: str | None = None,
+    basis: Literal["ledger", "bill"] | None = None,
 ) -> Call[schemas.SpendResponse]:
     """Get spend. Spend over UTC days, including both ends, with today's share so far."""
     return Call(
@@ -516,7 +536,32 @@ def get_spend(
             "preset": preset,
             "owner": owner,
             "job": job,
+            "label": label,
+            "basis": basis,
         },
+    )
+
+
+def get_spend_by_label(
+    label: str,
+    *,
+    from_: date | str | None = None,
+    to: date | str | None = None,
+    project: str | None = None,
+    preset: str | None = None,
+    owner: str | None = None,
+    job: str | None = None,
+) -> Call[schemas.LabelSpendResponse]:
+    """Get spend by a label. Spend over at most a year of UTC days by the value of a VM label, split at the
+    moment a label changed. Changes are known from the day Costguard began to keep them: for earlier time a VM's
+    labels of that day count. Of several changes between two looks at a project only the last one is known. It
+    is read from charges, like spend by VM, so it takes longer than spend by preset. A label with more than
+    2,000 values is refused.
+    """
+    return Call(
+        "GET",
+        ("api", "v1", "spend", "labels", label),
+        {"from": from_, "to": to, "project": project, "preset": preset, "owner": owner, "job": job},
     )
 
 

@@ -8,6 +8,14 @@ from decimal import Decimal
 from typing import Any, Literal, NotRequired, TypedDict
 
 
+class AccuracyOut(TypedDict):
+    permille: int
+    """Of the list price: all differences of lines, each by itself, rounded up."""
+    text: str
+    through: str
+    """The last closed UTC day."""
+
+
 class AchievedSavingOut(TypedDict):
     """By the cost of a step, if a step does as much work in both jobs."""
 
@@ -146,6 +154,64 @@ class AttemptsResponse(TypedDict):
     job: str
 
 
+class BillDayOut(TypedDict):
+    day: str
+    difference: str
+    """list_price less ledger."""
+    differing: int
+    """Lines that differ without an explanation."""
+    effective: str
+    """What was paid: after discounts and credits."""
+    explained: str
+    """The part of the difference that is rounding, or has a known reason."""
+    ledger: str
+    """Exact decimal dollars, to the nano-dollar."""
+    list_price: str
+    """The bill at list price, before discounts, of what the ledger holds."""
+    outside: str
+    """What Google billed and the ledger does not hold, such as network and licences."""
+    savings: BillSavingsOut
+    state: Literal["open", "agreed", "differs"]
+    """open: the bill is still to come, or the day cannot be compared. A day closes 72 h after its end."""
+    unexplained: str
+    """Exact decimal dollars, to the nano-dollar."""
+    unused_reservations: str
+    """Exact decimal dollars, to the nano-dollar."""
+    why_open: str
+
+
+BillResponse = TypedDict(
+    "BillResponse",
+    {
+        "accuracy": "AccuracyOut | None",
+        "as_of": "str",
+        "commitments": "CommitmentsOut",
+        "currency": "str",
+        "days": "list[BillDayOut]",
+        "from": "str",
+        "outside": "list[NotHeldOut]",
+        "reservations": "list[NotHeldOut]",
+        "savings": "list[SavingVmOut]",
+        "to": "str",
+        "total": "BillDayOut | None",
+        "worst": "list[WorstVmOut]",
+    },
+)
+
+
+class BillSavingsOut(TypedDict):
+    """What was not paid of the list price, by what earned it."""
+
+    committed_use: str
+    """Exact decimal dollars, to the nano-dollar."""
+    contract: str
+    """A price below list without a commitment."""
+    other: str
+    """Promotions, free tiers and other credits."""
+    sustained_use: str
+    """Exact decimal dollars, to the nano-dollar."""
+
+
 class BoundNumberOut(TypedDict):
     name: str
     text: str
@@ -206,6 +272,8 @@ class BudgetOut(TypedDict):
     forecast: ForecastOut
     forecast_percent: int
     job: str | None
+    label: str | None
+    """With its value, such as `experiment=a`."""
     limit: str
     """Exact decimal dollars, to the nano-dollar."""
     name: str
@@ -363,6 +431,17 @@ class CodeOut(TypedDict):
     sha256: str
     size: int
     """Bytes, packed."""
+
+
+class CommitmentsOut(TypedDict):
+    fees: list[NotHeldOut]
+    """The ten dearest: a fee is paid whether it is used or not."""
+    net: str
+    """saved less paid."""
+    paid: str
+    """All fees. They are in `outside` of the days, too."""
+    saved: str
+    """What commitments took off the list price of VMs and disks in the ledger."""
 
 
 class CurveOut(TypedDict):
@@ -641,6 +720,8 @@ class ForecastResponse(TypedDict):
     ends_at: str
     forecast: ForecastOut
     job: str | None
+    label: str | None
+    """With its value, such as `experiment=a`."""
     owner: str | None
     period: Literal["day", "week", "month"]
     """A day, a week from Monday, or a month, in UTC."""
@@ -923,6 +1004,8 @@ class JobBody(TypedDict):
     max_preemptions: NotRequired[int]
     metric: NotRequired[MetricBody | None]
     """A number in the output, such as a validation loss."""
+    mlflow_run: NotRequired[str]
+    """The id of the MLflow run that its cost is logged to."""
     mounts: NotRequired[Sequence[str]]
     name: NotRequired[str]
     """For people."""
@@ -948,6 +1031,8 @@ class JobBody(TypedDict):
     """Finds the step in the output: a regular expression with a group."""
     total_steps: NotRequired[int | None]
     """How many steps it takes in all."""
+    wandb_run: NotRequired[str]
+    """The W&B run whose summary shows its cost: ENTITY/PROJECT/RUN."""
     when_late: NotRequired[WhenLate]
     """finish: late, within its ceiling; stop: at the deadline, after a checkpoint."""
     work_hours: NotRequired[float | None]
@@ -1085,6 +1170,8 @@ class JobResponse(TypedDict):
     """null: there is no VM."""
     standstill: StandstillOut | None
     """null: its metric improves, noise hides that, or a user has decided on it: see `never_mind_at`."""
+    trackers: list[TrackedRunOut]
+    """The runs of experiment trackers that it names."""
     work_at_risk: AtRiskOut | None
     """null: no command is running."""
 
@@ -1107,6 +1194,8 @@ class JobSpecOut(TypedDict):
     max_crashes: int
     max_preemptions: int
     metric: MetricOut | None
+    mlflow_run: str
+    """The MLflow run that its cost is logged to; empty: none."""
     mounts: list[str]
     on_hang: OnHang
     outputs: list[OutputOut]
@@ -1122,6 +1211,8 @@ class JobSpecOut(TypedDict):
     sweep: str
     """The id of its sweep; empty: none."""
     total_steps: int | None
+    wandb_run: str
+    """The W&B run whose summary shows its cost; empty: none."""
     when_late: WhenLate
     work_seconds: int | None
     workdir: str
@@ -1207,6 +1298,40 @@ class KeptDisksOut(TypedDict):
 
     count: int
     monthly: Amount
+
+
+LabelSpendResponse = TypedDict(
+    "LabelSpendResponse",
+    {
+        "as_of": "str",
+        "currency": "str",
+        "from": "str",
+        "label": "str",
+        "rows": "list[LabelSpendRowOut]",
+        "to": "str",
+        "total": "SumsOut",
+        "unpriced": "int",
+    },
+)
+
+
+class LabelSpendRowOut(TypedDict):
+    gpu: str
+    """Exact decimal dollars, to the nano-dollar."""
+    hours: str
+    """The same in hours, to four places."""
+    machine: str
+    """vCPUs, memory and local SSDs."""
+    seconds: int
+    """Of running VMs."""
+    storage: str
+    """Disks, and the saved memory of suspended VMs."""
+    total: str
+    """Exact decimal dollars, to the nano-dollar."""
+    unpriced: int
+    """Lifetimes and disks in it without a price: the amounts are too low by them."""
+    value: str | None
+    """The label's value; null: VMs while they had no such label."""
 
 
 class LargerVmOut(TypedDict):
@@ -1435,6 +1560,13 @@ class NewTokenResponse(TypedDict):
     token: TokenOut
 
 
+class NotHeldOut(TypedDict):
+    cost: str
+    """Exact decimal dollars, to the nano-dollar."""
+    name: str
+    project: str
+
+
 class NotStoppedOut(TypedDict):
     """What keeps a VM from being stopped; the first reason where there are several."""
 
@@ -1615,6 +1747,10 @@ class PresetOut(TypedDict):
     overrides: list[str]
     """The parts of the recipe that operators may override; admins may override all."""
     reminders: ReminderRuleOut
+    starts: StartsOut | None
+    """How long its jobs' VMs took to start; null: none was seen."""
+    starts_by_zone: dict[str, StartsOut]
+    """The same, in each zone in which any was seen."""
 
 
 class PresetsResponse(TypedDict):
@@ -1767,6 +1903,8 @@ class QuoteBody(TypedDict):
     max_preemptions: NotRequired[int]
     metric: NotRequired[MetricBody | None]
     """A number in the output, such as a validation loss."""
+    mlflow_run: NotRequired[str]
+    """The id of the MLflow run that its cost is logged to."""
     mounts: NotRequired[Sequence[str]]
     name: NotRequired[str]
     """For people."""
@@ -1792,6 +1930,8 @@ class QuoteBody(TypedDict):
     """Finds the step in the output: a regular expression with a group."""
     total_steps: NotRequired[int | None]
     """How many steps it takes in all."""
+    wandb_run: NotRequired[str]
+    """The W&B run whose summary shows its cost: ENTITY/PROJECT/RUN."""
     when_late: NotRequired[WhenLate]
     """finish: late, within its ceiling; stop: at the deadline, after a checkpoint."""
     work_hours: NotRequired[float | None]
@@ -2094,6 +2234,19 @@ class SavedOnNoticeOut(TypedDict):
     times: int
 
 
+class SavingVmOut(TypedDict):
+    committed: str
+    """Exact decimal dollars, to the nano-dollar."""
+    gce_id: str
+    list_price: str
+    """Exact decimal dollars, to the nano-dollar."""
+    name: str
+    owner: str
+    project: str
+    sustained: str
+    """Exact decimal dollars, to the nano-dollar."""
+
+
 SavingsResponse = TypedDict(
     "SavingsResponse",
     {
@@ -2205,6 +2358,7 @@ SpendResponse = TypedDict(
         "currency": "str",
         "from": "str",
         "group_by": 'list[Literal["day", "project", "preset", "owner", "job", "provisioning_model", "vm"]]',
+        "paid_days": "int | None",
         "rows": "list[SpendRowOut]",
         "to": "str",
         "total": "SumsOut",
@@ -2288,6 +2442,21 @@ class StandstillOut(TypedDict):
     """Of `best_done`, such as step."""
     until: str
     """The last evaluation."""
+
+
+class StartsOut(TypedDict):
+    """From the request of a VM to the first step of its job."""
+
+    count: int
+    """First starts in the last 90 days."""
+    phase_seconds: dict[str, int]
+    """Medians: `requested` until Google made the VM, `boot` until its agent ran, `prepare` until the command
+    did (image, data, setup), `load` until the first step. A phase that was never seen is left out.
+    """
+    slowest_seconds: int | None
+    """99 of 100 take no longer, by these; null: too few were seen to say."""
+    usual_seconds: int
+    """The median."""
 
 
 Status = Literal[
@@ -2625,6 +2794,19 @@ class TracesResponse(TypedDict):
     """Those of one kind of VM begin together."""
 
 
+class TrackedRunOut(TypedDict):
+    """A run of an experiment tracker that its cost is logged to."""
+
+    error: str
+    """Why the last try failed; empty: it did not."""
+    logged_at: str | None
+    """When the tracker accepted some last; null: it has not yet."""
+    run: str
+    tracker: Literal["mlflow", "wandb"]
+    waiting: int
+    """How many points are to be logged."""
+
+
 class TransferOut(TypedDict):
     """What a VM downloads or publishes, by its agent's last report."""
 
@@ -2689,3 +2871,40 @@ class WorkLeftOut(TypedDict):
     most_seconds: int
     """What is counted on."""
     source: str
+
+
+class WorstVmOut(TypedDict):
+    difference: str
+    """Exact decimal dollars, to the nano-dollar."""
+    gce_id: str
+    """Empty: a disk of no VM in the ledger."""
+    is_explained: bool
+    project: str
+    reasons: list[
+        Literal[
+            "",
+            "still_to_come",
+            "before_export",
+            "no_export",
+            "before_watch",
+            "missing_from_bill",
+            "unknown_vm",
+            "unknown_part",
+            "other_sku",
+            "more_used",
+            "less_used",
+            "repeated_rows",
+            "price",
+            "currency_rate",
+            "credit_too_high",
+            "other_project",
+            "gpu_and_host",
+            "disk_hours",
+            "shared_disk",
+            "unknown_disk",
+            "not_watched",
+            "unpriced",
+        ]
+    ]
+    stories: list[str]
+    title: str

@@ -258,3 +258,34 @@ class PriceList:
     @staticmethod
     def _key(resource: str, region: str, spot: bool) -> tuple[str, str, bool]:
         return resource, region, spot and (resource == "local-ssd" or not is_storage(resource))
+
+
+class Misprint(StrEnum):
+    """What is wrong with the prices of a catalogue."""
+
+    ZERO = "zero"
+    THOUSANDFOLD = "thousandfold"
+    NO_DISCOUNT = "no_discount"  # Spot at the on-demand price
+
+
+class MisprintedList(PriceList):
+    """The prices as a wrong catalogue shows them. What is billed is the list that it was made of."""
+
+    def __init__(self, right: PriceList, misprint: Misprint) -> None:
+        super().__init__()
+        self._right = right
+        self._misprint = misprint
+
+    def rate(self, resource: str, region: str, spot: bool, at: datetime) -> tuple[int, str]:
+        return self._right.rate(resource, region, spot, at)
+
+    def history(self, resource: str, region: str, spot: bool) -> Timeline:
+        *before, (since, nanos) = self._right.history(resource, region, spot)
+        if self._misprint is Misprint.NO_DISCOUNT:
+            shown = self._right.history(resource, region, False)[-1][1] if spot else nanos
+        else:
+            shown = 0 if self._misprint is Misprint.ZERO else nanos * 1000
+        return (*before, (since, shown))
+
+    def sold(self) -> list[tuple[str, str, bool]]:
+        return self._right.sold()

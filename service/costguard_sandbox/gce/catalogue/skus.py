@@ -168,12 +168,27 @@ def sku(
     }
 
 
-def _sold(price_list: PriceList, at: datetime) -> Iterator[dict[str, Any]]:
+def sku_names(price_list: PriceList, at: datetime) -> dict[tuple[str, str, bool], tuple[str, str]]:
+    """(resource, region, Spot) -> (SKU id, description): what a bill's row calls each price of the list."""
+    names: dict[tuple[str, str, bool], tuple[str, str]] = {}
+    for (resource, spot), by_region in _timelines(price_list, at).items():
+        for place, regions in _places(resource, by_region):
+            description = describe(resource, place, spot=spot)[0]
+            identity = sku_id(description, usage_type(resource, spot=spot))
+            names |= {(resource, region, spot): (identity, description) for region in regions}
+    return names
+
+
+def _timelines(price_list: PriceList, at: datetime) -> dict[tuple[str, bool], dict[str, Timeline]]:
     timelines: dict[tuple[str, bool], dict[str, Timeline]] = defaultdict(dict)
     for resource, region, spot in price_list.sold():
         history = price_list.history(resource, region, spot)
         timelines[resource, spot][region] = tuple(change for change in history if change[0] <= at) or history[:1]
-    for (resource, spot), by_region in timelines.items():
+    return timelines
+
+
+def _sold(price_list: PriceList, at: datetime) -> Iterator[dict[str, Any]]:
+    for (resource, spot), by_region in _timelines(price_list, at).items():
         for place, regions in _places(resource, by_region):
             since, nanos = by_region[regions[0]][-1]
             description, family, group = describe(resource, place, spot=spot)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import orjson
@@ -17,13 +19,15 @@ from costguard_sandbox.gce.cloud import Cloud
 from costguard_sandbox.gce.errors import Refused, bad_request, invalid, not_found
 from costguard_sandbox.gce.faults import LONGEST_SILENCE_S, CloudFault, server_error
 from costguard_sandbox.gce.filters import BadFilter
+from costguard_sandbox.gce.render import instance_resource
 from costguard_sandbox.gce.responses import MAX_RESULTS, BadMask, BadPageToken, compile_mask, position_of
-from costguard_sandbox.serving import drop_connection
+from costguard_sandbox.serving import HalfResponse, drop_connection
 
 USER_HEADER = "x-sandbox-user"
 # Requests without a user are those of a service account.
 _PROGRAM = "costguard@acme-operations.iam.gserviceaccount.com"
-_GARBAGE = b'{"kind": "compute#instanceAggregatedList", "items": {"zones/us-cen'
+_CUT = b'{"kind": "compute#instanceAggregatedList", "items": {"zones/us-cen'
+_HTML = b"<!DOCTYPE html><html><head><title>Sign in</title></head><body>Sign in to go on</body></html>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,18 +104,33 @@ def compute(
                 await before(cloud, call.params)
             with cloud.settled():
                 lost = cloud.faults.lose(call.params.get("project", ""), call.method, call.path)
-            if lost is None or lost.when == "after":
+                if lost is not None and lost.when == "later":
+                    _do_later(call, handler, min(LONGEST_SILENCE_S, lost.seconds))
+            answer = Response()
+            if lost is None or lost.when in ("", "after"):
                 answer = _answer(call, request, handler, cache)
-            return answer if lost is None else await _lose(request, lost)
+            return answer if lost is None else await _lose(request, lost, answer)
         except Refused as refused:
             return refusal(refused)
 
     return Route(f"{root}{path}", endpoint, methods=[method])
 
 
-async def _lose(request: Request, fault: CloudFault) -> Response:
+def _do_later(call: ApiCall, handler: Handler, seconds: float) -> None:
+    """The request is still on its way when its sender gives it up; that it is refused then, nobody learns."""
+
+    def arrive() -> None:
+        with suppress(Refused):
+            handler(call)
+
+    call.cloud.at(call.cloud.timeline.now + timedelta(seconds=seconds), arrive)
+
+
+async def _lose(request: Request, fault: CloudFault, answer: Response) -> Response:
     if fault.how == "error":
         return refusal(server_error(fault.code))
+    if fault.how == "half":
+        return HalfResponse(answer.body or _CUT, media_type="application/json; charset=UTF-8")
     if fault.how == "silence":
         await asyncio.sleep(min(LONGEST_SILENCE_S, fault.seconds or LONGEST_SILENCE_S))
     return await drop_connection(request)
@@ -163,8 +182,13 @@ def _answer(call: ApiCall, request: Request, handler: Handler, cache: _AnswerCac
         cloud.faults.refuse(project, call.method, call.path, cloud.timeline.now)
         if project and project not in cloud.projects:
             raise not_found(f"projects/{project}")
-        if cloud.faults.is_garbage(project, call.method, call.path):
-            return Response(_GARBAGE, media_type="application/json; charset=UTF-8")
+        garbage = cloud.faults.garble(project, call.method, call.path)
+        if garbage is not None:
+            if garbage.when == "after":
+                handler(call)
+            return _garbage(garbage, call)
+        if cloud.faults.repeats(project, call.method, call.path):
+            handler(call)
         mask = request.headers.get("x-goog-fieldmask", "") or call.query.get("fields", "")
         key = (call.path, request.url.query, mask)
         if cache is not None and (kept := cache.get(key, cloud)) is not None:
@@ -179,6 +203,24 @@ def _answer(call: ApiCall, request: Request, handler: Handler, cache: _AnswerCac
         if cache is not None:
             cache.put(key, cloud, rendered)
         return _bytes(rendered)
+
+
+def _garbage(fault: CloudFault, call: ApiCall) -> Response:
+    """A 200 that tells nothing of what was asked for."""
+    if fault.what == "html":
+        return Response(_HTML, media_type="text/html; charset=UTF-8")
+    if fault.what == "cut":
+        return _bytes(_CUT)
+    return _json(_other(call) if fault.what == "other" else {})
+
+
+def _other(call: ApiCall) -> Mapping[str, Any]:
+    """The answer to another request: an operation on another VM or, to a read, another VM."""
+    cloud, name = call.cloud, call.params.get("name", "")
+    if call.method != "GET":
+        started = [one for one in cloud.operations.of(call.project) if not one.target_link.endswith(f"/{name}")]
+        return started[-1].resource() if started else {}
+    return next((instance_resource(cloud.links, vm) for vm in cloud.instances(call.project) if vm.name != name), {})
 
 
 class _AnswerCache:

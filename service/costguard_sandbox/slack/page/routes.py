@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
 
 from costguard_sandbox.slack.access import SlackError
 from costguard_sandbox.slack.control import BadRequest, json_route
@@ -19,12 +18,23 @@ from costguard_sandbox.slack.workspace import Workspace
 
 _STATIC = Path(__file__).with_name("static")
 _POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; frame-ancestors 'none'"
+_MEDIA = {".css": "text/css", ".js": "text/javascript"}
 _HEADERS = {"content-security-policy": _POLICY, "x-content-type-options": "nosniff"}
 
 
 def routes(workspace: Workspace) -> list[BaseRoute]:
+    # From memory: a file that is open when its browser leaves would be closed by the garbage collector alone.
+    shell = (_STATIC / "page.html").read_text(encoding="utf-8")
+    files = {path.name: path.read_bytes() for path in _STATIC.iterdir() if path.suffix in _MEDIA}
+
     async def page(_request: Request) -> Response:
-        return FileResponse(_STATIC / "page.html", headers=_HEADERS)
+        return HTMLResponse(shell, headers=_HEADERS)
+
+    async def static(request: Request) -> Response:
+        name = str(request.path_params["name"])
+        if name not in files:
+            return PlainTextResponse(f"There is no such file: {name}", 404)
+        return Response(files[name], media_type=_MEDIA[Path(name).suffix])
 
     async def state(request: Request) -> Response:
         """The panes as HTML; without them when nothing has changed since `version`."""
@@ -53,7 +63,7 @@ def routes(workspace: Workspace) -> list[BaseRoute]:
         json_route("/slack/write", workspace, _write, "POST"),
         json_route("/slack/submit", workspace, _submit, "POST"),
         json_route("/slack/close", workspace, _close, "POST"),
-        Mount("/slack/static", StaticFiles(directory=_STATIC)),
+        Route("/slack/static/{name}", static),
     ]
 
 
