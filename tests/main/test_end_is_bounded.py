@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -16,7 +15,7 @@ from pathlib import Path
 import pytest
 from tests.main.two_processes import PROJECT, TOKEN, Served, is_alive, served
 from tests.silent_proxy import silent_proxy
-from tests.waiting import until
+from tests.waiting import freeze, until
 
 from costguard_sandbox.clock import ScaledClock
 from costguard_sandbox.server import running
@@ -78,7 +77,7 @@ def test_while_the_serving_process_is_frozen(cloud: str, tmp_path: Path) -> None
     """It cannot hear that it is to end, so it is killed."""
     with served(tmp_path, cloud) as guard:
         web = guard.web
-        os.kill(web, signal.SIGSTOP)
+        freeze(web)
         assert ended(guard) == 0
         assert not is_alive(web)
 
@@ -87,7 +86,7 @@ def test_second_signal_ends_it_on_the_spot(cloud: str, tmp_path: Path) -> None:
     """Anyone who presses Ctrl-C again does not want to wait."""
     with served(tmp_path, cloud) as guard:
         web = guard.web
-        os.kill(web, signal.SIGSTOP)  # else the end may be too quick for a second one
+        freeze(web)  # else the end may be too quick for a second one
         guard.process.send_signal(signal.SIGINT)
         until(lambda: waits_for(web, signal.SIGTERM))
         guard.process.send_signal(signal.SIGINT)

@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import Row, select
 from tests.main.two_processes import PROJECT, TOKEN, ZONE, Served, is_alive, served
 from tests.scenario.fleet import body
-from tests.waiting import until
+from tests.waiting import freeze, until
 
 from costguard.clock import SystemClock
 from costguard.daemon.lease_keeper import LEASE, LEASE_TTL
@@ -81,7 +81,7 @@ def test_serving_process_ends_when_the_watching_one_is_killed(guard: Served) -> 
 
 def test_guard_is_not_ready_while_its_watching_process_is_frozen(guard: Served) -> None:
     """Its lease runs out, and its silence is named. The page of health gives the same reason."""
-    os.kill(guard.process.pid, signal.SIGSTOP)
+    freeze(guard.process.pid)
     try:
         until(lambda: guard.get("/readyz")[0] == 503)
         body = guard.get("/readyz")[1]

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 from tests.scenario.replicas import Replica, add_vm, replica, small_world, vms_known
+from tests.waiting import freeze
 
 from costguard.db.tables import leases
 from costguard.db.transaction import Database
@@ -72,7 +73,7 @@ def test_killed_guard_is_replaced(pair: Pair) -> None:
 
 def test_frozen_guard_is_replaced_and_thawed_does_nothing(pair: Pair) -> None:
     """SIGSTOP: the other acts; its web process says so truthfully; thawed, it writes nothing and waits for its turn."""
-    os.kill(pair.acting.process.pid, signal.SIGSTOP)
+    freeze(pair.acting.process.pid)
     pair.replaced()
     assert not pair.acting.acts
     before = pair.lease()
