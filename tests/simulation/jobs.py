@@ -206,7 +206,8 @@ class Jobs:
             with _refusing(self.counts, f"refused: {what}"):
                 asks[what](job_id)
                 self.counts[f"asked: {what}"] += 1
-            self.to_ask.remove(one)
+            if one in self.to_ask:  # else a guard that took over meanwhile has heard it too
+                self.to_ask.remove(one)
 
     # Agents.
 

@@ -190,6 +190,8 @@ class Life:
         """A pass, a turn, and everything due to be sent; False when the guard ended on the way, or may not act yet."""
         try:
             process = self._booted()
+            if process.lease is None:
+                self.two_guards.noticed()  # a lease that it gets now is its own: it may write again
             if not process.hold():
                 self.move(LEASE_TTL / 3)
                 return False
