@@ -12,8 +12,8 @@ from costguard.bill.lines import BillStanding
 from costguard.db.tables import bill_costs, bill_days
 from costguard.ledger.accrual import Accrual, within_scope
 from costguard.model.budget import Scope
-from costguard.spend.spend import Group, Spend, SpendRow, spend
-from costguard.spend.spend_rows import Amounts, Grouping, amounts_of
+from costguard.spend.spend import Group, Spend, SpendRow, in_order, spend
+from costguard.spend.spend_rows import Amounts, Grouping, add, amounts_of
 
 _FIGURES = ("machine_nanos", "gpu_nanos", "storage_nanos", "seconds")
 
@@ -46,11 +46,11 @@ def spend_by_bill(
         group = group_of(row.group)
         unpriced[group] = max(unpriced[group], row.unpriced)
         if row.group[:2] not in closed:
-            _add(sums[group], row.amounts)
+            add(sums[group], row.amounts.figures)
     for values, amounts in _billed(connection, first, last, wider, scope):
-        _add(sums[group_of(values)], amounts)
+        add(sums[group_of(values)], amounts.figures)
     rows = [SpendRow(group, amounts_of(sums[group]), unpriced[group]) for group in {**sums, **unpriced}]
-    rows.sort(key=lambda row: _order(row, group_by))
+    rows.sort(key=lambda row: in_order(row, group_by))
     total = amounts_of([sum(figures) for figures in zip(*sums.values(), strict=True)] or [0, 0, 0, 0])
     return Spend(tuple(rows), total, ledger.unpriced)
 
@@ -82,14 +82,3 @@ def _billed(
         (tuple(str(value) for value in row[:width]), amounts_of(row[width:]))
         for row in map(tuple, connection.execute(query.group_by(*groups)))
     ]
-
-
-def _add(sums: list[int], amounts: Amounts) -> None:
-    figures = (amounts.machine.nanos, amounts.gpu.nanos, amounts.storage.nanos, amounts.seconds)
-    for place, figure in enumerate(figures):
-        sums[place] += figure
-
-
-def _order(row: SpendRow, group_by: Sequence[Grouping]) -> tuple[str, int, Group]:
-    day = row.group[group_by.index(Grouping.DAY)] if Grouping.DAY in group_by else ""
-    return day, -row.amounts.total.nanos, row.group

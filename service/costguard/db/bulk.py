@@ -1,20 +1,21 @@
-"""Bulk queries: ids in chunks, and inserts that bypass SQLAlchemy's work for each row."""
+"""Bulk queries: ids or days in chunks, and inserts that bypass SQLAlchemy's work for each row."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from datetime import date
 from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 
 from sqlalchemy import Connection, Table
 
 Stored: TypeAlias = Callable[[Sequence[Any]], tuple[Any, ...]]
-_Id = TypeVar("_Id", int, str)
+_Id = TypeVar("_Id", int, str, date)
 CHUNK = 1000  # ids in one IN list: far below either database's limit on parameters
 
 
 def chunks(ids: Collection[_Id]) -> Iterator[list[_Id]]:
-    """The ids in order, in lists of at most CHUNK."""
+    """The ids, or days, in order, in lists of at most CHUNK."""
     remaining = iter(sorted(ids))
     while chunk := list(islice(remaining, CHUNK)):
         yield chunk

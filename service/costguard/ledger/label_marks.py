@@ -16,9 +16,8 @@ from costguard.db.tables import label_changes, label_days
 
 def spoil_days(connection: Connection, days: Collection[date]) -> None:
     """Charges of these UTC days came, went, or changed hands: by no label are their sums good."""
-    some = sorted(days)
-    for at in range(0, len(some), _AT_ONCE):
-        connection.execute(delete(label_days).where(label_days.c.day.in_(some[at : at + _AT_ONCE])))
+    for some in chunks(days):
+        connection.execute(delete(label_days).where(label_days.c.day.in_(some)))
 
 
 def spoil_changed(connection: Connection, changes: Iterable[tuple[int, str, datetime]]) -> None:
@@ -49,6 +48,3 @@ def _with_later_changes(connection: Connection, changed: dict[tuple[int, str], d
         )
         if row.changed_at > changed.get((row.instance_id, row.label), row.changed_at)
     }
-
-
-_AT_ONCE = 500

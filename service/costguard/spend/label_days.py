@@ -20,7 +20,7 @@ from costguard.ledger.spans import is_archived
 from costguard.model.budget import LabelFilter, Scope
 from costguard.model.instance import ProvisioningModel
 from costguard.spend import label_rows
-from costguard.spend.spend_rows import Amounts, InstanceKind, UnpricedSpan, amounts_of, day_start, kind_of
+from costguard.spend.spend_rows import Amounts, InstanceKind, UnpricedSpan, add, amounts_of, day_start, kind_of
 from costguard.spend.vm_charges import accruing_ids, charged, ids_of
 
 _DAY = timedelta(days=1)
@@ -118,10 +118,8 @@ def charged_parts(connection: Connection, first: date, last: date, scope: Scope)
     )
     among = select(instances.c.id).where(has_value(wanted), instances.c.id.not_in(changed))
     for vm in charged(connection, first, last, scope, by_day=True, among=among):
-        amounts = vm.amounts
-        nanos = (amounts.machine.nanos, amounts.gpu.nanos, amounts.storage.nanos)
         kind = projects[vm.instance_id], vm.attribution, vm.provisioning_model
-        yield LabelPart(vm.instance_id, kind, vm.day or first, (*nanos, amounts.seconds))
+        yield LabelPart(vm.instance_id, kind, vm.day or first, vm.amounts.figures)
     yield from _parts_of_value(values, wanted, charged_pieces(connection, first, last, scope, sorted(changes)))
 
 
@@ -259,8 +257,3 @@ def running_pieces(
             bill = accrual.bill(span.span, since, end)
             for charge, (day, figures) in zip(bill.charges, figures_of(bill), strict=True):
                 yield Piece(span.instance_id, kind, day, charge.started_at, charge.ended_at, figures)
-
-
-def add(sums: list[int], figures: _Figures) -> None:
-    for place, figure in enumerate(figures):
-        sums[place] += figure

@@ -16,8 +16,8 @@ from costguard.db.tables import daily_label_values, daily_labels, daily_totals, 
 from costguard.db.transaction import Database
 from costguard.ledger import charges
 from costguard.model.budget import Scope
-from costguard.spend.label_days import LabelValues, add, charged_pieces, values_among
-from costguard.spend.spend_rows import day_start
+from costguard.spend.label_days import LabelValues, charged_pieces, values_among
+from costguard.spend.spend_rows import add, day_start
 from costguard.spend.vm_charges import VmCharges, charged
 
 MOST_DAYS = 20  # in one pass, each in a transaction of its own: some thousand VMs, a few hundredths of a second
@@ -40,7 +40,7 @@ def roll_up(
     done = 0
     for day in days:
         with database.write(fence) as connection:
-            if charges.due_ids(connection, _midnight(now)):
+            if charges.due_ids(connection, day_start(now.astimezone(UTC).date())):
                 break
             roll_up_day(connection, day, labels)
         done += 1
@@ -78,11 +78,10 @@ def _sums_of(
     sums: _Sums = defaultdict(lambda: [0, 0, 0, 0])
     for vm in vms:
         if vm.instance_id not in cut:
-            amounts, whose = vm.amounts, vm.attribution
-            nanos = (amounts.machine.nanos, amounts.gpu.nanos, amounts.storage.nanos)
+            whose = vm.attribution
             value = values.at(vm.instance_id, day_start(day))
             kind = (projects[vm.instance_id], whose.preset, whose.owner, whose.job, vm.provisioning_model)
-            add(sums[value is not None, value or "", *kind], (*nanos, amounts.seconds))
+            add(sums[value is not None, value or "", *kind], vm.amounts.figures)
     for piece in charged_pieces(connection, day, day, Scope(), sorted(cut.intersection(projects))):
         project, whose, model = piece.kind
         for value, _, _, part in values.parts(piece.instance_id, piece.started_at, piece.ended_at, piece.figures):
@@ -153,7 +152,3 @@ def _days(connection: Connection, label: str, most: int) -> list[date]:
     day = daily_label_values.c.day
     query = select(day).where(daily_label_values.c.label == label).distinct().order_by(day).limit(most)
     return list(connection.scalars(query))
-
-
-def _midnight(now: datetime) -> datetime:
-    return now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)

@@ -12,9 +12,9 @@ from sqlalchemy import Connection
 from costguard.ledger.accrual import Accrual
 from costguard.model.budget import Scope
 from costguard.spend import label_rows
-from costguard.spend.label_days import add, charged_pieces, running_pieces, values_among, values_of_gap
+from costguard.spend.label_days import charged_pieces, running_pieces, values_among, values_of_gap
 from costguard.spend.spend import Spend, spend
-from costguard.spend.spend_rows import Amounts, amounts_of, day_start
+from costguard.spend.spend_rows import Amounts, add, amounts_of, day_start
 from costguard.spend.vm_charges import accruing_ids, charged, ids_of
 
 _DAY = timedelta(days=1)
@@ -85,9 +85,7 @@ def _charged(
     values = values_among(connection, label, day_start(first), {vm.instance_id for vm in vms})
     for vm in vms:
         if vm.instance_id not in values.changes:
-            amounts = vm.amounts
-            nanos = (amounts.machine.nanos, amounts.gpu.nanos, amounts.storage.nanos)
-            yield vm.day or first, values.present.get(vm.instance_id), (*nanos, amounts.seconds)
+            yield vm.day or first, values.present.get(vm.instance_id), vm.amounts.figures
     changed = sorted(values.changes.keys() & values.present.keys())
     for piece in charged_pieces(connection, first, last, scope, changed):
         for value, _, _, part in values.parts(piece.instance_id, piece.started_at, piece.ended_at, piece.figures):

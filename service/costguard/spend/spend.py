@@ -22,6 +22,7 @@ from costguard.spend.spend_rows import (
     Grouping,
     InstanceKind,
     UnpricedSpan,
+    add,
     amounts_of,
     day_start,
     days_of,
@@ -56,13 +57,13 @@ def live(connection: Connection, accrual: Accrual, first: date, last: date, scop
         kind = group.project, Attribution(group.preset, group.owner, group.job), group.provisioning_model
         for day, amounts in accrued(since, figures, accrual.now):
             if first <= day <= last:
-                _add(sums, day, kind, amounts)
+                add(sums[day, kind], amounts)
     gaps = []
     start, end = day_start(first), day_start(last) + timedelta(days=1)
     for span in _one_by_one(connection, accrual, scope, totals.unpriced):
         bill = accrual.bill(span.span, max(span.since, start), end)
         for day, billed in figures_of(bill):
-            _add(sums, day, kind_of(span), billed)
+            add(sums[day, kind_of(span)], billed)
         if bill.unpriced and max(span.since, start) < min(end, span.span.ended_at or accrual.now):
             gaps.append(_gap(span, bill.unpriced))
     return Live([(day, kind, amounts_of(of_day)) for (day, kind), of_day in sums.items()], gaps)
@@ -93,14 +94,6 @@ def _gap(accruing: AccruingSpan, reason: str) -> UnpricedSpan:
         ended_at=accruing.span.ended_at,
         reason=reason,
     )
-
-
-def _add(
-    sums: dict[tuple[date, InstanceKind], list[int]], day: date, kind: InstanceKind, figures: Collection[int]
-) -> None:
-    of_day = sums[day, kind]
-    for place, figure in enumerate(figures):
-        of_day[place] += figure
 
 
 _DAY = timedelta(days=1)
@@ -151,7 +144,7 @@ def spend(
     rows = [
         SpendRow(group, sums.get(group, _NOTHING), counts.get(group, 0)) for group in {**sums, **dict.fromkeys(counts)}
     ]
-    rows.sort(key=lambda row: _order(row, group_by))
+    rows.sort(key=lambda row: in_order(row, group_by))
     total = _total(sums.values())
     return Spend(tuple(rows), total, gaps)
 
@@ -233,10 +226,10 @@ def days_of_span(span: UnpricedSpan, first: date, last: date, now: datetime) -> 
         day += _DAY
 
 
-def _order(row: SpendRow, group_by: Sequence[Grouping]) -> tuple[str, int, Group]:
+def in_order(row: SpendRow, group_by: Sequence[Grouping]) -> tuple[str, int, Group]:
+    """What rows are sorted by: their day, where they have one, and then the most expensive first."""
     day = row.group[group_by.index(Grouping.DAY)] if Grouping.DAY in group_by else ""
-    amounts = row.amounts
-    return day, -(amounts.machine.nanos + amounts.gpu.nanos + amounts.storage.nanos), row.group
+    return day, -row.amounts.total.nanos, row.group
 
 
 def _total(all_amounts: Collection[Amounts]) -> Amounts:

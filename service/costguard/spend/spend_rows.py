@@ -58,6 +58,11 @@ class Amounts:
     def total(self) -> Money:
         return self.machine + self.gpu + self.storage
 
+    @property
+    def figures(self) -> tuple[int, int, int, int]:
+        """Machine, GPU and storage in nano-dollars, and seconds: what `amounts_of` takes."""
+        return self.machine.nanos, self.gpu.nanos, self.storage.nanos, self.seconds
+
 
 @dataclass(frozen=True, slots=True)
 class UnpricedSpan:
@@ -204,6 +209,12 @@ def amounts_of(sums: Sequence[int]) -> Amounts:
     """From nano-dollars of machines, GPUs and storage, and seconds."""
     machine, gpu, storage, seconds = sums
     return Amounts(Money(machine), Money(gpu), Money(storage), seconds)
+
+
+def add(sums: list[int], figures: Sequence[int]) -> None:
+    """Add figures to sums of the same parts, in place."""
+    for place, figure in enumerate(figures):
+        sums[place] += figure
 
 
 def _is_unpriced(spans: Table) -> ColumnElement[bool]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, Select, Table, cast, func, or_, select
+from sqlalchemy import BigInteger, ColumnElement, Connection, Row, Select, Table, cast, func, or_, select
 
 from costguard.db.bulk import chunks
 from costguard.db.tables import charge_days, charges, instances, lifetimes, prices, storage_spans
@@ -38,17 +38,13 @@ def charged(
 
     `among` selects the rows of those VMs that count; None: all do.
     """
-    charged_vms = []
+    charged_vms: list[VmCharges] = []
     for spans in (lifetimes, storage_spans):
         mine = [*within_scope(spans, scope), *([] if among is None else [spans.c.instance_id.in_(among)])]
         query = _sums(spans).where(charges.c.day.between(first, last), *mine)
         if by_day:
             query = query.add_columns(charges.c.day).group_by(charges.c.day)
-        for row in connection.execute(query):
-            model = row.provisioning_model if spans is lifetimes else ProvisioningModel.STANDARD.value
-            whose = Attribution(row.preset, row.owner, row.job)
-            amounts = amounts_of((row.machine_nanos, row.gpu_nanos, row.storage_nanos, row.seconds))
-            charged_vms.append(VmCharges(row.instance_id, whose, model, row.day if by_day else None, amounts))
+        charged_vms += _charges_of(spans, connection.execute(query), by_day)
         charged_vms += _archived(connection, spans, first, last, mine, by_day)
     return charged_vms
 
@@ -74,10 +70,14 @@ def _archived(
     )
     if by_day:
         query = query.add_columns(charge_days.c.day).group_by(charge_days.c.day)
-    for row in connection.execute(query):
+    return _charges_of(spans, connection.execute(query), by_day)
+
+
+def _charges_of(spans: Table, rows: Iterable[Row[Any]], by_day: bool) -> Iterator[VmCharges]:
+    for row in rows:
         model = row.provisioning_model if spans is lifetimes else ProvisioningModel.STANDARD.value
-        amounts = amounts_of((row.machine_nanos, row.gpu_nanos, row.storage_nanos, row.seconds))
         whose = Attribution(row.preset, row.owner, row.job)
+        amounts = amounts_of((row.machine_nanos, row.gpu_nanos, row.storage_nanos, row.seconds))
         yield VmCharges(row.instance_id, whose, model, row.day if by_day else None, amounts)
 
 

@@ -19,7 +19,7 @@ from costguard.model.instance import ProvisioningModel
 from costguard.model.lifetime import Attribution
 from costguard.spend.label_days import label_parts
 from costguard.spend.spend import Spend, all_unpriced, days_of_span, live, spend
-from costguard.spend.spend_rows import Amounts, Grouping, amounts_of, day_start, kind_of
+from costguard.spend.spend_rows import Amounts, Grouping, add, amounts_of, day_start, kind_of
 from costguard.spend.vm_charges import accruing_ids, charged, ids_of
 
 _DAY = timedelta(days=1)
@@ -54,10 +54,10 @@ def spend_by_vm(
     else:
         figures_by_key = _labelled(connection, accrual, first, last, scope)
     for (instance_id, whose, model, day), figures in figures_by_key:
-        _add(parts, (instance_id, whose, model, day if by_day else None), figures)
+        add(parts[instance_id, whose, model, day if by_day else None], figures)
     gaps = Counter(_gaps(connection, accrual, first, last, scope, by_day))
     for key in gaps:
-        _add(parts, key, ())  # what has no price is listed, too
+        add(parts[key], ())  # what has no price is listed, too
     vms = {vm.id: vm for vm in fleet_rows.known(connection, sorted({key[0] for key in parts}))}
     if not by_model:
         parts = _with_their_storage(parts, vms)
@@ -81,9 +81,7 @@ def _parts(
     connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope, by_day: bool
 ) -> Iterator[tuple[_Key, Sequence[int]]]:
     for vm in charged(connection, first, last, scope, by_day):
-        amounts = vm.amounts
-        nanos = (amounts.machine.nanos, amounts.gpu.nanos, amounts.storage.nanos)
-        yield (vm.instance_id, vm.attribution, vm.provisioning_model, vm.day), (*nanos, amounts.seconds)
+        yield (vm.instance_id, vm.attribution, vm.provisioning_model, vm.day), vm.amounts.figures
     yield from _running(connection, accrual, first, last, scope)
 
 
@@ -114,7 +112,7 @@ def _with_their_storage(parts: Mapping[_Key, Sequence[int]], vms: Mapping[int, F
     """Each VM's rows by its own provisioning model."""
     joined: dict[_Key, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     for key, figures in parts.items():
-        _add(joined, _with_own_model(key, vms), figures)
+        add(joined[_with_own_model(key, vms)], figures)
     return joined
 
 
@@ -127,12 +125,6 @@ def _by_own_model(gaps: Counter[_Key], vms: Mapping[int, FleetInstance]) -> Coun
 
 def _with_own_model(key: _Key, vms: Mapping[int, FleetInstance]) -> _Key:
     return key[0], key[1], vms[key[0]].provisioning_model.value, key[3]
-
-
-def _add(parts: dict[_Key, list[int]], key: _Key, figures: Sequence[int]) -> None:
-    of_key = parts[key]
-    for place, figure in enumerate(figures):
-        of_key[place] += figure
 
 
 def _group(groupings: Sequence[Grouping], vm: FleetInstance, key: _Key) -> tuple[str, ...]:
