@@ -55,6 +55,7 @@ class Aim:
     places: tuple[str, ...] = ()
     reprices: float = 0.03  # the share of `events` that Google changes prices with
     brief: float = 0.0  # the share of `events` that are runs of about a minute
+    deadlines: float = 0.3  # the share of trainings that must be done by a moment
     is_often: bool = False  # visits are minutes apart
     is_at_months_end: bool = False
     is_strict: bool = False  # rules stop VMs that work on jobs, unless the guard knows better
@@ -81,6 +82,10 @@ AIMS: Mapping[str, Aim] = {
     "orphans": Aim(_CHANGES_LOST, 8, people=0, jobs=8, events=0, days=3, is_often=True),
     "preemptions": Aim(_SPOT_LOST, 5, people=0, jobs=8, events=0, days=3, asks={"cancel after a checkpoint": 0.3}),
     "disks": Aim((*_CHANGES_LOST, "one preempted", "host failed"), 6, people=0, jobs=8, events=0, days=3, on_disk=1),
+    "deadlines": Aim(
+        ("capacity reclaimed", "one preempted", "out of stock", "preempted in a start"), 12, people=0, jobs=8, events=0,
+        days=3, on_disk=0.05, deadlines=1, is_often=True,
+    ),
     "restores": Aim(("database restored",), 30, people=0.5, jobs=8, events=0, days=3),
     "prices": Aim(("prices misprinted",), 20, people=1, jobs=1, events=3, days=8, reprices=0.2),
     "fates": Aim(_SPOT_LOST, 3, people=1, jobs=1, events=6, days=4, brief=0.2),

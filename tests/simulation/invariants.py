@@ -5,7 +5,7 @@ Those after each visit are cheap, and the first one broken ends the life. Those 
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable
 from datetime import datetime
 from itertools import pairwise
@@ -31,9 +31,20 @@ _CENT = 10_000_000
 
 
 def one_vm_for_each_attempt(life: Life) -> list[str]:
-    """No attempt ever has two VMs, and no VM bears a name that no attempt has."""
-    made = Counter(vm.name for vm in _launched(life))
-    wrong = [f"attempt {name} had {count} VMs" for name, count in made.items() if count > 1]
+    """No attempt ever has two VMs, and no VM bears a name that no attempt has.
+
+    A database that was put back may not know an attempt whose VM is deleted: another may bear its name after that.
+    """
+    made: dict[str, list[VM]] = defaultdict(list)
+    for vm in sorted(_launched(life), key=lambda vm: vm.created_at):
+        made[vm.name].append(vm)
+    wrong = [
+        f"attempt {name} had two VMs: {before.id} at {before.created_at}, {after.id} at {after.created_at}"
+        for name, vms in made.items()
+        for before, after in pairwise(vms)
+        if before.deleted_at is None
+        or not any(one.lost(before.created_at) and before.deleted_at <= one.put_back_at for one in life.restores)
+    ]
     if made and not life.restores:
         with _ledger(life).read() as connection:
             names = set(connection.execute(select(tables.attempts.c.name)).scalars())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -42,17 +41,6 @@ def label(vm: VM, name: str) -> str:
 def made_by_the_guard(world: World) -> list[VM]:
     """All that there ever were."""
     return [vm for vm in world.every_vm() if label(vm, GUARD_LABEL) and label(vm, ATTEMPT_LABEL)]
-
-
-def two_vms_for_an_attempt(world: World) -> Iterator[str]:
-    """An attempt has one VM, in one zone, whatever was lost, repeated or killed while it was made."""
-    by_attempt: dict[tuple[str, str], list[VM]] = defaultdict(list)
-    for vm in made_by_the_guard(world):
-        by_attempt[vm.project, label(vm, ATTEMPT_LABEL)].append(vm)
-    for (_, name), vms in by_attempt.items():
-        if len(vms) > 1:
-            where = ", ".join(f"{vm.id} in {vm.zone} at {vm.created_at}" for vm in vms)
-            yield f"attempt {name} has {len(vms)} VMs: {where}"
 
 
 def unknown_to(database: Database, world: World) -> set[int]:

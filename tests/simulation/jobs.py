@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 import orjson
@@ -14,10 +14,11 @@ from tests.simulation.plan import Plan, Planned
 from tests.simulation.settings import BUCKET, PROJECT
 from tests.simulation.shelf import Shelf
 
-from costguard.errors import CostguardError, Forbidden
-from costguard.jobs.agent_events import AgentEvent, AgentEvents
+from costguard.errors import CostguardError, Forbidden, Invalid
+from costguard.jobs.agent_events import AgentEvent, AgentEvents, EventsAnswer
 from costguard.jobs.submission import Submission
 from costguard.jobs.submit import JobService
+from costguard.model.attempt import STANDING_BY
 from costguard.model.job import CheckpointPlan, JobKind, JobSpec, OnHang
 from costguard.model.money import Money
 from costguard_sandbox.gce.vm import VM, Run
@@ -26,6 +27,8 @@ from costguard_sandbox.world import World
 _SECOND, _MINUTE, _HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
 _BOOT = (60, 420)  # seconds from the VM to the first step of its command
 _OWNER = "ben@example.com"
+_STAND_BY = 4 * _MINUTE  # between two questions of a VM that stands by; real agents ask every 3 s
+_FETCH = 20 * _SECOND  # until a command that waited runs, with its checkpoint
 _FLUSH = 10 * _SECOND  # what a command takes to save and end when it is asked to
 
 
@@ -46,6 +49,8 @@ class Training:
     on_hang: OnHang = OnHang.TELL
     heeds: float = 0.5  # the chance that it saves and says so when Google preempts its VM
     ceiling: Money | None = None
+    deadline_in: timedelta | None = None  # from its submission
+    work: timedelta | None = None  # how long its owner thinks that it takes; given with a deadline
 
     @classmethod
     def of(cls, lot: random.Random, aim: Aim) -> Training:
@@ -55,7 +60,7 @@ class Training:
         asks = tuple(
             (lot.uniform(0.2, 30) * _HOUR, what) for what, chance in wishes if lot.random() < aim.asks.get(what, chance)
         )
-        return cls(
+        drawn = cls(
             steps,
             lot.choice((5, 10, 30, 60)),
             crashes_at,
@@ -67,6 +72,10 @@ class Training:
             heeds=lot.choice((0.0, 0.5, 1.0)),
             ceiling=Money.of(lot.choice((2, 6, 60))) if lot.random() < 0.25 else None,
         )
+        if drawn.is_dev or lot.random() >= aim.deadlines:
+            return drawn
+        time_to_spare = lot.uniform(0.5, 2) * _HOUR + lot.random() * steps * _MINUTE
+        return replace(drawn, deadline_in=steps * _MINUTE + time_to_spare, work=steps * lot.uniform(0.8, 1.1) * _MINUTE)
 
 
 @dataclass
@@ -81,11 +90,13 @@ class Agent:
     training: Training
     begins_from: int
     lot: random.Random
+    stands_by: bool = False  # it waits for the guard's word before its command runs
     disk_step: int = 0  # what its VM's own disk holds
     run: int = 0
     seq: int = 0
     vm_run: Run | None = None
     starts_at: datetime | None = None  # when the command's first step begins
+    asked_at: datetime | None = None  # when it last asked for the guard's word
     told_start: bool = False
     is_over: bool = False
     stops_at: datetime | None = None
@@ -124,11 +135,18 @@ class Agent:
         """When something comes of it that the guard should hear of."""
         if self.is_over or self.vm_run is None or self.vm_run.ended is not None or self.starts_at is None:
             return None
+        if self.stands_by:
+            return max(self.starts_at, self.asked_at + _STAND_BY) if self.asked_at is not None else self.starts_at
         if not self.told_start:
             return self.starts_at
         if self.stops_at is not None:
             return self.stops_at
         return self.moment_of(self.last_step) if self.hangs_from is None else None
+
+    def is_ready(self, now: datetime) -> bool:
+        """It stands by, and its command could begin."""
+        is_there = self.vm_run is not None and self.vm_run.ended is None and not self.is_over
+        return self.stands_by and is_there and self.starts_at is not None and self.starts_at <= now
 
     def hang_at(self, moment: datetime) -> Mapping[str, object] | None:
         """What its heartbeat says of a command that has made no step for longer than it should."""
@@ -185,13 +203,17 @@ class Jobs:
                 total_steps=None if training.is_dev else training.steps,
                 on_hang=OnHang.TELL if training.is_dev else training.on_hang,
                 ceiling=training.ceiling,
+                deadline_in=training.deadline_in,
+                work=training.work,
             )
-            job, is_new = service.submit(Submission(spec), f"key-{planned.number}", "api")
+            submission = Submission(spec), f"key-{planned.number}", "api"
+            with _refusing(self.counts, "jobs refused", Invalid):
+                job, is_new = service.submit(*submission)
+                self.counts["submitted"] += is_new
+                self.trainings[job.id] = training
+                self.to_ask += [(now + after, job.id, what) for after, what in training.asks]
             if self.to_submit[:1] == [planned]:  # else a guard that took over meanwhile has submitted it too
                 self.to_submit.pop(0)
-            self.counts["submitted"] += is_new
-            self.trainings[job.id] = training
-            self.to_ask += [(now + after, job.id, what) for after, what in training.asks]
 
     def ask_due(self, service: JobService, now: datetime) -> None:
         """What people want of their jobs; the guard refuses some of it."""
@@ -229,6 +251,10 @@ class Jobs:
                 if hang := agent.hang_at(now):
                     fields["hang"] = hang
                 events.append(AgentEvent(agent.seq + 1, "heartbeat", now, fields))
+            if agent.is_ready(now):
+                waits = {"run": agent.run, "is_running": False, "phase": STANDING_BY}
+                events.append(AgentEvent(agent.seq + 1, "heartbeat", now, waits))
+                agent.asked_at = now
             if not events:
                 continue
             news = news or bool(agent.unsent)
@@ -241,7 +267,10 @@ class Jobs:
                 continue  # it is said again
             agent.seq = max(agent.seq, events[-1].seq)
             agent.unsent.clear()
-            if answer.cancel and agent.told_start and not agent.is_over and agent.stops_at is None:
+            if agent.is_ready(now) and (answer.cancel or answer.go is not None):
+                self._heed_word(agent, answer, now)
+                news = True
+            elif answer.cancel and agent.told_start and not agent.is_over and agent.stops_at is None:
                 agent.stops_at, agent.why = now + _FLUSH, answer.why or "cancel"
                 news = True
             if answer.drill is not None and answer.drill > agent.drilled and agent.told_start and not agent.is_over:
@@ -282,7 +311,7 @@ class Jobs:
         assert isinstance(stored, dict)
         return Agent(
             vm, str(settings["attempt"]), items["costguard-token"], str(stored["location"]), job, self.trainings[job],
-            number, self.plan.lot("agent", vm.name),
+            number, self.plan.lot("agent", vm.name), stands_by=bool(settings.get("stands_by")),
         )  # fmt: skip
 
     def _boot(self, agent: Agent, run: Run) -> None:
@@ -304,7 +333,7 @@ class Jobs:
         if run is None or agent.starts_at is None or agent.is_over:
             return
         until = min(now, run.ended) if run.ended is not None else now
-        if until < agent.starts_at:
+        if until < agent.starts_at or agent.stands_by:
             agent.is_over = run.ended is not None
             return
         if not agent.told_start:
@@ -334,6 +363,19 @@ class Jobs:
             self.finished.add(agent.job)
         agent.unsent.append(self._event(agent, "exit", ends, **fields))
         self.counts["exits" if code == 0 else "crashes"] += 1
+
+    def _heed_word(self, agent: Agent, answer: EventsAnswer, now: datetime) -> None:
+        """A VM that stood by begins where the guard says, or ends."""
+        agent.stands_by = False
+        if answer.cancel or answer.go is None:
+            agent.is_over = True
+            asked = {"reason": "not_started", "error": "cancel came before the command", "asked": "cancel"}
+            agent.unsent.append(self._event(agent, "exit", now, **asked))
+            self.counts["moves given up"] += 1
+            return
+        agent.begins_from = answer.go.step or 0
+        agent.starts_at = now + _FETCH
+        self.counts["moves"] += 1
 
     def _save(self, agent: Agent, until: datetime) -> None:
         every = agent.training.saves_every
@@ -368,14 +410,14 @@ class Jobs:
 class _refusing:
     """Counts what the guard refuses."""
 
-    def __init__(self, counts: Counter[str], what: str) -> None:
-        self._counts, self._what = counts, what
+    def __init__(self, counts: Counter[str], what: str, refusals: type[CostguardError] = CostguardError) -> None:
+        self._counts, self._what, self._refusals = counts, what, refusals
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
-        if kind is not None and issubclass(kind, CostguardError):
+        if kind is not None and issubclass(kind, self._refusals):
             self._counts[self._what] += 1
             return True
         return False
