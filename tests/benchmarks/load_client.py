@@ -66,7 +66,7 @@ class _Call:
 
 
 class _Agent(_Call):
-    """Its second, fourth ... report brings a minute's signals and points of its curves as well."""
+    """Every second report brings a minute's signals and points of its curves as well, half of them at a time."""
 
     kind = "reports"
 
@@ -87,7 +87,7 @@ class _Agent(_Call):
         busy = 0.5 + seq % 50 / 100
         values = (at, seq - 2, at, self._step, at, busy, 4 << 30, seq % 1000, busy, at, self._step, self._step)
         body = _HEARTBEAT % values
-        if seq // 4 // round(self.every_s) % 2:
+        if (seq // 4 // round(self.every_s) + self._number) % 2:
             body += _MINUTE % (seq - 1, at, seq, at, at, self._step)
         body += "]}"
         return self._head + f"{len(body)}\r\n\r\n{body}".encode()

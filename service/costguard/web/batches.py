@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
-from asyncio import wrap_future
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Generic, NamedTuple, TypeVar
 
@@ -16,7 +16,7 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 # How long an item waits for others: a transaction costs many times what one more item in it does.
-APART_S = 0.05
+APART_S = 0.1
 _MOST = 100  # in one transaction, whose turn others wait for
 _MOST_BYTES = 64 << 20  # that wait
 _IDLE_S = 5.0  # after which the thread ends
@@ -25,7 +25,11 @@ _IDLE_S = 5.0  # after which the thread ends
 class _Waiting(NamedTuple, Generic[_Item, _Result]):
     item: _Item
     size: int
-    result: Future[_Result]
+    result: asyncio.Future[_Result]
+
+
+class _Raised(NamedTuple):
+    error: BaseException
 
 
 class Batches(Generic[_Item, _Result]):
@@ -33,6 +37,7 @@ class Batches(Generic[_Item, _Result]):
 
     `handle` either does all of a batch, or raises and does nothing. Where it raised, each item is handled alone, so
     that one cannot spoil the others; not where the database failed, which would fail each of them.
+    Used by one event loop.
     """
 
     def __init__(
@@ -46,7 +51,8 @@ class Batches(Generic[_Item, _Result]):
 
     async def one(self, item: _Item, size: int) -> _Result:
         """`size` in bytes counts against what may wait. Raises Unavailable, and what `handle` raised."""
-        waiting = _Waiting(item, size, Future[_Result]())
+        loop = asyncio.get_running_loop()
+        waiting = _Waiting[_Item, _Result](item, size, loop.create_future())
         with self._lock:
             if self._bytes + size > _MOST_BYTES:
                 raise Unavailable(
@@ -56,16 +62,18 @@ class Batches(Generic[_Item, _Result]):
             self._queue.put(waiting)
             if not self._is_running:
                 self._is_running = True
-                threading.Thread(target=self._run, name="batches", daemon=True).start()
-        return await wrap_future(waiting.result)
+                threading.Thread(target=self._run, args=(loop,), name="batches", daemon=True).start()
+        return await waiting.result
 
-    def _run(self) -> None:
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
         pause = threading.Event()
         while (batch := self._next()) is not None:
             began = time.monotonic()
             with self._lock:
                 self._bytes -= sum(waiting.size for waiting in batch)
-            self._work(batch)
+            results = self._worked(batch)
+            with suppress(RuntimeError):  # the loop is closed, and nothing waits any more
+                loop.call_soon_threadsafe(_give, batch, results)  # it wakes up once for all of them
             # The first after a pause is handled at once; those that follow wait for company.
             pause.wait(max(0.0, self._apart_s - (time.monotonic() - began)))
 
@@ -86,27 +94,21 @@ class Batches(Generic[_Item, _Result]):
                 break
         return batch
 
-    def _work(self, batch: Sequence[_Waiting[_Item, _Result]]) -> None:
-        wanted = [waiting for waiting in batch if waiting.result.set_running_or_notify_cancel()]
-        if not wanted:
-            return
+    def _worked(self, batch: Sequence[_Waiting[_Item, _Result]]) -> Sequence[_Result | _Raised]:
+        """The result of each, or what it raised."""
         try:
-            results = self._handle([waiting.item for waiting in wanted])
+            return self._handle([waiting.item for waiting in batch])
         except BaseException as error:
-            if len(wanted) == 1 or isinstance(error, StoreError) or not isinstance(error, Exception):
-                for waiting in wanted:
-                    waiting.result.set_exception(error)
-                return
-            for waiting in wanted:
-                self._alone(waiting)
-            return
-        for waiting, result in zip(wanted, results, strict=True):
-            waiting.result.set_result(result)
+            if len(batch) == 1 or isinstance(error, StoreError) or not isinstance(error, Exception):
+                return [_Raised(error)] * len(batch)
+        return [result for waiting in batch for result in self._worked([waiting])]
 
-    def _alone(self, waiting: _Waiting[_Item, _Result]) -> None:
-        try:
-            (result,) = self._handle([waiting.item])
-        except BaseException as error:
-            waiting.result.set_exception(error)
+
+def _give(batch: Sequence[_Waiting[_Item, _Result]], results: Sequence[_Result | _Raised]) -> None:
+    for waiting, result in zip(batch, results, strict=True):
+        if waiting.result.done():  # its caller has left
+            continue
+        if isinstance(result, _Raised):
+            waiting.result.set_exception(result.error)
         else:
             waiting.result.set_result(result)

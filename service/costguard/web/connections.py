@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from heapq import nlargest
+from functools import lru_cache
 from typing import Any, Protocol
 
 import structlog
@@ -76,7 +76,7 @@ class SparseWarnings(logging.Filter):
 
 _MOST = 1000
 _SHARE = 4  # an address may hold one in so many of all connections
-_AT_ONCE = 16  # how many make room together, so that a flood does not search through all for each of its own
+_AT_ONCE = 16  # how many make room together
 _GRACE = 1.0  # seconds; what has come so lately is on its way, and goes only where nothing else is left
 OVER = 8  # connections beyond the most, for the health check alone
 
@@ -131,10 +131,14 @@ def most_connections(descriptors: int | None = None) -> int:
     return max(OVER, min(_MOST, descriptors - spare - OVER))
 
 
+_Line = dict[ClientConnection, None]  # in the order in which they began to wait
+
+
 class Connections:
     """All that are open. Used by the event loop's thread alone.
 
-    `is_shared`: many people connect from this address, such as a proxy's, so it has no share.
+    `is_shared`: many people connect from this address, such as a proxy's, so it has no share. Those that wait for their
+    clients are kept in order, so that a flood does not make each of its connections search through all others.
     """
 
     def __init__(
@@ -144,8 +148,11 @@ class Connections:
         sparse: SparseLog,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.limits, self._is_shared, self._sparse, self.now = limits, is_shared, sparse, monotonic
+        self.limits, self._sparse, self.now = limits, sparse, monotonic
+        self._is_shared = lru_cache(maxsize=_MOST)(is_shared)
         self._open: dict[ClientConnection, str] = {}
+        self._waiting: _Line = {}
+        self._waiting_of: dict[str, _Line] = {}  # the same, by source
         self._of: Counter[str] = Counter()
         self._coming: Counter[str] = Counter()  # accepted, and not open yet
 
@@ -174,7 +181,17 @@ class Connections:
         self.not_coming(connection.address)
         self._open[connection] = source
         self._of[source] += 1
+        self.changed(connection)
         return len(self) > self.limits.most
+
+    def changed(self, connection: ClientConnection) -> None:
+        """It is in another phase, or has just been opened."""
+        source = self._open.get(connection)
+        if source is None:
+            return
+        self._leave(connection, source)
+        if connection.phase is not ConnectionPhase.BUSY:
+            self._waiting[connection] = self._waiting_of.setdefault(source, {})[connection] = None
 
     def not_coming(self, address: str) -> None:
         """One that was let in has gone before it was open, or is open now."""
@@ -188,6 +205,7 @@ class Connections:
         source = self._open.pop(connection, None)
         if source is None:
             return
+        self._leave(connection, source)
         self._of[source] -= 1
         if not self._of[source]:
             del self._of[source]
@@ -223,22 +241,32 @@ class Connections:
         }[phase]
         return min(longest, limits.over) if connection.is_over and phase is not ConnectionPhase.BUSY else longest
 
+    def _leave(self, connection: ClientConnection, source: str) -> None:
+        self._waiting.pop(connection, None)
+        line = self._waiting_of.get(source, {})
+        line.pop(connection, None)
+        if not line:
+            self._waiting_of.pop(source, None)
+
     def _close_waiting(self, count: int, source: str | None = None, at_least: float = 0.0) -> int:
-        now = self.now()
-        waiting = [
-            connection
-            for connection, its_source in self._open.items()
-            if (source is None or its_source == source)
-            and connection.phase is not ConnectionPhase.BUSY
-            and now - connection.since >= at_least
-        ]
-        longest = nlargest(count, waiting, key=lambda connection: now - connection.since)
-        for connection in longest:
-            connection.abort()
-            self.closed(connection)
-        if longest:
-            self._sparse.warn("connections_closed", why="to make room for others", address=longest[0].address)
-        return len(longest)
+        """Closes those that wait longest, for `at_least` seconds. How many."""
+        now, closed = self.now(), 0
+        while closed < count and (longest := self._longest_waiting(source)) and now - longest.since >= at_least:
+            longest.abort()
+            self.closed(longest)
+            closed += 1
+            self._sparse.warn("connections_closed", why="to make room for others", address=longest.address)
+        return closed
+
+    def _longest_waiting(self, source: str | None) -> ClientConnection | None:
+        """The first in line. A phase that changed without a word is seen only when it is asked for."""
+        while line := self._waiting if source is None else self._waiting_of.get(source):
+            first = next(iter(line))
+            if first.phase is ConnectionPhase.BUSY:
+                self.changed(first)
+            elif next(iter(line), None) is first:
+                return first
+        return None
 
 
 def _source(address: str) -> str:

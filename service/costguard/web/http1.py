@@ -56,6 +56,7 @@ class Http1(H11Protocol):
             now = ConnectionPhase.BUSY
         if now is not self._phase:
             self._phase, self.since = now, self._all.now()
+            self._all.changed(self)
         return now
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
@@ -75,6 +76,14 @@ class Http1(H11Protocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
+        _ = self.phase
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        _ = self.phase
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
         _ = self.phase
 
     def expire(self, phase: ConnectionPhase) -> None:
