@@ -116,7 +116,7 @@ def test_an_hour_of_minutes_is_kept(sqlite_url: str) -> None:
         _running(w)
         minutes = [MeasuredMinute(1, w.clock.now() + number * MINUTE, BUSY) for number in range(MOST + 15)]
         with w.database.write() as connection:
-            diagnosis_rows.add_minutes(connection, w.attempts()[-1].id, minutes)
+            diagnosis_rows.add_minutes(connection, {w.attempts()[-1].id: minutes})
         assert [one.at for one in _diagnosis(w).minutes] == [one.at for one in minutes[15:]]
 
 

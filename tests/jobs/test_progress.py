@@ -97,7 +97,7 @@ def test_a_series_keeps_a_few_hundred_points(database: Database) -> None:
         made = made_attempt(connection)
         for minute in range(0, 2880, 40):
             batch = [point(n * 10.0, minute=n) for n in range(minute, minute + 40)]
-            progress_rows.add(connection, made.job_id, made.id, batch)
+            progress_rows.add(connection, [progress_rows.NewPoints(made.job_id, made.id, batch)])
     with database.read() as connection:
         kept = progress_rows.of_job(connection, made.job_id)[LOSS]
     assert MOST / 2 <= len(kept) <= MOST
@@ -110,7 +110,7 @@ def test_a_job_has_a_limited_number_of_evaluations(database: Database) -> None:
     with database.write() as connection:
         made = made_attempt(connection)
         points = [point(1.0, f"{EVALUATION}m{number}") for number in range(200)]
-        progress_rows.add(connection, made.job_id, made.id, points)
+        progress_rows.add(connection, [progress_rows.NewPoints(made.job_id, made.id, points)])
         assert len(progress_rows.of_job(connection, made.job_id)) == progress_rows.MOST_EVALUATIONS
 
 

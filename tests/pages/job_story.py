@@ -77,7 +77,8 @@ def _preempted_twice(connection: Connection) -> None:
         )
         started = intended_at + boots * MINUTE
         attempts.hear(connection, made.id, _reported(number, intended_at, started, ended or NOW))
-        progress_rows.add(connection, job.id, made.id, _curves(number, started, ended or NOW))
+        points = _curves(number, started, ended or NOW)
+        progress_rows.add(connection, [progress_rows.NewPoints(job.id, made.id, points)])
         vm = rows.instance(
             connection, made.name, gce_id=str(9100 + number), job=job.id, provisioning_model="spot",
             **({} if is_open else {"gone_at": ended}),

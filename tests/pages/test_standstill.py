@@ -43,7 +43,7 @@ def stands_still(database: Database) -> str:
             for place in range(60)
             for value in [1.0 + 0.004 * (place % 3)]
         ]
-        progress_rows.add(connection, job_id, last.id, points)
+        progress_rows.add(connection, [progress_rows.NewPoints(job_id, last.id, points)])
     return address
 
 

@@ -32,7 +32,7 @@ def hinted(team: Story) -> Message:
             for n in range(90)
             for value in [1 + 9 / (1 + n) if n < 30 else 1.3 + 0.004 * (n % 3)]
         ]
-        progress_rows.add(connection, job.id, 1, points)
+        progress_rows.add(connection, [progress_rows.NewPoints(job.id, 1, points)])
         event = job_events.stands_still(job, "eval_loss", "gained 0.1% of all its gain", "eval_loss/1", team.now)
         audit_log.append(connection, [event], team.now)
     team.later(MINUTE)

@@ -22,7 +22,6 @@ from costguard.jobs import (
     interruptions,
     job_events,
     job_rows,
-    progress_rows,
     resume,
     takeover_rows,
 )
@@ -217,10 +216,13 @@ class _Hearing:
 
     def __init__(self, connection: Connection, reports: Sequence[AgentReport], now: datetime) -> None:
         self._connection, self._reports, self._now = connection, reports, now
-        by_name = {report.attempt_name: report for report in reports}
+        called = attempts.all_called(connection, {report.attempt_name for report in reports})
         self._heard = {
-            name: _Heard(attempt, is_job_cancelled, _applied(attempt, by_name[name], now))
-            for name, (attempt, is_job_cancelled) in attempts.all_called(connection, by_name).items()
+            report.attempt_name: _Heard(
+                *called[report.attempt_name], _applied(called[report.attempt_name][0], report, now)
+            )
+            for report in reports
+            if report.attempt_name in called
         }
         attempts.hear_all(connection, [_change(one) for one in self._heard.values()])
 
@@ -235,10 +237,14 @@ class _Hearing:
 
     def answers(self) -> list[EventsAnswer | Forbidden]:
         """Records what follows from each report, and answers it."""
-        for one in self._heard.values():
+        heard = self._heard.values()
+        for one in heard:
             _record(self._connection, one.attempt, one.update, self._now)
             if one.is_ready:
                 takeover_rows.ready(self._connection, one.attempt.id, self._now)
+        curve_news.record(self._connection, [(one.attempt, one.update.points) for one in heard], self._now)
+        minutes = [diagnosis.MinuteReport(one.attempt, one.update.activity, one.update.agent) for one in heard]
+        diagnosis.record(self._connection, minutes, self._now)
         wanted = drills.open_of(self._connection, self.open_jobs)
         answers: list[EventsAnswer | Forbidden] = []
         for report in self._reports:
@@ -270,10 +276,7 @@ def _record(connection: Connection, attempt: Attempt, update: AgentUpdate, now: 
         _tell_of_hang(connection, attempt, update, now)
         drills.hear(connection, attempt.job_id, attempt.id, update.drills, now)
     record_disk_look(connection, attempt, update, now)
-    progress_rows.add(connection, attempt.job_id, attempt.id, update.points)
-    curve_news.record(connection, attempt, update.points, now)
     _record_uploads(connection, attempt, update, now)
-    diagnosis.record(connection, attempt, update.activity, update.agent, now)
 
 
 def _answer(one: _Heard, drill: Drill | None, go: GoAhead | None) -> EventsAnswer:

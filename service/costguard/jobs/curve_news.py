@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -66,13 +66,31 @@ class Standstill:
         )
 
 
-def record(connection: Connection, attempt: Attempt, points: Sequence[SeriesPoint], now: datetime) -> None:
-    """Events of what the new points show, which are stored already; each happening once."""
+def record(connection: Connection, reports: Iterable[tuple[Attempt, Sequence[SeriesPoint]]], now: datetime) -> None:
+    """Stores points, and events of what they show; each happening once."""
+    waiting = [(attempt, points) for attempt, points in reports if points]
+    while waiting:
+        turn = {one[0].job_id: one for one in reversed(waiting)}  # the first of each job
+        _record(connection, list(turn.values()), now)
+        waiting = [one for one in waiting if turn[one[0].job_id] is not one]
+
+
+def _record(connection: Connection, reports: Collection[tuple[Attempt, Sequence[SeriesPoint]]], now: datetime) -> None:
+    """Of different jobs: what is new of each was stored last."""
+    new = [progress_rows.NewPoints(attempt.job_id, attempt.id, points) for attempt, points in reports]
+    counts = progress_rows.add(connection, new)
+    better = job_rows.metrics_better(connection, counts)
+    for attempt, points in reports:
+        _announce(connection, attempt, points, _chosen(better.get(attempt.job_id), counts.get(attempt.job_id, {})), now)
+
+
+def _announce(
+    connection: Connection, attempt: Attempt, points: Sequence[SeriesPoint], chosen: _Chosen | None, now: datetime
+) -> None:
+    """What the new points show, which are stored already. `chosen` is the curve that may stand still."""
     new = [point for point in points if point.series == LOSS]
     trouble = _loss_trouble(connection, attempt.job_id, [point.value for point in new]) if new else None
-    still = None
-    if len(new) < len(points):
-        still = _still(connection, attempt.job_id, job_rows.metric_better(connection, attempt.job_id))
+    still = _still(connection, attempt.job_id, chosen) if len(new) < len(points) else None
     if (trouble is None and still is None) or (job := job_rows.read(connection, attempt.job_id)) is None:
         return  # as nearly always
     events: list[Event] = []
@@ -110,7 +128,8 @@ class _Still(NamedTuple):
 
 def standstill(connection: Connection, job: Job, last: Attempt | None) -> Standstill | None:
     """Of the job's own metric, else an evaluation's loss or score, else its training loss; None while it improves."""
-    still = _still(connection, job.id, None if job.spec.metric is None else job.spec.metric.better)
+    counts = progress_rows.counts(connection, [job.id]).get(job.id, {})
+    still = _still(connection, job.id, _chosen(None if job.spec.metric is None else job.spec.metric.better, counts))
     return None if still is None else _standstill(connection, job, last, still)
 
 
@@ -125,11 +144,8 @@ def _standstill(connection: Connection, job: Job, last: Attempt | None, still: _
     )
 
 
-def _still(connection: Connection, job_id: str, better: str | None) -> _Still | None:
-    """`better` is that of the job's own metric; None: it has none."""
-    counts = progress_rows.counts(connection, job_id)
-    chosen = _chosen(better, counts)
-    if chosen is None or counts[chosen.series] < FEWEST:
+def _still(connection: Connection, job_id: str, chosen: _Chosen | None) -> _Still | None:
+    if chosen is None:
         return None
     points = rewound(progress_rows.series_of(connection, job_id, chosen.series))
     finite = [point for point in points if point.value is not None]
@@ -145,7 +161,13 @@ class _Chosen(NamedTuple):
     better: str
 
 
-def _chosen(better: str | None, series: Collection[str]) -> _Chosen | None:
+def _chosen(better: str | None, counts: Mapping[str, int]) -> _Chosen | None:
+    """Of series with so many points. `better` is that of the job's own metric; None: it has none."""
+    chosen = _choice(better, counts)
+    return chosen if chosen is not None and counts[chosen.series] >= FEWEST else None
+
+
+def _choice(better: str | None, series: Collection[str]) -> _Chosen | None:
     if better is not None:
         return _Chosen(NAMED, "metric", better) if NAMED in series else None
     evaluations = sorted(name for name in series if name.startswith(EVALUATION))

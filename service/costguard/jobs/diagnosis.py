@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from sqlalchemy import Connection, select
 
 from costguard.db import tables
 from costguard.diagnosis import bounds
 from costguard.diagnosis.advice import most_saved
+from costguard.diagnosis.window import MINUTES
 from costguard.diagnosis.words import headline
 from costguard.events import audit_log
 from costguard.jobs import agent_activity, attempts, diagnosis_rows, job_events, job_rows, progress, progress_rows
@@ -42,16 +44,32 @@ _NOTHING_TO_DO = frozenset({bounds.TENSOR, bounds.MIXED, None})
 _EARLIER = 50  # jobs of the same owner, to find what this one was before a change
 
 
-def record(
-    connection: Connection, attempt: Attempt, minutes: Sequence[MeasuredMinute], agent: AgentState, now: datetime
-) -> None:
-    """Minutes of the attempt's present run. A minute that arrives twice is stored and judged once."""
-    run, attempt = agent.run, replace(attempt, agent=agent)
-    mine = [one for one in minutes if one.run == run]
-    if not mine:
-        return
-    marked = [replace(one, is_judged=not agent_activity.is_warm(one, agent.started_at)) for one in mine]
-    diagnosis_rows.add_minutes(connection, attempt.id, marked)
+class MinuteReport(NamedTuple):
+    """What an attempt's agent measured; `agent` is its state after the report."""
+
+    attempt: Attempt
+    minutes: Sequence[MeasuredMinute]
+    agent: AgentState
+
+
+def record(connection: Connection, reports: Iterable[MinuteReport], now: datetime) -> None:
+    """Minutes of different attempts' present runs. A minute that arrives twice is stored and judged once."""
+    marked: dict[int, list[MeasuredMinute]] = {}
+    attempts_by_id: dict[int, Attempt] = {}
+    for attempt, minutes, agent in reports:
+        mine = [one for one in minutes if one.run == agent.run]
+        if mine:
+            attempts_by_id[attempt.id] = replace(attempt, agent=agent)
+            marked[attempt.id] = [
+                replace(one, is_judged=not agent_activity.is_warm(one, agent.started_at)) for one in mine
+            ]
+    diagnosis_rows.add_minutes(connection, marked)
+    for attempt_id in sorted(diagnosis_rows.with_open_minutes(connection, marked, MINUTES)):
+        _judge(connection, attempts_by_id[attempt_id], now)
+
+
+def _judge(connection: Connection, attempt: Attempt, now: datetime) -> None:
+    run = attempt.agent.run
     windows, rest = agent_activity.windows(diagnosis_rows.open_minutes(connection, attempt.id, run))
     if windows:
         diagnosis_rows.set_judged(connection, attempt.id, run, rest[0].at if rest else None)

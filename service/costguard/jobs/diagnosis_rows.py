@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,9 +20,16 @@ MOST_STRETCHES = 100  # of a job
 _MS = timedelta(milliseconds=1)
 # Made once: thousands of agents report every minute, and making a statement takes longer than running it.
 _OF_ATTEMPT = activity_minutes.c.attempt_id == bindparam("of_attempt")
+_IS_OPEN = activity_minutes.c.is_judged.is_(False)
+_OPEN_OF_ATTEMPTS = (
+    select(activity_minutes.c.attempt_id)
+    .where(activity_minutes.c.attempt_id.in_(bindparam("of_attempts", expanding=True)), _IS_OPEN)
+    .group_by(activity_minutes.c.attempt_id)
+    .having(func.count() >= bindparam("least"))
+)
 _OPEN_MINUTES = (
     select(activity_minutes)
-    .where(_OF_ATTEMPT, activity_minutes.c.run == bindparam("of_run"), activity_minutes.c.is_judged.is_(False))
+    .where(_OF_ATTEMPT, activity_minutes.c.run == bindparam("of_run"), _IS_OPEN)
     .order_by(activity_minutes.c.at)
 )
 _KEPT = select(activity_minutes.c.at).where(_OF_ATTEMPT).order_by(activity_minutes.c.at.desc())
@@ -32,8 +39,8 @@ _FORGET_MINUTES = delete(activity_minutes).where(
 _PPM = 1_000_000
 
 
-def add_minutes(connection: Connection, attempt_id: int, minutes: Sequence[MeasuredMinute]) -> None:
-    """One that is stored stays as it is. The oldest beyond an hour go."""
+def add_minutes(connection: Connection, minutes_of: Mapping[int, Sequence[MeasuredMinute]]) -> None:
+    """Of attempts, by their ids. One that is stored stays as it is. The oldest beyond an hour go."""
     rows = [
         {
             "attempt_id": attempt_id,
@@ -44,10 +51,21 @@ def add_minutes(connection: Connection, attempt_id: int, minutes: Sequence[Measu
             "step_at": one.step_at,
             "is_judged": one.is_judged,
         }
+        for attempt_id, minutes in minutes_of.items()
         for one in minutes
     ]
-    upsert(connection, activity_minutes, rows, ("attempt_id", "at"), ())
-    connection.execute(_FORGET_MINUTES, {"of_attempt": attempt_id})
+    if rows:
+        upsert(connection, activity_minutes, rows, ("attempt_id", "at"), ())
+        connection.execute(_FORGET_MINUTES, [{"of_attempt": attempt_id} for attempt_id in minutes_of])
+
+
+def with_open_minutes(connection: Connection, attempt_ids: Collection[int], least: int) -> set[int]:
+    """Those of the attempts that have so many minutes in no window yet."""
+    return {
+        attempt_id
+        for some in chunks(attempt_ids)
+        for attempt_id in connection.scalars(_OPEN_OF_ATTEMPTS, {"of_attempts": some, "least": least})
+    }
 
 
 def open_minutes(connection: Connection, attempt_id: int, run: int) -> list[MeasuredMinute]:

@@ -114,7 +114,9 @@ def digest_of(connection: Connection, idempotency_key: str) -> str | None:
     return connection.scalar(query)
 
 
-_METRIC_BETTER = select(jobs.c.spec[("metric", "better")].as_string()).where(jobs.c.id == bindparam("of_job"))
+_METRIC_BETTER = select(jobs.c.id, jobs.c.spec[("metric", "better")].as_string().label("better")).where(
+    jobs.c.id.in_(bindparam("of_jobs", expanding=True))
+)
 
 
 def of_key(connection: Connection, idempotency_key: str) -> Job | None:
@@ -128,10 +130,10 @@ def read(connection: Connection, job_id: str) -> Job | None:
     return None if row is None else _job(row)
 
 
-def metric_better(connection: Connection, job_id: str) -> str | None:
-    """Which way the job's own metric is better; None: it has none, or there is no such job."""
-    better: str | None = connection.scalar(_METRIC_BETTER, {"of_job": job_id})
-    return better
+def metrics_better(connection: Connection, job_ids: Collection[str]) -> dict[str, str | None]:
+    """Which way the jobs' own metrics are better; None: it has none."""
+    rows = (row for some in chunks(job_ids) for row in connection.execute(_METRIC_BETTER, {"of_jobs": some}))
+    return {row.id: row.better for row in rows}
 
 
 def of_ids(connection: Connection, job_ids: Collection[str]) -> dict[str, Job]:

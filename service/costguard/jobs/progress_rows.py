@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select
 
@@ -20,7 +20,11 @@ MOST_EVALUATIONS = 20  # series of a job
 _c = progress_points.c
 # Made once: thousands of agents report every minute, and making a statement takes longer than running it.
 _OF_JOB, _OF_SERIES = _c.job_id == bindparam("of_job"), _c.series == bindparam("of_series")
-_COUNTS = select(_c.series, func.count().label("points")).where(_OF_JOB).group_by(_c.series)
+_COUNTS = (
+    select(_c.job_id, _c.series, func.count().label("points"))
+    .where(_c.job_id.in_(bindparam("of_jobs", expanding=True)))
+    .group_by(_c.job_id, _c.series)
+)
 _NEWEST_VALUES = select(_c.value).where(_OF_JOB, _OF_SERIES).order_by(_c.id.desc()).limit(bindparam("most"))
 _SERIES = select(progress_points).where(_OF_JOB, _OF_SERIES).order_by(_c.id)
 
@@ -33,36 +37,49 @@ class _Stored:
     done: float | None
 
 
-def add(connection: Connection, job_id: str, attempt_id: int, points: Sequence[SeriesPoint]) -> None:
-    """Of a series that is full, what a later start did again goes first, then every second point."""
-    if not points:
-        return
-    stored = counts(connection, job_id)
+class NewPoints(NamedTuple):
+    """What an attempt's agent read from the output of its training."""
+
+    job_id: str
+    attempt_id: int
+    points: Sequence[SeriesPoint]
+
+
+def add(connection: Connection, reports: Collection[NewPoints]) -> dict[str, dict[str, int]]:
+    """How many points each series of these jobs then has.
+
+    Of a series that is full, what a later start did again goes first, then every second point.
+    """
+    by_job = counts(connection, {report.job_id for report in reports})
+    rows = [row for report in reports for row in _rows_of(report, by_job.setdefault(report.job_id, {}))]
+    if rows:
+        connection.execute(insert(progress_points), rows)
+    for job_id, series in sorted({(row["job_id"], row["series"]) for row in rows}):
+        if by_job[job_id][series] > MOST:
+            by_job[job_id][series] = _thin(connection, job_id, series)
+    return by_job
+
+
+def _rows_of(report: NewPoints, stored: dict[str, int]) -> Iterator[dict[str, Any]]:
+    """Counts them with those that are `stored`."""
     evaluations = {name for name in stored if name.startswith(EVALUATION)}
-    rows = []
-    for point in points:
+    for point in report.points:
         series = str(storable(point.series))
         if series.startswith(EVALUATION) and series not in evaluations:
             if len(evaluations) == MOST_EVALUATIONS:
                 continue
             evaluations.add(series)
-        rows.append(
-            {
-                "job_id": job_id,
-                "attempt_id": attempt_id,
-                "run": point.run,
-                "series": series,
-                "at": point.at,
-                "unit": point.unit,
-                "done": point.done,
-                "value": point.value if point.value is None or isfinite(point.value) else None,
-            }
-        )
-    if rows:
-        connection.execute(insert(progress_points), rows)
-    for series in {str(row["series"]) for row in rows}:
-        if stored.get(series, 0) + sum(row["series"] == series for row in rows) > MOST:
-            _thin(connection, job_id, series)
+        stored[series] = stored.get(series, 0) + 1
+        yield {
+            "job_id": report.job_id,
+            "attempt_id": report.attempt_id,
+            "run": point.run,
+            "series": series,
+            "at": point.at,
+            "unit": point.unit,
+            "done": point.done,
+            "value": point.value if point.value is None or isfinite(point.value) else None,
+        }
 
 
 def of_job(connection: Connection, job_id: str) -> dict[str, list[SeriesPoint]]:
@@ -100,15 +117,21 @@ def series_of_jobs(connection: Connection, job_ids: Collection[str], series: str
     return by_job
 
 
-def counts(connection: Connection, job_id: str) -> dict[str, int]:
-    """How many points each series of a job has."""
-    return {row.series: row.points for row in connection.execute(_COUNTS, {"of_job": job_id})}
+def counts(connection: Connection, job_ids: Collection[str]) -> dict[str, dict[str, int]]:
+    """How many points each series of these jobs has; jobs without any are left out."""
+    by_job: dict[str, dict[str, int]] = {}
+    for some in chunks(job_ids):
+        for row in connection.execute(_COUNTS, {"of_jobs": some}):
+            by_job.setdefault(row.job_id, {})[row.series] = row.points
+    return by_job
 
 
-def _thin(connection: Connection, job_id: str, series: str) -> None:
+def _thin(connection: Connection, job_id: str, series: str) -> int:
+    """How many are left."""
     query = select(_c.id, _c.attempt_id, _c.run, _c.unit, _c.done)
     rows = connection.execute(query.where(_c.job_id == job_id, _c.series == series).order_by(_c.id)).all()
     stored = [_Stored(row.id, (row.attempt_id, row.run), row.unit, row.done) for row in rows]
     kept = {one.id for one in thinned(rewound(stored), MOST)}
     for some in chunks([one.id for one in stored if one.id not in kept]):
         connection.execute(delete(progress_points).where(_c.id.in_(some)))
+    return len(kept)
