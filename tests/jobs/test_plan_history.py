@@ -110,6 +110,17 @@ def test_lost_work_is_counted_until_the_command_runs_again() -> None:
     assert [span.most if span is not None else None for span in spans] == [3.5 * HOUR] * 2
 
 
+def test_lost_work_of_a_vm_that_was_lost_again_before_its_command_ran() -> None:
+    """It was started again after a preemption, and is over: what it had done in its first run is lost all the same."""
+    cut = interruption(started_at=at("10:59"))
+    again = lost(1, HOUR)
+    again = replace(again, attempt=replace(again.attempt, agent=agent(run=2, started_at=None)))
+    of_job = job(JobState.RECOVERING, recipe=FALLS_BACK, deadline=NOW + 9 * HOUR, work=4 * HOUR)
+    left = work_left(view(again, of_job=of_job, interruptions=(cut,), checkpoint=saved(at("11:29"))), NOW)
+    assert left is not None
+    assert left.most == 3.5 * HOUR
+
+
 def test_work_that_was_not_saved_in_time_is_a_risk_of_its_own() -> None:
     """It is moved on demand, but a preemption before that, or a failed save, would make it late; saved, it is not."""
     since = agent(started_at=at("09:00"))

@@ -103,10 +103,28 @@ def lost_work(
     return WorkAtRisk(total, cost if is_whole and (total or worked[-1].rate is not None) else None)
 
 
+def uncounted_loss(
+    attempts: Sequence[Attempt], interruptions: Sequence[Interruption], written_at: datetime | None
+) -> timedelta:
+    """Of the lost work, what was not counted with the interruption that ended the last run."""
+    loss = lost_work(attempts, interruptions, written_at)
+    if loss is None:
+        return _NONE
+    *_, last = (one for attempt in attempts for one in _runs(attempt, interruptions))
+    return max(loss.span - last.lost, _NONE)
+
+
 def kept_work(attempts: Sequence[Attempt], interruptions: Sequence[Interruption]) -> timedelta:
     """What their runs that have ended had done, without what was counted as lost."""
     runs = [one for attempt in attempts for one in _runs(attempt, interruptions)]
     return max(_NONE, sum((one.end - one.begin - one.lost for one in runs), start=_NONE))
+
+
+def runs_since(attempt: Attempt, interruptions: Sequence[Interruption]) -> datetime | None:
+    """Since when its command runs, as far as its agent said; None where it does not."""
+    agent = attempt.agent
+    is_cut = any(one.attempt_id == attempt.id and one.run == agent.run for one in interruptions)
+    return None if is_cut or agent.exit is not None or attempt.ended_at is not None else agent.started_at
 
 
 @dataclass(frozen=True, slots=True)

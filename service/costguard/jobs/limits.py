@@ -146,21 +146,6 @@ def _jitter(key: str) -> float:
 _NO_TIME = timedelta(0)
 
 
-def worked(view: JobView, now: datetime) -> timedelta:
-    """How much of its work is done: the time its command ran, without what was lost."""
-    done = _NO_TIME
-    for attempt in view.attempts:
-        agent = attempt.attempt.agent
-        if agent.started_at is not None:
-            vm_ended = attempt.vm.ended_at if attempt.vm is not None else None
-            ended = (agent.exit.at if agent.exit is not None else None) or vm_ended or attempt.attempt.ended_at or now
-            done += max(ended - agent.started_at, _NO_TIME)
-    lost = sum(
-        (interruption.lost for interruption in view.interruptions if interruption.lost is not None), start=_NO_TIME
-    )
-    return max(done - lost, _NO_TIME)
-
-
 LEAST_RUN = timedelta(minutes=10)  # a VM for less would only boot
 _IN_VAIN = 3  # VMs in a row that were lost before anything new was saved
 _VAIN = frozenset({Outcome.LOST, Outcome.HOST_ERROR, Outcome.NOT_STARTED})

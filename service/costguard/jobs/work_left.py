@@ -8,9 +8,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from costguard.jobs import figures
-from costguard.jobs.limits import worked
 from costguard.jobs.planned import Overhead, WorkLeft
-from costguard.jobs.view import JobView, of_attempt
+from costguard.jobs.view import JobView
 from costguard.model.attempt import Attempt, Outcome
 from costguard.model.duration import span_text
 from costguard.model.job import JobKind
@@ -47,7 +46,7 @@ def work_left(view: JobView, now: datetime, measured: MeasuredWork | None = None
     spec = view.job.spec
     if spec.work is None:
         return None
-    left = max(spec.work - worked(view, now), _NOTHING) + pending_loss(view)
+    left = max(spec.work - _worked(view, now), _NOTHING) + pending_loss(view)
     left = min(left, spec.work)
     return WorkLeft(left, left, f"{span_text(left)} of the {span_text(spec.work)} that its owner expects")
 
@@ -57,13 +56,17 @@ def pending_loss(view: JobView) -> timedelta:
     if _is_open(view) and view.last is not None and view.last.attempt.agent.started_at is not None:
         return _NOTHING
     written_at = view.checkpoint.written_at if view.checkpoint is not None else None
-    tried = [seen.attempt for seen in view.attempts]
-    loss = figures.lost_work(tried, view.interruptions, written_at)
-    if loss is None:
-        return _NOTHING
-    ran = next(attempt for attempt in reversed(tried) if attempt.agent.started_at is not None)
-    counted = [one.lost for one in of_attempt(ran, view.interruptions) if one.run == ran.agent.run]
-    return max(loss.span - (counted[-1] or _NOTHING if counted else _NOTHING), _NOTHING)
+    return figures.uncounted_loss([seen.attempt for seen in view.attempts], view.interruptions, written_at)
+
+
+def _worked(view: JobView, now: datetime) -> timedelta:
+    """How much of its work is done: the time its command ran, without what was lost."""
+    done = figures.kept_work([seen.attempt for seen in view.attempts], view.interruptions)
+    for seen in view.attempts:
+        if (since := figures.runs_since(seen.attempt, view.interruptions)) is not None:
+            until = seen.vm.ended_at if seen.vm is not None else None
+            done += max((until or now) - since, _NOTHING)
+    return done
 
 
 def unsaved(view: JobView, now: datetime) -> timedelta:
@@ -103,7 +106,7 @@ def overhead(view: JobView, start: timedelta | None, written: Sequence[datetime]
     """`start` is as measured; None: not yet. `written` is when its checkpoints were, as far as they were seen."""
     spec = view.job.spec
     if keeps_nothing(view):
-        loss = spec.work or worked(view, now)
+        loss = spec.work or _worked(view, now)
     else:
         gaps = [later - earlier for earlier, later in pairwise(sorted(written)) if _in_one_run(view, earlier, later)]
         loss = max(gaps[-20:]) * _LATE_SAVE if gaps else APART
