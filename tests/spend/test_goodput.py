@@ -16,6 +16,7 @@ from costguard.spend.goodput import (
     CommandRun,
     JobHistory,
     TimeUse,
+    added,
     divided,
     goodput,
     parts_of,
@@ -193,7 +194,7 @@ def test_a_job_cut_at_midnight_is_the_same_job(history: JobHistory, cut: datetim
     """Months hold the parts of a job, and together they hold all of it."""
     parts = parts_of(history, NOW)
     begin, end = at("00:00"), at("23:59")
-    halves = goodput(within(parts, begin, cut), Priced()) + goodput(within(parts, cut, end), Priced())
+    halves = added([goodput(within(parts, begin, cut), Priced()), goodput(within(parts, cut, end), Priced())])
     assert halves.spans == goodput(within(parts, begin, end), Priced()).spans
     assert halves.useful_gpu_time == goodput(parts, Priced()).useful_gpu_time
 

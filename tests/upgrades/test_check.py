@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from tests.upgrades.recordings import load
 
 from costguard.cli import upgrades
 from costguard.db import migrate, upgrade_plan
+from costguard.db.transaction import Database
 from costguard.db.upgrade_plan import ChangeKind, TableChange
 from costguard.errors import StoreError
 
@@ -61,3 +63,18 @@ def test_newer_database_is_refused(tmp_path: Path) -> None:
     place(type(recording)("9999", "", recording.schema, recording.tables), url)
     with pytest.raises(StoreError, match="later version"):
         upgrade_plan.plan(url)
+
+
+def test_tables_of_another_program_are_refused(empty_database_url: str) -> None:
+    """A database without a revision whose tables have our names is no new one; other tables do no harm."""
+    with closing(Database.open(empty_database_url, migrating=True)) as database:
+        with database.write() as connection:
+            connection.exec_driver_sql("CREATE TABLE spatial_ref_sys (id INTEGER)")
+        assert upgrade_plan.plan(empty_database_url).current is None
+        with database.write() as connection:
+            connection.exec_driver_sql("CREATE TABLE jobs (id INTEGER)")
+        for refused in (upgrade_plan.plan, migrate.upgrade):
+            with pytest.raises(StoreError, match="another program.*: jobs"):
+                refused(empty_database_url)
+        with pytest.raises(StoreError, match="another program"):
+            migrate.check(database)

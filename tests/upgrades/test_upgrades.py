@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import MutableMapping
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,9 +21,13 @@ from costguard.db import migrate
 from costguard.db.tables import leases
 from costguard.db.transaction import Database
 
-_ALL = "COSTGUARD_ALL_UPGRADES" in os.environ  # `make upgrades`: three minutes
+_ALL = "COSTGUARD_ALL_UPGRADES" in os.environ  # `make upgrades`: two minutes of CPU
 _SHORTEST_PROJECT = 6  # Google's ids: the settings refuse shorter ones, which some tests wrote into tables
-_SOME = recorded_revisions() if _ALL else recorded_revisions()[::7]
+_SOME = (
+    [(revision, number) for revision in recorded_revisions() for number in range(len(load(revision)))]
+    if _ALL
+    else [(revision, 0) for revision in recorded_revisions()[::7]]
+)
 
 
 def test_every_revision_before_the_last_has_a_recording() -> None:
@@ -44,14 +49,13 @@ def test_tables_of_a_revision_are_those_that_its_own_code_made(revision: str, tm
 @pytest.mark.parametrize("revision", recorded_revisions())
 def test_upgrade_keeps_every_value_and_figure(revision: str, tmp_path: Path) -> None:
     """On SQLite: rows but for declared changes; spend, jobs, requests, tokens and messages as they read before."""
-    for number, recording in enumerate(load(revision) if _ALL else load(revision)[:1]):
-        _upgrade(recording, f"sqlite:///{tmp_path / f'{number}.db'}")
+    _upgrade(load(revision)[0], f"sqlite:///{tmp_path / 'old.db'}")
 
 
-@pytest.mark.parametrize("revision", _SOME)
-def test_next_pass_works_on_an_upgraded_database(revision: str, empty_database_url: str) -> None:
+@pytest.mark.parametrize(("revision", "number"), _SOME)
+def test_next_pass_works_on_an_upgraded_database(revision: str, number: int, empty_database_url: str) -> None:
     """On either database, with the same checks; the pass fails in no part and changes no settled charge."""
-    recording = load(revision)[0]
+    recording = load(revision)[number]
     _upgrade(recording, empty_database_url)
     settled = _settled_charges(empty_database_url)
     _pass(empty_database_url, _rows(recording))
@@ -132,4 +136,9 @@ def _pass(url: str, before: declared.Rows) -> None:
     with story(url, starts_at, watch={"projects": projects or ["acme-training"]}) as team, capture_logs() as logs:
         report = team.guard.run_pass()
     assert report.failed_projects == ()
-    assert [entry for entry in logs if entry["log_level"] in ("error", "critical")] == []
+    assert [entry for entry in logs if entry["log_level"] in ("error", "critical") and not _is_unknown(entry)] == []
+
+
+def _is_unknown(entry: MutableMapping[str, Any]) -> bool:
+    """The workspace is as new as the cloud: a recorded message cannot be edited in a conversation that it lacks."""
+    return entry["event"] == "slack_trouble" and "channel_not_found" in entry["error"]

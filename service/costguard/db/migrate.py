@@ -9,10 +9,10 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection
+from sqlalchemy import Connection, inspect
 
 import costguard
-from costguard.db import connect
+from costguard.db import connect, tables
 from costguard.db.errors import UPGRADE
 from costguard.db.transaction import Database
 from costguard.errors import DatabaseUnreachable, StoreError
@@ -69,10 +69,23 @@ def check_known(revision: str, name: str) -> None:
     _refuse_newer(ScriptDirectory.from_config(_config()), revision, name)
 
 
+def check_empty(connection: Connection, name: str) -> None:
+    """Raises StoreError where tables of another program have our names; others, as of an extension, do no harm."""
+    taken = sorted(tables.metadata.tables.keys() & set(inspect(connection).get_table_names()))
+    if taken:
+        raise StoreError(
+            f"{name} holds tables of another program, and the names of these are needed: {', '.join(taken)}.",
+            "Name a database of its own in the database URL. If it is Costguard's, its table alembic_version is lost: "
+            "put back the last backup.",
+        )
+
+
 def check(database: Database) -> None:
     """Raises StoreError or StoreError unless the database is exactly at this version."""
     with database.read() as connection:
         current = revision_of(connection)
+        if current is None:
+            check_empty(connection, database.name)
     script = ScriptDirectory.from_config(_config())
     if current == script.get_current_head():
         return
@@ -89,6 +102,8 @@ def _migrate(url: str, target: str) -> str:
         with database.write() as connection:
             current = revision_of(connection)
             _refuse_newer(script, current, database.name)
+            if current is None:
+                check_empty(connection, database.name)
             config.attributes["connection"] = connection
             if target == "head":
                 command.upgrade(config, target)

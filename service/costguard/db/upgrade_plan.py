@@ -85,11 +85,13 @@ _EACH_STEP = timedelta(milliseconds=50)
 
 
 def plan(url: str) -> UpgradePlan:
-    """Reads the database alone. Raises StoreError for one that a later version made."""
+    """Reads the database alone. Raises StoreError for one that a later version or another program made."""
     with closing(Database.open(url)) as database:
         with database.read() as connection:
             current = migrate.revision_of(connection)
-            if current is not None:
+            if current is None:
+                migrate.check_empty(connection, database.name)
+            else:
                 migrate.check_known(current, database.name)
             rows = _Rows(connection)
             steps = tuple(_steps(current, rows))

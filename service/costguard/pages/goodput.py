@@ -13,7 +13,7 @@ from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.model.budget import Scope
 from costguard.pages.page import Source
 from costguard.spend import goodput_rows
-from costguard.spend.goodput import NO_GOODPUT, Goodput, TimeUse
+from costguard.spend.goodput import Goodput, TimeUse, added
 from costguard.spend.goodput_rows import GoodputGrouping
 
 _NAMES = {
@@ -100,10 +100,10 @@ def goodput_of_job(source: Source, job_id: str, now: datetime) -> GoodputShown |
 
 def _summed(rows: Iterable[tuple[str, Goodput]]) -> Sequence[GoodputShown]:
     """One row a name, the dearest first."""
-    sums: dict[str, Goodput] = {}
+    by_name: dict[str, list[Goodput]] = {}
     for name, figures in rows:
-        sums[name] = sums.get(name, NO_GOODPUT) + figures
-    shown = [GoodputShown(name, figures) for name, figures in sums.items()]
+        by_name.setdefault(name, []).append(figures)
+    shown = [GoodputShown(name, added(of_name)) for name, of_name in by_name.items()]
     return sorted(shown, key=lambda one: (-one.figures.cost.amount.nanos, one.name))
 
 

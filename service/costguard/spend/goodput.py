@@ -101,15 +101,16 @@ def parts_of(job: JobHistory, now: datetime) -> list[TimePart]:
     kept_until = _kept_until(job.runs, runs)
     tail = _tail_of(job, runs, kept_until)
     spans = [(vm, max(begin, vm.began), min(end, vm.ended or end)) for vm in job.vms]
-    edges = {begin, end}
+    edges = [begin, end, *kept_until]
     for span_begin, span_end in runs + tail + [(since, until) for _, since, until in spans]:
-        edges |= {span_begin, span_end}
-    edges |= set(kept_until)
-    moments = sorted(edge for edge in edges if begin <= edge <= end)
+        edges += (span_begin, span_end)
+    moments = sorted([edge for edge in edges if begin <= edge <= end])
     knows_rates = all(vm.rate is not None for vm in job.vms)
     begins = [since for since, _ in runs]
     parts: list[TimePart] = []
     for since, until in pairwise(moments):
+        if since == until:
+            continue
         up = [(vm, span_begin, span_end) for vm, span_begin, span_end in spans if span_begin <= since < span_end]
         place = bisect_right(begins, since) - 1
         if place >= 0 and since < runs[place][1]:
@@ -177,17 +178,24 @@ class Goodput:
         microseconds = self.useful_gpu_time // _MICROSECOND
         return Money(sum(cost.nanos for cost in self.costs.values()) * 3_600_000_000 // microseconds)
 
-    def __add__(self, other: Goodput) -> Goodput:
-        return Goodput(
-            self.jobs + other.jobs,
-            {use: self.spans[use] + other.spans[use] for use in TimeUse},
-            {use: self.costs[use] + other.costs[use] for use in TimeUse},
-            self.useful_gpu_time + other.useful_gpu_time,
-            self.is_priced and other.is_priced,
-        )
-
 
 NO_GOODPUT = Goodput(0, dict.fromkeys(TimeUse, _NONE), dict.fromkeys(TimeUse, ZERO))
+
+
+def added(figures: Iterable[Goodput]) -> Goodput:
+    """Of all of these together; jobs that are in several of them count as often."""
+    jobs, useful, is_priced = 0, _NONE, True
+    spans, nanos = dict.fromkeys(TimeUse, _NONE), dict.fromkeys(TimeUse, 0)
+    for one in figures:
+        jobs += one.jobs
+        useful += one.useful_gpu_time
+        is_priced = is_priced and one.is_priced
+        for use, span in one.spans.items():
+            if span:
+                spans[use] += span
+        for use, cost in one.costs.items():
+            nanos[use] += cost.nanos
+    return Goodput(jobs, spans, {use: Money(of_use) for use, of_use in nanos.items()}, useful, is_priced)
 
 
 def goodput(parts: Collection[TimePart], cost: Priced) -> Goodput:
@@ -196,10 +204,11 @@ def goodput(parts: Collection[TimePart], cost: Priced) -> Goodput:
     weights = dict.fromkeys(TimeUse, 0)
     useful = _NONE
     for part in parts:
-        spans[part.use] += part.span
-        weights[part.use] += part.weight * (part.span // _MICROSECOND)
+        span = part.span
+        spans[part.use] += span
+        weights[part.use] += part.weight * (span // _MICROSECOND)
         if part.use is TimeUse.KEPT:
-            useful += part.gpus * part.span
+            useful += part.gpus * span
     if not any(weights.values()):
         weights[TimeUse.WAITING] = 1  # disks that bill while no VM does
     costs = {use: Money(nanos) for use, nanos in divided(cost.amount.nanos, weights).items()}

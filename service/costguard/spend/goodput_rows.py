@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, func, literal_column, or_, select
 
@@ -19,21 +19,22 @@ from costguard.model.budget import Scope
 from costguard.model.job import JobKind, JobState
 from costguard.model.money import Money, Priced
 from costguard.spend.goodput import (
-    NO_GOODPUT,
     BilledVM,
     CommandRun,
     Goodput,
     JobHistory,
     TimePart,
+    added,
     goodput,
     parts_of,
     within,
 )
 from costguard.spend.job_costs import costs
-from costguard.spend.spend import spend
-from costguard.spend.spend_rows import Grouping, day_start
+from costguard.spend.spend import all_unpriced, days_of_span, live
+from costguard.spend.spend_rows import day_start, days_of_jobs
 
 _DAY = timedelta(days=1)
+_NO_COST = Priced()
 
 
 class GoodputGrouping(StrEnum):
@@ -87,36 +88,55 @@ def goodput_reports(
 ) -> list[GoodputReport]:
     """The same by each of several groupings: the jobs are read once for all."""
     ids = _job_ids(connection, day_start(first), day_start(last) + _DAY, scope)
-    histories = [(job, parts_of(job, accrual.now)) for job in _histories(connection, ids)]
-    return [_report(connection, accrual, first, last, group_by, scope, histories) for group_by in groupings]
+    jobs = [_timed(job, parts_of(job, accrual.now)) for job in _histories(connection, ids)]
+    costs_of = _costs(connection, accrual, first, last, scope)
+    # Most jobs begin and end within a month: what they came to in it is what they came to in the whole range.
+    shares: dict[Hashable, Goodput] = {}
+
+    def share(job: _Timed, since: datetime, until: datetime, cost: Priced) -> Goodput:
+        key = job.history.id, max(since, job.began), min(until, job.ended), cost
+        if key not in shares:
+            shares[key] = goodput(within(job.parts, since, until), cost)
+        return shares[key]
+
+    return [_report(first, last, accrual.now, group_by, jobs, costs_of, share) for group_by in groupings]
+
+
+class _Timed(NamedTuple):
+    """A job with its parts, and their bounds."""
+
+    history: JobHistory
+    parts: Sequence[TimePart]
+    began: datetime
+    ended: datetime
+
+
+def _timed(job: JobHistory, parts: Sequence[TimePart]) -> _Timed:
+    return _Timed(job, parts, job.created_at, parts[-1].ended if parts else job.created_at)
 
 
 def _report(
-    connection: Connection,
-    accrual: Accrual,
     first: date,
     last: date,
+    now: datetime,
     group_by: Sequence[GoodputGrouping],
-    scope: Scope,
-    histories: Sequence[tuple[JobHistory, Sequence[TimePart]]],
+    jobs: Sequence[_Timed],
+    costs_of: Callable[[date, date], Mapping[str, Priced]],
+    share: Callable[[_Timed, datetime, datetime, Priced], Goodput],
 ) -> GoodputReport:
-    groups: dict[tuple[str, ...], Goodput] = {}
-    total = NO_GOODPUT
+    groups: dict[tuple[str, ...], list[Goodput]] = defaultdict(list)
     counted: set[str] = set()
     for begin, end in _months(first, last) if GoodputGrouping.MONTH in group_by else [(first, last)]:
-        paid = _costs(connection, accrual, begin, end, scope)
-        since, until = day_start(begin), day_start(end) + _DAY
-        for job, parts in histories:
-            here = within(parts, since, min(until, accrual.now))
-            cost = paid.get(job.id, Priced())
-            if not here and not cost.amount:
-                continue
-            of_part = goodput(here, cost)
-            group = tuple(_value(job, begin, name) for name in group_by)
-            groups[group] = groups.get(group, NO_GOODPUT) + of_part
-            total += of_part if job.id not in counted else _without_its_job(of_part)
-            counted.add(job.id)
-    rows = [GoodputRow(group, figures) for group, figures in groups.items()]
+        paid = costs_of(begin, end)
+        since, until = day_start(begin), min(day_start(end) + _DAY, now)
+        for job in jobs:
+            cost = paid.get(job.history.id, _NO_COST)
+            if (job.began < until and job.ended > since and job.parts) or cost.amount:
+                group = tuple([_value(job.history, begin, name) for name in group_by])
+                groups[group].append(share(job, since, until, cost))
+                counted.add(job.history.id)
+    rows = [GoodputRow(group, added(figures)) for group, figures in groups.items()]
+    total = replace(added(row.goodput for row in rows), jobs=len(counted))
     rows.sort(key=lambda row: (-row.goodput.cost.amount.nanos, row.group))
     if GoodputGrouping.MONTH in group_by:
         place = list(group_by).index(GoodputGrouping.MONTH)
@@ -124,14 +144,10 @@ def _report(
     return GoodputReport(tuple(rows), total)
 
 
-def _without_its_job(figures: Goodput) -> Goodput:
-    return Goodput(0, figures.spans, figures.costs, figures.useful_gpu_time, figures.is_priced)
-
-
 def _value(job: JobHistory, day: date, name: GoodputGrouping) -> str:
     if name is GoodputGrouping.MONTH:
         return f"{day:%Y-%m}"
-    return {"project": job.project, "preset": job.preset, "owner": job.owner, "job": job.id}[name.value]
+    return job.id if name is GoodputGrouping.JOB else str(getattr(job, name.value))
 
 
 def _months(first: date, last: date) -> Iterator[tuple[date, date]]:
@@ -142,9 +158,30 @@ def _months(first: date, last: date) -> Iterator[tuple[date, date]]:
         first = following
 
 
-def _costs(connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope) -> dict[str, Priced]:
-    spent = spend(connection, accrual, first, last, [Grouping.JOB], scope)
-    return {row.group[0]: Priced(row.amounts.total, not row.unpriced) for row in spent.rows}
+def _costs(
+    connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope
+) -> Callable[[date, date], Mapping[str, Priced]]:
+    """What each job cost on any days within [first, last], as Spend by job has it; the ledger is read once for all."""
+    by_day: dict[date, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for day, job, nanos in days_of_jobs(connection, first, last, scope):
+        by_day[day][job] = nanos
+    told_apart = [name for name in ("project", "preset", "owner", "job") if name == "job" or getattr(scope, name)]
+    running = live(connection, accrual, first, last, scope, told_apart)
+    for day, (_, whose, _), amounts in running.figures:
+        if whose.job:
+            by_day[day][whose.job] += amounts.total.nanos
+    gaps = [gap for gap in all_unpriced(connection, running, first, last, scope, accrual.now) if gap.attribution.job]
+
+    def between(begin: date, end: date) -> Mapping[str, Priced]:
+        unpriced = {gap.attribution.job for gap in gaps if any(days_of_span(gap, begin, end, accrual.now))}
+        jobs: dict[str, int] = defaultdict(int)
+        for day, of_day in by_day.items():
+            if begin <= day <= end:
+                for job, nanos in of_day.items():
+                    jobs[job] += nanos
+        return {job: Priced(Money(jobs[job]), job not in unpriced) for job in (*jobs, *unpriced)}
+
+    return between
 
 
 def _job_ids(connection: Connection, since: datetime, until: datetime, scope: Scope) -> list[str]:

@@ -133,6 +133,18 @@ def rolled_up_days(
     return days_by_group
 
 
+@remembers(daily_spend)
+def days_of_jobs(connection: Connection, first: date, last: date, scope: Scope) -> list[tuple[date, str, int]]:
+    """The same of each job in nano-dollars, without what is of none: that is most, and would have to be sorted."""
+    if scope.label is not None:
+        return []
+    table = daily_spend
+    amount = cast(func.sum(table.c.machine_nanos + table.c.gpu_nanos + table.c.storage_nanos), BigInteger)
+    query = select(table.c.day, table.c.job, amount).where(table.c.day.between(first, last), table.c.job != "")
+    rows = connection.execute(query.where(*within_scope(table, scope)).group_by(table.c.day, table.c.job))
+    return [(day, job, nanos) for day, job, nanos in rows]
+
+
 @remembers(daily_owners, daily_spend, daily_totals)
 def days_of(
     connection: Connection, first: date, last: date, group_by: Grouping, names: tuple[str, ...], scope: Scope
