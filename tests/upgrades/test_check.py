@@ -74,7 +74,7 @@ def test_tables_of_another_program_are_refused(empty_database_url: str) -> None:
         with database.write() as connection:
             connection.exec_driver_sql("CREATE TABLE jobs (id INTEGER)")
         for refused in (upgrade_plan.plan, migrate.upgrade):
-            with pytest.raises(StoreError, match="another program.*: jobs"):
+            with pytest.raises(StoreError, match=r"another program.*: jobs"):
                 refused(empty_database_url)
         with pytest.raises(StoreError, match="another program"):
             migrate.check(database)
