@@ -55,7 +55,7 @@ def shown(connection: Connection, rows: Rows) -> dict[str, object]:
         figures[f"spend by {grouping}"] = {group[0]: amounts.total.nanos for group, amounts in groups}
     by_vm: Counter[int] = Counter()
     for charged in vm_charges.charged(connection, _FIRST, _LAST, Scope(), by_day=False):
-        by_vm[charged.instance_id] += charged.amounts.total.nanos
+        by_vm[charged.instance_id] += sum(charged.figures[:3])
     figures["spend by VM"] = dict(by_vm)
     job_ids = [row["id"] for row in rows.get("jobs", [])]
     figures["jobs"] = {

@@ -63,17 +63,17 @@ class SumsOut(Out):
 class SpentVmOut(Out):
     """The VM of a row, and its owner at the time."""
 
-    project: str = read_from("vm.key.project")
-    gce_id: str = read_from("vm.key.gce_id")
-    name: str = read_from("vm.name")
-    zone: str = read_from("vm.zone")
-    machine_type: str = read_from("vm.shape.machine_type")
-    preset: str = read_from("attribution.preset")
-    owner: str = read_from("attribution.owner")
+    project: str
+    gce_id: str
+    name: str
+    zone: str
+    machine_type: str
+    preset: str
+    owner: str
     team: str = Field(description="The owner's team, else the project's; empty: neither has one.")
-    job: str = read_from("attribution.job")
+    job: str
     provisioning_model: Provisioning
-    labels: Mapping[str, str] = read_from("vm.labels")
+    labels: Mapping[str, str]
 
 
 class SpendRowOut(SumsOut):
@@ -276,8 +276,32 @@ def _vm_row(row: VmSpend, group_by: Sequence[Grouping], teams: Sequence[Team]) -
         zip((grouping for grouping in group_by if grouping is not Grouping.VM), row.group, strict=True)
     )
     group = {grouping.value: others.get(grouping, f"{vm.key.project}/{vm.key.gce_id}") for grouping in group_by}
-    spent_vm = SpentVmOut.read(row, team=_team_name(row, teams))
-    return _spend_row(row.amounts, group=group, unpriced=row.unpriced, vm=spent_vm)
+    whose, amounts = row.attribution, row.amounts
+    # Constructed, not validated: there may be ten thousand, of values that the ledger has.
+    spent_vm = SpentVmOut.model_construct(
+        project=vm.key.project,
+        gce_id=vm.key.gce_id,
+        name=vm.name,
+        zone=vm.zone,
+        machine_type=vm.machine_type,
+        preset=whose.preset,
+        owner=whose.owner,
+        team=_team_name(row, teams),
+        job=whose.job,
+        provisioning_model=row.provisioning_model,
+        labels=vm.labels,
+    )
+    return SpendRowOut.model_construct(
+        machine=usd(amounts.machine),
+        gpu=usd(amounts.gpu),
+        storage=usd(amounts.storage),
+        total=usd(amounts.total),
+        seconds=amounts.seconds,
+        hours=hours(amounts.seconds),
+        group=group,
+        unpriced=row.unpriced,
+        vm=spent_vm,
+    )
 
 
 def _spend_row(amounts: Amounts, **more: Any) -> SpendRowOut:
@@ -308,7 +332,7 @@ def _vm_csv(rows: Iterable[VmSpend], group_by: Sequence[Grouping], teams: Sequen
             "vm": vm.name,
             "gce_id": vm.key.gce_id,
             "zone": vm.zone,
-            "machine_type": vm.shape.machine_type,
+            "machine_type": vm.machine_type,
             "preset": attribution.preset,
             "owner": attribution.owner,
             "team": _team_name(row, teams),

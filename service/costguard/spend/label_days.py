@@ -119,7 +119,7 @@ def charged_parts(connection: Connection, first: date, last: date, scope: Scope)
     among = select(instances.c.id).where(has_value(wanted), instances.c.id.not_in(changed))
     for vm in charged(connection, first, last, scope, by_day=True, among=among):
         kind = projects[vm.instance_id], vm.attribution, vm.provisioning_model
-        yield LabelPart(vm.instance_id, kind, vm.day or first, vm.amounts.figures)
+        yield LabelPart(vm.instance_id, kind, vm.day or first, vm.figures)
     yield from _parts_of_value(values, wanted, charged_pieces(connection, first, last, scope, sorted(changes)))
 
 

@@ -81,7 +81,7 @@ def _sums_of(
             whose = vm.attribution
             value = values.at(vm.instance_id, day_start(day))
             kind = (projects[vm.instance_id], whose.preset, whose.owner, whose.job, vm.provisioning_model)
-            add(sums[value is not None, value or "", *kind], vm.amounts.figures)
+            add(sums[value is not None, value or "", *kind], vm.figures)
     for piece in charged_pieces(connection, day, day, Scope(), sorted(cut.intersection(projects))):
         project, whose, model = piece.kind
         for value, _, _, part in values.parts(piece.instance_id, piece.started_at, piece.ended_at, piece.figures):

@@ -85,7 +85,7 @@ def _charged(
     values = values_among(connection, label, day_start(first), {vm.instance_id for vm in vms})
     for vm in vms:
         if vm.instance_id not in values.changes:
-            yield vm.day or first, values.present.get(vm.instance_id), vm.amounts.figures
+            yield vm.day or first, values.present.get(vm.instance_id), vm.figures
     changed = sorted(values.changes.keys() & values.present.keys())
     for piece in charged_pieces(connection, first, last, scope, changed):
         for value, _, _, part in values.parts(piece.instance_id, piece.started_at, piece.ended_at, piece.figures):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, Row, Select, Table, cast, func, or_, select
+from sqlalchemy import BigInteger, ColumnElement, Connection, Select, Table, cast, func, or_, select
 
 from costguard.db.bulk import chunks
 from costguard.db.tables import charge_days, charges, instances, lifetimes, prices, storage_spans
@@ -17,7 +17,6 @@ from costguard.ledger.spans import is_archived_by_day
 from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey, ProvisioningModel
 from costguard.model.lifetime import Attribution
-from costguard.spend.spend_rows import Amounts, amounts_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +27,7 @@ class VmCharges:
     attribution: Attribution
     provisioning_model: str
     day: date | None
-    amounts: Amounts
+    figures: Sequence[int]  # nano-dollars of machines, GPUs and storage, and seconds
 
 
 def charged(
@@ -39,54 +38,65 @@ def charged(
     `among` selects the rows of those VMs that count; None: all do.
     """
     charged_vms: list[VmCharges] = []
+    whose = _Attributions()
     for spans in (lifetimes, storage_spans):
         mine = [*within_scope(spans, scope), *([] if among is None else [spans.c.instance_id.in_(among)])]
         query = _sums(spans).where(charges.c.day.between(first, last), *mine)
         if by_day:
             query = query.add_columns(charges.c.day).group_by(charges.c.day)
-        charged_vms += _charges_of(spans, connection.execute(query), by_day)
-        charged_vms += _archived(connection, spans, first, last, mine, by_day)
+        charged_vms += _vms_of(connection, query, spans, whose, by_day)
+        charged_vms += _vms_of(connection, _archived(spans, first, last, mine, by_day), spans, whose, by_day)
     return charged_vms
 
 
-def _archived(
-    connection: Connection,
-    spans: Table,
-    first: date,
-    last: date,
-    mine: Sequence[ColumnElement[bool]],
-    by_day: bool,
+class _Attributions(dict[tuple[str, str, str], Attribution]):
+    """Preset, owner and job: thousands of VMs share theirs."""
+
+    def __missing__(self, names: tuple[str, str, str]) -> Attribution:
+        self[names] = whose = Attribution(*names)
+        return whose
+
+
+def _vms_of(
+    connection: Connection, query: Select[Any], spans: Table, whose: _Attributions, by_day: bool
 ) -> Iterator[VmCharges]:
-    """The same of archived charges, which may be of the same VMs."""
+    """From rows of keys, sums, and the day where rows are by day; storage counts as standard."""
+    width = len(_keys(spans))
+    for row in map(tuple, connection.execute(query)):  # rows of the library's own are slow to read by name
+        model = row[4] if spans is lifetimes else ProvisioningModel.STANDARD.value
+        day = row[-1] if by_day else None
+        yield VmCharges(row[0], whose[row[1:4]], model, day, row[width : width + 4])
+
+
+def _keys(spans: Table) -> list[ColumnElement[Any]]:
     names = ("instance_id", "preset", "owner", "job", "provisioning_model")
-    keys = [spans.c[name] for name in names if name in spans.c]
-    sums = [cast(func.sum(part), BigInteger).label(name) for name, part in parts_of_archived(spans).items()]
+    return [spans.c[name] for name in names if name in spans.c]
+
+
+def _added_up(parts: Mapping[str, ColumnElement[int]]) -> list[ColumnElement[int]]:
+    names = ("machine_nanos", "gpu_nanos", "storage_nanos", "seconds")
+    return [cast(func.sum(parts[name]), BigInteger).label(name) for name in names]
+
+
+def _archived(spans: Table, first: date, last: date, mine: Sequence[ColumnElement[bool]], by_day: bool) -> Select[Any]:
+    """The same of archived charges, which may be of the same VMs."""
+    keys = _keys(spans)
     query = (
-        select(*keys, *sums)
+        select(*keys, *_added_up(parts_of_archived(spans)))
         .join_from(charge_days, spans, charge_days.c.span_id == spans.c.id)
         .join(prices, prices.c.id == charge_days.c.price_id)
         .where(is_archived_by_day(spans), charge_days.c.day.between(first, last), *mine)
         .group_by(*keys)
     )
-    if by_day:
-        query = query.add_columns(charge_days.c.day).group_by(charge_days.c.day)
-    return _charges_of(spans, connection.execute(query), by_day)
-
-
-def _charges_of(spans: Table, rows: Iterable[Row[Any]], by_day: bool) -> Iterator[VmCharges]:
-    for row in rows:
-        model = row.provisioning_model if spans is lifetimes else ProvisioningModel.STANDARD.value
-        whose = Attribution(row.preset, row.owner, row.job)
-        amounts = amounts_of((row.machine_nanos, row.gpu_nanos, row.storage_nanos, row.seconds))
-        yield VmCharges(row.instance_id, whose, model, row.day if by_day else None, amounts)
+    return query.add_columns(charge_days.c.day).group_by(charge_days.c.day) if by_day else query
 
 
 def _sums(spans: Table) -> Select[Any]:
-    names = ("instance_id", "preset", "owner", "job", "provisioning_model")
-    kinds = [spans.c[name] for name in names if name in spans.c]
-    sums = [cast(func.sum(part), BigInteger).label(name) for name, part in parts_of_charges(spans).items()]
-    joined = select(*kinds, *sums).join_from(charges, spans, charges.c.span_id == spans.c.id)
-    return joined.where(*stand_by_day(spans)).group_by(*kinds)
+    keys = _keys(spans)
+    joined = select(*keys, *_added_up(parts_of_charges(spans))).join_from(
+        charges, spans, charges.c.span_id == spans.c.id
+    )
+    return joined.where(*stand_by_day(spans)).group_by(*keys)
 
 
 def accruing_ids(connection: Connection, until: datetime | None = None) -> list[int]:

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import TypeAlias
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
+from costguard.db.bulk import chunks
+from costguard.db.remembered import remembers
+from costguard.db.tables import instances
 from costguard.ledger import accrual as accruing
-from costguard.ledger import fleet_rows
 from costguard.ledger.accrual import Accrual, figures_of
-from costguard.ledger.fleet_rows import FleetInstance
 from costguard.model.budget import Scope
-from costguard.model.instance import ProvisioningModel
+from costguard.model.instance import InstanceKey, ProvisioningModel
 from costguard.model.lifetime import Attribution
 from costguard.spend.label_days import label_parts
 from costguard.spend.spend import Spend, all_unpriced, days_of_span, live, spend
@@ -27,11 +28,24 @@ _Key: TypeAlias = tuple[int, Attribution, str, date | None]  # of which VM, whos
 
 
 @dataclass(frozen=True, slots=True)
+class SpentVm:
+    """A VM as the ledger last knew it."""
+
+    id: int
+    key: InstanceKey
+    name: str
+    zone: str
+    machine_type: str
+    provisioning_model: str
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class VmSpend:
     """`group` is what was asked for besides VMs. A VM that changed hands has one row for each of its owners."""
 
     group: tuple[str, ...]
-    vm: FleetInstance
+    vm: SpentVm
     attribution: Attribution
     provisioning_model: str
     amounts: Amounts
@@ -58,7 +72,7 @@ def spend_by_vm(
     gaps = Counter(_gaps(connection, accrual, first, last, scope, by_day))
     for key in gaps:
         add(parts[key], ())  # what has no price is listed, too
-    vms = {vm.id: vm for vm in fleet_rows.known(connection, sorted({key[0] for key in parts}))}
+    vms = _vms(connection, tuple(sorted({key[0] for key in parts})))
     if not by_model:
         parts = _with_their_storage(parts, vms)
         gaps = _by_own_model(gaps, vms)
@@ -73,7 +87,7 @@ def spend_by_vm(
         )
         for key, figures in parts.items()
     ]
-    rows.sort(key=lambda row: (row.group, -row.amounts.total.nanos, row.vm.name, row.vm.id))
+    rows.sort(key=_order)
     return tuple(rows), spend(connection, accrual, first, last, [], scope)
 
 
@@ -81,7 +95,7 @@ def _parts(
     connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope, by_day: bool
 ) -> Iterator[tuple[_Key, Sequence[int]]]:
     for vm in charged(connection, first, last, scope, by_day):
-        yield (vm.instance_id, vm.attribution, vm.provisioning_model, vm.day), vm.amounts.figures
+        yield (vm.instance_id, vm.attribution, vm.provisioning_model, vm.day), vm.figures
     yield from _running(connection, accrual, first, last, scope)
 
 
@@ -108,7 +122,7 @@ def _running(
                 yield (span.instance_id, whose, model, day), figures
 
 
-def _with_their_storage(parts: Mapping[_Key, Sequence[int]], vms: Mapping[int, FleetInstance]) -> dict[_Key, list[int]]:
+def _with_their_storage(parts: Mapping[_Key, Sequence[int]], vms: Mapping[int, SpentVm]) -> dict[_Key, list[int]]:
     """Each VM's rows by its own provisioning model."""
     joined: dict[_Key, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     for key, figures in parts.items():
@@ -116,18 +130,20 @@ def _with_their_storage(parts: Mapping[_Key, Sequence[int]], vms: Mapping[int, F
     return joined
 
 
-def _by_own_model(gaps: Counter[_Key], vms: Mapping[int, FleetInstance]) -> Counter[_Key]:
+def _by_own_model(gaps: Counter[_Key], vms: Mapping[int, SpentVm]) -> Counter[_Key]:
     joined: Counter[_Key] = Counter()
     for key, count in gaps.items():
         joined[_with_own_model(key, vms)] += count
     return joined
 
 
-def _with_own_model(key: _Key, vms: Mapping[int, FleetInstance]) -> _Key:
-    return key[0], key[1], vms[key[0]].provisioning_model.value, key[3]
+def _with_own_model(key: _Key, vms: Mapping[int, SpentVm]) -> _Key:
+    return key[0], key[1], vms[key[0]].provisioning_model, key[3]
 
 
-def _group(groupings: Sequence[Grouping], vm: FleetInstance, key: _Key) -> tuple[str, ...]:
+def _group(groupings: Sequence[Grouping], vm: SpentVm, key: _Key) -> tuple[str, ...]:
+    if not groupings:
+        return ()
     _, whose, model, day = key
     values = {
         Grouping.DAY: "" if day is None else day.isoformat(),
@@ -138,6 +154,22 @@ def _group(groupings: Sequence[Grouping], vm: FleetInstance, key: _Key) -> tuple
         Grouping.PROVISIONING_MODEL: model,
     }
     return tuple(values[grouping] for grouping in groupings)
+
+
+def _order(row: VmSpend) -> tuple[tuple[str, ...], int, str, int]:
+    amounts = row.amounts
+    return row.group, -(amounts.machine.nanos + amounts.gpu.nanos + amounts.storage.nanos), row.vm.name, row.vm.id
+
+
+@remembers(instances)
+def _vms(connection: Connection, ids: tuple[int, ...]) -> Mapping[int, SpentVm]:
+    names = ("id", "project", "gce_id", "name", "zone", "machine_type", "provisioning_model", "labels")
+    query = select(*(instances.c[name] for name in names))
+    return {
+        row[0]: SpentVm(row[0], InstanceKey(row[1], row[2]), *row[3:])
+        for some in chunks(ids)
+        for row in map(tuple, connection.execute(query.where(instances.c.id.in_(some))))
+    }
 
 
 def _gaps(
