@@ -30,6 +30,23 @@ def count(database: Database) -> int:
         return int(connection.execute(text("SELECT count(*) FROM leases")).scalar_one())
 
 
+def test_parts_of_a_page_share_one_view(database: Database) -> None:
+    """Of their thread alone; after the block there is the next view."""
+    elsewhere: list[int] = []
+
+    def change() -> None:
+        put(database)
+        elsewhere.append(count(database))
+
+    with database.one_view():
+        before = count(database)
+        thread = Thread(target=change)
+        thread.start()
+        thread.join()
+        assert (before, count(database), elsewhere) == (0, 0, [1])
+    assert count(database) == 1
+
+
 def test_an_exception_undoes_the_whole_block(database: Database) -> None:
     """Whatever ends the block, nothing of it is kept."""
 

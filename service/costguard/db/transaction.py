@@ -60,6 +60,7 @@ class Database:
         self.dialect = url.get_backend_name()  # "sqlite" or "postgresql"
         self._engine = engine
         self._pause = pause
+        self._view = threading.local()
         self._begin_writing = _opening(self.dialect, limits, lock_timeout, writing=True)
         self._begin_reading = _opening(self.dialect, limits, lock_timeout, writing=False)
 
@@ -118,12 +119,25 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """One unmoving view of the database, from the first query on. It never waits for a writer."""
+        if (shared := getattr(self._view, "connection", None)) is not None:
+            yield shared
+            return
         with explained(self.name, writing=False), self._engine.connect() as connection:
             writes(connection, False)
             connection.exec_driver_sql(self._begin_reading)
             if self.dialect == "sqlite":
                 connection.exec_driver_sql("BEGIN")
             yield connection
+
+    @contextmanager
+    def one_view(self) -> Iterator[None]:
+        """What this thread reads in the block is one view: a page of many parts is of one moment, and costs less."""
+        with self.read() as connection:
+            self._view.connection = connection
+            try:
+                yield
+            finally:
+                self._view.connection = None
 
     def give_back_space(self, fence: Lease | None = None) -> None:
         """Shortens an SQLite file by its free pages, a few megabytes in one transaction.

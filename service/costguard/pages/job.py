@@ -126,8 +126,9 @@ class JobPage:
 def show_job(request: Request, pages: Given, me: Asker, job_id: str) -> HTMLResponse:
     def gather() -> tuple[datetime, tuple[JobPage, Mapping[str, object]]]:
         now, source = pages.source.clock.now(), pages.source
-        page = job_page(source, job_id, now)
-        return now, (page, {name: shown(source, job_id, now) for name, shown in _SECTIONS.items()})
+        with source.database.one_view():
+            page = job_page(source, job_id, now)
+            return now, (page, {name: shown(source, job_id, now) for name, shown in _SECTIONS.items()})
 
     as_of, (page, sections) = memo_of(request).once(("job", job_id), gather)
     rules, job = pages.source.rules, page.job
