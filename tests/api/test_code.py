@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-import anyio
 import pytest
 from fastapi import Request
 from fastapi.testclient import TestClient
+from tests import loops
 from tests.api.conftest import Standstill, deps_of
 from tests.api.rows import NOW
 from tests.authenticators import keyed
@@ -82,7 +82,7 @@ def test_upload_beyond_the_limit_is_cut_short(guard: Guard) -> None:
     assert said.status_code == 413
 
     with pytest.raises(ProblemError) as refused:
-        anyio.run(read_all, 100_000, most := 3 << 20)
+        loops.run(read_all(100_000, most := 3 << 20))
     assert refused.value.status == 413
     assert f"larger than {most >> 20} MiB" in refused.value.detail
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tests.loops import run
@@ -91,3 +92,20 @@ def test_what_may_wait_is_bounded() -> None:
 
     assert run(crowded()) == [10, 20, 40]
     assert store.batches == [[1], [2], [4]]
+
+
+def test_each_event_loop_gets_what_was_asked_in_it() -> None:
+    """One after the other, and two that wait for the same batch; of a loop that ended nothing is left waiting."""
+    store = Store()
+    store.go.set()
+    batches = Batches(store.keep, apart_s=0)
+    assert [run(batches.one(number, 1)) for number in (1, 2)] == [10, 20]
+
+    store.began.clear()
+    store.go.clear()
+    with ThreadPoolExecutor(3) as threads:
+        given = [threads.submit(run, batches.one(3, 1))]
+        assert store.began.wait(_LIMIT_S)
+        given += [threads.submit(run, batches.one(number, 1)) for number in (4, 5)]
+        store.go.set()
+        assert [result.result(_LIMIT_S) for result in given] == [30, 40, 50]

@@ -37,7 +37,6 @@ class Batches(Generic[_Item, _Result]):
 
     `handle` either does all of a batch, or raises and does nothing. Where it raised, each item is handled alone, so
     that one cannot spoil the others; not where the database failed, which would fail each of them.
-    Used by one event loop.
     """
 
     def __init__(
@@ -51,8 +50,7 @@ class Batches(Generic[_Item, _Result]):
 
     async def one(self, item: _Item, size: int) -> _Result:
         """`size` in bytes counts against what may wait. Raises Unavailable, and what `handle` raised."""
-        loop = asyncio.get_running_loop()
-        waiting = _Waiting[_Item, _Result](item, size, loop.create_future())
+        waiting = _Waiting[_Item, _Result](item, size, asyncio.get_running_loop().create_future())
         with self._lock:
             if self._bytes + size > _MOST_BYTES:
                 raise Unavailable(
@@ -62,18 +60,16 @@ class Batches(Generic[_Item, _Result]):
             self._queue.put(waiting)
             if not self._is_running:
                 self._is_running = True
-                threading.Thread(target=self._run, args=(loop,), name="batches", daemon=True).start()
+                threading.Thread(target=self._run, name="batches", daemon=True).start()
         return await waiting.result
 
-    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _run(self) -> None:
         pause = threading.Event()
         while (batch := self._next()) is not None:
             began = time.monotonic()
             with self._lock:
                 self._bytes -= sum(waiting.size for waiting in batch)
-            results = self._worked(batch)
-            with suppress(RuntimeError):  # the loop is closed, and nothing waits any more
-                loop.call_soon_threadsafe(_give, batch, results)  # it wakes up once for all of them
+            _hand_over(batch, self._worked(batch))
             # The first after a pause is handled at once; those that follow wait for company.
             pause.wait(max(0.0, self._apart_s - (time.monotonic() - began)))
 
@@ -104,8 +100,18 @@ class Batches(Generic[_Item, _Result]):
         return [result for waiting in batch for result in self._worked([waiting])]
 
 
-def _give(batch: Sequence[_Waiting[_Item, _Result]], results: Sequence[_Result | _Raised]) -> None:
+def _hand_over(batch: Sequence[_Waiting[_Item, _Result]], results: Sequence[_Result | _Raised]) -> None:
+    """To the event loop of each: it wakes up once for all that wait in it."""
+    loops: dict[asyncio.AbstractEventLoop, list[tuple[_Waiting[_Item, _Result], _Result | _Raised]]] = {}
     for waiting, result in zip(batch, results, strict=True):
+        loops.setdefault(waiting.result.get_loop(), []).append((waiting, result))
+    for loop, given in loops.items():
+        with suppress(RuntimeError):  # the loop is closed, and nothing waits in it any more
+            loop.call_soon_threadsafe(_give, given)
+
+
+def _give(given: Sequence[tuple[_Waiting[_Item, _Result], _Result | _Raised]]) -> None:
+    for waiting, result in given:
         if waiting.result.done():  # its caller has left
             continue
         if isinstance(result, _Raised):
