@@ -95,11 +95,11 @@ UPDATE {table} SET job = 'j' || CAST({number} % {jobs} AS VARCHAR) WHERE {which}
 """
 
 
-def fill(database: Database, years: int = 1) -> None:
+def fill(database: Database, years: int = 1, lifetimes: int = year.LIFETIMES) -> None:
     """Into an empty database, by its own rates and totals where they are worked out anyway."""
-    year.fill(database, VMS, years)
+    year.fill(database, VMS, years, lifetimes)
     with database.write() as connection:
-        _fill(connection, years * year.LIFETIMES)
+        _fill(connection, years * lifetimes)
     if database.dialect == "postgresql":
         with database.write() as connection:
             connection.exec_driver_sql("ANALYZE")

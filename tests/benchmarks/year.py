@@ -43,7 +43,8 @@ _LIFETIMES = """
 INSERT INTO lifetimes (id, instance_id, project, zone, machine_type, vcpus, memory_mib, gpu_type, gpu_count,
   local_ssd_gib, preset, owner, job, provisioning_model, end_reason, started_at, ended_at, charged_to, unpriced)
 {numbers}, runs AS (
-  SELECT i, i % {vms} AS vm, CAST({seconds} + i * 73 / 200000 * 86400 + i * 19 % 54000 AS BIGINT) AS began,
+  SELECT i, i % {vms} AS vm,
+    CAST({seconds} + CAST(i AS BIGINT) * {days} / {lifetimes} * 86400 + i * 19 % 54000 AS BIGINT) AS began,
     600 + i * 31 % 25000 AS lasted FROM numbers)
 SELECT i + 1, vm + 1, 'acme', 'us-central1-a', {shape}, {whose}, {model}, 'stopped', began * 1000000,
   (began + lasted) * 1000000, (began + lasted) * 1000000, CASE i % 50000 WHEN 49 THEN 'no price' ELSE '' END
@@ -95,11 +96,14 @@ FROM instances
 """
 
 
-def fill(database: Database, there: int = _OPEN, years: int = 1) -> None:
-    """Into an empty database: what years of passes would have written. So many VMs run, each for some days."""
+def fill(database: Database, there: int = _OPEN, years: int = 1, lifetimes: int = LIFETIMES) -> None:
+    """Into an empty database: what years of passes would have written. So many VMs run, each for some days.
+
+    `lifetimes` end in each year.
+    """
     price_refresh.seed_snapshot(database, snapshot_prices(), NOW)
     with database.write() as connection:
-        _fill(connection, there, years)
+        _fill(connection, there, years, lifetimes)
         total_days(connection, [LAST - timedelta(days=back) for back in range(years * DAYS)])
     if database.dialect == "postgresql":
         # As autovacuum does a minute after so many rows; SQLite has no such thing.
@@ -107,15 +111,16 @@ def fill(database: Database, there: int = _OPEN, years: int = 1) -> None:
             connection.exec_driver_sql("ANALYZE")
 
 
-def _fill(connection: Connection, there: int, years: int) -> None:
-    began, lifetimes = _MIDNIGHT - (years * DAYS - 1) * 86_400, years * LIFETIMES
+def _fill(connection: Connection, there: int, years: int, a_year: int) -> None:
+    began, lifetimes = _MIDNIGHT - (years * DAYS - 1) * 86_400, years * a_year
     first = began * 1_000_000
     everyone = _NUMBERS.format(count=VMS + there)
     whose, model = _WHOSE.format(vm="i"), _MODEL.format(vm="i")
     _run(connection, _INSTANCES, numbers=everyone, first=first, whose=whose, model=model, vms=VMS)
     runs = _NUMBERS.format(count=lifetimes)
     whose, model = _WHOSE.format(vm="vm"), _MODEL.format(vm="vm")
-    _run(connection, _LIFETIMES, numbers=runs, vms=VMS, seconds=began, whose=whose, model=model)
+    days = {"days": DAYS, "lifetimes": a_year}
+    _run(connection, _LIFETIMES, numbers=runs, vms=VMS, seconds=began, whose=whose, model=model, **days)
     day = _DATE[connection.dialect.name].format(seconds="started_at / 1000000")
     _run(connection, _CHARGES, billed=_BILLED, day=day)
     _run(connection, _ROLL_UP, day=day)
