@@ -41,6 +41,18 @@ def test_starting_a_vm_that_runs_does_not_end_its_lifetime() -> None:
     assert _spans([INSERT, start, operation("stop", "11:00", "11:01")]) == [("10:00:00", "11:00:00")]
 
 
+def test_starting_a_vm_that_a_host_error_restarted_shows_that_it_ran() -> None:
+    """Nobody looked between the restart and its end; the start that found it running tells that it had come up."""
+    operations = [
+        INSERT,
+        event("hostError", "10:20"),
+        event("automaticRestart", "10:22"),
+        operation("start", "10:30:00", "10:30:00.600"),
+        event("deferredStop", "10:40"),
+    ]
+    assert _spans(operations) == [("10:00:00", "10:20:00"), ("10:22:00", "10:40:00")]
+
+
 def test_a_start_after_the_listing_is_not_ended_by_it() -> None:
     """Operations are read a moment later than the listing that still shows the VM coming up."""
     staging = seen(status=Status.STAGING, started=None)

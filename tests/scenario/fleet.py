@@ -32,7 +32,7 @@ _MACHINES: tuple[dict[str, Any], ...] = (
 
 
 def body(name: str, zone: str, machine: str, gpu: tuple[str, int] | None = None, **given: Any) -> dict[str, Any]:
-    """What a client sends to make a VM: `spot`, `labels`, `limit` (seconds), `action`, `disk_gib`, `disk_type`."""
+    """What a client sends: `spot`, `labels`, `limit` and `grace` (seconds), `action`, `disk_gib`, `disk_type`."""
     has_gpu = gpu is not None or machine.startswith(("a2", "a3", "g2"))
     scheduling: dict[str, Any] = {"onHostMaintenance": "TERMINATE" if has_gpu else "MIGRATE"}
     if given.get("spot"):
@@ -42,6 +42,8 @@ def body(name: str, zone: str, machine: str, gpu: tuple[str, int] | None = None,
     if "limit" in given:
         scheduling["maxRunDuration"] = {"seconds": str(given["limit"])}
         scheduling.setdefault("instanceTerminationAction", given.get("action", "STOP"))
+    if "grace" in given:
+        scheduling["gracefulShutdown"] = {"enabled": True, "maxDuration": {"seconds": str(given["grace"])}}
     wanted: dict[str, Any] = {
         "name": name,
         "machineType": f"zones/{zone}/machineTypes/{machine}",
@@ -77,6 +79,7 @@ class Life:
         self._chance = random.Random(seed)
         self._size = size
         self._serial = 0
+        self.graceful = 0.0  # the share of VMs that stop gracefully
         self.happened: Counter[str] = Counter()
 
     def plan(self, start: datetime, end: datetime, every: timedelta) -> None:
@@ -92,6 +95,11 @@ class Life:
         """One thing, by draws of its own."""
         self._chance = lot()
         self._something()
+
+    def create(self, lot: Callable[[], random.Random]) -> None:
+        """A VM, by draws of its own."""
+        self._chance = lot()
+        self._create()
 
     def _something(self) -> None:
         acts: list[tuple[int, Callable[[], None]]] = [
@@ -126,6 +134,8 @@ class Life:
             given["limit"] = chance.choice((1800, 7200, 40000))
         if chance.random() < 0.3:
             given["action"] = "DELETE"
+        if self.graceful and chance.random() < self.graceful:
+            given["grace"] = 600
         zone = chance.choice(ZONES)
         wanted = body(name, zone, **kind, **given)
         self._try("create", lambda: self._world.insert(project, zone, wanted, self._person()))

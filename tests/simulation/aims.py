@@ -54,8 +54,15 @@ class Aim:
     freezes: float = 0.0
     places: tuple[str, ...] = ()
     reprices: float = 0.03  # the share of `events` that Google changes prices with
+    wild: int = 0  # VMs of the second project, made first of all; 0: as many as there are of people's
     brief: float = 0.0  # the share of `events` that are runs of about a minute
     deadlines: float = 0.3  # the share of trainings that must be done by a moment
+    bursts: float = 0.0  # the share of `events` that are several things in a row, at one VM
+    graceful: float = 0.0  # the share of the second project's VMs that stop gracefully
+    glances: float = 0.0  # the chance that VMs there are stopped and started while the guard looks
+    keeps_operations: float = 9600  # hours, by Google
+    reads_prices: float = 192  # hours, from one reading of prices to the next
+    are_stamps_apart: bool = False  # a start's stamp and the end of its operation are not the same moment
     is_often: bool = False  # visits are minutes apart
     is_at_months_end: bool = False
     is_strict: bool = False  # rules stop VMs that work on jobs, unless the guard knows better
@@ -87,7 +94,12 @@ AIMS: Mapping[str, Aim] = {
         days=3, on_disk=0.05, deadlines=1, is_often=True,
     ),
     "restores": Aim(("database restored",), 30, people=0.5, jobs=8, events=0, days=3),
-    "prices": Aim(("prices misprinted",), 20, people=1, jobs=1, events=3, days=8, reprices=0.2),
-    "fates": Aim(_SPOT_LOST, 3, people=1, jobs=1, events=6, days=4, brief=0.2),
-    "months": Aim((), people=1.5, jobs=0, events=2, days=4, is_at_months_end=True),
+    "prices": Aim(("prices misprinted",), 20, people=0.3, jobs=0, events=4, wild=12, reprices=0.2, reads_prices=5),
+    "fates": Aim(_SPOT_LOST, 3, people=0.3, jobs=0, events=25, days=4, wild=20, brief=0.2, bursts=0.5),
+    "months": Aim((), people=0.3, jobs=0, events=8, days=4, wild=15, is_at_months_end=True),
+    "glances": Aim(("statuses without a name",), 20, people=0, jobs=0, events=15, days=3, wild=20, bursts=0.3,
+                   graceful=0.5, glances=0.5, is_often=True),
+    "forgotten": Aim(("guard off",), 10, people=0, jobs=0, events=25, days=4, wild=20, bursts=0.4, keeps_operations=3),
+    "unwatched": Aim(("project unwatched",), 20, people=0, jobs=0, events=15, days=4, wild=15, bursts=0.2),
+    "stamps": Aim((), people=0, jobs=0, events=20, days=3, wild=20, are_stamps_apart=True),
 }  # fmt: skip

@@ -40,6 +40,14 @@ class Stage(Protocol):
 
     def set_clock_wrong(self, by: timedelta) -> None: ...
 
+    def show_new_statuses(self, is_on: bool) -> None:
+        """Whether VMs that run in the second project have a status that no client knows yet."""
+        ...
+
+    def watch(self, is_on: bool) -> None:
+        """Starts the guard again with the second project in its settings, or without it."""
+        ...
+
     def back_up(self) -> Callable[[], object]:
         """Copies the guard's database; what is returned puts the copy back."""
         ...
@@ -64,7 +72,8 @@ Ends = Callable[[], object]
 class Kind:
     """So many times in a quarter, from `least` to `most` long. `begin` returns what ends it.
 
-    `hinders`: while it lasts the guard may not see, act or notify, so that nothing counts as late.
+    `hinders`: while it lasts the guard may not see, act or notify, so that nothing counts as late. Without
+    `is_of_any_life` it comes only where it is named.
     """
 
     name: str
@@ -73,6 +82,7 @@ class Kind:
     most: timedelta
     begin: Callable[[Situation], Ends]
     hinders: bool = True
+    is_of_any_life: bool = True
 
 
 def _slack(kind: str, **values: Any) -> Callable[[Situation], Ends]:
@@ -130,6 +140,16 @@ def _clock(situation: Situation) -> Ends:
     seconds = situation.lot.choice((-1, 1)) * situation.lot.choice((2, 40, 240))
     situation.stage.set_clock_wrong(timedelta(seconds=seconds))
     return partial(situation.stage.set_clock_wrong, timedelta())
+
+
+def _new_statuses(situation: Situation) -> Ends:
+    situation.stage.show_new_statuses(True)
+    return partial(situation.stage.show_new_statuses, False)
+
+
+def _unwatched(situation: Situation) -> Ends:
+    situation.stage.watch(False)
+    return partial(situation.stage.watch, True)
 
 
 def _restored(situation: Situation) -> Ends:
@@ -244,6 +264,8 @@ KINDS: tuple[Kind, ...] = (
     Kind(RESTORED, 1.5, 2 * _HOUR, 30 * _HOUR, _restored),
     Kind("permission lost", 3, _HOUR, 6 * _HOUR, _google("forbidden", project=PROJECT)),
     Kind(GUARD_OFF, 8, 2 * _HOUR, 30 * _HOUR, _nothing),
+    Kind("statuses without a name", 8, _HOUR, 9 * _HOUR, _new_statuses, hinders=False, is_of_any_life=False),
+    Kind("project unwatched", 8, _HOUR, 30 * _HOUR, _unwatched, hinders=False, is_of_any_life=False),
 )  # fmt: skip
 _BY_NAME = {kind.name: kind for kind in KINDS}
 # While one of them lasts a look may be whole and yet nothing be known of a VM that it lacks.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import Enum
 from itertools import count
@@ -15,6 +16,7 @@ from tests.simulation.crashing import FragileDatabase, Fuse, Killed
 from tests.simulation.database_trouble import DatabaseTrouble
 from tests.simulation.faults import GOOGLES, GUARD_OFF, MISPRINTED, Weather
 from tests.simulation.fleet import DAY, Fleet
+from tests.simulation.glances import Glances, newer_words
 from tests.simulation.guard import Place, Process
 from tests.simulation.guarding import GuardClock, Look, Step, raised_by_the_guard
 from tests.simulation.job_vms import Alone, Restore, unknown_to
@@ -23,6 +25,7 @@ from tests.simulation.people import Meant, People
 from tests.simulation.plan import Plan
 from tests.simulation.settings import PROJECT, SETTINGS, STRICT, TIGHT, WILD
 from tests.simulation.two_guards import TwoGuards
+from tests.simulation.untold import Witness
 from tests.simulation.wild import Wild
 from tests.simulation.wire import Wire
 
@@ -36,7 +39,7 @@ from costguard_sandbox.world import World
 _MOMENT = timedelta(milliseconds=100)
 _PATIENCE = 2 * MINUTE  # for an outbox that has to wait; the next step goes on with it
 _TIES = 40  # so many begins of one visit, and something goes round in circles
-_PRICES_EVERY, _PRICES_AGAIN = 8 * DAY, 2 * HOUR
+_PRICES_AGAIN = 2 * HOUR
 _NEVER = Fuse()
 ALONE_FOR = 40 * MINUTE  # the guard's own grace, a look, a delete and a backoff, while nothing hinders it
 
@@ -68,11 +71,15 @@ class Life:
         self.lost: set[int] = set()  # VMs of jobs that a restored database does not know
         self.alone = Alone(ALONE_FOR)
         self.world = World(
-            self.clock, projects=[PROJECT, WILD], seed=plan.seed, operation_retention=timedelta(days=400)
-        )
+            self.clock, projects=[PROJECT, WILD], seed=plan.seed,
+            operation_retention=plan.aim.keeps_operations * HOUR, start_stamps_apart=plan.aim.are_stamps_apart,
+        )  # fmt: skip
         self.wire = Wire(self.world, self.move)
         if plan.aim.meddles:
             self.wire.looked = self._looked
+        self.glances = Glances(self.world, self.move, plan)
+        if plan.aim.glances:
+            self.wire.looked = self.glances.before
         self.fleet = Fleet(self.world)
         self.wild = Wild(self.world)
         self.jobs = Jobs(self.world, plan)
@@ -88,6 +95,7 @@ class Life:
         self.looks: list[Look] = []
         self.visits: list[Step] = []
         self.steps: list[Step] = []  # those visits in which messages were delivered too
+        self.passes: list[datetime] = []  # when each pass was over
         self.counts: Counter[str] = Counter()
         self._kills = list(plan.kills)
         self._off_until = plan.start
@@ -231,7 +239,9 @@ class Life:
         return True
 
     def _pass(self, process: Process) -> None:
+        self.glances.stir()
         process.run_pass()
+        self.passes.append(self.now)
         process.turn()
         self.counts["passes"] += 1
 
@@ -275,6 +285,18 @@ class Life:
             self.counts["databases restored"] += 1
 
         return restore
+
+    def show_new_statuses(self, is_on: bool) -> None:
+        self.wire.reworded = newer_words if is_on else lambda _path, body: body
+
+    def watch(self, is_on: bool) -> None:
+        if self._process is not None:
+            self._process.close()
+            self._process = None
+        settings = self.settings
+        if not is_on:
+            settings = settings.model_copy(update={"watch": settings.watch.model_copy(update={"projects": [PROJECT]})})
+        self._place = replace(self._place, settings=settings)
 
     # Guards.
 
@@ -338,7 +360,7 @@ class Life:
         since = self.world.now - self._priced_at
         if (changed_at := self.wild.prices_changed_at) is not None and changed_at > self._priced_at:
             return True
-        return since >= (_PRICES_EVERY if self._has_prices else _PRICES_AGAIN)
+        return since >= (self.plan.aim.reads_prices * HOUR if self._has_prices else _PRICES_AGAIN)
 
     def _are_prices_read(self) -> bool:
         """Whether the guard has what the catalogue shows, so that a change loses nothing."""
@@ -367,7 +389,7 @@ class Life:
         self.fuse.light(0, freezes=False)
         self._kills.clear()
         self._off_until = self.world.now
-        self._priced_at -= _PRICES_EVERY
+        self._priced_at -= self.plan.aim.reads_prices * HOUR
         for gap in (HOUR, 5 * MINUTE, 5 * MINUTE, 10 * MINUTE, HOUR):
             self.move(gap)
             self._visit()
@@ -379,6 +401,10 @@ class Life:
         if self._process is not None:
             self._process.close()
             self._process = None
+
+    @property
+    def witness(self) -> Witness:
+        return Witness(self.passes, self.plan.aim.keeps_operations * HOUR)
 
     def judge(self) -> None:
         self._invariants(invariants.AT_THE_END)

@@ -120,7 +120,7 @@ def draw(seed: int, days: float, size: int, kinds: Iterable[str] | None = None, 
         for number, at in enumerate(moments(max(1, round(size * days / 40 * aim.jobs)) if aim.jobs else 0))
     ]
     faults: list[PlannedFault] = []
-    wanted = [kind for kind in KINDS if kinds is None or kind.name in kinds]
+    wanted = [kind for kind in KINDS if (kind.is_of_any_life if kinds is None else kind.name in kinds)]
     for kind in wanted:
         count = int(kind.times * days / 91 * aim.often + lot.random())
         for at in moments(count):

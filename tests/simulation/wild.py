@@ -20,6 +20,8 @@ from costguard_sandbox.world import World
 
 _SECOND = timedelta(seconds=1)
 _MOST = 25  # VMs that exist at once
+_VERBS = {"stop": 4, "start": 6, "suspend": 2, "resume": 2, "delete": 1}
+_BURST = {**_VERBS, "preempt": 2, "host-error": 2, "guest-shutdown": 1, "recreate": 1, "preempt-in-start": 2}
 _CHANGING = (("gpu:nvidia-tesla-t4", "us-central1"), ("n1:core", "us-east1"), ("a2:ram", "us-central1"))
 
 
@@ -31,14 +33,40 @@ class Wild:
     may_change_prices: Callable[[], bool] = lambda: True  # the catalogue shows no price but the present one
 
     def plan(self, plan: Plan) -> None:
-        life = fleet.Life(self.world, plan.seed, min(_MOST, plan.size), (WILD,))
+        aim = plan.aim
+        life = fleet.Life(self.world, plan.seed, aim.wild or min(_MOST, plan.size), (WILD,))
+        life.graceful = aim.graceful
         self.happened = life.happened
         for planned in plan.events:
             lot: Callable[[], random.Random] = partial(plan.lot, "event", planned.number)
-            is_brief = lot().random() < plan.aim.brief
-            self.world.at(planned.at, partial(self._briefly if is_brief else life.something, lot))
-            if lot().random() < plan.aim.reprices:
+            kinds = {self._briefly: aim.brief, self._burst: aim.bursts}
+            kinds[life.something] = 1 - sum(kinds.values())
+            act = lot().choices(list(kinds), list(kinds.values()))[0]
+            self.world.at(planned.at, partial(life.create if planned.number < aim.wild else act, lot))
+            if lot().random() < aim.reprices:
                 self.world.at(planned.at, partial(self._change_prices, lot))
+
+    def _burst(self, lot: Callable[[], random.Random]) -> None:
+        """Several things happen to one VM within minutes or an hour, whatever its state: Google refuses some of it."""
+        chance = lot()
+        there = self.world.instances(WILD)
+        if not there:
+            return
+        vm, at = chance.choice(there), self.world.timeline.now
+        for _ in range(chance.randint(2, 5)):
+            what = chance.choices(list(_BURST), list(_BURST.values()))[0]
+            self.world.at(at, partial(self._do, vm, what))
+            at += chance.choice((_SECOND / 4, 10 * _SECOND, 90 * _SECOND, 600 * _SECOND)) * chance.uniform(0.5, 2)
+
+    def _do(self, vm: VM, what: str) -> None:
+        if vm.status is Status.DELETED:
+            return
+        with suppress(Refused):
+            if what in _VERBS:
+                self.world.request(what, WILD, vm.zone, vm.name, "ben@example.com")
+            else:
+                self.world.trigger(what, WILD, vm.name, vm.zone)
+            self.happened[f"{what} in a burst"] += 1
 
     def _briefly(self, lot: Callable[[], random.Random]) -> None:
         """A VM that is off is started, and its run ends after about a minute: Google bills a minute at least."""

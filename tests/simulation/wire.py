@@ -122,6 +122,7 @@ class Wire:
         self._move = move
         self.step: Callable[[str], None] = lambda _where: None
         self.looked: Callable[[str], object] = lambda _path: None  # called with the path of each GET, before its answer
+        self.reworded: Callable[[str, bytearray], bytearray] = lambda _path, body: body  # what each GET is answered
         self.calls: Counter[str] = Counter()
 
     def exchange(self, method: str, url: str, headers: Mapping[str, str], body: bytes, timeout_s: float) -> Answer:
@@ -153,6 +154,8 @@ class Wire:
         self.step(f"after {name}")
         if connection.is_broken:
             raise Dropped(name)
+        if method == "GET":
+            connection.answer.body = self.reworded(parts.path, connection.answer.body)
         return connection.answer
 
     def _drive(self, work: Coroutine[Any, Any, None], timers: _Timers, patience_s: float) -> None:

@@ -214,8 +214,9 @@ def _end(op: SeenOperation, seen: SeenInstance | None) -> _Event | None:
         if op.status is not OperationStatus.DONE:
             return None  # PENDING_STOP bills as running
         is_estimate = True
-        stopped_at = seen.last_stopped_at
-        at = stopped_at if stopped_at is not None and stopped_at >= at else op.ended_at or at
+        stopped_at, done_at = seen.last_stopped_at, op.ended_at or at
+        # The stamp is written just before the operation ends; a later one is that of another stop.
+        at = stopped_at if stopped_at is not None and at <= stopped_at <= done_at + _SAME_START else done_at
     return _Event(at, _Order.END, reason=reason, by=op.user, is_estimate=is_estimate)
 
 
@@ -280,6 +281,9 @@ def _fold(events: Sequence[_Event], seen: SeenInstance | None) -> list[Run]:
             if event.weak:
                 weak_start = None if is_open else (weak_start or event.at)
                 continue
+            if event.if_off and weak_start is not None:  # it found the VM running: the restart had come to its end
+                runs.append(Run(weak_start))
+                weak_start, is_open = None, True
             if is_open and event.if_off:
                 continue
             if is_open:

@@ -37,6 +37,7 @@ class CloudOptions(TypedDict, total=False):
     projects: Iterable[str]
     begins: datetime | None
     operation_retention: timedelta
+    start_stamps_apart: bool
     wait_moves_clock: bool
     base_url: str
 
@@ -45,7 +46,8 @@ class Cloud:
     """Its history depends on the seed, the clock and the requests, on nothing else.
 
     `begins` lies before the clock's time where a fleet already has a history. With `wait_moves_clock`, an operation's
-    `wait` moves a manual clock to the operation's end. `guests` makes what runs inside VMs; by default nothing does.
+    `wait` moves a manual clock to the operation's end. With `start_stamps_apart`, the stamp of a start is written some
+    tenths of a second after its operation ended. `guests` makes what runs inside VMs; by default nothing does.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Cloud:
         seed: int = 1,
         begins: datetime | None = None,
         operation_retention: timedelta = timedelta(days=14),
+        start_stamps_apart: bool = False,
         wait_moves_clock: bool = False,
         base_url: str = "https://www.googleapis.com",
         guests: Callable[[Settled], Guests] | None = None,
@@ -89,6 +92,7 @@ class Cloud:
             self._changed,
             lambda vm, moment: self._system_events.starting(vm, moment),
             self.guests,
+            start_stamps_apart,
         )
         self._bulk_inserts = BulkInserts(self.operations, self._lifecycle, self._insert_one, self.instances)
         self._system_events = SystemEvents(

@@ -35,6 +35,7 @@ class Lifecycle:
     _on_change: Callable[[VM], None]
     _on_start: Callable[[VM, datetime], None]
     _guests: Guests
+    _stamps_apart: bool = False  # whether the stamp of a start is written a moment after its operation ended
 
     @property
     def _now(self) -> datetime:
@@ -244,6 +245,7 @@ class Lifecycle:
     def _come_up(self, operation: Operation, vm: VM, what: str) -> None:
         length = self._draw(what, operation)
         number = self._begin(vm, length)
+        vm.is_preempted = False  # what ends this start now is no preemption of an earlier one
         self._arm_run_limit(vm)
 
         def staging() -> None:
@@ -269,6 +271,8 @@ class Lifecycle:
 
     def _run(self, vm: VM) -> None:
         vm.begin_run(self._now)
+        if self._stamps_apart:
+            vm.last_start = to_ms(self._now + self._draw("before the end", (vm.id, len(vm.runs))))
         self._on_change(vm)
         self._guests.up(vm)
 

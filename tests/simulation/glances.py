@@ -1,0 +1,60 @@
+"""What happens in the second project while the guard looks at it, and words of Google's that it does not know yet."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+
+from tests.simulation.plan import Plan
+from tests.simulation.settings import WILD
+
+from costguard_sandbox.gce.errors import Refused
+from costguard_sandbox.gce.vm import VM, Status
+from costguard_sandbox.world import World
+
+_SECOND = timedelta(seconds=1)
+_OPERATIONS = f"projects/{WILD}/aggregated/operations"
+_RUNS = re.compile(rb'("status":\s*)"RUNNING"')
+_MOST = 6  # VMs that are stopped or started in one look
+
+
+class Glances:
+    """VMs are stopped and started just before they are listed; operations are listed up to a minute after that."""
+
+    def __init__(self, world: World, move: Callable[[timedelta], None], plan: Plan) -> None:
+        self._world = world
+        self._move = move
+        self._plan = plan
+        self._looks = 0
+
+    def stir(self) -> None:
+        """To be called before each pass."""
+        self._looks += 1
+        lot = self._plan.lot("glance", self._looks)
+        if lot.random() < self._plan.aim.glances:
+            vms = self._world.instances(WILD)
+            for vm in lot.sample(vms, min(_MOST, len(vms))):
+                self._change(vm)
+                self._move(lot.choice((0.05, 1, 4, 12)) * _SECOND)
+
+    def before(self, path: str) -> None:
+        """To be called before each GET."""
+        if path.endswith(_OPERATIONS):
+            lot = self._plan.lot("glance at operations", self._looks)
+            if lot.random() < self._plan.aim.glances:
+                self._move(lot.uniform(1, 60) * _SECOND)
+
+    def _change(self, vm: VM) -> None:
+        verb = {Status.RUNNING: "stop", Status.TERMINATED: "start", Status.SUSPENDED: "resume"}.get(vm.status)
+        if verb is not None:
+            with suppress(Refused):
+                self._world.request(verb, WILD, vm.zone, vm.name, "ana@example.com")
+
+
+def newer_words(path: str, body: bytearray) -> bytearray:
+    """What Google answers about the second project, with a status that is newer than every client, and as long."""
+    if f"projects/{WILD}/" not in path or "instances" not in path:
+        return body
+    return bytearray(_RUNS.sub(rb'\1"HEALING"', bytes(body)))

@@ -1,0 +1,65 @@
+"""When VMs ran: the runs in the ledger are those that Google bills, each from its start to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from itertools import zip_longest
+
+from sqlalchemy import Connection, select
+from tests.simulation.untold import Witness, is_certain, latest_end, stops_gracefully
+
+from costguard.db.tables import instances, lifetimes
+from costguard_sandbox.clock import to_ms
+from costguard_sandbox.gce.vm import VM, Run
+from costguard_sandbox.world import World
+
+_IN_VAIN = timedelta(minutes=1)  # a start that something ended before it was done may stand in the ledger as so much
+_SAME_START = timedelta(seconds=1)  # a stamp and an operation may tell of it
+_Span = tuple[datetime, datetime | None]
+
+
+def of_the_ledger(connection: Connection) -> dict[tuple[str, str], list[_Span]]:
+    """By VM: its project and id."""
+    rows = connection.execute(
+        select(instances.c.project, instances.c.gce_id, lifetimes.c.started_at, lifetimes.c.ended_at)
+        .join(lifetimes, lifetimes.c.instance_id == instances.c.id)
+        .order_by(lifetimes.c.started_at)
+    )
+    runs: dict[tuple[str, str], list[_Span]] = {}
+    for project, gce_id, started_at, ended_at in rows:
+        runs.setdefault((project, gce_id), []).append((started_at, ended_at))
+    return runs
+
+
+def otherwise_than_google(world: World, connection: Connection, witness: Witness) -> Iterator[str]:
+    """Once both are quiet, of every VM whose starts and ends were told."""
+    every = of_the_ledger(connection)
+    for vm in world.every_vm():
+        mine = every.get((vm.project, str(vm.id)))
+        if mine is None or not (is_certain(vm, witness) or stops_gracefully(vm)):
+            continue
+        told = [run for run in mine if _is_of(vm, run) or run[1] is None or run[1] - run[0] >= _IN_VAIN]
+        for run, ran in zip_longest(told, vm.runs):
+            if run is None or ran is None or not _is_same(vm, run, ran, witness):
+                there = ran and (ran.began, ran.ended)
+                yield f"{vm.name} ({vm.id}): the ledger has the run {_shown(run)}, and Google {_shown(there)}"
+                break
+
+
+def _shown(run: _Span | None) -> str:
+    return "none" if run is None else " to ".join(f"{at:%d %b %H:%M:%S}" if at else "now" for at in run)
+
+
+def _is_of(vm: VM, run: _Span) -> bool:
+    return any(abs(to_ms(ran.began) - run[0]) < _SAME_START for ran in vm.runs)
+
+
+def _is_same(vm: VM, run: _Span, ran: Run, witness: Witness) -> bool:
+    began, ended = run
+    latest = latest_end(vm, ran, witness)
+    if abs(to_ms(ran.began) - began) >= _SAME_START:
+        return False
+    if ended is None or ran.ended is None or latest is None:
+        return ended is None and ran.ended is None
+    return to_ms(ran.ended) <= ended <= max(to_ms(latest), began)
