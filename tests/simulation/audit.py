@@ -36,14 +36,18 @@ class Told:
     of_names: dict[str, frozenset[str]]  # kinds by VM's name
     of_jobs: dict[str, frozenset[str]]  # kinds by job
     keys: frozenset[str]
+    closed: dict[str, set[datetime]]  # by project: where its account ended, since it was watched no more
 
 
 def told(connection: Connection) -> Told:
     events = tables.events
-    columns = (events.c.key, events.c.kind, events.c.gce_id, events.c.name, events.c.occurred_at, events.c.data)
-    rows = connection.execute(select(*columns)).all()
+    columns = (events.c.key, events.c.kind, events.c.project, events.c.gce_id, events.c.name, events.c.occurred_at)
+    rows = connection.execute(select(*columns, events.c.data)).all()
     of_names, of_jobs = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
+    closed = defaultdict[str, set[datetime]](set)
     for row in rows:
+        if row.kind == "ProjectUnwatched":
+            closed[row.project].add(row.occurred_at)
         of_names[row.name].add(row.kind)
         of_jobs[str(row.data.get("job", ""))].add(row.kind)
     return Told(
@@ -51,6 +55,7 @@ def told(connection: Connection) -> Told:
         {name: frozenset(kinds) for name, kinds in of_names.items()},
         {job: frozenset(kinds) for job, kinds in of_jobs.items()},
         frozenset(row.key for row in rows),
+        closed,
     )
 
 
@@ -69,14 +74,19 @@ def unexplained(world: World, connection: Connection, restores: Sequence[Restore
 
 def _runs(connection: Connection, events: Told) -> Iterator[str]:
     lives, vms = tables.lifetimes, tables.instances
-    columns = (vms.c.gce_id, vms.c.name, vms.c.gone_at, lives.c.started_at, lives.c.ended_at)
+    columns = (vms.c.project, vms.c.gce_id, vms.c.name, vms.c.gone_at, lives.c.started_at, lives.c.ended_at)
     for row in connection.execute(select(*columns).join(vms, vms.c.id == lives.c.instance_id)):
         if ("LifetimeStarted", row.gce_id, row.started_at) not in events.moments:
             yield f"no event tells that {row.name} started at {row.started_at}"
         ends = ("LifetimeEnded", "LifetimeEndCorrected")
-        if row.ended_at is not None and not any((kind, row.gce_id, row.ended_at) in events.moments for kind in ends):
+        closed = events.closed.get(row.project, frozenset())  # one event tells of the ends of all its VMs
+        if (
+            row.ended_at is not None
+            and row.ended_at not in closed
+            and not any((kind, row.gce_id, row.ended_at) in events.moments for kind in ends)
+        ):
             yield f"no event tells that {row.name} ended at {row.ended_at}"
-        if row.gone_at is not None and "InstanceGone" not in events.of_names.get(row.name, frozenset()):
+        if row.gone_at is not None and not closed and "InstanceGone" not in events.of_names.get(row.name, frozenset()):
             yield f"no event tells that {row.name} is gone"
 
 

@@ -28,12 +28,13 @@ class Glances:
         self._move = move
         self._plan = plan
         self._looks = 0
+        self.is_over = False  # nothing happens any more
 
     def stir(self) -> None:
         """To be called before each pass."""
         self._looks += 1
         lot = self._plan.lot("glance", self._looks)
-        if lot.random() < self._plan.aim.glances:
+        if not self.is_over and lot.random() < self._plan.aim.glances:
             vms = self._world.instances(WILD)
             for vm in lot.sample(vms, min(_MOST, len(vms))):
                 self._change(vm)
@@ -43,7 +44,7 @@ class Glances:
         """To be called before each GET."""
         if path.endswith(_OPERATIONS):
             lot = self._plan.lot("glance at operations", self._looks)
-            if lot.random() < self._plan.aim.glances:
+            if not self.is_over and lot.random() < self._plan.aim.glances:
                 self._move(lot.uniform(1, 60) * _SECOND)
 
     def _change(self, vm: VM) -> None:

@@ -95,7 +95,8 @@ class Life:
         self.looks: list[Look] = []
         self.visits: list[Step] = []
         self.steps: list[Step] = []  # those visits in which messages were delivered too
-        self.passes: list[datetime] = []  # when each pass was over
+        self._closed_at, self._unwatched = plan.start, list[tuple[datetime, datetime]]()
+        self.passes: list[datetime] = []  # when each that came to its end had begun
         self.counts: Counter[str] = Counter()
         self._kills = list(plan.kills)
         self._off_until = plan.start
@@ -240,8 +241,9 @@ class Life:
 
     def _pass(self, process: Process) -> None:
         self.glances.stir()
+        began = self.now
         process.run_pass()
-        self.passes.append(self.now)
+        self.passes.append(began)
         process.turn()
         self.counts["passes"] += 1
 
@@ -294,7 +296,10 @@ class Life:
             self._process.close()
             self._process = None
         settings = self.settings
-        if not is_on:
+        if is_on:
+            self._unwatched.append((self._closed_at, self.now))
+        else:
+            self._closed_at = self.passes[-1]
             settings = settings.model_copy(update={"watch": settings.watch.model_copy(update={"projects": [PROJECT]})})
         self._place = replace(self._place, settings=settings)
 
@@ -384,6 +389,7 @@ class Life:
         """Nothing goes wrong any more, nobody presses, and no guard ends: what is open gets settled."""
         self.writes = self.fuse.writes
         self.weather.clear()
+        self.glances.is_over = True
         self.people.meant.clear()
         self.jobs.to_ask.clear()
         self.fuse.light(0, freezes=False)
@@ -404,7 +410,7 @@ class Life:
 
     @property
     def witness(self) -> Witness:
-        return Witness(self.passes, self.plan.aim.keeps_operations * HOUR)
+        return Witness(self.passes, self.plan.aim.keeps_operations * HOUR, self._unwatched)
 
     def judge(self) -> None:
         self._invariants(invariants.AT_THE_END)

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from itertools import zip_longest
 
 from sqlalchemy import Connection, select
-from tests.simulation.untold import Witness, is_certain, latest_end, stops_gracefully
+from tests.simulation.untold import Witness, earliest_end, is_certain, latest_end, stops_gracefully
 
 from costguard.db.tables import instances, lifetimes
 from costguard_sandbox.clock import to_ms
@@ -57,9 +57,9 @@ def _is_of(vm: VM, run: _Span) -> bool:
 
 def _is_same(vm: VM, run: _Span, ran: Run, witness: Witness) -> bool:
     began, ended = run
-    latest = latest_end(vm, ran, witness)
+    earliest, latest = earliest_end(vm, ran, witness), latest_end(vm, ran, witness)
     if abs(to_ms(ran.began) - began) >= _SAME_START:
         return False
-    if ended is None or ran.ended is None or latest is None:
+    if ended is None or earliest is None or latest is None:
         return ended is None and ran.ended is None
-    return to_ms(ran.ended) <= ended <= max(to_ms(latest), began)
+    return to_ms(earliest) <= ended <= max(to_ms(latest), began)

@@ -1,7 +1,8 @@
 """What nobody could tell the guard: within which bounds a VM's bill in the ledger lies then.
 
 A graceful stop has no moment of its own at which billing ended. What Google no longer keeps an operation of is known
-from the VM's stamps, or from the look that found it gone.
+from the VM's stamps, or from the look that found it gone. While a project is not watched its account is closed: what
+ended meanwhile ended with the last look before.
 """
 
 from __future__ import annotations
@@ -11,18 +12,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from tests.simulation.settings import WILD
+
 from costguard_sandbox.gce.vm import VM, Run
 
 _SHUTS_DOWN_FOR = timedelta(minutes=4)  # at most, until the stamp of a stop is written and its operation ends
+_GRACE = timedelta(minutes=10)
 _ENDS_WITHIN = timedelta(minutes=3)  # the operation that tells of a start, a stop or a delete
 
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """When the guard's passes were over, oldest first, and for how long Google keeps operations."""
+    """When the guard's passes began, oldest first, and for how long Google keeps operations.
+
+    `unwatched`: from the last pass before the second project was taken out of the settings until it was put back.
+    """
 
     passes: Sequence[datetime]
     keeps: timedelta
+    unwatched: Sequence[tuple[datetime, datetime]] = ()
+
+    def closed_at(self, began: datetime, ended: datetime | None) -> datetime | None:
+        """When the account of what lasted so long was closed, where it ended before anybody looked again."""
+        for since, until in self.unwatched:
+            if ended is not None and began <= since < ended <= (self.next_after(until) or ended):
+                return since
+        return None
 
     def was_told(self, at: datetime) -> bool:
         """Whether the operation of that moment was there when the guard looked next."""
@@ -42,11 +57,23 @@ def is_certain(vm: VM, witness: Witness) -> bool:
     """Whether all that it did was told, to the millisecond."""
     moments = [moment for run in vm.runs for moment in (run.began, run.ended) if moment is not None]
     moments += [vm.deleted_at] if vm.deleted_at is not None else []
+    spans = [(run.began, run.ended) for run in vm.runs] + [(use.began, use.ended) for use in vm.disk_uses]
+    if vm.project == WILD and any(witness.closed_at(*span) for span in spans):
+        return False
     return not stops_gracefully(vm) and all(map(witness.was_told, moments))
 
 
 def stops_gracefully(vm: VM) -> bool:
     return bool((vm.scheduling.get("gracefulShutdown") or {}).get("enabled"))
+
+
+def earliest_end(vm: VM, run: Run, witness: Witness) -> datetime | None:
+    """The earliest moment at which a ledger may have it ended: of a VM that is gone, nothing tells of any grace."""
+    if vm.project == WILD and (closed_at := witness.closed_at(run.began, run.ended)) is not None:
+        return closed_at
+    if run.ended is None or not stops_gracefully(vm) or vm.deleted_at is None:
+        return run.ended
+    return max(run.began, run.ended - _GRACE)
 
 
 def latest_end(vm: VM, run: Run, witness: Witness) -> datetime | None:
@@ -68,7 +95,12 @@ def least_and_most(vm: VM, witness: Witness) -> tuple[VM, VM]:
     known = [
         run for run in vm.runs if witness.saw(run) or (witness.was_told(run.began) and _end_was_told(run, witness))
     ]
-    least = replace(vm, runs=known, saved_memory=[])
+    least = replace(
+        vm,
+        runs=[replace(run, ended=earliest_end(vm, run, witness)) for run in known],
+        saved_memory=[],
+        disk_uses=[replace(use, ended=witness.closed_at(use.began, use.ended) or use.ended) for use in vm.disk_uses],
+    )
     most = replace(
         vm,
         runs=_merged([replace(run, ended=latest_end(vm, run, witness), preempted=False) for run in vm.runs]),
