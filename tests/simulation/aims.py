@@ -93,6 +93,7 @@ AIMS: Mapping[str, Aim] = {
         ("capacity reclaimed", "one preempted", "out of stock", "preempted in a start"), 12, people=0, jobs=8, events=0,
         days=3, on_disk=0.05, deadlines=1, is_often=True,
     ),
+    "deletions": Aim((), people=0, jobs=0, events=30, days=3, wild=25, freezes=10, places=_LOOKS[1:], is_often=True),
     "restores": Aim(("database restored",), 30, people=0.5, jobs=8, events=0, days=3),
     "prices": Aim(("prices misprinted",), 20, people=0.3, jobs=0, events=4, wild=12, reprices=0.2, reads_prices=5),
     "fates": Aim(_SPOT_LOST, 3, people=0.3, jobs=0, events=25, days=4, wild=20, brief=0.2, bursts=0.5),

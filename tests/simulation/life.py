@@ -10,7 +10,7 @@ from enum import Enum
 from itertools import count
 
 from tests.scenario.fleet import HOUR, MINUTE
-from tests.simulation import invariants
+from tests.simulation import invariants, pages
 from tests.simulation.backups import copied
 from tests.simulation.crashing import FragileDatabase, Fuse, Killed
 from tests.simulation.database_trouble import DatabaseTrouble
@@ -96,6 +96,7 @@ class Life:
         self.visits: list[Step] = []
         self.steps: list[Step] = []  # those visits in which messages were delivered too
         self._closed_at, self._unwatched = plan.start, list[tuple[datetime, datetime]]()
+        self._stamps: dict[datetime, dict[int, datetime | None]] = {}
         self.passes: list[datetime] = []  # when each that came to its end had begun
         self.counts: Counter[str] = Counter()
         self._kills = list(plan.kills)
@@ -242,8 +243,10 @@ class Life:
     def _pass(self, process: Process) -> None:
         self.glances.stir()
         began = self.now
+        stamps = {vm.id: vm.last_stop for vm in self.world.instances(WILD)}
         process.run_pass()
         self.passes.append(began)
+        self._stamps[began] = stamps
         process.turn()
         self.counts["passes"] += 1
 
@@ -271,6 +274,13 @@ class Life:
             self.people.meant.append(meant)  # nothing came of it, so it is pressed again
         except StoreError:
             self.people.meant.append(meant)
+
+    def shown(self) -> list[str]:
+        """What is wrong on pages that people read now, while no guard goes on. A restored ledger is caught up later."""
+        if self.restores:
+            return []
+        with self.trouble.quiet(), self.ledger.read() as connection:
+            return list(pages.goes_on_though_gone(self.world, connection, self.witness, self.now))
 
     def back_up(self) -> Callable[[], object]:
         """Copies the guard's database, as an operator does; what is returned puts the copy back, later."""
@@ -324,6 +334,7 @@ class Life:
         if self._process is not None:
             self._process.close()
         self._process = None
+        self.two_guards.wrong += self.shown()
         self.counts["crashes"] += 1
         if self._off_next:
             self.counts["started again hours later"] += 1
@@ -410,7 +421,7 @@ class Life:
 
     @property
     def witness(self) -> Witness:
-        return Witness(self.passes, self.plan.aim.keeps_operations * HOUR, self._unwatched)
+        return Witness(self.passes, self.plan.aim.keeps_operations * HOUR, self._unwatched, self._stamps)
 
     def judge(self) -> None:
         self._invariants(invariants.AT_THE_END)

@@ -50,6 +50,7 @@ class TwoGuards:
         life.counts["freezes"] += 1
         lot = life.plan.lot("freeze", life.counts["freezes"])
         frozen = life.wire.step
+        self.wrong += life.shown()
         self._nobody_else_gets_in(held_by)
         # Short ones too: what a guard had just looked at is still fresh then.
         waits, works_for = (HOUR, 5 * MINUTE) if lot.random() < 0.5 else (MINUTE / 2, MINUTE / 2)

@@ -8,8 +8,8 @@ ended meanwhile ended with the last look before.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from tests.simulation.settings import WILD
@@ -25,12 +25,14 @@ _ENDS_WITHIN = timedelta(minutes=3)  # the operation that tells of a start, a st
 class Witness:
     """When the guard's passes began, oldest first, and for how long Google keeps operations.
 
-    `unwatched`: from the last pass before the second project was taken out of the settings until it was put back.
+    `stamps` are what each pass could see of when each VM had stopped last. `unwatched`: from the last pass before the
+    second project was taken out of the settings until it was put back.
     """
 
     passes: Sequence[datetime]
     keeps: timedelta
     unwatched: Sequence[tuple[datetime, datetime]] = ()
+    stamps: Mapping[datetime, Mapping[int, datetime | None]] = field(default_factory=dict)
 
     def closed_at(self, began: datetime, ended: datetime | None) -> datetime | None:
         """When the account of what lasted so long was closed, where it ended before anybody looked again."""
@@ -83,9 +85,9 @@ def latest_end(vm: VM, run: Run, witness: Witness) -> datetime | None:
     seen_at = witness.next_after(run.ended)
     if witness.was_told(run.ended):
         return run.ended + _SHUTS_DOWN_FOR if stops_gracefully(vm) else run.ended
-    ended_last = not any(one.ended is not None and run.ended < one.ended <= (seen_at or one.ended) for one in vm.runs)
-    is_there = vm.deleted_at is None or (seen_at is not None and seen_at < vm.deleted_at)
-    return run.ended + _SHUTS_DOWN_FOR if ended_last and is_there else max(seen_at or run.ended, run.ended)
+    stamp = witness.stamps.get(seen_at, {}).get(vm.id) if seen_at is not None else None
+    is_stamped = stamp is not None and run.ended <= stamp <= run.ended + _SHUTS_DOWN_FOR
+    return run.ended + _SHUTS_DOWN_FOR if is_stamped else seen_at or run.ended
 
 
 def least_and_most(vm: VM, witness: Witness) -> tuple[VM, VM]:

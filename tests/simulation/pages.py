@@ -1,0 +1,40 @@
+"""What a page shows while a guard is at work, or stands still in the middle of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime
+
+from sqlalchemy import Connection, func, select
+from tests.simulation.untold import Witness, least_and_most
+
+from costguard.db.tables import charges, instances, lifetimes, storage_spans
+from costguard.ledger.accrual import accrual_at, accruing_spans, stand
+from costguard_sandbox.gce.meter import bill
+from costguard_sandbox.world import World
+
+_SOME = 5_000_000  # nano-dollars
+
+
+def goes_on_though_gone(world: World, connection: Connection, witness: Witness, now: datetime) -> Iterator[str]:
+    """A VM that the ledger knows to be gone costs no more than Google bills, charged or not yet."""
+    gone = connection.execute(select(instances.c.id, instances.c.gce_id).where(instances.c.gone_at.is_not(None))).all()
+    vms = {str(vm.id): vm for vm in world.every_vm()}
+    shown = Counter[int]()
+    for table in (lifetimes, storage_spans):
+        sums = (
+            select(table.c.instance_id, func.sum(charges.c.amount_nanos))
+            .join(charges, charges.c.span_id == table.c.id)
+            .where(*stand(table))
+            .group_by(table.c.instance_id)
+        )
+        shown.update({row[0]: int(row[1]) for row in connection.execute(sums)})
+    accrual = accrual_at(connection, now)
+    for span in accruing_spans(connection, [row.id for row in gone]):
+        shown[span.instance_id] += accrual.bill(span.span, span.since).amount.nanos
+    for row in gone:
+        vm = vms[row.gce_id]
+        most = bill(least_and_most(vm, witness)[1], world.prices, now).nanos
+        if shown[row.id] > most + _SOME:
+            yield f"{vm.name} ({vm.id}) is gone, and costs {shown[row.id]} at {now}, and Google bills {most}"
