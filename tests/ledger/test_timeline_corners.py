@@ -73,6 +73,18 @@ def test_an_estimated_end_is_taken_back_where_the_vm_runs_on() -> None:
     assert _spans([INSERT], None, (life,)) == [("10:00:00", "11:00:00")]
 
 
+def test_the_stamp_of_a_later_stop_does_not_end_a_graceful_one() -> None:
+    """Nobody looked between two stops, and the VM tells of the second alone: the first ended with its operation."""
+    operations = [
+        INSERT,
+        operation("stop", "10:10", "10:11"),
+        operation("start", "10:20:00", "10:20:10"),
+        event("deferredStop", "10:50"),
+    ]
+    listing = seen(Status.STOPPED, started="10:20:10", last_stopped_at=at("10:50:20"), graceful_stop=True)
+    assert _spans(operations, listing) == [("10:00:00", "10:11:00"), ("10:20:10", "10:50:00")]
+
+
 def test_whoever_made_a_vm_that_was_preempted_while_it_came_up_is_known() -> None:
     """The insert failed, and the VM is there."""
     assert created_by([operation("insert", "09:59", "10:00", error_code="UNSUPPORTED_OPERATION")]) == "ana@example.com"

@@ -79,7 +79,7 @@ def _runs(connection: Connection, events: Told) -> Iterator[str]:
         if ("LifetimeStarted", row.gce_id, row.started_at) not in events.moments:
             yield f"no event tells that {row.name} started at {row.started_at}"
         ends = ("LifetimeEnded", "LifetimeEndCorrected")
-        closed = events.closed.get(row.project, frozenset())  # one event tells of the ends of all its VMs
+        closed = events.closed.get(row.project, set())  # one event tells of the ends of all its VMs
         if (
             row.ended_at is not None
             and row.ended_at not in closed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from itertools import zip_longest
 
@@ -40,9 +40,10 @@ def otherwise_than_google(world: World, connection: Connection, witness: Witness
         if mine is None or not (is_certain(vm, witness) or stops_gracefully(vm)):
             continue
         told = [run for run in mine if _is_of(vm, run) or run[1] is None or run[1] - run[0] >= _IN_VAIN]
-        for run, ran in zip_longest(told, vm.runs):
+        pairs: Iterable[tuple[_Span | None, Run | None]] = zip_longest(told, vm.runs)
+        for run, ran in pairs:
             if run is None or ran is None or not _is_same(vm, run, ran, witness):
-                there = ran and (ran.began, ran.ended)
+                there = None if ran is None else (ran.began, ran.ended)
                 yield f"{vm.name} ({vm.id}): the ledger has the run {_shown(run)}, and Google {_shown(there)}"
                 break
 
