@@ -62,6 +62,7 @@ class Aim:
     glances: float = 0.0  # the chance that VMs there are stopped and started while the guard looks
     keeps_operations: float = 9600  # hours, by Google
     reads_prices: float = 192  # hours, from one reading of prices to the next
+    is_unpriced: bool = False  # the ledger begins without a price
     are_stamps_apart: bool = False  # a start's stamp and the end of its operation are not the same moment
     is_often: bool = False  # visits are minutes apart
     is_at_months_end: bool = False
@@ -96,6 +97,8 @@ AIMS: Mapping[str, Aim] = {
     "deletions": Aim((), people=0, jobs=0, events=30, days=3, wild=25, freezes=10, places=_LOOKS[1:], is_often=True),
     "restores": Aim(("database restored",), 30, people=0.5, jobs=8, events=0, days=3),
     "prices": Aim(("prices misprinted",), 20, people=0.3, jobs=0, events=4, wild=12, reprices=0.2, reads_prices=5),
+    "unpriced": Aim(("prices of nothing",), 100, people=0, jobs=0, events=8, days=3, wild=8, reads_prices=5,
+                    is_unpriced=True),
     "fates": Aim(_SPOT_LOST, 3, people=0.3, jobs=0, events=25, days=4, wild=20, brief=0.2, bursts=0.5),
     "months": Aim((), people=0.3, jobs=0, events=8, days=4, wild=15, is_at_months_end=True),
     "glances": Aim(("statuses without a name",), 20, people=0, jobs=0, events=15, days=3, wild=20, bursts=0.3,

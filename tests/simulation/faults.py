@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _MINUTE, _HOUR, _DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 GUARD_OFF, ARCHIVED, RESTORED, LEFT = "guard off", "channel archived", "database restored", "person left"
-MISPRINTED = "prices misprinted"
+MISPRINTED, FREE = "prices misprinted", "prices of nothing"
 LEAVER = "emi"  # who leaves Slack's workspace for some days
 
 
@@ -161,6 +161,11 @@ def _misprinted(situation: Situation) -> Ends:
     return partial(faults.remove, faults.add("misprinted_prices", misprint=situation.lot.choice(list(Misprint))).id)
 
 
+def _free(situation: Situation) -> Ends:
+    faults = situation.world.faults
+    return partial(faults.remove, faults.add("misprinted_prices", misprint=Misprint.ZERO).id)
+
+
 def _strikes(*events: str) -> Callable[[Situation], Ends]:
     """At once, and to one VM that is up or comes up."""
 
@@ -265,6 +270,7 @@ KINDS: tuple[Kind, ...] = (
     Kind("permission lost", 3, _HOUR, 6 * _HOUR, _google("forbidden", project=PROJECT)),
     Kind(GUARD_OFF, 8, 2 * _HOUR, 30 * _HOUR, _nothing),
     Kind("statuses without a name", 8, _HOUR, 9 * _HOUR, _new_statuses, hinders=False, is_of_any_life=False),
+    Kind(FREE, 8, 12 * _HOUR, _DAY, _free, hinders=False, is_of_any_life=False),
     Kind("project unwatched", 8, _HOUR, 30 * _HOUR, _unwatched, hinders=False, is_of_any_life=False),
 )  # fmt: skip
 _BY_NAME = {kind.name: kind for kind in KINDS}

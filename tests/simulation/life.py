@@ -9,12 +9,13 @@ from datetime import datetime, timedelta
 from enum import Enum
 from itertools import count
 
+from sqlalchemy import delete
 from tests.scenario.fleet import HOUR, MINUTE
 from tests.simulation import invariants, pages
 from tests.simulation.backups import copied
 from tests.simulation.crashing import FragileDatabase, Fuse, Killed
 from tests.simulation.database_trouble import DatabaseTrouble
-from tests.simulation.faults import GOOGLES, GUARD_OFF, MISPRINTED, Weather
+from tests.simulation.faults import FREE, GOOGLES, GUARD_OFF, MISPRINTED, Weather
 from tests.simulation.fleet import DAY, Fleet
 from tests.simulation.glances import Glances, newer_words
 from tests.simulation.guard import Place, Process
@@ -30,6 +31,7 @@ from tests.simulation.wild import Wild
 from tests.simulation.wire import Wire
 
 from costguard.daemon.lease_keeper import LEASE_TTL
+from costguard.db.tables import prices
 from costguard.errors import LeaseLost, StoreError
 from costguard.model.observation import Observation
 from costguard_sandbox.clock import ManualClock
@@ -110,6 +112,9 @@ class Life:
             self.settings,
         )  # fmt: skip
         self.ledger = database.of_process(_NEVER)  # for those who look on
+        if plan.aim.is_unpriced:
+            with self.ledger.write() as connection:
+                connection.execute(delete(prices))
         self._process: Process | None = None
         self._measured_at = self._priced_at = plan.start
         self._has_prices = True
@@ -208,7 +213,7 @@ class Life:
             self._hear(process)
             if self._is_to_be_priced():
                 self._priced_at, self._has_prices = self.world.now, False
-                self._has_prices = process.read_prices() and MISPRINTED not in self.weather.present
+                self._has_prices = process.read_prices() and not self.weather.present & {MISPRINTED, FREE}
             if self._is_to_be_measured():
                 process.measure()
             self._pass(process)
@@ -382,7 +387,7 @@ class Life:
         """Whether the guard has what the catalogue shows, so that a change loses nothing."""
         changed_at = self.wild.prices_changed_at
         is_read = changed_at is None or (changed_at <= self._priced_at and self._has_prices)
-        return is_read and MISPRINTED not in self.weather.present
+        return is_read and not self.weather.present & {MISPRINTED, FREE}
 
     def _is_to_be_measured(self) -> bool:
         """Figures are many: they are read while there is something to be seen in them, and not too often."""
