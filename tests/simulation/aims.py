@@ -22,7 +22,9 @@ _STOPS_LOST = (
     "stops answered with silence",
     "stops answered though done",
     "answers to changes lost",
+    "stops that arrive much later",
 )
+_LATE = ("inserts that arrive much later",)
 _SPOT_LOST = ("capacity reclaimed", "one preempted", "preempted in a start", "host failed", "out of stock")
 # Where a guard stands still: around what is written under its lease.
 _WRITERS = ("actions.execute", "actions.execute", "actions.execute", "daemon.reconcile", "messages.outbox")
@@ -41,6 +43,7 @@ class Aim:
 
     kinds: tuple[str, ...] | None = None
     often: float = 1
+    more: Mapping[str, float] = field(default_factory=dict)  # and so many times as often those of some kinds
     people: float = 1
     jobs: float = 1
     events: float = 1
@@ -51,6 +54,11 @@ class Aim:
     asks: Mapping[str, float] = field(default_factory=dict)
     on_disk: float = 0.3
     meddles: float = 0.0  # the chance that a VM is protected while the guard looks at it before a stop
+    restarts: float = 0.0  # the chance that a VM is stopped and started while the guard looks at it before a stop
+    answers: float = 0.0  # the chance that someone answers a message while a guard stands still
+    mutes: float = 0.0  # the chance that nobody hears an agent for hours, while its command goes on
+    moods: int = 0  # how often people's notebooks come to be idle and work again; some have no Ops Agent
+    wishes: tuple[float, float] = (0.2, 30)  # hours from a job's submission to what people want of it
     freezes: float = 0.0
     places: tuple[str, ...] = ()
     reprices: float = 0.03  # the share of `events` that Google changes prices with
@@ -66,6 +74,7 @@ class Aim:
     are_stamps_apart: bool = False  # a start's stamp and the end of its operation are not the same moment
     is_often: bool = False  # visits are minutes apart
     is_at_months_end: bool = False
+    is_hasty: bool = False  # rules act within hours, at any time of day
     is_strict: bool = False  # rules stop VMs that work on jobs, unless the guard knows better
 
 
@@ -76,26 +85,51 @@ AIMS: Mapping[str, Aim] = {
         hours=1, presses={"stop": 0.5, "keep:4": 0.3}, presets=(6, 0, 0, 5, 3), freezes=8,
         places=_PLACES, is_often=True,
     ),
+    "overtaken": Aim(
+        ("no stop is taken",), 4, people=5, jobs=0, events=0, days=3, hours=5,
+        presses={"stop": 0.1, "keep:4": 0.1}, presets=(2, 0, 0, 6, 4), freezes=25, answers=0.5,
+        places=("after a commit by actions.execute", "before a write by actions.execute"), is_often=True, is_hasty=True,
+    ),
     "looks": Aim(
         ("capacity reclaimed",), 6, people=2, jobs=1, events=2, days=3, freezes=8, places=_LOOKS, is_often=True
     ),
     "stops": Aim(
-        _STOPS_LOST, 8, people=2.5, jobs=0, events=0, hours=3, presses={"keep:4": 0.15, "keep": 0.05, "stop": 0.2},
-        presets=(6, 0, 0, 5, 4), meddles=0.3, is_often=True,
+        _STOPS_LOST, 8, people=5, jobs=0, events=0, days=3, hours=3, more={"no stop is taken": 4},
+        presses={"keep:4": 0.1, "keep": 0.05, "stop": 0.3, "disown": 0.15, "claim": 0.1}, presets=(2, 0, 0, 6, 4),
+        is_often=True, is_hasty=True,
     ),
-    "rules": Aim((), people=2.5, jobs=0, events=0, presses={"keep:4": 0.1, "keep": 0.05}, presets=(6, 0, 0, 5, 4),
-                 meddles=0.3, is_often=True),
-    "zones": Aim(("zone unreachable",), 10, people=2.5, jobs=0, events=0, presets=(4, 0, 1, 5, 4), is_often=True),
-    "work": Aim((), jobs=6, people=0, events=0, days=3, is_strict=True, is_often=True),
-    "orphans": Aim(_CHANGES_LOST, 8, people=0, jobs=8, events=0, days=3, is_often=True),
-    "preemptions": Aim(_SPOT_LOST, 5, people=0, jobs=8, events=0, days=3, asks={"cancel after a checkpoint": 0.3}),
+    "rules": Aim(
+        (), people=5, jobs=0, events=0, days=3, hours=5, presses={"keep:4": 0.1, "keep": 0.05}, presets=(6, 0, 0, 5, 4),
+        meddles=0.1, restarts=0.1, moods=6, is_often=True, is_hasty=True,
+    ),
+    "zones": Aim(
+        ("zone unreachable",), 10, people=5, jobs=0, events=0, days=3, presets=(4, 0, 1, 5, 4), is_often=True,
+        is_hasty=True,
+    ),
+    "work": Aim((), jobs=20, people=0, events=0, days=2, deadlines=0, is_strict=True, is_often=True),
+    "orphans": Aim(
+        (*_LATE, "changes answered with 503"), 20, people=0, jobs=60, events=0, days=2, deadlines=0, is_often=True,
+        asks={"cancel": 0.7}, wishes=(0.01, 0.6), on_disk=0.0,
+    ),
+    "silences": Aim(
+        ("no delete is taken", "zone unreachable"), 20, people=0, jobs=40, events=0, days=2, deadlines=0, is_often=True,
+        mutes=0.5,
+    ),
+    "preemptions": Aim(_SPOT_LOST, 5, people=0, jobs=15, events=0, days=3, asks={"cancel after a checkpoint": 0.3}),
     "disks": Aim((*_CHANGES_LOST, "one preempted", "host failed"), 6, people=0, jobs=8, events=0, days=3, on_disk=1),
     "deadlines": Aim(
         ("capacity reclaimed", "one preempted", "out of stock", "preempted in a start"), 12, people=0, jobs=8, events=0,
         days=3, on_disk=0.05, deadlines=1, is_often=True,
     ),
+    "left disks": Aim(
+        (*_LATE, "one preempted"), 20, people=0, jobs=60, events=0, days=2, deadlines=0, is_often=True, on_disk=1,
+        asks={"cancel": 0.7}, wishes=(0.01, 0.6),
+    ),
+    "restores": Aim(
+        ("database restored", "restored once more", "zone unreachable", "one preempted"), 6, people=0.5, jobs=30,
+        events=0, days=3, deadlines=0, is_often=True, more={"database restored": 5, "restored once more": 5},
+    ),
     "deletions": Aim((), people=0, jobs=0, events=30, days=3, wild=25, freezes=10, places=_LOOKS[1:], is_often=True),
-    "restores": Aim(("database restored",), 30, people=0.5, jobs=8, events=0, days=3),
     "prices": Aim(("prices misprinted",), 20, people=0.3, jobs=0, events=4, wild=12, reprices=0.2, reads_prices=5),
     "unpriced": Aim(("prices of nothing",), 100, people=0, jobs=0, events=8, days=3, wild=8, reads_prices=5,
                     is_unpriced=True),

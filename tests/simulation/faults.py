@@ -52,6 +52,8 @@ class Stage(Protocol):
         """Copies the guard's database; what is returned puts the copy back."""
         ...
 
+    def restore_again(self) -> None: ...
+
 
 @dataclass(frozen=True, slots=True)
 class Situation:
@@ -72,8 +74,7 @@ Ends = Callable[[], object]
 class Kind:
     """So many times in a quarter, from `least` to `most` long. `begin` returns what ends it.
 
-    `hinders`: while it lasts the guard may not see, act or notify, so that nothing counts as late. Without
-    `is_of_any_life` it comes only where it is named.
+    `hinders`: while it lasts the guard may not see, act or notify, so that nothing counts as late.
     """
 
     name: str
@@ -82,7 +83,7 @@ class Kind:
     most: timedelta
     begin: Callable[[Situation], Ends]
     hinders: bool = True
-    is_of_any_life: bool = True
+    is_named: bool = False  # it comes only where an aim names it
 
 
 def _slack(kind: str, **values: Any) -> Callable[[Situation], Ends]:
@@ -154,6 +155,11 @@ def _unwatched(situation: Situation) -> Ends:
 
 def _restored(situation: Situation) -> Ends:
     return situation.stage.back_up()
+
+
+def _restored_again(situation: Situation) -> Ends:
+    """The backup that was put back last is put back once more."""
+    return situation.stage.restore_again
 
 
 def _misprinted(situation: Situation) -> Ends:
@@ -268,10 +274,23 @@ KINDS: tuple[Kind, ...] = (
     Kind("clock wrong", 4, _HOUR, 10 * _HOUR, _clock),
     Kind(RESTORED, 1.5, 2 * _HOUR, 30 * _HOUR, _restored),
     Kind("permission lost", 3, _HOUR, 6 * _HOUR, _google("forbidden", project=PROJECT)),
+    Kind(
+        "no delete is taken", 4, _HOUR, 12 * _HOUR, _google("server_error", code=502, method="DELETE"), is_named=True
+    ),
+    Kind("restored once more", 1.5, _HOUR, 12 * _HOUR, _restored_again, is_named=True),
+    Kind(
+        "stops that arrive much later", 4, _HOUR, 8 * _HOUR,
+        _google("lost_answer", when="later", seconds=2400.0, path="/stop$", chance=0.7), is_named=True,
+    ),
+    Kind(
+        "inserts that arrive much later", 4, _HOUR, 8 * _HOUR,
+        _google("lost_answer", when="later", seconds=900.0, method="POST", path="/instances$", chance=0.7),
+        is_named=True,
+    ),
     Kind(GUARD_OFF, 8, 2 * _HOUR, 30 * _HOUR, _nothing),
-    Kind("statuses without a name", 8, _HOUR, 9 * _HOUR, _new_statuses, hinders=False, is_of_any_life=False),
-    Kind(FREE, 8, 12 * _HOUR, _DAY, _free, hinders=False, is_of_any_life=False),
-    Kind("project unwatched", 8, _HOUR, 30 * _HOUR, _unwatched, hinders=False, is_of_any_life=False),
+    Kind("statuses without a name", 8, _HOUR, 9 * _HOUR, _new_statuses, hinders=False, is_named=True),
+    Kind(FREE, 8, 12 * _HOUR, _DAY, _free, hinders=False, is_named=True),
+    Kind("project unwatched", 8, _HOUR, 30 * _HOUR, _unwatched, hinders=False, is_named=True),
 )  # fmt: skip
 _BY_NAME = {kind.name: kind for kind in KINDS}
 # While one of them lasts a look may be whole and yet nothing be known of a VM that it lacks.

@@ -55,9 +55,10 @@ class Fleet:
     happened: Counter[str] = field(default_factory=Counter)
     protected: dict[int, datetime] = field(default_factory=dict)  # since when, by the VM's number
     presets: tuple[float, ...] = ()
+    moods: int = 0
 
     def plan(self, plan: Plan) -> None:
-        self.presets = plan.aim.presets
+        self.presets, self.moods = plan.aim.presets, plan.aim.moods
         for planned in plan.vms:
             one = _Life(self, plan.lot("vm", planned.number))
             self.world.at(planned.at, one.create)
@@ -71,6 +72,18 @@ class Fleet:
             self.world.change("setLabels", PROJECT, zone, name, change)
             self.protected[vm.id] = self.world.timeline.now
             self.happened["protected by hand"] += 1
+
+    def restart(self, name: str, zone: str, move: Callable[[timedelta], None]) -> None:
+        """Its owner stops it and starts it, which takes as long as the guard's look at it, a slow one."""
+        vm = next((vm for vm in self.world.instances(PROJECT) if (vm.name, vm.zone) == (name, zone)), None)
+        if vm is None or vm.id not in self.made or vm.status is not Status.RUNNING:
+            return
+        before = len(vm.runs)
+        for verb in ("stop", "start"):
+            operation = self.world.request(verb, PROJECT, zone, name, f"{self.made[vm.id].owner or 'ci'}@example.com")
+            while not operation.is_done:
+                move(timedelta(seconds=1))
+        self.happened["started anew by hand"] += len(vm.runs) > before
 
 
 @dataclass
@@ -124,6 +137,8 @@ class _Life:
             self._later(chance.uniform(1, 8) * HOUR, "came to be idle", vm, lambda: self._rest(vm, Load.IDLE))
             if chance.random() < 0.3:
                 self._later(chance.uniform(9, 40) * HOUR, "worked again", vm, lambda: self._rest(vm, Load.BUSY))
+        if made.preset == "notebook" and self.fleet.moods:
+            self._swing(vm, self.fleet.moods)
         if made.is_spot:
             for _ in range(2):
                 struck = chance.uniform(1, 72) * HOUR
@@ -135,6 +150,15 @@ class _Life:
             self._later(at, "stopped by its owner", vm, lambda: self._ask("stop", vm))
         if chance.random() < 0.5:
             self._later(chance.uniform(2, 8) * DAY, "restarted", vm, lambda: self._ask("start", vm))
+
+    def _swing(self, vm: VM, moods: int) -> None:
+        """Idle and at work in turn, for hours; a third of them without the Ops Agent, which reads its GPUs."""
+        idle, after = Load.NO_AGENT if self.chance.random() < 0.3 else Load.IDLE, timedelta()
+        for _ in range(moods):
+            after += self.chance.uniform(0.5, 4) * HOUR
+            self._later(after, "came to be idle", vm, lambda: self._rest(vm, idle))
+            after += self.chance.uniform(1, 5) * HOUR
+            self._later(after, "worked again", vm, lambda: self._rest(vm, Load.BUSY))
 
     def _later(self, after: timedelta, what: str, vm: VM, act: Callable[[], object]) -> None:
         """Unless it is gone by then, and another one has its name."""

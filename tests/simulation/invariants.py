@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import func, select
 from tests.accrued import assert_totals_hold
-from tests.simulation import audit, budgets, job_vms, reminders, runs, untold
+from tests.simulation import acting, audit, budgets, job_vms, reminders, runs, untold
 from tests.simulation.settings import PROJECT
 
 from costguard.db import tables
@@ -81,6 +81,8 @@ def every_job_ends(life: Life) -> list[str]:
     live = {
         row.name: row.job_id for row in rows if row.state not in ("over", "kept")
     }  # kept: a disk, and no VM that runs
+    last = life.visits[-1].began  # what ended in the last visit is being deleted
+    ending = {row.name for row in rows if row.state == "ending" and row.ended_at is not None and row.ended_at >= last}
     up = {vm.name for vm in _launched(life) if vm.status in (Status.RUNNING, Status.PROVISIONING, Status.STAGING)}
     # What a restored ledger does not know it reports, and leaves to a person.
     with _ledger(life).read() as connection:
@@ -91,6 +93,7 @@ def every_job_ends(life: Life) -> list[str]:
         mine = [name for name, job in live.items() if job == job_id]
         if state == "running" and not any(name in (there if kind == "dev" else up) for name in mine):
             wrong.append(f"job {job_id} runs, and no VM of it is up: {mine}")
+        mine = [name for name in mine if name not in ending]
         if state in over and mine:
             wrong.append(f"job {job_id} is {state}, and has the open attempts {mine}")
     life.counts.update(f"job {job.state}" for job in jobs)
@@ -191,6 +194,12 @@ def jobs_succeed_by_their_commands(life: Life) -> list[str]:
             if not any(job.cancel_after_at < at for at in written):
                 wrong.append(f"job {job.id} was to be cancelled after a checkpoint, and nothing was saved since")
     return wrong
+
+
+def rules_leave_work_alone(life: Life) -> list[str]:
+    """No rule about forgotten VMs stops one that works on a job."""
+    with _ledger(life).read() as connection:
+        return list(acting.work_is_stopped_by_rule(life, connection))
 
 
 def only_copies_stay(life: Life) -> list[str]:
@@ -294,6 +303,7 @@ WHEN_SETTLED: tuple[Invariant, ...] = (
     every_job_ends,
     jobs_succeed_by_their_commands,
     only_copies_stay,
+    rules_leave_work_alone,
     events_explain_every_change,
     restored_ledger_deletes_nothing,
     budgets_hold,

@@ -51,6 +51,7 @@ class Training:
     ceiling: Money | None = None
     deadline_in: timedelta | None = None  # from its submission
     work: timedelta | None = None  # how long its owner thinks that it takes; given with a deadline
+    mute: tuple[timedelta, timedelta] | None = None  # since its VM's first start, from when to when nobody hears it
 
     @classmethod
     def of(cls, lot: random.Random, aim: Aim) -> Training:
@@ -58,7 +59,9 @@ class Training:
         crashes_at = lot.randrange(1, steps) if lot.random() < 0.15 else 0
         wishes = (("cancel", 0.12), ("cancel after a checkpoint", 0.15), ("drill", 0.15), ("delete its disk", 0.4))
         asks = tuple(
-            (lot.uniform(0.2, 30) * _HOUR, what) for what, chance in wishes if lot.random() < aim.asks.get(what, chance)
+            (lot.uniform(*aim.wishes) * _HOUR, what)
+            for what, chance in wishes
+            if lot.random() < aim.asks.get(what, chance)
         )
         drawn = cls(
             steps,
@@ -71,11 +74,17 @@ class Training:
             on_hang=lot.choice((OnHang.TELL, OnHang.RESTART)),
             heeds=lot.choice((0.0, 0.5, 1.0)),
             ceiling=Money.of(lot.choice((2, 6, 60))) if lot.random() < 0.25 else None,
+            mute=_mute(lot) if aim.mutes and lot.random() < aim.mutes else None,
         )
         if drawn.is_dev or lot.random() >= aim.deadlines:
             return drawn
         time_to_spare = lot.uniform(0.5, 2) * _HOUR + lot.random() * steps * _MINUTE
         return replace(drawn, deadline_in=steps * _MINUTE + time_to_spare, work=steps * lot.uniform(0.8, 1.1) * _MINUTE)
+
+
+def _mute(lot: random.Random) -> tuple[timedelta, timedelta]:
+    begins = lot.uniform(0.2, 4) * _HOUR
+    return begins, begins + lot.uniform(1, 8) * _HOUR
 
 
 @dataclass
@@ -113,6 +122,13 @@ class Agent:
     def moment_of(self, step: int) -> datetime:
         assert self.starts_at is not None
         return self.starts_at + (step - self.begins_from) * _MINUTE
+
+    def is_mute(self, now: datetime) -> bool:
+        """Its VM has no network for a while. That ends: what it did meanwhile is reported then."""
+        if self.training.mute is None or not self.vm.runs:
+            return False
+        begins, ends = self.training.mute
+        return begins <= now - self.vm.runs[0].began < ends
 
     @property
     def last_step(self) -> int:
@@ -243,7 +259,12 @@ class Jobs:
         """Each agent says what it has to; whether any of it was news."""
         news = False
         for agent in sorted(self.agents.values(), key=lambda one: one.name):
-            if agent.vm_run is None or agent.run == 0 or (agent.vm_run.ended is not None and not agent.unsent):
+            if (
+                agent.is_mute(now)
+                or agent.vm_run is None
+                or agent.run == 0
+                or (agent.vm_run.ended is not None and not agent.unsent)
+            ):
                 continue
             events = [*agent.unsent]
             if agent.told_start and not agent.is_over:

@@ -24,7 +24,7 @@ from tests.simulation.job_vms import Alone, Restore, unknown_to
 from tests.simulation.jobs import Jobs
 from tests.simulation.people import Meant, People
 from tests.simulation.plan import Plan
-from tests.simulation.settings import PROJECT, SETTINGS, STRICT, TIGHT, WILD
+from tests.simulation.settings import HASTY, PROJECT, SETTINGS, STRICT, TIGHT, WILD
 from tests.simulation.two_guards import TwoGuards
 from tests.simulation.untold import Witness
 from tests.simulation.wild import Wild
@@ -34,6 +34,7 @@ from costguard.daemon.lease_keeper import LEASE_TTL
 from costguard.db.tables import prices
 from costguard.errors import LeaseLost, StoreError
 from costguard.model.observation import Observation
+from costguard.settings import Settings
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.gce.vm import Load, Status
 from costguard_sandbox.world import World
@@ -54,6 +55,12 @@ class Why(Enum):
     WEATHER = "something is well again"
 
 
+def _settings(plan: Plan) -> Settings:
+    if plan.aim.is_strict or plan.aim.is_hasty:
+        return STRICT if plan.aim.is_strict else HASTY
+    return TIGHT if plan.budgets and not plan.aim.mutes else SETTINGS
+
+
 class Broken(Exception):
     """An invariant did not hold after a visit."""
 
@@ -63,12 +70,13 @@ class Life:
 
     def __init__(self, plan: Plan, database: FragileDatabase) -> None:
         self.plan = plan
-        self.settings = STRICT if plan.aim.is_strict else TIGHT if plan.budgets else SETTINGS
+        self.settings = _settings(plan)
         self.clock = ManualClock(plan.start)
         self.guard_clock = GuardClock(self.clock)
         self.set_clock_wrong = self.guard_clock.set_wrong
         self.trouble = DatabaseTrouble(plan.lot("database"), self.move)
         self.restores: list[Restore] = []
+        self._restore: Callable[[], None] = lambda: None  # what was put back last, once more
         self.writes = 0  # of guards, until nothing goes wrong any more
         self.lost: set[int] = set()  # VMs of jobs that a restored database does not know
         self.alone = Alone(ALONE_FOR)
@@ -77,7 +85,7 @@ class Life:
             operation_retention=plan.aim.keeps_operations * HOUR, start_stamps_apart=plan.aim.are_stamps_apart,
         )  # fmt: skip
         self.wire = Wire(self.world, self.move)
-        if plan.aim.meddles:
+        if plan.aim.meddles or plan.aim.restarts:
             self.wire.looked = self._looked
         self.glances = Glances(self.world, self.move, plan)
         if plan.aim.glances:
@@ -300,6 +308,7 @@ class Life:
             self.restores.append(Restore(made_at, self.now))
             self.lost |= unknown_to(self.ledger, self.world)
             self.counts["databases restored"] += 1
+            self._restore = restore
 
         return restore
 
@@ -317,6 +326,9 @@ class Life:
             self._closed_at = self.passes[-1]
             settings = settings.model_copy(update={"watch": settings.watch.model_copy(update={"projects": [PROJECT]})})
         self._place = replace(self._place, settings=settings)
+
+    def restore_again(self) -> None:
+        self._restore()
 
     # Guards.
 
@@ -364,13 +376,16 @@ class Life:
         return f"j{next(self._job_ids):07d}"
 
     def _looked(self, path: str) -> None:
-        """A person protects a VM just as the guard looks at it once more."""
+        """A person protects a VM, or starts it anew, just as the guard looks at it once more."""
         parts = path.split("/")
         if len(parts) < 4 or parts[-2] != "instances" or parts[-4] != "zones":
             return
         self.counts["looks at one VM"] += 1
-        if self.plan.lot("meddle", self.counts["looks at one VM"]).random() < self.plan.aim.meddles:
-            self.fleet.protect(parts[-1], parts[-3])
+        lot, aim, (name, zone) = self.plan.lot("meddle", self.counts["looks at one VM"]), self.plan.aim, parts[:-4:-2]
+        if lot.random() < aim.meddles:
+            self.fleet.protect(name, zone)
+        elif lot.random() < aim.restarts:
+            self.fleet.restart(name, zone, self.move)
 
     def _saw(self, seen: Observation) -> None:
         if seen.project == PROJECT:
@@ -391,10 +406,10 @@ class Life:
 
     def _is_to_be_measured(self) -> bool:
         """Figures are many: they are read while there is something to be seen in them, and not too often."""
-        if self.world.now - self._measured_at < 2 * HOUR:
+        if self.world.now - self._measured_at < (2 * HOUR if not self.plan.aim.moods else 10 * MINUTE):
             return False
         has_work = any(
-            vm.status is Status.RUNNING and vm.load_at(self.world.now) is not Load.BUSY
+            vm.status is Status.RUNNING and (vm.load_at(self.world.now) is not Load.BUSY or len(vm.loads) > 1)
             for vm in self.world.instances(PROJECT)
         )
         if has_work:

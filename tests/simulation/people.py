@@ -79,6 +79,17 @@ class People:
         self.meant = [click for click in self.meant if click.at > now]
         return due
 
+    def answer_now(self, lot: random.Random, chance: float) -> None:
+        """Each message that was written lately is answered at once with this chance, in the ways that people have."""
+        habits, now = self.habits or _HABITS, self.workspace.now
+        for message, version in self.workspace.record if chance else ():
+            if version is not message.versions[0] or message.ephemeral_to or now - version.at > 120 * _MINUTE:
+                continue
+            offered = [str(element["action_id"]) for _, element in interactive(message.blocks)]
+            ways = [action for action in offered if action in habits]
+            if ways and lot.random() < chance:
+                self.meant.append(Meant(now, self._reader(message, lot), message, lot.choice(ways)))
+
     def press(self, meant: Meant, take: TakesSigned) -> None:
         """Once, or twice in a row, or with what Slack delivers once more; the same press again after no answer."""
         try:
@@ -105,14 +116,16 @@ class People:
         offered = [str(element["action_id"]) for _, element in interactive(message.blocks)]
         if not offered:
             return
-        channel = workspace.channels[message.channel]
-        readers = [workspace.users[one] for one in sorted(channel.members) if not workspace.users[one].is_bot]
-        user = chance.choice(readers).name
+        user = self._reader(message, chance)
         for action in offered:
             if chance.random() < (self.habits or _HABITS).get(action, 0):
                 at = workspace.now + _MINUTE + chance.random() * self.thinks
                 self.meant.append(Meant(at, user, message, action))
                 return
+
+    def _reader(self, message: Message, lot: random.Random) -> str:
+        members = sorted(self.workspace.channels[message.channel].members)
+        return lot.choice([self.workspace.users[one] for one in members if not self.workspace.users[one].is_bot]).name
 
     def _signed(self, meant: Meant) -> tuple[dict[str, str], bytes, str]:
         """As Slack would send it: signed, about the message as it is now. Raises SlackError where there is none."""

@@ -120,9 +120,9 @@ def draw(seed: int, days: float, size: int, kinds: Iterable[str] | None = None, 
         for number, at in enumerate(moments(max(1, round(size * days / 40 * aim.jobs)) if aim.jobs else 0))
     ]
     faults: list[PlannedFault] = []
-    wanted = [kind for kind in KINDS if (kind.is_of_any_life if kinds is None else kind.name in kinds)]
+    wanted = [kind for kind in KINDS if (not kind.is_named if kinds is None else kind.name in kinds)]
     for kind in wanted:
-        count = int(kind.times * days / 91 * aim.often + lot.random())
+        count = int(kind.times * days / 91 * aim.often * aim.more.get(kind.name, 1) + lot.random())
         for at in moments(count):
             lasts = min(kind.least + lot.random() * (kind.most - kind.least), span / 6)
             faults.append(PlannedFault(len(faults), at, at + lasts, kind.name))

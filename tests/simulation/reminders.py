@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, select
 from tests.scenario.fleet import MINUTE
+from tests.simulation import acting
 from tests.simulation.faults import ARCHIVED
 from tests.simulation.people import Pressed
 from tests.simulation.plan import DAY
-from tests.simulation.settings import CONTACT, PRESETS, PROJECT, RULES
+from tests.simulation.settings import CONTACT, PROJECT, RULES
 from tests.simulation.story import Post, Story, Topic, tell
 
-from costguard.db.tables import claims, keeps, messages, requests, stops
+from costguard.db.tables import claims, instances, keeps, messages, requests, stops
 from costguard.model.action import StopOutcome
 from costguard.model.preset import Preset
 from costguard.model.reminder import Enforcement
@@ -27,8 +28,8 @@ from costguard_sandbox.slack.blocks import interactive
 if TYPE_CHECKING:
     from tests.simulation.life import Life
 
-_BY_NAME = {preset.name: preset for preset in PRESETS}
 _GUARD = "costguard@acme-operations.iam.gserviceaccount.com"
+_KNOWN_AFTER = 20 * MINUTE  # figures of a VM's load are that old at most
 _CONTACT_AT, _DAILY_FROM, _CHANNEL_FROM = 3, 4, 2
 
 
@@ -49,6 +50,7 @@ def judge(life: Life, connection: Connection) -> Verdict:
     _nothing_due_is_left_out(story, verdict)
     _stops(story, verdict)
     _one_stop_at_a_time(story, verdict)
+    verdict.wrong += acting.stops_for_nobody(story)
     _nothing_is_said_of_the_unread(story, connection, verdict)
     _what_is_over_says_so(story, verdict)
     _requests(story, connection, verdict)
@@ -176,7 +178,7 @@ def _stops(story: Story, verdict: Verdict) -> None:
         is_judged = operation.target_id in story.life.fleet.made and operation.target_id not in story.set_aside
         if operation.user != _GUARD or not is_judged:
             continue
-        at = operation.insert_time
+        at = acting.asked_at(story.life, operation)
         running = [one for one in story.topics if one.is_run and one.vm.id == operation.target_id and one.began <= at]
         if not running:
             verdict.wrong.append(f"{operation.kind} of {operation.target_id} at {at}, which never ran")
@@ -212,7 +214,7 @@ def _why_too_early(topic: Topic, at: datetime, slack: timedelta, protected: Mapp
     waiting = [one for one in topic.requests if one.kind != "stop" and one.status == "done"]
     if any(one.at <= at < one.settled_at for one in waiting):
         return "someone had answered"
-    since = _due_now(topic, at)
+    since = min(_due_now(topic, at), _due_now(topic, at - _KNOWN_AFTER))
     warned = [moment for moment in topic.stages(topic.cycle(at)) if since - slack <= moment <= at]
     if len(warned) < rule.stop_after:
         return f"{len(warned)} warnings"
@@ -230,7 +232,7 @@ def _due_now(topic: Topic, at: datetime) -> datetime:
     load_since, load = max(((since, load) for since, load in topic.vm.loads if since <= at), default=(at, Load.BUSY))
     rule = _preset(topic).idle
     over_limit = topic.began + _limit(topic)
-    if rule is None or load is Load.BUSY:
+    if rule is None or load in (Load.BUSY, Load.NO_AGENT):
         return over_limit
     return min(over_limit, max(topic.began, load_since) + rule.window - MINUTE)
 
@@ -244,8 +246,12 @@ def _one_stop_at_a_time(story: Story, verdict: Verdict) -> None:
             if before.settled_at is None or after.intended_at < before.settled_at:
                 verdict.wrong.append(f"stop {after.key} was begun while stop {before.key} of the same run was open")
         for stop in topic.stops:
-            if stop.outcome == StopOutcome.DONE.value and (topic.over_at is None or topic.vm.id not in targets):
+            if stop.outcome == StopOutcome.DONE.value and not _was_stopped(topic, stop.settled_at, targets):
                 verdict.wrong.append(f"stop {stop.key} is said to be done, and Google has none")
+
+
+def _was_stopped(topic: Topic, settled_at: datetime, targets: Collection[int]) -> bool:
+    return topic.vm.id in targets and topic.over_at is not None and topic.over_at <= settled_at + 5 * MINUTE
 
 
 def _nothing_is_said_of_the_unread(story: Story, connection: Connection, verdict: Verdict) -> None:
@@ -285,6 +291,9 @@ def _requests(story: Story, connection: Connection, verdict: Verdict) -> None:
     rows = {row.key: row for row in connection.execute(select(requests))}
     private = set(connection.execute(select(messages.c.key).where(messages.c.kind == "ephemeral")).scalars())
     effects: Counter[tuple[str, int]] = Counter()
+    of_jobs = set(
+        connection.execute(select(instances.c.id).where(instances.c.name.like("cg-%"))).scalars()
+    )  # cancelled
     for table in (keeps, claims, stops):
         effects.update((table.name, row.request_id) for row in connection.execute(select(table.c.request_id)))
     for pressed in story.life.people.pressed:
@@ -299,7 +308,7 @@ def _requests(story: Story, connection: Connection, verdict: Verdict) -> None:
         verdict.counts[f"asked to {row.kind}: {row.status}"] += 1
         if row.status == "open" or row.settled_at is None:
             verdict.wrong.append(f"request {key} is open in the end")
-        elif row.status == "done" and done != 1:
+        elif row.status == "done" and done != 1 and not (row.kind == "stop" and row.instance_id in of_jobs):
             verdict.wrong.append(f"request {key} to {row.kind} was settled {done} times")
         elif row.status == "refused" and ((done and kind != "stops") or f"ephemeral/{row.id}" not in private):
             verdict.wrong.append(f"request {key} to {row.kind} was refused, with {done} effects")
@@ -327,7 +336,7 @@ def _count(story: Story, verdict: Verdict) -> None:
 
 
 def _preset(topic: Topic) -> Preset:
-    return _BY_NAME[topic.made.preset]
+    return topic.preset
 
 
 def _limit(topic: Topic) -> timedelta:

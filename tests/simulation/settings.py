@@ -14,6 +14,7 @@ WILD = "acme-research"  # where anything happens to any VM
 ZONES = ("us-central1-a", "us-central1-c")
 CHANNEL = "gpu-costs"
 CONTACT = "cleo@example.com"
+OPERATOR, ADMIN = "ben@example.com", "dana@example.com"
 JOB_ZONES = ("us-central1-a", "us-central1-c", "us-east1-c")
 BUCKET = "gs://acme-runs"
 
@@ -41,7 +42,7 @@ _TABLES: dict[str, Any] = {
     },
     "reminders": {"time_zone": "Europe/Madrid", "quiet_unless_above": 20, "contact": CONTACT},
     "enforcement": {"shadow": False, "protect_names": ["*-prod"]},
-    "access": {"viewers": ["@example.com"], "operators": ["ben@example.com"], "admins": ["dana@example.com"]},
+    "access": {"viewers": ["@example.com"], "operators": [OPERATOR], "admins": [ADMIN]},
     "jobs": {"guard_url": "https://guard.example.com"},
     "presets": {
         "job": {"limit": "7d", "match": {"labels": {"kind": "job"}}, "launch": _LAUNCH, **_NEVER_IDLE},
@@ -89,6 +90,21 @@ SETTINGS = Settings.of(_TABLES)
 TIGHT = Settings.of({**_TABLES, "budgets": {**_TABLES["budgets"], **_TIGHT}})
 # A rule of the preset of jobs that would stop any VM after hours.
 _IMPATIENT = {"limit": "1h", "remind_every": "30m", "stop_after": 1, "grace": "30m", **_STOP}
-STRICT = Settings.of({**_TABLES, "presets": {**_TABLES["presets"], "job": {**_TABLES["presets"]["job"], **_IMPATIENT}}})
+# Rules that act within hours, at night and at weekends too: stops by rule are many then.
+_SOON = {"remind_every": "1h", "stop_after": 2, "grace": "1h", **_STOP}
+_OF_PRESETS: dict[str, Any] = {
+    "notebook": {"limit": "9h", "idle": {"window": "30m"}, **_SOON},
+    "multi-gpu": {"limit": "4h", "remind_every": "2h"},
+    "a100": {"limit": "6h", "remind_every": "3h"},
+    "t4": {"limit": "2h", **_SOON, "stop_after": 3},
+    "other": {"limit": "4h", **_SOON, "grace": "2h"},
+}
+HASTY_TABLES: dict[str, Any] = {
+    **_TABLES,
+    "reminders": {**_TABLES["reminders"], "quiet_hours": "never", "quiet_days": []},
+    "presets": {name: {**preset, **_OF_PRESETS.get(name, {})} for name, preset in _TABLES["presets"].items()},
+}
+HASTY = Settings.of(HASTY_TABLES)
+_JOB = {**HASTY_TABLES["presets"]["job"], **_IMPATIENT}
+STRICT = Settings.of({**HASTY_TABLES, "presets": {**HASTY_TABLES["presets"], "job": _JOB}})
 RULES = SETTINGS.rules()
-PRESETS = tuple(RULES.presets.values())

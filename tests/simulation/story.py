@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, time, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
@@ -16,6 +16,7 @@ from tests.simulation.settings import RULES
 
 from costguard.db.tables import claims, instances, keeps, lifetimes, requests, stops
 from costguard.model.lifetime import EndReason
+from costguard.model.preset import Preset
 from costguard_sandbox.clock import to_ms
 from costguard_sandbox.gce.vm import VM
 from costguard_sandbox.slack.model import Message
@@ -55,6 +56,7 @@ class Topic:
     made: Made
     began: datetime
     over_at: datetime | None
+    preset: Preset
     posts: list[Post] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     stops: list[Row[tuple[object, ...]]] = field(default_factory=list)
@@ -112,11 +114,12 @@ class Story:
         """By the wall clock where its owner is, as Slack has them."""
         if topic.made.is_dear and topic.is_run:
             return False
-        zone = RULES.time_zone
+        zone, quiet = RULES.time_zone, self.life.settings.rules().quiet
         if self.is_known(owner := topic.owner(at)):
             zone = self.slack.user(owner).tz
         local = at.astimezone(ZoneInfo(zone))
-        return local.weekday() >= 5 or not time(8) <= local.time() < time(20)
+        is_night = quiet.starts != quiet.ends and not quiet.ends <= local.time() < quiet.starts
+        return local.weekday() in quiet.days or is_night
 
     def is_known(self, address: str) -> bool:
         return bool(address) and not address.startswith("ghost@")
@@ -182,6 +185,7 @@ def _topics(life: Life, connection: Connection) -> tuple[dict[str, Topic], list[
     rows = {row.id: vms[row.gce_id] for row in connection.execute(select(instances)) if row.gce_id in vms}
     topics: dict[str, Topic] = {}
     strangers = []
+    presets = life.settings.rules().presets
     stored = [row for row in connection.execute(select(lifetimes)).all() if row.instance_id in rows]
     lost = {row.id: row for row in stored if _was_lost_in_its_start(row, rows[row.instance_id])}
     for lifetime in stored:
@@ -189,7 +193,8 @@ def _topics(life: Life, connection: Connection) -> tuple[dict[str, Topic], list[
         vain = [row.started_at for row in lost.values() if row.instance_id == lifetime.instance_id]
         if lifetime.id in lost:
             subject, made = f"rest:{lifetime.instance_id}:{lifetime.id}", life.fleet.made[vm.id]
-            topics[subject] = Topic(subject, vm, made, lifetime.ended_at, _follows(vm, vain, lifetime.ended_at))
+            preset = presets[made.preset]
+            topics[subject] = Topic(subject, vm, made, lifetime.ended_at, _follows(vm, vain, lifetime.ended_at), preset)
             continue
         began = [to_ms(run.began) for run in vm.runs]
         if lifetime.started_at not in began:
@@ -199,9 +204,10 @@ def _topics(life: Life, connection: Connection) -> tuple[dict[str, Topic], list[
             continue
         run, made = vm.runs[began.index(lifetime.started_at)], life.fleet.made[vm.id]
         name = f"{lifetime.instance_id}:{lifetime.id}"
-        topics[f"run:{name}"] = Topic(f"run:{name}", vm, made, run.began, run.ended)
+        preset = presets[made.preset]
+        topics[f"run:{name}"] = Topic(f"run:{name}", vm, made, run.began, run.ended, preset)
         if run.ended is not None:
-            topics[f"rest:{name}"] = Topic(f"rest:{name}", vm, made, run.ended, _follows(vm, vain, run.ended))
+            topics[f"rest:{name}"] = Topic(f"rest:{name}", vm, made, run.ended, _follows(vm, vain, run.ended), preset)
     by_instance: dict[int, list[Topic]] = defaultdict(list)
     for subject, topic in topics.items():
         by_instance[int(subject.split(":")[1])].append(topic)

@@ -55,6 +55,8 @@ class TwoGuards:
         # Short ones too: what a guard had just looked at is still fresh then.
         waits, works_for = (HOUR, 5 * MINUTE) if lot.random() < 0.5 else (MINUTE / 2, MINUTE / 2)
         life.move(LEASE_TTL + lot.random() * waits)
+        life.people.read()
+        life.people.answer_now(lot, life.plan.aim.answers)
         other = Process(place, number, Fuse())
         other.begin()
         try:

@@ -13,10 +13,10 @@ from collections.abc import Callable, Coroutine, Mapping, MutableMapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, cast
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import requests
 import urllib3
@@ -41,6 +41,15 @@ class Answer:
     status: int = 0
     headers: list[tuple[str, str]] = field(default_factory=list)
     body: bytearray = field(default_factory=bytearray)
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A stop as the guard asked for it, whether or not Google ever had it. `vm_id` is the VM's number."""
+
+    at: datetime
+    vm_id: str
+    request_id: str
 
 
 class _Connection:
@@ -124,6 +133,7 @@ class Wire:
         self.looked: Callable[[str], object] = lambda _path: None  # called with the path of each GET, before its answer
         self.reworded: Callable[[str, bytearray], bytearray] = lambda _path, body: body  # what each GET is answered
         self.calls: Counter[str] = Counter()
+        self.stops: list[Stop] = []
 
     def exchange(self, method: str, url: str, headers: Mapping[str, str], body: bytes, timeout_s: float) -> Answer:
         """Raises Dropped and Late."""
@@ -131,6 +141,9 @@ class Wire:
         name = f"{method} {parts.path.rsplit('/', 1)[-1] if method != 'GET' else ''}".strip()
         self.step(f"before {name}")
         self.calls[name] += 1
+        if name == "POST stop":
+            request_id = parse_qs(parts.query).get("requestId", [""])[0]
+            self.stops.append(Stop(self._world.now, parts.path.split("/")[-2], request_id))
         if method == "GET":
             self.looked(parts.path)
         scope = {

@@ -105,7 +105,7 @@ def compute(
             with cloud.settled():
                 lost = cloud.faults.lose(call.params.get("project", ""), call.method, call.path)
                 if lost is not None and lost.when == "later":
-                    _do_later(call, handler, min(LONGEST_SILENCE_S, lost.seconds))
+                    _do_later(call, handler, lost.seconds)
             answer = Response()
             if lost is None or lost.when in ("", "after"):
                 answer = _answer(call, request, handler, cache)

@@ -1,0 +1,74 @@
+"""What must hold of every stop that the guard asks of Google for a person, by who may stop what at that moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, Row, select
+from tests.scenario.fleet import MINUTE
+from tests.simulation.settings import ADMIN, OPERATOR
+from tests.simulation.story import Story, Topic
+
+from costguard.db.tables import instances, stops
+from costguard_sandbox.gce.operations import Operation
+
+if TYPE_CHECKING:
+    from tests.simulation.life import Life
+
+
+def stops_for_nobody(story: Story) -> Iterator[str]:
+    """Stops of people's VMs, by when they left the guard: Google may have had them later, or never.
+
+    A run is stopped for a person who may stop it at that moment, and who was not answered by a keep since.
+    """
+    for stop in story.life.wire.stops:
+        at = stop.at
+        runs = [one for one in story.topics if one.is_run and str(one.vm.id) == stop.vm_id and one.began <= at]
+        if not runs:
+            continue
+        topic = max(runs, key=lambda one: one.began)
+        late = 2 * story.life.guard_clock.worst
+        ordered = [row for row in topic.stops if row.intended_at <= at + late]
+        if not ordered:
+            yield f"a stop of {topic.vm.name} ({topic.subject}) was asked for at {at}, and nobody wanted it"
+            continue
+        request = next((one for one in topic.requests if one.id == ordered[-1].request_id), None)
+        if request is not None and (reason := _why_not(topic, request, at)):
+            yield f"a stop of {topic.vm.name} ({topic.subject}) was asked for at {at} for {request.by}: {reason}"
+
+
+def asked_at(life: Life, operation: Operation) -> datetime:
+    """When the guard last asked for what Google began then: a request may have been on its way for long."""
+    sent = [
+        stop.at
+        for stop in life.wire.stops
+        if stop.request_id == operation.request_id and stop.at <= operation.insert_time
+    ]
+    return max(sent, default=operation.insert_time)
+
+
+def work_is_stopped_by_rule(life: Life, connection: Connection) -> Iterator[str]:
+    """No rule stops a VM whose command runs, or which its job's owner has to work on."""
+    named = select(stops.c.intended_at, instances.c.gce_id, instances.c.name)
+    by_rule = named.join(instances, instances.c.id == stops.c.instance_id).where(stops.c.request_id.is_(None))
+    for row in connection.execute(by_rule):
+        agent = life.jobs.agents.get(int(row.gce_id))
+        if agent is None or not any(
+            stop.vm_id == row.gce_id and stop.at >= row.intended_at for stop in life.wire.stops
+        ):
+            continue
+        worked = [*agent.worked, *([(agent.starts_at, life.now)] if agent.starts_at and not agent.is_over else [])]
+        if agent.training.is_dev or any(began <= row.intended_at < ended for began, ended in worked):
+            yield f"a rule stopped {row.name} at {row.intended_at}, which worked on job {agent.job}"
+
+
+def _why_not(topic: Topic, request: Row[Any], at: datetime) -> str:
+    settled = [one for one in topic.requests if one.status == "done" and one.settled_at + MINUTE < at]
+    kept = [one for one in settled if one.kind == "keep" and one.at > request.at]
+    if kept and (until := topic.kept_until(at)) is not None and until > at:
+        return f"{kept[-1].by} kept it until {until} after that request"
+    owners = {topic.owner(at), topic.owner(at - MINUTE)}
+    may = {*owners, ADMIN, *([OPERATOR] if "" in owners else [])} - {""}
+    return "" if request.by in may else f"it is {' or '.join(sorted(owners)) or 'unowned'}'s"
