@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from hypothesis import strategies as st
-from tests.simulation.faults import KINDS, Kind
+from tests.simulation.faults import ORDINARY, Kind
 from tests.simulation.plan import DAY, START, Plan, Planned, PlannedFault, PlannedKill
 
 _MINUTE = timedelta(minutes=1)
@@ -27,7 +27,7 @@ def plans(draw: st.DrawFn) -> Plan:
         return tuple(Planned(number, at) for number, at in enumerate(times))
 
     begun = sorted(
-        draw(st.lists(st.tuples(moments, st.sampled_from(KINDS), st.floats(0, 1)), max_size=8)),
+        draw(st.lists(st.tuples(moments, st.sampled_from(ORDINARY), st.floats(0, 1)), max_size=8)),
         key=lambda one: (one[0], one[1].name),
     )
     killed = sorted(draw(st.lists(st.tuples(moments, _KILLS), max_size=6)))

@@ -292,6 +292,7 @@ KINDS: tuple[Kind, ...] = (
     Kind(FREE, 8, 12 * _HOUR, _DAY, _free, hinders=False, is_named=True),
     Kind("project unwatched", 8, _HOUR, 30 * _HOUR, _unwatched, hinders=False, is_named=True),
 )  # fmt: skip
+ORDINARY = tuple(kind for kind in KINDS if not kind.is_named)
 _BY_NAME = {kind.name: kind for kind in KINDS}
 # While one of them lasts a look may be whole and yet nothing be known of a VM that it lacks.
 GOOGLES = frozenset(kind.name for kind in KINDS if kind.begin.__qualname__.startswith(_google.__name__ + "."))

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.mutants import faults
 from tests.simulation.aims import AIMS
-from tests.simulation.faults import KINDS, RESTORED
+from tests.simulation.faults import ORDINARY, RESTORED
 from tests.simulation.freezing import frozen_at_each
 from tests.simulation.ledgers import Ledgers, opened, price
 from tests.simulation.plan import DAY, PlannedFault, draw
@@ -50,7 +50,7 @@ def test_guard_that_was_overtaken_changes_nothing(ledgers: Ledgers) -> None:
 
 def test_jobs_with_deadlines_break_nothing(ledgers: Ledgers) -> None:
     """Most of them are preempted, some move, and anything may go wrong meanwhile."""
-    outcome = lived(draw(307, 4, 10, [kind.name for kind in KINDS], "deadlines"), ledgers.fresh())
+    outcome = lived(draw(307, 4, 10, [kind.name for kind in ORDINARY], "deadlines"), ledgers.fresh())
     assert outcome.wrong == [], outcome.plan.command
     assert outcome.counts["submitted"] > 1
 
