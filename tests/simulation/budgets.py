@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 from sqlalchemy import Connection, select
+from tests.simulation.agents import Training
 from tests.simulation.guarding import Step
 from tests.simulation.job_vms import asked_by_the_guard, made_by_the_guard
-from tests.simulation.jobs import Training
 
 from costguard.db.tables import events
 from costguard.model.budget import AtLimit, Budget, Period

@@ -83,7 +83,7 @@ class Fleet:
             operation = self.world.request(verb, PROJECT, zone, name, f"{self.made[vm.id].owner or 'ci'}@example.com")
             while not operation.is_done:
                 move(timedelta(seconds=1))
-        self.happened["started anew by hand"] += len(vm.runs) > before
+        self.happened["started again by hand"] += len(vm.runs) > before
 
 
 @dataclass

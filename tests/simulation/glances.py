@@ -1,4 +1,4 @@
-"""What happens in the second project while the guard looks at it, and words of Google's that it does not know yet."""
+"""What happens to VMs while the guard looks at them, and words of Google's that it does not know yet."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from tests.simulation.plan import Plan
 from tests.simulation.settings import WILD
@@ -14,6 +15,9 @@ from costguard_sandbox.gce.errors import Refused
 from costguard_sandbox.gce.vm import VM, Status
 from costguard_sandbox.world import World
 
+if TYPE_CHECKING:
+    from tests.simulation.life import Life
+
 _SECOND = timedelta(seconds=1)
 _OPERATIONS = f"projects/{WILD}/aggregated/operations"
 _RUNS = re.compile(rb'("status":\s*)"RUNNING"')
@@ -21,7 +25,7 @@ _MOST = 6  # VMs that are stopped or started in one look
 
 
 class Glances:
-    """VMs are stopped and started just before they are listed; operations are listed up to a minute after that."""
+    """VMs of the second project stop and start just before they are listed, up to a minute before operations are."""
 
     def __init__(self, world: World, move: Callable[[timedelta], None], plan: Plan) -> None:
         self._world = world
@@ -52,6 +56,19 @@ class Glances:
         if verb is not None:
             with suppress(Refused):
                 self._world.request(verb, WILD, vm.zone, vm.name, "ana@example.com")
+
+
+def meddle(life: Life, path: str) -> None:
+    """A person protects a VM, or starts it again, just as the guard looks at it once more before it acts."""
+    parts = path.split("/")
+    if len(parts) < 4 or parts[-2] != "instances" or parts[-4] != "zones":
+        return
+    life.counts["looks at one VM"] += 1
+    lot, aim, (name, zone) = life.plan.lot("meddle", life.counts["looks at one VM"]), life.plan.aim, parts[:-4:-2]
+    if lot.random() < aim.meddles:
+        life.fleet.protect(name, zone)
+    elif lot.random() < aim.restarts:
+        life.fleet.restart(name, zone, life.move)
 
 
 def newer_words(path: str, body: bytearray) -> bytearray:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import Enum
+from functools import partial
 from itertools import count
 
 from sqlalchemy import delete
@@ -15,16 +16,17 @@ from tests.simulation import invariants, pages
 from tests.simulation.backups import copied
 from tests.simulation.crashing import FragileDatabase, Fuse, Killed
 from tests.simulation.database_trouble import DatabaseTrouble
-from tests.simulation.faults import FREE, GOOGLES, GUARD_OFF, MISPRINTED, Weather
+from tests.simulation.faults import GOOGLES, GUARD_OFF, Weather
 from tests.simulation.fleet import DAY, Fleet
-from tests.simulation.glances import Glances, newer_words
+from tests.simulation.glances import Glances, meddle, newer_words
 from tests.simulation.guard import Place, Process
 from tests.simulation.guarding import GuardClock, Look, Step, raised_by_the_guard
 from tests.simulation.job_vms import Alone, Restore, unknown_to
 from tests.simulation.jobs import Jobs
 from tests.simulation.people import Meant, People
-from tests.simulation.plan import Plan
-from tests.simulation.settings import HASTY, PROJECT, SETTINGS, STRICT, TIGHT, WILD
+from tests.simulation.plan import Plan, gap_after
+from tests.simulation.readings import Readings
+from tests.simulation.settings import PROJECT, WILD, settings_of
 from tests.simulation.two_guards import TwoGuards
 from tests.simulation.untold import Witness
 from tests.simulation.wild import Wild
@@ -34,15 +36,12 @@ from costguard.daemon.lease_keeper import LEASE_TTL
 from costguard.db.tables import prices
 from costguard.errors import LeaseLost, StoreError
 from costguard.model.observation import Observation
-from costguard.settings import Settings
 from costguard_sandbox.clock import ManualClock
-from costguard_sandbox.gce.vm import Load, Status
 from costguard_sandbox.world import World
 
 _MOMENT = timedelta(milliseconds=100)
 _PATIENCE = 2 * MINUTE  # for an outbox that has to wait; the next step goes on with it
 _TIES = 40  # so many begins of one visit, and something goes round in circles
-_PRICES_AGAIN = 2 * HOUR
 _NEVER = Fuse()
 ALONE_FOR = 40 * MINUTE  # the guard's own grace, a look, a delete and a backoff, while nothing hinders it
 
@@ -55,12 +54,6 @@ class Why(Enum):
     WEATHER = "something is well again"
 
 
-def _settings(plan: Plan) -> Settings:
-    if plan.aim.is_strict or plan.aim.is_hasty:
-        return STRICT if plan.aim.is_strict else HASTY
-    return TIGHT if plan.budgets and not plan.aim.mutes else SETTINGS
-
-
 class Broken(Exception):
     """An invariant did not hold after a visit."""
 
@@ -70,7 +63,7 @@ class Life:
 
     def __init__(self, plan: Plan, database: FragileDatabase) -> None:
         self.plan = plan
-        self.settings = _settings(plan)
+        self.settings = settings_of(plan.aim, has_budgets=bool(plan.budgets))
         self.clock = ManualClock(plan.start)
         self.guard_clock = GuardClock(self.clock)
         self.set_clock_wrong = self.guard_clock.set_wrong
@@ -86,7 +79,7 @@ class Life:
         )  # fmt: skip
         self.wire = Wire(self.world, self.move)
         if plan.aim.meddles or plan.aim.restarts:
-            self.wire.looked = self._looked
+            self.wire.looked = partial(meddle, self)
         self.glances = Glances(self.world, self.move, plan)
         if plan.aim.glances:
             self.wire.looked = self.glances.before
@@ -124,9 +117,8 @@ class Life:
             with self.ledger.write() as connection:
                 connection.execute(delete(prices))
         self._process: Process | None = None
-        self._measured_at = self._priced_at = plan.start
-        self._has_prices = True
-        self.wild.may_change_prices = self._are_prices_read
+        self.readings = Readings(self)
+        self.wild.may_change_prices = self.readings.has_present_prices
         self._job_ids = count(1)
 
     def live(self) -> None:
@@ -161,7 +153,11 @@ class Life:
             moments = [(self._off_until if self._off_until > now else None, Why.PASS)]
         else:
             people = self.people.next_at() if self.plan.presses else None
-            moments = [(now + self._gap(), Why.PASS), (people, Why.PASS), (self.jobs.next_at(), Why.AGENTS)]
+            moments = [
+                (now + gap_after(now, self._gaps, self._pace), Why.PASS),
+                (people, Why.PASS),
+                (self.jobs.next_at(), Why.AGENTS),
+            ]
         # The guard sees the beginning of what goes wrong, and of its end what comes of it later.
         moments += [(self.weather.begins_at, Why.PASS), (self.weather.ends_at, Why.WEATHER)]
         coming = [(moment, why) for moment, why in moments if moment is not None]
@@ -171,18 +167,6 @@ class Life:
     @property
     def _is_off(self) -> bool:
         return GUARD_OFF in self.weather.bad or self.world.now < self._off_until
-
-    def _gap(self) -> timedelta:
-        """Long idle, and longer while most are asleep; now and then some minutes, as a real guard's passes are.
-
-        Some lives are looked at often, and some seldom: what no visit sees has to be found out afterwards.
-        """
-        now = self.world.now
-        if self._gaps.random() < 0.2:
-            return self._gaps.uniform(1, 15) * MINUTE
-        if now.weekday() >= 5 or not 6 <= now.hour < 20:
-            return self._gaps.uniform(3, 9) * self._pace * HOUR
-        return self._gaps.uniform(1, 5) * self._pace * HOUR
 
     def move(self, by: timedelta) -> None:
         """By whole milliseconds: Google keeps no finer time."""
@@ -219,11 +203,7 @@ class Life:
                 self.move(LEASE_TTL / 3)
                 return False
             self._hear(process)
-            if self._is_to_be_priced():
-                self._priced_at, self._has_prices = self.world.now, False
-                self._has_prices = process.read_prices() and not self.weather.present & {MISPRINTED, FREE}
-            if self._is_to_be_measured():
-                process.measure()
+            self.readings.read(process)
             self._pass(process)
             self._hear(process)
             if not is_delivered:
@@ -375,46 +355,10 @@ class Life:
     def _new_job_id(self) -> str:
         return f"j{next(self._job_ids):07d}"
 
-    def _looked(self, path: str) -> None:
-        """A person protects a VM, or starts it anew, just as the guard looks at it once more."""
-        parts = path.split("/")
-        if len(parts) < 4 or parts[-2] != "instances" or parts[-4] != "zones":
-            return
-        self.counts["looks at one VM"] += 1
-        lot, aim, (name, zone) = self.plan.lot("meddle", self.counts["looks at one VM"]), self.plan.aim, parts[:-4:-2]
-        if lot.random() < aim.meddles:
-            self.fleet.protect(name, zone)
-        elif lot.random() < aim.restarts:
-            self.fleet.restart(name, zone, self.move)
-
     def _saw(self, seen: Observation) -> None:
         if seen.project == PROJECT:
             is_whole = seen.instances_complete and not self.weather.present & GOOGLES
             self.looks.append(Look(seen.read_at, is_whole, seen.unread_zones))
-
-    def _is_to_be_priced(self) -> bool:
-        since = self.world.now - self._priced_at
-        if (changed_at := self.wild.prices_changed_at) is not None and changed_at > self._priced_at:
-            return True
-        return since >= (self.plan.aim.reads_prices * HOUR if self._has_prices else _PRICES_AGAIN)
-
-    def _are_prices_read(self) -> bool:
-        """Whether the guard has what the catalogue shows, so that a change loses nothing."""
-        changed_at = self.wild.prices_changed_at
-        is_read = changed_at is None or (changed_at <= self._priced_at and self._has_prices)
-        return is_read and not self.weather.present & {MISPRINTED, FREE}
-
-    def _is_to_be_measured(self) -> bool:
-        """Figures are many: they are read while there is something to be seen in them, and not too often."""
-        if self.world.now - self._measured_at < (2 * HOUR if not self.plan.aim.moods else 10 * MINUTE):
-            return False
-        has_work = any(
-            vm.status is Status.RUNNING and (vm.load_at(self.world.now) is not Load.BUSY or len(vm.loads) > 1)
-            for vm in self.world.instances(PROJECT)
-        )
-        if has_work:
-            self._measured_at = self.world.now
-        return has_work
 
     def _wind_up(self) -> None:
         """Nothing goes wrong any more, nobody presses, and no guard ends: what is open gets settled."""
@@ -426,7 +370,7 @@ class Life:
         self.fuse.light(0, freezes=False)
         self._kills.clear()
         self._off_until = self.world.now
-        self._priced_at -= self.plan.aim.reads_prices * HOUR
+        self.readings.are_due = True
         for gap in (HOUR, 5 * MINUTE, 5 * MINUTE, 10 * MINUTE, HOUR):
             self.move(gap)
             self._visit()

@@ -152,3 +152,15 @@ def _month_end(seed: int, days: float) -> timedelta:
     lot = random.Random(f"{seed}/start")
     ends = lot.choice((datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC)))
     return max(timedelta(), ends - START - lot.uniform(0.3, 0.6) * days * DAY)
+
+
+def gap_after(now: datetime, lot: random.Random, pace: float) -> timedelta:
+    """Long idle, and longer while most are asleep; now and then some minutes, as a real guard's passes are.
+
+    Some lives are looked at often, and some seldom: what no visit sees has to be found out afterwards.
+    """
+    if lot.random() < 0.2:
+        return lot.uniform(1, 15) * timedelta(minutes=1)
+    if now.weekday() >= 5 or not 6 <= now.hour < 20:
+        return lot.uniform(3, 9) * pace * timedelta(hours=1)
+    return lot.uniform(1, 5) * pace * timedelta(hours=1)

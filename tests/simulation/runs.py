@@ -33,14 +33,14 @@ def of_the_ledger(connection: Connection) -> dict[tuple[str, str], list[_Span]]:
 
 
 def otherwise_than_google(world: World, connection: Connection, witness: Witness) -> Iterator[str]:
-    """Once both are quiet, of every VM whose starts and ends were told."""
+    """Once both are quiet, of every VM whose starts and ends operations tell."""
     every = of_the_ledger(connection)
     for vm in world.every_vm():
         mine = every.get((vm.project, str(vm.id)))
         if mine is None or not (is_certain(vm, witness) or stops_gracefully(vm)):
             continue
-        told = [run for run in mine if _is_of(vm, run) or run[1] is None or run[1] - run[0] >= _IN_VAIN]
-        pairs: Iterable[tuple[_Span | None, Run | None]] = zip_longest(told, vm.runs)
+        lasting = [run for run in mine if _is_of(vm, run) or run[1] is None or run[1] - run[0] >= _IN_VAIN]
+        pairs: Iterable[tuple[_Span | None, Run | None]] = zip_longest(lasting, vm.runs)
         for run, ran in pairs:
             if run is None or ran is None or not _is_same(vm, run, ran, witness):
                 there = None if ran is None else (ran.began, ran.ended)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.simulation.aims import Aim
 from tests.simulation.wire import URL
 
 from costguard.settings import Settings
@@ -108,3 +109,10 @@ HASTY = Settings.of(HASTY_TABLES)
 _JOB = {**HASTY_TABLES["presets"]["job"], **_IMPATIENT}
 STRICT = Settings.of({**HASTY_TABLES, "presets": {**HASTY_TABLES["presets"], "job": _JOB}})
 RULES = SETTINGS.rules()
+
+
+def settings_of(aim: Aim, *, has_budgets: bool) -> Settings:
+    """Those that lives of this aim have."""
+    if aim.is_strict or aim.is_hasty:
+        return STRICT if aim.is_strict else HASTY
+    return TIGHT if has_budgets and not aim.mutes else SETTINGS

@@ -35,7 +35,7 @@ class Witness:
     stamps: Mapping[datetime, Mapping[int, datetime | None]] = field(default_factory=dict)
 
     def closed_at(self, began: datetime, ended: datetime | None) -> datetime | None:
-        """When the account of what lasted so long was closed, where it ended before anybody looked again."""
+        """When the account of what lasted from then to then was closed, where it ended before anybody looked again."""
         for since, until in self.unwatched:
             if ended is not None and began <= since < ended <= (self.next_after(until) or ended):
                 return since
@@ -56,7 +56,7 @@ class Witness:
 
 
 def is_certain(vm: VM, witness: Witness) -> bool:
-    """Whether all that it did was told, to the millisecond."""
+    """Whether operations tell all that it did, to the millisecond."""
     moments = [moment for run in vm.runs for moment in (run.began, run.ended) if moment is not None]
     moments += [vm.deleted_at] if vm.deleted_at is not None else []
     spans = [(run.began, run.ended) for run in vm.runs] + [(use.began, use.ended) for use in vm.disk_uses]
@@ -94,12 +94,12 @@ def least_and_most(vm: VM, witness: Witness) -> tuple[VM, VM]:
     """The VM as a ledger may have it that knows the least of it, and the most: their bills are the bounds."""
     if is_certain(vm, witness):
         return vm, vm
-    known = [
+    least_runs = [
         run for run in vm.runs if witness.saw(run) or (witness.was_told(run.began) and _end_was_told(run, witness))
     ]
     least = replace(
         vm,
-        runs=[replace(run, ended=earliest_end(vm, run, witness)) for run in known],
+        runs=[replace(run, ended=earliest_end(vm, run, witness)) for run in least_runs],
         saved_memory=[],
         disk_uses=[replace(use, ended=witness.closed_at(use.began, use.ended) or use.ended) for use in vm.disk_uses],
     )

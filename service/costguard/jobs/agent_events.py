@@ -237,13 +237,13 @@ class _Hearing:
 
     def answers(self) -> list[EventsAnswer | Forbidden]:
         """Records what follows from each report, and answers it."""
-        heard = self._heard.values()
-        for one in heard:
+        attempts_heard = self._heard.values()
+        for one in attempts_heard:
             _record(self._connection, one.attempt, one.update, self._now)
             if one.is_ready:
                 takeover_rows.ready(self._connection, one.attempt.id, self._now)
-        curve_news.record(self._connection, [(one.attempt, one.update.points) for one in heard], self._now)
-        minutes = [diagnosis.MinuteReport(one.attempt, one.update.activity, one.update.agent) for one in heard]
+        curve_news.record(self._connection, [(one.attempt, one.update.points) for one in attempts_heard], self._now)
+        minutes = [diagnosis.MinuteReport(one.attempt, one.update.activity, one.update.agent) for one in attempts_heard]
         diagnosis.record(self._connection, minutes, self._now)
         wanted = drills.open_of(self._connection, self.open_jobs)
         answers: list[EventsAnswer | Forbidden] = []
