@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 from sqlalchemy import BigInteger, ColumnElement, Connection, Table, cast, delete, func, literal_column, select
 
 from costguard.db.bulk import chunks
-from costguard.db.tables import UNPRICED_RANK, instances, lifetimes, running_totals, storage_spans
+from costguard.db.tables import UNPRICED_RANK, instances, label_changes, lifetimes, running_totals, storage_spans
 from costguard.ledger.accrual import SHAPE, within_scope
 from costguard.ledger.roll_up import add_sums
 from costguard.model.budget import Scope
@@ -108,6 +108,29 @@ def open_spans(connection: Connection, instance_ids: Collection[int] | None = No
         for counted in queries:
             for project, preset, owner, job, *kind, moment, count in connection.execute(counted):
                 yield OpenSpans(tuple(kind), (project, preset, owner, job), moment, count)
+
+
+def open_spans_by_label(
+    connection: Connection, label: str, start: datetime, end: datetime, scope: Scope
+) -> Iterator[tuple[str | None, OpenSpans]]:
+    """Open lifetimes and storage of this scope that accrue before `end`, with the label's value; whose they are is "".
+
+    Without those of VMs whose label changed after `start`.
+    """
+    changed = select(label_changes.c.instance_id).where(
+        label_changes.c.label == label, label_changes.c.changed_at > start
+    )
+    value = instances.c.labels[label].as_string().label("value")
+    for table, names in KINDS:
+        since = func.coalesce(table.c.charged_to, table.c.started_at, type_=table.c.started_at.type).label("since")
+        columns = [table.c[name] for name in names]
+        query = select(value, *columns, since, func.count()).join_from(
+            table, instances, instances.c.id == table.c.instance_id
+        )
+        query = query.where(table.c.ended_at.is_(None), since < end, table.c.instance_id.not_in(changed))
+        query = query.where(*within_scope(table, scope)).group_by(value, *columns, since)
+        for its_value, *kind, moment, count in connection.execute(query):
+            yield its_value, OpenSpans(tuple(kind), ("", "", "", ""), moment, count)
 
 
 def unpriced_instances(connection: Connection) -> set[int]:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
+from typing import Any, TypeVar
 
 import structlog
 from sqlalchemy import Connection
@@ -36,6 +37,7 @@ _DAY = timedelta(days=1)
 _HOUR_SECONDS = 3600
 AT_ONCE = 1000  # instances in one transaction
 _NO_KEY = InstanceKey("", "")
+_Key = TypeVar("_Key", bound=tuple[Any, date])
 
 log = structlog.get_logger(__name__)
 
@@ -140,6 +142,28 @@ def read(
         if scope.holds(group.project, group.preset, group.owner, group.job)
     ]
     return Reading(in_scope, rows.instances_of_kinds(connection, unpriced) if unpriced else set())
+
+
+def by_label(
+    connection: Connection, accrual: Accrual, label: str, start: datetime, end: datetime, scope: Scope
+) -> tuple[dict[tuple[str | None, date], TotalFigures], set[int]]:
+    """What open spans that accrue before `end` add up to, by the value of a label, and VMs of which some are left out.
+
+    Left out are VMs whose label changed after `start`, and spans that cannot be priced whole; those are of the VMs
+    that are returned.
+    """
+    accruals = Accruals(accrual, _steady_since(accrual))
+    sums: dict[tuple[str | None, date], list[int]] = {}
+    unpriced: set[Kind] = set()
+    for value, spans in rows.open_spans_by_label(connection, label, start, end, scope):
+        days = accruals.of(spans.kind, spans.since)
+        if days is None:
+            unpriced.add(spans.kind)
+            continue
+        for day, figures in days:
+            _add_row(sums, (value, day), figures, spans.count)
+    totals = {key: TotalFigures(*figures) for key, figures in sums.items()}
+    return totals, rows.instances_of_kinds(connection, unpriced) if unpriced else set()
 
 
 def leave_to_catch_up(connection: Connection) -> None:
@@ -262,7 +286,7 @@ def _add(totals: Totals, more: Totals) -> None:
         _add_row(totals, key, figures, 1)
 
 
-def _add_row(totals: Totals, key: tuple[Group, date], figures: Sequence[int], times: int) -> None:
+def _add_row(totals: dict[_Key, list[int]], key: _Key, figures: Sequence[int], times: int) -> None:
     before = totals.get(key)
     if before is None:
         totals[key] = [figure * times for figure in figures]

@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, Table, select
 from costguard.db.bulk import chunks
 from costguard.db.tables import charge_days, charges, instances, label_changes, lifetimes, prices, storage_spans
 from costguard.ledger import accrual as accruing
-from costguard.ledger.accrual import Accrual, attribution_of, figures_of, stand, within_scope
+from costguard.ledger.accrual import Accrual, AccruingSpan, attribution_of, figures_of, stand, within_scope
 from costguard.ledger.label_history import LabelChange, changes_since
 from costguard.ledger.roll_up import parts_of_archived, parts_of_charges
 from costguard.ledger.spans import is_archived
@@ -112,7 +112,7 @@ def charged_parts(connection: Connection, first: date, last: date, scope: Scope)
     wanted, since = _label_of(scope), day_start(first)
     changes = changes_since(connection, wanted.label, since)
     projects = _projects(connection, wanted)
-    values = LabelValues(_present(connection, wanted.label, changes), changes)
+    values = LabelValues(present_values(connection, wanted.label, changes), changes)
     changed = select(label_changes.c.instance_id).where(
         label_changes.c.label == wanted.label, label_changes.c.changed_at > since
     )
@@ -129,12 +129,12 @@ def running_parts(
     """What has accrued since charges were stored."""
     wanted = _label_of(scope)
     values = values_among(connection, wanted.label, day_start(first), accruing_ids(connection, day_start(last) + _DAY))
-    mine = {
+    mine = sorted(
         instance_id
         for instance_id, value in values.present.items()
         if value == wanted.value or instance_id in values.changes
-    }
-    yield from _parts_of_value(values, wanted, running_pieces(connection, accrual, first, last, scope, among=mine))
+    )
+    yield from _parts_of_value(values, wanted, running_pieces(connection, accrual, first, last, scope, mine))
 
 
 def _parts_of_value(values: LabelValues, wanted: LabelFilter, pieces: Iterable[Piece]) -> Iterator[LabelPart]:
@@ -166,7 +166,7 @@ def values_of_gap(
 
 def values_among(connection: Connection, label: str, since: datetime, instance_ids: Collection[int]) -> LabelValues:
     """Of these VMs, since that moment."""
-    return LabelValues(_present(connection, label, instance_ids), changes_since(connection, label, since))
+    return LabelValues(present_values(connection, label, instance_ids), changes_since(connection, label, since))
 
 
 def has_value(wanted: LabelFilter) -> ColumnElement[bool]:
@@ -187,7 +187,7 @@ def _projects(connection: Connection, wanted: LabelFilter) -> dict[int, str]:
     return {row.id: row.project for row in connection.execute(query)}
 
 
-def _present(connection: Connection, label: str, instance_ids: Collection[int]) -> dict[int, str | None]:
+def present_values(connection: Connection, label: str, instance_ids: Collection[int]) -> dict[int, str | None]:
     query = select(instances.c.id, instances.c.labels[label].as_string())
     return {
         instance_id: value
@@ -240,20 +240,19 @@ def _by_day(spans: Table, first: date, last: date) -> Select[Any]:
 
 
 def running_pieces(
-    connection: Connection,
-    accrual: Accrual,
-    first: date,
-    last: date,
-    scope: Scope,
-    among: Collection[int] | None = None,
+    connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope, ids: Collection[int]
 ) -> Iterator[Piece]:
-    """What has accrued since charges were stored, of these VMs; None: of all."""
+    """What has accrued of these VMs since charges were stored."""
     start, end = day_start(first), day_start(last) + _DAY
-    ids = [one for one in accruing_ids(connection, end) if among is None or one in among]
     for span in accruing.accruing_spans(connection, ids):
-        project, whose, _ = kind = kind_of(span)
-        since, until = max(span.since, start), min(end, span.span.ended_at or accrual.now)
-        if since < until and scope.holds(project, whose.preset, whose.owner, whose.job):
-            bill = accrual.bill(span.span, since, end)
-            for charge, (day, figures) in zip(bill.charges, figures_of(bill), strict=True):
-                yield Piece(span.instance_id, kind, day, charge.started_at, charge.ended_at, figures)
+        yield from pieces_of(accrual, span, start, end, scope)
+
+
+def pieces_of(accrual: Accrual, span: AccruingSpan, start: datetime, end: datetime, scope: Scope) -> Iterator[Piece]:
+    """What has accrued of one span within [start, end)."""
+    project, whose, _ = kind = kind_of(span)
+    since, until = max(span.since, start), min(end, span.span.ended_at or accrual.now)
+    if since < until and scope.holds(project, whose.preset, whose.owner, whose.job):
+        bill = accrual.bill(span.span, since, end)
+        for charge, (day, figures) in zip(bill.charges, figures_of(bill), strict=True):
+            yield Piece(span.instance_id, kind, day, charge.started_at, charge.ended_at, figures)

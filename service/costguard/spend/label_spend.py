@@ -12,10 +12,11 @@ from sqlalchemy import Connection
 from costguard.ledger.accrual import Accrual
 from costguard.model.budget import Scope
 from costguard.spend import label_rows
-from costguard.spend.label_days import charged_pieces, running_pieces, values_among, values_of_gap
+from costguard.spend.label_days import charged_pieces, values_among, values_of_gap
+from costguard.spend.label_running import running_by_value
 from costguard.spend.spend import Spend, spend
 from costguard.spend.spend_rows import Amounts, add, amounts_of, day_start
-from costguard.spend.vm_charges import accruing_ids, charged, ids_of
+from costguard.spend.vm_charges import charged, ids_of
 
 _DAY = timedelta(days=1)
 
@@ -34,8 +35,9 @@ def spend_by_label(
 ) -> tuple[tuple[LabelSpend, ...], Spend]:
     """Spend on the UTC days [first, last] by the value of one label, the most expensive first, and their sum.
 
-    The rows add up to the sum to the nano-dollar. Days that are rolled up by the label are read from their sums, the
-    others from charges, as spend by VM is. What has no price is counted under each value that its VM had meanwhile.
+    The rows add up to the sum; of VMs that run to some nano-dollars, as rates an hour are rounded. Days that are rolled
+    up by the label are read from their sums, the others from charges, as spend by VM is. What has no price is counted
+    under each value that its VM had meanwhile.
     """
     since = day_start(first)
     sums: dict[str | None, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
@@ -71,10 +73,7 @@ def _figures(
         yield day or first, value, sums
     for start, end in ranges:
         yield from _charged(connection, label, start, end, scope, by_day)
-    values = values_among(connection, label, day_start(first), accruing_ids(connection, day_start(last) + _DAY))
-    for piece in running_pieces(connection, accrual, first, last, scope):
-        for value, _, _, part in values.parts(piece.instance_id, piece.started_at, piece.ended_at, piece.figures):
-            yield piece.day, value, part
+    yield from running_by_value(connection, accrual, first, last, label, scope)
 
 
 def _charged(
