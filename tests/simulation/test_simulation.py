@@ -23,6 +23,7 @@ from tests.simulation.shrink import kind_of, shrunk
 # Other seeds are tried by `make soak`; one that finds something stays here, with its reason in docs/simulation.md.
 SEEDS = (2, 32, 37, 302, 603, 701, 702, 822)
 DAYS = 10
+LONG = 25  # days
 
 
 @pytest.fixture
@@ -40,12 +41,28 @@ def test_a_life_breaks_no_invariant(ledgers: Ledgers, seed: int) -> None:
     assert outcome.injected.total() > 0
 
 
+@pytest.mark.parametrize("seed", [901, 902, 903, 904])
+def test_a_long_life_breaks_no_invariant(ledgers: Ledgers, seed: int) -> None:
+    """With few VMs: across the ends of months and of budgets' periods."""
+    outcome = live(seed, LONG, ledgers.fresh(), size=2)
+    assert outcome.wrong == [], outcome.plan.command
+    assert outcome.injected.total() > 0
+
+
 def test_guard_that_was_overtaken_changes_nothing(ledgers: Ledgers) -> None:
     """Guards stand still around writes under their lease, while others take over: only one of them acts."""
     outcome = lived(draw(2, 2, 5, aim_name="takeover"), ledgers.fresh())
     assert outcome.wrong == [], outcome.plan.command
     assert outcome.counts["freezes"] > 0
     assert outcome.counts["lease lost"] > 0
+
+
+@pytest.mark.parametrize(("aim", "seed", "days"), [("fates", 3, 4), ("glances", 3, 3)])
+def test_ledger_has_every_run_as_google_had_it(ledgers: Ledgers, aim: str, seed: int, days: int) -> None:
+    """VMs that fail, restart, stop gracefully and start again, also while the guard looks at them."""
+    outcome = lived(draw(seed, days, 6, aim_name=aim), ledgers.fresh())
+    assert outcome.wrong == [], outcome.plan.command
+    assert outcome.counts["VMs compared"] > 10
 
 
 def test_jobs_with_deadlines_break_nothing(ledgers: Ledgers) -> None:
