@@ -14,7 +14,7 @@ from costguard_sandbox.gce.vm import Status
 
 STEPS, EVERY = 160, 20
 OPTIONS = ("--steps", str(STEPS), "--every", str(EVERY))
-SLOWLY = ("--step-seconds", "0.04")  # so that no command is finished before it is to be preempted
+SLOWLY = ("--step-seconds", "0.04")  # so that a command is preempted in the middle
 _HELD_S = 2.0  # how long an answer is held back: longer than it takes to notice and to kill
 
 
@@ -23,7 +23,7 @@ def test_a_guard_that_is_killed_at_every_turn_of_a_job(tmp_path: Path) -> None:
     with ground(tmp_path) as place:
         pauses = random.Random(5)
         _lose(place, "POST", "before")
-        job = place.launch(*OPTIONS, *SLOWLY)
+        job = place.launch(*OPTIONS, *SLOWLY, "--last-after", str(tmp_path / "go"))
         place.kill()
         _when_lost(place)
         _lose(place, "POST", "after")
@@ -46,6 +46,7 @@ def test_a_guard_that_is_killed_at_every_turn_of_a_job(tmp_path: Path) -> None:
         place.kill()
         _until_running(place, job, 3)
         _lose(place, "DELETE", "after")
+        (tmp_path / "go").touch()
         place.wait(place.result.exists, "the command is finished")
         place.kill()
         place.wait(lambda: _last(place, job)["exit"] is not None, "the agent told so")
@@ -70,7 +71,8 @@ def test_one_of_two_jobs_is_cancelled_between_kills(tmp_path: Path) -> None:
     with ground(tmp_path, grace_s=6) as place:
         _lose(place, "POST", "after")
         left = place.launch("--steps", "5000", "--every", str(EVERY), key="left", home="left")
-        kept = place.launch(*OPTIONS, *SLOWLY, key="kept", home="kept")
+        options = (*OPTIONS, *SLOWLY, "--last-after", str(tmp_path / "go"))
+        kept = place.launch(*options, key="kept", home="kept")
         _when_lost(place)
         place.wait((place.step(EVERY, "kept") / "DONE").exists, "the one to be preempted has saved")
         place.world.preempt(PROJECT, _last(place, kept)["name"])
@@ -82,6 +84,8 @@ def test_one_of_two_jobs_is_cancelled_between_kills(tmp_path: Path) -> None:
         place.kill()
         cancelled = place.wait_for_state(left, "cancelled")
         output = place.ask(f"jobs/{left}/output")["output"]
+        place.wait(lambda: _last(place, kept)["number"] == 2, "the other job has its second VM")
+        (tmp_path / "go").touch()
         place.wait((tmp_path / "kept" / "result.json").exists, "the other command is finished")
         place.kill()
         finished = place.wait_for_state(kept, "succeeded")

@@ -132,6 +132,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--write-seconds", type=float, default=0.0, help="how long a checkpoint takes to be written")
     parser.add_argument("--slow-at", type=int, help="the step whose checkpoint takes 20 seconds at the first try")
     parser.add_argument("--fail-at", type=int, help="the step at which a run from the beginning fails, with code 3")
+    parser.add_argument("--last-after", type=Path, help="a file without which the last step does not begin")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args(arguments)
 
@@ -143,6 +144,8 @@ def main(arguments: list[str] | None = None) -> int:
     points = moons(POINTS)
     begin, loss = state["step"], 0.0
     while state["step"] < given.steps:
+        while state["step"] == given.steps - 1 and given.last_after and not given.last_after.exists() and not signals:
+            threading.Event().wait(0.05)
         loss = train_one(state, points)
         print(f"step {state['step']} loss {loss:.6f}", flush=True)
         if signals:
