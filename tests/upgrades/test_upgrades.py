@@ -23,7 +23,7 @@ from costguard.db.transaction import Database
 
 _ALL = "COSTGUARD_ALL_UPGRADES" in os.environ  # `make upgrades`: two minutes of CPU
 _SHORTEST_PROJECT = 6  # Google's ids: the settings refuse shorter ones, which some tests wrote into tables
-_AN_EMPTY_ONES = 1_780_000_000_000_000  # microseconds: when a recorded database without a moment was used last
+_LAST_OF_EMPTY = 1_780_000_000_000_000  # microseconds: when a recorded database without a moment was used last
 _SOME = (
     [(revision, number) for revision in recorded_revisions() for number in range(len(load(revision)))]
     if _ALL
@@ -130,7 +130,7 @@ def _pass(url: str, before: declared.Rows) -> None:
         for column, value in row.items()
         if column.endswith("_at") and column != "expires_at" and isinstance(value, int)
     ]
-    last = max(moments, default=_AN_EMPTY_ONES)
+    last = max(moments, default=_LAST_OF_EMPTY)
     starts_at = datetime.fromtimestamp(last // 1_000_000, UTC) + timedelta(hours=1)
     projects = sorted({row["project"] for row in before["instances"] if len(row["project"]) >= _SHORTEST_PROJECT})
     with closing(Database.open(url)) as database, database.write() as connection:
