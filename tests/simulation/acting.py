@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 def stops_for_nobody(story: Story) -> Iterator[str]:
     """Stops of people's VMs, by when they left the guard: Google may have had them later, or never.
 
-    A run is stopped for a person who may stop it at that moment, and who was not answered by a keep since.
+    A run is stopped for a person who may stop it at that moment, and who was not answered by a keep since. However
+    often it is asked for, it is under the id that was written down first, so that Google does it once.
     """
     for stop in story.life.wire.stops:
         at = stop.at
@@ -34,6 +35,8 @@ def stops_for_nobody(story: Story) -> Iterator[str]:
         if not ordered:
             yield f"a stop of {topic.vm.name} ({topic.subject}) was asked for at {at}, and nobody wanted it"
             continue
+        if stop.request_id not in {row.request_uuid for row in topic.stops}:
+            yield f"a stop of {topic.vm.name} ({topic.subject}) was asked for at {at} under an id that is not its own"
         request = next((one for one in topic.requests if one.id == ordered[-1].request_id), None)
         if request is not None and (reason := _why_not(topic, request, at)):
             yield f"a stop of {topic.vm.name} ({topic.subject}) was asked for at {at} for {request.by}: {reason}"
