@@ -67,17 +67,31 @@ def launched_though_spent(world: World, budgets: Sequence[Budget], steps: Sequen
 def spot_goes_on_though_spent(
     world: World, budgets: Sequence[Budget], steps: Sequence[Step], trainings: dict[int, Training]
 ) -> Iterator[str]:
-    """Jobs' Spot VMs are stopped for a spent budget that says so, once they have saved or had the time to."""
+    """Jobs' Spot VMs are stopped for a spent budget that says so, once they have saved or had the time to.
+
+    The guard knows of it at one visit, and stops them at the first one after they had that time; two more see the end.
+    """
     pausing = {vm.id: vm for vm in made_by_the_guard(world) if vm.is_spot and _can_pause(trainings.get(vm.id))}
     for spent in (Spent(world, budget) for budget in budgets if budget.at_limit is AtLimit.STOP_SPOT):
-        for number in range(3, len(steps)):
-            if any(step.bad for step in steps[number - 3 : number + 1]):
-                continue
-            since, until = steps[number - 3].began - _SAVES_FOR, steps[number].ended
-            if spent.is_reached(since, until):
+        for known, last in _with_time_to_save(steps):
+            if spent.is_reached(known - _LATE, last.ended):
                 for vm in pausing.values():
-                    if _runs_through(vm, since, until):
-                        yield f"{vm.name} runs at {until}, and budget {spent.budget.name} was spent by {since}"
+                    if _runs_through(vm, known, last.ended):
+                        yield f"{vm.name} runs at {last.ended}, and budget {spent.budget.name} was spent by {known}"
+
+
+def _with_time_to_save(steps: Sequence[Step]) -> Iterator[tuple[datetime, Step]]:
+    """When a visit began, and the third visit after what runs had the time to save; nothing hindered any in between."""
+    first_good = 0
+    for number, step in enumerate(steps):
+        if step.bad:
+            first_good = number + 1
+        elif number >= 2:
+            in_time = [
+                one.began for one in steps[first_good : number - 1] if one.began + _SAVES_FOR <= steps[number - 2].began
+            ]
+            if in_time:
+                yield in_time[-1], step
 
 
 def reached_without_an_event(
