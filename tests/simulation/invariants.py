@@ -215,9 +215,11 @@ def events_explain_every_change(life: Life) -> list[str]:
 
 
 def restored_ledger_deletes_nothing(life: Life) -> list[str]:
-    """VMs of jobs that a restored database did not know are neither stopped nor deleted, unless they were adopted."""
-    with _ledger(life).read() as connection:
-        adopted = {int(row) for row in connection.execute(select(tables.attempts.c.gce_id)).scalars() if row}
+    """VMs of jobs that a restored database did not know are neither stopped nor deleted, unless they were adopted.
+
+    A database that was put back later may not know of that any more.
+    """
+    adopted = life.adopted | job_vms.of_attempts(_ledger(life))
     since = life.restores[0].put_back_at if life.restores else life.now
     return list(job_vms.unknown_vms_ended(life.world, life.lost - adopted, since))
 

@@ -43,6 +43,12 @@ def made_by_the_guard(world: World) -> list[VM]:
     return [vm for vm in world.every_vm() if label(vm, GUARD_LABEL) and label(vm, ATTEMPT_LABEL)]
 
 
+def of_attempts(database: Database) -> set[int]:
+    """VMs of the attempts in this database."""
+    with database.read() as connection:
+        return {int(gce_id) for gce_id in connection.scalars(select(attempts.c.gce_id)) if gce_id}
+
+
 def unknown_to(database: Database, world: World) -> set[int]:
     """VMs of jobs that are there, and that no attempt in this database stands for by its id or its request."""
     with database.read() as connection:

@@ -21,7 +21,7 @@ from tests.simulation.fleet import DAY, Fleet
 from tests.simulation.glances import Glances, meddle, newer_words
 from tests.simulation.guard import Place, Process
 from tests.simulation.guarding import GuardClock, Look, Step, raised_by_the_guard
-from tests.simulation.job_vms import Alone, Restore, unknown_to
+from tests.simulation.job_vms import Alone, Restore, of_attempts, unknown_to
 from tests.simulation.jobs import Jobs
 from tests.simulation.people import Meant, People
 from tests.simulation.plan import Plan, gap_after
@@ -72,6 +72,7 @@ class Life:
         self._restore: Callable[[], None] = lambda: None  # what was put back last, once more
         self.writes = 0  # of guards, until nothing goes wrong any more
         self.lost: set[int] = set()  # VMs of jobs that a restored database does not know
+        self.adopted: set[int] = set()  # VMs of attempts that databases knew until they were put back
         self.alone = Alone(ALONE_FOR)
         self.world = World(
             self.clock, projects=[PROJECT, WILD], seed=plan.seed,
@@ -283,6 +284,7 @@ class Life:
             if self._process is not None:
                 self._process.close()
                 self._process = None
+            self.adopted |= of_attempts(self.ledger)
             self.ledger.let_go()
             put_back()
             self.restores.append(Restore(made_at, self.now))
