@@ -73,11 +73,11 @@ def spot_goes_on_though_spent(
     """
     pausing = {vm.id: vm for vm in made_by_the_guard(world) if vm.is_spot and _can_pause(trainings.get(vm.id))}
     for spent in (Spent(world, budget) for budget in budgets if budget.at_limit is AtLimit.STOP_SPOT):
-        for known, last in _with_time_to_save(steps):
-            if spent.is_reached(known - _LATE, last.ended):
+        for known_at, last in _with_time_to_save(steps):
+            if spent.is_reached(known_at - _LATE, last.ended):
                 for vm in pausing.values():
-                    if _runs_through(vm, known, last.ended):
-                        yield f"{vm.name} runs at {last.ended}, and budget {spent.budget.name} was spent by {known}"
+                    if _runs_through(vm, known_at, last.ended):
+                        yield f"{vm.name} runs at {last.ended}, and budget {spent.budget.name} was spent by {known_at}"
 
 
 def _with_time_to_save(steps: Sequence[Step]) -> Iterator[tuple[datetime, Step]]:

@@ -270,8 +270,8 @@ class Life:
             self.people.meant.append(meant)
 
     def shown(self) -> list[str]:
-        """What is wrong on pages that people read now, while no guard goes on. A restored ledger is caught up later."""
-        if self.restores:
+        """What is wrong on pages that people read now, while no guard goes on and all prices have been read."""
+        if self.restores or not self.readings.has_present_prices():
             return []
         with self.trouble.quiet(), self.ledger.read() as connection:
             return list(pages.goes_on_though_gone(self.world, connection, self.witness, self.now))

@@ -87,7 +87,16 @@ def latest_end(vm: VM, run: Run, witness: Witness) -> datetime | None:
         return run.ended + _SHUTS_DOWN_FOR if stops_gracefully(vm) else run.ended
     stamp = witness.stamps.get(seen_at, {}).get(vm.id) if seen_at is not None else None
     is_stamped = stamp is not None and run.ended <= stamp <= run.ended + _SHUTS_DOWN_FOR
-    return run.ended + _SHUTS_DOWN_FOR if is_stamped else seen_at or run.ended
+    return run.ended + _SHUTS_DOWN_FOR if is_stamped and _next_start_shows(vm, run, witness) else seen_at or run.ended
+
+
+def _next_start_shows(vm: VM, run: Run, witness: Witness) -> bool:
+    """Whether a ledger can tell this run from the next: its start has an operation, or is the VM's latest."""
+    later = [one for one in vm.runs if one.began > run.began]
+    if not later or witness.was_told(later[0].began):
+        return True
+    seen_at = witness.next_after(later[0].began)
+    return len(later) == 1 or seen_at is None or later[1].began > seen_at
 
 
 def least_and_most(vm: VM, witness: Witness) -> tuple[VM, VM]:
