@@ -146,8 +146,9 @@ def main(arguments: list[str] | None = None) -> int:
     while state["step"] < given.steps:
         while state["step"] == given.steps - 1 and given.last_after and not given.last_after.exists() and not signals:
             threading.Event().wait(0.05)
-        loss = train_one(state, points)
-        print(f"step {state['step']} loss {loss:.6f}", flush=True)
+        if not signals:
+            loss = train_one(state, points)
+            print(f"step {state['step']} loss {loss:.6f}", flush=True)
         if signals:
             save(state, given.checkpoints, given.write_seconds)
             print(f"saved at step {state['step']} and stopped on request", flush=True)
