@@ -174,25 +174,30 @@ def no_vm_is_alone(life: Life) -> list[str]:
 def jobs_succeed_by_their_commands(life: Life) -> list[str]:
     """A job has succeeded where its command ended by itself with its work done, and nowhere else.
 
-    What a cancel after a checkpoint waited for was written after it was asked.
+    What a cancel after a checkpoint waited for was written after it was asked, and before the job was cancelled for it.
     """
     with _ledger(life).read() as connection:
         jobs = connection.execute(select(tables.jobs)).all()
-        cancels = select(tables.events.c.key, tables.events.c.text).where(tables.events.c.kind == "CancelAsked")
-        said = {row.key: row.text for row in connection.execute(cancels)}
+        columns = tables.events.c.key, tables.events.c.text, tables.events.c.occurred_at
+        cancels = connection.execute(select(*columns).where(tables.events.c.kind == "CancelAsked"))
+        asked = {row.key: row for row in cancels}
     wrong = []
+    clock_off = 2 * life.guard_clock.worst
     for job in jobs:
         if job.kind == "training" and job.state == "succeeded" and job.id not in life.jobs.finished:
             wrong.append(f"job {job.id} has succeeded, and its command never came to its end: {job.reason}")
-        text = said.get(f"job/{job.id}/cancel_asked", "")
+        cancel = asked.get(f"job/{job.id}/cancel_asked")
         if (
             job.cancel_after_at is not None
-            and "is saved" in text
+            and cancel is not None
+            and "is saved" in cancel.text
             and not job.spec["checkpoint"]["location"].startswith("/")
         ):
             written = life.jobs.shelf.saved.get(job.spec["checkpoint"]["location"], {}).values()
-            if not any(job.cancel_after_at < at for at in written):
-                wrong.append(f"job {job.id} was to be cancelled after a checkpoint, and nothing was saved since")
+            if not any(job.cancel_after_at - clock_off < at <= cancel.occurred_at + clock_off for at in written):
+                wrong.append(
+                    f"job {job.id} was cancelled after a checkpoint, and nothing was saved since that was asked"
+                )
     return wrong
 
 
