@@ -180,13 +180,13 @@ def jobs_succeed_by_their_commands(life: Life) -> list[str]:
         jobs = connection.execute(select(tables.jobs)).all()
         columns = tables.events.c.key, tables.events.c.text, tables.events.c.occurred_at
         cancels = connection.execute(select(*columns).where(tables.events.c.kind == "CancelAsked"))
-        asked = {row.key: row for row in cancels}
+        cancels_by_key = {row.key: row for row in cancels}
     wrong = []
     clock_off = 2 * life.guard_clock.worst
     for job in jobs:
         if job.kind == "training" and job.state == "succeeded" and job.id not in life.jobs.finished:
             wrong.append(f"job {job.id} has succeeded, and its command never came to its end: {job.reason}")
-        cancel = asked.get(f"job/{job.id}/cancel_asked")
+        cancel = cancels_by_key.get(f"job/{job.id}/cancel_asked")
         if (
             job.cancel_after_at is not None
             and cancel is not None
