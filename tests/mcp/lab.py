@@ -17,6 +17,7 @@ from costguard.access.tokens import NewToken, TokenService
 from costguard.api.app import create_app
 from costguard.db import tables
 from costguard.db.transaction import Database
+from costguard.jobs.submit import JobService
 from costguard.model.access import Role
 
 ADA, VIC = "ada@lab.example", "vic@lab.example"
@@ -40,12 +41,13 @@ class Lab:
             return connection.execute(select(func.count()).select_from(tables.requests)).scalar_one()
 
 
-def make_lab(database: Database) -> Lab:
+def make_lab(database: Database, jobs: JobService | None = None) -> Lab:
+    """Without `jobs` it launches and quotes none."""
     plain = deps_of(database)
     access = Access(viewers=frozenset({VIC}), operators=frozenset({ADA}))
     authenticator = authenticator_of(database, plain.clock, access, "the master's token")
     ids = iter(range(1000))
-    deps = replace(plain, authenticator=authenticator, rules=replace(plain.rules, access=access))
+    deps = replace(plain, jobs=jobs, authenticator=authenticator, rules=replace(plain.rules, access=access))
     tokens = TokenService(database, plain.clock, lambda: f"{next(ids):010x}")
     return Lab(create_app(deps), authenticator, tokens, database)
 

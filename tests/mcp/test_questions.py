@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from tests.api import rows
 from tests.api.rows import NOW
-from tests.jobs import job_rows
+from tests.jobs import job_rows, job_service
+from tests.jobs.job_service import Office
 from tests.mcp.lab import VIC, make_lab, request_row
 from tests.mcp.talking import answer_of, over_stdio, plain, talk
 from tests.serving import serving
@@ -74,6 +75,8 @@ _TODAY = 12 * OLD + SPOT
 _ALL = 2 * CLOSED_DAY + STORAGE_DAY + _TODAY
 _ADA = 2 * CLOSED_DAY + 12 * OLD
 _UNOWNED = STORAGE_DAY + SPOT
+_TEN_HOURS = {"preset": "t4", "hours": 10}
+JOB_SPOT, JOB_RATE = Decimal(job_service.SPOT), Decimal(job_service.ON_DEMAND)
 QUESTIONS = (
     Question("What does the fleet cost an hour?", "fleet", lambda got: got["totals"]["rate_per_hour"], OLD + SPOT),
     Question("What does old cost an hour?", "fleet", _vm("old", "rate_per_hour"), OLD),
@@ -153,6 +156,10 @@ QUESTIONS = (
     ),
     Question("For how long may a t4 run?", "presets", lambda got: got["presets"][0]["limit_seconds"], 8 * 3600),
     Question("Who am I to you?", "whoami", lambda got: got["role"], "viewer"),
+    Question("Ten hours on a T4?", "quote", lambda got: got["first"]["cost"], 10 * JOB_SPOT, _TEN_HOURS),
+    Question(
+        "An hour of it on demand?", "quote", lambda got: got["places"][0]["on_demand"]["total"], JOB_RATE, _TEN_HOURS
+    ),
     Question("Does the bill agree?", "explain_bill", lambda got: got["accuracy"], None, {"from_day": "2026-11-18"}),
 )
 
@@ -185,7 +192,7 @@ def _fill(database: Database) -> None:
 def answers(sqlite_database: Database) -> dict[str, Any]:
     """Every question asked in one conversation with `costguard mcp`, by a viewer's token."""
     _fill(sqlite_database)
-    lab = make_lab(sqlite_database)
+    lab = make_lab(sqlite_database, Office(sqlite_database).it)
 
     async def ask_all(client: Client) -> dict[str, Any]:
         answers = {}
@@ -202,13 +209,13 @@ def answers(sqlite_database: Database) -> dict[str, Any]:
 
 
 def test_every_tool_that_reads_is_asked() -> None:
-    """All but the quote, which needs Google's zones and prices: tests/launch and tests/cli have it."""
-    assert {question.tool for question in QUESTIONS} == {tool.__name__ for tool in READING} - {"quote"}
+    """To the last one."""
+    assert {question.tool for question in QUESTIONS} == {tool.__name__ for tool in READING}
 
 
 def test_questions_are_answered_to_the_cent(answers: dict[str, Any]) -> None:
     """Against figures worked out by hand from the rates, not by the product."""
-    assert len(QUESTIONS) == len({question.words for question in QUESTIONS}) == 47
+    assert len(QUESTIONS) == len({question.words for question in QUESTIONS}) == 49
     wrong = []
     for question in QUESTIONS:
         result = answers[question.words]
