@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from tests.api import rows
 from tests.api.rows import NOW
 from tests.jobs import job_rows, job_service
 from tests.jobs.job_service import Office
-from tests.mcp.lab import VIC, make_lab, request_row
+from tests.mcp.lab import ADA, VIC, make_lab, request_row
 from tests.mcp.talking import answer_of, over_stdio, plain, talk
 from tests.serving import serving
 
@@ -190,20 +191,23 @@ def _fill(database: Database) -> None:
 
 @pytest.fixture
 def answers(sqlite_database: Database) -> dict[str, Any]:
-    """Every question asked in one conversation with `costguard mcp`, by a viewer's token."""
+    """Every question asked of `costguard mcp` by a viewer's token; quotes by an operator's, who may launch jobs."""
     _fill(sqlite_database)
     lab = make_lab(sqlite_database, Office(sqlite_database).it)
 
-    async def ask_all(client: Client) -> dict[str, Any]:
+    async def ask_all(client: Client, questions: Sequence[Question]) -> dict[str, Any]:
         answers = {}
-        for question in QUESTIONS:
+        for question in questions:
             needs_project = question.tool in {"vm", "explain_vm"}
             arguments = {"project": "lab", **question.arguments} if needs_project else question.arguments
             answers[question.words] = await client.call_tool(question.tool, arguments)
         return answers
 
     with serving(lab.app) as site:
-        results = talk(over_stdio(site, lab.token(Role.VIEWER, VIC)), ask_all)
+        results: dict[str, Any] = {}
+        for role, address in ((Role.VIEWER, VIC), (Role.OPERATOR, ADA)):
+            questions = [one for one in QUESTIONS if (one.tool == "quote") is (role is Role.OPERATOR)]
+            results |= talk(over_stdio(site, lab.token(role, address)), partial(ask_all, questions=questions))
     lab.authenticator.close()
     return results
 
