@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Select, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from costguard.db.tables import label_changes
@@ -88,6 +88,12 @@ def changes_of_vms(connection: Connection, instance_ids: Sequence[int]) -> dict[
     for row in connection.execute(query):
         by_instance.setdefault(row.instance_id, []).append(LabelChange(*row))
     return by_instance
+
+
+def changed_since(label: str, since: datetime) -> Select[tuple[int]]:
+    """The rows of VMs whose label changed after a moment."""
+    table = label_changes.c
+    return select(table.instance_id).where(table.label == label, table.changed_at > since)
 
 
 def changes_since(connection: Connection, label: str, since: datetime) -> dict[int, list[LabelChange]]:

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple, TypeAlias
 from sqlalchemy import BigInteger, ColumnElement, Connection, Table, cast, delete, func, literal_column, select
 
 from costguard.db.bulk import chunks
-from costguard.db.tables import UNPRICED_RANK, instances, label_changes, lifetimes, running_totals, storage_spans
+from costguard.db.tables import UNPRICED_RANK, instances, lifetimes, running_totals, storage_spans
 from costguard.ledger.accrual import SHAPE, within_scope
+from costguard.ledger.label_history import changed_since
 from costguard.ledger.roll_up import add_sums
 from costguard.model.budget import Scope
 
@@ -117,10 +118,7 @@ def open_spans_by_label(
 
     Without those of VMs whose label changed after `start`.
     """
-    changed = select(label_changes.c.instance_id).where(
-        label_changes.c.label == label, label_changes.c.changed_at > start
-    )
-    value = instances.c.labels[label].as_string().label("value")
+    value, changed = instances.c.labels[label].as_string().label("value"), changed_since(label, start)
     for table, names in KINDS:
         since = func.coalesce(table.c.charged_to, table.c.started_at, type_=table.c.started_at.type).label("since")
         columns = [table.c[name] for name in names]

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import structlog
 from sqlalchemy import Connection
@@ -37,7 +37,7 @@ _DAY = timedelta(days=1)
 _HOUR_SECONDS = 3600
 AT_ONCE = 1000  # instances in one transaction
 _NO_KEY = InstanceKey("", "")
-_Key = TypeVar("_Key", bound=tuple[Any, date])
+_Part = TypeVar("_Part")  # a group, or the value of a label
 
 log = structlog.get_logger(__name__)
 
@@ -152,16 +152,8 @@ def by_label(
     Left out are VMs whose label changed after `start`, and spans that cannot be priced whole; those are of the VMs
     that are returned.
     """
-    accruals = Accruals(accrual, _steady_since(accrual))
-    sums: dict[tuple[str | None, date], list[int]] = {}
-    unpriced: set[Kind] = set()
-    for value, spans in rows.open_spans_by_label(connection, label, start, end, scope):
-        days = accruals.of(spans.kind, spans.since)
-        if days is None:
-            unpriced.add(spans.kind)
-            continue
-        for day, figures in days:
-            _add_row(sums, (value, day), figures, spans.count)
+    spans = rows.open_spans_by_label(connection, label, start, end, scope)
+    sums, unpriced = _summed(Accruals(accrual, _steady_since(accrual)), spans)
     totals = {key: TotalFigures(*figures) for key, figures in sums.items()}
     return totals, rows.instances_of_kinds(connection, unpriced) if unpriced else set()
 
@@ -266,18 +258,28 @@ def heal(database: Database, now: datetime, fence: Lease | None = None) -> int:
 
 
 def _added_up(accruals: Accruals, spans: Iterable[OpenSpans], times: int = 1) -> tuple[Totals, set[Kind]]:
-    """What these spans accrue, and the kinds that are left out because not all of them can be priced."""
-    totals: Totals = {}
+    """What these spans accrue by group, and the kinds that are left out because not all of them can be priced."""
+    return _summed(accruals, ((_group(span), span) for span in spans), times)
+
+
+def _group(span: OpenSpans) -> Group:
+    model = span.kind[6] if _is_lifetime(span.kind) else ProvisioningModel.STANDARD.value
+    return Group(*span.owned_by, model)
+
+
+def _summed(
+    accruals: Accruals, spans: Iterable[tuple[_Part, OpenSpans]], times: int = 1
+) -> tuple[dict[tuple[_Part, date], list[int]], set[Kind]]:
+    """The same by what each comes with."""
+    totals: dict[tuple[_Part, date], list[int]] = {}
     unpriced: set[Kind] = set()
-    for span in spans:
+    for part, span in spans:
         days = accruals.of(span.kind, span.since)
         if days is None:
             unpriced.add(span.kind)
             continue
-        model = span.kind[6] if _is_lifetime(span.kind) else ProvisioningModel.STANDARD.value
-        group = Group(*span.owned_by, model)
         for day, figures in days:
-            _add_row(totals, (group, day), figures, span.count * times)
+            _add_row(totals, (part, day), figures, span.count * times)
     return totals, unpriced
 
 
@@ -286,7 +288,9 @@ def _add(totals: Totals, more: Totals) -> None:
         _add_row(totals, key, figures, 1)
 
 
-def _add_row(totals: dict[_Key, list[int]], key: _Key, figures: Sequence[int], times: int) -> None:
+def _add_row(
+    totals: dict[tuple[_Part, date], list[int]], key: tuple[_Part, date], figures: Sequence[int], times: int
+) -> None:
     before = totals.get(key)
     if before is None:
         totals[key] = [figure * times for figure in figures]

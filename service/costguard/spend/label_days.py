@@ -11,10 +11,17 @@ from typing import Any, TypeAlias
 from sqlalchemy import ColumnElement, Connection, Row, Select, Table, select
 
 from costguard.db.bulk import chunks
-from costguard.db.tables import charge_days, charges, instances, label_changes, lifetimes, prices, storage_spans
-from costguard.ledger import accrual as accruing
-from costguard.ledger.accrual import Accrual, AccruingSpan, attribution_of, figures_of, stand, within_scope
-from costguard.ledger.label_history import LabelChange, changes_since
+from costguard.db.tables import charge_days, charges, instances, lifetimes, prices, storage_spans
+from costguard.ledger.accrual import (
+    Accrual,
+    AccruingSpan,
+    accruing_spans,
+    attribution_of,
+    figures_of,
+    stand,
+    within_scope,
+)
+from costguard.ledger.label_history import LabelChange, changed_since, changes_since
 from costguard.ledger.roll_up import parts_of_archived, parts_of_charges
 from costguard.ledger.spans import is_archived
 from costguard.model.budget import LabelFilter, Scope
@@ -45,17 +52,15 @@ class LabelValues:
         cuts = [c.changed_at for c in self.changes.get(instance_id, ()) if start < c.changed_at < end]
         return {self.at(instance_id, moment) for moment in (start, *cuts)}
 
-    def parts(
-        self, instance_id: int, start: datetime, end: datetime, figures: _Figures
-    ) -> Iterator[tuple[str | None, datetime, datetime, list[int]]]:
+    def parts(self, piece: Piece) -> Iterator[tuple[str | None, list[int]]]:
         """A charge in parts by the values that the label had: as long as each had it, and whole together."""
-        cuts = [c.changed_at for c in self.changes.get(instance_id, ()) if start < c.changed_at < end]
+        start, end, figures = piece.started_at, piece.ended_at, piece.figures
+        cuts = [c.changed_at for c in self.changes.get(piece.instance_id, ()) if start < c.changed_at < end]
         length, begin, spent = (end - start) // _MICROSECOND, start, [0] * len(figures)
         for cut in [*cuts, end]:
             share = (cut - start) // _MICROSECOND
             until = list(figures) if cut == end else [figure * share // length for figure in figures]
-            part = [one - other for one, other in zip(until, spent, strict=True)]
-            yield self.at(instance_id, begin), begin, cut, part
+            yield self.at(piece.instance_id, begin), [one - other for one, other in zip(until, spent, strict=True)]
             begin, spent = cut, until
 
 
@@ -113,10 +118,7 @@ def charged_parts(connection: Connection, first: date, last: date, scope: Scope)
     changes = changes_since(connection, wanted.label, since)
     projects = _projects(connection, wanted)
     values = LabelValues(present_values(connection, wanted.label, changes), changes)
-    changed = select(label_changes.c.instance_id).where(
-        label_changes.c.label == wanted.label, label_changes.c.changed_at > since
-    )
-    among = select(instances.c.id).where(has_value(wanted), instances.c.id.not_in(changed))
+    among = select(instances.c.id).where(has_value(wanted), instances.c.id.not_in(changed_since(wanted.label, since)))
     for vm in charged(connection, first, last, scope, by_day=True, among=among):
         kind = projects[vm.instance_id], vm.attribution, vm.provisioning_model
         yield LabelPart(vm.instance_id, kind, vm.day or first, vm.figures)
@@ -134,12 +136,14 @@ def running_parts(
         for instance_id, value in values.present.items()
         if value == wanted.value or instance_id in values.changes
     )
-    yield from _parts_of_value(values, wanted, running_pieces(connection, accrual, first, last, scope, mine))
+    start, end = day_start(first), day_start(last) + _DAY
+    for span in accruing_spans(connection, mine):
+        yield from _parts_of_value(values, wanted, pieces_of(accrual, span, start, end, scope))
 
 
 def _parts_of_value(values: LabelValues, wanted: LabelFilter, pieces: Iterable[Piece]) -> Iterator[LabelPart]:
     for piece in pieces:
-        for value, _, _, figures in values.parts(piece.instance_id, piece.started_at, piece.ended_at, piece.figures):
+        for value, figures in values.parts(piece):
             if value == wanted.value:
                 yield LabelPart(piece.instance_id, piece.kind, piece.day, figures)
 
@@ -237,15 +241,6 @@ def _by_day(spans: Table, first: date, last: date) -> Select[Any]:
     query = query.join_from(charge_days, spans, charge_days.c.span_id == spans.c.id)
     query = query.join(prices, prices.c.id == charge_days.c.price_id)
     return query.where(is_archived(spans), charge_days.c.day.between(first, last))
-
-
-def running_pieces(
-    connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope, ids: Collection[int]
-) -> Iterator[Piece]:
-    """What has accrued of these VMs since charges were stored."""
-    start, end = day_start(first), day_start(last) + _DAY
-    for span in accruing.accruing_spans(connection, ids):
-        yield from pieces_of(accrual, span, start, end, scope)
 
 
 def pieces_of(accrual: Accrual, span: AccruingSpan, start: datetime, end: datetime, scope: Scope) -> Iterator[Piece]:

@@ -84,7 +84,7 @@ def _sums_of(
             add(sums[value is not None, value or "", *kind], vm.figures)
     for piece in charged_pieces(connection, day, day, Scope(), sorted(cut.intersection(projects))):
         project, whose, model = piece.kind
-        for value, _, _, part in values.parts(piece.instance_id, piece.started_at, piece.ended_at, piece.figures):
+        for value, part in values.parts(piece):
             add(sums[value is not None, value or "", project, whose.preset, whose.owner, whose.job, model], part)
     return sums
 

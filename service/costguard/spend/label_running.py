@@ -40,5 +40,5 @@ def running_by_value(
         if is_open and span.instance_id not in changes and running_totals.is_priced(accrual, span.span):
             continue  # it is in the totals
         for piece in pieces_of(accrual, span, start, end, scope):
-            for value, _, _, part in values.parts(piece.instance_id, piece.started_at, piece.ended_at, piece.figures):
+            for value, part in values.parts(piece):
                 yield piece.day, value, part

@@ -87,5 +87,5 @@ def _charged(
             yield vm.day or first, values.present.get(vm.instance_id), vm.figures
     changed = sorted(values.changes.keys() & values.present.keys())
     for piece in charged_pieces(connection, first, last, scope, changed):
-        for value, _, _, part in values.parts(piece.instance_id, piece.started_at, piece.ended_at, piece.figures):
+        for value, part in values.parts(piece):
             yield piece.day, value, part
