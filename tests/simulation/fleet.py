@@ -65,8 +65,8 @@ class Fleet:
 
     def protect(self, name: str, zone: str) -> None:
         """Its owner labels it, at this very moment."""
-        vm = next((vm for vm in self.world.instances(PROJECT) if (vm.name, vm.zone) == (name, zone)), None)
-        if vm is not None and vm.id in self.made and vm.id not in self.protected:
+        vm = self._made(name, zone)
+        if vm is not None and vm.id not in self.protected:
             labels: dict[str, str] = vm.given.get("labels") or {}
             change = changes.labels({**labels, "costguard-protect": "true"}, fingerprint(labels))
             self.world.change("setLabels", PROJECT, zone, name, change)
@@ -75,8 +75,8 @@ class Fleet:
 
     def restart(self, name: str, zone: str, move: Callable[[timedelta], None]) -> None:
         """Its owner stops it and starts it, which takes as long as the guard's look at it, a slow one."""
-        vm = next((vm for vm in self.world.instances(PROJECT) if (vm.name, vm.zone) == (name, zone)), None)
-        if vm is None or vm.id not in self.made or vm.status is not Status.RUNNING:
+        vm = self._made(name, zone)
+        if vm is None or vm.status is not Status.RUNNING:
             return
         before = len(vm.runs)
         for verb in ("stop", "start"):
@@ -84,6 +84,11 @@ class Fleet:
             while not operation.is_done:
                 move(timedelta(seconds=1))
         self.happened["started again by hand"] += len(vm.runs) > before
+
+    def _made(self, name: str, zone: str) -> VM | None:
+        """A VM of people's that is there."""
+        there = (vm for vm in self.world.instances(PROJECT) if (vm.name, vm.zone) == (name, zone))
+        return next((vm for vm in there if vm.id in self.made), None)
 
 
 @dataclass

@@ -20,7 +20,6 @@ from tests.simulation.story import Post, Story, Topic, tell
 
 from costguard.db.tables import claims, instances, keeps, messages, requests, stops
 from costguard.model.action import StopOutcome
-from costguard.model.preset import Preset
 from costguard.model.reminder import Enforcement
 from costguard_sandbox.gce.vm import Load
 from costguard_sandbox.slack.blocks import interactive
@@ -204,7 +203,7 @@ def _wrong_clock(story: Story) -> timedelta:
 
 
 def _why_too_early(topic: Topic, at: datetime, slack: timedelta, protected: Mapping[int, datetime]) -> str:
-    rule = _preset(topic).reminders
+    rule = topic.preset.reminders
     if rule.enforcement is Enforcement.REMIND:
         return "its preset only reminds"
     if (since := protected.get(topic.vm.id)) is not None and since <= at:
@@ -230,7 +229,7 @@ def _due_now(topic: Topic, at: datetime) -> datetime:
     not show is none to stop it.
     """
     load_since, load = max(((since, load) for since, load in topic.vm.loads if since <= at), default=(at, Load.BUSY))
-    rule = _preset(topic).idle
+    rule = topic.preset.idle
     over_limit = topic.began + _limit(topic)
     if rule is None or load in (Load.BUSY, Load.NO_AGENT):
         return over_limit
@@ -335,18 +334,14 @@ def _count(story: Story, verdict: Verdict) -> None:
     counts["rate limited"] = slack.limits.refusals.total()
 
 
-def _preset(topic: Topic) -> Preset:
-    return topic.preset
-
-
 def _limit(topic: Topic) -> timedelta:
-    limit = _preset(topic).limit
+    limit = topic.preset.limit
     assert limit is not None
     return limit
 
 
 def _every(topic: Topic) -> timedelta:
-    return _preset(topic).reminders.every if topic.is_run else RULES.rest.every
+    return topic.preset.reminders.every if topic.is_run else RULES.rest.every
 
 
 def _due_at_least(topic: Topic, at: datetime) -> datetime:
@@ -357,7 +352,7 @@ def _due_at_least(topic: Topic, at: datetime) -> datetime:
     else:
         due = topic.began + _limit(topic)
         idle = [since for since, load in topic.vm.loads if load is not Load.BUSY and since <= at]
-        rule = _preset(topic).idle
+        rule = topic.preset.idle
         if rule is not None and idle:
             # Figures are of whole minutes, and a minute that began busy counts as it began.
             due = min(due, max(topic.began, idle[0]) + rule.window - MINUTE)
