@@ -13,16 +13,19 @@ from http.client import HTTPConnection, HTTPResponse
 from typing import Any
 
 import uvicorn
+from starlette.types import Message
 from tests.api import rows
 from tests.api.conftest import deps_of
 from tests.api.rows import NOW
 from tests.authenticators import keyed
+from tests.loops import run
 
 from costguard.api.app import create_app
 from costguard.db.transaction import Database
 from costguard.events import stream
 from costguard.model.access import Credentials, Principal, Stranger
 from costguard.web.limits import Streams
+from costguard.web.sharing import empty_request
 
 
 class Revocable:
@@ -43,7 +46,7 @@ class Revocable:
 
 
 class Heard:
-    """One listener. Reading blocks until something comes, and fails after ten seconds."""
+    """One listener. Reading blocks until something comes, and fails after 30 s of silence."""
 
     def __init__(self, port: int, query: str = "", **headers: str) -> None:
         connection = HTTPConnection("127.0.0.1", port, timeout=30)
@@ -126,6 +129,30 @@ def test_events_come_as_they_are_recorded(sqlite_database: Database) -> None:
         again = admitted(place.port, "?after=0", Last_Event_ID="3")
         assert again.event()["id"] == "4"
         again.close()
+
+
+def test_an_event_recorded_once_the_response_began_is_streamed(sqlite_database: Database) -> None:
+    """Also before the stream has looked at the database for the first time."""
+    messages: list[Message] = []
+
+    async def send(message: Message) -> None:
+        messages.append(message)
+        if message["type"] == "http.response.start":
+            with sqlite_database.write() as connection:
+                rows.event(connection, "first", NOW)
+
+    turns = iter(range(200))
+
+    def is_stopping() -> bool:
+        return any(b"id: 1\n" in message.get("body", b"") for message in messages) or next(turns, None) is None
+
+    streams = Streams(every=0.01)
+    deps = replace(deps_of(sqlite_database), authenticator=keyed("s3cret"), streams=streams, is_stopping=is_stopping)
+    headers = [(b"host", b"guard"), (b"authorization", b"Bearer s3cret")]
+    place = {"type": "http", "method": "GET", "path": "/api/v1/events/stream", "query_string": b"", "scheme": "http"}
+    scope = {**place, "headers": headers, "server": ("guard", 80), "client": ("127.0.0.1", 1)}
+    run(create_app(deps)(scope, empty_request(), send))
+    assert b"id: 1\n" in b"".join(message.get("body", b"") for message in messages)
 
 
 def test_a_stream_ends(sqlite_database: Database) -> None:

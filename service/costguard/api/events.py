@@ -133,6 +133,24 @@ async def _place(deps: Given, asker: Asker) -> AsyncIterator[None]:
         ) from None
 
 
+def _begin(
+    deps: Given,
+    query: Annotated[StreamQuery, Parameter()],
+    last: Annotated[
+        int | None,
+        Header(
+            alias="Last-Event-ID",
+            ge=0,
+            lt=2**63,
+            description="Where to continue, as browsers send it; wins over `after`.",
+        ),
+    ] = None,
+) -> int:
+    """The id of the event before the stream, read before the response begins: what is recorded later follows."""
+    given = last if last is not None else query.after
+    return given if given is not None else _latest(deps)
+
+
 @router.get(
     "/events/stream",
     summary="Stream events as they are recorded",
@@ -145,24 +163,14 @@ async def stream_events(
     deps: Given,
     request: Request,
     query: Annotated[StreamQuery, Parameter()],
-    last: Annotated[
-        int | None,
-        Header(
-            alias="Last-Event-ID",
-            ge=0,
-            lt=2**63,
-            description="Where to continue, as browsers send it; wins over `after`.",
-        ),
-    ] = None,
+    begin: Annotated[int, Depends(_begin)],
 ) -> AsyncIterator[ServerSentEvent]:
-    """No event is missed: a client that reconnects with the id of its last event gets all that followed.
+    """No event is missed after the response began, nor by a client that reconnects with the id of its last event.
 
     The stream ends when the server stops, and within a minute after the token is revoked.
     """
     yield ServerSentEvent(comment="events", retry=_RETRY_MS)
-    loop, checked_at = asyncio.get_running_loop(), asyncio.get_running_loop().time()
-    given = last if last is not None else query.after
-    after = given if given is not None else await run_in_threadpool(_latest, deps)
+    loop, checked_at, after = asyncio.get_running_loop(), asyncio.get_running_loop().time(), begin
     while not deps.is_stopping():
         if loop.time() - checked_at > deps.streams.ask_again_after:
             if not await run_in_threadpool(_may_listen, deps, request):
