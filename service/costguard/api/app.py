@@ -42,6 +42,7 @@ from costguard.web.authentication import AuthenticationMiddleware
 from costguard.web.limits import BodyLimitMiddleware
 from costguard.web.meters import TimingMiddleware
 from costguard.web.problems import HeadAsGet
+from costguard.web.routing import add_routes
 from costguard.web.sharing import SharingMiddleware
 
 _DESCRIPTION = """Costguard tracks a fleet of GPU VMs on Google Compute Engine and what it costs.
@@ -119,8 +120,7 @@ def create_app(deps: Deps) -> FastAPI:
     )
     app.add_middleware(attempts.AgentReports, deps=deps)
     app.add_middleware(TimingMiddleware, meters=deps.meters)
-    for router in _ROUTERS:
-        app.include_router(router)
+    add_routes(app, _ROUTERS)
     describe(app)
     app.add_api_route("/api/v1", _index, include_in_schema=False)
     return app

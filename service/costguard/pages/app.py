@@ -31,6 +31,7 @@ from costguard.pages import (
     vm,
 )
 from costguard.pages.page import HEADERS, Pages, Renderer, Source
+from costguard.web.routing import add_routes
 
 _STATIC = Path(__file__).parent / "static"
 _YEAR = 31_536_000
@@ -59,8 +60,7 @@ _ACTING_ROUTERS = (vm.acting_router, job.acting_router, sweeps.acting_router, ac
 def add_pages(app: FastAPI, source: Source, speed: float = 1.0) -> None:
     """All pages but signing in. `speed`: how many seconds of the clock pass in one of the viewer's."""
     app.state.pages = Pages(source, Renderer(source.version, speed, _fingerprint()))
-    for router in (*_ACTING_ROUTERS, *(page.router for page in _PAGES)):
-        app.include_router(router, include_in_schema=False)
+    add_routes(app, (*_ACTING_ROUTERS, *(page.router for page in _PAGES)))
     app.mount("/static", _Static(directory=_STATIC), name="static")
     app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)
 

@@ -192,7 +192,7 @@ class PageRoute(APIRoute):
 
 def page_router(permission: Permission = Permission.READ) -> APIRouter:
     """Pages that need this permission."""
-    return APIRouter(route_class=PageRoute, dependencies=[needs(permission)])
+    return APIRouter(route_class=PageRoute, dependencies=[needs(permission)], include_in_schema=False)
 
 
 def _error_page(request: Request, status: HTTPStatus, message: str, what_next: str) -> Response:

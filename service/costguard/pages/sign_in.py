@@ -18,6 +18,7 @@ from costguard.model.access import Permission, Principal, Via
 from costguard.pages.page import Given, PageRoute, redirect
 from costguard.web.authentication import COOKIES, IAP_HEADER, RateLimiter
 from costguard.web.permissions import proven
+from costguard.web.routing import add_routes
 
 # Each cookie has one of two names: the first over https, because no other host can set it then.
 CookieNames = tuple[str, str]
@@ -32,7 +33,7 @@ _PROVIDER_ERRORS = {
     "temporarily_unavailable": "The identity provider cannot sign anyone in at the moment.",
 }
 
-router = APIRouter(route_class=PageRoute)
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class SignInPages:
 
 def add_sign_in(app: FastAPI, sign_in: SignInPages) -> None:
     app.state.sign_in = sign_in
-    app.include_router(router, include_in_schema=False)
+    add_routes(app, [router])
 
 
 def _sign_in(request: Request) -> SignInPages:
