@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TypeAlias
@@ -115,6 +116,7 @@ def full(database: Database) -> Deps:
                 ),
             )
     meters, watched = Meters("1.2.3"), WatchMeters()
+    meters.also_of(os.getpid)
     watched.message("reminder", "accepted")
     watched.delivery("pager", "refused")
     watched.tracker("mlflow", "failed")

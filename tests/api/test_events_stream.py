@@ -25,7 +25,7 @@ from costguard.db.transaction import Database
 from costguard.events import stream
 from costguard.model.access import Credentials, Principal, Stranger
 from costguard.web.limits import Streams
-from costguard.web.sharing import empty_request
+from costguard.web.rendering import empty_request
 
 
 class Revocable:

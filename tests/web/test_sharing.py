@@ -18,8 +18,8 @@ from costguard.errors import StoreError
 from costguard.model.access import Principal, Role, Via
 from costguard.web.permissions import Asker
 from costguard.web.problems import HeadAsGet
-from costguard.web.rendering import Sharing
-from costguard.web.sharing import SharingMiddleware, empty_request
+from costguard.web.rendering import Sharing, empty_request
+from costguard.web.sharing import SharingMiddleware
 
 ADA, BOB = (make_principal(Role.VIEWER, f"{name}@lab.example", Via.LINK) for name in ("ada", "bob"))
 ROOT = make_principal(Role.ADMIN, "root@lab.example", Via.LINK)

@@ -11,10 +11,9 @@ import signal
 import socket
 import sys
 import threading
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from costguard.main.priority import step_back
 from costguard.main.wire import Begin, Wire
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ _ORPHANED_S = 2.0  # the same, once the watching process is gone: another guard 
 # once are so many objects that the search among them, which finds hardly any, took a third of the interpreter's time.
 _GARBAGE = (10_000, 10, 10)
 _NICER_BY = 5  # passes come before pages...
-_KILLED_FIRST = "500"  # ...and where memory runs out, pages go first
+_KILLED_FIRST = 500  # ...and where memory runs out, pages go first
 
 
 def main(arguments: list[str]) -> int:
@@ -44,6 +43,7 @@ def serve(wire: Wire, listener: socket.socket) -> int:
 
     from costguard import logs
     from costguard.errors import CostguardError
+    from costguard.main.renderer import spawned
     from costguard.main.web_app import server_of
     from costguard.main.wire import Watcher
     from costguard.settings import Settings
@@ -57,8 +57,8 @@ def serve(wire: Wire, listener: socket.socket) -> int:
     watcher = Watcher(wire, ending.orphaned)
     watcher.start()
     try:
-        with server_of(begin, settings, watcher) as server, ending.of(server):
-            _step_back()
+        with server_of(begin, settings, watcher, spawned) as server, ending.of(server):
+            step_back(_NICER_BY, _KILLED_FIRST)
             gc.enable()
             gc.freeze()
             gc.set_threshold(*_GARBAGE)
@@ -98,14 +98,6 @@ class _Ending:
         timer = threading.Timer(within_s, os._exit, [0])
         timer.daemon = True
         timer.start()
-
-
-def _step_back() -> None:
-    """The watch comes first: for the processor, and where memory runs out. A system that refuses is left as it is."""
-    with suppress(OSError):
-        os.nice(_NICER_BY)
-    with suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text(_KILLED_FIRST, "ascii")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import AsyncExitStack, closing, contextmanager
@@ -13,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
+from fastapi import FastAPI
 from prometheus_client.core import Metric
 from prometheus_client.samples import Sample
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -34,8 +36,9 @@ from costguard.jobs.zone_advice import ZoneAdvice
 from costguard.main.access import authenticator_of, sign_in_pages
 from costguard.main.checkpoints import InScaledTime, checkpoints, code_archives, data_places, stored_output
 from costguard.main.ids import new_job_id, new_sweep_id
+from costguard.main.renderer import first
 from costguard.main.vm_tools import vm_tools
-from costguard.main.wire import Begin, Family, Watcher
+from costguard.main.wire import Begin, Family, Heard, Watcher
 from costguard.messages.slack_health import OutboxTrouble, trouble_of
 from costguard.model.instance import Shape
 from costguard.model.ports import Checkpoints, Clock
@@ -48,6 +51,7 @@ from costguard.trackers.points import TrackedJobs
 from costguard.web.limits import TokenBucket
 from costguard.web.meters import Meters
 from costguard.web.proxies import TrustedProxies
+from costguard.web.renderer import RemoteRenderer, RendererProcess
 from costguard.web.rendering import Sharing
 from costguard.web.server import is_loopback, make_server
 from costguard.webhooks.delivery import states
@@ -125,26 +129,55 @@ class _Cloud:
 _PULSE_S = 1.0
 
 
+Spawn = Callable[[socket.socket], RendererProcess]  # a process that renders, at this end
+
+
 @contextmanager
-def server_of(begin: Begin, settings: Settings, watcher: Watcher) -> Iterator[uvicorn.Server]:
-    """A server that has everything but its socket. It says to the watcher that it lives."""
+def server_of(
+    begin: Begin, settings: Settings, watcher: Watcher, spawn: Spawn | None = None
+) -> Iterator[uvicorn.Server]:
+    """A server that has everything but its socket. It says to the watcher that it lives.
+
+    `spawn` starts a process that renders pages; None: this one does.
+    """
+    with application(begin, settings, watcher, lambda: server.should_exit) as (app, deps):
+        if spawn is not None and deps.sharing is not None:
+            _render_elsewhere(deps, deps.sharing, spawn, begin, watcher)
+        listen = settings.server
+        proxied = TrustedProxies(Pulse(app, watcher.alive), listen.trusted_proxies, listen.proxy_header)
+        server = make_server(
+            proxied,
+            is_shared=lambda address: is_loopback(address) or proxied.is_proxy(address),
+            forget=forget,
+        )
+        yield server
+
+
+def _render_elsewhere(deps: Deps, sharing: Sharing, spawn: Spawn, begin: Begin, watcher: Watcher) -> None:
+    def news() -> Heard:
+        state, at_s = watcher.last_heard
+        return Heard(state.model_copy(update={"slack_refused": deps.slack_refused()}), at_s)
+
+    elsewhere = RemoteRenderer(spawn, lambda: first(begin), news)
+    sharing.elsewhere = elsewhere
+    deps.meters.also_of(lambda: elsewhere.pid)
+
+
+@contextmanager
+def application(
+    begin: Begin, settings: Settings, watcher: Watcher, is_stopping: Callable[[], bool] = lambda: False
+) -> Iterator[tuple[FastAPI, Deps]]:
+    """The API and the pages. Raises CostguardError where the database does not answer."""
     clock: Clock = SystemClock()
     if begin.pace is not None:
         clock = ScaledClock(begin.pace.origin, begin.pace.speed, since=begin.pace.since)
     with closing(Database.open(settings.database.url.get_secret_value())) as database:
         built = _Built(begin, settings, clock, database, watcher)
-        with _deps(built, lambda: server.should_exit) as deps:
+        with _deps(built, is_stopping) as deps:
             app = create_app(deps)
             add_pages(app, deps, begin.speed)
             add_sign_in(app, sign_in_pages(settings, database, clock, begin.speed, deps.meters.signed_in))
-            listen = settings.server
-            proxied = TrustedProxies(Pulse(app, watcher.alive), listen.trusted_proxies, listen.proxy_header)
-            server = make_server(
-                proxied,
-                is_shared=lambda address: is_loopback(address) or proxied.is_proxy(address),
-                forget=forget,
-            )
-            yield server
+            yield app, deps
 
 
 class Pulse:

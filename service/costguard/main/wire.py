@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import structlog
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter
@@ -45,6 +45,15 @@ class Watcher:
         """How long it has said nothing, where that is too long."""
         silence = timedelta(seconds=self._monotonic() - self._heard_at_s)
         return silence if silence > _SILENT_AFTER else None
+
+    def hear(self, news: Heard) -> None:
+        """What another process has heard."""
+        self.state, self._heard_at_s = news
+
+    @property
+    def last_heard(self) -> Heard:
+        """Without its metrics, which are large and which only the serving process shows."""
+        return Heard(self.state.model_copy(update={"metrics": ()}), self._heard_at_s)
 
     def wake(self, what: Asked) -> None:
         with self._news:
@@ -138,6 +147,13 @@ class State(_Message):
     socket_trouble: str = ""
     slack_refused: Mapping[str, int] = Field(default_factory=dict)
     metrics: tuple[Family, ...] = ()
+
+
+class Heard(NamedTuple):
+    """The last state, and when anything was heard: by the monotonic clock, which is the host's."""
+
+    state: State
+    at_s: float
 
 
 class Wake(_Message):

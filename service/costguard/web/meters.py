@@ -1,4 +1,4 @@
-"""Prometheus metrics that each of the two processes counts and times."""
+"""Prometheus metrics that the watching and the serving process count and time."""
 
 from __future__ import annotations
 
@@ -48,6 +48,10 @@ class Meters:
         for via in (Via.LINK, Via.OIDC):  # there from the beginning, so that the first refusal is an increase
             for outcome in ("in", "refused"):
                 self._sign_ins.labels(via.value, outcome)
+
+    def also_of(self, renderer: Callable[[], int]) -> None:
+        """The figures of the process that renders, too; its number is 0 while there is none."""
+        ProcessCollector("costguard_rendering", pid=renderer, registry=self.registry)
 
     def answered(self, route: str, method: str, status: int, seconds: float) -> None:
         self._answers.labels(route, method, f"{status // 100}xx").observe(seconds)

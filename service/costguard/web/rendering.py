@@ -8,9 +8,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import anyio
+from starlette.concurrency import run_in_threadpool
+from starlette.types import ASGIApp, Message, Receive, Scope
 
 from costguard.web.memo import Memo, Memories
 from costguard.web.placeholders import SharedText
@@ -22,12 +24,17 @@ _PATIENCE_S = 20.0
 _MOST_KEPT = 200
 _MOST_BYTES = 24 << 20  # kept in all
 _LARGEST = 2 << 20
+_LARGE = 16 << 10  # too much to compress between two other answers
 
 _Headers: TypeAlias = list[tuple[bytes, bytes]]
 
 
 class QueueFull(Exception):
     """The caller waited too long for its turn, or the queue is full."""
+
+
+class RenderingLost(Exception):
+    """The process that rendered it ended meanwhile."""
 
 
 class FairQueue:
@@ -99,19 +106,70 @@ class FairQueue:
             del self._waiting[who]
 
 
+class RouteTemplate(NamedTuple):
+    path: str | None  # its template; None: there is no such path
+
+
 @dataclass(frozen=True, slots=True)
 class Rendering:
     status: int
     headers: _Headers
     shared_text: SharedText
     is_html: bool
-    route: object  # that made it, for those who time it
+    route: RouteTemplate  # that made it, for those who time it
 
     @property
     def is_kept(self) -> bool:
         """Whether others may get it: a success without personal parts, and not too large."""
         plain = self.is_html or not self.shared_text.has_placeholders
         return self.status == HTTPStatus.OK and plain and self.shared_text.size <= _LARGEST
+
+
+async def rendered(app: ASGIApp, scope: Scope, memo: Memo, packed_from: int = _LARGE) -> Rendering:
+    """The application's answer, compressed already where it has as many bytes."""
+    scope["state"]["memo"] = memo
+    status, headers, parts = 500, [], []
+
+    async def collect(message: Message) -> None:
+        nonlocal status, headers
+        if message["type"] == "http.response.start":
+            status, headers = message["status"], list(message.get("headers", ()))
+        elif message["type"] == "http.response.body":
+            parts.append(message.get("body", b""))
+
+    await app(scope, empty_request(), collect)
+    by_name = {name.lower(): value for name, value in headers}
+    is_html = by_name.get(b"content-type", b"").startswith(b"text/html")
+    shared_text = scope["state"].get("shared_text") or SharedText(b"".join(parts))
+    if shared_text.size >= packed_from:
+        await run_in_threadpool(shared_text.pack)
+    return Rendering(status, headers, shared_text, is_html, RouteTemplate(getattr(scope.get("route"), "path", None)))
+
+
+def empty_request() -> Receive:
+    """An empty body, and then nothing for ever: the first caller may leave, and the rendering goes on for others.
+
+    A response that is streamed waits in a loop for its reader to leave: an answer each time would never let go of the
+    event loop.
+    """
+    is_read = False
+
+    async def receive() -> Message:
+        nonlocal is_read
+        if is_read:
+            await asyncio.get_running_loop().create_future()
+        is_read = True
+        return {"type": "http.request"}  # the defaults of the ASGI specification: no body, and no more of it
+
+    return receive
+
+
+class Elsewhere(Protocol):
+    """Renders in another process."""
+
+    async def render(self, scope: Scope, memo: Memo) -> Rendering | None:
+        """None: it cannot now. Raises RenderingLost."""
+        ...
 
 
 _Make: TypeAlias = Callable[[Memo], Awaitable[Rendering]]
@@ -160,6 +218,7 @@ class Sharing:
         self.exports = FairQueue(4, patience, most=20, most_each=4)
         self.forms = FairQueue(2, patience)
         self.memories = Memories(CROWDED_S)
+        self.elsewhere: Elsewhere | None = None
         self.changes = 0  # that came in over this process
         self.patience = patience
         self._made: OrderedDict[Hashable, _Made] = OrderedDict()

@@ -6,7 +6,6 @@ what the application never gets, it cannot show to others.
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Iterator, Mapping
 from enum import Enum
@@ -15,25 +14,24 @@ from typing import Any
 
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import RouteContext, iter_route_contexts
-from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.responses import StreamingResponse
 from starlette.routing import BaseRoute
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from costguard.errors import StoreError
 from costguard.model.access import Permission, Principal
 from costguard.web import problems
 from costguard.web.memo import Memo
 from costguard.web.permissions import asker
-from costguard.web.placeholders import CSRF, SharedText, any_reader, filling, stand_in
-from costguard.web.rendering import QueueFull, Rendering, Sharing
+from costguard.web.placeholders import CSRF, any_reader, filling, stand_in
+from costguard.web.rendering import QueueFull, Rendering, RenderingLost, Sharing, rendered
 
 _RETRY_S = 2
 _MIN_ZIPPED = 1000
-_LARGE = 16 << 10  # too much to compress between two other answers
 # All that a rendering may depend on; what else a request brings, the application does not get.
 _READ = frozenset({b"accept", b"host", b"hx-request"})
+_OF_THIS_PROCESS = frozenset({"/metrics"})  # what it counts itself
 _FOR_PROGRAMS = ("/api/v1/", "/metrics")
 _KEPT_OF_304 = ("etag", "cache-control")
 
@@ -70,6 +68,8 @@ class SharingMiddleware:
                     await self._answer(sharing, scope, receive, send, principal, kind)
         except QueueFull:
             await _crowded(scope)(scope, receive, send)
+        except RenderingLost:
+            await _lost(scope)(scope, receive, send)
 
     async def _answer(
         self, sharing: Sharing, scope: Scope, receive: Receive, send: Send, principal: Principal, kind: GetKind
@@ -85,7 +85,7 @@ class SharingMiddleware:
         }
         key = (scope["path"], scope["query_string"], scope["scheme"], tuple(request_headers), seen_by)
         try:
-            rendering = await sharing.one(key, principal.key, lambda memo: _rendered(self._app, inner, memo))
+            rendering = await sharing.one(key, principal.key, lambda memo: self._rendered(sharing, inner, memo))
         except StoreError:
             async with sharing.renderings.turn(principal.key):  # the application says what is wrong
                 await self._app(scope, receive, send)
@@ -96,50 +96,20 @@ class SharingMiddleware:
         scope["route"] = rendering.route
         await _send(rendering, headers, filling(principal, csrf), send)
 
+    async def _rendered(self, sharing: Sharing, scope: Scope, memo: Memo) -> Rendering:
+        """By the process for it, where there is one."""
+        if sharing.elsewhere is not None and scope["path"] not in _OF_THIS_PROCESS:
+            rendering = await sharing.elsewhere.render(scope, memo)
+            if rendering is not None:
+                return rendering
+        return await rendered(self._app, scope, memo)
+
 
 def _seen_by(scope: Scope, principal: Principal, kind: GetKind) -> Principal:
     """The stand-in that the application sees in place of the caller."""
     if kind is not GetKind.ALIKE:
         return principal
     return any_reader(principal) if scope["path"].startswith(_FOR_PROGRAMS) else stand_in(principal)
-
-
-async def _rendered(app: ASGIApp, scope: Scope, memo: Memo) -> Rendering:
-    scope["state"]["memo"] = memo
-    status, headers, parts = 500, [], []
-
-    async def collect(message: Message) -> None:
-        nonlocal status, headers
-        if message["type"] == "http.response.start":
-            status, headers = message["status"], list(message.get("headers", ()))
-        elif message["type"] == "http.response.body":
-            parts.append(message.get("body", b""))
-
-    await app(scope, empty_request(), collect)
-    by_name = {name.lower(): value for name, value in headers}
-    is_html = by_name.get(b"content-type", b"").startswith(b"text/html")
-    shared_text = scope["state"].get("shared_text") or SharedText(b"".join(parts))
-    if shared_text.size > _LARGE:
-        await run_in_threadpool(shared_text.pack)
-    return Rendering(status, headers, shared_text, is_html, scope.get("route"))
-
-
-def empty_request() -> Receive:
-    """An empty body, and then nothing for ever: the first caller may leave, and the rendering goes on for others.
-
-    A response that is streamed waits in a loop for its reader to leave: an answer each time would never let go of the
-    event loop.
-    """
-    is_read = False
-
-    async def receive() -> Message:
-        nonlocal is_read
-        if is_read:
-            await asyncio.get_running_loop().create_future()
-        is_read = True
-        return {"type": "http.request"}  # the defaults of the ASGI specification: no body, and no more of it
-
-    return receive
 
 
 async def _send(rendering: Rendering, request_headers: Headers, values: Mapping[bytes, bytes], send: Send) -> None:
@@ -165,6 +135,16 @@ def _crowded(scope: Scope) -> ASGIApp:
         HTTPStatus.SERVICE_UNAVAILABLE,
         "Too many answers are being made at the moment.",
         "Ask again after the seconds in Retry-After; what is done to VMs and jobs does not wait for this.",
+        path=scope["path"],
+        headers={"Retry-After": str(_RETRY_S)},
+    )
+
+
+def _lost(scope: Scope) -> ASGIApp:
+    return problems.response(
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "The process that makes pages ended while it made this one.",
+        "Ask again after the seconds in Retry-After; the server's log says why it ended.",
         path=scope["path"],
         headers={"Retry-After": str(_RETRY_S)},
     )
