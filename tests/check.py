@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from tests import house
+from tests.in_memory import memory_folder
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
@@ -103,6 +104,8 @@ def main(arguments: list[str]) -> int:
         if report.failed:
             print(f"FAILED before the tests: {', '.join(report.failed)}. The tests run all the same.")
         sys.stdout.flush()
+        if (folder := memory_folder()) is not None:
+            os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", folder)  # where each test has its folder
         # pytest's summary is the last thing printed: continuous integration reads it.
         # Half as many again as there are cores: where processes and sockets are tested, a worker mostly waits for them.
         workers = ["-n", str(min(cores + cores // 2, MOST_WORKERS)), "--dist", "worksteal"]

@@ -18,9 +18,10 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import structlog
+from tests.in_memory import memory_folder
 from tests.simulation.aims import AIMS
 from tests.simulation.freezing import frozen_at_each
-from tests.simulation.ledgers import Ledgers, memory
+from tests.simulation.ledgers import Ledgers
 from tests.simulation.plan import Plan, draw
 from tests.simulation.run import Outcome, lived
 from tests.simulation.shrink import shrunk
@@ -46,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     gc.disable()  # each life is collected at its end, which takes a tenth of the time less
     counts, injected, broken = Counter[str](), Counter[str](), list[Outcome]()
     days, seconds = 0.0, 0.0
-    with tempfile.TemporaryDirectory(prefix="costguard-simulation-", dir=memory()) as folder:
+    with tempfile.TemporaryDirectory(prefix="costguard-simulation-", dir=memory_folder()) as folder:
         ledgers = Ledgers(Path(folder))
         seeds = failed = 0
         if given.freeze:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from contextlib import closing
 from pathlib import Path
@@ -41,11 +40,6 @@ class Ledgers:
             self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
         shutil.copy(self._template, self._path)
         return self._database
-
-
-def memory() -> str | None:
-    """A folder that no disk is behind, where there is one."""
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 def opened(url: str) -> FragileDatabase:

@@ -22,11 +22,12 @@ from pathlib import Path
 from typing import Any
 
 import structlog
+from tests.in_memory import memory_folder
 from tests.mutants import faults
 from tests.mutants.faults import PRODUCT, ROOT, Fault
 from tests.mutants.planting import copied
 from tests.simulation.aims import AIMS
-from tests.simulation.ledgers import Ledgers, memory
+from tests.simulation.ledgers import Ledgers
 from tests.simulation.plan import draw
 from tests.simulation.run import lived
 from tests.simulation.shrink import kind_of
@@ -128,7 +129,7 @@ def live(first: int, most_days: float, aim_name: str) -> None:
     logging.disable(logging.CRITICAL)
     days = 0.0
     gc.disable()
-    with tempfile.TemporaryDirectory(prefix="costguard-planted-", dir=memory()) as folder:
+    with tempfile.TemporaryDirectory(prefix="costguard-planted-", dir=memory_folder()) as folder:
         ledgers = Ledgers(Path(folder))
         for seed in count(first):
             plan = draw(seed, AIMS[aim_name].days, _VMS, aim_name=aim_name)
