@@ -227,12 +227,14 @@ def _crash_in(database: Database, countdown: _Countdown, act: Callable[[], PassR
 
 @contextmanager
 def _on(database: Database, what: str, hear: Callable[..., None]) -> Iterator[None]:
-    engine = database._engine
-    event.listen(engine, what, hear)
+    engines = {database._engine, database._reader}
+    for engine in engines:
+        event.listen(engine, what, hear)
     try:
         yield
     finally:
-        event.remove(engine, what, hear)
+        for engine in engines:
+            event.remove(engine, what, hear)
 
 
 def _first() -> dict[str, Observation]:

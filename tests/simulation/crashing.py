@@ -80,7 +80,7 @@ class FragileDatabase(Database):
 
     def let_go(self) -> None:
         """Closes the connections, and forgets what was read: another file may take the place of this one."""
-        self._engine.dispose()
+        self.close()
         forget()
 
     @contextmanager

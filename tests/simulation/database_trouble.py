@@ -45,9 +45,9 @@ class DatabaseTrouble:
     @contextmanager
     def attached(self, database: Database) -> Iterator[None]:
         """Within the block it strikes what this database is asked, over any of its connections."""
-        engine = database._engine
-        dialect = engine.dialect
+        dialect = database._engine.dialect  # nothing that is read is committed
         commit = dialect.do_commit
+        engines = {database._engine, database._reader}
 
         def committed(connection: Any) -> None:
             commit(connection)
@@ -57,12 +57,14 @@ class DatabaseTrouble:
                 getattr(connection, "dbapi_connection", connection).close()
                 raise psycopg.OperationalError("consuming input failed: server closed the connection unexpectedly")
 
-        event.listen(engine, "do_execute", self._before_statement)
+        for engine in engines:
+            event.listen(engine, "do_execute", self._before_statement)
         dialect.do_commit = committed  # type: ignore[method-assign, assignment]
         try:
             yield
         finally:
-            event.remove(engine, "do_execute", self._before_statement)
+            for engine in engines:
+                event.remove(engine, "do_execute", self._before_statement)
             dialect.do_commit = commit  # type: ignore[method-assign]
 
     def _before_statement(self, cursor: Any, statement: str, _parameters: Any, _context: Any) -> None:

@@ -26,6 +26,7 @@ _TCP = {
     "keepalives_count": "3",
     "tcp_user_timeout": "10000",  # milliseconds
 }
+_STATEMENTS = 1000  # that a connection keeps prepared: a guard has some hundreds
 WIDEST_MODE = "widest_mode"
 _EXPECTED = "Write sqlite:///path/to/file.db or postgresql://user:password@host:5432/name."
 
@@ -75,18 +76,27 @@ def describe(url: URL) -> str:
     return f"The PostgreSQL database {url.database or url.username!r} at {host}" + (f":{url.port}" if url.port else "")
 
 
-def engine(url: URL, lock_timeout: timedelta, limits: Limits, *, migrating: bool = False) -> Engine:
-    """An engine that has not connected yet.
+def engines(url: URL, lock_timeout: timedelta, limits: Limits, *, migrating: bool = False) -> tuple[Engine, Engine]:
+    """Engines that have not connected yet: one that writes, and one that reads; of PostgreSQL they are the same.
 
     `migrating` creates a missing SQLite file, and does not enforce foreign keys, so that tables can be rebuilt.
     """
     pool: dict[str, Any] = {**_POOL, "pool_timeout": limits.checkout.total_seconds()}
-    if url.get_backend_name() == "sqlite":
-        return _sqlite(url.set(query={}), lock_timeout, pool, migrating, widest_mode_of(url))
-    return _postgresql(url, limits, pool)
+    if url.get_backend_name() != "sqlite":
+        made = _postgresql(url, limits, pool)
+        return made, made
+    mode, url = widest_mode_of(url), url.set(query={})
+    # A connection is for one of the two as long as it lasts: to set query_only again would make SQLite prepare all
+    # its statements again (OP_Expire, https://www.sqlite.org/opcode.html), which takes longer than to run most.
+    return (
+        _sqlite(url, lock_timeout, pool, migrating, mode),
+        _sqlite(url, lock_timeout, pool, migrating, mode, is_reading=True),
+    )
 
 
-def _sqlite(url: URL, lock_timeout: timedelta, pool: dict[str, Any], migrating: bool, widest_mode: int) -> Engine:
+def _sqlite(
+    url: URL, lock_timeout: timedelta, pool: dict[str, Any], migrating: bool, widest_mode: int, is_reading: bool = False
+) -> Engine:
     assert url.database
     file = Path(url.database).absolute()
     # Without mode=rw a mistyped path would silently become a new, empty database.
@@ -106,6 +116,7 @@ def _sqlite(url: URL, lock_timeout: timedelta, pool: dict[str, Any], migrating: 
             timeout=lock_timeout.total_seconds(),
             isolation_level=None,  # the driver's own BEGIN is deferred, and comes only before writes
             check_same_thread=False,
+            cached_statements=_STATEMENTS,
         )
         try:
             if migrating and not file.stat().st_size:
@@ -113,6 +124,8 @@ def _sqlite(url: URL, lock_timeout: timedelta, pool: dict[str, Any], migrating: 
             _write_ahead(connection)
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute(f"PRAGMA foreign_keys = {'OFF' if migrating else 'ON'}")
+            if is_reading:
+                connection.execute("PRAGMA query_only = ON")
         except BaseException:
             connection.close()
             raise

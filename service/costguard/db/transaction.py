@@ -25,16 +25,16 @@ _LONGEST_PAUSE_S = 1.0
 # Writers take turns on both databases, so that what is read in a transaction holds until its end.
 # PostgreSQL frees the turn of a process that froze in mid-transaction; SQLite cannot. The lock's number
 # means nothing, but all versions of Costguard must agree on it.
-_TURN = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "SELECT pg_advisory_xact_lock(7166410537)"}
+_TURN = "SELECT pg_advisory_xact_lock(7166410537)"
 
 
 def _opening(dialect: str, limits: Limits, lock_timeout: timedelta, *, writing: bool) -> str:
-    """What each transaction begins with. On PostgreSQL it is one question.
+    """What each transaction begins with, in one statement.
 
     The limits are the transaction's: poolers such as PgBouncer give its connection to others afterwards.
     """
     if dialect == "sqlite":
-        return f"PRAGMA query_only = {'OFF' if writing else 'ON'}"
+        return "BEGIN IMMEDIATE" if writing else "BEGIN"
     values = {"statement_timeout": limits.statement}
     if writing:
         values |= {"lock_timeout": lock_timeout, "idle_in_transaction_session_timeout": limits.idle_in_transaction}
@@ -52,6 +52,7 @@ class Database:
         self,
         url: URL,
         engine: Engine,
+        reader: Engine,
         limits: Limits,
         lock_timeout: timedelta,
         pause: Callable[[float], object] = threading.Event().wait,
@@ -59,6 +60,7 @@ class Database:
         self.name = connect.describe(url)
         self.dialect = url.get_backend_name()  # "sqlite" or "postgresql"
         self._engine = engine
+        self._reader = reader  # of PostgreSQL the same
         self._pause = pause
         self._view = threading.local()
         self._begin_writing = _opening(self.dialect, limits, lock_timeout, writing=True)
@@ -77,11 +79,12 @@ class Database:
         """Connects only when first used. `migrating` is for `migrate`: it may make a new SQLite file."""
         parsed = connect.parse(url)
         limits = limits or (MIGRATING if migrating else Limits())
-        engine = connect.engine(parsed, lock_timeout, limits, migrating=migrating)
-        return cls(parsed, engine, limits, lock_timeout, pause)
+        engine, reader = connect.engines(parsed, lock_timeout, limits, migrating=migrating)
+        return cls(parsed, engine, reader, limits, lock_timeout, pause)
 
     def close(self) -> None:
         self._engine.dispose()
+        self._reader.dispose()
 
     @contextmanager
     def write(self, fence: Lease | None = None) -> Iterator[Connection]:
@@ -90,7 +93,7 @@ class Database:
         With a fence, LeaseLost unless the lease is still ours; it cannot change hands before the commit.
         """
         committed = None
-        with self._writing(_TURN[self.dialect]) as connection:
+        with self._writing() as connection:
             if fence is not None:
                 check_still_held(connection, fence)
                 committed = renew_in_passing(connection, fence) if self.dialect == "sqlite" else None
@@ -113,7 +116,7 @@ class Database:
     @contextmanager
     def write_out_of_turn(self) -> Iterator[Connection]:
         """Waits for no other writer on PostgreSQL. For one statement that is right whatever others write."""
-        with self._writing(_TURN["sqlite"] if self.dialect == "sqlite" else None) as connection:
+        with self._writing(in_turn=False) as connection:
             yield connection
 
     @contextmanager
@@ -122,11 +125,9 @@ class Database:
         if (shared := getattr(self._view, "connection", None)) is not None:
             yield shared
             return
-        with explained(self.name, writing=False), self._engine.connect() as connection:
+        with explained(self.name, writing=False), self._reader.connect() as connection:
             writes(connection, False)
             connection.exec_driver_sql(self._begin_reading)
-            if self.dialect == "sqlite":
-                connection.exec_driver_sql("BEGIN")
             yield connection
 
     @contextmanager
@@ -155,10 +156,10 @@ class Database:
                     connection.exec_driver_sql("PRAGMA incremental_vacuum(1)")
 
     @contextmanager
-    def _writing(self, turn: str | None) -> Iterator[Connection]:
+    def _writing(self, *, in_turn: bool = True) -> Iterator[Connection]:
         with explained(self.name, writing=True), self._engine.begin() as connection:
             writes(connection, True)
             connection.exec_driver_sql(self._begin_writing)
-            if turn is not None:
-                connection.exec_driver_sql(turn)
+            if in_turn and self.dialect == "postgresql":
+                connection.exec_driver_sql(_TURN)
             yield connection
