@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, select, update
+from sqlalchemy import Connection, Row, Select, select, update
 
 from costguard.db.bulk import chunks
+from costguard.db.prepared import prepared
 from costguard.db.remembered import remembers
 from costguard.db.tables import people
 from costguard.db.types import storable
@@ -34,11 +35,12 @@ def of_addresses(connection: Connection, addresses: Collection[str] | None) -> d
     if addresses is None:
         return _everybody(connection)
     wanted = sorted({address.lower() for address in addresses if address})
-    return {
-        row.address: _found(row)
-        for chunk in chunks(wanted)
-        for row in connection.execute(select(people).where(people.c.address.in_(chunk)))
-    }
+    return {row.address: _found(row) for chunk in chunks(wanted) for row in connection.execute(*_of_addresses(chunk))}
+
+
+@prepared
+def _of_addresses(addresses: Sequence[str]) -> Select[Any]:
+    return select(people).where(people.c.address.in_(addresses))
 
 
 @remembers(people)

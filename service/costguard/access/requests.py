@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, select, update
+from sqlalchemy import Connection, Row, Select, select, update
 
+from costguard.db.prepared import prepared
 from costguard.db.remembered import remembers
 from costguard.db.tables import requests
 from costguard.db.types import storable
@@ -48,8 +49,10 @@ def add(connection: Connection, new: Request) -> bool:
 @remembers(requests)
 def open_requests(connection: Connection) -> list[tuple[int, Request]]:
     """Each with the row id of its instance, in the order in which they were made."""
-    query = select(requests).where(requests.c.status == "open").order_by(requests.c.id)
-    return [(row.instance_id, _request(row)) for row in connection.execute(query)]
+    return [(row.instance_id, _request(row)) for row in connection.execute(_OPEN)]
+
+
+_OPEN = select(requests).where(requests.c.status == "open").order_by(requests.c.id)
 
 
 def settle(connection: Connection, request_id: int | None, status: str, outcome: str, at: datetime) -> None:
@@ -60,8 +63,12 @@ def settle(connection: Connection, request_id: int | None, status: str, outcome:
 
 def of_subject(connection: Connection, subject: Subject) -> list[StoredRequest]:
     """The oldest first."""
-    query = select(requests).where(requests.c.subject == str(subject)).order_by(requests.c.id)
-    return [_stored(row) for row in connection.execute(query)]
+    return [_stored(row) for row in connection.execute(*_of_subject(str(subject)))]
+
+
+@prepared
+def _of_subject(subject: str) -> Select[Any]:
+    return select(requests).where(requests.c.subject == subject).order_by(requests.c.id)
 
 
 def read(connection: Connection, request_id: int) -> StoredRequest | None:

@@ -9,10 +9,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, insert, literal_column, select, update
+from sqlalchemy import Connection, Select, insert, literal_column, select, update
 
+from costguard.db.prepared import prepared
 from costguard.db.tables import leases
 from costguard.db.types import Timestamp
 from costguard.errors import LeaseLost
@@ -145,12 +146,17 @@ def release(database: Database, lease: Lease, now: datetime | None = None) -> No
 
 def check_still_held(connection: Connection, lease: Lease) -> None:
     """Raises LeaseLost unless the lease is ours; for use inside a write transaction."""
-    held = connection.execute(select(leases.c.holder, leases.c.epoch).where(leases.c.name == lease.name)).one_or_none()
+    held = connection.execute(*_holder(lease.name)).one_or_none()
     if held is None or held.epoch != lease.epoch:
         raise LeaseLost(
             f"The lease {lease.name!r} now belongs to {held.holder if held else 'nobody'}.",
             "Nothing was written. Another Costguard acts in this one's place; this one waits for its turn.",
         )
+
+
+@prepared
+def _holder(name: str) -> Select[Any]:
+    return select(leases.c.holder, leases.c.epoch).where(leases.c.name == name)
 
 
 def database_time(connection: Connection) -> datetime:

@@ -13,6 +13,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Row,
+    Select,
     bindparam,
     null,
     select,
@@ -21,6 +22,7 @@ from sqlalchemy import (
 )
 
 from costguard.db.bulk import chunks
+from costguard.db.prepared import prepared
 from costguard.db.tables import LIVE_ATTEMPT, attempts, jobs
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
@@ -223,7 +225,7 @@ def intend(connection: Connection, new: NewAttempt) -> Attempt | None:
 
 def live(connection: Connection) -> list[Attempt]:
     """Those that are not over, in their order. The last output and the machine's figures are left out: see `read`."""
-    rows = connection.execute(select(*WITHOUT_TEXTS).where(text(LIVE_ATTEMPT))).all()
+    rows = connection.execute(_LIVE).all()
     return sorted((attempt_of(row) for row in rows), key=lambda attempt: attempt.id)
 
 
@@ -234,14 +236,19 @@ def of_jobs(connection: Connection, job_ids: Collection[str]) -> dict[str, list[
     is left out of each.
     """
     by_job: dict[str, list[Attempt]] = {}
-    ordered = select(*WITHOUT_TEXTS).order_by(attempts.c.job_id, attempts.c.number)
     for some in chunks(set(job_ids)):
-        for row in connection.execute(ordered.where(attempts.c.job_id.in_(some))):
+        for row in connection.execute(*_of_jobs(some)):
             by_job.setdefault(row.job_id, []).append(attempt_of(row))
     for some_of_job in by_job.values():
         if any(one.follows is not None for one in some_of_job):
             some_of_job.sort(key=_place)
     return by_job
+
+
+@prepared
+def _of_jobs(job_ids: list[str]) -> Select[Any]:
+    query = select(*WITHOUT_TEXTS).where(attempts.c.job_id.in_(job_ids))
+    return query.order_by(attempts.c.job_id, attempts.c.number)
 
 
 def _place(attempt: Attempt) -> tuple[int, bool, int]:
@@ -250,11 +257,12 @@ def _place(attempt: Attempt) -> tuple[int, bool, int]:
 
 def of_ids(connection: Connection, ids: Collection[int]) -> dict[int, Attempt]:
     """Without what `live` leaves out."""
-    return {
-        row.id: attempt_of(row)
-        for some in chunks(ids)
-        for row in connection.execute(select(*WITHOUT_TEXTS).where(attempts.c.id.in_(some)))
-    }
+    return {row.id: attempt_of(row) for some in chunks(ids) for row in connection.execute(*_of_ids(some))}
+
+
+@prepared
+def _of_ids(ids: list[int]) -> Select[Any]:
+    return select(*WITHOUT_TEXTS).where(attempts.c.id.in_(ids))
 
 
 def read(connection: Connection, attempt_id: int) -> Attempt | None:
@@ -358,6 +366,18 @@ def of_instances(
 ) -> list[JobVm]:
     """The attempts of a project whose VM is one of these, by its id or by its name; each once."""
     job_vms: dict[int, JobVm] = {}
+    wanted = [
+        *(_of_instances(attempts.c.gce_id, project, some) for some in chunks({gce_id for gce_id in gce_ids if gce_id})),
+        *(_of_instances(attempts.c.name, project, some) for some in chunks({str(storable(name)) for name in names})),
+    ]
+    for query in wanted:
+        for row in connection.execute(*query):
+            job_vms[row.id] = JobVm(*row)
+    return list(job_vms.values())
+
+
+@prepared
+def _of_instances(column: ColumnElement[str], project: str, values: list[str]) -> Select[Any]:
     query = select(
         attempts.c.id,
         attempts.c.job_id,
@@ -368,16 +388,10 @@ def of_instances(
         _IS_LIVE,
         attempts.c.request_uuid,
     ).join_from(attempts, jobs, jobs.c.id == attempts.c.job_id)
-    wanted = [
-        *(attempts.c.gce_id.in_(some) for some in chunks({gce_id for gce_id in gce_ids if gce_id})),
-        *(attempts.c.name.in_(some) for some in chunks({storable(name) for name in names})),
-    ]
-    for condition in wanted:
-        for row in connection.execute(query.where(attempts.c.project == project, condition)):
-            job_vms[row.id] = JobVm(*row)
-    return list(job_vms.values())
+    return query.where(attempts.c.project == project, column.in_(values))
 
 
+_LIVE = select(*WITHOUT_TEXTS).where(text(LIVE_ATTEMPT))
 # Made once: a thousand agents are heard every few seconds, and making a statement takes longer than running it.
 _CALLED = (
     select(*WITHOUT_TEXTS, attempts.c.transfers, jobs.c.cancel_asked_at)

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, Row, select, tuple_, type_coerce, update
+from sqlalchemy import BigInteger, Connection, Row, Select, select, tuple_, type_coerce, update
 
 from costguard.db import tables
 from costguard.db.bulk import chunks
+from costguard.db.prepared import prepared
 from costguard.db.remembered import remembers
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
@@ -132,13 +133,17 @@ def set_lost(
 def of_jobs(connection: Connection, job_ids: Collection[str]) -> dict[str, list[Interruption]]:
     """The oldest first; jobs without any are left out."""
     by_job: dict[str, list[Interruption]] = {}
-    ordered = select(tables.interruptions).order_by(
-        tables.interruptions.c.attempt_id, tables.interruptions.c.happened_at, tables.interruptions.c.run
-    )
     for some in chunks(set(job_ids)):
-        for row in connection.execute(ordered.where(tables.interruptions.c.job_id.in_(some))):
+        for row in connection.execute(*_of_jobs(some)):
             by_job.setdefault(row.job_id, []).append(_interruption(row))
     return by_job
+
+
+@prepared
+def _of_jobs(job_ids: list[str]) -> Select[Any]:
+    columns = tables.interruptions.c
+    query = select(tables.interruptions).where(columns.job_id.in_(job_ids))
+    return query.order_by(columns.attempt_id, columns.happened_at, columns.run)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,23 @@ from datetime import datetime
 from typing import Any
 
 from pydantic import TypeAdapter
-from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, insert, or_, select, text, tuple_, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    and_,
+    bindparam,
+    insert,
+    or_,
+    select,
+    text,
+    tuple_,
+    update,
+)
 
 from costguard.db.bulk import chunks
+from costguard.db.prepared import prepared
 from costguard.db.tables import LIVE_ATTEMPT, OPEN_JOB, attempts, jobs, seen_checkpoints, tracked_runs
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
@@ -126,8 +140,13 @@ def of_key(connection: Connection, idempotency_key: str) -> Job | None:
 
 
 def read(connection: Connection, job_id: str) -> Job | None:
-    row = connection.execute(select(jobs).where(jobs.c.id == storable(job_id))).first()
+    row = connection.execute(*_of_id(storable(job_id))).first()
     return None if row is None else _job(row)
+
+
+@prepared
+def _of_id(job_id: str) -> Select[Any]:
+    return select(jobs).where(jobs.c.id == job_id)
 
 
 def metrics_better(connection: Connection, job_ids: Collection[str]) -> dict[str, str | None]:
@@ -138,8 +157,13 @@ def metrics_better(connection: Connection, job_ids: Collection[str]) -> dict[str
 
 def of_ids(connection: Connection, job_ids: Collection[str]) -> dict[str, Job]:
     """Those of them that there are."""
-    rows = (row for some in chunks(set(job_ids)) for row in connection.execute(select(jobs).where(jobs.c.id.in_(some))))
+    rows = (row for some in chunks(set(job_ids)) for row in connection.execute(*_of_ids(some)))
     return {row.id: _job(row) for row in rows}
+
+
+@prepared
+def _of_ids(job_ids: list[str]) -> Select[Any]:
+    return select(jobs).where(jobs.c.id.in_(job_ids))
 
 
 def open_jobs(connection: Connection) -> list[Job]:
@@ -220,9 +244,13 @@ def give_disk_up(connection: Connection, job_id: str, by: str, at: datetime) -> 
 
 def checkpoint(connection: Connection, job_ids: Collection[str]) -> dict[str, SeenCheckpoint]:
     """What was seen at the location of each; jobs for which nobody has looked are left out."""
-    looked = select(*_LOOK).where(jobs.c.looked_at.is_not(None))
-    rows = (row for some in chunks(set(job_ids)) for row in connection.execute(looked.where(jobs.c.id.in_(some))))
+    rows = (row for some in chunks(set(job_ids)) for row in connection.execute(*_looks(some)))
     return {row.id: _seen(row) for row in rows}
+
+
+@prepared
+def _looks(job_ids: list[str]) -> Select[Any]:
+    return select(*_LOOK).where(jobs.c.looked_at.is_not(None), jobs.c.id.in_(job_ids))
 
 
 def save_look(connection: Connection, job_id: str, seen: SeenCheckpoint) -> SeenCheckpoint:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
-from sqlalchemy import Connection, String, cast, literal, select
+from sqlalchemy import Connection, Select, String, cast, literal, select
 
 from costguard.db.bulk import chunks
+from costguard.db.prepared import prepared
 from costguard.db.tables import claims, instances, keeps, messages
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
@@ -47,30 +49,44 @@ def add_claim(connection: Connection, new: Claim, request_id: int | None) -> boo
 def ownerships(connection: Connection, instance_ids: Collection[int]) -> dict[int, Ownership]:
     """Of each of these instances."""
     claimed = claims_of(connection, instance_ids)
-    columns = instances.c
     return {
         row.id: Ownership(row.created_by, claimed[row.id][-1] if row.id in claimed else None)
         for chunk in chunks(sorted(set(instance_ids)))
-        for row in connection.execute(select(columns.id, columns.created_by).where(columns.id.in_(chunk)))
+        for row in connection.execute(*_created_by(chunk))
     }
+
+
+@prepared
+def _created_by(instance_ids: list[int]) -> Select[Any]:
+    return select(instances.c.id, instances.c.created_by).where(instances.c.id.in_(instance_ids))
 
 
 def keeps_of(connection: Connection, subjects: Collection[Subject]) -> dict[Subject, tuple[Keep, ...]]:
     """The oldest first; subjects that nobody kept are left out."""
     keeps_by_subject: dict[Subject, list[Keep]] = {}
     for chunk in chunks(among(connection, keeps.c.subject, {str(subject) for subject in subjects})):
-        for row in connection.execute(select(keeps).where(keeps.c.subject.in_(chunk)).order_by(keeps.c.id)):
+        for row in connection.execute(*_keeps_of(chunk)):
             subject = Subject.parse(row.subject)
             keeps_by_subject.setdefault(subject, []).append(Keep(subject, row.until, row.by, row.at, row.reason))
     return {subject: tuple(kept) for subject, kept in keeps_by_subject.items()}
+
+
+@prepared
+def _keeps_of(subjects: list[str]) -> Select[Any]:
+    return select(keeps).where(keeps.c.subject.in_(subjects)).order_by(keeps.c.id)
 
 
 def claims_of(connection: Connection, instance_ids: Collection[int]) -> dict[int, tuple[Claim, ...]]:
     """The oldest first; instances that nobody spoke for are left out."""
     claims_by_instance: dict[int, list[Claim]] = {}
     for chunk in chunks(among(connection, claims.c.instance_id, set(instance_ids))):
-        query = select(claims, messages.c.accepted_at).join_from(claims, messages, _is_its_notification, isouter=True)
-        for row in connection.execute(query.where(claims.c.instance_id.in_(chunk)).order_by(claims.c.id)):
+        for row in connection.execute(*_claims_of(chunk)):
             claim = Claim(row.instance_id, row.owner, row.by, row.at, row.accepted_at)
             claims_by_instance.setdefault(row.instance_id, []).append(claim)
     return {instance_id: tuple(claimed) for instance_id, claimed in claims_by_instance.items()}
+
+
+@prepared
+def _claims_of(instance_ids: list[int]) -> Select[Any]:
+    query = select(claims, messages.c.accepted_at).join_from(claims, messages, _is_its_notification, isouter=True)
+    return query.where(claims.c.instance_id.in_(instance_ids)).order_by(claims.c.id)

@@ -6,10 +6,12 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, select, update
+from sqlalchemy import Connection, Select, bindparam, delete, select, update
 
 from costguard.db.bulk import chunks
+from costguard.db.prepared import prepared
 from costguard.db.remembered import remembers
 from costguard.db.tables import UNPRICED_RANK, burn_rates, instances
 from costguard.db.upsert import upsert
@@ -54,8 +56,11 @@ class StoredRate:
 
 def basis(connection: Connection) -> Basis | None:
     """None: no rates were ever worked out."""
-    row = connection.execute(select(burn_rates)).one_or_none()
+    row = connection.execute(_BASIS).one_or_none()
     return None if row is None else Basis(row.prices, row.good_from, row.good_until)
+
+
+_BASIS = select(burn_rates)
 
 
 def set_basis(connection: Connection, new: Basis) -> None:
@@ -78,21 +83,29 @@ def present_ids(connection: Connection) -> list[int]:
 @remembers(instances)
 def are_complete(connection: Connection) -> bool:
     """Whether each instance that is there has a rate."""
-    rank = instances.c.rate_rank
+    first = connection.execute(*_first_rank(connection.dialect.name == "postgresql")).first()
+    return first is None or first[0] is not None
+
+
+@prepared
+def _first_rank(is_postgresql: bool) -> Select[Any]:
     # By the first row of the index on ranks, where each database has its NULLs. Asked for a NULL alone, PostgreSQL
     # reads the whole table: most instances are gone, have none, and make it believe that one is found at once.
-    order = rank.desc() if connection.dialect.name == "postgresql" else rank
-    first = connection.execute(select(rank).where(instances.c.gone_at.is_(None)).order_by(order).limit(1)).first()
-    return first is None or first[0] is not None
+    rank = instances.c.rate_rank
+    order = rank.desc() if is_postgresql else rank
+    return select(rank).where(instances.c.gone_at.is_(None)).order_by(order).limit(1)
 
 
 def ids_of(connection: Connection, project: str, gce_ids: Collection[str]) -> list[int]:
     instance_ids: list[int] = []
     for some in chunks(set(gce_ids)):
-        instance_ids += connection.scalars(
-            select(instances.c.id).where(instances.c.project == project, instances.c.gce_id.in_(some))
-        )
+        instance_ids += connection.scalars(*_ids_of(project, some))
     return instance_ids
+
+
+@prepared
+def _ids_of(project: str, gce_ids: list[str]) -> Select[Any]:
+    return select(instances.c.id).where(instances.c.project == project, instances.c.gce_id.in_(gce_ids))
 
 
 def save(connection: Connection, rates: Sequence[StoredRate]) -> int:
@@ -100,7 +113,7 @@ def save(connection: Connection, rates: Sequence[StoredRate]) -> int:
     stored = {
         row[0]: tuple(row[1:])
         for some in chunks([rate.instance_id for rate in rates])
-        for row in connection.execute(_KNOWN.where(instances.c.id.in_(some)))
+        for row in connection.execute(_KNOWN, {"of_ids": some})
     }
     new = [
         {"of_id": rate.instance_id, **dict(zip(_NAMES, rate.columns, strict=True))}
@@ -114,7 +127,7 @@ def save(connection: Connection, rates: Sequence[StoredRate]) -> int:
 
 _NAMES = ("new_running_since", "new_rate_nanos", "new_rate_rank")
 _COLUMNS = {name: instances.c[name.removeprefix("new_")] for name in _NAMES}
-_KNOWN = select(instances.c.id, *_COLUMNS.values())
+_KNOWN = select(instances.c.id, *_COLUMNS.values()).where(instances.c.id.in_(bindparam("of_ids", expanding=True)))
 _SAVE = (
     update(instances)
     .where(instances.c.id == bindparam("of_id"))

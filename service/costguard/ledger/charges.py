@@ -6,11 +6,14 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Table, bindparam, case, delete, literal, null, text, update
+from sqlalchemy import Connection, Table, TextClause, bindparam, case, delete, literal, null, text, update
+from sqlalchemy.sql.dml import ReturningDelete
 
 from costguard.db.bulk import add_rows, chunks, stored
+from costguard.db.prepared import prepared
 from costguard.db.tables import UNCHARGED, charges, instances
 from costguard.db.types import Timestamp
 from costguard.ledger import burn_rates
@@ -149,15 +152,20 @@ def _due_ids(connection: Connection, table: Table, midnight: datetime) -> list[t
     ids_and_days: list[tuple[int, int]] = []
     for index, condition in _WHERE_DUE:
         hint = f"INDEXED BY ix_{table.name}_{index}" if is_sqlite else ""
-        # No part of this text comes from outside.
-        query = text(
-            f"SELECT id, (coalesce(ended_at, :midnight) - {_SINCE}) / {_DAY_MICROSECONDS} + 1 FROM {table.name} {hint} "  # noqa: S608
-            f"WHERE {condition} ORDER BY project, owner, preset, job, id"
-        ).bindparams(bindparam("midnight", midnight, Timestamp))
-        ids_and_days += [(row[0], int(row[1])) for row in connection.execute(query)]
+        query = _due_by(table.name, hint, condition)
+        ids_and_days += [(row[0], int(row[1])) for row in connection.execute(query, {"midnight": midnight})]
     if not is_sqlite:
         connection.exec_driver_sql("SET LOCAL enable_seqscan = on")
     return ids_and_days
+
+
+@cache
+def _due_by(table: str, hint: str, condition: str) -> TextClause:
+    # No part of this text comes from outside.
+    return text(
+        f"SELECT id, (coalesce(ended_at, :midnight) - {_SINCE}) / {_DAY_MICROSECONDS} + 1 FROM {table} {hint} "  # noqa: S608
+        f"WHERE {condition} ORDER BY project, owner, preset, job, id"
+    ).bindparams(bindparam("midnight", type_=Timestamp))
 
 
 def _whose(due: DueSpan) -> SpanGroup:
@@ -175,26 +183,30 @@ def _remove(
     change: DailyChange,
 ) -> set[date]:
     """The days of the charges that are gone."""
-    columns = charges.c
     touched: set[date] = set()
     for some in chunks(ids):
-        statement = delete(charges).where(columns.span == kind, columns.span_id.in_(some))
-        if since is not None:
-            statement = statement.where(columns.started_at >= since)
-        gone = statement.returning(
-            columns.span_id,
-            columns.day,
-            columns.resource,
-            columns.seconds,
-            columns.quantity_millis,
-            columns.price_id,
-            columns.amount_nanos,
-        )
-        for span_id, day, *amount in connection.execute(gone):
+        for span_id, day, *amount in connection.execute(*_delete(kind, some, since)):
             resource, seconds, millis, price_id, nanos = amount
             touched.add(day)
             change.add(kind, day, whose[span_id], (resource, seconds, millis, price_id, nanos), -1)
     return touched
+
+
+@prepared
+def _delete(kind: str, span_ids: list[int], since: datetime | None) -> ReturningDelete[Any]:
+    columns = charges.c
+    statement = delete(charges).where(columns.span == kind, columns.span_id.in_(span_ids))
+    if since is not None:
+        statement = statement.where(columns.started_at >= since)
+    return statement.returning(
+        columns.span_id,
+        columns.day,
+        columns.resource,
+        columns.seconds,
+        columns.quantity_millis,
+        columns.price_id,
+        columns.amount_nanos,
+    )
 
 
 def _insert(

@@ -17,11 +17,12 @@ from costguard.model.event import Event
 from costguard.model.generation import FIRST, Cause, Generation
 
 _ROW = 1
+_INSTALLATION = select(installation).where(installation.c.id == _ROW)
 ID_GAP = 1_000_000  # more than a ledger gains between a backup and its restore
 
 
 def read(connection: Connection) -> Generation:
-    row = connection.execute(select(installation).where(installation.c.id == _ROW)).one_or_none()
+    row = connection.execute(_INSTALLATION).one_or_none()
     if row is None:
         return Generation()
     return Generation(row.generation, row.began_at, Cause(row.cause) if row.cause else None, row.backup_at)

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Table, bindparam, case, insert, null, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Select, Table, bindparam, case, insert, null, select, update
 
 from costguard.db.bulk import chunks
+from costguard.db.prepared import prepared
 from costguard.db.tables import instances, lifetimes, storage_spans
 from costguard.db.types import storable
 from costguard.ledger import label_history
@@ -56,20 +57,22 @@ class RowsWritten:
 
 def standings(connection: Connection, project: str) -> dict[str, ListedVm]:
     """Every VM of the project that is not known to be gone, by its numeric id."""
-    table = instances.c
-    query = select(table.gce_id, table.fingerprint, table.name, table.zone).where(
-        table.project == project, table.gone_at.is_(None)
-    )
-    return {gce_id: ListedVm(mark, name, zone) for gce_id, mark, name, zone in connection.execute(query)}
+    rows = connection.execute(*_standings(project))
+    return {gce_id: ListedVm(mark, name, zone) for gce_id, mark, name, zone in rows}
+
+
+@prepared
+def _standings(project: str) -> Select[Any]:
+    columns = instances.c
+    query = select(columns.gce_id, columns.fingerprint, columns.name, columns.zone)
+    return query.where(columns.project == project, columns.gone_at.is_(None))
 
 
 def load(connection: Connection, project: str, gce_ids: Sequence[str]) -> dict[str, KnownInstance]:
     """What is known of these VMs, with all their lifetimes and storage spans; unknown ids are left out."""
     instances_by_gce_id: dict[str, KnownInstance] = {}
     for batch in _batches(gce_ids):
-        rows = connection.execute(
-            select(instances).where(instances.c.project == project, instances.c.gce_id.in_(batch))
-        ).all()
+        rows = connection.execute(*_instances(project, list(batch))).all()
         ids = [row.id for row in rows]
         keys = {row.id: InstanceKey(project, row.gce_id) for row in rows}
         runs = _by_instance(connection, lifetimes, ids)
@@ -83,6 +86,11 @@ def load(connection: Connection, project: str, gce_ids: Sequence[str]) -> dict[s
                 storage=tuple(storage_of(key, span) for span in spans[row.id]),
             )
     return instances_by_gce_id
+
+
+@prepared
+def _instances(project: str, gce_ids: list[str]) -> Select[Any]:
+    return select(instances).where(instances.c.project == project, instances.c.gce_id.in_(gce_ids))
 
 
 def known(connection: Connection, instance_id: int) -> KnownInstance | None:
@@ -182,10 +190,14 @@ def _batches(values: Sequence[str]) -> Iterator[Sequence[str]]:
 
 def _by_instance(connection: Connection, table: Table, ids: Sequence[int]) -> defaultdict[int, list[Row[Any]]]:
     rows: defaultdict[int, list[Row[Any]]] = defaultdict(list)
-    query = select(table).where(table.c.instance_id.in_(ids)).order_by(table.c.started_at)
-    for row in connection.execute(query):
+    for row in connection.execute(*_spans_of(table, list(ids))):
         rows[row.instance_id].append(row)
     return rows
+
+
+@prepared
+def _spans_of(table: Table, instance_ids: list[int]) -> Select[Any]:
+    return select(table).where(table.c.instance_id.in_(instance_ids)).order_by(table.c.started_at)
 
 
 def _owned(record: InstanceRecord) -> dict[str, str]:
@@ -207,8 +219,12 @@ def _label_changes(change: Change) -> Iterator[LabelChange]:
 
 def _open_spans(connection: Connection, table: Table, instance_ids: Sequence[int]) -> Iterator[int]:
     for some in chunks(instance_ids):
-        query = select(table.c.id).where(table.c.instance_id.in_(some), table.c.ended_at.is_(None))
-        yield from connection.scalars(query)
+        yield from connection.scalars(*_open_ids(table, some))
+
+
+@prepared
+def _open_ids(table: Table, instance_ids: list[int]) -> Select[Any]:
+    return select(table.c.id).where(table.c.instance_id.in_(instance_ids), table.c.ended_at.is_(None))
 
 
 def _archived(connection: Connection, table: Table, span_ids: Sequence[int]) -> set[int]:

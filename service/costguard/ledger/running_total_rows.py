@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, NamedTuple, TypeAlias
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, Table, cast, delete, func, literal_column, select
+from sqlalchemy import BigInteger, ColumnElement, Connection, Select, Table, cast, delete, func, literal_column, select
 
 from costguard.db.bulk import chunks
+from costguard.db.prepared import prepared
 from costguard.db.tables import UNPRICED_RANK, instances, lifetimes, running_totals, storage_spans
 from costguard.ledger.accrual import SHAPE, within_scope
 from costguard.ledger.label_history import changed_since
@@ -69,16 +70,27 @@ def read(
     connection: Connection, by: Collection[str], scope: Scope, last: date | None = None
 ) -> Iterator[tuple[Group, date, TotalFigures]]:
     """The totals of this scope that accrue on `last` or before, added up over the columns that `by` does not name."""
+    for day, *row in connection.execute(
+        *_added_up(frozenset(by), last, scope.project, scope.preset, scope.owner, scope.job)
+    ):
+        yield Group(*row[:5]), day, TotalFigures(*row[5:])
+
+
+@prepared
+def _added_up(
+    by: frozenset[str], last: date | None, project: str | None, preset: str | None, owner: str | None, job: str | None
+) -> Select[Any]:
     totals = running_totals.c
     group = [totals[name] if name in (*by, "provisioning_model") else literal_column("''") for name in Group._fields]
     # PostgreSQL adds BIGINTs up to NUMERIC.
     sums = [cast(func.sum(totals[name]), BigInteger) for name in TotalFigures._fields]
-    query = select(totals.day, *group, *sums).where(*within_scope(running_totals, scope))
+    query = select(totals.day, *group, *sums).where(
+        *within_scope(running_totals, Scope(project, preset, owner, job=job))
+    )
     if last is not None:
         query = query.where(totals.day <= last)
     columns = [column for column in group if column.key in running_totals.c]
-    for day, *row in connection.execute(query.group_by(totals.day, *columns)):
-        yield Group(*row[:5]), day, TotalFigures(*row[5:])
+    return query.group_by(totals.day, *columns)
 
 
 def read_all(connection: Connection) -> Totals:
@@ -100,15 +112,18 @@ def replace(connection: Connection, totals: Totals) -> None:
 def open_spans(connection: Connection, instance_ids: Collection[int] | None = None) -> Iterator[OpenSpans]:
     """All open lifetimes and storage, or those of these instances, counted by what they are billed by."""
     for table, names in KINDS:
-        since = func.coalesce(table.c.charged_to, table.c.started_at, type_=table.c.started_at.type).label("since")
-        columns = [table.c[name] for name in (*_GROUP, *names)]
-        query = select(*columns, since, func.count()).where(table.c.ended_at.is_(None)).group_by(*columns, since)
-        queries = (
-            [query] if instance_ids is None else [query.where(table.c.instance_id.in_(s)) for s in chunks(instance_ids)]
-        )
-        for counted in queries:
-            for project, preset, owner, job, *kind, moment, count in connection.execute(counted):
+        for some in [None] if instance_ids is None else chunks(instance_ids):
+            rows = connection.execute(*_open_spans(table, tuple(names), some))
+            for project, preset, owner, job, *kind, moment, count in rows:
                 yield OpenSpans(tuple(kind), (project, preset, owner, job), moment, count)
+
+
+@prepared
+def _open_spans(table: Table, names: tuple[str, ...], instance_ids: list[int] | None) -> Select[Any]:
+    since = func.coalesce(table.c.charged_to, table.c.started_at, type_=table.c.started_at.type).label("since")
+    columns = [table.c[name] for name in (*_GROUP, *names)]
+    query = select(*columns, since, func.count()).where(table.c.ended_at.is_(None)).group_by(*columns, since)
+    return query if instance_ids is None else query.where(table.c.instance_id.in_(instance_ids))
 
 
 def open_spans_by_label(
@@ -133,8 +148,12 @@ def open_spans_by_label(
 
 def unpriced_instances(connection: Connection) -> set[int]:
     """VMs that are there and whose rate leaves something out."""
-    is_unpriced = instances.c.rate_rank == literal_column(str(UNPRICED_RANK))
-    return set(connection.scalars(select(instances.c.id).where(instances.c.gone_at.is_(None), is_unpriced)))
+    return set(connection.scalars(_UNPRICED))
+
+
+_UNPRICED = select(instances.c.id).where(
+    instances.c.gone_at.is_(None), instances.c.rate_rank == literal_column(str(UNPRICED_RANK))
+)
 
 
 def instances_of_kinds(connection: Connection, kinds: Collection[Kind]) -> set[int]:

@@ -21,6 +21,7 @@ from sqlalchemy import (
 )
 
 from costguard.db.bulk import chunks
+from costguard.db.prepared import prepared
 from costguard.db.tables import charge_days, charges, instances, lifetimes, prices, storage_spans
 from costguard.ledger.accrual import attribution_of, lifetime_of, select_lifetimes, select_storage, stand, storage_of
 from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
@@ -92,11 +93,15 @@ def lifetimes_page(
 
 def lifetimes_of(connection: Connection, instance_id: int) -> list[StoredLifetime]:
     """All runs of one VM, the latest first."""
-    query = select_lifetimes().join(instances, instances.c.id == lifetimes.c.instance_id)
-    query = query.where(lifetimes.c.instance_id == instance_id).order_by(lifetimes.c.started_at.desc())
-    rows = connection.execute(query).all()
+    rows = connection.execute(*_lifetimes_of(instance_id)).all()
     sums = charged_sums(connection, lifetimes, [row.id for row in rows])
     return [_stored_lifetime(row, sums) for row in rows]
+
+
+@prepared
+def _lifetimes_of(instance_id: int) -> Select[Any]:
+    query = select_lifetimes().join(instances, instances.c.id == lifetimes.c.instance_id)
+    return query.where(lifetimes.c.instance_id == instance_id).order_by(lifetimes.c.started_at.desc())
 
 
 def storage_of_instance(connection: Connection, instance_id: int) -> list[StoredStorage]:
@@ -124,42 +129,34 @@ def charged_sums(connection: Connection, spans: Table, span_ids: Sequence[int]) 
     """What the stored charges of each span add up to, as far as they stand."""
     sums: dict[int, Money] = {}
     for chunk in chunks(span_ids):
-        query = (
-            select(charges.c.span_id, func.sum(charges.c.amount_nanos).label("nanos"))
-            .join_from(charges, spans, spans.c.id == charges.c.span_id)
-            .where(charges.c.span_id.in_(chunk), *stand(spans))
-            .group_by(charges.c.span_id)
-        )
-        sums |= {row.span_id: Money(int(row.nanos)) for row in connection.execute(query)}
-        archived = select(charge_days.c.span_id, func.sum(charge_days.c.amount_nanos).label("nanos"))
-        archived = archived.where(is_archived(spans), charge_days.c.span_id.in_(chunk)).group_by(charge_days.c.span_id)
-        for row in connection.execute(archived):
+        sums |= {row.span_id: Money(int(row.nanos)) for row in connection.execute(*_sums(spans, chunk))}
+        for row in connection.execute(*_archived_sums(spans, chunk)):
             sums[row.span_id] = sums.get(row.span_id, Money()) + Money(int(row.nanos))
     return sums
+
+
+@prepared
+def _sums(spans: Table, span_ids: Sequence[int]) -> Select[Any]:
+    return (
+        select(charges.c.span_id, func.sum(charges.c.amount_nanos).label("nanos"))
+        .join_from(charges, spans, spans.c.id == charges.c.span_id)
+        .where(charges.c.span_id.in_(span_ids), *stand(spans))
+        .group_by(charges.c.span_id)
+    )
+
+
+@prepared
+def _archived_sums(spans: Table, span_ids: Sequence[int]) -> Select[Any]:
+    columns = charge_days.c
+    query = select(columns.span_id, func.sum(columns.amount_nanos).label("nanos"))
+    return query.where(is_archived(spans), columns.span_id.in_(span_ids)).group_by(columns.span_id)
 
 
 def charges_of(connection: Connection, spans: Table, span_ids: Sequence[int]) -> dict[int, list[ChargeSum]]:
     """The stored charges of each of these spans by resource and price, in the order they ran up."""
     sums_by_span: dict[int, list[ChargeSum]] = {}
     for chunk in chunks(span_ids):
-        first = func.min(charges.c.started_at).label("started_at")
-        query: Select[Any] = (
-            select(
-                charges.c.span_id,
-                charges.c.resource,
-                charges.c.price_id,
-                charges.c.quantity_millis,
-                first,
-                func.max(charges.c.ended_at).label("ended_at"),
-                func.sum(charges.c.seconds).label("seconds"),
-                func.sum(charges.c.amount_nanos).label("nanos"),
-            )
-            .join_from(charges, spans, spans.c.id == charges.c.span_id)
-            .where(charges.c.span_id.in_(chunk), *stand(spans))
-            .group_by(charges.c.span_id, charges.c.resource, charges.c.price_id, charges.c.quantity_millis)
-            .order_by(charges.c.span_id, first, charges.c.resource)
-        )
-        for row in connection.execute(query):
+        for row in connection.execute(*_charges_of(spans, chunk)):
             sums_by_span.setdefault(row.span_id, []).append(
                 ChargeSum(
                     resource=row.resource,
@@ -173,6 +170,27 @@ def charges_of(connection: Connection, spans: Table, span_ids: Sequence[int]) ->
             )
         _add_archived(connection, spans, chunk, sums_by_span)
     return sums_by_span
+
+
+@prepared
+def _charges_of(spans: Table, span_ids: Sequence[int]) -> Select[Any]:
+    first = func.min(charges.c.started_at).label("started_at")
+    return (
+        select(
+            charges.c.span_id,
+            charges.c.resource,
+            charges.c.price_id,
+            charges.c.quantity_millis,
+            first,
+            func.max(charges.c.ended_at).label("ended_at"),
+            func.sum(charges.c.seconds).label("seconds"),
+            func.sum(charges.c.amount_nanos).label("nanos"),
+        )
+        .join_from(charges, spans, spans.c.id == charges.c.span_id)
+        .where(charges.c.span_id.in_(span_ids), *stand(spans))
+        .group_by(charges.c.span_id, charges.c.resource, charges.c.price_id, charges.c.quantity_millis)
+        .order_by(charges.c.span_id, first, charges.c.resource)
+    )
 
 
 def is_archived(spans: Table) -> ColumnElement[bool]:
@@ -189,9 +207,25 @@ def _add_archived(
     connection: Connection, spans: Table, span_ids: Sequence[int], sums_by_span: dict[int, list[ChargeSum]]
 ) -> None:
     """Of archived charges the days are kept, and no moments within them: the span's own bound the first and last."""
+    for row in connection.execute(*_archived_of(spans, span_ids)):
+        sums_by_span.setdefault(row.span_id, []).append(
+            ChargeSum(
+                resource=row.resource,
+                price_id=row.price_id,
+                quantity_millis=row.quantity_millis,
+                started_at=max(row.started_at, _midnight(row.first)),
+                ended_at=min(row.ended_at, _midnight(row.last) + timedelta(days=1)),
+                seconds=int(row.seconds),
+                amount=Money(int(row.nanos)),
+            )
+        )
+
+
+@prepared
+def _archived_of(spans: Table, span_ids: Sequence[int]) -> Select[Any]:
     columns = charge_days.c
     first = func.min(columns.day, type_=columns.day.type).label("first")
-    query = (
+    return (
         select(
             *(columns.span_id, columns.price_id, columns.quantity_millis, prices.c.resource, first),
             spans.c.started_at,
@@ -207,18 +241,6 @@ def _add_archived(
         .group_by(spans.c.started_at, spans.c.ended_at)
         .order_by(columns.span_id, first, prices.c.resource)
     )
-    for row in connection.execute(query):
-        sums_by_span.setdefault(row.span_id, []).append(
-            ChargeSum(
-                resource=row.resource,
-                price_id=row.price_id,
-                quantity_millis=row.quantity_millis,
-                started_at=max(row.started_at, _midnight(row.first)),
-                ended_at=min(row.ended_at, _midnight(row.last) + timedelta(days=1)),
-                seconds=int(row.seconds),
-                amount=Money(int(row.nanos)),
-            )
-        )
 
 
 def _midnight(day: date) -> datetime:

@@ -8,9 +8,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Connection, Row, select, text, update
+from sqlalchemy import Connection, Row, Select, select, text, update
 
 from costguard.db.bulk import chunks
+from costguard.db.prepared import prepared
 from costguard.db.tables import UNKNOWN_THERE, unknown_vms
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
@@ -42,19 +43,28 @@ class UnknownVm:
 
 def there(connection: Connection) -> list[UnknownVm]:
     """All that are there and were not adopted, by project and name."""
-    columns = unknown_vms.c
-    query = select(unknown_vms).where(text(UNKNOWN_THERE)).order_by(columns.project, columns.name, columns.gce_id)
-    return [_vm(row) for row in connection.execute(query)]
+    return [_vm(row) for row in connection.execute(_THERE)]
+
+
+_THERE = (
+    select(unknown_vms)
+    .where(text(UNKNOWN_THERE))
+    .order_by(unknown_vms.c.project, unknown_vms.c.name, unknown_vms.c.gce_id)
+)
 
 
 def of_jobs(connection: Connection, job_ids: Collection[str]) -> dict[str, list[UnknownVm]]:
     """Those that are there, by the job that their labels name."""
     vms_by_job: dict[str, list[UnknownVm]] = {}
-    query = select(unknown_vms).where(text(UNKNOWN_THERE))
     for some in chunks(set(job_ids)):
-        for row in connection.execute(query.where(unknown_vms.c.job.in_(some))):
+        for row in connection.execute(*_of_jobs(some)):
             vms_by_job.setdefault(row.job, []).append(_vm(row))
     return vms_by_job
+
+
+@prepared
+def _of_jobs(job_ids: list[str]) -> Select[Any]:
+    return select(unknown_vms).where(text(UNKNOWN_THERE), unknown_vms.c.job.in_(job_ids))
 
 
 def save(connection: Connection, seen: Sequence[UnknownVm]) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, and_, delete, select
 
 from costguard.db.bulk import chunks
+from costguard.db.prepared import prepared
 from costguard.db.remembered import remembers
 from costguard.db.tables import instances, lifetimes, utilisation
 from costguard.db.types import storable
@@ -85,6 +86,13 @@ def _measured_of(connection: Connection, ids: tuple[int, ...]) -> dict[int, Meas
 
 def idle_runs(connection: Connection, now: datetime, ids: Collection[int] | None = None) -> dict[InstanceKey, Evidence]:
     """Those of all open runs that are idle by what is still good at `now`, or of these instances where they are few."""
+    named = list(ids) if ids is not None and len(ids) <= _MOST_NAMED else None
+    rows = connection.execute(*_idle_runs(now, named)).all()
+    return {InstanceKey(row.project, row.gce_id): _evidence(row) for row in rows}
+
+
+@prepared
+def _idle_runs(now: datetime, ids: Sequence[int] | None) -> Select[Any]:
     query = (
         _query()
         .add_columns(instances.c.project, instances.c.gce_id)
@@ -98,9 +106,7 @@ def idle_runs(connection: Connection, now: datetime, ids: Collection[int] | None
         )
         .where(utilisation.c.good_until >= now, utilisation.c.state == IdleState.IDLE.value)
     )
-    if ids is not None and len(ids) <= _MOST_NAMED:
-        query = query.where(utilisation.c.instance_id.in_(list(ids)))
-    return {InstanceKey(row.project, row.gce_id): _evidence(row) for row in connection.execute(query).all()}
+    return query if ids is None else query.where(utilisation.c.instance_id.in_(ids))
 
 
 def record(connection: Connection, rows: Sequence[Measured]) -> int:

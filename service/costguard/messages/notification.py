@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Select, select
 
 from costguard.access import teams
 from costguard.access.rules import Rules
 from costguard.db.lease import Lease
+from costguard.db.prepared import prepared
 from costguard.db.tables import events
 from costguard.db.transaction import Database
 from costguard.events import audit_log
@@ -279,10 +281,15 @@ class NotificationComposer:
 
 def recorded_since(connection: Connection, kinds: Collection[str], since: datetime) -> list[tuple[datetime, Event]]:
     """Events of these kinds with when they were recorded, the oldest first."""
-    at = events.c
-    query = select(events).where(at.kind.in_(kinds), at.occurred_at >= since - _LATE, at.recorded_at >= since)
-    stored = [audit_log.stored(row) for row in connection.execute(query.order_by(at.id))]
+    stored = [audit_log.stored(row) for row in connection.execute(*_recorded(list(kinds), since - _LATE, since))]
     return [(event.recorded_at, event.event) for event in stored]
+
+
+@prepared
+def _recorded(kinds: list[str], occurred_since: datetime, recorded_since: datetime) -> Select[Any]:
+    at = events.c
+    query = select(events).where(at.kind.in_(kinds), at.occurred_at >= occurred_since, at.recorded_at >= recorded_since)
+    return query.order_by(at.id)
 
 
 def events_by_key(connection: Connection, keys: Collection[str]) -> list[Event]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, exists, func, select, text, update
+from sqlalchemy import Connection, Row, Select, exists, func, select, text, update
 
 from costguard.db.bulk import chunks
+from costguard.db.prepared import prepared
 from costguard.db.tables import WAITING, messages
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
@@ -131,6 +132,11 @@ def waiting(connection: Connection, now: datetime, limit: int) -> list[StoredMes
 
     A message waits for those before it to the same address about the same subject, whatever keeps them.
     """
+    return [_message(row) for row in connection.execute(*_waiting(now, limit))]
+
+
+@prepared
+def _waiting(now: datetime, limit: int) -> Select[Any]:
     columns, before = messages.c, messages.alias("before")
     is_overtaking = exists().where(
         columns.subject != "",
@@ -141,7 +147,7 @@ def waiting(connection: Connection, now: datetime, limit: int) -> list[StoredMes
     )
     place = func.row_number().over(partition_by=columns.address, order_by=columns.id).label("place")
     due = select(messages, place).where(text(_WAITING_HERE), columns.try_after <= now, ~is_overtaking).subquery()
-    return [_message(row) for row in connection.execute(select(due).where(due.c.place <= limit).order_by(due.c.id))]
+    return select(due).where(due.c.place <= limit).order_by(due.c.id)
 
 
 _WAITING_HERE = WAITING.replace("status", "messages.status")
@@ -149,11 +155,14 @@ _WAITING_HERE = WAITING.replace("status", "messages.status")
 
 def next_try(connection: Connection, after: datetime | None = None) -> datetime | None:
     """When the first of what waits may be tried; None: nothing waits. With `after`, of what may be tried later."""
-    query = select(func.min(messages.c.try_after)).where(text(WAITING))
-    if after is not None:
-        query = query.where(messages.c.try_after > after)
-    moment: datetime | None = connection.scalar(query)
+    moment: datetime | None = connection.scalar(*_next_try(after))
     return moment
+
+
+@prepared
+def _next_try(after: datetime | None) -> Select[Any]:
+    query = select(func.min(messages.c.try_after)).where(text(WAITING))
+    return query if after is None else query.where(messages.c.try_after > after)
 
 
 def backlog(connection: Connection) -> Backlog:
@@ -248,8 +257,10 @@ def withdraw(connection: Connection, message_id: int, why: str) -> None:
 
 def live(connection: Connection) -> list[StoredMessage]:
     """Those in Slack that may have to be edited yet, the oldest first."""
-    query = select(messages).where(text("is_live"), messages.c.status == "accepted").order_by(messages.c.id)
-    return [_message(row) for row in connection.execute(query)]
+    return [_message(row) for row in connection.execute(_LIVE)]
+
+
+_LIVE = select(messages).where(text("is_live"), messages.c.status == "accepted").order_by(messages.c.id)
 
 
 def show(connection: Connection, message_id: int, shown: str, is_live: bool) -> None:
@@ -261,15 +272,18 @@ def show(connection: Connection, message_id: int, shown: str, is_live: bool) -> 
 def sent_of(connection: Connection, subjects: Collection[Subject]) -> dict[Subject, tuple[Sent, ...]]:
     """Reminders that were meant and not withdrawn, the oldest first."""
     by_subject: dict[Subject, list[Sent]] = {}
-    columns = messages.c
-    for chunk in chunks(among(connection, columns.subject, {str(subject) for subject in subjects})):
-        query = select(messages).where(
-            columns.subject.in_(chunk), columns.kind == "reminder", columns.status != "withdrawn"
-        )
-        for row in connection.execute(query.order_by(columns.id)):
+    for chunk in chunks(among(connection, messages.c.subject, {str(subject) for subject in subjects})):
+        for row in connection.execute(*_sent_of(chunk)):
             sent = Sent(row.key, row.cycle, row.stage, Target(row.target), row.accepted_at, row.status == "failed")
             by_subject.setdefault(Subject.parse(row.subject), []).append(sent)
     return {subject: tuple(reminders) for subject, reminders in by_subject.items()}
+
+
+@prepared
+def _sent_of(subjects: Sequence[str]) -> Select[Any]:
+    columns = messages.c
+    query = select(messages).where(columns.subject.in_(subjects), columns.kind == "reminder")
+    return query.where(columns.status != "withdrawn").order_by(columns.id)
 
 
 def root_of(connection: Connection, thread: str, address: str, channel: str) -> StoredMessage | None:
@@ -277,6 +291,12 @@ def root_of(connection: Connection, thread: str, address: str, channel: str) -> 
 
     `channel` may still be a name: Slack tells its id only when a message is accepted.
     """
+    row = connection.execute(*_root_of(thread, address, None if channel.startswith("#") else channel)).one_or_none()
+    return None if row is None else _message(row)
+
+
+@prepared
+def _root_of(thread: str, address: str, channel: str | None) -> Select[Any]:
     columns = messages.c
     conditions = [
         columns.subject == thread,
@@ -284,11 +304,9 @@ def root_of(connection: Connection, thread: str, address: str, channel: str) -> 
         columns.status == "accepted",
         columns.thread_ts == "",
     ]
-    if not channel.startswith("#"):
+    if channel is not None:
         conditions.append(columns.channel == channel)
-    query = select(messages).where(*conditions, columns.ts != "").order_by(columns.id.desc()).limit(1)
-    row = connection.execute(query).one_or_none()
-    return None if row is None else _message(row)
+    return select(messages).where(*conditions, columns.ts != "").order_by(columns.id.desc()).limit(1)
 
 
 def lose(connection: Connection, message_id: int) -> None:

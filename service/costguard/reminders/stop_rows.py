@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid5
 
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection, Row, Select, insert, select, update
 
 from costguard.db.bulk import chunks
+from costguard.db.prepared import prepared
 from costguard.db.tables import stops
 from costguard.db.types import storable
 from costguard.ledger.accrual import among
@@ -155,9 +156,14 @@ def add(connection: Connection, new: NewStop) -> int | None:
 
 def open_stops(connection: Connection) -> list[StopRecord]:
     """Those whose end is not known, the oldest first."""
-    words = [outcome.value for outcome in OPEN]
-    query = select(stops).where(stops.c.outcome.in_(words), stops.c.settled_at.is_(None)).order_by(stops.c.id)
-    return [_stop(row) for row in connection.execute(query)]
+    return [_stop(row) for row in connection.execute(_OPEN_STOPS)]
+
+
+_OPEN_STOPS = (
+    select(stops)
+    .where(stops.c.outcome.in_([outcome.value for outcome in OPEN]), stops.c.settled_at.is_(None))
+    .order_by(stops.c.id)
+)
 
 
 def advance(
@@ -187,9 +193,14 @@ def of_subjects(connection: Connection, subjects: Collection[Subject]) -> dict[S
     """The oldest first; subjects without any are left out."""
     by_subject: dict[Subject, list[StopRecord]] = {}
     for chunk in chunks(among(connection, stops.c.subject, {str(subject) for subject in subjects})):
-        for row in connection.execute(select(stops).where(stops.c.subject.in_(chunk)).order_by(stops.c.id)):
+        for row in connection.execute(*_of_subjects(chunk)):
             by_subject.setdefault(Subject.parse(row.subject), []).append(_stop(row))
     return {subject: tuple(records) for subject, records in by_subject.items()}
+
+
+@prepared
+def _of_subjects(subjects: Sequence[str]) -> Select[Any]:
+    return select(stops).where(stops.c.subject.in_(subjects)).order_by(stops.c.id)
 
 
 def _stop(row: Row[Any]) -> StopRecord:

@@ -13,6 +13,7 @@ import orjson
 from sqlalchemy import ColumnElement, Connection, Row, Select, Text, and_, cast, func, select
 
 from costguard.db.bulk import chunks
+from costguard.db.prepared import prepared
 from costguard.db.remembered import remembers
 from costguard.db.tables import instances, lifetimes, storage_spans
 from costguard.ledger.rows import shape_from
@@ -55,11 +56,14 @@ def read(connection: Connection, ids: Collection[int] | None = None) -> list[Wat
 
 def open_storage(connection: Connection, ids: Collection[int] | None = None) -> list[Row[Any]]:
     """Storage that bills now: rows of instance_id, resource, size_mib, zone."""
+    return list(connection.execute(*_open_storage(_named(ids))))
+
+
+@prepared
+def _open_storage(ids: Sequence[int] | None) -> Select[Any]:
     columns = storage_spans.c
-    query = select(columns.instance_id, columns.resource, columns.size_mib, columns.zone).where(
-        columns.ended_at.is_(None)
-    )
-    return list(connection.execute(query.where(*_named(columns.instance_id, ids))))
+    query = select(columns.instance_id, columns.resource, columns.size_mib, columns.zone)
+    return query.where(columns.ended_at.is_(None), *_among(columns.instance_id, ids))
 
 
 def _read(connection: Connection, ids: Collection[int] | None) -> list[WatchedRow]:
@@ -70,8 +74,16 @@ _known = remembers(instances, lifetimes)(_read)  # what pages ask: a pass asks o
 
 
 def _running(connection: Connection, ids: Collection[int] | None) -> Iterator[WatchedRow]:
+    # By place, as everywhere here: a hundred thousand rows are read in a pass, and names take several times as long.
+    for row in connection.execute(*_select_running(_named(ids))).all():
+        lifetime_id, started_at, model = row[_OWN : _OWN + 3]
+        yield _row(row[:_OWN], model, row[_OWN + 3 :], lifetime_id, started_at=started_at)
+
+
+@prepared
+def _select_running(ids: Sequence[int] | None) -> Select[Any]:
     columns = lifetimes.c
-    query: Select[Any] = (
+    return (
         select(
             *_columns(),
             columns.id.label("lifetime_id"),
@@ -80,36 +92,41 @@ def _running(connection: Connection, ids: Collection[int] | None) -> Iterator[Wa
             *(columns[name] for name in _SHAPE),
         )
         .join_from(instances, lifetimes, and_(columns.instance_id == instances.c.id, columns.ended_at.is_(None)))
-        .where(instances.c.gone_at.is_(None), *_named(instances.c.id, ids))
+        .where(instances.c.gone_at.is_(None), *_among(instances.c.id, ids))
     )
-    # By place, as everywhere here: a hundred thousand rows are read in a pass, and names take several times as long.
-    for row in connection.execute(query).all():
-        lifetime_id, started_at, model = row[_OWN : _OWN + 3]
-        yield _row(row[:_OWN], model, row[_OWN + 3 :], lifetime_id, started_at=started_at)
 
 
 def _resting(connection: Connection, ids: Collection[int] | None) -> Iterator[WatchedRow]:
-    columns = lifetimes.c
-    is_open = select(columns.id).where(columns.instance_id == instances.c.id, columns.ended_at.is_(None)).exists()
-    own = [instances.c[name] for name in ("provisioning_model", "created_at", *_SHAPE)]
-    query = select(*_columns(), *own).where(instances.c.gone_at.is_(None), ~is_open, *_named(instances.c.id, ids))
-    resting = list(connection.execute(query))
+    resting = list(connection.execute(*_select_resting(_named(ids))))
     last: dict[int, Row[Any]] = {}
     for chunk in chunks([row.id for row in resting]):
-        latest = (
-            select(columns.instance_id, func.max(columns.started_at).label("started_at"))
-            .where(columns.instance_id.in_(chunk))
-            .group_by(columns.instance_id)
-            .subquery()
-        )
-        same = and_(columns.instance_id == latest.c.instance_id, columns.started_at == latest.c.started_at)
-        ended = select(columns.id, columns.instance_id, columns.ended_at).join_from(lifetimes, latest, same)
-        last |= {row.instance_id: row for row in connection.execute(ended)}
+        last |= {row.instance_id: row for row in connection.execute(*_last_ended(chunk))}
     for row in resting:
         before = last.get(row[0])
         model, created_at = row[_OWN : _OWN + 2]
         lifetime_id, since = (0, created_at) if before is None else (before.id, before.ended_at)
         yield _row(row[:_OWN], model, row[_OWN + 2 :], lifetime_id, rests_since=since)
+
+
+@prepared
+def _select_resting(ids: Sequence[int] | None) -> Select[Any]:
+    columns = lifetimes.c
+    is_open = select(columns.id).where(columns.instance_id == instances.c.id, columns.ended_at.is_(None)).exists()
+    own = [instances.c[name] for name in ("provisioning_model", "created_at", *_SHAPE)]
+    return select(*_columns(), *own).where(instances.c.gone_at.is_(None), ~is_open, *_among(instances.c.id, ids))
+
+
+@prepared
+def _last_ended(instance_ids: Sequence[int]) -> Select[Any]:
+    columns = lifetimes.c
+    latest = (
+        select(columns.instance_id, func.max(columns.started_at).label("started_at"))
+        .where(columns.instance_id.in_(instance_ids))
+        .group_by(columns.instance_id)
+        .subquery()
+    )
+    same = and_(columns.instance_id == latest.c.instance_id, columns.started_at == latest.c.started_at)
+    return select(columns.id, columns.instance_id, columns.ended_at).join_from(lifetimes, latest, same)
 
 
 def _columns() -> list[ColumnElement[Any]]:
@@ -123,9 +140,13 @@ def _labels(text: str) -> Mapping[str, str]:
     return labels
 
 
-def _named(column: ColumnElement[Any], ids: Collection[int] | None) -> list[ColumnElement[bool]]:
+def _named(ids: Collection[int] | None) -> list[int] | None:
     """Few are asked for by name; for many, all are read."""
-    return [column.in_(list(ids))] if ids is not None and len(ids) <= _MOST_NAMED else []
+    return list(ids) if ids is not None and len(ids) <= _MOST_NAMED else None
+
+
+def _among(column: ColumnElement[Any], ids: Sequence[int] | None) -> list[ColumnElement[bool]]:
+    return [] if ids is None else [column.in_(ids)]
 
 
 def _row(
