@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, Select, insert, literal_column, select, update
+from sqlalchemy import Connection, Select, Update, insert, literal_column, select, update
 
 from costguard.db.prepared import prepared
 from costguard.db.tables import leases
@@ -105,10 +105,9 @@ def renew(database: Database, lease: Lease, ttl: timedelta, now: datetime | None
     On PostgreSQL it waits for no other writer, however large a pass is: it changes nothing that they rest on.
     """
     asked_s = elapsed_s()
-    ours = (leases.c.name == lease.name) & (leases.c.epoch == lease.epoch)
     with database.write_out_of_turn() as connection:
         renewed = replace(lease, expires_at=(now or database_time(connection)) + ttl)
-        if not connection.execute(update(leases).where(ours).values(expires_at=renewed.expires_at)).rowcount:
+        if not connection.execute(*_renew(lease.name, lease.epoch, renewed.expires_at)).rowcount:
             check_still_held(connection, lease)
     if lease.hold is not None:
         lease.hold.until_s = asked_s + ttl.total_seconds()
@@ -152,6 +151,12 @@ def check_still_held(connection: Connection, lease: Lease) -> None:
             f"The lease {lease.name!r} now belongs to {held.holder if held else 'nobody'}.",
             "Nothing was written. Another Costguard acts in this one's place; this one waits for its turn.",
         )
+
+
+@prepared
+def _renew(name: str, epoch: int, expires_at: datetime) -> Update:
+    ours = (leases.c.name == name) & (leases.c.epoch == epoch)
+    return update(leases).where(ours).values(expires_at=expires_at)
 
 
 @prepared

@@ -6,11 +6,14 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any
 
-from sqlalchemy import Connection, and_, func, select
+from sqlalchemy import Connection, Select, and_, func, select
 
 from costguard.db import tables
 from costguard.db.bulk import chunks
+from costguard.db.prepared import prepared
 from costguard.db.tables import instances, lifetimes
 from costguard.jobs import attempts, job_rows
 from costguard.jobs.attempts import JobVm
@@ -142,8 +145,7 @@ def of_keys(connection: Connection, keys: Collection[InstanceKey]) -> dict[Insta
     seen_vms: dict[InstanceKey, SeenVm] = {}
     for project, gce_ids in by_project.items():
         for some in chunks(gce_ids):
-            mine = and_(instances.c.project == project, instances.c.gce_id.in_(some))
-            for row in connection.execute(_SEEN.where(mine)):
+            for row in connection.execute(*_seen(project, some)):
                 key = InstanceKey(row.project, row.gce_id)
                 reason = None if row.end_reason is None else EndReason(row.end_reason)
                 seen_vms[key] = SeenVm(
@@ -160,21 +162,14 @@ def of_keys(connection: Connection, keys: Collection[InstanceKey]) -> dict[Insta
     return seen_vms
 
 
+@prepared
+def _seen(project: str, gce_ids: list[str]) -> Select[Any]:
+    return _SEEN.where(instances.c.project == project, instances.c.gce_id.in_(gce_ids))
+
+
 def present(connection: Connection, prefix: str) -> list[PresentVm]:
     """Every VM that is not gone and whose name begins so."""
-    columns = instances.c
-    named = columns.name.startswith(prefix, autoescape=True)
-    what = (
-        columns.project,
-        columns.gce_id,
-        columns.name,
-        columns.zone,
-        columns.labels,
-        columns.first_seen_at,
-        columns.status,
-    )
-    query = select(*what, columns.created_at, columns.provisioning_model, columns.gpu_type)
-    rows = connection.execute(query.where(columns.gone_at.is_(None), named).order_by(columns.project, columns.gce_id))
+    rows = connection.execute(_present(prefix))
     return [
         PresentVm(
             InstanceKey(row.project, row.gce_id),
@@ -189,6 +184,23 @@ def present(connection: Connection, prefix: str) -> list[PresentVm]:
         )
         for row in rows
     ]
+
+
+@lru_cache(maxsize=8)  # the prefix is escaped as it is built
+def _present(prefix: str) -> Select[Any]:
+    columns = instances.c
+    named = columns.name.startswith(prefix, autoescape=True)
+    what = (
+        columns.project,
+        columns.gce_id,
+        columns.name,
+        columns.zone,
+        columns.labels,
+        columns.first_seen_at,
+        columns.status,
+    )
+    query = select(*what, columns.created_at, columns.provisioning_model, columns.gpu_type)
+    return query.where(columns.gone_at.is_(None), named).order_by(columns.project, columns.gce_id)
 
 
 def gone_at(connection: Connection, attempt_ids: Collection[int]) -> dict[int, datetime]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import Connection, or_, select, union_all
+from sqlalchemy import Connection, Select, or_, select, union_all
 
+from costguard.db.prepared import prepared
 from costguard.db.remembered import remembers
 from costguard.db.tables import attempts, interruptions
 from costguard.model.attempt import Outcome
@@ -27,6 +29,14 @@ class PlaceOutcome:
 @remembers(attempts, interruptions)
 def recent(connection: Connection, since: datetime) -> list[PlaceOutcome]:
     """What attempts, and runs of those that went on, came to from then on; the oldest first."""
+    return [
+        PlaceOutcome(zone, gpu_type, ProvisioningModel(model), Outcome(outcome), at)
+        for zone, gpu_type, model, outcome, at in connection.execute(*_recent(since))
+    ]
+
+
+@prepared
+def _recent(since: datetime) -> Select[Any]:
     where = (attempts.c.zone, attempts.c.gpu_type, attempts.c.provisioning_model)
     ended = select(*where, attempts.c.outcome, attempts.c.ended_at.label("at")).where(attempts.c.ended_at >= since)
     # Its last run's interruption and its own outcome are one event.
@@ -41,7 +51,4 @@ def recent(connection: Connection, since: datetime) -> list[PlaceOutcome]:
         .where(interruptions.c.happened_at >= since, went_on)
     )
     both = union_all(ended, runs).subquery()
-    return [
-        PlaceOutcome(zone, gpu_type, ProvisioningModel(model), Outcome(outcome), at)
-        for zone, gpu_type, model, outcome, at in connection.execute(select(both).order_by(both.c.at))
-    ]
+    return select(both).order_by(both.c.at)

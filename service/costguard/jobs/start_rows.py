@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, Select, func, select
 
+from costguard.db.prepared import prepared
 from costguard.db.tables import attempts, jobs, progress_points
 from costguard.jobs.start_times import StartTimes, VmStart, by_preset
 
@@ -16,6 +18,11 @@ _MOST = 5000
 
 def read(connection: Connection, now: datetime) -> Mapping[str, Mapping[str, StartTimes]]:
     """Of first runs alone: a VM that is started again has its image and data. By preset and zone; "" is all zones."""
+    return by_preset([VmStart(*row) for row in connection.execute(*_starts(now - LOOKED_BACK))])
+
+
+@prepared
+def _starts(intended_since: datetime) -> Select[Any]:
     began = attempts.c
     first = (
         select(progress_points.c.attempt_id, func.min(progress_points.c.at).label("stepped_at"))
@@ -23,7 +30,7 @@ def read(connection: Connection, now: datetime) -> Mapping[str, Mapping[str, Sta
         .group_by(progress_points.c.attempt_id)
         .subquery()
     )
-    query = (
+    return (
         select(
             jobs.c.preset,
             began.zone,
@@ -40,9 +47,8 @@ def read(connection: Connection, now: datetime) -> Mapping[str, Mapping[str, Sta
             began.restarts == 0,
             began.follows.is_(None),  # one that stood by waited, and not for its start
             began.started_at.is_not(None),
-            began.intended_at >= now - LOOKED_BACK,
+            began.intended_at >= intended_since,
         )
         .order_by(began.id.desc())
         .limit(_MOST)
     )
-    return by_preset([VmStart(*row) for row in connection.execute(query)])

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import ColumnElement, Connection, Engine, Row, Select, Table, or_, select, text
 
 from costguard.db.bulk import chunks
+from costguard.db.prepared import prepared
 from costguard.db.remembered import remembers
 from costguard.db.tables import UNCHARGED, charges, instances, lifetimes, storage_spans
 from costguard.ledger import prices, rows
@@ -55,20 +56,22 @@ def accruing_spans(connection: Connection, instance_ids: Collection[int]) -> lis
 
 def _read(connection: Connection, instance_ids: Collection[int]) -> list[AccruingSpan]:
     spans: list[AccruingSpan] = []
-    for table, query, span_of in (
-        (lifetimes, select_lifetimes(), lifetime_of),
-        (storage_spans, select_storage(), storage_of),
-    ):
-        is_uncharged = or_(table.c.charged_to.is_(None), table.c.charged_to < table.c.ended_at)
-        query = query.join(instances, instances.c.id == table.c.instance_id)
-        query = query.where(or_(table.c.ended_at.is_(None), is_uncharged))
+    for table, span_of in ((lifetimes, lifetime_of), (storage_spans, storage_of)):
         for some in chunks(instance_ids):
-            for row in connection.execute(query.where(table.c.instance_id.in_(some))):
+            for row in connection.execute(*_accruing(table, some)):
                 whose = attribution_of(row)
                 spans.append(
                     AccruingSpan(row.instance_id, row.instance_name, span_of(row), whose, row.charged_to, row.unpriced)
                 )
     return spans
+
+
+@prepared
+def _accruing(table: Table, instance_ids: list[int]) -> Select[Any]:
+    query = select_lifetimes() if table is lifetimes else select_storage()
+    is_uncharged = or_(table.c.charged_to.is_(None), table.c.charged_to < table.c.ended_at)
+    query = query.join(instances, instances.c.id == table.c.instance_id)
+    return query.where(or_(table.c.ended_at.is_(None), is_uncharged), table.c.instance_id.in_(instance_ids))
 
 
 _remembered = remembers(lifetimes, storage_spans)(_read)

@@ -9,7 +9,20 @@ from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Table, TextClause, bindparam, case, delete, literal, null, text, update
+from sqlalchemy import (
+    Connection,
+    Select,
+    Table,
+    TextClause,
+    Update,
+    bindparam,
+    case,
+    delete,
+    literal,
+    null,
+    text,
+    update,
+)
 from sqlalchemy.sql.dml import ReturningDelete
 
 from costguard.db.bulk import add_rows, chunks, stored
@@ -76,19 +89,20 @@ def due_ids(connection: Connection, midnight: datetime) -> list[DueId]:
 def due(connection: Connection, some: Sequence[DueId]) -> list[DueSpan]:
     """These spans, in their order."""
     due_spans: dict[tuple[str, int], DueSpan] = {}
-    for kind, query, read in (
-        (LIFETIME, select_lifetimes(), lifetime_of),
-        (STORAGE, select_storage(), storage_of),
-    ):
-        table = TABLES[kind]
-        query = query.join(instances, instances.c.id == table.c.instance_id)
+    for kind, read in ((LIFETIME, lifetime_of), (STORAGE, storage_of)):
         for ids in chunks([span.id for span in some if span.kind == kind]):
-            for row in connection.execute(query.where(table.c.id.in_(ids))):
+            for row in connection.execute(*_spans_of(TABLES[kind], ids)):
                 whose = attribution_of(row)
                 due_spans[kind, row.id] = DueSpan(
                     kind, row.id, read(row), whose, row.instance_name, row.charged_to, row.unpriced
                 )
     return [due_spans[span.kind, span.id] for span in some if (span.kind, span.id) in due_spans]
+
+
+@prepared
+def _spans_of(table: Table, span_ids: list[int]) -> Select[Any]:
+    query = select_lifetimes() if table is TABLES[LIFETIME] else select_storage()
+    return query.join(instances, instances.c.id == table.c.instance_id).where(table.c.id.in_(span_ids))
 
 
 def store(connection: Connection, entries: Sequence[ChargedSpan]) -> set[date]:
@@ -111,10 +125,14 @@ def store(connection: Connection, entries: Sequence[ChargedSpan]) -> set[date]:
             by_outcome[entry.charged_to, entry.unpriced].append(entry.due.id)
         for (charged_to, unpriced), ids in by_outcome.items():
             for some in chunks(ids):
-                statement = update(table).where(table.c.id.in_(some))
-                connection.execute(statement.values(charged_to=charged_to, unpriced=unpriced))
+                connection.execute(*_are_charged(table, some, charged_to, unpriced))
     change.apply(connection)
     return touched
+
+
+@prepared
+def _are_charged(table: Table, span_ids: list[int], charged_to: datetime, unpriced: str) -> Update:
+    return update(table).where(table.c.id.in_(span_ids)).values(charged_to=charged_to, unpriced=unpriced)
 
 
 def recharge_since(connection: Connection, since: datetime, region: str | None = None) -> int:

@@ -25,6 +25,7 @@ from sqlalchemy import (
 )
 
 from costguard.db.bulk import chunks
+from costguard.db.prepared import prepared
 from costguard.db.remembered import remembers
 from costguard.db.tables import UNPRICED_RANK, instances, lifetimes, storage_spans
 from costguard.db.types import storable
@@ -233,9 +234,12 @@ def known(connection: Connection, ids: Sequence[int]) -> list[FleetInstance]:
 
 @remembers(instances)
 def _instances(connection: Connection, ids: tuple[int, ...]) -> list[Row[Any]]:
-    return [
-        row for chunk in chunks(ids) for row in connection.execute(select(instances).where(instances.c.id.in_(chunk)))
-    ]
+    return [row for chunk in chunks(ids) for row in connection.execute(*_of_ids(chunk))]
+
+
+@prepared
+def _of_ids(ids: list[int]) -> Select[Any]:
+    return select(instances).where(instances.c.id.in_(ids))
 
 
 # Ten thousand rows are read at once, and calling an enum is slow.

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, select
+from sqlalchemy import ColumnElement, Connection, Select, select
 
 from costguard.db.bulk import chunks
+from costguard.db.prepared import prepared
 from costguard.db.tables import attempts, jobs
 from costguard.db.types import storable
 from costguard.model.attempt import ATTEMPT_LABEL
@@ -67,16 +69,10 @@ def _of_labels(gce_id: str, vm: SeenInstance | InstanceRecord) -> _Vm:
 def _launched(connection: Connection, project: str, vms: Sequence[_Vm]) -> dict[str, LaunchedFor]:
     if not vms:
         return {}
-    ids: list[ColumnElement[bool]] = [attempts.c.gce_id.in_(some) for some in chunks({vm.gce_id for vm in vms})]
-    names = [attempts.c.name.in_(some) for some in chunks({storable(vm.attempt) for vm in vms if vm.attempt})]
-    query = select(attempts.c.name, attempts.c.zone, attempts.c.gce_id, attempts.c.job_id, jobs.c.owner).join_from(
-        attempts, jobs, jobs.c.id == attempts.c.job_id
-    )
-    of_vms = [
-        row
-        for condition in [*ids, *names]
-        for row in connection.execute(query.where(attempts.c.project == project, condition))
-    ]
+    ids = [_attempts(attempts.c.gce_id, project, some) for some in chunks({vm.gce_id for vm in vms})]
+    named = {str(storable(vm.attempt)) for vm in vms if vm.attempt}
+    names = [_attempts(attempts.c.name, project, some) for some in chunks(named)]
+    of_vms = [row for query in [*ids, *names] for row in connection.execute(*query)]
     by_id = {row.gce_id: row for row in of_vms if row.gce_id}
     by_name = {(row.name, row.zone): row for row in of_vms if not row.gce_id}
     launches = {}
@@ -85,3 +81,11 @@ def _launched(connection: Connection, project: str, vms: Sequence[_Vm]) -> dict[
         if attempt is not None:
             launches[vm.gce_id] = LaunchedFor(attempt.job_id, attempt.owner)
     return launches
+
+
+@prepared
+def _attempts(column: ColumnElement[str], project: str, values: list[str]) -> Select[Any]:
+    columns = attempts.c
+    query = select(columns.name, columns.zone, columns.gce_id, columns.job_id, jobs.c.owner)
+    query = query.join_from(attempts, jobs, jobs.c.id == columns.job_id)
+    return query.where(columns.project == project, column.in_(values))

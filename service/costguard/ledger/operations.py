@@ -9,8 +9,9 @@ from itertools import islice
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import Connection, Row, exists, select
+from sqlalchemy import Connection, Row, Select, exists, select
 
+from costguard.db.prepared import prepared
 from costguard.db.tables import attempts, operations
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
@@ -74,10 +75,14 @@ def _stored(connection: Connection, keys: Iterable[tuple[str, str]]) -> dict[tup
     by_id = {}
     for project, all_of_project in ids.items():
         for some in _chunks(all_of_project):
-            query = select(operations).where(operations.c.project == project, operations.c.operation_id.in_(some))
-            for row in connection.execute(query):
+            for row in connection.execute(*_of_project(project, some)):
                 by_id[(row.project, row.operation_id)] = _operation(row)
     return by_id
+
+
+@prepared
+def _of_project(project: str, operation_ids: list[str]) -> Select[Any]:
+    return select(operations).where(operations.c.project == project, operations.c.operation_id.in_(operation_ids))
 
 
 _STAGES = list(OperationStatus)

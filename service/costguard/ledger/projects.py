@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, select
+from sqlalchemy import Connection, Row, Select, delete, select
 
+from costguard.db.prepared import prepared
 from costguard.db.remembered import remembers
 from costguard.db.tables import projects
 from costguard.db.types import storable
@@ -70,8 +71,13 @@ def begin(connection: Connection, project: str, now: datetime) -> None:
 
 def last_look(connection: Connection, project: str) -> ProjectLook | None:
     """What the last look at this project gave, or None before the first."""
-    row = connection.execute(select(projects).where(projects.c.project == project)).one_or_none()
+    row = connection.execute(*_of_project(project)).one_or_none()
     return None if row is None else _look(row)
+
+
+@prepared
+def _of_project(project: str) -> Select[Any]:
+    return select(projects).where(projects.c.project == project)
 
 
 def forget(connection: Connection, project: str) -> None:
@@ -89,7 +95,10 @@ def watched_since(connection: Connection, project: str) -> datetime | None:
 @remembers(projects)
 def read_all(connection: Connection) -> list[ProjectLook]:
     """All projects that were ever watched, by name."""
-    return [_look(row) for row in connection.execute(select(projects).order_by(projects.c.project))]
+    return [_look(row) for row in connection.execute(_ALL)]
+
+
+_ALL = select(projects).order_by(projects.c.project)
 
 
 def _look(row: Row[Any]) -> ProjectLook:

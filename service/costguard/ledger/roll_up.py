@@ -7,12 +7,28 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
+from functools import cache
 from typing import Any, TypeAlias
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, bindparam, case, delete, func, literal, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Delete,
+    Select,
+    Table,
+    and_,
+    bindparam,
+    case,
+    delete,
+    func,
+    literal,
+    or_,
+    select,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 
 from costguard.db.bulk import chunks
+from costguard.db.prepared import prepared
 from costguard.db.tables import (
     charge_days,
     charges,
@@ -89,20 +105,10 @@ class DailyChange:
 
     def add_stored(self, connection: Connection, kind: str, span_ids: Collection[int], times: int) -> None:
         """All stored charges of these spans, by whose the spans are at this moment."""
-        spans = TABLES[kind]
-        model = spans.c.provisioning_model if kind == LIFETIME else literal(ProvisioningModel.STANDARD.value)
-        keys = (charges.c.day, spans.c.project, spans.c.preset, spans.c.owner, spans.c.job, model)
-        figures = (func.sum(part) for part in parts_of_charges(spans).values())
-        query = select(*keys, *figures).join_from(charges, spans, spans.c.id == charges.c.span_id).group_by(*keys)
         for some in chunks(span_ids):
-            mine = and_(charges.c.span == kind, charges.c.span_id.in_(some))
-            _add_rows(self._spend, connection.execute(query.where(mine)), 6, times)
+            _add_rows(self._spend, connection.execute(*_stored(TABLES[kind], some)), 6, times)
             if kind == LIFETIME:
-                of_spot = (*keys[:4], charges.c.price_id)
-                use = func.sum(charges.c.seconds * charges.c.quantity_millis), func.sum(charges.c.amount_nanos)
-                spot = select(*of_spot, *use).join_from(charges, spans, spans.c.id == charges.c.span_id)
-                of_price = spot.join(prices, prices.c.id == charges.c.price_id).where(mine, _IS_SPOT)
-                _add_rows(self._spot, connection.execute(of_price.group_by(*of_spot)), 5, times)
+                _add_rows(self._spot, connection.execute(*_stored_spot(some)), 5, times)
 
     def apply(self, connection: Connection) -> None:
         for table, sums, columns in (
@@ -114,6 +120,29 @@ class DailyChange:
         ):
             add_sums(connection, table, _coarser(sums, columns))
         spoil_days(connection, self.days)
+
+
+@prepared
+def _stored(spans: Table, span_ids: list[int]) -> Select[Any]:
+    """Sums of charges by day and whose the spans are."""
+    is_lifetimes = spans is lifetimes
+    model = spans.c.provisioning_model if is_lifetimes else literal(ProvisioningModel.STANDARD.value)
+    keys = (charges.c.day, spans.c.project, spans.c.preset, spans.c.owner, spans.c.job, model)
+    figures = (func.sum(part) for part in parts_of_charges(spans).values())
+    query = select(*keys, *figures).join_from(charges, spans, spans.c.id == charges.c.span_id).group_by(*keys)
+    kind = LIFETIME if is_lifetimes else STORAGE
+    return query.where(charges.c.span == kind, charges.c.span_id.in_(span_ids))
+
+
+@prepared
+def _stored_spot(span_ids: list[int]) -> Select[Any]:
+    """Use and cost of Spot machines by day, whose the lifetimes are, and price."""
+    columns = lifetimes.c
+    keys = (charges.c.day, columns.project, columns.preset, columns.owner, charges.c.price_id)
+    use = func.sum(charges.c.seconds * charges.c.quantity_millis), func.sum(charges.c.amount_nanos)
+    query = select(*keys, *use).join_from(charges, lifetimes, columns.id == charges.c.span_id)
+    query = query.join(prices, prices.c.id == charges.c.price_id)
+    return query.where(charges.c.span == LIFETIME, charges.c.span_id.in_(span_ids), _IS_SPOT).group_by(*keys)
 
 
 @contextmanager
@@ -135,18 +164,23 @@ def following(connection: Connection, spans: Table, span_ids: Collection[int]) -
 
 def _whose(connection: Connection, spans: Table, span_ids: Collection[int]) -> dict[int, _Key]:
     """Whose each span is. Two that change places leave every sum as it was, and yet each has other labels."""
-    names = ("project", "preset", "owner", "job", "provisioning_model")
-    columns = [spans.c[name] for name in names if name in spans.c]
     return {
         span_id: tuple(whose)
         for some in chunks(span_ids)
-        for span_id, *whose in connection.execute(select(spans.c.id, *columns).where(spans.c.id.in_(some)))
+        for span_id, *whose in connection.execute(*_owned(spans, some))
     }
+
+
+@prepared
+def _owned(spans: Table, span_ids: list[int]) -> Select[Any]:
+    names = ("project", "preset", "owner", "job", "provisioning_model")
+    columns = [spans.c[name] for name in names if name in spans.c]
+    return select(spans.c.id, *columns).where(spans.c.id.in_(span_ids))
 
 
 def change_of(connection: Connection) -> DailyChange:
     """Nothing yet."""
-    return DailyChange(frozenset(connection.scalars(select(prices.c.id).where(_IS_SPOT))))
+    return DailyChange(frozenset(connection.scalars(_SPOT_PRICES)))
 
 
 def parts_of_charges(spans: Table) -> dict[str, ColumnElement[int]]:
@@ -177,6 +211,7 @@ def _parts(
 
 
 _IS_SPOT = prices.c.provisioning_model == ProvisioningModel.SPOT.value
+_SPOT_PRICES = select(prices.c.id).where(_IS_SPOT)
 
 
 def _add_rows(sums: _Sums, rows: Iterable[Sequence[Any]], width: int, times: int) -> None:
@@ -202,21 +237,33 @@ def add_sums(connection: Connection, table: Table, sums: dict[_Key, list[int]]) 
     if not sums:
         return
     keys = [column for column in table.c if column.primary_key]
-    figures = [column for column in table.c if not column.primary_key]
-    names = [column.name for column in (*keys, *figures)]
-    # The two dialects' inserts have the same methods, but no common type that has them.
-    insert: Any = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-    statement = insert(table)
-    added = {column.name: column + statement.excluded[column.name] for column in figures}
-    statement = statement.on_conflict_do_update(index_elements=keys, set_=added)
+    names = [column.name for column in (*keys, *_figures(table))]
     rows = [dict(zip(names, (*key, *added_values), strict=True)) for key, added_values in sorted(sums.items())]
-    connection.execute(statement, rows)
+    connection.execute(_adding(connection.dialect.name, table), rows)
     less = [
         {f"of_{column.name}": value for column, value in zip(keys, key, strict=True)}
         for key, added_values in sums.items()
         if min(added_values) < 0
     ]
     if less:
-        of_key = [column == bindparam(f"of_{column.name}") for column in keys]
-        is_nothing = [column == 0 for column in figures]
-        connection.execute(delete(table).where(*of_key, *is_nothing), less)
+        connection.execute(_deleting_nothing(table), less)
+
+
+@cache
+def _adding(dialect: str, table: Table) -> Any:
+    # The two dialects' inserts have the same methods, but no common type that has them.
+    insert: Any = sqlite.insert if dialect == "sqlite" else postgresql.insert
+    statement = insert(table)
+    added = {column.name: column + statement.excluded[column.name] for column in _figures(table)}
+    keys = [column for column in table.c if column.primary_key]
+    return statement.on_conflict_do_update(index_elements=keys, set_=added)
+
+
+@cache
+def _deleting_nothing(table: Table) -> Delete:
+    of_key = [column == bindparam(f"of_{column.name}") for column in table.c if column.primary_key]
+    return delete(table).where(*of_key, *(column == 0 for column in _figures(table)))
+
+
+def _figures(table: Table) -> list[ColumnElement[int]]:
+    return [column for column in table.c if not column.primary_key]

@@ -50,17 +50,21 @@ class Measured:
 
 def running(connection: Connection, project: str) -> list[Running]:
     """The project's VMs that run, in no order."""
+    return [
+        Running(row.id, InstanceKey(project, row.gce_id), row.name, row.preset, shape_of(row), row.started_at)
+        for row in connection.execute(*_running(project))
+    ]
+
+
+@prepared
+def _running(project: str) -> Select[Any]:
     is_open = and_(lifetimes.c.instance_id == instances.c.id, lifetimes.c.ended_at.is_(None))
     shape = [lifetimes.c[name] for name in _SHAPE]
     columns = instances.c
     query: Select[Any] = select(
         columns.id, columns.gce_id, columns.name, columns.preset, lifetimes.c.started_at, *shape
     )
-    here = query.join(lifetimes, is_open).where(columns.project == project, columns.gone_at.is_(None))
-    return [
-        Running(row.id, InstanceKey(project, row.gce_id), row.name, row.preset, shape_of(row), row.started_at)
-        for row in connection.execute(here)
-    ]
+    return query.join(lifetimes, is_open).where(columns.project == project, columns.gone_at.is_(None))
 
 
 def of_project(connection: Connection, project: str) -> dict[int, Measured]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, exists, func, select, text, update
+from sqlalchemy import Connection, Row, Select, Update, exists, func, select, text, update
 
 from costguard.db.bulk import chunks
 from costguard.db.prepared import prepared
@@ -117,10 +117,12 @@ def intend(connection: Connection, new: NewMessage, now: datetime) -> bool:
 
 def data_of(connection: Connection, keys: Collection[str]) -> dict[str, Mapping[str, Any]]:
     """What those of these that were intended were made from, whatever became of them."""
-    query = select(messages.c.key, messages.c.data)
-    return {
-        row.key: row.data for some in chunks(keys) for row in connection.execute(query.where(messages.c.key.in_(some)))
-    }
+    return {row.key: row.data for some in chunks(keys) for row in connection.execute(*_data_of(some))}
+
+
+@prepared
+def _data_of(keys: list[str]) -> Select[Any]:
+    return select(messages.c.key, messages.c.data).where(messages.c.key.in_(keys))
 
 
 _ABOUT_VMS = ("reminder", "ephemeral")  # kinds; the threads of others are no subjects
@@ -177,6 +179,12 @@ def begin(
 
     When nothing is heard of it by `doubt_after`, it may have been sent, and Slack is asked.
     """
+    statement = _begin(message_id, channel, thread_ts, now, doubt_after)
+    return connection.execute(*statement, execution_options={"preserve_rowcount": True}).rowcount == 1
+
+
+@prepared
+def _begin(message_id: int, channel: str, thread_ts: str, now: datetime, doubt_after: datetime) -> Update:
     columns = messages.c
     values = {
         "status": "sending",
@@ -186,27 +194,29 @@ def begin(
         "thread_ts": thread_ts,
         "try_after": doubt_after,
     }
-    done = connection.execute(
-        update(messages).where(columns.id == message_id, columns.status == "intended").values(values),
-        execution_options={"preserve_rowcount": True},
-    )
-    return done.rowcount == 1
+    return update(messages).where(columns.id == message_id, columns.status == "intended").values(values)
 
 
 def accept(
     connection: Connection, message_id: int, posted: Posted, shown: str, is_live: bool, accepted_at: datetime
 ) -> None:
     """Slack has it, there."""
+    shown = storable(shown)
+    connection.execute(*_accept(message_id, posted.channel, posted.ts, shown, is_live, accepted_at))
+
+
+@prepared
+def _accept(message_id: int, channel: str, ts: str, shown: str, is_live: bool, accepted_at: datetime) -> Update:
     values = {
         "status": "accepted",
         "accepted_at": accepted_at,
-        "channel": posted.channel,
-        "ts": posted.ts,
-        "shown": storable(shown),
+        "channel": channel,
+        "ts": ts,
+        "shown": shown,
         "is_live": is_live,
         "error": "",
     }
-    connection.execute(update(messages).where(messages.c.id == message_id).values(values))
+    return update(messages).where(messages.c.id == message_id).values(values)
 
 
 def put_back(
@@ -265,8 +275,12 @@ _LIVE = select(messages).where(text("is_live"), messages.c.status == "accepted")
 
 def show(connection: Connection, message_id: int, shown: str, is_live: bool) -> None:
     """What it shows now."""
-    values = {"shown": storable(shown), "is_live": is_live}
-    connection.execute(update(messages).where(messages.c.id == message_id).values(values))
+    connection.execute(*_show(message_id, storable(shown), is_live))
+
+
+@prepared
+def _show(message_id: int, shown: str, is_live: bool) -> Update:
+    return update(messages).where(messages.c.id == message_id).values(shown=shown, is_live=is_live)
 
 
 def sent_of(connection: Connection, subjects: Collection[Subject]) -> dict[Subject, tuple[Sent, ...]]:
@@ -360,8 +374,9 @@ def _message(row: Row[Any]) -> StoredMessage:
 
 def known(connection: Connection, keys: Collection[str]) -> set[str]:
     """Those of these messages that were intended, whatever became of them."""
-    return {
-        key
-        for chunk in chunks(keys)
-        for key in connection.execute(select(messages.c.key).where(messages.c.key.in_(chunk))).scalars()
-    }
+    return {key for chunk in chunks(keys) for key in connection.scalars(*_known(chunk))}
+
+
+@prepared
+def _known(keys: list[str]) -> Select[Any]:
+    return select(messages.c.key).where(messages.c.key.in_(keys))

@@ -7,8 +7,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, case, func, literal_column, null, select, type_coerce
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Select,
+    case,
+    func,
+    literal_column,
+    null,
+    select,
+    type_coerce,
+)
 
+from costguard.db.prepared import prepared
 from costguard.db.remembered import remembers
 from costguard.db.tables import charges, events, instances, lifetimes, storage_spans
 from costguard.db.types import EPOCH
@@ -209,5 +221,9 @@ def sudden_gpus(connection: Connection, project: str, without: timedelta) -> dat
 
 def recorded_at(connection: Connection, keys: Sequence[str]) -> dict[str, datetime]:
     """When those of these events happened that are recorded, by key."""
-    query = select(events.c.key, events.c.occurred_at).where(events.c.key.in_(keys))
-    return {row.key: row.occurred_at for row in connection.execute(query)}
+    return {row.key: row.occurred_at for row in connection.execute(*_occurred(list(keys)))}
+
+
+@prepared
+def _occurred(keys: list[str]) -> Select[Any]:
+    return select(events.c.key, events.c.occurred_at).where(events.c.key.in_(keys))

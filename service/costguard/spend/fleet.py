@@ -6,10 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from sqlalchemy import Connection, false, or_, select
+from sqlalchemy import Connection, Select, Table, false, or_, select
 
 from costguard.db.bulk import chunks
+from costguard.db.prepared import prepared
 from costguard.db.remembered import remembers
 from costguard.db.tables import UNPRICED_RANK, charges, instances, lifetimes, storage_spans
 from costguard.ledger import accrual as accruing
@@ -49,13 +51,7 @@ def charged(connection: Connection, ids: tuple[int, ...]) -> dict[int, ChargedSu
     """What the stored charges of each instance add up to, as far as they stand; without any, it is left out."""
     charged_of: dict[int, ChargedSums] = {}
     for spans in (lifetimes, storage_spans):
-        rows = {
-            row.id: row
-            for chunk in chunks(ids)
-            for row in connection.execute(
-                select(spans.c.id, spans.c.instance_id, spans.c.ended_at).where(spans.c.instance_id.in_(chunk))
-            )
-        }
+        rows = {row.id: row for chunk in chunks(ids) for row in connection.execute(*_spans_of(spans, chunk))}
         # By the spans' ids: joined with the instances' spans at once, SQLite would read all charges there are.
         for span_id, amount in charged_sums(connection, spans, list(rows)).items():
             row = rows[span_id]
@@ -65,21 +61,30 @@ def charged(connection: Connection, ids: tuple[int, ...]) -> dict[int, ChargedSu
     return charged_of
 
 
+@prepared
+def _spans_of(spans: Table, instance_ids: list[int]) -> Select[Any]:
+    return select(spans.c.id, spans.c.instance_id, spans.c.ended_at).where(spans.c.instance_id.in_(instance_ids))
+
+
 @remembers(lifetimes, storage_spans)
 def gaps_between_charges(connection: Connection, ids: tuple[int, ...]) -> dict[int, list[Gap]]:
     """What the stored charges of these instances leave out."""
     gaps_by_instance: dict[int, list[Gap]] = {}
     for chunk in chunks(ids):
         for spans in (lifetimes, storage_spans):
-            in_open_lifetime = spans.c.ended_at.is_(None) if spans is lifetimes else false()
-            query = (
-                select(spans.c.instance_id, spans.c.unpriced, in_open_lifetime.label("in_open_lifetime"))
-                .where(spans.c.instance_id.in_(chunk), spans.c.unpriced != "")
-                .order_by(spans.c.started_at.desc())
-            )
-            for row in connection.execute(query):
+            for row in connection.execute(*_gaps(spans, chunk)):
                 gaps_by_instance.setdefault(row.instance_id, []).append(Gap(row.unpriced, bool(row.in_open_lifetime)))
     return gaps_by_instance
+
+
+@prepared
+def _gaps(spans: Table, instance_ids: list[int]) -> Select[Any]:
+    in_open_lifetime = spans.c.ended_at.is_(None) if spans is lifetimes else false()
+    return (
+        select(spans.c.instance_id, spans.c.unpriced, in_open_lifetime.label("in_open_lifetime"))
+        .where(spans.c.instance_id.in_(instance_ids), spans.c.unpriced != "")
+        .order_by(spans.c.started_at.desc())
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from sqlalchemy import ColumnElement, Connection, Row, Select, Table, literal_column, or_, select
 
 from costguard.db.bulk import chunks
+from costguard.db.prepared import prepared
 from costguard.db.remembered import remembers
 from costguard.db.tables import charges, instances, lifetimes, storage_spans
 from costguard.ledger.accrual import lifetime_of, select_lifetimes, select_storage, storage_of
@@ -73,15 +74,25 @@ def _ledger_of(connection: Connection, job_ids: tuple[str, ...]) -> tuple[dict[s
     spans: list[_Unfinished] = []
     for some in chunks(job_ids):
         for table in (lifetimes, storage_spans):
-            job_of = {row.id: row.job for row in connection.execute(spans_of(table, some))}
+            job_of = {row.id: row.job for row in connection.execute(*_spans_of(table, some))}
             for span_id, charged in charged_sums(connection, table, list(job_of)).items():
                 stored[job_of[span_id]] = stored.get(job_of[span_id], Priced()) + Priced(charged)
         for table, query, span_of in _KINDS:
             spans += [
                 _Unfinished(row.job, span_of(row), row.charged_to, _is_charged(row), row.unpriced)
-                for row in connection.execute(unfinished(table, query(), some))
+                for row in connection.execute(*_unfinished(table, query, some))
             ]
     return stored, spans
+
+
+@prepared
+def _spans_of(table: Table, job_ids: list[str]) -> Select[Any]:
+    return spans_of(table, job_ids)
+
+
+@prepared
+def _unfinished(table: Table, query: Callable[[], Select[Any]], job_ids: list[str]) -> Select[Any]:
+    return unfinished(table, query(), job_ids)
 
 
 _known_ledger_of = remembers(charges, lifetimes, storage_spans)(_ledger_of)

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 from starlette.routing import Route
@@ -27,6 +28,7 @@ SENT = "compute.googleapis.com/instance/network/sent_bytes_count"
 SM_V1 = "workload.googleapis.com/dcgm.gpu.profiling.sm_utilization"
 SM_V2 = "workload.googleapis.com/gpu.dcgm.sm.utilization"
 _BUSY = (Load.BUSY, Load.BUSY_DCGM)
+_LOADS = tuple(Load)
 _SPINS = (Load.SPIN, Load.SPIN_DCGM)
 _WRITES = {SM_V1: (Load.BUSY_DCGM,), SM_V2: (Load.SPIN_DCGM,), GPU: tuple(set(Load) - {Load.NO_AGENT})}
 # "Profiling metrics are not collected from NVIDIA GPU models P100 and P4" (same page).
@@ -94,21 +96,42 @@ class Series:
 
     def points(self, after: datetime, until: datetime) -> Iterator[tuple[datetime, float]]:
         """(minute, value) in (after, until], oldest first."""
+        writes = _WRITES.get(self.metric.name, _LOADS)
+        ranges = {load: self.metric.range(load) for load in writes}
+        # A whole history of many VMs is read at once, so what their minutes have in common is worked out once.
+        salted = zlib.crc32(f"{self.vm.id}:{self.metric.name}:{self.salt}:".encode())
+        is_whole = self.metric.value_type == "INT64"
         for run in self.vm.runs:
             begun = max(after, run.began + MINUTE - timedelta(microseconds=1))
             ended = until if run.ended is None else min(until, run.ended)
-            minute = _EPOCH + ((begun - _EPOCH) // MINUTE + 1) * MINUTE
-            while minute <= ended:
-                load = self.vm.load_at(minute - MINUTE)
-                if load in _WRITES.get(self.metric.name, tuple(Load)):
-                    yield minute, self._value(minute, load)
-                minute += MINUTE
+            for first, last, load in self._loads(_number(begun) + 1, _number(ended)):
+                if load not in ranges:
+                    continue
+                low, high = ranges[load]
+                for number in range(first, last + 1):
+                    minute, text = _minute(number)
+                    value = low + (high - low) * (zlib.crc32(text, salted) / 0xFFFFFFFF)
+                    yield minute, float(int(value)) if is_whole else value
 
-    def _value(self, minute: datetime, load: Load) -> float:
-        low, high = self.metric.range(load)
-        drawn = zlib.crc32(f"{self.vm.id}:{self.metric.name}:{self.salt}:{minute.isoformat()}".encode()) / 0xFFFFFFFF
-        value = low + (high - low) * drawn
-        return float(int(value)) if self.metric.value_type == "INT64" else value
+    def _loads(self, first: int, last: int) -> Iterator[tuple[int, int, Load]]:
+        """The minutes from the first to the last, cut where the load may change; each has the load at its beginning."""
+        changes = {1 - (_EPOCH - since) // MINUTE for since, _ in self.vm.loads}
+        cuts = sorted({first, *(number for number in changes if first < number <= last)})
+        for begins, after in zip(cuts, [*cuts[1:], last + 1], strict=True):
+            if begins < after:
+                yield begins, after - 1, self.vm.load_at(_minute(begins - 1)[0])
+
+
+def _number(moment: datetime) -> int:
+    """Of the minute that it is in."""
+    return (moment - _EPOCH) // MINUTE
+
+
+@lru_cache(maxsize=50_000)
+def _minute(number: int) -> tuple[datetime, bytes]:
+    """When it begins, also as text."""
+    moment = _EPOCH + number * MINUTE
+    return moment, moment.isoformat().encode()
 
 
 def series_of(vms: Sequence[VM], metric: MetricType) -> Iterator[Series]:
@@ -186,13 +209,13 @@ def aligned(series: Series, aggregation: Aggregation, after: datetime, until: da
     if aggregation.period is None:
         answer.points = dict(series.points(after, until))
         return answer
-    periods: dict[datetime, list[float]] = {}
+    periods: dict[int, list[float]] = {}  # by how many of them come before the end
     for moment, value in series.points(after, until):
-        periods.setdefault(end - (end - moment) // aggregation.period * aggregation.period, []).append(value)
+        periods.setdefault((end - moment) // aggregation.period, []).append(value)
     align, divisor = _ALIGNERS[aggregation.aligner], 1.0
     if aggregation.aligner == "ALIGN_RATE":
         divisor = aggregation.period.total_seconds()
-    answer.points = {moment: align(values) / divisor for moment, values in periods.items()}
+    answer.points = {end - number * aggregation.period: align(values) / divisor for number, values in periods.items()}
     return answer
 
 
@@ -336,7 +359,10 @@ def _shown(one: Aligned, moments: list[datetime], metric: MetricType, aggregatio
         "valueType": "INT64" if is_whole else "DOUBLE",
         "points": [
             {
-                "interval": {"startTime": _text(moment - lasts), "endTime": _text(moment)},
+                "interval": {
+                    "startTime": _text(moment - lasts if lasts else moment),
+                    "endTime": _text(moment),
+                },
                 "value": {"int64Value": str(int(one.points[moment]))}
                 if is_whole
                 else {"doubleValue": one.points[moment]},
@@ -370,5 +396,6 @@ def _moment(call: ApiCall, key: str) -> datetime:
     return moment
 
 
+@lru_cache(maxsize=10_000)  # many series have points of the same moments
 def _text(moment: datetime) -> str:
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
