@@ -116,6 +116,17 @@ def test_a_reader_sees_one_moment_and_never_waits(database: Database) -> None:
     assert count(database) == 0
 
 
+def test_what_is_half_read_ends_with_its_transaction(database: Database) -> None:
+    """Though an error that is kept holds the answer, the next reader sees what was written since."""
+    for number in range(3):
+        put(database, f"row {number}")
+    with database.read() as connection:
+        half_read = connection.execute(select(leases.c.name))
+        assert next(iter(half_read)).name == "row 0"
+    put(database)
+    assert count(database) == 4
+
+
 def test_reading_cannot_write(database: Database) -> None:
     """A write inside a reading block is refused by the database; the same connection may write later."""
     with pytest.raises((DBAPIError, StoreError)), database.read() as connection:

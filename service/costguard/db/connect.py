@@ -7,6 +7,7 @@ import sqlite3
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 from sqlalchemy import URL, Engine, create_engine, event, make_url
 
@@ -117,6 +118,7 @@ def _sqlite(
             isolation_level=None,  # the driver's own BEGIN is deferred, and comes only before writes
             check_same_thread=False,
             cached_statements=_STATEMENTS,
+            factory=_Connection,
         )
         try:
             if migrating and not file.stat().st_size:
@@ -132,6 +134,36 @@ def _sqlite(
         return connection
 
     return create_engine(url, creator=connect, hide_parameters=True, **pool)
+
+
+class _Connection(sqlite3.Connection):
+    """Ends what is half read with its transaction, as Python did until 3.10 (https://bugs.python.org/issue44092).
+
+    A query that an error left half read would keep its view for all who read over the connection later.
+    """
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self._cursors: list[ref[sqlite3.Cursor]] = []
+
+    def cursor(self, *args: Any) -> Any:
+        made = super().cursor(*args)
+        self._cursors.append(ref(made))
+        return made
+
+    def commit(self) -> None:
+        self._end_reading()
+        super().commit()
+
+    def rollback(self) -> None:
+        self._end_reading()
+        super().rollback()
+
+    def _end_reading(self) -> None:
+        for cursor in self._cursors:
+            if (open_cursor := cursor()) is not None:
+                open_cursor.close()
+        self._cursors.clear()
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
