@@ -257,12 +257,9 @@ def _place(attempt: Attempt) -> tuple[int, bool, int]:
 
 def of_ids(connection: Connection, ids: Collection[int]) -> dict[int, Attempt]:
     """Without what `live` leaves out."""
-    return {row.id: attempt_of(row) for some in chunks(ids) for row in connection.execute(*_of_ids(some))}
-
-
-@prepared
-def _of_ids(ids: list[int]) -> Select[Any]:
-    return select(*WITHOUT_TEXTS).where(attempts.c.id.in_(ids))
+    query = select(*WITHOUT_TEXTS)
+    rows = (row for some in chunks(ids) for row in connection.execute(query.where(attempts.c.id.in_(some))))
+    return {row.id: attempt_of(row) for row in rows}
 
 
 def read(connection: Connection, attempt_id: int) -> Attempt | None:
@@ -365,30 +362,19 @@ def of_instances(
     connection: Connection, project: str, gce_ids: Iterable[str] = (), names: Iterable[str] = ()
 ) -> list[JobVm]:
     """The attempts of a project whose VM is one of these, by its id or by its name; each once."""
-    job_vms: dict[int, JobVm] = {}
-    wanted = [
+    queries = [
         *(_of_instances(attempts.c.gce_id, project, some) for some in chunks({gce_id for gce_id in gce_ids if gce_id})),
         *(_of_instances(attempts.c.name, project, some) for some in chunks({str(storable(name)) for name in names})),
     ]
-    for query in wanted:
-        for row in connection.execute(*query):
-            job_vms[row.id] = JobVm(*row)
-    return list(job_vms.values())
+    return list({row.id: JobVm(*row) for query in queries for row in connection.execute(*query)}.values())
 
 
 @prepared
 def _of_instances(column: ColumnElement[str], project: str, values: list[str]) -> Select[Any]:
-    query = select(
-        attempts.c.id,
-        attempts.c.job_id,
-        jobs.c.owner,
-        attempts.c.name,
-        attempts.c.zone,
-        attempts.c.gce_id,
-        _IS_LIVE,
-        attempts.c.request_uuid,
-    ).join_from(attempts, jobs, jobs.c.id == attempts.c.job_id)
-    return query.where(attempts.c.project == project, column.in_(values))
+    columns = attempts.c
+    what = (columns.id, columns.job_id, jobs.c.owner, columns.name, columns.zone, columns.gce_id)
+    query = select(*what, _IS_LIVE, columns.request_uuid).join_from(attempts, jobs, jobs.c.id == columns.job_id)
+    return query.where(columns.project == project, column.in_(values))
 
 
 _LIVE = select(*WITHOUT_TEXTS).where(text(LIVE_ATTEMPT))

@@ -359,10 +359,7 @@ def _shown(one: Aligned, moments: list[datetime], metric: MetricType, aggregatio
         "valueType": "INT64" if is_whole else "DOUBLE",
         "points": [
             {
-                "interval": {
-                    "startTime": _text(moment - lasts if lasts else moment),
-                    "endTime": _text(moment),
-                },
+                "interval": {"startTime": _text(moment - lasts if lasts else moment), "endTime": _text(moment)},
                 "value": {"int64Value": str(int(one.points[moment]))}
                 if is_whole
                 else {"doubleValue": one.points[moment]},
