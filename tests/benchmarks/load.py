@@ -96,7 +96,7 @@ def under_load(
     yield Measured(f"{who}: processor of watching", "cores", [watching / seen["took"]])
     yield Measured(f"{who}: processor of the generator", "cores", [seen["cpu"] / seen["took"]])
     yield Measured(f"{who}: the generator behind its plan, at most", "s", [seen["late"]])
-    yield Measured(f"{who}: memory of both processes before", "MB", [before])
+    yield Measured(f"{who}: memory of all processes before", "MB", [before])
     yield Measured(f"{who}: the same meanwhile, at most", "MB", [max(memory)], _GOAL_MB)
     half = memory[len(memory) // 2 :]
     yield Measured(f"{who}: the same, growth from the middle to the end", "MB", [max(half[-5:]) - max(half[:5])])

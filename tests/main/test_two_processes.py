@@ -5,23 +5,29 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 from sqlalchemy import Row, select
-from tests.main.two_processes import PROJECT, TOKEN, ZONE, Served, is_alive, served
+from tests.authenticators import begin_session
+from tests.main.two_processes import PROJECT, TOKEN, ZONE, Served, children_of, is_alive, served
 from tests.scenario.fleet import body
 from tests.waiting import freeze, until
 
+from costguard.access.sessions import Sessions
 from costguard.clock import SystemClock
 from costguard.daemon.lease_keeper import LEASE, LEASE_TTL
 from costguard.db import lease as leases
 from costguard.db.tables import leases as stored_leases
 from costguard.db.transaction import Database
+from costguard.model.access import Role, Via
+from costguard.web.authentication import COOKIES
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.gce.vm import Status
 from costguard_sandbox.server import running
@@ -136,6 +142,67 @@ def test_serving_process_gives_way(guard: Served) -> None:
     """To the watch, for the processor and for memory."""
     assert os.getpriority(os.PRIO_PROCESS, guard.web) > os.getpriority(os.PRIO_PROCESS, guard.process.pid)
     assert int(Path(f"/proc/{guard.web}/oom_score_adj").read_text()) >= 500
+
+
+def test_many_pages_are_made_by_a_third_process(guard: Served, tmp_path: Path) -> None:
+    """Killed, it is replaced, and pages come meanwhile; it ends with the serving process, however that ends."""
+    web = guard.web
+    first = third_process(guard)
+    assert os.getpriority(os.PRIO_PROCESS, first) > os.getpriority(os.PRIO_PROCESS, web)
+    assert TOKEN not in Path(f"/proc/{first}/cmdline").read_text()
+    assert int(Path(f"/proc/{first}/oom_score_adj").read_text()) > 500
+    page = page_of(guard, tmp_path, "ada@lab.example")
+    assert "ada@lab.example" in page  # the name was filled in by the serving process
+    assert "csrfz" not in page
+
+    os.kill(first, signal.SIGKILL)
+    assert guard.get("/api/v1/instances?sort=age")[0] in (200, 503)  # the end may not have been noticed yet
+    until(lambda: not is_alive(first))
+    assert guard.get("/api/v1/instances?sort=-age")[0] in (200, 422)
+    second = third_process(guard, but=first)
+    [ended] = guard.events("renderer_ended")
+    assert ended["exit_code"] == -signal.SIGKILL
+    assert guard.web == web
+
+    freeze(second)
+    os.kill(web, signal.SIGKILL)
+    until(lambda: not is_alive(second))
+
+
+def test_third_process_knows_the_watch_and_ends_with_the_others(guard: Served) -> None:
+    """A frozen watching process is named on its pages, too, and a signal to that one ends all three."""
+    third, pause = third_process(guard), threading.Event()
+    freeze(guard.process.pid)
+    try:
+        until(lambda: pause.wait(1) or "The process that watches has said nothing for" in guard.text("/health"))
+    finally:
+        os.kill(guard.process.pid, signal.SIGCONT)
+    guard.process.send_signal(signal.SIGTERM)
+    assert guard.process.wait(60) == 0
+    until(lambda: not is_alive(third))
+    assert "Traceback" not in guard.log.read_text()
+
+
+def page_of(guard: Served, folder: Path, address: str) -> str:
+    """The page Jobs as a person in a browser sees it."""
+    with closing(Database.open(f"sqlite:///{folder}/costguard.db")) as database:
+        sessions = Sessions(database, SystemClock(), timedelta(hours=1))
+        _session, cookie = begin_session(database, sessions, address, Via.LINK, Role.OPERATOR)
+    headers = {"Cookie": f"{COOKIES[1]}={cookie}", "Accept": "text/html"}
+    with urlopen(Request(f"{guard.url}/jobs", headers=headers), timeout=60) as answer:
+        return str(answer.read().decode())
+
+
+def third_process(guard: Served, but: int = 0) -> int:
+    """Brought about by many pages, each another one; it renders."""
+    pause = threading.Event()
+    for number in range(1000):
+        assert guard.get(f"/api/v1/jobs?owner=person-{but}-{number}%40lab.example")[0] in (200, 503)
+        pause.wait(0.15)
+        others = [child for child in children_of(guard.web) if child != but]
+        if number % 10 == 0 and others and "costguard_rendering_process_open_fds" in guard.text("/metrics"):
+            return others[0]
+    raise AssertionError("there is none")
 
 
 @pytest.mark.parametrize(("sign", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])

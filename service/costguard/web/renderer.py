@@ -240,7 +240,10 @@ async def render_all(
             hear(task.news)
             worker.begin(task)
     except (asyncio.IncompleteReadError, ConnectionError):
+        pass  # the serving process has gone, or needs it no more
+    finally:
         beating.cancel()
+        writer.close()
 
 
 class _Worker:
