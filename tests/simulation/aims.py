@@ -58,6 +58,7 @@ class Aim:
     answers: float = 0.0  # the chance that someone answers a message while a guard stands still
     mutes: float = 0.0  # the chance that nobody hears an agent for hours, while its command goes on
     moods: int = 0  # how often people's notebooks come to be idle and work again; some have no Ops Agent
+    agentless: float = 0.0  # the share of notebooks that are never worked on, and never have an Ops Agent
     wishes: tuple[float, float] = (0.2, 30)  # hours from a job's submission to what people want of it
     freezes: float = 0.0
     places: tuple[str, ...] = ()
@@ -73,6 +74,7 @@ class Aim:
     is_unpriced: bool = False  # the ledger begins without a price
     are_stamps_apart: bool = False  # a start's stamp and the end of its operation are not the same moment
     is_often: bool = False  # visits are minutes apart
+    pace: float = 0.3  # of visits then: less is more often
     is_at_months_end: bool = False
     is_hasty: bool = False  # rules act within hours, at any time of day
     is_strict: bool = False  # rules stop VMs that work on jobs, unless the guard knows better
@@ -101,6 +103,10 @@ AIMS: Mapping[str, Aim] = {
     "rules": Aim(
         (), people=5, jobs=0, events=0, days=3, hours=5, presses={"keep:4": 0.1, "keep": 0.05}, presets=(6, 0, 0, 5, 4),
         meddles=0.1, restarts=0.1, moods=6, is_often=True, is_hasty=True,
+    ),
+    "idleness": Aim(
+        (), people=4, jobs=0, events=0, days=2, hours=5, presses={"keep:4": 0.1}, presets=(6, 0, 0, 0, 1), moods=4,
+        agentless=0.5, is_often=True, pace=0.08, is_hasty=True,
     ),
     "zones": Aim(
         ("zone unreachable",), 10, people=5, jobs=0, events=0, days=3, presets=(4, 0, 1, 5, 4), is_often=True,

@@ -56,9 +56,10 @@ class Fleet:
     protected: dict[int, datetime] = field(default_factory=dict)  # since when, by the VM's number
     presets: tuple[float, ...] = ()
     moods: int = 0
+    agentless: float = 0.0
 
     def plan(self, plan: Plan) -> None:
-        self.presets, self.moods = plan.aim.presets, plan.aim.moods
+        self.presets, self.moods, self.agentless = plan.aim.presets, plan.aim.moods, plan.aim.agentless
         for planned in plan.vms:
             one = _Life(self, plan.lot("vm", planned.number))
             self.world.at(planned.at, one.create)
@@ -138,12 +139,8 @@ class _Life:
 
     def _live(self, vm: VM, made: Made) -> None:
         chance = self.chance
-        if made.preset == "notebook" and chance.random() < 0.4:
-            self._later(chance.uniform(1, 8) * HOUR, "came to be idle", vm, lambda: self._rest(vm, Load.IDLE))
-            if chance.random() < 0.3:
-                self._later(chance.uniform(9, 40) * HOUR, "worked again", vm, lambda: self._rest(vm, Load.BUSY))
-        if made.preset == "notebook" and self.fleet.moods:
-            self._swing(vm, self.fleet.moods)
+        if made.preset == "notebook":
+            self._idle(vm)
         if made.is_spot:
             for _ in range(2):
                 struck = chance.uniform(1, 72) * HOUR
@@ -155,6 +152,19 @@ class _Life:
             self._later(at, "stopped by its owner", vm, lambda: self._ask("stop", vm))
         if chance.random() < 0.5:
             self._later(chance.uniform(2, 8) * DAY, "restarted", vm, lambda: self._ask("start", vm))
+
+    def _idle(self, vm: VM) -> None:
+        chance, fleet = self.chance, self.fleet
+        if fleet.agentless and chance.random() < fleet.agentless:
+            self._rest(vm, Load.NO_AGENT)
+            fleet.happened["idle, its GPU never measured"] += 1
+            return
+        if chance.random() < 0.4:
+            self._later(chance.uniform(1, 8) * HOUR, "came to be idle", vm, lambda: self._rest(vm, Load.IDLE))
+            if chance.random() < 0.3:
+                self._later(chance.uniform(9, 40) * HOUR, "worked again", vm, lambda: self._rest(vm, Load.BUSY))
+        if fleet.moods:
+            self._swing(vm, fleet.moods)
 
     def _swing(self, vm: VM, moods: int) -> None:
         """Idle and at work in turn, for hours; a third of them without the Ops Agent, which reads its GPUs."""

@@ -155,6 +155,14 @@ def runs_are_googles(life: Life) -> list[str]:
         return list(runs.otherwise_than_google(life.world, connection, life.witness))
 
 
+def no_run_is_over_too_early(life: Life) -> list[str]:
+    """What runs on is not taken for ended, once a pass has seen it while nothing hinders it."""
+    if life.visits[-1].bad:
+        return []
+    with _ledger(life).read() as connection:
+        return list(runs.over_too_early(life.world, connection))
+
+
 def running_totals_hold(life: Life) -> list[str]:
     """What pages add up is what the single charges are."""
     with _ledger(life).read() as connection:
@@ -304,6 +312,7 @@ AFTER_EACH_VISIT: tuple[Invariant, ...] = (
     one_guard_acts,
     one_vm_for_each_attempt,
     no_vm_is_alone,
+    no_run_is_over_too_early,
 )
 WHEN_SETTLED: tuple[Invariant, ...] = (
     one_command_at_a_time,

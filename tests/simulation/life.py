@@ -107,7 +107,7 @@ class Life:
         self._off_until = plan.start
         self._off_next = timedelta()
         self._gaps = plan.lot("gaps")
-        self._pace = 0.3 if plan.aim.is_often else self._gaps.choice((1, 2, 3, 4))
+        self._pace = plan.aim.pace if plan.aim.is_often else self._gaps.choice((1, 2, 3, 4))
         self._numbers = count(1)
         self._place = Place(
             database, self.guard_clock, self.wire, self.jobs.shelf, self._new_job_id, self._saw, self._wait,

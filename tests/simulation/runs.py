@@ -48,6 +48,20 @@ def otherwise_than_google(world: World, connection: Connection, witness: Witness
                 break
 
 
+def over_too_early(world: World, connection: Connection) -> Iterator[str]:
+    """Runs that the ledger holds for ended, and that go on at Google, or have ended before they began."""
+    running = {(vm.project, str(vm.id)): vm for vm in world.every_vm() if vm.runs and vm.runs[-1].ended is None}
+    ended = (
+        select(instances.c.project, instances.c.gce_id, lifetimes.c.started_at, lifetimes.c.ended_at)
+        .join(lifetimes, lifetimes.c.instance_id == instances.c.id)
+        .where(lifetimes.c.ended_at.is_not(None), instances.c.gone_at.is_(None))
+    )
+    for row in connection.execute(ended):
+        vm = running.get((row.project, row.gce_id))
+        if row.ended_at < row.started_at or (vm is not None and to_ms(vm.runs[-1].began) == row.started_at):
+            yield f"{row.gce_id}: the ledger has the run {_shown((row.started_at, row.ended_at))}, and it goes on"
+
+
 def _shown(run: _Span | None) -> str:
     return "none" if run is None else " to ".join(f"{at:%d %b %H:%M:%S}" if at else "now" for at in run)
 
