@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from sqlalchemy import update
@@ -26,6 +27,7 @@ from costguard.model.job import JobState
 from costguard.model.preset import OTHER, Preset
 from costguard.model.reminder import Claim, Keep, ReminderRule, Request, RequestKind, Subject
 from costguard.model.utilisation import IdleState
+from costguard.reminders import gather
 
 BEN = "ben@example.com"
 
@@ -272,3 +274,14 @@ def test_without_an_answer_no_subject_is_mistaken(judged: Judged) -> None:
     other = Subject(action.subject.kind, action.subject.instance_id, action.subject.lifetime_id + 1)
     assert judged.carry_out(replace(action, subject=other)).result in ("not_needed", "broken")
     assert judged.google.calls == []
+
+
+def test_stop_that_failed_stays_failed_after_another_was_not_needed(judged: Judged) -> None:
+    """A person's stop that came to nothing does not make the rule's due again: people go on being reminded."""
+    earlier_stop_failed(judged)
+    with judged.scene.database.write() as connection:
+        ids = judged.subject.instance_id, judged.subject.lifetime_id
+        given: dict[str, Any] = {"outcome": "not_needed", "rule": "request", "reminder": "", "settled_at": at("11:59")}
+        stop(connection, *ids, at("11:58"), **given)
+        (decision,) = gather.look_at(connection, RULES, at("12:00"))[0].decisions
+    assert "it could not be stopped" in decision.reason

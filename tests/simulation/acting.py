@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Row, select
 from tests.scenario.fleet import MINUTE
-from tests.simulation.settings import ADMIN, OPERATOR
 from tests.simulation.story import Story, Topic
 
 from costguard.db.tables import instances, stops
+from costguard.model.duration import span_text
 from costguard_sandbox.gce.operations import Operation
 
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 def stops_for_nobody(story: Story) -> Iterator[str]:
     """Stops of people's VMs, by when they left the guard: Google may have had them later, or never.
 
-    A run is stopped for a person who may stop it at that moment, and who was not answered by a keep since. However
+    A run is stopped for a person who may stop it at that moment, and who was not answered by a keep since, or by the
+    rule that the settings have at that moment, as is written down. However
     often it is asked for, it is under the id that was written down first, so that Google does it once.
     """
     for stop in story.life.wire.stops:
@@ -35,9 +36,12 @@ def stops_for_nobody(story: Story) -> Iterator[str]:
         if not ordered:
             yield f"a stop of {topic.vm.name} ({topic.subject}) was asked for at {at}, and nobody wanted it"
             continue
-        if stop.request_id not in {row.request_uuid for row in topic.stops}:
+        row = next((one for one in topic.stops if one.request_uuid == stop.request_id), ordered[-1])
+        if row.request_uuid != stop.request_id:
             yield f"a stop of {topic.vm.name} ({topic.subject}) was asked for at {at} under an id that is not its own"
-        request = next((one for one in topic.requests if one.id == ordered[-1].request_id), None)
+        if row.request_id is None and (grounds := _grounds(topic, at)) not in row.rule:
+            yield f"a stop of {topic.vm.name} ({topic.subject}) was asked for at {at} by {row.rule}: {grounds}"
+        request = next((one for one in topic.requests if one.id == row.request_id), None)
         if request is not None and (reason := _why_not(topic, request, at)):
             yield f"a stop of {topic.vm.name} ({topic.subject}) was asked for at {at} for {request.by}: {reason}"
 
@@ -67,11 +71,20 @@ def work_is_stopped_by_rule(life: Life, connection: Connection) -> Iterator[str]
             yield f"a rule stopped {row.name} at {row.intended_at}, which worked on job {agent.job}"
 
 
+def _grounds(topic: Topic, at: datetime) -> str:
+    """What the settings ask for before a rule stops it, as a stop says it."""
+    rule = topic.preset(at).reminders
+    return f"after {rule.stop_after} unanswered reminder{'s' * (rule.stop_after > 1)} and {span_text(rule.grace)}"
+
+
 def _why_not(topic: Topic, request: Row[Any], at: datetime) -> str:
+    if request.status == "refused" and request.settled_at + MINUTE < at:
+        return f"that was refused at {request.settled_at}"
     settled = [one for one in topic.requests if one.status == "done" and one.settled_at + MINUTE < at]
     kept = [one for one in settled if one.kind == "keep" and one.at > request.at]
     if kept and (until := topic.kept_until(at)) is not None and until > at:
         return f"{kept[-1].by} kept it until {until} after that request"
     owners = {topic.owner(at), topic.owner(at - MINUTE)}
-    may = {*owners, ADMIN, *([OPERATOR] if "" in owners else [])} - {""}
+    access = topic.in_force.at(at).access
+    may = {*owners, *access.admins, *(access.operators if "" in owners else ())} - {""}
     return "" if request.by in may else f"it is {' or '.join(sorted(owners)) or 'unowned'}'s"

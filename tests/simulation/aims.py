@@ -49,6 +49,7 @@ class Aim:
     events: float = 1
     days: float = 5
     hours: float = 10
+    pages: float = 0.0  # the chance that an operator asks for a stop on a page, at each visit
     presses: Mapping[str, float] | None = None
     presets: tuple[float, ...] = (2, 1, 3, 5, 3)
     asks: Mapping[str, float] = field(default_factory=dict)
@@ -96,7 +97,7 @@ AIMS: Mapping[str, Aim] = {
         ("capacity reclaimed",), 6, people=2, jobs=1, events=2, days=3, freezes=8, places=_LOOKS, is_often=True
     ),
     "stops": Aim(
-        _STOPS_LOST, 8, people=5, jobs=0, events=0, days=3, hours=3, more={"no stop is taken": 4},
+        _STOPS_LOST, 8, people=5, jobs=0, events=0, days=3, hours=3, pages=0.25, more={"no stop is taken": 4},
         presses={"keep:4": 0.1, "keep": 0.05, "stop": 0.3, "disown": 0.15, "claim": 0.1}, presets=(2, 0, 0, 6, 4),
         is_often=True, is_hasty=True,
     ),
@@ -107,6 +108,12 @@ AIMS: Mapping[str, Aim] = {
     "idleness": Aim(
         (), people=4, jobs=0, events=0, days=2, hours=5, presses={"keep:4": 0.1}, presets=(6, 0, 0, 0, 1), moods=4,
         agentless=0.5, is_often=True, pace=0.08, is_hasty=True,
+    ),
+    "settings": Aim(
+        ("no stop is taken", "settings changed"), 8, people=8, jobs=0, events=0, days=3, hours=3, pages=0.25,
+        more={"no stop is taken": 8, "settings changed": 3}, presets=(2, 0, 0, 6, 4),
+        presses={"keep:4": 0.1, "stop": 0.4, "disown": 0.3, "claim": 0.05},
+        is_often=True, is_hasty=True,
     ),
     "zones": Aim(
         ("zone unreachable",), 10, people=5, jobs=0, events=0, days=3, presets=(4, 0, 1, 5, 4), is_often=True,
@@ -128,12 +135,17 @@ AIMS: Mapping[str, Aim] = {
         days=3, on_disk=0.05, deadlines=1, is_often=True,
     ),
     "left disks": Aim(
-        (*_LATE, "one preempted"), 20, people=0, jobs=60, events=0, days=2, deadlines=0, is_often=True, on_disk=1,
-        asks={"cancel": 0.7}, wishes=(0.01, 0.6),
+        (*_LATE, "one preempted"), 20, people=0, jobs=120, events=0, days=1, deadlines=0, is_often=True, pace=0.02,
+        more={_LATE[0]: 6}, on_disk=1, asks={"cancel": 0.7, "delete its disk": 0.1}, wishes=(0.01, 0.6),
     ),
     "restores": Aim(
         ("database restored", "restored once more", "zone unreachable", "one preempted"), 6, people=0.5, jobs=30,
         events=0, days=3, deadlines=0, is_often=True, more={"database restored": 5, "restored once more": 5},
+    ),
+    "restored launches": Aim(
+        (*_LATE, "capacity reclaimed", "database restored", "restored once more"), 12, people=0, jobs=60, events=0,
+        days=2, deadlines=0.3, is_often=True, pace=0.1, on_disk=0, wishes=(5, 60),
+        more={"database restored": 12, "restored once more": 6, "capacity reclaimed": 2, _LATE[0]: 8},
     ),
     "deletions": Aim((), people=0, jobs=0, events=30, days=3, wild=25, freezes=10, places=_LOOKS[1:], is_often=True),
     "prices": Aim(("prices misprinted",), 20, people=0.3, jobs=0, events=4, wild=12, reprices=0.2, reads_prices=5),

@@ -24,6 +24,7 @@ from costguard_sandbox.gce.vm import Status
 from costguard_sandbox.world import World
 
 if TYPE_CHECKING:
+    from tests.simulation.operators import Operators
     from tests.simulation.plan import PlannedFault
 
 _MINUTE, _HOUR, _DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
@@ -37,15 +38,12 @@ class Stage(Protocol):
 
     world: World
     trouble: DatabaseTrouble
+    operators: Operators
 
     def set_clock_wrong(self, by: timedelta) -> None: ...
 
     def show_new_statuses(self, is_on: bool) -> None:
         """Whether VMs that run in the second project have a status that no client knows yet."""
-        ...
-
-    def watch(self, is_on: bool) -> None:
-        """Starts the guard again with the second project in its settings, or without it."""
         ...
 
     def back_up(self) -> Callable[[], object]:
@@ -149,8 +147,12 @@ def _new_statuses(situation: Situation) -> Ends:
 
 
 def _unwatched(situation: Situation) -> Ends:
-    situation.stage.watch(False)
-    return partial(situation.stage.watch, True)
+    situation.stage.operators.watch(False)
+    return partial(situation.stage.operators.watch, True)
+
+
+def _other_settings(situation: Situation) -> Ends:
+    return situation.stage.operators.change(situation.lot)
 
 
 def _restored(situation: Situation) -> Ends:
@@ -291,6 +293,7 @@ KINDS: tuple[Kind, ...] = (
     Kind("statuses without a name", 8, _HOUR, 9 * _HOUR, _new_statuses, hinders=False, is_named=True),
     Kind(FREE, 8, 12 * _HOUR, _DAY, _free, hinders=False, is_named=True),
     Kind("project unwatched", 8, _HOUR, 30 * _HOUR, _unwatched, hinders=False, is_named=True),
+    Kind("settings changed", 30, _HOUR / 4, 3 * _HOUR, _other_settings, hinders=False, is_named=True),
 )  # fmt: skip
 ORDINARY = tuple(kind for kind in KINDS if not kind.is_named)
 _BY_NAME = {kind.name: kind for kind in KINDS}

@@ -234,7 +234,8 @@ def restored_ledger_deletes_nothing(life: Life) -> list[str]:
     """
     adopted = life.adopted | job_vms.of_attempts(_ledger(life))
     since = life.restores[0].put_back_at if life.restores else life.now
-    return list(job_vms.unknown_vms_ended(life.world, life.lost - adopted, since))
+    unknown = job_vms.asked_for_before(life.world, life.lost_requests, adopted)
+    return list(job_vms.unknown_vms_ended(life.world, dict.fromkeys(life.lost - adopted, since) | unknown))
 
 
 def restored_ledger_warns_again(life: Life) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -47,6 +47,12 @@ def of_attempts(database: Database) -> set[int]:
     """VMs of the attempts in this database."""
     with database.read() as connection:
         return {int(gce_id) for gce_id in connection.scalars(select(attempts.c.gce_id)) if gce_id}
+
+
+def requests_in(database: Database) -> set[str]:
+    """By which the attempts in this database asked, or may have asked, for their VMs."""
+    with database.read() as connection:
+        return set(connection.scalars(select(attempts.c.request_uuid))) - {""}
 
 
 def unknown_to(database: Database, world: World) -> set[int]:
@@ -138,8 +144,15 @@ def only_copies_deleted(
             yield f"{vm.name} was deleted at {operation.insert_time} with the only copy of job {job.id} ({job.state})"
 
 
-def unknown_vms_ended(world: World, unknown: Collection[int], since: datetime) -> Iterator[str]:
-    """What a restored ledger did not know when it came back is neither stopped nor deleted by a rule."""
+def asked_for_before(world: World, requests: Mapping[str, datetime], known: Collection[int]) -> dict[int, datetime]:
+    """VMs that Google made, perhaps much later, for requests that a restored ledger lacks; since when it does."""
+    asked = {vm.id: requests.get(label(vm, REQUEST_LABEL)) for vm in made_by_the_guard(world) if vm.id not in known}
+    return {vm_id: since for vm_id, since in asked.items() if since is not None}
+
+
+def unknown_vms_ended(world: World, unknown: Mapping[int, datetime]) -> Iterator[str]:
+    """What a restored ledger did not know when it came back is neither stopped nor deleted by a rule since."""
     for operation in asked_by_the_guard(world, "stop", "delete"):
-        if operation.target_id in unknown and operation.insert_time >= since:
+        since = unknown.get(operation.target_id)
+        if since is not None and operation.insert_time >= since:
             yield f"{operation.kind} of {operation.target_id} at {operation.insert_time}: the restored ledger lacked it"

@@ -21,14 +21,16 @@ from tests.simulation.fleet import DAY, Fleet
 from tests.simulation.glances import Glances, meddle, newer_words
 from tests.simulation.guard import Place, Process
 from tests.simulation.guarding import GuardClock, Look, Step, raised_by_the_guard
-from tests.simulation.job_vms import Alone, Restore, of_attempts, unknown_to
+from tests.simulation.job_vms import Alone, Restore, of_attempts, requests_in, unknown_to
 from tests.simulation.jobs import Jobs
+from tests.simulation.operators import InForce, Operators
 from tests.simulation.people import Meant, People
 from tests.simulation.plan import Plan, gap_after
 from tests.simulation.readings import Readings
 from tests.simulation.settings import PROJECT, WILD, settings_of
 from tests.simulation.two_guards import TwoGuards
 from tests.simulation.untold import Witness
+from tests.simulation.visitors import Visitors
 from tests.simulation.wild import Wild
 from tests.simulation.wire import Wire
 
@@ -36,6 +38,7 @@ from costguard.daemon.lease_keeper import LEASE_TTL
 from costguard.db.tables import prices
 from costguard.errors import LeaseLost, StoreError
 from costguard.model.observation import Observation
+from costguard.settings import Settings
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.world import World
 
@@ -72,6 +75,7 @@ class Life:
         self._restore: Callable[[], None] = lambda: None  # what was put back last, once more
         self.writes = 0  # of guards, until nothing goes wrong any more
         self.lost: set[int] = set()  # VMs of jobs that a restored database does not know
+        self.lost_requests: dict[str, datetime] = {}  # for such VMs, and since when
         self.adopted: set[int] = set()  # VMs of attempts that databases knew until they were put back
         self.alone = Alone(ALONE_FOR)
         self.world = World(
@@ -89,6 +93,7 @@ class Life:
         self.jobs = Jobs(self.world, plan)
         self.people = People(self.world.slack, plan.lot, plan.aim.presses, plan.aim.hours * HOUR)
         self.two_guards = TwoGuards(self)
+        self.operators = Operators(self, InForce([(plan.start, self.settings.rules())]))
         self.weather = Weather(
             self,
             sorted(plan.faults, key=lambda fault: (fault.at, fault.number)),
@@ -99,7 +104,6 @@ class Life:
         self.looks: list[Look] = []
         self.visits: list[Step] = []
         self.steps: list[Step] = []  # those visits in which messages were delivered too
-        self._closed_at, self._unwatched = plan.start, list[tuple[datetime, datetime]]()
         self._stamps: dict[datetime, dict[int, datetime | None]] = {}
         self.passes: list[datetime] = []  # when each that came to its end had begun
         self.counts: Counter[str] = Counter()
@@ -119,6 +123,7 @@ class Life:
                 connection.execute(delete(prices))
         self._process: Process | None = None
         self.readings = Readings(self)
+        self.visitors = Visitors(self)
         self.wild.may_change_prices = self.readings.has_present_prices
         self._job_ids = count(1)
 
@@ -157,6 +162,7 @@ class Life:
             moments = [
                 (now + gap_after(now, self._gaps, self._pace), Why.PASS),
                 (people, Why.PASS),
+                (self.visitors.next_at, Why.PASS),
                 (self.jobs.next_at(), Why.AGENTS),
             ]
         # The guard sees the beginning of what goes wrong, and of its end what comes of it later.
@@ -204,6 +210,7 @@ class Life:
                 self.move(LEASE_TTL / 3)
                 return False
             self._hear(process)
+            self.visitors.come(process)
             self.readings.read(process)
             self._pass(process)
             self._hear(process)
@@ -281,12 +288,12 @@ class Life:
         put_back, made_at = copied(self.ledger, len(self.restores)), self.now
 
         def restore() -> None:
-            if self._process is not None:
-                self._process.close()
-                self._process = None
+            self._close()
             self.adopted |= of_attempts(self.ledger)
+            asked = requests_in(self.ledger)
             self.ledger.let_go()
             put_back()
+            self.lost_requests |= dict.fromkeys(asked - requests_in(self.ledger), self.now)
             self.restores.append(Restore(made_at, self.now))
             self.lost |= unknown_to(self.ledger, self.world)
             self.counts["databases restored"] += 1
@@ -297,16 +304,8 @@ class Life:
     def show_new_statuses(self, is_on: bool) -> None:
         self.wire.reworded = newer_words if is_on else lambda _path, body: body
 
-    def watch(self, is_on: bool) -> None:
-        if self._process is not None:
-            self._process.close()
-            self._process = None
-        settings = self.settings
-        if is_on:
-            self._unwatched.append((self._closed_at, self.now))
-        else:
-            self._closed_at = self.passes[-1]
-            settings = settings.model_copy(update={"watch": settings.watch.model_copy(update={"projects": [PROJECT]})})
+    def start_with(self, settings: Settings) -> None:
+        self._close()
         self._place = replace(self._place, settings=settings)
 
     def restore_again(self) -> None:
@@ -330,9 +329,7 @@ class Life:
 
     def _kill(self) -> None:
         """As kill -9 would: nothing is handed back, and the lease of the dead has to run out."""
-        if self._process is not None:
-            self._process.close()
-        self._process = None
+        self._close()
         self.two_guards.wrong += self.shown()
         self.counts["crashes"] += 1
         if self._off_next:
@@ -366,7 +363,7 @@ class Life:
         """Nothing goes wrong any more, nobody presses, and no guard ends: what is open gets settled."""
         self.writes = self.fuse.writes
         self.weather.clear()
-        self.glances.is_over = True
+        self.glances.is_over = self.visitors.are_gone = True
         self.people.meant.clear()
         self.jobs.to_ask.clear()
         self.fuse.light(0, freezes=False)
@@ -381,13 +378,16 @@ class Life:
         self.settled_at = midnight
         self.move(midnight + timedelta(seconds=1) - self.world.now)
         self._visit()
+        self._close()
+
+    def _close(self) -> None:
         if self._process is not None:
             self._process.close()
             self._process = None
 
     @property
     def witness(self) -> Witness:
-        return Witness(self.passes, self.plan.aim.keeps_operations * HOUR, self._unwatched, self._stamps)
+        return Witness(self.passes, self.plan.aim.keeps_operations * HOUR, self.operators.unwatched, self._stamps)
 
     def judge(self) -> None:
         self._invariants(invariants.AT_THE_END)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from fnmatch import fnmatch
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from tests.simulation.story import Post, Story, Topic, tell
 
 from costguard.db.tables import claims, instances, keeps, messages, requests, stops
 from costguard.model.action import StopOutcome
+from costguard.model.preset import Preset
 from costguard.model.reminder import Enforcement
 from costguard_sandbox.gce.vm import Load
 from costguard_sandbox.slack.blocks import interactive
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 _GUARD = "costguard@acme-operations.iam.gserviceaccount.com"
 _KNOWN_AFTER = 20 * MINUTE  # figures of a VM's load are that old at most
+_ON_ITS_WAY = DAY  # how long a message may wait for Slack, which was decided on under settings of before
 _CONTACT_AT, _DAILY_FROM, _CHANNEL_FROM = 3, 4, 2
 
 
@@ -83,8 +86,8 @@ def _ladder(story: Story, topic: Topic, verdict: Verdict) -> None:
         if numbers != list(range(len(numbers))):
             verdict.wrong.append(f"{topic.subject} cycle {cycle} has the stages {numbers}")
         at = topic.stages(cycle)
-        every = _every(topic)
         for stage in range(1, len(at)):
+            every = min(_every(topic, moment) for moment in at[stage - 1 : stage + 1])
             gap = max(every, DAY) if stage >= _DAILY_FROM else every
             if at[stage] - at[stage - 1] < gap - _wrong_clock(story):
                 verdict.wrong.append(f"{topic.subject} stage {cycle}/{stage} came {at[stage] - at[stage - 1]} after")
@@ -149,13 +152,13 @@ def _nothing_due_is_left_out(story: Story, verdict: Verdict) -> None:
 
 def _stage_due(story: Story, topic: Topic, at: datetime, known_by: list[datetime]) -> int | None:
     """The stage that should be in Slack very soon, if any; counted from when the guard heard of the one before."""
-    begins = topic.began + (_limit(topic) if topic.is_run else RULES.rest.after or DAY) + 5 * MINUTE
+    begins = topic.began + (_limit(topic.preset(at)) if topic.is_run else RULES.rest.after or DAY) + 5 * MINUTE
     begins = max(begins, topic.kept_until(at) or begins)
     sent = [moment for moment in topic.stages(topic.cycle(at)) if moment <= at]
     if not sent:
         return 0 if begins <= at else None
     reached_at = next((moment for moment in known_by if moment >= sent[-1]), None)
-    gap = max(_every(topic), DAY) if len(sent) >= _DAILY_FROM else _every(topic)
+    gap = max(_every(topic, at), DAY) if len(sent) >= _DAILY_FROM else _every(topic, at)
     return len(sent) if reached_at is not None and max(begins, reached_at + gap) <= at else None
 
 
@@ -187,8 +190,9 @@ def _stops(story: Story, verdict: Verdict) -> None:
         if not ordered or operation.kind != "stop":
             verdict.wrong.append(f"{operation.kind} of {topic.vm.name} at {at}, which nobody ordered")
             continue
-        seen[ordered[-1].key] += 1
-        if ordered[-1].request_id is not None:
+        stop = next((one for one in ordered if one.request_uuid == operation.request_id), ordered[-1])
+        seen[stop.key] += 1
+        if stop.request_id is not None:
             verdict.counts["VMs stopped for people"] += 1
             continue
         verdict.counts["VMs stopped by rule"] += 1
@@ -203,17 +207,20 @@ def _wrong_clock(story: Story) -> timedelta:
 
 
 def _why_too_early(topic: Topic, at: datetime, slack: timedelta, protected: Mapping[int, datetime]) -> str:
-    rule = topic.preset.reminders
+    rule = topic.preset(at).reminders
     if rule.enforcement is Enforcement.REMIND:
         return "its preset only reminds"
     if (since := protected.get(topic.vm.id)) is not None and since <= at:
         return "it is protected"
+    if any(fnmatch(topic.vm.name, name) for name in topic.in_force.at(at).protection.names):
+        return "its name is protected"
     if (until := topic.kept_until(at)) is not None and until > at + slack:
         return f"it is kept until {until}"
     waiting = [one for one in topic.requests if one.kind != "stop" and one.status == "done"]
     if any(one.at <= at < one.settled_at for one in waiting):
         return "someone had answered"
-    since = min(_due_now(topic, at), _due_now(topic, at - _KNOWN_AFTER))
+    preset = topic.preset(at)
+    since = min(_due_now(topic, preset, moment) for moment in (at, at - _KNOWN_AFTER))
     warned = [moment for moment in topic.stages(topic.cycle(at)) if since - slack <= moment <= at]
     if len(warned) < rule.stop_after:
         return f"{len(warned)} warnings"
@@ -222,15 +229,15 @@ def _why_too_early(topic: Topic, at: datetime, slack: timedelta, protected: Mapp
     return ""
 
 
-def _due_now(topic: Topic, at: datetime) -> datetime:
+def _due_now(topic: Topic, preset: Preset, at: datetime) -> datetime:
     """Since when there is reason to warn: it runs for longer than its limit, or has been idle until now.
 
     That it was idle for a while before it worked again is no reason any more. Idleness that the GPUs' own figures do
     not show is none to stop it.
     """
     load_since, load = max(((since, load) for since, load in topic.vm.loads if since <= at), default=(at, Load.BUSY))
-    rule = topic.preset.idle
-    over_limit = topic.began + _limit(topic)
+    rule = preset.idle
+    over_limit = topic.began + _limit(preset)
     if rule is None or load in (Load.BUSY, Load.NO_AGENT):
         return over_limit
     return min(over_limit, max(topic.began, load_since) + rule.window - MINUTE)
@@ -309,7 +316,9 @@ def _requests(story: Story, connection: Connection, verdict: Verdict) -> None:
             verdict.wrong.append(f"request {key} is open in the end")
         elif row.status == "done" and done != 1 and not (row.kind == "stop" and row.instance_id in of_jobs):
             verdict.wrong.append(f"request {key} to {row.kind} was settled {done} times")
-        elif row.status == "refused" and ((done and kind != "stops") or f"ephemeral/{row.id}" not in private):
+        elif row.status == "refused" and (
+            (done and kind != "stops") or (row.via == "slack" and f"ephemeral/{row.id}" not in private)
+        ):
             verdict.wrong.append(f"request {key} to {row.kind} was refused, with {done} effects")
     verdict.counts["refused in private at once"] = sum(key.startswith("ephemeral/slack/") for key in private)
 
@@ -334,14 +343,13 @@ def _count(story: Story, verdict: Verdict) -> None:
     counts["rate limited"] = slack.limits.refusals.total()
 
 
-def _limit(topic: Topic) -> timedelta:
-    limit = topic.preset.limit
-    assert limit is not None
-    return limit
+def _limit(preset: Preset) -> timedelta:
+    assert preset.limit is not None
+    return preset.limit
 
 
-def _every(topic: Topic) -> timedelta:
-    return topic.preset.reminders.every if topic.is_run else RULES.rest.every
+def _every(topic: Topic, at: datetime) -> timedelta:
+    return topic.preset(at).reminders.every if topic.is_run else RULES.rest.every
 
 
 def _due_at_least(topic: Topic, at: datetime) -> datetime:
@@ -350,12 +358,13 @@ def _due_at_least(topic: Topic, at: datetime) -> datetime:
         assert RULES.rest.after is not None
         due = topic.began + RULES.rest.after
     else:
-        due = topic.began + _limit(topic)
+        presets = topic.presets(at - _ON_ITS_WAY, at)
+        due = topic.began + min(map(_limit, presets))
         idle = [since for since, load in topic.vm.loads if load is not Load.BUSY and since <= at]
-        rule = topic.preset.idle
-        if rule is not None and idle:
-            # Figures are of whole minutes, and a minute that began busy counts as it began.
-            due = min(due, max(topic.began, idle[0]) + rule.window - MINUTE)
+        for rule in (preset.idle for preset in presets):
+            if rule is not None and idle:
+                # Figures are of whole minutes, and a minute that began busy counts as it began.
+                due = min(due, max(topic.began, idle[0]) + rule.window - MINUTE)
     return max(due, topic.kept_until(at) or due)
 
 

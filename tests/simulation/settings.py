@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 from tests.simulation.aims import Aim
@@ -19,6 +20,7 @@ OPERATOR, ADMIN = "ben@example.com", "dana@example.com"
 JOB_ZONES = ("us-central1-a", "us-central1-c", "us-east1-c")
 BUCKET = "gs://acme-runs"
 
+_PEOPLE = ("ana", "ben", "chiara", "cleo", "emi")
 _LAUNCH = {
     "machine_type": "n1-standard-8",
     "gpu_type": "nvidia-tesla-t4",
@@ -109,6 +111,31 @@ HASTY = Settings.of(HASTY_TABLES)
 _JOB = {**HASTY_TABLES["presets"]["job"], **_IMPATIENT}
 STRICT = Settings.of({**HASTY_TABLES, "presets": {**HASTY_TABLES["presets"], "job": _JOB}})
 RULES = SETTINGS.rules()
+
+
+def changed(lot: random.Random) -> Settings:
+    """As hasty, with some rules about stops that are otherwise, names that are protected, and other operators."""
+    presets = dict(HASTY_TABLES["presets"])
+    for name in ("notebook", "t4", "other"):
+        other = {
+            "stop_after": lot.choice((1, 2, 3)),
+            "grace": lot.choice(("30m", "1h", "3h")),
+            "when_unanswered": "remind" if lot.random() < 0.2 else "stop",
+            "limit": lot.choice(("2h", "4h", "9h")),
+        }
+        presets[name] = {**presets[name], **{key: value for key, value in other.items() if lot.random() < 0.4}}
+    names = ["*-prod", *(f"*-{number}" for number in range(12) if lot.random() < 0.1)]
+    return Settings.of(
+        {
+            **HASTY_TABLES,
+            "presets": presets,
+            "enforcement": {**HASTY_TABLES["enforcement"], "protect_names": names},
+            "access": {
+                **HASTY_TABLES["access"],
+                "operators": [f"{name}@example.com" for name in lot.sample(_PEOPLE, 3)],
+            },
+        }
+    )
 
 
 def settings_of(aim: Aim, *, has_budgets: bool) -> Settings:

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 from sqlalchemy import Connection, Row, select
 from tests.simulation.faults import LEAVER, LEFT
 from tests.simulation.fleet import Made
+from tests.simulation.operators import InForce
 from tests.simulation.settings import RULES
 
 from costguard.db.tables import claims, instances, keeps, lifetimes, requests, stops
@@ -56,7 +57,7 @@ class Topic:
     made: Made
     began: datetime
     over_at: datetime | None
-    preset: Preset
+    in_force: InForce
     posts: list[Post] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     stops: list[Row[tuple[object, ...]]] = field(default_factory=list)
@@ -66,6 +67,13 @@ class Topic:
     @property
     def is_run(self) -> bool:
         return self.subject.startswith("run:")
+
+    def preset(self, at: datetime) -> Preset:
+        """As the settings had it then."""
+        return self.in_force.at(at).presets[self.made.preset]
+
+    def presets(self, begin: datetime, end: datetime) -> list[Preset]:
+        return [rules.presets[self.made.preset] for rules in self.in_force.between(begin, end)]
 
     def is_over(self, at: datetime) -> bool:
         return self.over_at is not None and self.over_at <= at
@@ -185,7 +193,7 @@ def _topics(life: Life, connection: Connection) -> tuple[dict[str, Topic], list[
     rows = {row.id: vms[row.gce_id] for row in connection.execute(select(instances)) if row.gce_id in vms}
     topics: dict[str, Topic] = {}
     strangers = []
-    presets = life.settings.rules().presets
+    rules = life.operators.in_force
     stored = [row for row in connection.execute(select(lifetimes)).all() if row.instance_id in rows]
     lost = {row.id: row for row in stored if _was_lost_in_its_start(row, rows[row.instance_id])}
     for lifetime in stored:
@@ -193,8 +201,7 @@ def _topics(life: Life, connection: Connection) -> tuple[dict[str, Topic], list[
         vain = [row.started_at for row in lost.values() if row.instance_id == lifetime.instance_id]
         if lifetime.id in lost:
             subject, made = f"rest:{lifetime.instance_id}:{lifetime.id}", life.fleet.made[vm.id]
-            preset = presets[made.preset]
-            topics[subject] = Topic(subject, vm, made, lifetime.ended_at, _follows(vm, vain, lifetime.ended_at), preset)
+            topics[subject] = Topic(subject, vm, made, lifetime.ended_at, _follows(vm, vain, lifetime.ended_at), rules)
             continue
         began = [to_ms(run.began) for run in vm.runs]
         if lifetime.started_at not in began:
@@ -204,10 +211,9 @@ def _topics(life: Life, connection: Connection) -> tuple[dict[str, Topic], list[
             continue
         run, made = vm.runs[began.index(lifetime.started_at)], life.fleet.made[vm.id]
         name = f"{lifetime.instance_id}:{lifetime.id}"
-        preset = presets[made.preset]
-        topics[f"run:{name}"] = Topic(f"run:{name}", vm, made, run.began, run.ended, preset)
+        topics[f"run:{name}"] = Topic(f"run:{name}", vm, made, run.began, run.ended, rules)
         if run.ended is not None:
-            topics[f"rest:{name}"] = Topic(f"rest:{name}", vm, made, run.ended, _follows(vm, vain, run.ended), preset)
+            topics[f"rest:{name}"] = Topic(f"rest:{name}", vm, made, run.ended, _follows(vm, vain, run.ended), rules)
     by_instance: dict[int, list[Topic]] = defaultdict(list)
     for subject, topic in topics.items():
         by_instance[int(subject.split(":")[1])].append(topic)

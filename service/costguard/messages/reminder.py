@@ -195,8 +195,9 @@ def _state(scene: _ReminderScene, message: StoredMessage) -> ReminderState:
     stops = scene.stops
     if stops and scene.vm.stop in stop_rows.OPEN:
         return ReminderState(StateKind.ASKED, f"It is being stopped: {stops[-1].reason}", stops[-1].intended_at)
-    if stops and scene.vm.stop is StopOutcome.FAILED:
-        return ReminderState(StateKind.FAILED, f"It could not be stopped: {stops[-1].error}", stops[-1].settled_at)
+    failed = [stop for stop in stops if stop.outcome is StopOutcome.FAILED]
+    if failed and scene.vm.stop is StopOutcome.FAILED:
+        return ReminderState(StateKind.FAILED, f"It could not be stopped: {failed[-1].error}", failed[-1].settled_at)
     if cancelled := _done_stops(scene):
         return ReminderState(StateKind.ASKED, cancelled[-1].outcome, cancelled[-1].settled_at)
     refused = [request for request in scene.requests if request.status == "refused"]

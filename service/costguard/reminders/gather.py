@@ -53,7 +53,10 @@ class _Past:
     began_at: datetime | None = None  # of the database's generation, where it is not the first
 
     def of(self, subject: Subject | None, began: datetime | None) -> _SubjectPast:
-        """Claims before the subject began answered another one; stops before the last answer, another cycle."""
+        """Claims before the subject began answered another one; stops before the last answer, another cycle.
+
+        A stop that was not needed changes nothing about the one before it: what failed stays failed.
+        """
         if subject is None:
             return _NOTHING_YET
         keeps = self._with_restore(subject, began)
@@ -63,7 +66,11 @@ class _Past:
             claim for claim in self.claims.get(subject.instance_id, ()) if began is None or claim.at >= began
         )
         answered = [keep.at for keep in keeps] + [claim.at for claim in claims]
-        stops = [stop for stop in self.stops.get(subject, ()) if not answered or stop.intended_at >= max(answered)]
+        stops = [
+            stop
+            for stop in self.stops.get(subject, ())
+            if stop.outcome is not StopOutcome.NOT_NEEDED and (not answered or stop.intended_at >= max(answered))
+        ]
         return {
             "sent": self.sent.get(subject, ()),
             "keeps": keeps,
