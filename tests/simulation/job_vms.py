@@ -144,10 +144,12 @@ def only_copies_deleted(
             yield f"{vm.name} was deleted at {operation.insert_time} with the only copy of job {job.id} ({job.state})"
 
 
-def asked_for_before(world: World, requests: Mapping[str, datetime], known: Collection[int]) -> dict[int, datetime]:
+def asked_for_before(world: World, requests: Mapping[str, datetime], adopted: Collection[int]) -> dict[int, datetime]:
     """VMs that Google made, perhaps much later, for requests that a restored ledger lacks; since when it does."""
-    asked = {vm.id: requests.get(label(vm, REQUEST_LABEL)) for vm in made_by_the_guard(world) if vm.id not in known}
-    return {vm_id: since for vm_id, since in asked.items() if since is not None}
+    lost_since = {
+        vm.id: requests.get(label(vm, REQUEST_LABEL)) for vm in made_by_the_guard(world) if vm.id not in adopted
+    }
+    return {vm_id: since for vm_id, since in lost_since.items() if since is not None}
 
 
 def unknown_vms_ended(world: World, unknown: Mapping[int, datetime]) -> Iterator[str]:

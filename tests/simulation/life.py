@@ -71,7 +71,7 @@ class Life:
         self.guard_clock = GuardClock(self.clock)
         self.set_clock_wrong = self.guard_clock.set_wrong
         self.trouble = DatabaseTrouble(plan.lot("database"), self.move)
-        self.restores: list[Restore] = []
+        self.restores = list[Restore]()
         self._restore: Callable[[], None] = lambda: None  # what was put back last, once more
         self.writes = 0  # of guards, until nothing goes wrong any more
         self.lost: set[int] = set()  # VMs of jobs that a restored database does not know
@@ -100,8 +100,7 @@ class Life:
             lambda number: plan.lot("fault", number),
         )
         self.fuse = Fuse(self._meanwhile)
-        self.unforeseen: list[str] = []  # errors that the guard kept apart from its other work
-        self.looks: list[Look] = []
+        self.unforeseen, self.looks = list[str](), list[Look]()  # errors that the guard kept apart from its other work
         self.visits: list[Step] = []
         self.steps: list[Step] = []  # those visits in which messages were delivered too
         self._stamps: dict[datetime, dict[int, datetime | None]] = {}
@@ -122,8 +121,7 @@ class Life:
             with self.ledger.write() as connection:
                 connection.execute(delete(prices))
         self._process: Process | None = None
-        self.readings = Readings(self)
-        self.visitors = Visitors(self)
+        self.readings, self.visitors = Readings(self), Visitors(self)
         self.wild.may_change_prices = self.readings.has_present_prices
         self._job_ids = count(1)
 
@@ -290,10 +288,10 @@ class Life:
         def restore() -> None:
             self._close()
             self.adopted |= of_attempts(self.ledger)
-            asked = requests_in(self.ledger)
+            before = requests_in(self.ledger)
             self.ledger.let_go()
             put_back()
-            self.lost_requests |= dict.fromkeys(asked - requests_in(self.ledger), self.now)
+            self.lost_requests |= dict.fromkeys(before - requests_in(self.ledger), self.now)
             self.restores.append(Restore(made_at, self.now))
             self.lost |= unknown_to(self.ledger, self.world)
             self.counts["databases restored"] += 1

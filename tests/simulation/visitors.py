@@ -46,8 +46,8 @@ class Visitors:
         self.next_at = life.now + lot.choice(_AGAIN) * MINUTE if lot.random() < _IMPATIENT else None
         shown = [vm for vm in life.world.instances(PROJECT) if vm.status is Status.RUNNING and vm.id in life.fleet.made]
         shown.sort(key=lambda vm: vm.runs[-1].began)
-        asked = Counter(stop.vm_id for vm in shown for stop in life.wire.stops if stop.at > vm.runs[-1].began)
-        waiting = [vm for vm in shown if asked[str(vm.id)]]
+        stops_by_vm = Counter(stop.vm_id for vm in shown for stop in life.wire.stops if stop.at > vm.runs[-1].began)
+        waiting = [vm for vm in shown if stops_by_vm[str(vm.id)]]
         if shown:
             self._ask(process, lot.choice(waiting or shown[:_FIRST]), lot)
 
