@@ -110,7 +110,7 @@ AIMS: Mapping[str, Aim] = {
         agentless=0.5, is_often=True, pace=0.08, is_hasty=True,
     ),
     "settings": Aim(
-        ("no stop is taken", "settings changed"), 8, people=8, jobs=0, events=0, days=3, hours=3, pages=0.25,
+        ("no stop is taken", "settings changed"), 8, people=8, jobs=0, events=0, days=3, hours=3,
         more={"no stop is taken": 8, "settings changed": 3}, presets=(2, 0, 0, 6, 4),
         presses={"keep:4": 0.1, "stop": 0.4, "disown": 0.3, "claim": 0.05},
         is_often=True, is_hasty=True,
