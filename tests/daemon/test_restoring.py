@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 from contextlib import closing
 from datetime import datetime, timedelta
-from pathlib import Path
 
 import pytest
 from sqlalchemy import select
@@ -20,7 +18,7 @@ from costguard.access import people, requests
 from costguard.daemon import restoring
 from costguard.db.tables import messages as message_rows
 from costguard.db.transaction import Database
-from costguard.ledger import generation, lifetimes, unknown_vms
+from costguard.ledger import lifetimes, unknown_vms
 from costguard.ledger.unknown_vms import UnknownVm
 from costguard.model.action import StopInstance, StopOutcome
 from costguard.model.generation import Cause
@@ -128,33 +126,6 @@ def test_a_button_from_before_the_restore_does_nothing(sqlite_database: Database
         assert "older than the last restore" in said
         office.handler.click(press(subject, at="2.2", message_ts=f"{int(NOW.timestamp()) + 60}.000100"))
         assert len(office.open) == 1
-
-
-def test_a_copied_file_begins_a_generation_and_the_same_file_does_not(sqlite_url: str, tmp_path: Path) -> None:
-    """A restart is no restore; a backup that was moved into place is another file."""
-    assert _started(sqlite_url) == 1
-    assert _started(sqlite_url) == 1
-    path, copy = Path(sqlite_url.removeprefix("sqlite:///")), tmp_path / "copy.db"
-    shutil.copy(path, copy)
-    assert _started(sqlite_url) == 1
-    copy.replace(path)
-    assert _started(sqlite_url) == 2
-    assert _started(sqlite_url) == 2
-
-
-def test_a_postgresql_database_is_at_home_where_it_is(postgres_url: str) -> None:
-    """The server's own identifier and the database's number tell it from a dump that was restored elsewhere."""
-    assert [_started(postgres_url) for _ in range(3)] == [1, 1, 1]
-    with closing(Database.open(postgres_url)) as database, database.write() as connection:
-        generation.settle_in(connection, "another server")
-    assert [_started(postgres_url) for _ in range(2)] == [2, 2]
-
-
-def _started(url: str) -> int:
-    """What a guard finds that starts on it."""
-    with closing(Database.open(url)) as database, database.write() as connection:
-        restoring.settle_in(connection, NOW)
-        return generation.read(connection).number
 
 
 def _restored(database: Database, now: datetime | None = None) -> None:

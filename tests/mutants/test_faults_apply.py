@@ -22,6 +22,7 @@ ROOMS = {
     "lease",
     "prices",
     "recovery",
+    "restores",
     "retention",
     "signatures",
     "timeline",

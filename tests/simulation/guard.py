@@ -104,7 +104,13 @@ class Process:
             self.lease = leases.acquire(self.database, LEASE, self._holder, LEASE_TTL, now)
         else:
             self.lease = leases.renew(self.database, self.lease, LEASE_TTL, now)
+        self.look_back()
         return self.lease is not None
+
+    def look_back(self) -> None:
+        """As the daemon does every three seconds, which is between any two things that it does here."""
+        if self.lease is not None:
+            self.guard.marking.look(self.lease)
 
     def read_prices(self) -> bool:
         """Whether the catalogue could be read."""
@@ -124,6 +130,7 @@ class Process:
         for follow in self.guard.after_pass.values():
             assert self.lease is not None
             follow(self.lease)
+        self.look_back()
         return report
 
     def turn(self) -> None:
@@ -131,13 +138,16 @@ class Process:
         assert self.lease is not None
         self.guard.advance_jobs(self.lease, None)
         self.guard.jobs.watch.run(self.lease)
+        self.look_back()
 
     def look_up(self) -> bool:
         """Whether someone was met, so that a pass follows."""
         return self.messaging.lookups.run(self.lease)
 
     def deliver(self) -> timedelta | None:
-        return self.messaging.outbox.deliver(self.lease)
+        wait = self.messaging.outbox.deliver(self.lease)
+        self.look_back()
+        return wait
 
     def press(self, headers: Mapping[str, str], body: bytes) -> int:
         """What Slack is answered. What was handed on is over as well when this returns.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import func, select
 from tests.accrued import assert_totals_hold
 from tests.simulation import acting, audit, budgets, job_vms, reminders, runs, untold
+from tests.simulation.backups import older_databases_are_noticed
 from tests.simulation.settings import PROJECT
 
 from costguard.db import tables
@@ -311,6 +312,7 @@ def one_guard_acts(life: Life) -> list[str]:
 AFTER_EACH_VISIT: tuple[Invariant, ...] = (
     no_error_is_unforeseen,
     one_guard_acts,
+    older_databases_are_noticed,
     one_vm_for_each_attempt,
     no_vm_is_alone,
     no_run_is_over_too_early,

@@ -10,6 +10,7 @@ from tests.simulation.crashing import FragileDatabase
 from tests.simulation.plan import START
 from tests.simulation.wire import URL, RequestsAdapter, Wire
 
+from costguard.db.mark_file import MarkFile
 from costguard.db.migrate import upgrade
 from costguard.db.transaction import Database
 from costguard.gce.prices import CatalogPrices
@@ -36,8 +37,9 @@ class Ledgers:
             upgrade(url)
             price(url)
         self._database.let_go()
-        for suffix in ("", "-wal", "-shm"):
-            self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
+        for path in (*(self._path.with_name(self._path.name + suffix) for suffix in ("", "-wal", "-shm")),
+                     MarkFile(self._path).path):  # fmt: skip
+            path.unlink(missing_ok=True)
         shutil.copy(self._template, self._path)
         return self._database
 

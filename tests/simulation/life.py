@@ -13,7 +13,7 @@ from itertools import count
 from sqlalchemy import delete
 from tests.scenario.fleet import HOUR, MINUTE
 from tests.simulation import invariants, pages
-from tests.simulation.backups import copied
+from tests.simulation.backups import Older, copied
 from tests.simulation.crashing import FragileDatabase, Fuse, Killed
 from tests.simulation.database_trouble import DatabaseTrouble
 from tests.simulation.faults import GOOGLES, GUARD_OFF, Weather
@@ -72,7 +72,7 @@ class Life:
         self.set_clock_wrong = self.guard_clock.set_wrong
         self.trouble = DatabaseTrouble(plan.lot("database"), self.move)
         self.restores = list[Restore]()
-        self._restore: Callable[[], None] = lambda: None  # what was put back last, once more
+        self.older = Older()
         self.writes = 0  # of guards, until nothing goes wrong any more
         self.lost: set[int] = set()  # VMs of jobs that a restored database does not know
         self.lost_requests: dict[str, datetime] = {}  # for such VMs, and since when
@@ -207,6 +207,7 @@ class Life:
             if not process.hold():
                 self.move(LEASE_TTL / 3)
                 return False
+            self.older.has_looked = True
             self._hear(process)
             self.visitors.come(process)
             self.readings.read(process)
@@ -290,12 +291,15 @@ class Life:
             self.adopted |= of_attempts(self.ledger)
             before = requests_in(self.ledger)
             self.ledger.let_go()
-            put_back()
+            self.older.again = restore
+            if not put_back():  # nothing was written since the copy was made
+                self.counts["databases restored as they were"] += 1
+                return
             self.lost_requests |= dict.fromkeys(before - requests_in(self.ledger), self.now)
             self.restores.append(Restore(made_at, self.now))
             self.lost |= unknown_to(self.ledger, self.world)
             self.counts["databases restored"] += 1
-            self._restore = restore
+            self.older.put_back(self.ledger)
 
         return restore
 
@@ -307,9 +311,7 @@ class Life:
         self._place = replace(self._place, settings=settings)
 
     def restore_again(self) -> None:
-        self._restore()
-
-    # Guards.
+        self.older.again()
 
     def _booted(self) -> Process:
         if self._process is None:

@@ -21,7 +21,7 @@ from tests.simulation.run import Outcome, live, lived
 from tests.simulation.shrink import kind_of, shrunk
 
 # Other seeds are tried by `make soak`; one that finds something stays here, with its reason in docs/simulation.md.
-SEEDS = (2, 32, 37, 302, 603, 701, 702, 822)
+SEEDS = (2, 15, 32, 37, 302, 603, 701, 702, 822, 901)
 DAYS = 10
 LONG = 25  # days
 

@@ -26,6 +26,9 @@ _TEXTS = {
         "The database is older than what runs, or another guard works with a copy of it: VMs bear this installation's "
         "labels, and the ledger holds no intent to launch them"
     ),
+    Cause.OLDER: (
+        "The database is older than the one that was here before: a backup was put back, or its last writes were lost"
+    ),
     Cause.MOVED: "The database is in another place than before: it was moved, copied or restored",
 }
 _NEXT = (
@@ -63,15 +66,6 @@ def begin(
     tracker_rows.mark_all_tried(connection)
     _suspect_messages(connection, now)
     return new
-
-
-def settle_in(connection: Connection, now: datetime) -> None:
-    """At the start of a guard that may act: a database in another place than before begins a generation."""
-    home = generation.home_of(connection)
-    if generation.is_elsewhere(connection, home):
-        life = begin(connection, Cause.MOVED, now)
-        log.warning("generation_began", generation=life.number, cause=Cause.MOVED.value)
-    generation.settle_in(connection, home)
 
 
 def _suspect_messages(connection: Connection, now: datetime) -> None:

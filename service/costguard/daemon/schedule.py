@@ -30,6 +30,7 @@ _SEND_EVERY = timedelta(seconds=1)
 _LOOKS_APART = timedelta(seconds=10)
 _AGAIN = timedelta(seconds=3)  # after a pass that the database's silence ended: over a new connection it may be over
 _WORKERS = 16  # two turns of everything there is
+LOOK_BACK_EVERY = timedelta(seconds=3)  # what was written later than this may be lost unnoticed
 _TURNS_AT_REST = 5  # how many of these pass before an empty outbox is looked into again
 
 # A stalled host must not lose a run, however late it wakes, nor run it many times over.
@@ -85,6 +86,7 @@ class Daemon:
         passed: Callable[[float, PassReport | None], None] = lambda _seconds, _report: None,
         alive: Callable[[], None] = lambda: None,
         bark: Callable[[timedelta], None] | None = None,
+        look_back: Callable[[Lease], object] = lambda _fence: None,
     ) -> None:
         self._database = database
         self._reconciler = reconciler
@@ -100,6 +102,9 @@ class Daemon:
         self._tell_passed = passed  # of each pass how long it took, and its report if it did not fail
         self._sign_of_life = alive  # given when the database answered about the lease
         self._watchdog = Watchdog(bark) if bark is not None else None
+        self._look_back_at_database = look_back
+        self._looked_back_under: int | None = None  # the epoch of a lease
+        self._looking_back = threading.Lock()
         self._turns_to_skip = 0
         self._idle_watch = idle_watch
         self._idle_every = idle_every
@@ -123,6 +128,7 @@ class Daemon:
     def start(self) -> None:
         # Two: one that runs, and one that waits for its turn. Asked for in mid-pass, another pass must follow.
         self._add("pass", self._every, self._pass, max_instances=2)
+        self._add("mark", LOOK_BACK_EVERY, self._look_back)
         if self._refresh_every is not None:
             self._add("prices", self._refresh_every, self._refresh)
         if self._idle_watch is not None:
@@ -220,6 +226,35 @@ class Daemon:
     def _lease_troubled(self, error: str) -> None:
         self.state = replace(self.state, lease_error=error)
 
+    def _look_back(self) -> None:
+        """Count the mark on, and see whether the database is the one that was left."""
+        if (fence := self._held()) is None or self._stop.is_set():
+            return
+        try:
+            with Isolated("not_looked_back", passing=LeaseLost):  # the next turn does
+                self._look_back_at_database(fence)
+        except LeaseLost:
+            self.keeper.step_aside(fence)
+
+    def _held(self) -> Lease | None:
+        """The lease, once it was looked what database it is of."""
+        if (fence := self.keeper.held()) is None:
+            return None
+        try:
+            with Isolated("not_looked_back", passing=LeaseLost) as failure:
+                self._look_back_first(fence)
+        except LeaseLost:
+            self.keeper.step_aside(fence)
+            return None
+        return fence if failure.error is None else None
+
+    def _look_back_first(self, fence: Lease) -> None:
+        """While another guard acted, or none, an older database may have come in the place of this one."""
+        with self._looking_back:
+            if self._looked_back_under != fence.epoch:
+                self._look_back_at_database(fence)
+                self._looked_back_under = fence.epoch
+
     def _pass(self) -> None:
         with self._busy:
             fence = self.keeper.held()
@@ -227,6 +262,7 @@ class Daemon:
                 return
             began = time.monotonic()
             try:
+                self._look_back_at_database(fence)  # rules act in passes, on what people answered until now
                 report = self._reconciler.run(fence, self._stop)
             except LeaseLost:
                 self.keeper.step_aside(fence)
@@ -262,7 +298,7 @@ class Daemon:
         """Not before the first pass: what became of VMs while the guard was away is not known."""
         self._passed.wait()
         with self._turns[name]:
-            if self._stop.is_set() or (fence := self.keeper.held()) is None:
+            if self._stop.is_set() or (fence := self._held()) is None:
                 return
             try:
                 # Each step is written down before it is taken: the next turn goes on from there.
@@ -283,7 +319,7 @@ class Daemon:
         if self._turns_to_skip:
             self._turns_to_skip -= 1
             return
-        fence = self.keeper.held()
+        fence = self._held()
         if fence is None:
             return
         try:
@@ -298,7 +334,7 @@ class Daemon:
 
     def _refresh(self) -> None:
         """The catalogue is read outside of the passes, and only its writing takes a turn with them."""
-        fence = self.keeper.held()
+        fence = self._held()
         if fence is None or self._stop.is_set():
             return
         try:
@@ -306,7 +342,7 @@ class Daemon:
             if fetched is None:
                 return
             with self._busy:
-                fence = self.keeper.held()
+                fence = self._held()
                 if fence is not None and not self._stop.is_set():
                     self._store_prices(fetched, fence)
             self.state = replace(self.state, prices_error="")
@@ -319,7 +355,7 @@ class Daemon:
     def _measure(self) -> None:
         """What is read takes as long as it takes; only the writing keeps a pass waiting."""
         self._passed.wait()
-        fence = self.keeper.held()
+        fence = self._held()
         if self._idle_watch is None or self._stop.is_set() or fence is None:
             return
         try:
@@ -327,7 +363,7 @@ class Daemon:
             if not usages:
                 return
             with self._busy:
-                fence = self.keeper.held()
+                fence = self._held()
                 if fence is None or self._stop.is_set():
                     return
                 outcome = self._idle_watch.record(usages, fence)

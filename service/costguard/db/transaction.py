@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -59,6 +60,7 @@ class Database:
     ) -> None:
         self.name = connect.describe(url)
         self.dialect = url.get_backend_name()  # "sqlite" or "postgresql"
+        self.file = connect.file_of(url)  # None: it is no SQLite database
         self._engine = engine
         self._reader = reader  # of PostgreSQL the same
         self._pause = pause
@@ -139,6 +141,24 @@ class Database:
                 yield
             finally:
                 self._view.connection = None
+
+    def sync(self) -> None:
+        """What is committed by now outlives a power cut. Raises OSError.
+
+        A commit to PostgreSQL does by itself. SQLite syncs its log before it writes it into the file, and not at each
+        commit (https://www.sqlite.org/pragma.html#pragma_synchronous): what is in no log any more has been synced.
+        """
+        if self.file is None:
+            return
+        path = self.file.resolve()
+        try:
+            log = os.open(path.with_name(f"{path.name}-wal"), os.O_RDONLY)
+        except FileNotFoundError:
+            return
+        try:
+            os.fsync(log)
+        finally:
+            os.close(log)
 
     def give_back_space(self, fence: Lease | None = None) -> None:
         """Shortens an SQLite file by its free pages, a few megabytes in one transaction.

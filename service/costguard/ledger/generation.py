@@ -1,16 +1,17 @@
-"""The generation of the database, which a restore raises, and where the database was last opened."""
+"""The generation of the database, which a restore raises, how far it has come, and where it was last opened."""
 
 from __future__ import annotations
 
 import hashlib
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import Connection, delete, func, inspect, select, text, update
-from sqlalchemy.exc import ProgrammingError
+from sqlalchemy import Connection, delete, func, insert, inspect, select, text, update
+from sqlalchemy.exc import NotSupportedError, ProgrammingError
 
-from costguard.db.tables import events, installation, leases, metadata, sessions, sign_in_links, stops
-from costguard.db.upsert import upsert
+from costguard.db.mark_file import LedgerMark
+from costguard.db.tables import changes, events, installation, leases, metadata, sessions, sign_in_links, stops
 from costguard.events.audit_log import append
 from costguard.model.action import StopOutcome
 from costguard.model.event import Event
@@ -33,6 +34,52 @@ def read_if_any(connection: Connection) -> Generation:
     return read(connection) if inspect(connection).has_table(installation.name) else Generation()
 
 
+def mark_of(connection: Connection) -> LedgerMark:
+    """How far the database has come."""
+    row = connection.execute(
+        select(installation.c.generation, installation.c.mark).where(installation.c.id == _ROW)
+    ).one_or_none()
+    return LedgerMark(FIRST, 0) if row is None else LedgerMark(row.generation, row.mark)
+
+
+def count_on(connection: Connection) -> LedgerMark:
+    """Within a write of the guard that acts: the next mark."""
+    before = mark_of(connection)
+    after = LedgerMark(before.generation, before.number + 1)
+    _write(connection, mark=after.number, timeline=timeline_of(connection))
+    return after
+
+
+def was_put_back(connection: Connection) -> bool:
+    """Whether another program wrote the row last, as COPY, pg_restore and a dump's INSERT do. Always False of SQLite.
+
+    The id of the transaction that wrote a row is in its `xmin`, also once the row is frozen, since PostgreSQL 9.4
+    (https://www.postgresql.org/docs/current/routine-vacuuming.html). VACUUM FULL and CLUSTER keep it, too.
+    """
+    if connection.dialect.name != "postgresql":
+        return False
+    row = connection.execute(
+        text("SELECT xmin::text::bigint AS writer, written_by FROM installation WHERE id = :id"), {"id": _ROW}
+    ).one_or_none()
+    return row is not None and row.written_by is not None and row.written_by != row.writer
+
+
+def timeline_of(connection: Connection) -> int | None:
+    """That of the PostgreSQL server, which each promotion and each recovery to a moment in the past raises.
+
+    None of SQLite, and where a managed server lets nobody ask. Of the log that is written now, since pg_control has it
+    from the next checkpoint on (https://www.postgresql.org/docs/current/continuous-archiving.html, Timelines).
+    """
+    if connection.dialect.name != "postgresql":
+        return None
+    name = _allowed(connection, "SELECT pg_walfile_name(pg_current_wal_lsn())")
+    return None if name is None else int(name[:8], 16)
+
+
+def stored_timeline(connection: Connection) -> int | None:
+    return connection.scalar(select(installation.c.timeline).where(installation.c.id == _ROW))
+
+
 def home_of(connection: Connection) -> str:
     """Where this database is, as a digest: the file itself, or the server and its database.
 
@@ -49,11 +96,19 @@ def home_of(connection: Connection) -> str:
 
 def _server_of(connection: Connection) -> str:
     """Which server it is, by itself; "" where a managed one lets nobody ask."""
+    return _allowed(connection, "SELECT system_identifier FROM pg_control_system()") or ""
+
+
+def _allowed(connection: Connection, query: str) -> str | None:
+    """What PostgreSQL answers; None where it does not let this user ask. The transaction goes on."""
+    connection.execute(text("SAVEPOINT asking"))
     try:
-        with connection.begin_nested():
-            return str(connection.scalar(text("SELECT system_identifier FROM pg_control_system()")))
-    except ProgrammingError:
-        return ""
+        answer = str(connection.scalar(text(query)))
+    except (ProgrammingError, NotSupportedError):
+        answer = None
+        connection.execute(text("ROLLBACK TO SAVEPOINT asking"))
+    connection.execute(text("RELEASE SAVEPOINT asking"))
+    return answer
 
 
 def is_elsewhere(connection: Connection, home: str) -> bool:
@@ -64,7 +119,7 @@ def is_elsewhere(connection: Connection, home: str) -> bool:
 
 def leave_home(connection: Connection) -> None:
     """It was restored on purpose: where it is opened next is where it is at home."""
-    connection.execute(update(installation).values(home=""))
+    _write(connection, home="")
 
 
 def free_leases(connection: Connection, now: datetime) -> None:
@@ -74,8 +129,7 @@ def free_leases(connection: Connection, now: datetime) -> None:
 
 def settle_in(connection: Connection, home: str) -> None:
     """Remember where the database is."""
-    row = {"id": _ROW, "generation": FIRST, "home": home}
-    upsert(connection, installation, [row], ["id"], ["home"])
+    _write(connection, home=home, timeline=timeline_of(connection))
 
 
 def begin(connection: Connection, new: Generation, event: Event, now: datetime) -> None:
@@ -84,15 +138,16 @@ def begin(connection: Connection, new: Generation, event: Event, now: datetime) 
     Ids that the lost time may have given out are not given out again where the database can skip them: those of events
     on both, since receivers of webhooks know events by them, and all on PostgreSQL.
     """
-    row = {
-        "id": _ROW,
-        "generation": new.number,
-        "began_at": new.began_at,
-        "cause": new.cause.value if new.cause is not None else "",
-        "backup_at": new.backup_at,
-    }
-    upsert(connection, installation, [row], ["id"], ["generation", "began_at", "cause", "backup_at"])
+    _write(
+        connection,
+        generation=new.number,
+        began_at=new.began_at,
+        cause=new.cause.value if new.cause is not None else "",
+        backup_at=new.backup_at,
+    )
     _skip_ids(connection)
+    # Processes that read on know what they remember by these numbers, and the lost time had some of them.
+    connection.execute(update(changes).values(number=changes.c.number + ID_GAP))
     _append_far_on(connection, event, now)
     # A session that ended since the backup stays ended, and a link that was used since stays used.
     connection.execute(delete(sessions))
@@ -106,6 +161,17 @@ def withdraw_stops(connection: Connection, why: str, now: datetime) -> int:
     mine = update(stops).where(columns.outcome.in_(pending), columns.settled_at.is_(None))
     done = connection.execute(mine.values(outcome=StopOutcome.NOT_NEEDED.value, settled_at=now, error=why))
     return done.rowcount
+
+
+def _write(connection: Connection, **values: Any) -> None:
+    """Change the row, or make it. On PostgreSQL it then names the transaction that wrote it: this one.
+
+    By a second statement, as a savepoint is a transaction of its own: what the first one wrote bears the right id.
+    """
+    if not connection.execute(update(installation).where(installation.c.id == _ROW).values(**values)).rowcount:
+        connection.execute(insert(installation).values(**{"id": _ROW, "generation": FIRST, **values}))
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("UPDATE installation SET written_by = xmin::text::bigint WHERE id = :id"), {"id": _ROW})
 
 
 def _append_far_on(connection: Connection, event: Event, now: datetime) -> None:

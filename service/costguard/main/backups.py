@@ -19,6 +19,7 @@ from costguard.db.backup import archive, postgresql, sqlite, verify
 from costguard.db.backup.archive import FORMAT, Manifest, Reader, Rows
 from costguard.db.backup.verify import Check
 from costguard.db.limits import MIGRATING
+from costguard.db.mark_file import MarkFile
 from costguard.db.transaction import Database
 from costguard.errors import Conflict, Invalid, Missing
 from costguard.ledger import generation, unknown_vms
@@ -141,6 +142,8 @@ def verify_backup(source: Path) -> Verified:
 
 def _restore_sqlite(url: str, path: Path, reader: Reader, now: datetime) -> Restored:
     replaced = refuse_while_acting(url) if path.exists() else FIRST
+    if (mark := MarkFile(path).read()) is not None:
+        replaced = max(replaced, mark.generation)
     with sqlite.unpacked(reader, path.parent) as new:
         revision = migrate.upgrade(f"sqlite:///{new}")
         with _opened(f"sqlite:///{new}") as database, database.write() as connection:

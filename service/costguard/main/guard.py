@@ -22,6 +22,7 @@ from costguard.agent.bundle import bundle
 from costguard.clock import SystemClock
 from costguard.daemon import restoring
 from costguard.daemon.lease_keeper import LEASE, LEASE_TTL, kept
+from costguard.daemon.marking import Marking
 from costguard.daemon.reconcile import PassReport, Reconciler
 from costguard.db import lease as leases
 from costguard.db.health_rows import catalogue_read_at
@@ -90,7 +91,6 @@ def jobs(
     with database.write() as connection:
         tokens = AgentTokens(signing.key(connection, KEY_NAME, now))
         guard_id = signing.key(connection, "guard-id", now).hex()[:12]
-        restoring.settle_in(connection, now)
     maker = VmMaker(
         guard_id=guard_id,
         guard_url=rules.jobs.guard_url,
@@ -145,6 +145,7 @@ class Guard:
     settings: Settings
     clock: Clock
     database: Database
+    marking: Marking
     cloud: ComputeCloud
     rules: Rules
     reconciler: Reconciler
@@ -209,6 +210,7 @@ class Guard:
                 "Look at what it does with `costguard ps` and `costguard events`, or stop it first.",
             )
         with kept(self.database, lease):
+            self.marking.look(lease)
             self._refresh_old_prices(lease)
             report = self.reconciler.run(lease)
             if self.messaging is not None and self.messaging.lookups.run(lease):
@@ -221,6 +223,7 @@ class Guard:
             self._send(lease)
             self.webhooks.deliver(lease)
             self.trackers.deliver(lease)
+            self.marking.look(lease)
             return report
 
     def _send(self, lease: Lease) -> None:
@@ -280,6 +283,8 @@ def built(
     rules = settings.rules()
     presets = settings.preset_list()
     meters = WatchMeters()
+    marking = Marking(database, clock)
+    marking.settle_in()
     parts = messaging(settings, rules, database, clock, meters.message, monotonic)
     live = LiveExecutor(database, cloud, clock, ByTheRules(rules), monotonic)
     reconciler = Reconciler(
@@ -309,6 +314,7 @@ def built(
             settings,
             clock,
             database,
+            marking,
             cloud,
             rules,
             reconciler,

@@ -78,6 +78,7 @@ def daemon_of(
         lambda seconds, report: _passed(guard, seconds, report),
         alive,
         bark,
+        guard.marking.look,
     )
 
 

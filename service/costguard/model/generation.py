@@ -21,6 +21,7 @@ class Cause(StrEnum):
 
     RESTORED = "restored"  # by `costguard db restore`
     RECOGNISED = "recognised"  # VMs showed that another copy of this database launched them
+    OLDER = "older"  # the database has not come as far as it had before
     MOVED = "moved"  # the database is not the file, or not in the server, that it was in
 
 

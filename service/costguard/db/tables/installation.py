@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Index, Integer, String, Table, Text, text
+from sqlalchemy import BigInteger, Column, Index, Integer, String, Table, Text, text
 
 from costguard.db.tables.base import metadata
 from costguard.db.types import Timestamp
 
-# At most one row; none means the first generation.
+# At most one row; none means the first generation. On PostgreSQL the transaction that wrote the row last is in it, so a
+# migration that makes PostgreSQL write the table again has to set `written_by` to NULL.
 installation = Table(
     "installation",
     metadata,
@@ -17,6 +18,9 @@ installation = Table(
     Column("cause", String, nullable=False, server_default=""),
     Column("backup_at", Timestamp),
     Column("home", String, nullable=False, server_default=""),  # where the database was last opened to act
+    Column("mark", BigInteger, nullable=False, server_default="0"),  # how often the guard that acts has counted on
+    Column("written_by", BigInteger),  # the id of the transaction that wrote this row; None on SQLite
+    Column("timeline", BigInteger),  # of the PostgreSQL server; None where it is not known
 )
 
 # VMs with our labels of which the ledger holds no intent. They are reported, and never deleted by a rule.
