@@ -7,6 +7,7 @@ from datetime import datetime
 
 import structlog
 from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
 
 from costguard.isolation import Isolated
 from costguard.jobs import attempts, interruptions, job_rows, job_vms, unknown_vms
@@ -38,7 +39,8 @@ def views(
     ceilings: Ceilings = lambda *_: {},
 ) -> tuple[list[JobView], list[str]]:
     """These jobs, the oldest first; and what is wrong with those that cannot be read, which stop no other."""
-    with Isolated("job_not_read", job=min(job_ids, default=""), together=len(job_ids)) as failure:
+    # An error of the database concerns all jobs; within a transaction it is still the driver's.
+    with Isolated("job_not_read", passing=DBAPIError, job=min(job_ids, default=""), together=len(job_ids)) as failure:
         return _views(connection, accrual, job_ids, holds, ceilings, now), []
     if len(job_ids) == 1:
         return [], [f"Job {next(iter(job_ids))} cannot be read ({failure.words})."]
