@@ -123,7 +123,10 @@ def _forget_writes(database: Path) -> None:
 def test_restart_over_an_unchanged_fleet_writes_at_most_five_rows(
     settings: Path, restart: Callable[[Path, str], None], seeds: tuple[str, ...]
 ) -> None:
-    """Whatever the process's hash seed: "unchanged" must not depend on the order in which a set is written out."""
+    """Whatever the process's hash seed: "unchanged" must not depend on the order in which a set is written out.
+
+    Not counted is the mark, which the guard counts on every three seconds whatever the fleet does.
+    """
     database = settings.with_name("costguard.db")
     _pass(settings, "0")
     _count_writes(database)
@@ -131,7 +134,7 @@ def test_restart_over_an_unchanged_fleet_writes_at_most_five_rows(
     _forget_writes(database)
     for seed in seeds:  # both record by the same code, so that each needs seeds of its own alone
         restart(settings, seed)
-        written = _written(database)
+        written = [name for name in _written(database) if name != "UPDATE installation"]
         assert "UPDATE projects" in written, "the restarted guard did not record its look"
         assert len(written) <= 5, f"PYTHONHASHSEED={seed} wrote {written}"
         _forget_writes(database)

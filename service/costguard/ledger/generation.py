@@ -128,8 +128,13 @@ def free_leases(connection: Connection, now: datetime) -> None:
 
 
 def settle_in(connection: Connection, home: str) -> None:
-    """Remember where the database is."""
-    _write(connection, home=home, timeline=timeline_of(connection))
+    """Remember where the database is, if that is new."""
+    timeline = timeline_of(connection)
+    row = connection.execute(
+        select(installation.c.home, installation.c.timeline).where(installation.c.id == _ROW)
+    ).one_or_none()
+    if row is None or (row.home, row.timeline) != (home, timeline):
+        _write(connection, home=home, timeline=timeline)
 
 
 def begin(connection: Connection, new: Generation, event: Event, now: datetime) -> None:
