@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import threading
+import time
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from weakref import ref
 
 from sqlalchemy import URL, Engine, create_engine, event, make_url
@@ -27,6 +29,8 @@ _TCP = {
     "keepalives_count": "3",
     "tcp_user_timeout": "10000",  # milliseconds
 }
+BEGIN_WRITING = "BEGIN IMMEDIATE"  # in SQLite
+_PAUSE, _BETWEEN_TRIES_S = threading.Event(), 0.003
 _STATEMENTS = 1000  # that a connection keeps prepared: a guard has some hundreds
 WIDEST_MODE = "widest_mode"
 _EXPECTED = "Write sqlite:///path/to/file.db or postgresql://user:password@host:5432/name."
@@ -120,6 +124,7 @@ def _sqlite(
             cached_statements=_STATEMENTS,
             factory=_Connection,
         )
+        connection.patience_s = lock_timeout.total_seconds()
         try:
             if migrating and not file.stat().st_size:
                 connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # only a new file takes it
@@ -128,6 +133,8 @@ def _sqlite(
             connection.execute(f"PRAGMA foreign_keys = {'OFF' if migrating else 'ON'}")
             if is_reading:
                 connection.execute("PRAGMA query_only = ON")
+            elif not migrating:
+                connection.execute("PRAGMA busy_timeout = 0")  # it waits by itself: see `_Cursor`
         except BaseException:
             connection.close()
             raise
@@ -142,12 +149,14 @@ class _Connection(sqlite3.Connection):
     A query that an error left half read would keep its view for all who read over the connection later.
     """
 
+    patience_s = 0.0
+
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
         self._cursors: list[ref[sqlite3.Cursor]] = []
 
-    def cursor(self, *args: Any) -> Any:
-        made = super().cursor(*args)
+    def cursor(self, *_: Any) -> Any:
+        made = super().cursor(_Cursor)
         self._cursors.append(ref(made))
         return made
 
@@ -164,6 +173,27 @@ class _Connection(sqlite3.Connection):
             if (open_cursor := cursor()) is not None:
                 open_cursor.close()
         self._cursors.clear()
+
+
+class _Cursor(sqlite3.Cursor):
+    """Waits for the turn to write by trying every few milliseconds.
+
+    SQLite tries every 0.1 s (sqliteDefaultBusyCallback of its main.c). Another process that writes short transactions
+    in a row then has the lock at each try: agents' reports waited 2.9 s for a pass over 10,000 VMs that held it for
+    0.15 s at most.
+    """
+
+    def execute(self, sql: str, *parameters: Any) -> Any:
+        if sql != BEGIN_WRITING:
+            return super().execute(sql, *parameters)
+        until_s = time.monotonic() + cast(_Connection, self.connection).patience_s
+        while True:
+            try:
+                return super().execute(sql)
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until_s:
+                    raise
+            _PAUSE.wait(_BETWEEN_TRIES_S)
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:

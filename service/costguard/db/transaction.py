@@ -35,7 +35,7 @@ def _opening(dialect: str, limits: Limits, lock_timeout: timedelta, *, writing: 
     The limits are the transaction's: poolers such as PgBouncer give its connection to others afterwards.
     """
     if dialect == "sqlite":
-        return "BEGIN IMMEDIATE" if writing else "BEGIN"
+        return connect.BEGIN_WRITING if writing else "BEGIN"
     values = {"statement_timeout": limits.statement}
     if writing:
         values |= {"lock_timeout": lock_timeout, "idle_in_transaction_session_timeout": limits.idle_in_transaction}
