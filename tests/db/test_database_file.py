@@ -7,8 +7,9 @@ import shlex
 import sqlite3
 import stat
 import subprocess
+import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -165,3 +166,26 @@ def test_a_folder_that_anybody_may_write_to_is_warned_of(tmp_path: Path) -> None
     assert f"chmod o-w {tmp_path}" in database_file.warnings(file)[0]
     tmp_path.chmod(0o1777)
     assert database_file.warnings(file) == []
+
+
+def test_no_check_frees_the_file_for_others(sqlite_url: str, tmp_path: Path) -> None:
+    """A look at the file by another descriptor would take SQLite's locks from the process that looks.
+
+    Another process then takes the log away when it closes the file, and what the two write is lost to each other.
+    https://www.sqlite.org/howtocorrupt.html, 2.2
+    """
+    wide = tmp_path / "costguard.db"
+    wide.chmod(0o660)
+    with closing(Database.open(f"{sqlite_url}?widest_mode=0660")) as database:
+        for _ in "12":  # the second time over connections of the first
+            with database.write() as connection:
+                connection.exec_driver_sql("CREATE TABLE IF NOT EXISTS seen (by TEXT)")
+            with database.read() as connection:
+                connection.exec_driver_sql("SELECT * FROM seen").all()
+            with suppress(StoreError):
+                database_file.check(wide)
+            other = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('INSERT INTO seen VALUES (1)')"
+            subprocess.run([sys.executable, "-c", f"{other}; c.commit(); c.close()", wide], check=True)
+        with database.read() as connection:
+            assert connection.exec_driver_sql("SELECT count(*) FROM seen").scalar_one() == 2
+        assert (tmp_path / "costguard.db-wal").exists()

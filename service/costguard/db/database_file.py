@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
+import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 
 from costguard.errors import StoreError
@@ -13,7 +15,6 @@ PRIVATE = 0o600
 # SQLite gives its own files the mode of the database when it makes them (os_unix.c, findCreateFileMode), and leaves
 # those that are there as they are.
 _BESIDE = ("-wal", "-shm", "-journal")
-_HEADER = b"SQLite format 3\0"  # https://www.sqlite.org/fileformat.html, 1.3
 _OTHERS = 0o066  # what the group and everybody may read and write
 
 
@@ -42,8 +43,6 @@ def check(path: Path, widest: int = PRIVATE, euid: int | None = None) -> None:
     if os.name != "posix":
         return
     real, wide = path.resolve(), []
-    if _is_something_else(real):
-        return  # SQLite refuses it, and nobody is sent to change the mode of /etc/hosts
     for file in (real, *(real.with_name(real.name + suffix) for suffix in _BESIDE)):
         try:
             info = file.stat()
@@ -52,12 +51,14 @@ def check(path: Path, widest: int = PRIVATE, euid: int | None = None) -> None:
         if info.st_mode & _OTHERS & ~widest:
             wide.append((file, stat.S_IMODE(info.st_mode)))
         elif widest == PRIVATE and info.st_uid not in (who := os.geteuid() if euid is None else euid, 0) and who != 0:
+            if _is_something_else(real):
+                return
             raise StoreError(
                 f"The SQLite database {file} belongs to another user (number {info.st_uid}), who could read and change "
                 f"it, and this runs as number {who}.",
                 f"Run it as that user, or `chown {who} {shlex.quote(str(file))}`.",
             )
-    if wide:
+    if wide and not _is_something_else(real):
         raise _not_private(wide)
 
 
@@ -75,12 +76,17 @@ def warnings(path: Path) -> list[str]:
 
 
 def _is_something_else(file: Path) -> bool:
+    """SQLite refuses such a file by itself, and nobody is sent to change the mode of /etc/hosts.
+
+    Only SQLite may open a database: who closes the file by another descriptor takes all its locks from this process
+    (https://www.sqlite.org/howtocorrupt.html, 2.2), and another process then takes away the log that it writes to.
+    """
     try:
-        with file.open("rb") as opened:
-            begins = opened.read(len(_HEADER))
-    except OSError:
-        return False
-    return begins not in (b"", _HEADER)
+        with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro&immutable=1", uri=True)) as opened:
+            opened.execute("PRAGMA schema_version").fetchone()
+    except sqlite3.DatabaseError as error:
+        return error.sqlite_errorcode == sqlite3.SQLITE_NOTADB
+    return False
 
 
 def _not_private(wide: list[tuple[Path, int]]) -> StoreError:
