@@ -6,12 +6,14 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import structlog
 from apscheduler.executors.pool import ThreadPoolExecutor
+from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from costguard.daemon.lease_keeper import LeaseKeeper, Watchdog
@@ -170,7 +172,8 @@ class Daemon:
         """Run everything now rather than at the next interval."""
         now = datetime.now(UTC)  # noqa: TID251 - APScheduler keeps real time, whatever the guard's clock says
         for job in self._scheduler.get_jobs():
-            job.modify(next_run_time=now)
+            with suppress(JobLookupError):  # `stop` removed it
+                job.modify(next_run_time=now)
 
     def ask_for_pass(self) -> None:
         """Starts a pass now rather than at the next interval: a request waits for it."""
@@ -189,7 +192,8 @@ class Daemon:
             now = datetime.now(UTC)  # noqa: TID251 - as above
             moment = now if not_before is None else max(now, not_before)
             if job.next_run_time is None or moment < job.next_run_time:
-                job.modify(next_run_time=moment)
+                with suppress(JobLookupError):  # as above
+                    job.modify(next_run_time=moment)
 
     def stop(self, patience: timedelta | None = None) -> None:
         """Finish what is being written, leave the rest, and hand the lease on.
@@ -202,6 +206,7 @@ class Daemon:
         if self._scheduler.running:
             # Not by the scheduler's own waiting: it holds a lock meanwhile that a run which asks for another one needs.
             self._scheduler.pause()
+            self._scheduler.remove_all_jobs()  # a scheduler that looks for due jobs at this moment finds none
             if patience is None:
                 self._pool.shutdown(wait=True)
             else:
