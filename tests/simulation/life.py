@@ -160,7 +160,7 @@ class Life:
             moments = [
                 (now + gap_after(now, self._gaps, self._pace), Why.PASS),
                 (people, Why.PASS),
-                (self.visitors.next_at, Why.PASS),
+                (self.visitors.next_at(), Why.PASS),
                 (self.jobs.next_at(), Why.AGENTS),
             ]
         # The guard sees the beginning of what goes wrong, and of its end what comes of it later.
