@@ -32,12 +32,14 @@ class Load(TypedDict):
 
 class Seen(TypedDict):
     """Seconds from the moment when a request was due to its whole answer, which must be right; `errors` by what was
-    wrong; `late` is how far behind its own plan this process was at most, `cpu` its own."""
+    wrong, `failed_in` by the 10 s in which they came; `late` is how far behind its own plan this process was at most,
+    `cpu` its own."""
 
     reports: list[float]
     pages: list[float]
     health: list[float]
     errors: dict[str, int]
+    failed_in: dict[str, int]
     late: float
     cpu: float
     took: float
@@ -157,9 +159,10 @@ class _Crowd:
         self._load, self._seen = load, seen
         self._poll = select.epoll()
         self._open: dict[int, _Call] = {}
+        self._begun = 0.0
 
     def run(self) -> None:
-        begun = time.monotonic()
+        begun = self._begun = time.monotonic()
         calls = self._callers()
         plan = []
         for number, call in enumerate(calls):
@@ -271,10 +274,12 @@ class _Crowd:
 
     def _error(self, what: str) -> None:
         self._seen["errors"][what] = self._seen["errors"].get(what, 0) + 1
+        since = f"{(time.monotonic() - self._begun) // 10 * 10:.0f} s"
+        self._seen["failed_in"][since] = self._seen["failed_in"].get(since, 0) + 1
 
 
 def main(load: Load) -> Seen:
-    seen = Seen(reports=[], pages=[], health=[], errors={}, late=0.0, cpu=0.0, took=0.0)
+    seen = Seen(reports=[], pages=[], health=[], errors={}, failed_in={}, late=0.0, cpu=0.0, took=0.0)
     begun = time.process_time()
     _Crowd(load, seen).run()
     seen["cpu"] = time.process_time() - begun
