@@ -85,7 +85,9 @@ def under_load(
         stored = _check_stored(database, agents, name)
     who = f"{name}, {agents:,} agents, {dashboards} dashboards, {seen['took']:.0f} s"
     count = len(seen["reports"]) + len(seen["pages"])
-    yield Measured(f"{who}: errors {seen['errors'] or ''} {seen['failed_in'] or ''}".strip(), "", [sum(seen["errors"].values())], 0)
+    yield Measured(
+        f"{who}: errors {seen['errors'] or ''} {seen['failed_in'] or ''}".strip(), "", [sum(seen["errors"].values())], 0
+    )
     yield Measured(f"{who}: a report, from when it is due", "s", seen["reports"], _GOAL_REPORT_S, _GOAL_REPORT_S)
     yield Measured(f"{who}: a page", "s", seen["pages"], _GOAL_PAGE_S, _GOAL_PAGE_S)
     yield Measured(f"{who}: the health check", "s", seen["health"])

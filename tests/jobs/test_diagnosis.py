@@ -15,6 +15,7 @@ from costguard.jobs import diagnosis, diagnosis_rows
 from costguard.jobs.agent_activity import MOST, JudgedWindow, MeasuredMinute
 from costguard.jobs.bound_savings import promised, script_of, time_left
 from costguard.jobs.diagnosis import JobDiagnosis
+from costguard.jobs.diagnosis_rows import NewWindow
 from costguard.jobs.larger_vms import next_larger
 from costguard.ledger.accrual import accrual_at
 from costguard.model.instance import Shape
@@ -140,7 +141,7 @@ def test_verdicts_that_take_turns_do_not_fill_the_database(sqlite_url: str) -> N
             attempt = w.attempts()[-1]
             for number in range(diagnosis_rows.MOST_STRETCHES + 7):
                 window = _window(w, bounds.INPUT if number % 2 else bounds.HOST)
-                diagnosis_rows.add_window(connection, "j1", attempt.id, 1, window)
+                diagnosis_rows.add_windows(connection, [NewWindow("j1", attempt.id, 1, window)])
         assert len(_diagnosis(w).stretches) == diagnosis_rows.MOST_STRETCHES
 
 

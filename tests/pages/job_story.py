@@ -17,6 +17,7 @@ from costguard.diagnosis.bounds import BoundVerdict, Number
 from costguard.jobs import attempts, diagnosis_rows, interruptions, plan_rows, progress_rows
 from costguard.jobs import job_rows as jobs
 from costguard.jobs.agent_activity import JudgedWindow
+from costguard.jobs.diagnosis_rows import NewWindow
 from costguard.jobs.plan_rows import PlannedStep, ProgressPoint, StoredPlan
 from costguard.jobs.planned import AtRisk, JobPlan, Overhead, Risk, ShadowChoice, WorkLeft
 from costguard.model.attempt import AgentState, AttemptState, Exit, Interruption, Notice, Outcome
@@ -162,7 +163,7 @@ def _bounded(connection: Connection, job_id: str, attempt_id: int) -> None:
         since = NOW - (20 - 5 * number) * MINUTE
         said = advice if verdict is held else ""
         window = JudgedWindow(since, since + 5 * MINUTE, verdict, said, 300, 5 * MINUTE)
-        diagnosis_rows.add_window(connection, job_id, attempt_id, 1, window)
+        diagnosis_rows.add_windows(connection, [NewWindow(job_id, attempt_id, 1, window)])
 
 
 def _reported(number: int, booted_at: datetime, started_at: datetime, at: datetime) -> AgentState:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, select
 
 from costguard.db import tables
+from costguard.db.bulk import chunks
 from costguard.diagnosis import bounds
 from costguard.diagnosis.advice import most_saved
 from costguard.diagnosis.window import MINUTES
@@ -28,6 +29,7 @@ from costguard.jobs.bound_savings import (
     saving_text,
     time_left,
 )
+from costguard.jobs.diagnosis_rows import NewWindow
 from costguard.jobs.larger_vms import next_larger
 from costguard.ledger.accrual import Accrual
 from costguard.ledger.rows import shape_of
@@ -35,7 +37,7 @@ from costguard.model.attempt import AgentState, Attempt, AttemptState
 from costguard.model.instance import Shape
 from costguard.model.job import Job
 from costguard.model.money import Money, rate_text
-from costguard.model.progress import POSITION
+from costguard.model.progress import POSITION, SeriesPoint
 from costguard.spend import burning
 
 # A busy GPU is no news, and an evaluation ends by itself.
@@ -64,19 +66,26 @@ def record(connection: Connection, reports: Iterable[MinuteReport], now: datetim
                 replace(one, is_judged=not agent_activity.is_warm(one, agent.started_at)) for one in mine
             ]
     diagnosis_rows.add_minutes(connection, marked)
-    for attempt_id in sorted(diagnosis_rows.with_open_minutes(connection, marked, MINUTES)):
-        _judge(connection, attempts_by_id[attempt_id], now)
+    due = sorted(diagnosis_rows.with_open_minutes(connection, marked, MINUTES))
+    _judge(connection, [attempts_by_id[attempt_id] for attempt_id in due], now)
 
 
-def _judge(connection: Connection, attempt: Attempt, now: datetime) -> None:
-    run = attempt.agent.run
-    windows, rest = agent_activity.windows(diagnosis_rows.open_minutes(connection, attempt.id, run))
-    if windows:
-        diagnosis_rows.set_judged(connection, attempt.id, run, rest[0].at if rest else None)
-    for window in windows:
-        stretch = diagnosis_rows.add_window(connection, attempt.job_id, attempt.id, run, window)
-        if stretch.holds and is_news(stretch):
-            _announce(connection, attempt, stretch, now)
+def _judge(connection: Connection, some: Sequence[Attempt], now: datetime) -> None:
+    """Reads and writes for all of them: windows of thousands of VMs may end in one minute."""
+    if not some:
+        return
+    opened = diagnosis_rows.open_minutes(connection, {attempt.id: attempt.agent.run for attempt in some})
+    judged, windows = [], []
+    for attempt in some:
+        minutes = opened.get(attempt.id, [])
+        made, rest = agent_activity.windows(minutes)
+        if made:
+            judged.append((attempt.id, attempt.agent.run, minutes[-len(rest) - 1].at))
+            windows += [NewWindow(attempt.job_id, attempt.id, attempt.agent.run, window) for window in made]
+    diagnosis_rows.set_judged(connection, judged)
+    by_id = {attempt.id: attempt for attempt in some}
+    stretches = diagnosis_rows.add_windows(connection, windows)
+    _announce(connection, [(by_id[one.attempt_id], one) for one in stretches if one.holds and is_news(one)], now)
 
 
 def is_news(stretch: BoundStretch) -> bool:
@@ -85,21 +94,28 @@ def is_news(stretch: BoundStretch) -> bool:
     return verdict.bound not in _NO_NEWS and not (verdict.bound == bounds.COMPUTE and verdict.cause in _NOTHING_TO_DO)
 
 
-def _announce(connection: Connection, attempt: Attempt, stretch: BoundStretch, now: datetime) -> None:
+def _announce(connection: Connection, found: Sequence[tuple[Attempt, BoundStretch]], now: datetime) -> None:
     """Once for each bound of a job, however often the verdict comes and goes."""
-    job = job_rows.read(connection, attempt.job_id)
-    if job is None:
-        return
-    saving = promised(most_saved(stretch.verdict), attempt.rate, left_of(connection, job, attempt, stretch))
-    event = job_events.bounded(job, attempt, stretch, saving, now)
-    if not burning.recorded_at(connection, [event.key]):
-        audit_log.append(connection, [event], now)
+    keys = [job_events.bound_key(one.job_id, one.verdict.bound) for _, one in found]
+    known = {key for some in chunks(set(keys)) for key in burning.recorded_at(connection, some)}
+    new: dict[str, tuple[Attempt, BoundStretch]] = {}
+    for key, one in zip(keys, found, strict=True):
+        if key not in known:
+            new.setdefault(key, one)
+    jobs = job_rows.of_ids(connection, [attempt.job_id for attempt, _ in new.values()])
+    series = progress_rows.series_of_jobs(connection, jobs, POSITION)
+    events = []
+    for attempt, stretch in new.values():
+        if (job := jobs.get(attempt.job_id)) is not None:
+            left = _left_of(job, attempt, stretch, series.get(job.id, []))
+            saving = promised(most_saved(stretch.verdict), attempt.rate, left)
+            events.append(job_events.bounded(job, attempt, stretch, saving, now))
+    audit_log.append(connection, events, now)
 
 
-def left_of(connection: Connection, job: Job, attempt: Attempt, stretch: BoundStretch) -> timedelta | None:
+def _left_of(job: Job, attempt: Attempt, stretch: BoundStretch, series: Sequence[SeriesPoint]) -> timedelta | None:
     """How long the rest of the run takes, as its progress shows, or at its present pace; None: not known."""
     spec, agent = job.spec, attempt.agent
-    series = progress_rows.series_of_jobs(connection, [job.id], POSITION).get(job.id, [])
     if (shown := progress.work_left(job, agent.progress, series)) is not None:
         return timedelta(seconds=round(shown.likely_h * 3600))
     worked = None if agent.started_at is None else stretch.until - agent.started_at
@@ -171,9 +187,9 @@ def diagnosis_of(connection: Connection, accrual: Accrual, job_id: str) -> JobDi
     is_current = held is not None and held is stretches[0] and last is not None and _runs(last, held)
     saving = None
     if held is not None and attempt is not None:
-        saving = promised(
-            most_saved(held.verdict), attempt.rate, left_of(connection, job, attempt, held) if is_current else None
-        )
+        series = progress_rows.series_of_jobs(connection, [job.id], POSITION).get(job.id, [])
+        left = _left_of(job, attempt, held, series) if is_current else None
+        saving = promised(most_saved(held.verdict), attempt.rate, left)
     minutes = diagnosis_rows.minutes_of(connection, last.id) if last is not None else []
     return JobDiagnosis(
         job=job,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, bindparam, delete, func, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, delete, func, select, update
 
 from costguard.db.bulk import chunks
+from costguard.db.prepared import prepared
 from costguard.db.tables import activity_minutes, job_bounds
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
@@ -27,16 +28,29 @@ _OPEN_OF_ATTEMPTS = (
     .group_by(activity_minutes.c.attempt_id)
     .having(func.count() >= bindparam("least"))
 )
-_OPEN_MINUTES = (
-    select(activity_minutes)
-    .where(_OF_ATTEMPT, activity_minutes.c.run == bindparam("of_run"), _IS_OPEN)
-    .order_by(activity_minutes.c.at)
+_JUDGED = (
+    update(activity_minutes)
+    .where(_OF_ATTEMPT, activity_minutes.c.run == bindparam("of_run"), activity_minutes.c.at <= bindparam("through"))
+    .values(is_judged=True)
 )
 _KEPT = select(activity_minutes.c.at).where(_OF_ATTEMPT).order_by(activity_minutes.c.at.desc())
 _FORGET_MINUTES = delete(activity_minutes).where(
     _OF_ATTEMPT, activity_minutes.c.at < _KEPT.offset(MOST - 1).limit(1).scalar_subquery()
 )
+_OF_JOB = job_bounds.c.job_id == bindparam("of_job")
+_NEWEST = select(job_bounds.c.id).where(_OF_JOB).order_by(job_bounds.c.id.desc())
+_FORGET_STRETCHES = delete(job_bounds).where(
+    _OF_JOB, job_bounds.c.id < _NEWEST.offset(MOST_STRETCHES - 1).limit(1).scalar_subquery()
+)
+_JOIN = update(job_bounds).where(job_bounds.c.id == bindparam("of_id"))
 _PPM = 1_000_000
+
+
+class NewWindow(NamedTuple):
+    job_id: str
+    attempt_id: int
+    run: int
+    window: JudgedWindow
 
 
 def add_minutes(connection: Connection, minutes_of: Mapping[int, Sequence[MeasuredMinute]]) -> None:
@@ -68,16 +82,28 @@ def with_open_minutes(connection: Connection, attempt_ids: Collection[int], leas
     }
 
 
-def open_minutes(connection: Connection, attempt_id: int, run: int) -> list[MeasuredMinute]:
-    """Those of this run that stand in no window yet, the oldest first."""
-    return [_minute(row) for row in connection.execute(_OPEN_MINUTES, {"of_attempt": attempt_id, "of_run": run})]
+def open_minutes(connection: Connection, runs: Mapping[int, int]) -> dict[int, list[MeasuredMinute]]:
+    """Those of these runs, by attempt, that stand in no window yet, the oldest first."""
+    opened: dict[int, list[MeasuredMinute]] = {}
+    for some in chunks(runs):
+        for row in connection.execute(*_open_minutes(some)):
+            if row.run == runs[row.attempt_id]:
+                opened.setdefault(row.attempt_id, []).append(_minute(row))
+    return opened
 
 
-def set_judged(connection: Connection, attempt_id: int, run: int, before: datetime | None) -> None:
-    """The minutes of this run before this moment; None: all of them."""
-    where = [activity_minutes.c.attempt_id == attempt_id, activity_minutes.c.run == run]
-    where += [activity_minutes.c.at < before] if before is not None else []
-    connection.execute(update(activity_minutes).where(*where).values(is_judged=True))
+@prepared
+def _open_minutes(attempt_ids: list[int]) -> Select[Any]:
+    columns = activity_minutes.c
+    query = select(activity_minutes).where(columns.attempt_id.in_(attempt_ids), _IS_OPEN)
+    return query.order_by(columns.attempt_id, columns.at)
+
+
+def set_judged(connection: Connection, judged: Sequence[tuple[int, int, datetime]]) -> None:
+    """Of attempts, the minutes of a run through a moment."""
+    if judged:
+        names = ("of_attempt", "of_run", "through")
+        connection.execute(_JUDGED, [dict(zip(names, one, strict=True)) for one in judged])
 
 
 def minutes_of(connection: Connection, attempt_id: int) -> list[MeasuredMinute]:
@@ -92,28 +118,48 @@ def _minute(row: Row[Any]) -> MeasuredMinute:
     )
 
 
-def add_window(connection: Connection, job_id: str, attempt_id: int, run: int, window: JudgedWindow) -> BoundStretch:
-    """The stretch that it belongs to: the job's last one, if that is of the same run and verdict, else a new one."""
-    last = next(iter(of_jobs(connection, [job_id], 1).get(job_id, [])), None)
-    one = BoundStretch(
-        job_id,
-        attempt_id,
-        run,
-        window.since,
-        window.until,
-        1,
-        window.verdict,
-        window.advice,
-        window.steps,
-        window.step_span,
-    )
-    if last is not None and _continues(last, one):
-        one = _joined(last, one)
-        connection.execute(update(job_bounds).where(job_bounds.c.id == last.id).values(_columns(one)))
-        return one
-    connection.execute(job_bounds.insert().values(_columns(one)))
-    _forget(connection, job_id)
-    return one
+def add_windows(connection: Connection, new: Sequence[NewWindow]) -> list[BoundStretch]:
+    """The stretch that each belongs to then: the job's last one, if that is of the same run and verdict, else its own.
+
+    The oldest beyond `MOST_STRETCHES` of a job go: verdicts that take turns must not fill the database.
+    """
+    last = _last_of(connection, {one.job_id for one in new})
+    rows: list[BoundStretch] = []
+    places: dict[str, int] = {}  # of each job's last stretch in `rows`
+    came: list[BoundStretch] = []
+    for job_id, attempt_id, run, window in new:
+        one = BoundStretch(
+            job_id, attempt_id, run, window.since, window.until, 1, window.verdict, window.advice, window.steps,
+            window.step_span,
+        )  # fmt: skip
+        before = last.get(job_id)
+        is_more = before is not None and _continues(before, one)
+        one = _joined(before, one) if before is not None and is_more else one
+        if is_more and job_id in places:
+            rows[places[job_id]] = one
+        else:
+            places[job_id] = len(rows)
+            rows.append(one)
+        last[job_id] = one
+        came.append(one)
+    if joined := [{"of_id": row.id, **_columns(row)} for row in rows if row.id is not None]:
+        connection.execute(_JOIN, joined)
+    if added := [row for row in rows if row.id is None]:
+        connection.execute(job_bounds.insert(), [_columns(row) for row in added])
+        connection.execute(_FORGET_STRETCHES, [{"of_job": row.job_id} for row in added])
+    return came
+
+
+def _last_of(connection: Connection, job_ids: Collection[str]) -> dict[str, BoundStretch]:
+    rows = (row for some in chunks(job_ids) for row in connection.execute(*_last(some)))
+    return {row.job_id: _stretch(row) for row in rows}
+
+
+@prepared
+def _last(job_ids: list[str]) -> Select[Any]:
+    columns = job_bounds.c
+    newest = select(func.max(columns.id)).where(columns.job_id.in_(job_ids)).group_by(columns.job_id)
+    return select(job_bounds).where(columns.id.in_(newest))
 
 
 def _continues(last: BoundStretch, one: BoundStretch) -> bool:
@@ -160,17 +206,6 @@ def _columns(one: BoundStretch) -> dict[str, Any]:
         "steps": one.steps,
         "step_ms": None if one.step_span is None else one.step_span // _MS,
     }
-
-
-def _forget(connection: Connection, job_id: str) -> None:
-    """All but the newest of a job: verdicts that take turns must not fill the database."""
-    mine = job_bounds.c.job_id == job_id
-    count = connection.execute(select(func.count()).where(mine)).scalar_one()
-    if count > MOST_STRETCHES:
-        oldest = select(job_bounds.c.id).where(mine).order_by(job_bounds.c.id).limit(count - MOST_STRETCHES)
-        connection.execute(
-            delete(job_bounds).where(job_bounds.c.id.in_([row.id for row in connection.execute(oldest)]))
-        )
 
 
 def of_jobs(

@@ -14,7 +14,7 @@ from costguard.jobs.planned import AtRisk
 from costguard.model.attempt import Attempt, Outcome
 from costguard.model.drill import Drill, in_words
 from costguard.model.duration import span_text
-from costguard.model.event import Event, new_event
+from costguard.model.event import Event, event_key, new_event
 from costguard.model.hang import Hang
 from costguard.model.instance import InstanceKey, ProvisioningModel
 from costguard.model.job import Job, JobState, OnHang, SeenCheckpoint
@@ -23,6 +23,7 @@ from costguard.model.money import rate_text
 from costguard.model.progress import SeriesPoint
 
 _UTC = zone_of("UTC")
+_BOUND = "JobBoundFound"
 
 
 def launched(job: Job, attempt: Attempt, now: datetime) -> Event:
@@ -187,6 +188,11 @@ def goes_on(job: Job, attempt: Attempt, run: int, hang: Hang, now: datetime) -> 
     return of_attempt("JobGoesOn", job, attempt, now, text, f"goes_on/{run}/{hang.since:%Y%m%dT%H%M%S}", run=run)
 
 
+def bound_key(job_id: str, bound: str) -> str:
+    """Of the event of this bound, whatever it says."""
+    return event_key(_BOUND, job_id, f"bound/{bound}")
+
+
 def bounded(job: Job, attempt: Attempt, stretch: BoundStretch, saving: PromisedSaving | None, now: datetime) -> Event:
     """Once for each bound of a job."""
     verdict = stretch.verdict
@@ -195,7 +201,7 @@ def bounded(job: Job, attempt: Attempt, stretch: BoundStretch, saving: PromisedS
     advice = f" {_closed(stretch.advice[0].upper() + stretch.advice[1:])}" if stretch.advice else ""
     text = f"Job {job.title} is bound by {headline(verdict)}: {numbers}.{advice}{saved}"
     return of_job(
-        "JobBoundFound",
+        _BOUND,
         job,
         now,
         text,
