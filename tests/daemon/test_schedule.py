@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from datetime import timedelta
 
-import pytest
 from sqlalchemy import func, select
 from tests.builders import PROJECT, at, observation, operation, seen
 from tests.fakes import FakeCloud, HandClock
@@ -167,41 +164,6 @@ def test_stopping_in_mid_pass_loses_nothing_and_hands_the_lease_on(sqlite_databa
     assert not ender.is_alive()
     assert _vms(sqlite_database) == 0
     assert leases.acquire(sqlite_database, LEASE, "next", timedelta(seconds=1)) is not None
-
-
-def test_a_daemon_that_ends_as_its_jobs_come_due_begins_none(
-    sqlite_database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The scheduler may look for due jobs while the daemon ends: what it would begin then cannot begin any more."""
-    looks, ends, looked = threading.Event(), threading.Event(), threading.Event()
-    daemon = _daemon(sqlite_database, _Cloud(), "one")
-
-    def hold(record: logging.LogRecord) -> bool:
-        if record.msg == "Looking for jobs to run" and daemon.state.last_pass_at is not None:
-            looks.set()
-            assert ends.wait(PATIENCE)
-        elif ends.is_set() and record.msg.startswith("Scheduler is paused;"):
-            looked.set()
-        return True
-
-    def shutdown(pool: ThreadPoolExecutor, *given: bool, **named: bool) -> None:
-        shut_down(pool, *given, **named)
-        ends.set()
-        assert looked.wait(PATIENCE)
-
-    shut_down = ThreadPoolExecutor.shutdown
-    scheduler = logging.getLogger("apscheduler.scheduler")
-    with caplog.at_level(logging.DEBUG, scheduler.name), _started(daemon):
-        assert daemon._passed.wait(PATIENCE)
-        scheduler.addFilter(hold)
-        try:
-            daemon.wake()
-            assert looks.wait(PATIENCE)
-            monkeypatch.setattr(ThreadPoolExecutor, "shutdown", shutdown)
-            daemon.stop()
-        finally:
-            scheduler.removeFilter(hold)
-    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 def test_a_failing_pass_is_shown_and_the_daemon_lives_on(sqlite_url: str) -> None:

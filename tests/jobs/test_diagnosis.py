@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from datetime import timedelta
 from typing import Any
 
@@ -143,6 +144,55 @@ def test_verdicts_that_take_turns_do_not_fill_the_database(sqlite_url: str) -> N
                 window = _window(w, bounds.INPUT if number % 2 else bounds.HOST)
                 diagnosis_rows.add_windows(connection, [NewWindow("j1", attempt.id, 1, window)])
         assert len(_diagnosis(w).stretches) == diagnosis_rows.MOST_STRETCHES
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_windows_that_come_together_are_as_those_that_come_one_by_one(sqlite_url: str, seed: int) -> None:
+    """Of several jobs, in any mixture, with stretches that go on and new ones."""
+    lot = random.Random(seed)
+    with world(sqlite_url) as w:
+        for job_id in ("j1", "j2", "j3", "j4"):
+            _running(w, job_id)
+        ids = {job_id: w.attempts(job_id)[-1].id for job_id in ("j1", "j2", "j3", "j4")}
+        for _ in range(6):
+            drawn = [(lot.choice((1, 2)), _window(w, lot.choice((bounds.INPUT, bounds.HOST)))) for _ in range(12)]
+            together = [NewWindow(f"j{number}", ids[f"j{number}"], 1, window) for number, window in drawn]
+            alone = [NewWindow(f"j{number + 2}", ids[f"j{number + 2}"], 1, window) for number, window in drawn]
+            with w.database.write() as connection:
+                came = diagnosis_rows.add_windows(connection, together)
+                assert [one.windows for one in came] == [
+                    diagnosis_rows.add_windows(connection, [one])[0].windows for one in alone
+                ]
+        with w.database.read() as connection:
+            stretches = diagnosis_rows.of_jobs(connection, ids)
+        for one, other in (("j1", "j3"), ("j2", "j4")):
+            shown = [[(row.verdict, row.windows, row.steps) for row in stretches[job_id]] for job_id in (one, other)]
+            assert shown[0] == shown[1]
+
+
+def test_each_of_many_jobs_is_told_of_its_bound(sqlite_url: str) -> None:
+    """Their windows end in one report to the database, and a job hears of each bound once."""
+    with world(sqlite_url) as w:
+        reports = []
+        for job_id in ("j1", "j2", "j3"):
+            _running(w, job_id)
+            attempt = w.attempts(job_id)[-1]
+            started_at = attempt.agent.started_at
+            assert started_at is not None
+            minutes = [
+                MeasuredMinute(1, started_at + number * MINUTE, STARVED, 60 * number, started_at + number * MINUTE)
+                for number in range(4, 4 + 17)
+            ]
+            reports.append(diagnosis.MinuteReport(attempt, minutes, attempt.agent))
+        for _ in "12":
+            with w.database.write() as connection:
+                diagnosis.record(connection, reports, w.clock.now())
+        assert sorted(str(event.data["job"]) for event in w.events("JobBoundFound")) == ["j1", "j2", "j3"]
+        with w.database.read() as connection:
+            stretches = diagnosis_rows.of_jobs(connection, ["j1", "j2", "j3"])
+            left = diagnosis_rows.open_minutes(connection, {report.attempt.id: 1 for report in reports})
+        assert [[one.windows for one in stretches[job_id]] for job_id in ("j1", "j2", "j3")] == [[3]] * 3
+        assert [len(minutes) for minutes in left.values()] == [2, 2, 2]
 
 
 def _window(w: World, bound: str) -> JudgedWindow:

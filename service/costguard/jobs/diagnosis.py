@@ -94,13 +94,13 @@ def is_news(stretch: BoundStretch) -> bool:
     return verdict.bound not in _NO_NEWS and not (verdict.bound == bounds.COMPUTE and verdict.cause in _NOTHING_TO_DO)
 
 
-def _announce(connection: Connection, found: Sequence[tuple[Attempt, BoundStretch]], now: datetime) -> None:
+def _announce(connection: Connection, holding: Sequence[tuple[Attempt, BoundStretch]], now: datetime) -> None:
     """Once for each bound of a job, however often the verdict comes and goes."""
-    keys = [job_events.bound_key(one.job_id, one.verdict.bound) for _, one in found]
-    known = {key for some in chunks(set(keys)) for key in burning.recorded_at(connection, some)}
+    keys = [job_events.bound_key(one.job_id, one.verdict.bound) for _, one in holding]
+    announced = {key for some in chunks(set(keys)) for key in burning.recorded_at(connection, some)}
     new: dict[str, tuple[Attempt, BoundStretch]] = {}
-    for key, one in zip(keys, found, strict=True):
-        if key not in known:
+    for key, one in zip(keys, holding, strict=True):
+        if key not in announced:
             new.setdefault(key, one)
     jobs = job_rows.of_ids(connection, [attempt.job_id for attempt, _ in new.values()])
     series = progress_rows.series_of_jobs(connection, jobs, POSITION)
