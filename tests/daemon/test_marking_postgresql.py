@@ -15,6 +15,7 @@ from tests.postgres import cluster, program
 from costguard.db import migrate
 from costguard.db.tables import installation
 from costguard.db.transaction import Database
+from costguard.errors import DatabaseUnreachable
 from costguard.ledger import generation
 
 _HARMLESS = [
@@ -71,7 +72,10 @@ def test_another_timeline_at_a_start_begins_a_generation(postgres_url: str) -> N
 
 
 def test_server_that_was_recovered_to_an_earlier_moment_is_noticed() -> None:
-    """PostgreSQL's own recovery of a copy of its data folder, which keeps all but the timeline."""
+    """PostgreSQL's own recovery of a copy of its data folder, which keeps all but the timeline.
+
+    No guard starts before it is over.
+    """
     with cluster() as server:
         url = server.start()
         migrate.upgrade(url)
@@ -86,8 +90,12 @@ def test_server_that_was_recovered_to_an_earlier_moment_is_noticed() -> None:
         server.stop()
         shutil.rmtree(server.data)
         copy.rename(server.data)
-        (server.data / "recovery.signal").touch()
+        (server.data / "standby.signal").touch()
         url = server.start(restore_command="false")
+        with pytest.raises(DatabaseUnreachable, match="is in recovery"), started(url):
+            pass
+        with psycopg.connect(url, autocommit=True) as connection:
+            assert connection.execute("SELECT pg_promote()").fetchone() == (True,)
         with started(url) as guard:
             assert guard.generation.number == 2
             with guard.database.read() as connection:

@@ -12,6 +12,7 @@ from sqlalchemy.exc import NotSupportedError, ProgrammingError
 
 from costguard.db.mark_file import LedgerMark
 from costguard.db.tables import changes, events, installation, leases, metadata, sessions, sign_in_links, stops
+from costguard.errors import DatabaseUnreachable
 from costguard.events.audit_log import append
 from costguard.model.action import StopOutcome
 from costguard.model.event import Event
@@ -69,9 +70,16 @@ def timeline_of(connection: Connection) -> int | None:
 
     None of SQLite, and where a managed server lets nobody ask. Of the log that is written now, since pg_control has it
     from the next checkpoint on (https://www.postgresql.org/docs/current/continuous-archiving.html, Timelines).
+
+    Raises DatabaseUnreachable while the server recovers, or stands by: it takes no writes, and a timeline comes after.
     """
     if connection.dialect.name != "postgresql":
         return None
+    if connection.scalar(text("SELECT pg_is_in_recovery()")):
+        raise DatabaseUnreachable(
+            "The PostgreSQL server is in recovery, so that nothing can be written.",
+            "Wait until it is over. If it is a standby server, name the primary one, or promote it.",
+        )
     name = _allowed(connection, "SELECT pg_walfile_name(pg_current_wal_lsn())")
     return None if name is None else int(name[:8], 16)
 
