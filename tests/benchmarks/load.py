@@ -148,6 +148,8 @@ def _fill(database: Database, agents: int) -> list[tuple[str, str]]:
         for number in numbers:
             job_rows.add(connection, _job(number, now), None, "")
         connection.execute(insert(tables.attempts), [_attempt(number, now) for number in numbers])
+        if database.dialect == "postgresql":
+            connection.exec_driver_sql("ANALYZE")  # as autovacuum does a minute later
     tokens = AgentTokens(signing.kept(database, KEY_NAME, now))
     names = [attempt_name(f"j{number}", 1) for number in numbers]
     return [(name, tokens.of(name)) for name in names]

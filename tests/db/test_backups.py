@@ -201,6 +201,18 @@ def test_postgresql_is_restored_over_something_only_where_that_was_said(postgres
     assert _everything(postgres_url) == before
 
 
+def test_postgresql_plans_by_what_was_restored(postgres_url: str, tmp_path: Path) -> None:
+    """It would take tables for empty until autovacuum comes, and read all of a large one where an index serves."""
+    with closing(Database.open(postgres_url)) as database:
+        _fill(database)
+    backups.backup(postgres_url, tmp_path / "backup.zip", NOW)
+    backups.restore(postgres_url, tmp_path / "backup.zip", NOW, replace=True)
+    query = text("SELECT relname, reltuples FROM pg_class WHERE relname IN ('instances', 'lifetimes', 'charges')")
+    with closing(Database.open(postgres_url)) as database, database.read() as connection:
+        for name, planned in connection.execute(query):
+            assert planned == connection.scalar(text(f"SELECT count(*) FROM {name}"))
+
+
 def test_sqlite_keeps_what_it_replaces(sqlite_url: str, tmp_path: Path) -> None:
     """The old file is whole under its new name, the new one private, and no log of the old one is left."""
     path, file = Path(sqlite_url.removeprefix("sqlite:///")), tmp_path / "backup.zip"

@@ -75,6 +75,9 @@ def fill(connection: Connection, reader: Reader) -> None:
         rows = _copy_in(connection, name, wanted[name].columns, reader.read(part_of(name)))
         if rows != wanted[name].rows:
             raise Invalid(f"{reader.path} is damaged: {name} has {rows} rows.", "Use another backup.")
+        # Queries are planned by it. Autovacuum comes a minute later, and pages of a large ledger took 20 s until then
+        # (https://www.postgresql.org/docs/current/backup-dump.html#BACKUP-DUMP-RESTORE).
+        connection.execute(text(f"ANALYZE {_quoted(name)}"))
     _set_sequences(connection)
 
 
