@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bill import exports
 
-from costguard.bill.export_fields import UnreadableRow, billionths, decimal_text, from_billionths, moment
+from costguard.bill.export_fields import UnreadableRow, billionths, from_billionths, moment, rate_text
 from costguard.bill.export_row import read_row
 from costguard.model.bill import DEFAULT_MODEL, BilledKind, BillRow, CostType, Credit
 from costguard.model.billing_month import seconds_of_month
@@ -224,7 +225,48 @@ def test_numbers_survive_the_way_through_billionths() -> None:
     assert from_billionths(billionths(0.012434, "cost")) == Decimal("0.012434")
     assert from_billionths(billionths("16998309356466500", "amount")) == Decimal("16998309356466500")
     assert f"{from_billionths(billionths('5.28E-4', 'cost'))}" == "0.000528"
-    assert decimal_text("1.0", "rate") == "1"
+    assert rate_text("1.0", "rate") == "1"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("currency_conversion_rate", "0"),
+        ("currency_conversion_rate", 0),
+        ("currency_conversion_rate", "-1.2"),
+        ("currency_conversion_rate", "1e400"),
+        ("currency_conversion_rate", "NaN"),
+        ("currency_conversion_rate", [1]),
+        ("usage_start_time", "1990-01-01T00:00:00Z"),
+        ("usage_start_time", "9999-12-31T23:59:59Z"),
+        ("usage_start_time", "0001-01-01T00:00:00Z"),
+        ("usage_start_time", "1e400"),
+        ("usage_start_time", {"a": 1}),
+        ("usage_end_time", "2026-11-10 11:00:00 UTC"),
+        ("cost", "1e400"),
+        ("cost", "5e9"),
+        ("cost", "9" * 5000),
+        ("usage", {"amount": "1e400", "unit": "seconds"}),
+        ("credits", [{"type": "PROMOTION", "name": "p", "id": "p", "amount": "-1e400"}]),
+        ("credits", [{"type": "x" * 5000, "name": "p", "id": "p", "amount": "-1"}]),
+        ("project", {"id": "a\0b", "number": "700"}),
+        ("sku", {"id": "X", "description": "\ud800"}),
+        ("resource", {"name": "x" * 5000}),
+        ("billing_account_id", "x" * 5000),
+    ],
+)
+def test_what_no_bill_has_is_refused(field: str, value: Any) -> None:
+    """Such a row would end the comparison, or be refused by a database. The error repeats little of it."""
+    with pytest.raises(UnreadableRow) as wrong:
+        read_row(exports.row(**{field: value}))
+    assert len(wrong.value.message) < 220
+
+
+def test_another_currency_needs_its_rate() -> None:
+    """Of a row in dollars the rate may be missing; what euros are worth is then unknown."""
+    assert read_row(exports.row(currency_conversion_rate=None)).terms.rate == "1"
+    with pytest.raises(UnreadableRow, match=r"currency_conversion_rate is missing, and the row is in 'EUR'"):
+        read_row(exports.row(currency="EUR", currency_conversion_rate=None))
 
 
 def test_bigquery_times_without_a_zone_are_utc() -> None:

@@ -74,10 +74,14 @@ class NotHeldOut(Out):
 
 
 class CommitmentsOut(Out):
-    fees: Sequence[NotHeldOut] = Field(description="The ten dearest: a fee is paid whether it is used or not.")
-    paid: Usd = Field(description="All fees. They are in `outside` of the days, too.")
-    saved: Usd = Field(description="What commitments took off the list price of VMs and disks in the ledger.")
+    fees: Sequence[NotHeldOut] = Field(description="The ten dearest, before what use took off them.")
+    paid: Usd = Field(description="All fees less what use took off them. They are in `outside` of the days, too.")
+    saved: Usd = Field(description="What commitments took off Compute Engine's usage, by price and by credit.")
     net: Usd = Field(description="saved less paid.")
+    unused: Usd | None = Field(
+        description="The part of fees that nothing used. Only fees of spend-based commitments since 2025 say it; "
+        "null: none does."
+    )
 
 
 class AccuracyOut(Out):

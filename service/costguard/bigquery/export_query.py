@@ -27,6 +27,7 @@ _DETAILED: Mapping[str, tuple[str, ...]] = {
     "usage": ("amount", "unit"),
     "cost": (),
     "cost_at_list": (),
+    "cost_at_effective_price_default": (),
     "currency": (),
     "currency_conversion_rate": (),
     "credits": (),

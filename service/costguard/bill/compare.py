@@ -14,6 +14,7 @@ from datetime import date
 from fractions import Fraction
 from typing import TypeVar
 
+from costguard.bill.commitments import is_fee, names_use, offset_nanos, saved_nanos
 from costguard.bill.lines import (
     BilledThing,
     BillLine,
@@ -26,7 +27,7 @@ from costguard.bill.lines import (
     Savings,
 )
 from costguard.bill.sums import BillSum, RateKey, SkuNames, used_of, usual_rate_of, usual_rates
-from costguard.model.bill import BilledKind, BillRow, CostType
+from costguard.model.bill import COMPUTE_ENGINE, BilledKind, BillRow, CostType
 
 _SECONDS = 1
 _SHARE = Fraction(1, 1000)
@@ -69,7 +70,14 @@ def compare_day(day: date, uses: Iterable[LedgerUse], rows: Iterable[BillRow], c
     lines = [_line(day, pair, sides, context) for pair in _paired(sides)]
     lines = _with_host_seconds(lines)
     lines.sort(key=lambda line: (-abs(line.difference), line.thing, line.resource))
-    return DayComparison(day, tuple(lines), _whole(sides.outside), _whole(sides.reservations))
+    return DayComparison(
+        day,
+        tuple(lines),
+        outside=_whole(sides.outside),
+        unused_reservations=_whole(sides.reservations),
+        offsets=_whole(sides.offsets),
+        saved_outside=_whole(sides.saved_outside),
+    )
 
 
 class _Sides:
@@ -80,6 +88,8 @@ class _Sides:
         self.billed: dict[_Key, BillSum] = {}
         self.outside: dict[OutsideKey, Fraction] = defaultdict(Fraction)
         self.reservations: dict[tuple[str, str], Fraction] = defaultdict(Fraction)
+        self.offsets: dict[OutsideKey, Fraction] = defaultdict(Fraction)
+        self.saved_outside: dict[str, Fraction] = defaultdict(Fraction)
         self.vms: dict[str, BilledThing] = {}
         self._disks: dict[str, BilledThing] = {}  # by id, or by name where the ledger has none: no name is a number
         self._names: dict[tuple[str, str], set[str]] = defaultdict(set)
@@ -100,10 +110,14 @@ class _Sides:
         thing = self._thing(row)
         is_use = row.cost_type in (CostType.REGULAR, CostType.ADJUSTMENT)
         if sold is None or used is None or thing is None or not is_use:
-            self.outside[OutsideKey(row.project_id, row.sku_id, _words(row))] += effective
+            key = OutsideKey(row.project_id, row.sku_id, _words(row), is_fee(row))
+            self.outside[key] += effective
+            if key.is_fee and names_use(row):
+                self.offsets[key] += Fraction(offset_nanos(row)) / Fraction(row.rate)
+            elif row.service_id in ("", COMPUTE_ENGINE) and (saved := saved_nanos(row)):
+                self.saved_outside[row.project_id] += saved
             return
-        key = thing, sold.resource
-        self.billed.setdefault(key, BillSum()).add(row, sold, used, usual_rate_of(row, rates))
+        self.billed.setdefault((thing, sold.resource), BillSum()).add(row, sold, used, usual_rate_of(row, rates))
 
     def has_gpu(self, thing: BilledThing) -> bool:
         """Whether the bill has a GPU of this VM."""

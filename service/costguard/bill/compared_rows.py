@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, TypeAlias
@@ -23,6 +23,7 @@ from costguard.bill.lines import (
 from costguard.db.bulk import add_rows, stored
 from costguard.db.tables import bill_costs, bill_days, bill_differences, bill_others
 from costguard.db.types import storable
+from costguard.errors import Invalid
 from costguard.model.bill import BilledKind
 from costguard.model.instance import ProvisioningModel
 from costguard.model.lifetime import Attribution
@@ -33,6 +34,12 @@ MOST_DIFFERENCES = 200
 NOT_HELD = frozenset({Reason.NOT_WATCHED, Reason.UNKNOWN_DISK})
 """Differences of what the ledger never holds: they are shown, and are in no total of the comparison."""
 OUTSIDE, RESERVATION, COMMITMENT = "outside", "reservation", "commitment"
+OFFSET = "commitment_offset"
+"""What use took off a fee that says so, zero or less: `commitment` has the whole fee."""
+SAVED_OUTSIDE = "commitment_saved"
+"""What commitments took off usage that is in no line of the comparison."""
+
+_MOST = 2**63 - 1
 
 _CostKey: TypeAlias = tuple[str, str, str, Attribution, str]  # project, gce id, name, whose, model
 _SAVED = ("sustained", "committed", "contract", "other")
@@ -61,6 +68,8 @@ def _add(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]
     if rows:
         names = [column.name for column in table.columns]
         processed = stored(connection, table, names)
+        if any(type(value) is int and abs(value) > _MOST for row in rows for value in row.values()):
+            raise Invalid(f"Amounts of {table.name} add up to more than can be stored.")
         add_rows(connection, table, names, [processed([storable_text(row[name]) for name in names]) for row in rows])
 
 
@@ -212,14 +221,29 @@ def _difference(rank: int, line: BillLine) -> dict[str, Any]:
 
 def _others(comparison: DayComparison) -> list[dict[str, Any]]:
     outside = [
-        (key.project, COMMITMENT if key.is_commitment else OUTSIDE, key.sku_id, key.text or key.sku_id, nanos)
+        (
+            key.project,
+            COMMITMENT if key.is_fee else OUTSIDE,
+            *(key.sku_id, key.text or key.sku_id),
+            nanos - comparison.offsets.get(key, 0),
+        )
         for key, nanos in comparison.outside.items()
     ]
+    offsets = [
+        (key.project, OFFSET, key.sku_id, key.text or key.sku_id, nanos) for key, nanos in comparison.offsets.items()
+    ]
+    saved_by = Counter(dict(comparison.saved_outside))
+    for line in comparison.lines:
+        if line.reason in NOT_HELD and line.savings.committed:
+            saved_by[_project(line)] += line.savings.committed
+    saved = [(project, SAVED_OUTSIDE, "", "", nanos) for project, nanos in saved_by.items()]
     unused = [
         (project, RESERVATION, "", name, nanos) for (project, name), nanos in comparison.unused_reservations.items()
     ]
     names = ("project", "kind", "sku_id", "name", "nanos")
-    return [{"day": comparison.day, **dict(zip(names, row, strict=True))} for row in (*outside, *unused)]
+    return [
+        {"day": comparison.day, **dict(zip(names, row, strict=True))} for row in (*outside, *offsets, *saved, *unused)
+    ]
 
 
 def thing_of(row: Any) -> BilledThing:

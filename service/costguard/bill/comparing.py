@@ -19,6 +19,7 @@ from costguard.db.lease import Lease
 from costguard.db.tables import bill_days, bill_partitions, bill_usage
 from costguard.db.transaction import Database
 from costguard.events import audit_log
+from costguard.isolation import Isolated
 from costguard.ledger import prices, projects
 from costguard.model.bill import BillRow
 
@@ -34,10 +35,11 @@ WordsOfSku = Callable[[str], SoldAs | None]
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """How many days were compared, and how many lines of them differ without an explanation."""
+    """How many days were compared, how many lines of them differ without an explanation, and which days failed."""
 
     days: int = 0
     differing: int = 0
+    troubles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +56,20 @@ class BillComparer:
             reading = _reading(connection)
             days = _due_days(connection, reading, now)
         differing: list[BillLine] = []
+        troubles: list[str] = []
         for day in days:
-            comparison, standings = self._compared(day, reading, now)
-            with self.database.write(fence) as connection:
-                compared_rows.store_day(connection, comparison, standings, now)
-            differing += [line for line in comparison.lines if line.is_compared and not line.is_explained]
+            with Isolated("bill_day_not_compared", day=day.isoformat()) as failure:
+                comparison, standings = self._compared(day, reading, now)
+                with self.database.write(fence) as connection:
+                    compared_rows.store_day(connection, comparison, standings, now)
+                differing += [line for line in comparison.lines if line.is_compared and not line.is_explained]
+            if failure.error is not None:
+                troubles.append(f"The bill of {day} could not be compared ({failure.words}).")
         if differing:
             with self.database.write(fence) as connection:
                 event = drift_event(connection, differing, now)
                 audit_log.append(connection, [event] if event is not None else [], now)
-        return Compared(len(days), len(differing))
+        return Compared(len(days) - len(troubles), len(differing), tuple(troubles))
 
     def _compared(
         self, day: date, reading: _Reading, now: datetime

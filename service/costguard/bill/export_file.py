@@ -1,7 +1,7 @@
 """Rows of an export from local files: JSON lines, a JSON array, or CSV, each also compressed by gzip.
 
-A file is read from beginning to end and never held whole. CSV has no records: columns are named by their path, as
-`project.number` or `project_number`, and lists such as `credits` hold JSON.
+A file is read from beginning to end and never held whole; nor is a row that is too long to be one. CSV has no records:
+columns are named by their path, as `project.number` or `project_number`, and lists such as `credits` hold JSON.
 """
 
 from __future__ import annotations
@@ -9,20 +9,25 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import json
+import re
 import zlib
 from collections.abc import Iterator, Mapping
-from decimal import Decimal
+from datetime import datetime
 from pathlib import Path
 from typing import IO, Any, cast
 
 import orjson
 
-from costguard.bill.export_fields import UnreadableRow
-from costguard.bill.export_row import ExportRow, read_row
+from costguard.bill.export_fields import UnreadableRow, shown
+from costguard.bill.export_row import Judged, judged
 from costguard.errors import Invalid
 
 _CHUNK = 1 << 20
+_MOST_ROW = 1 << 20  # bytes; the longest recorded row, with its labels and credits, has 4 KiB
+_TOO_LONG = UnreadableRow(f"it is longer than {_MOST_ROW // 1024:,} KiB.")
+_BLANK = b"\xef\xbb\xbf \t\r\n"
+_BETWEEN = re.compile(rb"[ \t\r\n,]*")
+_MARKS, _IN_TEXT = re.compile(rb'["{}\[\],]'), re.compile(rb'["\\]')
 _GZIP = b"\x1f\x8b"
 _RECORDS = (
     *("service", "sku", "project", "location", "resource", "usage", "price", "invoice"),
@@ -30,22 +35,39 @@ _RECORDS = (
 )
 
 
-def rows_of_file(path: Path) -> Iterator[ExportRow]:
-    """Raises Invalid, which names the file and the row, and OSError."""
+def rows_of_file(path: Path, before: datetime | None = None) -> Iterator[Judged]:
+    """Each row, or why it is left out, by the file's name and its number. Usage after `before` is refused.
+
+    Raises Invalid for a file that breaks off, is damaged, or is no export, and OSError.
+    """
     number = 0
     try:
         with _opened(path) as stream:
-            for row in _records_of(path, stream):
+            for row in _records_of(stream):
                 number += 1
-                yield read_row(row)
+                read = row if isinstance(row, UnreadableRow) else judged(row, before)
+                if isinstance(read, UnreadableRow):
+                    read = UnreadableRow(f"{path}, row {number}: {read.message}", read.what_next)
+                yield read
     except (EOFError, gzip.BadGzipFile, zlib.error, UnicodeDecodeError) as error:
         raise Invalid(
             f"{path} breaks off or is damaged after row {number}: {error}.", "Nothing was stored. Fetch it again."
         ) from None
-    except (UnreadableRow, ValueError) as error:
-        message = error.message if isinstance(error, UnreadableRow) else f"{error}"
-        what_next = error.what_next if isinstance(error, UnreadableRow) else ""
-        raise Invalid(f"{path}, row {max(number, 1)}: {message}", what_next or "Nothing was stored.") from None
+    except _BreaksOff as error:
+        raise Invalid(f"{path} breaks off after row {number}: {error}", "Nothing was stored. Fetch it again.") from None
+    except _NoExport as error:
+        raise Invalid(f"{path}: {error}", "Nothing was stored.") from None
+
+
+class _BreaksOff(Exception):
+    """The file ends within a row."""
+
+
+class _NoExport(Exception):
+    """The file is of another kind."""
+
+
+_Found = Mapping[str, Any] | UnreadableRow
 
 
 def _opened(path: Path) -> IO[bytes]:
@@ -54,65 +76,171 @@ def _opened(path: Path) -> IO[bytes]:
     return cast("IO[bytes]", gzip.open(path)) if is_compressed else path.open("rb")
 
 
-def _records_of(path: Path, stream: IO[bytes]) -> Iterator[Mapping[str, Any]]:
+def _records_of(stream: IO[bytes]) -> Iterator[_Found]:
     """By what the file begins with: a name says little."""
     peeked = cast("io.BufferedReader", stream)  # a gzip file has the same methods
     first = peeked.peek(64).lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     if first == b"{":
-        yield from _json_lines(peeked)
+        yield from map(_object, _lines(peeked))
     elif first == b"[":
-        with io.TextIOWrapper(peeked, "utf-8-sig") as text:
-            yield from _json_array(text)
+        yield from map(_object, _elements(peeked))
     elif first:
-        with io.TextIOWrapper(peeked, "utf-8-sig", newline="") as text:
-            yield from _csv(path, text)
+        yield from _csv(peeked)
 
 
-def _json_lines(stream: IO[bytes]) -> Iterator[Mapping[str, Any]]:
-    for line in stream:
-        if line := line.strip(b"\xef\xbb\xbf \t\r\n"):
-            yield _object(orjson.loads(line))
+def _lines(stream: IO[bytes]) -> Iterator[bytes | None]:
+    """Each line that is not blank; None for one that is too long to be a row."""
+    while line := stream.readline(_MOST_ROW + 1):
+        if len(line) > _MOST_ROW:
+            while line and not line.endswith(b"\n"):
+                line = stream.readline(_CHUNK)
+            yield None
+        elif stripped := line.strip(_BLANK):
+            if not line.endswith(b"\n") and not _is_json(stripped):
+                raise _BreaksOff("its last line is not whole.")
+            yield stripped
 
 
-def _json_array(stream: IO[str]) -> Iterator[Mapping[str, Any]]:
-    decoder = json.JSONDecoder(parse_float=Decimal)
-    text, place = stream.read(_CHUNK).lstrip(), 1
+def _is_json(line: bytes) -> bool:
+    try:
+        orjson.loads(line)
+    except ValueError:
+        return False
+    return True
+
+
+def _elements(stream: IO[bytes]) -> Iterator[bytes | None]:
+    """Each element of a JSON list, as its bytes; None for one that is too long to be a row.
+
+    The marks of JSON alone are looked at, so that one element's error is its own.
+    """
+    buffer, place = stream.read(_CHUNK), 0
+    place = buffer.index(b"[") + 1
     while True:
-        while text[place : place + 1] and text[place] in " \t\r\n,":
-            place += 1
-        if text[place : place + 1] == "]":
+        begin = _BETWEEN.match(buffer, place)
+        place = begin.end() if begin else place
+        if place == len(buffer):
+            buffer, place = stream.read(_CHUNK), 0
+            if not buffer:
+                raise _BreaksOff("the list of rows has no end.")
+            continue
+        if buffer[place : place + 1] == b"]":
             return
-        try:
-            value, place = decoder.raw_decode(text, place)
-        except json.JSONDecodeError:
+        element = _Element()
+        is_too_long = False
+        begun = place
+        while (end := element.end(buffer, place)) is None:
+            is_too_long = is_too_long or len(buffer) - begun > _MOST_ROW
+            kept = b"" if is_too_long else buffer[begun:]
             more = stream.read(_CHUNK)
             if not more:
-                raise ValueError("the list of rows breaks off, or is not JSON.") from None
-            text, place = text[place:] + more, 0
-            continue
-        yield _object(value)
+                raise _BreaksOff("the list of rows has no end.")
+            buffer, begun, place = kept + more, 0, len(kept)
+        yield None if is_too_long or end - begun > _MOST_ROW else buffer[begun:end]
+        place = end
 
 
-def _object(value: Any) -> Mapping[str, Any]:
+class _Element:
+    """Where an element of a list ends, told piece by piece."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._in_text = False
+        self._is_escaped = False  # the piece ended with a backslash in a text
+
+    def end(self, buffer: bytes, place: int) -> int | None:
+        """The place after it; None where the buffer ends within it. Every byte is given once."""
+        if self._is_escaped:
+            self._is_escaped = False
+            place += 1
+        while mark := (_IN_TEXT if self._in_text else _MARKS).search(buffer, place):
+            place = mark.end()
+            match mark.group():
+                case b'"':
+                    self._in_text = not self._in_text
+                case b"{" | b"[":
+                    self._depth += 1
+                case b"}" | b"]" | b"," if not self._depth:
+                    return mark.start()
+                case b"}" | b"]":
+                    self._depth -= 1
+                case b"\\":
+                    self._is_escaped = place == len(buffer)
+                    place += 1
+        return None
+
+
+def _object(found: bytes | None) -> _Found:
+    if found is None:
+        return _TOO_LONG
+    try:
+        value = orjson.loads(found)
+    except ValueError as error:
+        return UnreadableRow(f"it is not JSON: {error}.")
     if not isinstance(value, dict):
-        raise ValueError(f"a row is a JSON object, and this is {str(value)[:60]!r}.")
+        return UnreadableRow(f"a row is a JSON object, and this is {shown(value)}.")
+    if "usage_start_time" in value and "sku" not in value:  # flat, as `bq query` prints a view without records
+        return _nested([_path_of(name) for name in value], list(value.values()))
     return value
 
 
-def _csv(path: Path, stream: IO[str]) -> Iterator[Mapping[str, Any]]:
-    csv.field_size_limit(_CHUNK)
-    reader = csv.reader(stream)
-    header = next(reader, [])
+def _csv(stream: IO[bytes]) -> Iterator[_Found]:
+    csv.field_size_limit(_MOST_ROW)
+    lines = _TextLines(stream)
+    reader = csv.reader(lines)
+    try:
+        header = next(reader, [])
+    except csv.Error as error:
+        raise _NoExport(f"its first line cannot be read: {error}.") from None
     paths = [_path_of(name.strip()) for name in header]
     if not {"usage_start_time", "ChargePeriodStart"} & {one[-1] for one in paths}:
-        raise ValueError(
-            f"{path.name} has neither a column usage_start_time nor ChargePeriodStart. "
+        raise _NoExport(
+            "it has neither a column usage_start_time nor ChargePeriodStart. "
             "The console's cost table names no resources; export the BigQuery table."
         )
-    for cells in reader:
-        if len(cells) != len(paths):
-            raise ValueError(f"{len(cells)} fields, where the first line names {len(paths)}.")
-        yield _nested(paths, cells)
+    while True:
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield UnreadableRow(f"{error}.")
+            continue
+        if lines.was_too_long():
+            yield _TOO_LONG
+        elif len(cells) == len(paths):
+            yield _cells(paths, cells)
+        elif cells:
+            yield UnreadableRow(f"{len(cells)} fields, where the first line names {len(paths)}.")
+
+
+class _TextLines:
+    """Lines of a file as texts; one that is too long to be a row is empty. What is no UTF-8 is replaced."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._encoding = "utf-8-sig"
+        self._is_too_long = False
+
+    def __iter__(self) -> _TextLines:
+        return self
+
+    def __next__(self) -> str:
+        line = self._stream.readline(_MOST_ROW + 1)
+        if not line:
+            raise StopIteration
+        if len(line) > _MOST_ROW:
+            self._is_too_long = True
+            while line and not line.endswith(b"\n"):
+                line = self._stream.readline(_CHUNK)
+            return "\n"
+        encoding, self._encoding = self._encoding, "utf-8"
+        return line.decode(encoding, "replace")
+
+    def was_too_long(self) -> bool:
+        """Whether any line was, since this was last asked."""
+        was, self._is_too_long = self._is_too_long, False
+        return was
 
 
 def _path_of(name: str) -> tuple[str, ...]:
@@ -127,14 +255,22 @@ def _path_of(name: str) -> tuple[str, ...]:
     return (name,)
 
 
-def _nested(paths: list[tuple[str, ...]], cells: list[str]) -> dict[str, Any]:
+def _cells(paths: list[tuple[str, ...]], cells: list[str]) -> _Found:
+    """A row of CSV; lists and records in it are JSON."""
+    try:
+        values = [orjson.loads(cell) if cell[:1] in ("[", "{") else cell for cell in cells]
+    except ValueError as error:
+        return UnreadableRow(f"a field of it is not JSON: {error}.")
+    return _nested(paths, values)
+
+
+def _nested(paths: list[tuple[str, ...]], values: list[Any]) -> _Found:
     row: dict[str, Any] = {}
-    for path, cell in zip(paths, cells, strict=True):
-        if cell == "":
+    for path, value in zip(paths, values, strict=True):
+        if value == "":
             continue
-        value: Any = json.loads(cell, parse_float=Decimal) if cell[0] in "[{" else cell
         if len(path) == 1:
             row[path[0]] = value
-        else:
-            row.setdefault(path[0], {})[path[1]] = value
+        elif isinstance(within := row.setdefault(path[0], {}), dict):
+            within[path[1]] = value
     return row

@@ -8,21 +8,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from costguard.bill.export_fields import (
+    MOST_TEXT,
     Moment,
     UnreadableRow,
     billionths,
-    billionths_or_none,
-    decimal_text,
+    check_period,
     from_billionths,
+    is_storable,
     moment,
     moment_or_none,
+    money,
+    money_or_none,
+    rate_text,
     record,
     records,
+    shown,
     text,
 )
 from costguard.model.bill import BilledKind, BillRow, CostType, Credit
@@ -70,8 +76,24 @@ class BillTerms(NamedTuple):
     adjustment: str
 
 
+class _CreditTexts(NamedTuple):
+    type: str
+    name: str
+    id: str
+
+
+_Texts = TypeVar("_Texts", Resource, BillTerms, _CreditTexts)
+_CREDIT_NAMES = {
+    "committed usage discount": "COMMITTED_USAGE_DISCOUNT",
+    "committed use discount": "COMMITTED_USAGE_DISCOUNT",
+    "sustained usage discount": "SUSTAINED_USAGE_DISCOUNT",
+    "sustained use discount": "SUSTAINED_USAGE_DISCOUNT",
+}
+
+
 class ExportRow(NamedTuple):
-    """`amount` is in billionths of the terms' unit."""
+    """`amount` is in billionths of the terms' unit. `default_nanos` is the cost at the account's own price without a
+    commitment; None where the row does not say."""
 
     source: str
     resource: Resource
@@ -81,6 +103,7 @@ class ExportRow(NamedTuple):
     export: Moment | None
     amount: int
     list_nanos: int | None
+    default_nanos: int | None
     cost_nanos: int
     credits: tuple[Credit, ...]
 
@@ -95,6 +118,7 @@ class ExportRow(NamedTuple):
             utc_day=self.start.utc_day,
             amount=from_billionths(self.amount),
             list_nanos=self.list_nanos,
+            default_nanos=self.default_nanos,
             cost_nanos=self.cost_nanos,
             credits=self.credits,
             export_time=self.export.at if self.export else None,
@@ -102,16 +126,33 @@ class ExportRow(NamedTuple):
         )
 
 
-def read_row(row: Mapping[str, Any]) -> ExportRow:
-    """Raises UnreadableRow, which says which field is wrong."""
+Judged = ExportRow | UnreadableRow
+"""A row, or why it is left out."""
+
+
+def judged(row: Mapping[str, Any], before: datetime | None = None) -> Judged:
+    """`read_row`, with the error as a value: a row that cannot be read ends nothing."""
+    try:
+        return read_row(row, before)
+    except UnreadableRow as error:
+        return error
+
+
+def read_row(row: Mapping[str, Any], before: datetime | None = None) -> ExportRow:
+    """Raises UnreadableRow, which says which field is wrong. Usage that begins after `before` is refused."""
     if "usage_start_time" in row:
-        return detailed_row(row)
-    if "ChargePeriodStart" in row:
-        return focus_row(row)
-    raise UnreadableRow(
-        "A row has neither usage_start_time nor ChargePeriodStart: it is of neither the detailed nor the FOCUS export.",
-        "Read the table gcp_billing_export_resource_v1_... or gcp_billing_export_focus_..., or a file made from one.",
-    )
+        read = detailed_row(row)
+    elif "ChargePeriodStart" in row:
+        read = focus_row(row)
+    else:
+        raise UnreadableRow(
+            "A row has neither usage_start_time nor ChargePeriodStart: it is of neither the detailed nor the FOCUS "
+            "export.",
+            "Read the table gcp_billing_export_resource_v1_... or gcp_billing_export_focus_..., or a file made from "
+            "one.",
+        )
+    check_period(read.start, read.end, before)
+    return read
 
 
 def detailed_row(row: Mapping[str, Any]) -> ExportRow:
@@ -127,7 +168,7 @@ def detailed_row(row: Mapping[str, Any]) -> ExportRow:
         sku_text=text(sku.get("description")),
         unit=text(usage.get("unit")),
         currency=text(row.get("currency")),
-        rate=decimal_text(row.get("currency_conversion_rate") or "1", "currency_conversion_rate"),
+        rate=_rate(row.get("currency_conversion_rate"), "currency_conversion_rate", row.get("currency")),
         cost_type=_cost_type(row.get("cost_type")),
         invoice_month=text(invoice.get("month")),
         consumption_model=text(record(row.get("consumption_model")).get("id")),
@@ -138,7 +179,7 @@ def detailed_row(row: Mapping[str, Any]) -> ExportRow:
     )
     project, resource = record(row.get("project")), record(row.get("resource"))
     return ExportRow(
-        f"detailed:{text(row.get('billing_account_id'))}",
+        _source("detailed", row.get("billing_account_id")),
         _resource(
             text(resource.get("global_name")),
             text(resource.get("name")),
@@ -146,13 +187,14 @@ def detailed_row(row: Mapping[str, Any]) -> ExportRow:
             text(project.get("id")),
             text(place.get("zone") or place.get("location") or place.get("region")),
         ),
-        terms,
+        _storable(terms),
         start,
         end or start,
         moment_or_none(row.get("export_time"), "export_time"),
         billionths(usage.get("amount") or 0, "usage.amount"),
-        billionths_or_none(row.get("cost_at_list"), "cost_at_list"),
-        billionths(row.get("cost"), "cost"),
+        money_or_none(row.get("cost_at_list"), "cost_at_list"),
+        money_or_none(row.get("cost_at_effective_price_default"), "cost_at_effective_price_default"),
+        money(row.get("cost"), "cost"),
         _credits(records(row.get("credits")), ("type", "name", "id", "amount")),
     )
 
@@ -167,13 +209,12 @@ def focus_row(row: Mapping[str, Any]) -> ExportRow:
     start = moment(row["ChargePeriodStart"], "ChargePeriodStart")
     end = moment_or_none(row.get("ChargePeriodEnd"), "ChargePeriodEnd")
     project = {key.lower(): value for key, value in record(row.get("x_Project")).items()}
-    account = text(row.get("BillingAccountId"))
     credits = _credits(records(row.get("x_Credits")), ("Type", "Name", "Id", "Amount"))
     cost = row.get("ContractedCost")
     if cost is None or cost == "":  # what is billed, before its credits
-        cost_nanos = billionths(row.get("BilledCost"), "BilledCost") - sum(credit.nanos for credit in credits)
+        cost_nanos = money(row.get("BilledCost"), "BilledCost") - sum(credit.nanos for credit in credits)
     else:
-        cost_nanos = billionths(cost, "ContractedCost")
+        cost_nanos = money(cost, "ContractedCost")
     period = moment_or_none(row.get("BillingPeriodStart"), "BillingPeriodStart")
     terms = BillTerms(
         service_id=text(row.get("x_ServiceId")),
@@ -181,7 +222,7 @@ def focus_row(row: Mapping[str, Any]) -> ExportRow:
         sku_text=text(row.get("ChargeDescription")),
         unit=text(row.get("ConsumedUnit")),
         currency=text(row.get("BillingCurrency")),
-        rate=decimal_text(row.get("x_CurrencyConversionRate") or "1", "x_CurrencyConversionRate"),
+        rate=_rate(row.get("x_CurrencyConversionRate"), "x_CurrencyConversionRate", row.get("BillingCurrency")),
         cost_type=_cost_type(row.get("x_CostType")),
         invoice_month=f"{period.pacific_day:%Y%m}" if period else "",
         consumption_model=text(row.get("x_ConsumptionModelId")),
@@ -191,7 +232,7 @@ def focus_row(row: Mapping[str, Any]) -> ExportRow:
         adjustment="CORRECTION" if text(row.get("ChargeClass")).lower() == "correction" else "",
     )
     return ExportRow(
-        f"focus:{account}",
+        _source("focus", row.get("BillingAccountId")),
         _resource(
             text(row.get("ResourceId")),
             text(row.get("ResourceName")),
@@ -199,15 +240,44 @@ def focus_row(row: Mapping[str, Any]) -> ExportRow:
             text(project.get("id") or row.get("SubAccountId")),
             text(row.get("AvailabilityZone") or row.get("x_Location") or row.get("RegionId")),
         ),
-        terms,
+        _storable(terms),
         start,
         end or start,
         moment_or_none(row.get("x_ExportTime"), "x_ExportTime"),
         billionths(row.get("ConsumedQuantity") or 0, "ConsumedQuantity"),
-        billionths_or_none(row.get("ListCost"), "ListCost"),
+        money_or_none(row.get("ListCost"), "ListCost"),
+        None,
         cost_nanos,
         credits,
     )
+
+
+def _source(export: str, account: Any) -> str:
+    if not is_storable(text(account)):
+        raise UnreadableRow(f"its billing account is none: {shown(text(account))}.")
+    return f"{export}:{text(account)}"
+
+
+def _rate(value: Any, field: str, currency: Any) -> str:
+    """A row in dollars may leave its rate out; in another currency nothing is known without it."""
+    if value is None or value == "":
+        if text(currency) not in ("", "USD"):
+            raise UnreadableRow(f"{field} is missing, and the row is in {shown(currency)}.")
+        return "1"
+    return rate_text(value, field)
+
+
+def _storable(values: _Texts) -> _Texts:
+    """Raises UnreadableRow for a text that no bill has, or no database takes."""
+    _check_texts(values)
+    return values
+
+
+@lru_cache(maxsize=65_536)
+def _check_texts(values: Resource | BillTerms | _CreditTexts) -> None:
+    for field, value in values._asdict().items():
+        if isinstance(value, str) and not is_storable(value):
+            raise UnreadableRow(f"{field} has over {MOST_TEXT} characters, or some that no text has: {shown(value)}.")
 
 
 @lru_cache(maxsize=65_536)
@@ -222,9 +292,10 @@ def _resource(global_name: str, name: str, project_number: str, project_id: str,
     if match is None:
         number = project_number or (vm["project"] if vm else "")
         kind = BilledKind.INSTANCE if vm and not global_name else BilledKind.NONE
-        return Resource(number, kind, "", bare, project_id, place)
+        return _storable(Resource(number, kind, "", bare, project_id, place))
     kind = _KINDS.get(match["collection"].removesuffix("s"), BilledKind.RESERVATION)
-    return Resource(project_number or match["project"], kind, match["id"], bare, project_id, match["place"] or place)
+    number = project_number or match["project"]
+    return _storable(Resource(number, kind, match["id"], bare, project_id, match["place"] or place))
 
 
 def _labels_of(labels: Iterable[Any], key: str, value: str) -> tuple[bool, str]:
@@ -253,14 +324,14 @@ def _credits(entries: Iterable[Any], names: tuple[str, str, str, str]) -> tuple[
     if not entries:
         return ()
     kind, name, identity, amount = names
-    return tuple(
-        sorted(
-            Credit(
-                text(one.get(kind)),
-                text(one.get(name)),
-                text(one.get(identity)),
-                billionths(one.get(amount), "credits.amount"),
-            )
-            for one in map(record, entries)
-        )
-    )
+    credits = []
+    for one in map(record, entries):
+        words = text(one.get(name)), text(one.get(identity))
+        texts = _storable(_CreditTexts(text(one.get(kind)) or _credit_type(words[0]), *words))
+        credits.append(Credit(texts.type, texts.name, texts.id, money(one.get(amount), "credits.amount")))
+    return tuple(sorted(credits))
+
+
+def _credit_type(name: str) -> str:
+    """Of rows before 10 September 2020, which name no type: their names say it."""
+    return next((kind for words, kind in _CREDIT_NAMES.items() if name.lower().startswith(words)), "")

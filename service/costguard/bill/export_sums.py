@@ -16,11 +16,15 @@ from datetime import date, datetime
 from hashlib import blake2b
 from typing import IO, TypeVar
 
-from costguard.bill.export_row import BillTerms, ExportRow, Resource
+from costguard.bill.export_fields import UnreadableRow
+from costguard.bill.export_row import BillTerms, ExportRow, Judged, Resource
 from costguard.model.bill import Credit
+from costguard.model.words import count_text
 
 _MOST_SUMS = 200_000  # in memory; more go to a temporary file and are added up there
 _MASK = 2**64 - 1
+_MOST_NANOS = 9 * 10**18  # of what the database holds, 2^63 - 1
+_REASONS = 5  # rows that are named, of those that are left out
 SumKey = tuple[date, date, Resource, BillTerms]
 _Named = TypeVar("_Named", Resource, BillTerms)
 
@@ -34,6 +38,7 @@ class UsageSum:
     export: datetime | None
     amount: int = 0
     list_nanos: int | None = 0
+    default_nanos: int | None = 0
     cost_nanos: int = 0
     credits: dict[tuple[str, str, str], int] | None = None
     row_count: int = 0
@@ -46,6 +51,7 @@ class UsageSum:
         self.export = max(self.export, other.export) if self.export and other.export else self.export or other.export
         self.amount += other.amount
         self.list_nanos = _sum(self.list_nanos, other.list_nanos)
+        self.default_nanos = _sum(self.default_nanos, other.default_nanos)
         self.cost_nanos += other.cost_nanos
         for key, nanos in (other.credits or {}).items():
             self.credits = self.credits or {}
@@ -79,6 +85,32 @@ class PartitionSums:
         return sum(batch.row_count for batch in self.batches.values())
 
 
+@dataclass(slots=True)
+class LeftOut:
+    """Rows that were not read: how many, and the reasons of the first."""
+
+    row_count: int = 0
+    reasons: list[str] = field(default_factory=list)
+
+    def add(self, row: UnreadableRow) -> None:
+        self.row_count += 1
+        if len(self.reasons) < _REASONS:
+            self.reasons.append(row.message)
+
+    def __add__(self, other: LeftOut) -> LeftOut:
+        return LeftOut(self.row_count + other.row_count, [*self.reasons, *other.reasons][:_REASONS])
+
+    @property
+    def words(self) -> str:
+        """A sentence with its reasons; "" where every row was read."""
+        if not self.row_count:
+            return ""
+        is_one = self.row_count == 1
+        first = f"{count_text(self.row_count, 'row')} could not be read and {'is' if is_one else 'are'} left out."
+        more = self.row_count - len(self.reasons)
+        return " ".join([first, *self.reasons, *([f"And {more:,} more."] if more else [])])
+
+
 class ExportSums:
     """Adds rows up in bounded memory. Use it once: add rows, then take the partitions."""
 
@@ -90,10 +122,18 @@ class ExportSums:
         self._resources: dict[Resource, tuple[Resource, int]] = {}
         self._terms: dict[BillTerms, tuple[BillTerms, int]] = {}
         self.row_count = 0
+        self.left_out = LeftOut()
 
-    def add(self, rows: Iterable[ExportRow]) -> None:
+    def add(self, rows: Iterable[Judged]) -> None:
+        """Adds what can be read; what cannot is counted in `left_out`, the first ones with their reason."""
         for row in rows:
-            self._add(row)
+            if isinstance(row, UnreadableRow):
+                self.left_out.add(row)
+            else:
+                try:
+                    self._add(row)
+                except UnreadableRow as error:
+                    self.left_out.add(error)
 
     def _add(self, row: ExportRow) -> None:
         export = row.export
@@ -104,6 +144,10 @@ class ExportSums:
         # Sums share one object of equal ones: each row came with its own, of a dozen texts.
         resource, resource_digest = _shared(self._resources, row.resource)
         terms, terms_digest = _shared(self._terms, row.terms)
+        key = row.start.pacific_day, row.start.utc_day, resource, terms
+        usage = partition.usage.get(key)
+        if usage is not None and abs(usage.cost_nanos) + abs(row.cost_nanos) > _MOST_NANOS:
+            raise UnreadableRow(f"With a row of {resource.resource_name}, a day's costs are more than can be stored.")
         digest = _digest(row, (resource_digest, terms_digest))
         moment = export.at.isoformat() if export else ""
         batch = partition.batches.get(moment)
@@ -112,8 +156,6 @@ class ExportSums:
         batch.row_count += 1
         batch.digest = (batch.digest + digest) & _MASK
         self.row_count += 1
-        key = row.start.pacific_day, row.start.utc_day, resource, terms
-        usage = partition.usage.get(key)
         if usage is None:
             usage = UsageSum(row.start.at, row.end.at, export.at if export else None, digests=array("Q"))
             partition.usage[key] = usage
@@ -168,6 +210,7 @@ def _add_row(usage: UsageSum, row: ExportRow, digest: int) -> None:
         usage.export = row.export.at
     usage.amount += row.amount
     usage.list_nanos = _sum(usage.list_nanos, row.list_nanos)
+    usage.default_nanos = _sum(usage.default_nanos, row.default_nanos)
     usage.cost_nanos += row.cost_nanos
     for credit in row.credits:
         usage.credits = usage.credits or {}

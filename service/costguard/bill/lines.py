@@ -176,14 +176,7 @@ class OutsideKey(NamedTuple):
     project: str
     sku_id: str
     text: str
-
-    @property
-    def is_commitment(self) -> bool:
-        """Whether it is the fee of a commitment, which is paid whether it is used or not.
-
-        Google's own query of what commitments save knows fees so: bigquery-utils, monthly_cud_sud_savings.sql.
-        """
-        return "commitment" in self.text.lower()
+    is_fee: bool = False  # of a commitment, which is paid whether it is used or not
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,5 +185,7 @@ class DayComparison:
 
     day: date
     lines: tuple[BillLine, ...]
-    outside: Mapping[OutsideKey, int]  # fees of commitments among them
+    outside: Mapping[OutsideKey, int]  # fees of commitments among them, less what use took off them
     unused_reservations: Mapping[tuple[str, str], int]  # (project, reservation)
+    offsets: Mapping[OutsideKey, int]  # what use took off a fee, zero or less; absent where a fee does not say
+    saved_outside: Mapping[str, int]  # project -> what commitments took off usage that is in no line

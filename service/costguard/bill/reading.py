@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta
 import structlog
 from sqlalchemy import Connection, func, select
 
-from costguard.bill.export_row import read_row
+from costguard.bill.export_row import judged
 from costguard.bill.export_sums import ExportSums
 from costguard.bill.store import BillRead, store
 from costguard.db.lease import Lease
@@ -20,6 +20,8 @@ from costguard.model.ports import BillTable
 from costguard.model.words import count_text
 
 BILL_READ = "BillRead"
+AHEAD = timedelta(days=2)
+"""By how much usage may begin after now: clocks differ, and a bill says nothing of a day to come."""
 _AT_ONCE = 7  # days of one query: bounded in time and in bytes
 _AGAIN = timedelta(days=2)  # a day is read again until it surely has all its appends
 _MEGABYTE = 2**20
@@ -48,9 +50,10 @@ def read_table(
     done = BillRead()
     for start, after in _spans(first, now.date() + timedelta(days=1)):
         sums = ExportSums()
-        sums.add(map(read_row, table.rows(start, after)))
+        sums.add(judged(row, now + AHEAD) for row in table.rows(start, after))
         # Every day of the query is whole: it holds all that the table has of it by now.
         done += store(database, sums.partitions(), table.name, now, fence, is_whole=True)
+        done += BillRead(left_out=sums.left_out)
     done += BillRead(bytes_billed=table.bytes_billed)
     with database.write(fence) as connection:
         audit_log.append(connection, [_event(table.name, done, now)], now)
@@ -76,7 +79,13 @@ def _event(name: str, done: BillRead, now: datetime) -> Event:
         now,
         f"The bill was read from {name}: {count_text(done.row_count, 'row')} of "
         f"{count_text(done.days, 'export day')}, {done.days_changed} new or changed. "
-        f"BigQuery billed {done.bytes_billed // _MEGABYTE:,} MiB.",
+        f"BigQuery billed {done.bytes_billed // _MEGABYTE:,} MiB."
+        + (f" {done.left_out.words}" if done.left_out.row_count else ""),
         *(name, now.isoformat()),
-        data={"table": name, "rows": done.row_count, "bytes_billed": done.bytes_billed},
+        data={
+            "table": name,
+            "rows": done.row_count,
+            "left_out": done.left_out.row_count,
+            "bytes_billed": done.bytes_billed,
+        },
     )

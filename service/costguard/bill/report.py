@@ -9,9 +9,9 @@ from datetime import date, datetime, timedelta
 from fractions import Fraction
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, Row, cast, func, select
+from sqlalchemy import BigInteger, ColumnElement, Connection, Row, Table, cast, func, select
 
-from costguard.bill.compared_rows import COMMITMENT, OUTSIDE, RESERVATION
+from costguard.bill.compared_rows import COMMITMENT, OFFSET, OUTSIDE, RESERVATION, SAVED_OUTSIDE
 from costguard.bill.lines import EXPLAINED, BilledThing, BillLine, BillStanding, BillState, Reason, Savings
 from costguard.bill.stories import story, title
 from costguard.db.tables import bill_costs, bill_days, bill_differences, bill_others
@@ -88,11 +88,16 @@ class NotHeld:
 
 @dataclass(frozen=True, slots=True)
 class Commitments:
-    """What commitments took off the VMs of the ledger, and what they cost themselves, used or not."""
+    """What commitments took off Compute Engine's usage, and what they cost besides.
 
-    fees: Sequence[NotHeld]
+    In Google's data model since 2025 use is taken off the fee, and what is left of it is what was not used. Before,
+    and for resource-based ones, a fee is paid in full. `unused` is None where no fee says.
+    """
+
+    fees: Sequence[NotHeld]  # before what use took off
     paid: Money
     saved: Money
+    unused: Money | None
 
     @property
     def net(self) -> Money:
@@ -291,17 +296,24 @@ def _others(connection: Connection, kind: str, first: date, last: date, project:
 
 def _commitments(connection: Connection, first: date, last: date, project: str | None) -> Commitments:
     """Over all days and fees of the range: the fees that are named are the dearest."""
-    sums = []
-    fees = [bill_others.c.kind == COMMITMENT]
-    for table, column, conditions in (
-        (bill_others, bill_others.c.nanos, fees),
-        (bill_days, bill_days.c.committed_nanos, []),
-    ):
-        query = select(cast(func.coalesce(func.sum(column), 0), BigInteger))
-        query = query.where(table.c.day.between(first, last), *conditions)
-        sums.append(connection.scalar(query if project is None else query.where(table.c.project == project)) or 0)
-    named = _others(connection, COMMITMENT, first, last, project)
-    return Commitments(named, *map(Money, sums))
+    columns = bill_others.c
+    says_use = columns.name.in_(select(columns.name).where(columns.kind == OFFSET))
+
+    def total(table: Table, column: ColumnElement[int], *conditions: ColumnElement[bool]) -> int | None:
+        query = select(cast(func.sum(column), BigInteger)).where(table.c.day.between(first, last), *conditions)
+        return connection.scalar(query if project is None else query.where(table.c.project == project))
+
+    fees = total(bill_others, columns.nanos, columns.kind == COMMITMENT) or 0
+    offsets = total(bill_others, columns.nanos, columns.kind == OFFSET)
+    use_fees = total(bill_others, columns.nanos, columns.kind == COMMITMENT, says_use) or 0
+    in_lines = total(bill_days, bill_days.c.committed_nanos) or 0
+    outside = total(bill_others, columns.nanos, columns.kind == SAVED_OUTSIDE) or 0
+    return Commitments(
+        fees=_others(connection, COMMITMENT, first, last, project),
+        paid=Money(fees + (offsets or 0)),
+        saved=Money(in_lines + outside),
+        unused=None if offsets is None else Money(use_fees + offsets),
+    )
 
 
 def last_compared(connection: Connection) -> datetime | None:

@@ -13,7 +13,7 @@ one time). So what is stored of a day is compared with what is read by its appen
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import blake2b
 from itertools import islice
@@ -21,9 +21,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Table, delete, insert, select, update
 
-from costguard.bill.export_fields import billionths, from_billionths
+from costguard.bill.export_fields import from_billionths, stored_billionths
 from costguard.bill.export_row import BillTerms, Resource
-from costguard.bill.export_sums import PartitionSums, SumKey, UsageSum
+from costguard.bill.export_sums import LeftOut, PartitionSums, SumKey, UsageSum
 from costguard.db.bulk import CHUNK, add_rows, stored
 from costguard.db.lease import Lease
 from costguard.db.tables import bill_partitions, bill_resources, bill_terms, bill_usage
@@ -44,6 +44,7 @@ class BillRead:
     days: int = 0
     days_changed: int = 0
     bytes_billed: int = 0
+    left_out: LeftOut = field(default_factory=LeftOut)
 
     def __add__(self, other: BillRead) -> BillRead:
         return BillRead(
@@ -51,6 +52,7 @@ class BillRead:
             self.days + other.days,
             self.days_changed + other.days_changed,
             self.bytes_billed + other.bytes_billed,
+            self.left_out + other.left_out,
         )
 
 
@@ -150,6 +152,7 @@ def _add_usage(connection: Connection, partition_id: int, usage: Mapping[SumKey,
                 [[*key, nanos] for key, nanos in sorted(value.credits.items())] if value.credits else None,
                 value.row_count,
                 value.repeated_count,
+                value.default_nanos,
             )
         )
         for (pacific_day, utc_day, resource, one), value in usage.items()
@@ -204,8 +207,9 @@ def _stored_usage(connection: Connection, partition_id: int) -> dict[SumKey, Usa
             row["usage_start"],
             row["usage_end"],
             row["export_time"],
-            billionths(row["amount"], "amount"),
+            stored_billionths(row["amount"]),
             row["list_nanos"],
+            row["default_nanos"],
             row["cost_nanos"],
             {(kind, name, identity): nanos for kind, name, identity, nanos in row["credits"] or ()} or None,
             row["row_count"],

@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, func, select
 
+from costguard.bill.export_fields import is_rate
 from costguard.db.tables import bill_partitions, bill_resources, bill_terms, bill_usage
 from costguard.model.bill import BilledKind, BillRow, CostType, Credit
 
@@ -46,7 +47,8 @@ def rows_of(connection: Connection, first: date, last: date) -> Iterator[BillRow
         .order_by(bill_usage.c.partition_id)
     )
     for row in connection.execution_options(yield_per=_FETCH).execute(statement):
-        yield _bill_row(row)
+        if is_rate(Decimal(row.rate)):  # earlier releases stored rows whatever their rate: amounts are divided by it
+            yield _bill_row(row)
 
 
 def counted_sources(connection: Connection) -> list[str]:
@@ -119,6 +121,7 @@ def _bill_row(row: Row[Any]) -> BillRow:
         amount=Decimal(row.amount),
         unit=row.unit,
         list_nanos=row.list_nanos,
+        default_nanos=row.default_nanos,
         cost_nanos=row.cost_nanos,
         credits=tuple(Credit(*credit) for credit in row.credits or ()),
         currency=row.currency,

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import NamedTuple, TypeAlias
 
+from costguard.bill.commitments import is_discount, list_nanos, price_savings
 from costguard.bill.lines import Savings
-from costguard.model.bill import DEFAULT_MODEL, BillRow, CostType
+from costguard.model.bill import BillRow, CostType
 from costguard.model.billing_month import seconds_of_month
 
 _GIB = 2**30
@@ -81,23 +82,21 @@ class BillSum:
 
     def add(self, row: BillRow, sold: SoldAs, used: Fraction, usual_rate: Fraction) -> None:
         rate = Fraction(row.rate)
-        at_list = row.list_nanos if row.list_nanos is not None else row.cost_nanos
+        at_list = list_nanos(row)
         self.names_list_price = self.names_list_price and row.list_nanos is not None
         self.used += used
         self.list += at_list / rate
         self.usual_list += at_list / usual_rate
         self.cost += row.cost_nanos / rate
-        saved = (at_list - row.cost_nanos) / rate
-        if row.consumption_model not in ("", DEFAULT_MODEL):
-            self.committed += saved
-        else:
-            self.contract += saved
+        by_commitment, by_contract = price_savings(row)
+        self.committed += by_commitment / rate
+        self.contract += by_contract / rate
         for credit in row.credits:
             dollars = credit.nanos / rate
             self.credits += dollars
             if credit.type == "SUSTAINED_USAGE_DISCOUNT":
                 self.sustained -= dollars
-            elif credit.type.startswith("COMMITTED_USAGE_DISCOUNT"):
+            elif is_discount(credit.type):
                 self.committed -= dollars
             else:
                 self.other -= dollars

@@ -97,7 +97,9 @@ def _show_savings(console: Console, answer: Answer) -> None:
         console.print()
         say(console, "Commitments", "bold")
         saved, paid, net = (dollars(commitments[name]) for name in ("saved", "paid", "net"))
-        say(console, f"They took {saved} off VMs and disks, and cost {paid}, used or not: {net} saved in all.")
+        say(console, f"They took {saved} off usage, and cost {paid} besides: {net} saved in all.")
+        if commitments["unused"] is not None:
+            say(console, f"Of fees that say how much of them was used, {dollars(commitments['unused'])} was not.")
         show_table(console, _OUTSIDE, commitments["fees"])
     if answer["outside"]:
         console.print()
@@ -166,10 +168,20 @@ def read(
         settings_of(config).database.url.get_secret_value(), files, SystemClock().now(), is_whole=is_whole
     )
     if as_json:
-        print_json({"rows": done.row_count, "export_days": done.days, "days_changed": done.days_changed})
+        print_json(
+            {
+                "rows": done.row_count,
+                "left_out": done.left_out.row_count,
+                "reasons": done.left_out.reasons,
+                "export_days": done.days,
+                "days_changed": done.days_changed,
+            }
+        )
         return
     print(
         f"Read {count_text(done.row_count, 'row')} of {count_text(done.days, 'export day')}; "
         f"{done.days_changed or 'none'} new or changed."
         + (" The server compares them with the ledger within ten minutes." if done.days_changed else "")
     )
+    if done.left_out.row_count:
+        print(done.left_out.words)

@@ -13,7 +13,7 @@ from pathlib import Path
 from costguard.bigquery.client import ExportTable
 from costguard.bill.export_file import rows_of_file
 from costguard.bill.export_sums import ExportSums
-from costguard.bill.reading import last_read_at, read_table
+from costguard.bill.reading import AHEAD, last_read_at, read_table
 from costguard.bill.store import BillRead, store
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
@@ -23,19 +23,26 @@ from costguard.settings.bill import BillSection
 
 
 def read_files(url: str, files: Sequence[Path], now: datetime, *, is_whole: bool = False) -> BillRead:
-    """Store what the files say, together. Raises Invalid and Conflict; a file that cannot be read changes nothing."""
+    """Store what the files say, together. Rows that cannot be read are left out, counted and named.
+
+    Raises Invalid and Conflict; a file that breaks off, or none of whose rows can be read, changes nothing.
+    """
     from costguard.db import migrate  # only here: the daemon reads tables, and loads no alembic
 
     sums = ExportSums()
     for file in files:
+        rows, left_out = sums.row_count, sums.left_out.row_count
         try:
-            sums.add(rows_of_file(file))
+            sums.add(rows_of_file(file, now + AHEAD))
         except OSError as error:
             raise Invalid(f"{file} cannot be read: {error.strerror or error}.", "Nothing was stored.") from None
+        if sums.row_count == rows and sums.left_out.row_count > left_out:
+            raise Invalid(f"{file} has no row that can be read. {sums.left_out.words}", "Nothing was stored.")
     origin = f"{files[0]}" if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
     with closing(Database.open(url)) as database:
         migrate.check(database)
-        return store(database, sums.partitions(), origin, now, is_whole=is_whole)
+        read = store(database, sums.partitions(), origin, now, is_whole=is_whole)
+        return read + BillRead(left_out=sums.left_out)
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,6 +86,7 @@ class BillRow:
     export_time: datetime | None
     source: str  # "detailed:<billing account>" or "focus:<billing account>"
     row_count: int = 1
+    default_nanos: int | None = None  # at the account's price without a commitment; None where the row does not say
     repeated_count: int = 0
     """Of the rows, how many equal an earlier one of the same batch in every field: Google's duplicates, not ours."""
 

@@ -80,5 +80,6 @@ bill_usage = Table(
     Column("credits", JsonOrNull),  # [[type, name, id, nanos]]; NULL: none
     Column("row_count", Integer, nullable=False),
     Column("repeated_count", Integer, nullable=False, server_default=text("0")),
+    Column("default_nanos", BigInteger),  # at the account's price without a commitment
 )
 Index("ix_bill_usage_pacific_day", bill_usage.c.pacific_day)
