@@ -435,13 +435,17 @@ class CodeOut(TypedDict):
 
 class CommitmentsOut(TypedDict):
     fees: list[NotHeldOut]
-    """The ten dearest: a fee is paid whether it is used or not."""
+    """The ten dearest, before what use took off them."""
     net: str
     """saved less paid."""
     paid: str
-    """All fees. They are in `outside` of the days, too."""
+    """All fees less what use took off them. They are in `outside` of the days, too."""
     saved: str
-    """What commitments took off the list price of VMs and disks in the ledger."""
+    """What commitments took off Compute Engine's usage, by price and by credit."""
+    unused: str | None
+    """The part of fees that nothing used. Only fees of spend-based commitments since 2025 say it; null: none
+    does.
+    """
 
 
 class CurveOut(TypedDict):
