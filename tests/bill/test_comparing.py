@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -14,11 +13,10 @@ import pytest
 from sqlalchemy import Connection, func, insert, select, update
 from tests.api import rows
 from tests.api.rows import EARLIER
-from tests.bill import exports
 
 from costguard.bill.basis import spend_by_bill
 from costguard.bill.comparing import BillComparer
-from costguard.bill.export_row import judged, read_row
+from costguard.bill.export_row import read_row
 from costguard.bill.export_sums import ExportSums
 from costguard.bill.ledger_uses import LedgerDay
 from costguard.bill.store import store
@@ -35,11 +33,9 @@ from costguard.db.tables import (
     projects,
 )
 from costguard.db.transaction import Database
-from costguard.errors import Invalid
 from costguard.ledger.accrual import accrual_at
 from costguard.ledger.archiving import archive_charges
 from costguard.ledger.charging import charge_due
-from costguard.main.bill import read_files
 from costguard.model.billing_month import seconds_of_month
 from costguard.model.budget import Scope
 from costguard.spend.spend import spend
@@ -374,7 +370,7 @@ def test_a_rate_of_zero_from_an_earlier_release_ends_nothing(ledger: Database) -
 
 
 def test_a_day_that_cannot_be_compared_keeps_no_other_from_it(ledger: Database) -> None:
-    """Its error is told, and the others are compared."""
+    """Its error is reported, and the others are compared."""
     exported = exported_days(ledger)
     odd = next(one for one in exported if one["usage_start_time"].startswith(f"{DAYS[1]}"))
     read(ledger, [*exported, {**odd, "sku": {"id": "ODD", "description": "odd"}}])
@@ -388,32 +384,3 @@ def test_a_day_that_cannot_be_compared_keeps_no_other_from_it(ledger: Database) 
     assert len(done.troubles) == 1
     assert done.troubles[0] == f"The bill of {DAYS[1]} could not be compared (ArithmeticError: odd)."
     assert set(DAYS) & days(ledger).keys() == {DAYS[0], DAYS[2]}
-
-
-@pytest.mark.parametrize("exponent", [0, 1, 3])
-def test_rows_that_are_left_out_are_counted_and_named(sqlite_url: str, tmp_path: Path, exponent: int) -> None:
-    """The others are stored, and the sentence names the first five."""
-    good = rows_of_vm("trainer", "1", DAYS[0], DAYS[0])
-    bad = [{**good[0], "currency_conversion_rate": "0"} for _ in range(10**exponent)]
-    path = tmp_path / "export.jsonl"
-    path.write_text("\n".join(json.dumps(one) for one in [*good, *bad]), "utf-8")
-    done = read_files(sqlite_url, [path], NOW)
-    assert (done.row_count, done.left_out.row_count) == (len(good), len(bad))
-    assert len(done.left_out.reasons) == min(len(bad), 5)
-    assert f"{path}, row {len(good) + 1}: currency_conversion_rate is no rate" in done.left_out.words
-    assert len(done.left_out.words) < 5 * (len(str(path)) + 120)
-
-
-def test_a_file_without_a_readable_row_is_refused(sqlite_url: str, tmp_path: Path) -> None:
-    """It is another file than its reader thinks."""
-    path = tmp_path / "export.jsonl"
-    path.write_text('{"usage_start_time": "x"}\n{"usage_start_time": "y"}\n', "utf-8")
-    with pytest.raises(Invalid, match=r"no row that can be read. 2 rows could not be read and are left out"):
-        read_files(sqlite_url, [path], NOW)
-
-
-def test_costs_that_no_database_holds_are_left_out() -> None:
-    """Of two rows that add up to more than 2^63 nanos, the second one is."""
-    sums = ExportSums()
-    sums.add(judged(exports.row(cost="4e9")) for _ in range(3))
-    assert (sums.row_count, sums.left_out.row_count) == (2, 1)

@@ -170,11 +170,11 @@ class _Element:
         return None
 
 
-def _object(found: bytes | None) -> _Found:
-    if found is None:
+def _object(text: bytes | None) -> _Found:
+    if text is None:
         return _TOO_LONG
     try:
-        value = orjson.loads(found)
+        value = orjson.loads(text)
     except ValueError as error:
         return UnreadableRow(f"it is not JSON: {error}.")
     if not isinstance(value, dict):
