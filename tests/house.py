@@ -46,6 +46,7 @@ def broken_rules(root: Path) -> list[str]:
         *_shared_class_names(root),
         *_silent_tests(root),
         *wording.broken_rules(_files(root, ignored), root),
+        *wording.class_names_in_texts(root / "service" / "costguard"),
     ]
 
 

@@ -54,3 +54,21 @@ def test_long_functions_and_shared_class_names_are_named(tmp_path: Path) -> None
         "service/costguard/work.py:1: long has 61 lines; split it",
         "service/costguard/two.py: the class name Budget is taken by service/costguard/one.py; say what this one is",
     ]
+
+
+def test_class_names_in_texts_are_named(tmp_path: Path) -> None:
+    """A label or a page with a class's name is named; docstrings, `__all__`, kinds of events and English are not."""
+    (tmp_path / ".gitignore").write_text("")
+    (tmp_path / "tests").mkdir()
+    package = tmp_path / "service" / "costguard"
+    package.mkdir(parents=True)
+    (package / "disk.py").write_text(
+        'class DiskReading:\n    """A DiskReading."""\n\n\nclass Job: ...\n\n\nclass JobFailed: ...\n\n\n'
+        '__all__ = ["DiskReading"]\nFIGURES = {"DiskReading": "full", "Job": f"no {__all__} JobFailed"}\nKIND = "JobFailed"\n'
+    )
+    (package / "page.html").write_text("<p>{{ DiskReading }}</p>\n<p>The DiskReading.</p>\n")
+    assert broken_rules(tmp_path) == [
+        "service/costguard/disk.py:12: JobFailed is the name of a class; write a person's word",
+        "service/costguard/disk.py:12: DiskReading is the name of a class; write a person's word",
+        "service/costguard/page.html:2: DiskReading is the name of a class; write a person's word",
+    ]

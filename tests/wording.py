@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from costguard.model.event_kinds import EVENT_KINDS
+
 # What stands in texts that people read, with what to write instead.
 WORDS = {
     r"anew": "again",
@@ -33,6 +35,8 @@ _READ = {".py", ".html", ".md", ".toml", ".yaml", ".sh", ".js", ".service"}
 _OLD = {"vendor", "versions", "test_migrations.py", "upgrades"}  # others' files, and what earlier versions stored
 _FIELDS = {"asked"}  # of the API and of the agent's protocol
 _HERE = Path(__file__)
+_USERS = {"CostguardJob", "CostguardTask", "OnDemand"}  # what users of Flyte write, and Google's word for a usage type
+_TEMPLATE = re.compile(r"{%.*?%}|{{.*?}}|{#.*?#}")
 
 
 def broken_rules(files: Iterable[Path], root: Path) -> Iterator[str]:
@@ -47,6 +51,38 @@ def broken_rules(files: Iterable[Path], root: Path) -> Iterator[str]:
                 yield f'{place}:{number}: "{match.group()}" is not a word of the house; for example "{plainer}"'
         if file.suffix == ".py":
             yield from (f"{place}:{line}: {name} does not say what it holds" for name, line in _names(text))
+
+
+def class_names_in_texts(package: Path) -> Iterator[str]:
+    """One sentence for each text of a package that holds the name of one of its classes, such as `DiskReading`.
+
+    Docstrings, `__all__` and whole strings that are a kind of event are for programs; names of one word are English.
+    """
+    trees = {file: ast.parse(file.read_text("utf-8")) for file in package.rglob("*.py") if "api" not in file.parts}
+    classes = {node.name for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    names = sorted(name for name in classes - _USERS if re.search(r"[a-z][A-Z]", name))
+    if not names:
+        return
+    pattern = re.compile(rf"(?<![\w.])(?:{'|'.join(names)})(?!\w)")
+    texts = [(file, line, text) for file, tree in trees.items() for line, text in _texts(tree)]
+    for file in package.rglob("*.html"):
+        lines = _TEMPLATE.sub("", file.read_text("utf-8")).splitlines()
+        texts += [(file, number, line) for number, line in enumerate(lines, 1)]
+    for file, line, text in sorted(texts):
+        for name in pattern.findall(text):
+            if text not in EVENT_KINDS:
+                yield f"{file.relative_to(package.parents[1])}:{line}: {name} is the name of a class; write a person's word"
+
+
+def _texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for_programs: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr):  # docstrings
+            for_programs.add(node.value)
+        elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
+            for_programs.update(ast.walk(node.value))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in for_programs:
+            yield node.lineno, node.value
 
 
 def _names(text: str) -> Iterator[tuple[str, int]]:

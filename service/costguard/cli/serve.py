@@ -13,7 +13,15 @@ import typer
 
 from costguard.cli.options import AsJson, AsJsonLine, Config, listening_address, print_json, settings_of
 from costguard.cli.tables import clean
-from costguard.model.action import Action, SendReminder, StopInstance
+from costguard.model.action import (
+    Action,
+    AssignOwner,
+    CancelJob,
+    KeepLifetime,
+    RefuseRequest,
+    SendReminder,
+    StopInstance,
+)
 from costguard.model.mending import command_for
 from costguard.model.reminder import Subject
 from costguard.model.words import count_text
@@ -39,13 +47,13 @@ Only `costguard demo` follows a clock that was sped up. `serve` and `pass`
 keep real time: for them, leave --speed at 1.
 """
 _MOST_EVENTS = 20
-_ACTIONS = {
-    "SendReminder": ("reminder", "will be sent, as fast as Slack accepts them"),
-    "StopInstance": ("stop", "decided (in shadow mode, stops by rules are only recorded)"),
-    "KeepLifetime": ("keep", "granted"),
-    "AssignOwner": ("owner", "changed"),
-    "CancelJob": ("job", "will be cancelled"),
-    "RefuseRequest": ("request", "refused"),
+_ACTIONS: Mapping[type[Action], tuple[str, str]] = {
+    SendReminder: ("reminder", "will be sent, as fast as Slack accepts them"),
+    StopInstance: ("stop", "decided (in shadow mode, stops by rules are only recorded)"),
+    KeepLifetime: ("keep", "granted"),
+    AssignOwner: ("owner", "changed"),
+    CancelJob: ("job", "will be cancelled"),
+    RefuseRequest: ("request", "refused"),
 }
 
 
@@ -190,7 +198,7 @@ def _recorded_lines(report: PassReport) -> Iterator[str]:
 
 
 def _action_lines(actions: Sequence[Action]) -> Iterator[str]:
-    kinds = [type(action).__name__ for action in actions]
+    kinds = [type(action) for action in actions]
     for kind, (word, what) in _ACTIONS.items():
         if number := kinds.count(kind):
             yield f"  {count_text(number, word)} {what}"

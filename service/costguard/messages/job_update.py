@@ -159,7 +159,7 @@ def _figures(scene: JobSnapshot) -> dict[str, str]:
     shown = priced_text(cost)
     figures["Cost so far"] = shown if ceiling is None else f"{shown} of at most {ceiling}"
     if scene.disk is not None and scene.disk.text:
-        figures["DiskReading"] = scene.disk.text.removeprefix("disk ")
+        figures["Disk"] = scene.disk.text.removeprefix("disk ")
     if back := _last_recovery(scene.interruptions):
         figures["Last recovery"] = back
     lost = sum(

@@ -36,7 +36,7 @@ KIND = "notification"
 # Kinds of events.
 _BUDGET, _GPUS, _BURN, _CLAIM = "BudgetThresholdCrossed", "GpusAppeared", "BurnRateUnusual", "OwnerClaimed"
 _GENERATION, _UNKNOWN_VM, _PRICE, _BILL = "GenerationBegan", "UnknownVmFound", "PriceRefused", "BillDrifted"
-_KINDS = (
+KINDS = (  # that become messages
     _CLAIM,
     _BUDGET,
     _GPUS,
@@ -195,7 +195,7 @@ class NotificationWatch:
         """The keys of those that are new. Writes nothing else."""
         now = self._clock.now()
         with self._database.read() as connection:
-            events = recorded_since(connection, _KINDS, now - _NEWS_FOR)
+            events = recorded_since(connection, KINDS, now - _NEWS_FOR)
             of_jobs = [event for _, event in events if event.kind in job_update.KINDS]
             of_sweeps = [event for _, event in events if event.kind in sweep_update.KINDS]
             of_updates = {*job_update.KINDS, *sweep_update.KINDS}
