@@ -64,7 +64,8 @@ def test_class_names_in_texts_are_named(tmp_path: Path) -> None:
     package.mkdir(parents=True)
     (package / "disk.py").write_text(
         'class DiskReading:\n    """A DiskReading."""\n\n\nclass Job: ...\n\n\nclass JobFailed: ...\n\n\n'
-        '__all__ = ["DiskReading"]\nFIGURES = {"DiskReading": "full", "Job": f"no {__all__} JobFailed"}\nKIND = "JobFailed"\n'
+        '__all__ = ["DiskReading"]\nFIGURES = {"DiskReading": "full", "Job": f"no {__all__} JobFailed"}\n'
+        'KIND = "JobFailed"\n'
     )
     (package / "page.html").write_text("<p>{{ DiskReading }}</p>\n<p>The DiskReading.</p>\n")
     assert broken_rules(tmp_path) == [

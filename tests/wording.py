@@ -71,7 +71,8 @@ def class_names_in_texts(package: Path) -> Iterator[str]:
     for file, line, text in sorted(texts):
         for name in pattern.findall(text):
             if text not in EVENT_KINDS:
-                yield f"{file.relative_to(package.parents[1])}:{line}: {name} is the name of a class; write a person's word"
+                place = f"{file.relative_to(package.parents[1])}:{line}"
+                yield f"{place}: {name} is the name of a class; write a person's word"
 
 
 def _texts(tree: ast.Module) -> Iterator[tuple[int, str]]:

@@ -100,7 +100,7 @@ def test_a_preview_reads_as_the_messages_would() -> None:
     assert isinstance(out.file, io.StringIO)
     shown = " ".join(out.file.getvalue().split())
     assert "late lab / us-central1-a, t4 x 1" in shown
-    assert "Running for 10 h; $5.30 so far, $0.530 an hour. Owner: ada@lab.example. Preset: t4." in shown
+    assert "Running for 10 h; $5.30 this run, $0.530 an hour. Owner: ada@lab.example. Preset: t4." in shown
     assert "Why: past the limit of preset t4 (8 h) by 2 h." in shown
     assert "Reminder 3 to the owner (ada@lab.example), the channel (#gpus)" in shown
     assert "1 reminder would be sent now." in shown

@@ -69,7 +69,9 @@ def contents(database: Database) -> Mapping[str, NotificationContent]:
         composed[f"card-job-{state.value}"] = job_update.card(now, f"{URL}/jobs/{JOB}")
     for sweep_state in SweepState:
         stands = replace(sweep.row.sweep, state=sweep_state)
-        content = sweep_update.content(replace(sweep, row=replace(sweep.row, sweep=stands)), f"{URL}/sweeps/{stands.id}")
+        content = sweep_update.content(
+            replace(sweep, row=replace(sweep.row, sweep=stands)), f"{URL}/sweeps/{stands.id}"
+        )
         composed[f"card-sweep-{sweep_state.value}"] = content
     return composed
 

@@ -92,7 +92,7 @@ def test_before_a_stop_it_is_said_what_it_costs_and_what_happens(database: Datab
         rows.lifetime(connection, vm, NOW - HOUR, job="j1", provisioning_model="spot")
     client = client_with(authenticator=signed_in(Role.ADMIN, BOB))
     text = tidy(page_of(client, f"{addresses['forgotten']}/stop").text)
-    assert "Stop forgotten? t4 · T4 · us-central1-a · ada@lab.example Total so far $4.8060 Per hour $0.534" in text
+    assert "Stop forgotten? t4 · T4 · us-central1-a · ada@lab.example So far $4.8060 Per hour $0.534" in text
     assert "Its vCPUs, memory and GPUs stop billing. Its disks are kept and go on billing $0.004 an hour." in text
     text = tidy(page_of(client, "/vm/lab/77/stop").text)
     assert "It is running job j1, which is cancelled." in text

@@ -90,6 +90,21 @@ def test_a_budget_burns_down_from_its_limit(database: Database) -> None:
     assert day.line.split()[0] == "0,0"
 
 
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_a_budget_without_a_forecast_has_no_line_ahead(
+    database: Database, client_with: Callable[..., TestClient]
+) -> None:
+    """Neither a range nor a dotted line stands where the forecast is too early to say."""
+    with database.write() as connection:
+        rows.prices(connection)
+        rows.day(connection, (NOW - DAY).date(), gpu_nanos=3 * 10**9)
+    budget = Budget("all", Scope(), Money.of(10), Period.MONTH)
+    page = page_of(client_with(rules=Rules({}, budgets=(budget,))), "/budgets")
+    assert "Forecast too early to say Now" in tidy(page.text)
+    assert "forecast and its range" not in page.text
+    assert not {"coming", "band"} & {attrs.get("class") for _, attrs in page.tags}
+
+
 def test_a_teams_budget_tells_whose_it_is_and_who_answers_for_it(
     database: Database, client_with: Callable[..., TestClient]
 ) -> None:
@@ -146,12 +161,13 @@ def test_spend_budgets_and_the_api_forecast_one_figure(
         assert made == of_budgets[name]
         assert made["is_grounded"] == (days_known >= 3)
         expected, low, high = (f"${Decimal(made[key]):,.2f}" for key in ("expected", "low", "high"))
-        shown = expected if days_known >= 3 else "too early to say"
-        assert f"Forecast for November {shown} {low} – {high}" in tidy(
-            page_of(client, f"/spend?{urlencode(filters)}").text
-        )
-        share = f" {Decimal(made['expected']) // 10}%" if days_known >= 3 else ""
-        assert f"Forecast {shown}{share} Range {low} – {high}" in cards
+        spent = tidy(page_of(client, f"/spend?{urlencode(filters)}").text)
+        if days_known >= 3:
+            assert f"Forecast for November {expected} {low} – {high}" in spent
+            assert f"Forecast {expected} {Decimal(made['expected']) // 10}% Range {low} – {high}" in cards
+        else:
+            assert "Forecast for November too early to say All of October" in spent
+            assert "Forecast too early to say Now" in cards
 
 
 def test_without_budgets_the_page_says_how_to_set_one(client: TestClient) -> None:

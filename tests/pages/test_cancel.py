@@ -42,7 +42,7 @@ def test_a_job_is_cancelled_after_it_was_asked_what_that_does(
     for place in ("/jobs", address):
         assert f"{address}/cancel" in shown(client.get(place).text)[0].addresses
     page, text = shown(client.get(f"{address}/cancel").text)
-    for part in ("Cancel resnet?", "Total so far $1.6", "Not saved yet 1 h $0.25", "is notified first"):
+    for part in ("Cancel resnet?", "So far $1.6", "Not saved yet 1 h $0.25", "is notified first"):
         assert part in text
     form = {**CSRF, "reason": "wrong data"}
     in_place = client.post(f"{address}/cancel", data=form, headers={"HX-Request": "true"})

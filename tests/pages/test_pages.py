@@ -7,13 +7,16 @@ from datetime import timedelta
 
 import pytest
 from fastapi.testclient import TestClient
+from sqlalchemy import select
 from tests.api import rows
 from tests.api.rows import NOW
 from tests.authenticators import keyed
 from tests.pages import story
 from tests.pages.html import Page, page_of, tidy
+from tests.reminders import reminder_rows
 
 from costguard.api.deps import DaemonStatus
+from costguard.db.tables import instances, lifetimes
 from costguard.db.transaction import Database
 from costguard.messages.slack_health import OutboxTrouble
 from costguard.pages.show import why_not
@@ -90,6 +93,45 @@ def test_a_vm_that_was_never_seen_is_told(client: TestClient) -> None:
     page = page_of(client, "/vm/lab/123", 404)
     assert "Costguard has never seen a VM with the id 123 in project lab." in page.text
     assert "/" in page.addresses
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "accept", "status", "kind"),
+    [
+        ("GET", "/nowhere", "text/html,*/*;q=0.8", 404, "text/html"),
+        ("GET", "/vm/lab", "text/html,*/*;q=0.8", 404, "text/html"),
+        ("GET", "/apiary", "text/html,*/*;q=0.8", 404, "text/html"),
+        ("POST", "/spend", "text/html,*/*;q=0.8", 405, "text/html"),
+        ("GET", "/nowhere", "*/*", 404, "application/problem+json"),
+        ("GET", "/api", "text/html,*/*;q=0.8", 404, "application/problem+json"),
+        ("GET", "/api/v1/nowhere", "text/html,*/*;q=0.8", 404, "application/problem+json"),
+        ("POST", "/api/v1/instances", "text/html,*/*;q=0.8", 405, "application/problem+json"),
+    ],
+)
+def test_an_unknown_address_is_a_page_for_browsers_and_a_problem_for_programs(
+    client: TestClient, method: str, path: str, accept: str, status: int, kind: str
+) -> None:
+    """A browser says that it takes HTML; all of /api answers with problems, whoever asks."""
+    answer = client.request(method, path, headers={"Accept": accept})
+    assert answer.status_code == status
+    assert answer.headers["content-type"].partition(";")[0] == kind
+    if kind == "text/html":
+        page = Page(answer.text)
+        assert page.mistakes == []
+        assert "Back to Fleet" in page.text
+
+
+def test_first_reminder_is_when_it_was_sent(client: TestClient, database: Database) -> None:
+    """Before that stands when it is due; what an earlier run was reminded of is not counted."""
+    address = story.tell(database)["forgotten"]
+    assert "Reminder due 20 Nov, 11:00" in tidy(page_of(client, address).text)
+    with database.write() as connection:
+        ids = select(lifetimes.c.instance_id, lifetimes.c.id).join(instances).where(instances.c.name == "forgotten")
+        ((vm, run),) = connection.execute(ids)
+        for subject, minutes in ((f"run:{vm}:{run + 99}", 50), (f"run:{vm}:{run}", 40), (f"run:{vm}:{run}", 20)):
+            at, key = NOW - timedelta(minutes=minutes), f"reminder/{subject}/0/{minutes}/owner"
+            reminder_rows.message(connection, key, subject=subject, instance_id=vm, intended_at=at, accepted_at=at)
+    assert "First reminder 20 Nov, 11:20" in tidy(page_of(client, address).text)
 
 
 @pytest.mark.parametrize(

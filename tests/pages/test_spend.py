@@ -130,6 +130,19 @@ def test_the_month_stands_beside_the_last_one(database: Database, client: TestCl
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_a_month_that_is_too_young_to_forecast_has_no_line_ahead(database: Database, client: TestClient) -> None:
+    """No dotted line, no range and no key of them: it is too early to say, in words and in the drawing."""
+    with database.write() as connection:
+        rows.prices(connection)
+        rows.day(connection, (NOW - DAY).date(), gpu_nanos=30 * 10**9)
+    page = page_of(client, "/spend")
+    assert "Forecast for November too early to say All of October" in tidy(page.text)
+    assert "forecast and its range" not in page.text
+    assert not {"coming", "band"} & {attrs.get("class") for _, attrs in page.tags}
+    assert "done" in {attrs.get("class") for _, attrs in page.tags}
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 def test_what_was_saved_is_told_by_what_saved_it(database: Database, client: TestClient) -> None:
     """Spot against on-demand, stops, and what keeps cost, of the days and the scope that are asked for."""
     with database.write() as connection:

@@ -36,7 +36,7 @@ def test_a_message_stands_where_it_says(notifier: SlackNotifier, slack: Workspac
     assert posted.channel == slack.channel("gpu-costs").id
     assert message.metadata == {"event_type": EVENT_TYPE, "event_payload": {"key": KEY}}
     assert (message.unfurl_links, message.unfurl_media) == (False, False)
-    assert message.text.startswith("trainer-7 is still running: $44.38 so far")
+    assert message.text.startswith("trainer-7 is still running: $44.38 this run")
     (buttons,) = [block["elements"] for block in message.blocks if block["type"] == "actions"]
     assert [button["action_id"] for button in buttons] == ["keep:4", "keep", "stop", "disown"]
 

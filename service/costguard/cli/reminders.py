@@ -166,7 +166,8 @@ def _show_message(console: Console, message: Answer, as_of: str) -> None:
     state = f"Running for {ran(started, as_of)}" if started else "Stopped, and its storage is billed"
     cost, hourly = amount_text(message["cost"]), amount_text(message["rate_per_hour"], rate)
     owner = message["owner"] or "not known"
-    say(console, f"  {state}; {cost} so far, {hourly} an hour. Owner: {owner}. Preset: {message['preset']}.")
+    span = "this run" if started else "so far"
+    say(console, f"  {state}; {cost} {span}, {hourly} an hour. Owner: {owner}. Preset: {message['preset']}.")
     if message["evidence"]:
         say(console, f"  {message['evidence']}")
     say(console, f"  Why: {message['reason']}.")

@@ -59,6 +59,14 @@ def of_vm(connection: Connection, instance_id: int, lifetimes: Sequence[int], li
     return sorted(log_entries, key=lambda entry: entry.at, reverse=True)[:limit]
 
 
+def first_reminder_at(connection: Connection, subject: Subject, due_at: datetime) -> datetime | None:
+    """When Slack accepted the first of the reminders that have been due since then; None before that."""
+    at = messages.c
+    since = at.kind == "reminder", at.subject == str(subject), at.accepted_at >= due_at
+    moment: datetime | None = connection.execute(select(func.min(at.accepted_at)).where(*since)).scalar_one()
+    return moment
+
+
 @dataclass(frozen=True, slots=True)
 class MessageFilters:
     subject: str | None = None

@@ -30,7 +30,7 @@ from costguard.pages import (
     sweeps,
     vm,
 )
-from costguard.pages.page import HEADERS, Pages, Renderer, Source
+from costguard.pages.page import HEADERS, Pages, Renderer, Source, answer_unknown_pages
 from costguard.web.routing import add_routes
 
 _STATIC = Path(__file__).parent / "static"
@@ -61,6 +61,7 @@ def add_pages(app: FastAPI, source: Source, speed: float = 1.0) -> None:
     """All pages but signing in. `speed`: how many seconds of the clock pass in one of the viewer's."""
     app.state.pages = Pages(source, Renderer(source.version, speed, _fingerprint()))
     add_routes(app, (*_ACTING_ROUTERS, *(page.router for page in _PAGES)))
+    answer_unknown_pages(app)
     app.mount("/static", _Static(directory=_STATIC), name="static")
     app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)
 

@@ -16,6 +16,7 @@ from costguard.model.duration import span_text
 from costguard.model.money import ZERO, Money
 from costguard.spend.budget import Outlook, Standing
 from costguard.spend.burning import STEP, BurnHistory
+from costguard.spend.forecast import Forecast
 from costguard.spend.spend_story import Month
 
 HEIGHT = 150
@@ -45,7 +46,10 @@ class AxisLabel:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """`other` is the line for comparison: an even pace, or the last month."""
+    """`other` is the line for comparison: an even pace, or the last month.
+
+    `coming` and `band`, the forecast and its range, are empty while it is too early to say.
+    """
 
     line: str
     area: str
@@ -62,33 +66,36 @@ class Curve:
 def burn_down(standing: Standing, now: datetime) -> Curve:
     """What is left of a budget, from all of it towards nothing, with an even pace for comparison."""
     limit, outlook = standing.budget.limit, standing.outlook
-    low, high = limit - outlook.forecast.low, limit - outlook.forecast.high
+    ahead = [limit - amount for amount in _ahead(outlook.forecast)]
     left = [limit - spent for spent in _climbing(outlook.days)]
     # A very wide range must not squeeze the rest into a corner.
-    floor = max(min(ZERO, high, *left), min(ZERO, *left) - Money(limit.nanos // 2))
+    floor = max(min(ZERO, *ahead, *left), min(ZERO, *left) - Money(limit.nanos // 2))
     down = _scale(floor, limit)
     points = _points(_moments(outlook, now), left, down)
-    end = (_WIDTH, limit - outlook.forecast.expected)
     levels = [GridLine(down(ZERO), ZERO), GridLine(down(limit), limit)]
     if floor > Money(-limit.nanos // 3):
         levels.insert(1, GridLine(down(Money(limit.nanos // 2)), Money(limit.nanos // 2)))
-    return _curve(points, end, (low, high), down, floor, [(0, limit), (_WIDTH, ZERO)], levels, _labels(outlook, now))
+    return _curve(points, ahead, down, floor, [(0, limit), (_WIDTH, ZERO)], levels, _labels(outlook, now))
 
 
 def climb(month: Month, now: datetime) -> Curve:
     """What the month has cost so far and may cost, with the last month day by day for comparison."""
     outlook = month.outlook
-    forecast = outlook.forecast
-    top = max(outlook.spent, month.before_total, forecast.expected)
-    top = max(top, min(forecast.high, Money(2 * top.nanos)), Money(1))
+    ahead = _ahead(outlook.forecast)
+    top = max(outlook.spent, month.before_total, *ahead[1:2])
+    top = max(top, min(max(ahead, default=ZERO), Money(2 * top.nanos)), Money(1))
     down = _scale(ZERO, top)
     spent = list(_climbing(outlook.days))
     points = _points(_moments(outlook, now), spent, down)
     length = (outlook.ends_at - outlook.starts_at) // _DAY
     before = [(min(_WIDTH, _WIDTH * place // length), amount) for place, amount in enumerate(_climbing(month.before))]
     levels = [GridLine(down(amount), amount) for amount in ticks(top)]
-    end = (_WIDTH, forecast.expected)
-    return _curve(points, end, (forecast.low, forecast.high), down, ZERO, before, levels, _labels(outlook, now))
+    return _curve(points, ahead, down, ZERO, before, levels, _labels(outlook, now))
+
+
+def _ahead(made: Forecast) -> list[Money]:
+    """The low end, the forecast and the high end; nothing while it is too early to say."""
+    return [made.low, made.expected, made.high] if made.is_grounded else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +139,7 @@ _ROUND = tuple(digit * 10**power for power in range(7, 18) for digit in (1, 2, 5
 
 def _curve(
     points: Sequence[tuple[int, float]],
-    end: tuple[int, Money],
-    bounds: tuple[Money, Money],
+    ahead: Sequence[Money],
     down: Callable[[Money], float],
     floor: Money,
     other: Iterable[tuple[int, Money]],
@@ -141,14 +147,14 @@ def _curve(
     labels: Iterable[AxisLabel],
 ) -> Curve:
     now = points[-1]
-    low, high = bounds
+    coming = [(_WIDTH, down(amount)) for amount in ahead]
     base = down(max(floor, ZERO))
     return Curve(
         line=_written(points),
         area=_written([(points[0][0], base), *points, (now[0], base)]),
         other=_written([(x, down(amount)) for x, amount in other]),
-        coming=_written([now, (end[0], down(end[1]))]),
-        band=_written([now, (_WIDTH, down(low)), (_WIDTH, down(high))]),
+        coming=_written([now, coming[1]]) if coming else "",
+        band=_written([now, coming[0], coming[-1]]) if coming else "",
         now_x=now[0] / 10,
         now_y=now[1],
         levels=tuple(levels),

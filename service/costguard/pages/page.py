@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,9 +10,10 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.routing import APIRoute
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from costguard.access.rules import Rules
@@ -26,7 +28,7 @@ from costguard.sweeps.submit import SweepService
 from costguard.web.memo import memo_of
 from costguard.web.permissions import needs
 from costguard.web.placeholders import CSRF, SharedText, initial, stand_in
-from costguard.web.problems import ProblemError, status_of
+from costguard.web.problems import ProblemError, http_problem, status_of
 
 HEADERS = {
     "Content-Security-Policy": "; ".join(
@@ -188,6 +190,30 @@ class PageRoute(APIRoute):
                 return _error_page(request, status_of(error), error.message, error.what_next or "See the server's log.")
 
         return handle_with_errors
+
+
+def answer_unknown_pages(app: FastAPI) -> None:
+    """A browser gets a page about an address that has none; programs, and all of /api, go on getting a problem."""
+
+    def unknown(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        status = HTTPStatus(error.status_code)
+        is_for_people = "text/html" in request.headers.get("accept", "") and not _API.match(request.url.path)
+        if status not in _UNKNOWN or not is_for_people:
+            return http_problem(request, error)
+        return _error_page(request, status, *_UNKNOWN[status])
+
+    app.add_exception_handler(HTTPException, unknown)
+
+
+_API = re.compile("/api(/|$)")
+_UNKNOWN = {
+    HTTPStatus.NOT_FOUND: ("There is no such page.", "Check the address, or start from Fleet."),
+    HTTPStatus.METHOD_NOT_ALLOWED: (
+        "This address takes no form.",
+        "Open the page again, and send its form from there.",
+    ),
+}
 
 
 def page_router(permission: Permission = Permission.READ) -> APIRouter:

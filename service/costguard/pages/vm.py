@@ -34,6 +34,7 @@ from costguard.pages.show import vm_link
 from costguard.reminders import gather
 from costguard.reminders.not_stopped import StopDiagnosis
 from costguard.reminders.requests import RequestReceipt, ask
+from costguard.reminders.watched import Decision
 from costguard.spend import fleet
 from costguard.web.memo import memo_of
 from costguard.web.permissions import Asker
@@ -81,6 +82,7 @@ class VmPage:
     prices: Mapping[int, Price]
     events: Sequence[Folded]
     messages: Sequence[LogEntry]
+    first_reminder_at: datetime | None  # since it has been due; None: none was sent
     events_shown: int = _EVENTS
     messages_shown: int = _MESSAGES
 
@@ -146,7 +148,14 @@ def vm_page(source: Source, key: InstanceKey, now: datetime, me: Principal | Non
             prices=prices.by_id(connection),
             events=folded(audit_log.read(connection, project=key.project, gce_id=key.gce_id, limit=_EVENTS)),
             messages=message_log.of_vm(connection, instance_id, [run.stored.id for run in lifetimes], _MESSAGES),
+            first_reminder_at=_first_reminder(connection, row.decision),
         )
+
+
+def _first_reminder(connection: Connection, decision: Decision | None) -> datetime | None:
+    if decision is None or decision.subject is None or decision.due_at is None:
+        return None
+    return message_log.first_reminder_at(connection, decision.subject, decision.due_at)
 
 
 def _row(

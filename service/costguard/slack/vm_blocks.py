@@ -34,7 +34,7 @@ def figures(card: VmCard) -> list[tuple[str, str]]:
     """The titled values of a card."""
     is_run = card.subject.kind is SubjectKind.RUN
     return [
-        ("Cost so far" if is_run else "Storage so far", f"*{amount(card.cost)}*"),
+        ("This run" if is_run else "Storage since it stopped", f"*{amount(card.cost)}*"),
         ("Per hour", f"{rate(card.rate)}\nplus its disks" if is_run else rate(card.rate)),
         ("By Monday", f"{amount(card.by_monday)} if nothing changes\nuntil {moment(card.monday_at)}"),
         ("Running since" if is_run else "Not running since", f"{moment(card.since)}\n{ago(card.since)}"),
@@ -49,7 +49,8 @@ def since(card: VmCard) -> str:
 
 def in_short(card: VmCard) -> str:
     hourly = f"{rate(card.rate)} an hour" if card.rate.whole or card.rate.amount else "price per hour unknown"
-    return f"{amount(card.cost)} so far, {hourly}"
+    span = "this run" if card.subject.kind is SubjectKind.RUN else "since it stopped"
+    return f"{amount(card.cost)} {span}, {hourly}"
 
 
 def idleness(evidence: Evidence | None) -> str:

@@ -166,7 +166,7 @@ def response(
 
 def install(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(HTTPException, http_problem)
     app.add_exception_handler(ProblemError, _found)
     app.add_exception_handler(CostguardError, _known)
     app.add_exception_handler(Exception, _unexpected)
@@ -196,7 +196,8 @@ def _invalid(request: Request, error: Exception) -> JSONResponse:
     )
 
 
-def _http(request: Request, error: Exception) -> JSONResponse:
+def http_problem(request: Request, error: Exception) -> JSONResponse:
+    """The answer where no route takes the path, or not with this method."""
     assert isinstance(error, HTTPException)
     status = HTTPStatus(error.status_code)
     what_next = _NEXT.get(status, "See GET /openapi.json.")
