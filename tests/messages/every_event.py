@@ -84,8 +84,8 @@ def _job(database: Database) -> JobSnapshot:
         second = job_rows.attempt(connection, number=2, state=AttemptState.RUNNING)
         machine = {"disk_free_bytes": 1 << 30, "disk_total_bytes": 100 << 30, "disk_mount": "/data"}
         output = "step 11999\nstep 12000\n"
-        heard = AgentState(NOW, 1, step=12_000, machine=machine, output=output, hang=_HANG)
-        attempts.hear(connection, second.id, heard)
+        state = AgentState(NOW, 1, step=12_000, machine=machine, output=output, hang=_HANG)
+        attempts.hear(connection, second.id, state)
         lost = Interruption(
             first.id, JOB, 1, Outcome.PREEMPTED, NOW, NOW, Notice.NOTICE, resumed_at=NOW + timedelta(minutes=4),
             lost=timedelta(minutes=12), lost_cost=Money.of("0.05"),

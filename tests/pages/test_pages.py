@@ -111,7 +111,7 @@ def test_a_vm_that_was_never_seen_is_told(client: TestClient) -> None:
 def test_an_unknown_address_is_a_page_for_browsers_and_a_problem_for_programs(
     client: TestClient, method: str, path: str, accept: str, status: int, kind: str
 ) -> None:
-    """A browser says that it takes HTML; all of /api answers with problems, whoever asks."""
+    """A browser says that it takes HTML; all of /api answers with problems."""
     answer = client.request(method, path, headers={"Accept": accept})
     assert answer.status_code == status
     assert answer.headers["content-type"].partition(";")[0] == kind
