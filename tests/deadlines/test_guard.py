@@ -60,13 +60,14 @@ def test_wait_is_looked_at_again_before_it_would_be_too_late() -> None:
     assert latest_safe_h(situation(2.0)) == pytest.approx(1.5)
 
 
-def test_without_on_demand_the_cheapest_open_zone_is_taken_in_time() -> None:
-    """Where no on-demand can be had, a zone that may be up is better than none, once waiting is no longer safe."""
-    job = situation(0.3, on_demand_price=None)
-    choice = guarded(job, wished(job, Act.WAIT, Why.PLAN))
-    assert choice.act is Act.START_SPOT
-    assert choice.zone == "b"
-    assert choice.why is Why.NO_ON_DEMAND
+def test_without_on_demand_the_cheapest_open_zone_is_taken_at_once() -> None:
+    """Where no on-demand can be had, waiting is never safe: a zone that may be up is better than none."""
+    for slack_h in (-1.0, 0.3, 5.0, 100.0):
+        job = situation(slack_h, on_demand_price=None)
+        choice = guarded(job, wished(job, Act.WAIT, Why.PLAN))
+        assert choice.act is Act.START_SPOT
+        assert choice.zone == "b"
+        assert choice.why is Why.NO_ON_DEMAND
 
 
 def test_without_on_demand_and_zones_there_is_only_waiting() -> None:

@@ -20,9 +20,10 @@ from costguard.deadlines.hazards import (
     stationary_ages,
 )
 from costguard.deadlines.plan import IDLE, ON_DEMAND, SPOT, Chances, PlanInput, moves_of, solve
-from costguard.deadlines.planner import TYPICAL_AGE_H, Planner
+from costguard.deadlines.planner import Planner
 from costguard.deadlines.run import Task, replay_run
 from costguard.deadlines.situation import Act, HeldVM, Situation, Why, Zone
+from costguard.deadlines.spot_alone import TYPICAL_AGE_H
 
 SPOT_PRICE = 1 / 3.14
 
@@ -245,3 +246,35 @@ def test_choice_is_the_same_whatever_was_planned_before() -> None:
         used.choose(job(slack_h, OUT, work_h=24.0))
     for slack_h in (0.4, 2.0, 6.0):
         assert used.choose(job(slack_h, OUT)) == Planner().choose(job(slack_h, OUT))
+
+
+def test_spot_that_is_to_be_had_is_waited_with_only_for_a_share_of_what_the_rest_costs() -> None:
+    """A zone that loses its VMs while they are young is better once it is older; it names how much that saves."""
+    lost = [SeenPeriod(True, 0.2 * place, 0.2 * place + 0.1) for place in range(60)]
+    new = Zone("a", 1.0, True, 0.0, counts_of(lost, 12))
+    situation = job(20.0, new, work_h=1.0)._replace(start_h=0.6, interval_h=0.1)
+    patient = Planner(waiting_saves=0.0).choose(situation)
+    assert patient.act is Act.WAIT
+    saves = patient.grounds.saves
+    assert saves is not None
+    assert 0.02 < saves < 0.5
+    assert Planner(waiting_saves=saves + 0.001).choose(situation).act is Act.START_SPOT
+    assert Planner(waiting_saves=saves - 0.001).choose(situation).act is Act.WAIT
+    assert Planner(waiting_saves=0.0).choose(job(6.0, Zone("a", 1.0))).act is Act.START_SPOT  # it would not get older
+
+
+def test_job_that_has_outlasted_its_work_begins_again_at_once() -> None:
+    """Its owner expected less: what is left of it is not known, and something is."""
+    assert Planner().choose(job(6.0, UP, work_h=0.0)).act is Act.START_SPOT
+
+
+def test_spot_that_may_undo_work_needs_slack_for_one_start_on_demand_after_it() -> None:
+    """One hour without a checkpoint: a start of 20 min and the hour may be lost, and 20 min are needed after that."""
+    start_h, loss_h = 1 / 3 + 1.0, 1.0
+    no_checkpoint = job(1.95, UP, work_h=1.0)._replace(start_h=start_h, loss_h=loss_h)
+    assert Planner().choose(no_checkpoint).act is Act.START_SPOT
+    assert no_checkpoint.spot_needs_h == pytest.approx(5 / 3)
+    short = no_checkpoint._replace(time_left_h=1.0 + 1.66)
+    assert Planner().choose(short).act is Act.START_ON_DEMAND
+    on_demand = no_checkpoint._replace(held=HeldVM("on_demand", "a", 1.0))
+    assert Planner().choose(on_demand).act is Act.STAY  # leaving it could undo work as well

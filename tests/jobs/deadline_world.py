@@ -52,9 +52,11 @@ class Run:
     seed: int = 1
     tells: bool = True  # of a preemption; without, only Google's list does
     prints: bool = False  # a step for each second of work
+    falls_back: bool = True  # to on-demand
     trainings: dict[str, Training] = field(default_factory=dict)
     spot_hours: float = 0.0
     on_demand_hours: float = 0.0
+    idle: timedelta = timedelta()  # without any VM though a zone had room for Spot
 
     def __post_init__(self) -> None:
         self.lot = Random(self.seed)
@@ -62,7 +64,8 @@ class Run:
         self.watch = CheckpointWatch(w.database, w.clock, w.shelf, w.terms, workers=1)
         self.ends_at = w.clock.now() + self.deadline
         plan = CheckpointPlan(BUCKET, "--from {checkpoint}")
-        self.job_id = w.submit(recipe=FALLS_BACK, work=self.work, deadline=self.ends_at, checkpoint=plan).id
+        recipe = FALLS_BACK if self.falls_back else RECIPE
+        self.job_id = w.submit(recipe=recipe, work=self.work, deadline=self.ends_at, checkpoint=plan).id
 
     @property
     def now(self) -> datetime:
@@ -99,6 +102,8 @@ class Run:
             self._train()
         self.watch.run()
         self.adversary(self)
+        if not self.world.cloud.there() and set(ZONES) - self.world.cloud.spot_stockouts - self.world.cloud.stockouts:
+            self.idle += MINUTE
         for vm in self.world.cloud.running():
             if vm.request.provisioning_model is SPOT:
                 self.spot_hours += 1 / 60

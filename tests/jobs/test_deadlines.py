@@ -39,6 +39,35 @@ def test_no_adversary_makes_a_job_late(sqlite_url: str, name: str, prints: bool)
         assert stored.curve[-1].work_left < 20 * MINUTE
 
 
+def test_job_that_may_use_spot_alone_gets_its_vm_at_once(sqlite_url: str) -> None:
+    """With two hours to spare and room in every zone; its words promise no on-demand VM."""
+    with world(sqlite_url) as w:
+        run = Run(w, 60 * MINUTE, 180 * MINUTE, falls_back=False)
+        job = run.to_the_end()
+        assert is_on_time(run, job), job.reason
+        (attempt,) = w.attempts()
+        assert attempt.intended_at - job.created_at <= MINUTE
+        assert run.idle <= MINUTE
+        with w.database.read() as connection:
+            stored = plan_rows.read(connection, [job.id])[job.id]
+        assert stored.plan is not None
+        assert stored.plan.latest_safe_at is None
+        assert {step.act for step in stored.decisions} == {"start_spot", "stay"}
+        for step in stored.decisions:
+            assert "it may use no on-demand VM, so it depends on Spot" in step.reason
+            assert "not needed before" not in step.reason
+
+
+def test_job_that_may_use_spot_alone_idles_no_longer_than_zones_are_out(sqlite_url: str) -> None:
+    """Zones come and go: after each loss it is asked for again wherever there may be room."""
+    with world(sqlite_url) as w:
+        run = Run(w, 100 * MINUTE, 400 * MINUTE, adversary=ADVERSARIES["coming and going"], falls_back=False, seed=2)
+        job = run.to_the_end()
+        assert is_on_time(run, job), job.reason
+        assert len(w.attempts()) > 1
+        assert run.idle <= 20 * MINUTE  # a zone that was out is tried again after a while
+
+
 def test_an_owner_hears_at_once_that_a_promise_is_broken(sqlite_url: str) -> None:
     """On-demand is out of stock everywhere when it is needed: one event names that, and the job goes on, late."""
     with world(sqlite_url) as w:

@@ -8,7 +8,7 @@ from typing import Any
 from tests.jobs.jobbed import HOUR, MINUTE, NOW, ON_DEMAND, RECIPE, SPOT, A, B
 
 from costguard.deadlines.hazards import SeenPeriod, counts_of
-from costguard.jobs.expected import ExpectedJobCost, expected_job_cost
+from costguard.jobs.expected import ExpectedJobCost, expected_job_cost, unusual_beginning
 from costguard.jobs.offers import HourlyRate
 from costguard.model.job import CheckpointPlan, JobKind, JobSpec
 from costguard.model.money import Money
@@ -83,3 +83,20 @@ def test_a_job_without_checkpoints_costs_its_work_again_only_where_a_vm_is_lost(
     assert saved is not None
     assert unsaved is not None
     assert saved.mean < unsaved.mean
+
+
+def begins(hours: float, plan: CheckpointPlan | None = None) -> str | None:
+    """Of a job of one hour, which saves nothing without a plan."""
+    deadline = NOW + hours * HOUR
+    spec = JobSpec(JobKind.TRAINING, "t4", "lab", "ana@example.com", work=HOUR, deadline=deadline, checkpoint=plan)
+    return unusual_beginning(spec, FALLS_BACK, RATES, NOW)
+
+
+def test_quote_says_why_a_plan_does_not_begin_on_spot() -> None:
+    """With two hours to spare it does, also without checkpoints; with one, Spot could lose all its work too late."""
+    assert begins(3) is None
+    assert begins(2, CheckpointPlan("gs://runs/one", "--from {checkpoint}")) is None
+    said = begins(2)
+    assert said is not None
+    assert said.startswith("Its plan begins with on demand")
+    assert "57 min to spare, and a start can cost 1.3 h, so Spot could miss the deadline" in said

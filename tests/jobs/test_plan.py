@@ -41,7 +41,7 @@ from costguard.jobs.placement import LaunchPlace, PlaceEvent
 from costguard.jobs.plan import PlanBasis, plan
 from costguard.jobs.planned import JobPlan, Risk
 from costguard.jobs.view import EndAttempt, JobContext, JobDecision, JobView, LaunchAttempt, TellCommandToStop
-from costguard.jobs.work_left import APART, START, MeasuredWork, overhead, work_left
+from costguard.jobs.work_left import APART, INTERVAL, START, MeasuredWork, overhead, work_left
 from costguard.model.attempt import Attempt, AttemptState, Outcome
 from costguard.model.job import Job, JobState, WhenLate
 from costguard.model.money import Money, Priced
@@ -108,14 +108,14 @@ def running(model: Any = SPOT, **given: Any) -> Attempt:
 @pytest.mark.parametrize(
     ("spare", "model"),
     [
-        (2 * (START + APART) + 3 * MINUTE, SPOT),
-        (2 * (START + APART) + 2 * MINUTE, ON_DEMAND),
+        (2 * START + APART + INTERVAL + 3 * MINUTE, SPOT),
+        (2 * START + APART + INTERVAL + 2 * MINUTE, ON_DEMAND),
         (timedelta(0), ON_DEMAND),
         (-HOUR, ON_DEMAND),
     ],
 )
 def test_spot_is_begun_only_while_two_starts_fit(spare: timedelta, model: Any) -> None:
-    """Google may take the Spot VM when it is nearly ready, and an on-demand start must fit after that."""
+    """Google may take the Spot VM right before it saves, and a decision and an on-demand start must fit after that."""
     wanted = due(work=4, deadline=NOW + 4 * HOUR + spare)
     assert asked(decision(view(of_job=wanted))) == (A, model)
 

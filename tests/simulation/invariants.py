@@ -16,6 +16,7 @@ from tests.accrued import assert_totals_hold
 from tests.simulation import acting, audit, budgets, job_vms, reminders, runs, untold
 from tests.simulation.backups import older_databases_are_noticed
 from tests.simulation.settings import PROJECT
+from tests.simulation.waits import no_job_waits_with_spot_to_be_had
 
 from costguard.db import tables
 from costguard.db.transaction import Database
@@ -320,6 +321,7 @@ AFTER_EACH_VISIT: tuple[Invariant, ...] = (
 WHEN_SETTLED: tuple[Invariant, ...] = (
     one_command_at_a_time,
     every_job_ends,
+    no_job_waits_with_spot_to_be_had,
     jobs_succeed_by_their_commands,
     only_copies_stay,
     rules_leave_work_alone,

@@ -15,7 +15,7 @@ from tests.simulation.shelf import Shelf
 
 from costguard.errors import CostguardError, Forbidden, Invalid
 from costguard.jobs.agent_events import AgentEvent, AgentEvents, EventsAnswer
-from costguard.jobs.submission import Submission
+from costguard.jobs.submission import Overrides, Submission
 from costguard.jobs.submit import JobService
 from costguard.model.attempt import STANDING_BY
 from costguard.model.job import CheckpointPlan, JobKind, JobSpec, OnHang
@@ -77,7 +77,10 @@ class Jobs:
                 deadline_in=training.deadline_in,
                 work=training.work,
             )
-            submission = Submission(spec), f"key-{planned.number}", "api"
+            # A third of those with a deadline may use Spot alone.
+            is_alone = training.deadline_in is not None and planned.number % 3 == 0
+            given = Submission(spec, Overrides(on_demand_fallback=False if is_alone else None))
+            submission = given, f"key-{planned.number}", "api"
             with _refusing(self.counts, "jobs refused", Invalid):
                 job, is_new = service.submit(*submission)
                 self.counts["submitted"] += is_new

@@ -1,8 +1,8 @@
 """The guard: what no policy may do, because the deadline could then be missed. Applied last, always.
 
 Slack is the time left less the work left. Useful work leaves it as it is; waiting and starts use it up. A start costs
-at most `start_h`: whatever has that much slack can still finish on demand. A Spot VM may be lost just before it is
-ready, so that it needs twice as much.
+at most `start_h`: whatever has that much slack can still finish on demand. A Spot VM may be lost with all the work that
+a preemption can undo, and one on demand must be started after that.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ def may_wait(situation: Situation) -> bool:
 
 
 def may_start_spot(situation: Situation) -> bool:
-    """The VM may be lost when it is nearly ready, and then one on demand must still fit."""
-    return situation.slack_h >= 2 * situation.start_h - TINY
+    """The VM may be lost at the worst moment, and then one on demand must still fit."""
+    return situation.slack_h >= situation.spot_needs_h - TINY
 
 
 def may_start_on_demand(situation: Situation) -> bool:
-    return situation.slack_h >= situation.start_h - TINY
+    return situation.slack_h >= situation.start_h - situation.loss_h - TINY
 
 
 def guarded(situation: Situation, wish: Choice) -> Choice:
     """The wish where it is safe, and what must be done instead where it is not.
 
-    Without on-demand VMs nothing is safe: then Spot where there is any, and waiting where there is none.
+    Without on-demand VMs nothing is safe: then Spot where there is any, at once, and waiting where there is none.
     """
     if situation.on_demand_price is None:
         return _without_on_demand(situation, wish)
@@ -73,7 +73,8 @@ def _may_go_on_starting(situation: Situation) -> bool:
     held = situation.held
     assert held is not None
     passed_h = min(situation.interval_h, held.start_left_h)
-    return situation.slack_h - passed_h >= situation.start_h - TINY or not may_start_on_demand(situation)
+    least_h = situation.start_h - situation.loss_h
+    return situation.slack_h - passed_h >= least_h - TINY or not may_start_on_demand(situation)
 
 
 def _on_demand(situation: Situation, wish: Choice) -> Choice:
@@ -96,8 +97,6 @@ def _without_on_demand(situation: Situation, wish: Choice) -> Choice:
     open_zones = [zone for zone in situation.zones if zone.is_up is not False]
     if not open_zones:
         return Choice(Act.WAIT, Why.NO_ON_DEMAND, wish.grounds, 0.0)
-    if wish.act is Act.WAIT and may_wait(situation):
-        return wish
     zone = min(open_zones, key=lambda zone: zone.price)
     return Choice(Act.START_SPOT, Why.NO_ON_DEMAND, wish.grounds, 0.0, zone.name)
 

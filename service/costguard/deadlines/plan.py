@@ -37,7 +37,7 @@ class Chances(NamedTuple):
 
 
 class PlanInput(NamedTuple):
-    """Prices of an hour, in any unit; how much work and slack the tables cover."""
+    """Prices of an hour, in any unit; how much work and slack the tables cover; `loss_h` as in `Situation`."""
 
     spot_price: float
     on_demand_price: float
@@ -46,6 +46,7 @@ class PlanInput(NamedTuple):
     work_steps: int
     slack_steps: int
     chances: Chances
+    loss_h: float = 0.0
 
 
 class Moves(NamedTuple):
@@ -100,7 +101,8 @@ class _Rows:
         self.start_cost = problem.spot_price * start_h * (survives + (1 - survives) / 2)
         self.whole, self.part = _parts(start_h / step_h)
         self.half, self.half_part = _parts(start_h / 2 / step_h)
-        self.spot_from = math.ceil(2 * start_h / step_h - TINY)  # slack steps that a start on Spot needs
+        # Slack steps that a start on Spot needs: instead of an on-demand VM, and without a VM.
+        self.spot_from = tuple(math.ceil(h / step_h - TINY) for h in (2 * start_h, 2 * start_h - problem.loss_h))
         self.start_from = math.ceil(start_h / step_h - TINY)
         self.wait_from = math.ceil(start_h / step_h + 1 - TINY)
 
@@ -136,19 +138,19 @@ class _Rows:
     def _start_spot(self, row: int, first: int, last: int) -> None:
         """A start that is lost within the first step leads back into this row: there, its value is that of a bit less
         slack, which is a little too high."""
-        spot_from = max(first, self.spot_from)
-        if spot_from > last:
+        from_on_demand, from_idle = (max(first, steps) for steps in self.spot_from)
+        if from_idle > last:
             return
         table = self.table
-        if self.half == 0 and spot_from >= 1:
-            idle = table[row, spot_from : last + 1, IDLE]
-            np.minimum(idle, self._less_slack(row, spot_from, last), out=idle)
-        start = self._earlier(row, spot_from, last, self.whole, self.part, SPOT) @ self.stay_start
-        start += self._earlier(row, spot_from, last, self.half, self.half_part, IDLE) @ self.fail_start
+        if self.half == 0 and from_idle >= 1:
+            idle = table[row, from_idle : last + 1, IDLE]
+            np.minimum(idle, self._less_slack(row, from_idle, last), out=idle)
+        start = self._earlier(row, from_idle, last, self.whole, self.part, SPOT) @ self.stay_start
+        start += self._earlier(row, from_idle, last, self.half, self.half_part, IDLE) @ self.fail_start
         start += self.start_cost
-        for columns in (ON_DEMAND, IDLE):
+        for columns, spot_from in ((ON_DEMAND, from_on_demand), (IDLE, from_idle)):
             up = table[row, spot_from : last + 1, columns.start : columns.start + BINS]
-            np.minimum(up, start, out=up)
+            np.minimum(up, start[spot_from - from_idle :], out=up)
 
     def _less_slack(self, row: int, first: int, last: int) -> Array:
         return self.table[row - 1, first - 1 : last, IDLE]

@@ -28,6 +28,7 @@ from costguard.deadlines.hazards import (
 )
 from costguard.deadlines.simple_policies import wished
 from costguard.deadlines.situation import Act, Choice, Situation, Why, Zone
+from costguard.deadlines.spot_alone import age_h_of, on_spot_alone, open_zones
 
 if TYPE_CHECKING:
     from costguard.deadlines.plan import Array, Plan
@@ -47,7 +48,7 @@ YOUNG = 4  # age bins that are scaled together
 # After the first of them, Spot is started only where another start in vain still fits. Recorded series come nowhere
 # near it; zones that are lost whenever they are used do.
 MOST_OVERSPENT = 0.33
-TYPICAL_AGE_H = 4.0  # of a zone about which nothing is known: by the prior, half of what is up has been for longer
+WAITING_SAVES = 0.02  # of the rest's cost: for less, nothing is waited for while Spot is to be had
 PREEMPTION_WEIGHTS = stationary_ages(PRIOR_PREEMPTIONS)
 RECOVERY_WEIGHTS = stationary_ages(PRIOR_RECOVERIES)
 PLANS_KEPT = 256
@@ -61,12 +62,16 @@ class _Option(NamedTuple):
 
 
 class Planner:
-    """Keeps the plans that it has solved. `explains`: adds figures that only a sentence needs."""
+    """Keeps the plans that it has solved. `explains`: adds figures that only a sentence needs.
+
+    `waiting_saves`: the least share of the rest's cost for which it waits while a Spot VM could be started.
+    """
 
     name = "planner"
 
-    def __init__(self, *, explains: bool = False) -> None:
+    def __init__(self, *, explains: bool = False, waiting_saves: float = WAITING_SAVES) -> None:
         self._explains = explains
+        self._waiting_saves = waiting_saves
         self._plans: OrderedDict[object, Plan] = OrderedDict()
 
     def choose(self, situation: Situation) -> Choice:
@@ -74,8 +79,12 @@ class Planner:
 
     def _wish(self, situation: Situation) -> Choice:
         held = situation.held
-        if situation.on_demand_price is None or situation.work_left_h <= 0:
-            return _without_plan(situation)
+        if situation.work_left_h <= 0:
+            if held is not None:
+                return wished(situation, Act.STAY, Why.PLAN)
+            situation = _with_some_work(situation)
+        if situation.on_demand_price is None:
+            return on_spot_alone(situation)
         payable = affordable(situation)
         if situation.zones and not payable.zones:
             return _without_more_spot(situation)
@@ -86,7 +95,7 @@ class Planner:
             if held.kind == "on_demand" and not (may_start_spot(situation) or may_wait(situation)):
                 return wished(situation, Act.STAY, Why.GUARD, holds_h=situation.time_left_h)
         plan = self._plan(situation)
-        return _Weighing(situation, plan, self._explains).choice()
+        return _Weighing(situation, plan, self._explains, self._waiting_saves).choice()
 
     def _plan(self, situation: Situation) -> Plan:
         from costguard.deadlines.plan import Chances, PlanInput, solve  # NumPy takes 0.1 s to import
@@ -106,6 +115,7 @@ class Planner:
             max(1, math.ceil(whole_h / step_h - 1e-9)),
             min(MOST_SLACK_STEPS, max(1, math.ceil(slack_h / step_h - 1e-9))),
             Chances(hazards, round(another_up, 1), found_ages),
+            situation.loss_h,
         )
         plan = self._plans.get(problem)
         if plan is None:
@@ -119,10 +129,11 @@ class Planner:
 class _Weighing:
     """What each act would cost from here, in shares of an hour on demand."""
 
-    def __init__(self, situation: Situation, plan: Plan, explains: bool) -> None:
+    def __init__(self, situation: Situation, plan: Plan, explains: bool, waiting_saves: float) -> None:
         self.situation = situation
         self.plan = plan
         self.explains = explains
+        self.waiting_saves = waiting_saves
         self.unit = situation.on_demand_price or 1.0
         self.step_h = plan.problem.step_h
         self.life_of: dict[str, float] = {}
@@ -132,25 +143,37 @@ class _Weighing:
         slack_price = self._hour_of_slack()
         if held is not None and held.kind == "spot":
             return self._choice(self._keep_or_move(slack_price), slack_price)
-        zones = _open_zones(self.situation)
+        zones = open_zones(self.situation)
         dear = [zone for zone in zones if zone.price > DEAR_SPOT * self.unit]
         zone = self._best_of([zone for zone in zones if zone not in dear], slack_price)
         state = self._state(zone)
         on_demand = self._go_on_demand(state) if held is None else self._stay_on_demand(state)
-        options = [on_demand]
-        if _may_wait_for_spot(self.situation):
-            options.append(self._wait(state))
-        if zone is not None and may_start_spot(self.situation):
-            options.append(self._start_spot(zone))
+        start = self._start_spot(zone) if zone is not None and may_start_spot(self.situation) else None
+        instead = self._start_dear(self._best_of(dear, slack_price), slack_price)
+        options = [on_demand] if start is None else [on_demand, start]
+        now = start or instead or (on_demand if zones else None)
+        wait = self._wait(state) if _may_wait_for_spot(self.situation) else None
+        saves = 1 - wait.cost / now.cost if wait is not None and now is not None else None
+        # Waiting makes a zone older, but one of unknown age would be of unknown age after that.
+        grows_older = start is None or zone is None or zone.age_h is not None
+        if wait is not None and grows_older and (saves is None or saves >= self.waiting_saves):
+            options.append(wait)
         option = min(options, key=lambda option: option.cost)
-        instead = self._best_of(dear, slack_price)
-        if option is on_demand and instead is not None and may_start_spot(self.situation):
-            hour = self._cost_of_hour(instead, slack_price)
-            if hour < LEAVE_FOR:
-                option = _Option(hour * self.situation.work_left_h, Act.START_SPOT, Why.CHEAPER_ZONE, instead.name)
-        return self._choice(option, slack_price)
+        if option is on_demand and instead is not None:
+            option = instead
+        if option is on_demand and zones and held is None and not may_start_spot(self.situation):
+            option = option._replace(why=Why.GUARD)
+        return self._choice(option, slack_price, saves if option is wait else None)
 
-    def _choice(self, option: _Option, slack_price: float) -> Choice:
+    def _start_dear(self, zone: Zone | None, slack_price: float) -> _Option | None:
+        """In place of an on-demand VM alone, and where it is cheaper than that."""
+        if zone is None or not may_start_spot(self.situation):
+            return None
+        hour = self._cost_of_hour(zone, slack_price)
+        work_h = self.situation.work_left_h
+        return _Option(hour * work_h, Act.START_SPOT, Why.CHEAPER_ZONE, zone.name) if hour < LEAVE_FOR else None
+
+    def _choice(self, option: _Option, slack_price: float, saves: float | None = None) -> Choice:
         situation = self.situation
         held = situation.held
         life = None
@@ -162,6 +185,7 @@ class _Weighing:
             expected_life_h=life if life is None or math.isfinite(life) else None,
             expected_cost=option.cost * self.unit,
             hour_of_slack=slack_price * self.unit,
+            saves=saves,
         )
         if self.explains:
             grounds = grounds._replace(until_h=self._until_h(option))
@@ -172,12 +196,12 @@ class _Weighing:
         held = situation.held
         assert held is not None
         running = situation.zone(held.zone)
-        age = bin_of(_age_h(running)) if running is not None else bin_of(held.age_h)
+        age = bin_of(age_h_of(running)) if running is not None else bin_of(held.age_h)
         cost = float(self._value("spot", situation.work_left_h, situation.slack_h)[age])
         keep = _Option(cost, Act.STAY, Why.KEEP_SPOT)
         if running is None or not _may_move(situation) or not held.is_ready:
             return keep
-        others = [zone for zone in _open_zones(situation) if zone.name != held.zone]
+        others = [zone for zone in open_zones(situation) if zone.name != held.zone]
         if not others:
             return keep
         best = min(others, key=lambda zone: self._cost_of_hour(zone, slack_price))
@@ -200,19 +224,19 @@ class _Weighing:
     def _life(self, zone: Zone) -> float:
         life = self.life_of.get(zone.name)
         if life is None:
-            life = self.life_of[zone.name] = expected_life(hazards_of(zone.counts).preemption, _age_h(zone))
+            life = self.life_of[zone.name] = expected_life(hazards_of(zone.counts).preemption, age_h_of(zone))
         return life
 
     def _state(self, zone: Zone | None) -> int:
         """The number of the state: the best zone's age, or how long all have been out."""
         if zone is not None:
-            return bin_of(_age_h(zone))
+            return bin_of(age_h_of(zone))
         outages = [zone.age_h or 0.0 for zone in self.situation.zones if zone.is_up is False]
         return BINS + bin_of(min(outages, default=0.0))
 
     def _start_spot(self, zone: Zone) -> _Option:
         situation, plan, start_h = self.situation, self.plan, self.situation.start_h
-        state = bin_of(_age_h(zone))
+        state = bin_of(age_h_of(zone))
         survives = float(plan.starting.stay[state].sum())
         price = zone.price / self.unit
         begun = plan.starting.stay[state] @ self._value("spot", situation.work_left_h, situation.slack_h - start_h)
@@ -247,7 +271,7 @@ class _Weighing:
         situation = self.situation
         held = situation.held
         zone = situation.zone(held.zone) if held is not None and held.kind == "spot" else None
-        age = bin_of(_age_h(zone)) if zone is not None else 0
+        age = bin_of(age_h_of(zone)) if zone is not None else 0
         over_h = max(situation.start_h, self.step_h)
         slack_h = situation.slack_h - over_h if situation.slack_h >= over_h else situation.slack_h
         less = float(self._value("spot", situation.work_left_h, slack_h)[age])
@@ -316,8 +340,9 @@ def _without_more_spot(situation: Situation) -> Choice:
     return wished(situation, Act.STAY, why, holds_h=situation.time_left_h)
 
 
-def _open_zones(situation: Situation) -> list[Zone]:
-    return [zone for zone in situation.zones if zone.is_up is not False]
+def _with_some_work(situation: Situation) -> Situation:
+    """A job without a VM that is not over has something left to do, whatever was expected of it."""
+    return situation._replace(work_left_h=LEAST_STEP_H, time_left_h=situation.time_left_h + LEAST_STEP_H)
 
 
 def _spot_price(situation: Situation) -> float:
@@ -325,7 +350,9 @@ def _spot_price(situation: Situation) -> float:
     zone = situation.zone(held.zone) if held is not None and held.kind == "spot" else None
     if zone is not None:
         return zone.price
-    zones = _open_zones(situation) or list(situation.zones)
+    most = DEAR_SPOT * (situation.on_demand_price or math.inf)
+    used = [zone for zone in situation.zones if zone.price <= most] or situation.zones
+    zones = [zone for zone in used if zone.is_up is not False] or used
     return min((zone.price for zone in zones), default=situation.on_demand_price or 1.0)
 
 
@@ -335,13 +362,9 @@ def _may_move(situation: Situation) -> bool:
 
 def _may_wait_for_spot(situation: Situation) -> bool:
     """Waiting is of use while a Spot VM may still be started after it, and where there is one that is cheap enough."""
-    if not may_wait(situation) or situation.slack_h - situation.interval_h < 2 * situation.start_h:
+    if not may_wait(situation) or situation.slack_h - situation.interval_h < situation.spot_needs_h:
         return False
     return any(zone.price <= DEAR_SPOT * (situation.on_demand_price or 0.0) for zone in situation.zones)
-
-
-def _age_h(zone: Zone) -> float:
-    return TYPICAL_AGE_H if zone.age_h is None else zone.age_h
 
 
 @lru_cache(maxsize=4096)
@@ -365,7 +388,3 @@ def _scaled(hazard: ByAge, prior: ByAge, weights: ByAge) -> ByAge:
 def _rounded(value: float) -> float:
     """Within a few per cent, so that plans are solved again for changes that matter alone."""
     return math.exp(round(math.log(value) / CLOSE) * CLOSE) if value > 0 else 0.0
-
-
-def _without_plan(situation: Situation) -> Choice:
-    return wished(situation, Act.STAY if situation.held is not None else Act.WAIT, Why.PLAN)

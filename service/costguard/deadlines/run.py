@@ -7,6 +7,7 @@ task says how far apart it saves, a VM that ends takes with it what it did since
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple, Protocol
 
 from costguard.deadlines.hazards import TogetherCounts
@@ -88,7 +89,7 @@ class _Run:
         return Situation(
             self.left_h, task.deadline_h - passed_h, overhead_h, self.market.gap_h, task.on_demand_price,
             self.market.zones(self.point), held, passed_h, task.work_h, self.market.together(self.point),
-            self.overspent,
+            task.apart_h, self.overspent,
         )  # fmt: skip
 
     def obey(self, act: Act, zone: str | None) -> None:
@@ -150,11 +151,17 @@ class _Run:
 
 
 def replay_run(task: Task, market: Market, start: int, policy: Policy) -> RunResult:
-    """Runs a job that is launched at this point. A record that ends first counts as on demand from there on."""
+    """Runs a job that is launched at this point. A record that ends first counts as on demand from there on.
+
+    Where there is no on-demand, a job that outlives the record ends never.
+    """
     run = _Run(task, market, start)
     while run.left_h > TINY:
         if run.point >= market.points - 1:
-            _finish_on_demand(run)
+            if task.on_demand_price is None:
+                run.ended_h = math.inf
+            else:
+                _finish_on_demand(run)
             break
         run.lose_preempted()
         choice = policy.choose(run.situation())

@@ -53,14 +53,14 @@ class UniformProgress:
                 holds_h = max(0.0, ahead_in_h) if zone is not None else situation.time_left_h
                 return wished(situation, Act.STAY, Why.BEHIND, holds_h=holds_h)
             return wished(situation, Act.START_SPOT, Why.AHEAD, zone.name)
-        if situation.slack_h < 2 * situation.start_h:
+        if situation.slack_h < situation.spot_needs_h:
             return wished(situation, Act.START_ON_DEMAND, Why.GUARD)
         zone = cheapest_open(situation)
         if zone is not None:
             return wished(situation, Act.START_SPOT, Why.SPOT_IS_UP, zone.name)
         if behind_h > 0:
             return wished(situation, Act.START_ON_DEMAND, Why.BEHIND)
-        safe_h = situation.slack_h - 2 * situation.start_h
+        safe_h = situation.slack_h - situation.spot_needs_h
         return wished(situation, Act.WAIT, Why.AHEAD, holds_h=min(-behind_h / max(line, 1e-9), safe_h))
 
 

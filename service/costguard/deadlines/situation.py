@@ -45,6 +45,7 @@ class Situation(NamedTuple):
     """A job, the time that it has, and the zones. `start_h`: the most that a start can cost, all included.
 
     That is the 99th percentile of starts, the delay until a preemption is noticed, and the most work that it can lose.
+    `loss_h` is the last of them: a start on demand, from which nobody takes work, costs that much less.
     `interval_h`: hours until the next decision. `on_demand_price`: the cheapest obtainable; None while there is none.
     `elapsed_h` and `total_work_h` since the launch draw the straight line of Uniform Progress.
     """
@@ -59,12 +60,21 @@ class Situation(NamedTuple):
     elapsed_h: float = 0.0
     total_work_h: float | None = None
     together: TogetherCounts | None = None  # where there are several zones, and their history is known
+    loss_h: float = 0.0
     overspent: float = 0.0  # by VMs that were lost or left, over what their work costs on demand; below zero: saved
 
     @property
     def slack_h(self) -> float:
         """The hours that the job can afford to do nothing."""
         return self.time_left_h - self.work_left_h
+
+    @property
+    def spot_needs_h(self) -> float:
+        """The slack with which a Spot VM may be started: one on demand must fit after the loss of it.
+
+        Leaving an on-demand VM can undo work too, so that takes more.
+        """
+        return 2 * self.start_h - (self.loss_h if self.held is None else 0.0)
 
     def zone(self, name: str) -> Zone | None:
         return next((zone for zone in self.zones if zone.name == name), None)
@@ -100,7 +110,8 @@ class Grounds(NamedTuple):
 
     `expected_life_h`: of the best Spot VM to be had or held. `behind_h`: hours of work behind the straight line to its
     end, below zero ahead of it. `expected_cost`: of all the rest, in the unit of the prices. `until_h`: hours until
-    this choice is expected to change. `hour_of_slack`: what one more hour until the deadline would save.
+    this choice is expected to change. `hour_of_slack`: what one more hour until the deadline would save. `saves`: by
+    waiting while Spot is to be had, the share of the rest's cost.
     """
 
     slack_h: float
@@ -109,6 +120,7 @@ class Grounds(NamedTuple):
     expected_cost: float | None = None
     until_h: float | None = None
     hour_of_slack: float | None = None
+    saves: float | None = None
 
 
 class Choice(NamedTuple):

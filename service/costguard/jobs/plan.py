@@ -15,13 +15,12 @@ from costguard.jobs.plan_words import at_risk_text, reason_text
 from costguard.jobs.planned import AtRisk, JobPlan, Overhead, Risk, ShadowChoice, WorkLeft
 from costguard.jobs.rounds import Key, waited_for
 from costguard.jobs.view import NO_ROOM, JobContext, JobView
-from costguard.jobs.work_left import ENDS, overspent, unsaved
+from costguard.jobs.work_left import ENDS, INTERVAL, overspent, unsaved
 from costguard.model.attempt import Attempt, AttemptState, Outcome
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money
 
 SPOT, ON_DEMAND = ProvisioningModel.SPOT, ProvisioningModel.STANDARD
-INTERVAL = timedelta(minutes=5)  # a job is decided on every minute; a guard that restarts must not miss the moment
 _HOUR = timedelta(hours=1)
 _NOTHING = timedelta()
 FRESH = timedelta(minutes=10)  # a checkpoint that is no older loses little when the job is moved
@@ -53,12 +52,12 @@ def plan(view: JobView, basis: PlanBasis, policy: Policy, context: JobContext) -
     risk = _risk(view, situation, choice, cost, now)
     return JobPlan(
         act=choice.act,
-        reason=reason_text(choice, situation, now),
+        reason=reason_text(choice, situation, now, _may_use_on_demand(view)),
         zone=choice.zone or "" if choice.act is Act.START_SPOT else "",
         is_urgent=choice.why in (Why.GUARD, Why.TOO_LATE),
         work_left=work,
         overhead=cost,
-        latest_safe_at=min(now + _span(choice.latest_safe_h), deadline),
+        latest_safe_at=None if situation.on_demand_price is None else min(now + _span(choice.latest_safe_h), deadline),
         finishes_at=_finish(situation, work, now),
         behind=None if choice.grounds.behind_h is None else _span(choice.grounds.behind_h),
         at_risk=None
@@ -94,6 +93,7 @@ def situation_of(view: JobView, basis: PlanBasis, context: JobContext) -> Situat
         held=held,
         elapsed_h=_hours(now - view.job.created_at),
         total_work_h=_hours(max(spec.work or work.most, work.most)),
+        loss_h=_hours(max(cost.loss - INTERVAL, _NOTHING)),  # a decision's time is kept for the start after a loss
         overspent=overspent(view, on_demand) if on_demand is not None else 0.0,
     )
 
@@ -242,4 +242,5 @@ def shadow_of(view: JobView, basis: PlanBasis, policy: Policy, context: JobConte
     situation = situation_of(view, basis, context)
     choice = policy.choose(situation)
     zone = choice.zone or "" if choice.act is Act.START_SPOT else ""
-    return ShadowChoice(policy.name, choice.act.value, zone, reason_text(choice, situation, context.now))
+    reason = reason_text(choice, situation, context.now, _may_use_on_demand(view))
+    return ShadowChoice(policy.name, choice.act.value, zone, reason)

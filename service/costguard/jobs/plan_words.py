@@ -14,9 +14,9 @@ _HOUR = timedelta(hours=1)
 _LONG_H = 24.0  # a Spot VM that lasts longer is expected to outlive the job
 
 
-def reason_text(choice: Choice, situation: Situation, now: datetime) -> str:
+def reason_text(choice: Choice, situation: Situation, now: datetime, may_use_on_demand: bool = True) -> str:
     """`on demand until 14:20 UTC: 1.1 h behind, and no Spot zone is expected to last longer than 40 min`."""
-    return f"{_act(choice, situation, now)}: {_why(choice, situation, now)}"
+    return f"{_act(choice, situation, now)}: {_why(choice, situation, now, may_use_on_demand)}"
 
 
 def _act(choice: Choice, situation: Situation, now: datetime) -> str:
@@ -41,7 +41,7 @@ def _until(choice: Choice, now: datetime) -> str:
     return f" until {clock_text(now + _HOUR * hours, now)}"
 
 
-def _why(choice: Choice, situation: Situation, now: datetime) -> str:
+def _why(choice: Choice, situation: Situation, now: datetime, may_use_on_demand: bool) -> str:
     latest = clock_text(now + _HOUR * max(choice.latest_safe_h, 0.0), now)
     match choice.why:
         case Why.GUARD if choice.act is Act.WAIT:
@@ -51,14 +51,15 @@ def _why(choice: Choice, situation: Situation, now: datetime) -> str:
         case Why.TOO_LATE:
             return f"{_slack(situation)}, so the deadline can no longer be kept for certain"
         case Why.NO_ON_DEMAND:
-            return "no on-demand VM is to be had, so it depends on Spot"
+            return ", and ".join(part for part in (_life(choice, situation), _alone(may_use_on_demand)) if part)
         case Why.SPOT_FAILS:
             return "Spot VMs were lost so often that they cost more than they saved"
         case Why.LOT:
             return "drawn by lot, as its policy says"
-    parts = [part for part in (_behind(choice), _life(choice, situation)) if part]
+    parts = [part for part in (_behind(choice), _saves(choice), _life(choice, situation)) if part]
     if choice.act in (Act.WAIT, Act.START_SPOT) or (situation.held is not None and situation.held.kind == "spot"):
-        parts.append(f"on demand is not needed before {latest}")
+        is_possible = situation.on_demand_price is not None
+        parts.append(f"on demand is not needed before {latest}" if is_possible else _alone(may_use_on_demand))
     return ", and ".join(parts) or "it costs the least that way"
 
 
@@ -66,6 +67,17 @@ def _slack(situation: Situation) -> str:
     if situation.slack_h < 0:
         return f"it takes {_hours(-situation.slack_h)} longer than there is time"
     return f"{_hours(situation.slack_h)} to spare, and a start can cost {_hours(situation.start_h)}"
+
+
+def _alone(may_use_on_demand: bool) -> str:
+    why = "no on-demand VM is to be had" if may_use_on_demand else "it may use no on-demand VM"
+    return f"{why}, so it depends on Spot"
+
+
+def _saves(choice: Choice) -> str:
+    """Why it waits though Spot is to be had."""
+    saves = choice.grounds.saves
+    return f"a wait is expected to save {saves * 100:.0f} % of what the rest costs" if saves is not None else ""
 
 
 def _behind(choice: Choice) -> str:

@@ -54,7 +54,8 @@ class JobPlan:
     """What the policy wants now. `zone` is where Spot is started; "" otherwise.
 
     `is_urgent`: the guard acts, so nothing is waited for. `behind` is how far the work is behind the straight line to
-    the deadline; None: nobody knows. `latest_safe_at` is when the guard would act if nothing were gained before.
+    the deadline; None: nobody knows. `latest_safe_at` is when the guard would act if nothing were gained before; None:
+    no on-demand VM is to be had, so it cannot act.
     """
 
     act: Act

@@ -18,7 +18,7 @@ from costguard.jobs import submission as recipe
 from costguard.jobs import submission as roles
 from costguard.jobs.code import CodeArchives
 from costguard.jobs.data_look import look_at_data
-from costguard.jobs.expected import ExpectedJobCost, expected_job_cost
+from costguard.jobs.expected import ExpectedJobCost, expected_job_cost, unusual_beginning
 from costguard.jobs.fleet_history import FleetHistory
 from costguard.jobs.offers import Feasibility, HourlyRate, HourlyRates, PlaceOffer, feasibility
 from costguard.jobs.placement import LaunchPlace
@@ -86,6 +86,8 @@ def quote(database: Database, rules: Rules, case: Assessment, hours: timedelta, 
         budgets = budget_holds.budgets_left(connection, accrual, rules, case.spec, cost)
     zones = list(dict.fromkeys(place.zone for place in tried))
     shape = case.machine
+    planned = (case.spec, made, case.rates, now, case.start, case.counts, rules.jobs.terms.waiting_saves)
+    begins = unusual_beginning(*planned)
     return JobQuote(
         as_of=now,
         spec=case.spec,
@@ -105,11 +107,11 @@ def quote(database: Database, rules: Rules, case: Assessment, hours: timedelta, 
         cheapest=policy.cheapest(case.rates, models_of(made), hours) if made is not None else None,
         saving_percent=policy.saving_percent(case.rates, first.zone) if first is not None else None,
         budgets=budgets,
-        warnings=case.warnings,
+        warnings=case.warnings if begins is None else (*case.warnings, begins),
         feasibility=case.feasibility,
         refusals=_refusals(case),
         moves=case.moves,
-        expected=expected_job_cost(case.spec, made, case.rates, now, case.start, case.counts),
+        expected=expected_job_cost(*planned),
     )
 
 

@@ -18,6 +18,7 @@ from costguard.progress.finish import TrainingLeft
 # Until starts were measured: a start, from the loss of one VM to useful work on the next, takes hardly ever longer.
 START = timedelta(minutes=20)
 ENDS = timedelta(minutes=3)  # from the last step until its end is known
+INTERVAL = timedelta(minutes=5)  # a job is decided on every minute; a guard that restarts must not miss the moment
 # Until two checkpoints were seen: how far they lie apart, as their owner probably saves.
 APART = timedelta(minutes=15)
 _LATE_SAVE = 1.25  # a checkpoint may take so much longer than those before it

@@ -29,6 +29,7 @@ from costguard.db.health_rows import catalogue_read_at
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.db.version import bring_up_to_date
+from costguard.deadlines.planner import Planner
 from costguard.errors import LeaseLost, PriceSourceError
 from costguard.gce.boot import metadata_items
 from costguard.gce.client import ComputeCloud
@@ -116,7 +117,10 @@ def jobs(
         holds,
         restoring.begin,
         ceilings=common_ceilings,
-        planning=Planning(advice=ZoneAdvice(cloud.preemption_rate)),
+        planning=Planning(
+            Planner(explains=True, waiting_saves=rules.jobs.terms.waiting_saves / 100),
+            advice=ZoneAdvice(cloud.preemption_rate),
+        ),
         monotonic=monotonic,
     )
     watch = CheckpointWatch(database, clock, checkpoints, rules.jobs.terms)

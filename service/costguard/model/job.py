@@ -207,7 +207,7 @@ class SeenCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """How long to wait for what. All of it can be set under [jobs]."""
+    """How long to wait for what, and what for. All of it can be set under [jobs]."""
 
     silence: timedelta = timedelta(minutes=10)  # of an agent that was heard before, until its VM counts as lost
     boot: timedelta = timedelta(minutes=30)  # from the VM to the first word of its agent
@@ -219,3 +219,4 @@ class Terms:
     longest_wait: timedelta = timedelta(minutes=15)
     stalled: timedelta = timedelta(hours=2)  # without a newer checkpoint while it runs, its owner gets a message
     orphan_grace: timedelta = timedelta(minutes=10)
+    waiting_saves: int = 2  # percent of the rest's cost: for less, a job with a deadline waits for no better Spot VM

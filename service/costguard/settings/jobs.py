@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from costguard.access.rules import JobRules
 from costguard.jobs import submission
@@ -29,6 +29,7 @@ from costguard.settings.values import (
     label_key,
     mail_address,
     matching,
+    percent,
 )
 
 OURS = "costguard-"  # Costguard itself sets labels that begin like this
@@ -261,6 +262,7 @@ class JobsSection(Section):
     longest_wait: Annotated[Duration, between(_SECOND, _DAY)] = _TERMS.longest_wait
     stalled: Annotated[Duration, between(_MINUTE, 7 * _DAY)] = _TERMS.stalled
     orphan_grace: Annotated[Duration, between(10 * _SECOND, _DAY)] = _TERMS.orphan_grace
+    waiting_saves: Annotated[int, BeforeValidator(percent)] = _TERMS.waiting_saves
 
     @model_validator(mode="after")
     def _waits(self) -> Self:

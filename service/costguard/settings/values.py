@@ -33,6 +33,7 @@ _WORDS = {
 }
 _DOMAIN = re.compile(r"(?=.{4,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63}")
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
+_PERCENT = re.compile(r"([0-9]{1,3})%")
 _DOLLARS = re.compile(r"\d{1,9}(?:\.\d{1,9})?")
 _CHANNEL = re.compile(r"#[\w-]{1,80}")
 _CHANNEL_ID = re.compile(r"[CG][A-Z0-9]{4,20}")
@@ -98,6 +99,14 @@ def between(low: timedelta, high: timedelta) -> AfterValidator:
         return span
 
     return AfterValidator(check)
+
+
+def percent(value: object) -> int:
+    """A whole percent in quotes: a bare 0.02 is a float, and 2 could mean either."""
+    match = _PERCENT.fullmatch(value) if isinstance(value, str) else None
+    if match is None or int(match[1]) > 100:
+        raise ValueError('a whole percent from 0% to 100%, in quotes, such as "2%"')
+    return int(match[1])
 
 
 def dollars(value: object) -> Money:

@@ -1,0 +1,43 @@
+"""What the planner does where no on-demand VM is to be had: Spot at once, wherever there is any."""
+
+from __future__ import annotations
+
+import math
+
+from costguard.deadlines.hazards import expected_life, hazards_of
+from costguard.deadlines.simple_policies import wished
+from costguard.deadlines.situation import Act, Choice, Situation, Why, Zone
+
+TYPICAL_AGE_H = 4.0  # of a zone about which nothing is known: by the prior, half of what is up has been for longer
+
+
+def on_spot_alone(situation: Situation) -> Choice:
+    """Without on-demand VMs only Spot does any work: it is started wherever it is to be had, and never waited with."""
+    if situation.held is not None:
+        return wished(situation, Act.STAY, Why.KEEP_SPOT, holds_h=situation.time_left_h)
+    zones = open_zones(situation)
+    if not zones:
+        return wished(situation, Act.WAIT, Why.NO_ON_DEMAND, holds_h=situation.time_left_h)
+    lives = {zone.name: expected_life(hazards_of(zone.counts).preemption, age_h_of(zone)) for zone in zones}
+    zone = min(zones, key=lambda zone: (_cost_alone(situation, zone, lives[zone.name]), -lives[zone.name]))
+    life = lives[zone.name]
+    choice = wished(situation, Act.START_SPOT, Why.SPOT_IS_UP, zone.name, holds_h=situation.time_left_h)
+    return choice._replace(grounds=choice.grounds._replace(expected_life_h=life if math.isfinite(life) else None))
+
+
+def _cost_alone(situation: Situation, zone: Zone, life_h: float) -> float:
+    """Of an hour of work there; where no second start fits, the zones that last longest come first."""
+    used_h = min(life_h, situation.work_left_h + situation.start_h)
+    if used_h <= situation.start_h:
+        return math.inf
+    if situation.slack_h < 2 * situation.start_h:
+        return -used_h
+    return (zone.price * used_h + zone.move_cost) / (used_h - situation.start_h)
+
+
+def open_zones(situation: Situation) -> list[Zone]:
+    return [zone for zone in situation.zones if zone.is_up is not False]
+
+
+def age_h_of(zone: Zone) -> float:
+    return TYPICAL_AGE_H if zone.age_h is None else zone.age_h
