@@ -76,6 +76,17 @@ def test_it_matches_what_python_matches(anchor: str, before: str, group: str, li
     assert LogPattern(pattern).last_in(line) == by_python(pattern, line)
 
 
+@pytest.mark.parametrize(
+    "pattern", ["(?:){4000000000}", "()(){4000000000}", "(?:(?:){60000}){60000}", "(?:(?:(?:(?:a{9}){9}){9}){9}){9}"]
+)
+def test_repetitions_of_nothing_are_refused_at_once(pattern: str) -> None:
+    """They make no nodes, so that the first held a thread for an hour, by one GET of a viewer."""
+    began = time.process_time()
+    with pytest.raises(ValueError, match="fewer repetitions"):
+        LogPattern(pattern)
+    assert time.process_time() - began < 1
+
+
 @pytest.mark.parametrize("pattern", ["(", "(a", r"(a)\1", "(?=a)(b)", "(?<!a)(b)", "(" + "a" * 600 + ")", "(a{400})"])
 def test_what_is_refused(pattern: str) -> None:
     """No expression, one that looks around or back, and one that is too large: each says so."""

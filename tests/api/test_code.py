@@ -64,7 +64,7 @@ def test_archive_is_uploaded_once(guard: Guard) -> None:
 
 
 def test_upload_may_be_larger_than_other_bodies(guard: Guard) -> None:
-    """Other requests keep their limit of 2 MiB; this one is read in pieces, not held in memory."""
+    """Other requests keep their limit of half a MiB; this one is read in pieces, not held in memory."""
     large, sha256 = packed({f"f{number}": f"{number}" * (1 << 20) for number in range(3)})
 
     def pieces() -> Iterator[bytes]:

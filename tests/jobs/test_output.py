@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import time
 import tracemalloc
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from costguard.checkpoints.archives import StoredArchives
 from costguard.checkpoints.buckets import StoreAccess
 from costguard.checkpoints.client import StoredCheckpoints
-from costguard.jobs.output import LONGEST_LINE, MOST_TEXT, page, whole_text
+from costguard.jobs.output import LONGEST_LINE, MOST_READ, MOST_TEXT, page, whole_text
 from costguard.model.job import CheckpointPlan, JobKind, JobSpec
 from costguard.model.log_pattern import LogPattern
 from costguard.model.output import OutputPlace, output_folder
@@ -193,3 +194,37 @@ def test_stored_output_is_no_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "checkpoint-1" / "trainer_state.json").write_text("{}")
     listing = StoredCheckpoints(StoreAccess()).listing(f"file://{tmp_path}")
     assert list(listing.files) == ["checkpoint-1/trainer_state.json"]
+
+
+HOSTILE = (
+    "((a*)*)*((a*)*)*((a*)*)*(b)",
+    "(a|a|a|a|a|a|a|a)*(a|a|a|a)*b",
+    "(a?){40}(a*){20}b",
+    "(?:(?:a{0,9}){0,9})*b",
+)
+
+
+@pytest.mark.parametrize("pattern", HOSTILE)
+def test_one_budget_holds_for_a_whole_answer(stored: StoredRun, pattern: str) -> None:
+    """A budget for each line came to 66 to 78 s of a core for one answer over 2 MiB of lines."""
+    stored.add((b"a" * 39 + b"\n") * (MOST_READ // 40), 0)
+    began = time.process_time()
+    first = page(stored.store, START, 1_000, LogPattern(pattern))
+    assert time.process_time() - began < 10
+    assert (first.lines, first.is_end) == ((), False)
+    second = page(stored.store, first.next, 1_000, LogPattern(pattern))
+    assert START < first.next < second.next
+
+
+def test_search_that_ran_out_of_its_budget_goes_on_and_finds_all(stored: StoredRun) -> None:
+    """Answer by answer, each line once."""
+    lines = [f"{'a' * 30}{number}" + ("b" if number % 100 == 7 else "") for number in range(2_000)]
+    stored.add("".join(f"{line}\n" for line in lines).encode(), 0)
+    matches: list[str] = []
+    answers, place, is_end = 0, START, False
+    while not is_end:
+        part = page(stored.store, place, 1_000, LogPattern("((a*)*)*[0-9]+b"))
+        matches += part.lines
+        answers, place, is_end = answers + 1, part.next, part.is_end
+    assert matches == [line for line in lines if line.endswith("b")]
+    assert answers > 1

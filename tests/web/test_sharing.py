@@ -37,6 +37,8 @@ class Ground:
         app.add_api_route("/list", self._list)
         app.add_api_route("/other/{number}", self._list)
         app.add_api_route("/form", self._form)
+        app.add_api_route("/jobs/{job_id}/output", self._list)
+        app.add_api_route("/api/v1/jobs/{job_id}/output", self._list)
         app.add_api_route("/stream", self._stream)
         app.add_api_route("/export", self._stream, response_class=StreamingResponse)
         app.add_api_route("/list", self._change, methods=["POST"])
@@ -295,3 +297,32 @@ def test_streamed_response_is_whole(run: Run, path: str, made: int) -> None:
 
     assert run(asked()) == [(200, "ab")] * 2
     assert ground.made == made
+
+
+@pytest.mark.parametrize("path", ["/jobs/j1/output?search=a", "/api/v1/jobs/j1/output?search=a", "/jobs/j1/output"])
+def test_search_holds_no_rendering_turn(run: Run, path: str) -> None:
+    """Two searches held both turns for a minute, and everyone else got a 503. A person searches once at a time."""
+
+    async def story() -> None:
+        ground = Ground()
+        ground.go_on.clear()
+        searching = await started(*(ground.ask(path, who) for who in (ADA, ADA, BOB)))
+        assert (ground.at_once, ground.sharing.renderings.waiting) == (2, 0)
+        status, _ = await asyncio.wait_for(ground.ask("/form"), 30)
+        pages = await started(ground.ask("/list"))
+        assert (status, ground.at_once, ground.sharing.renderings.waiting) == (200, 3, 0)
+        ground.go_on.set()
+        await asyncio.gather(*searching, *pages)
+
+    run(story())
+
+
+def test_end_of_the_output_is_shared_as_before(run: Run) -> None:
+    """What the agent reported last takes one look at the database, for all who follow it."""
+
+    async def story() -> None:
+        ground = Ground()
+        answers = await asyncio.gather(*(ground.ask("/api/v1/jobs/j1/output", who) for who in (ADA, BOB)))
+        assert len(set(answers)) == 1
+
+    run(story())

@@ -45,6 +45,7 @@ from costguard.sweeps.submit import available_sweeps
 from costguard.sweeps.sweep_rows import SweepFilters
 from costguard.web.permissions import Asker
 from costguard.web.problems import NOT_FOUND, problem
+from costguard.web.questions import WhileWanted
 
 router = routes("sweeps")
 acting_router = routes("sweeps", Permission.JOBS)
@@ -204,12 +205,18 @@ class SweepQuoteOut(Out):
     },
 )
 def submit(
-    deps: Given, asker: Asker, body: SweepBody, response: Response, key: Key = None, client: Client = ""
+    deps: Given,
+    asker: Asker,
+    body: SweepBody,
+    response: Response,
+    go_on: WhileWanted,
+    key: Key = None,
+    client: Client = "",
 ) -> SweepResponse:
     """Accepts the sweep, or lists everything that is wrong with any member. The daemon launches them in turn."""
     owner = owner_of(asker, body.job)
     made, is_new = available_sweeps(deps.sweeps).submit(
-        body.order(owner.address), body.limit, key, via_of(client), owner.authority
+        body.order(owner.address), body.limit, key, via_of(client), owner.authority, go_on
     )
     if not is_new:
         response.status_code = HTTPStatus.OK
@@ -224,11 +231,12 @@ def submit(
     dependencies=[CHECKED],
     responses=WRITTEN,
 )
-def quote(deps: Given, asker: Asker, body: SweepQuoteBody) -> SweepQuoteOut:
+def quote(deps: Given, asker: Asker, body: SweepQuoteBody, go_on: WhileWanted) -> SweepQuoteOut:
     """What each member and all of them would cost, and why the sweep would be refused. Nothing is stored."""
     owner = owner_of(asker, body.job)
     span = timedelta(seconds=round(body.hours * 3600))
-    quoted = available_sweeps(deps.sweeps).quote(body.order(owner.address), body.limit, span, owner.authority)
+    order = body.order(owner.address)
+    quoted = available_sweeps(deps.sweeps).quote(order, body.limit, span, owner.authority, go_on)
     return _quote_out(quoted, body.hours)
 
 

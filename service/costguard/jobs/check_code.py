@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterator
 
 from costguard.jobs import credentials
-from costguard.jobs.submission import JobRefusal, shown
+from costguard.jobs.submission import MOST_DIFF, JobRefusal, shown
 from costguard.model.code_archive import IN_IMAGE
 from costguard.model.job import JobSpec
 
-MOST_DIFF = 20_000  # characters; the command line cuts at less
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}|")
 
 

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import pairwise
+from itertools import islice, pairwise
 from urllib.parse import urlsplit
 
 from costguard.jobs import check_data, credentials
@@ -202,6 +202,7 @@ def _is_below(path: str, folder: str) -> bool:
 
 LONGEST_NAME = 80
 LONGEST_EXPECTED = timedelta(days=365)
+MOST_REFUSALS = 50  # of one job: more would help no one, and each is a sentence
 MOST_BYTES = 200 << 10  # Google allows 256 KiB for a value of a VM's metadata; the guard's own settings need their part
 
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
@@ -213,8 +214,21 @@ _USE_SECRETS = "give it by reference, secrets = {NAME: projects/P/secrets/S}, wh
 
 
 def problems(spec: JobSpec, guard_url: str, now: datetime) -> list[JobRefusal]:
-    """All that can be said of it by itself. No credential that it holds is in any sentence."""
-    return list(_all(spec, guard_url, now))
+    """What can be said of it by itself, up to a number. No credential that it holds is in any sentence.
+
+    A job that is too large is refused for that alone: looking for credentials in megabytes takes seconds of a core.
+    """
+    if too_large := size_problem(spec):
+        return [too_large]
+    return list(islice(_all(spec, guard_url, now), MOST_REFUSALS))
+
+
+def size_problem(spec: JobSpec) -> JobRefusal | None:
+    """Told from its length alone, before anything reads what it says."""
+    if (size := _size(spec)) <= MOST_BYTES:
+        return None
+    message = f"With the rest it comes to {size >> 10} KiB, and a VM's metadata have room for {MOST_BYTES >> 10}"
+    return JobRefusal("command", f"{message}: put files into the image or a bucket.")
 
 
 def watched(project: str, projects: Collection[str]) -> str:
@@ -255,9 +269,6 @@ def _all(spec: JobSpec, guard_url: str, now: datetime) -> Iterator[JobRefusal]:
     yield from _of_variables(spec)
     yield from _of_credentials(spec)
     yield from _of_limits(spec, now)
-    if (size := _size(spec)) > MOST_BYTES:
-        message = f"With the rest it comes to {size >> 10} KiB, and a VM's metadata have room for {MOST_BYTES >> 10}"
-        yield JobRefusal("command", f"{message}: put files into the image or a bucket.")
 
 
 def _of_people(spec: JobSpec) -> Iterator[JobRefusal]:

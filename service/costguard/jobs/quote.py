@@ -81,7 +81,7 @@ def quote(database: Database, rules: Rules, case: Assessment, hours: timedelta, 
         accrual = accrual_at(connection, now)
         lately = places.recent_scores(connection, now)
         tried = _tried(made, case, lately, now) if made is not None else []
-        first = None if not tried else PlaceOffer.at(tried[0].zone, tried[0].provisioning_model, tried[0].rate, hours)
+        first = _first(tried, hours)
         cost = first.cost if first is not None else None
         budgets = budget_holds.budgets_left(connection, accrual, rules, case.spec, cost)
     zones = list(dict.fromkeys(place.zone for place in tried))
@@ -113,6 +113,19 @@ def quote(database: Database, rules: Rules, case: Assessment, hours: timedelta, 
         moves=case.moves,
         expected=expected_job_cost(*planned),
     )
+
+
+def first_offer(database: Database, case: Assessment, hours: timedelta, now: datetime) -> PlaceOffer | None:
+    """Where it would start now, without the rest of a quote; None: nowhere."""
+    if case.recipe is None:
+        return None
+    with database.read() as connection:
+        lately = places.recent_scores(connection, now)
+    return _first(_tried(case.recipe, case, lately, now), hours)
+
+
+def _first(tried: Sequence[LaunchPlace], hours: timedelta) -> PlaceOffer | None:
+    return PlaceOffer.at(tried[0].zone, tried[0].provisioning_model, tried[0].rate, hours) if tried else None
 
 
 def _tried(made: Recipe, case: Assessment, lately: places.Scores, now: datetime) -> list[LaunchPlace]:
@@ -189,8 +202,13 @@ class Assessor:
         self._history = FleetHistory()
 
     def assess(self, submission: Submission, authority: Authority | None = None) -> Assessment:
-        """Everything that is wrong with it, at once. `authority` is what it is asked with."""
+        """Everything that is wrong with it, at once. `authority` is what it is asked with.
+
+        Nothing else of a submission that is too large is looked at. Its code's changes are `without_credentials`.
+        """
         spec, refusals = self._named(submission.spec)
+        if too_large := checks.size_problem(spec):
+            return Assessment(spec, refusals=(too_large,))
         refusals += checks.problems(spec, self._rules.jobs.guard_url, self._clock.now())
         if (no_code := self._code.problem(spec.code)) is not None:
             refusals.append(no_code)
@@ -256,8 +274,7 @@ class Assessor:
             refusals.append(JobRefusal("deadline_in_hours", "Its deadline is given twice: leave one of the two out."))
         elif spec.deadline_in is not None:
             deadline = self._clock.now() + spec.deadline_in
-        code = spec.code and replace(spec.code, diff=credentials.hidden(spec.code.diff))
-        spec = replace(spec, owner=spec.owner.strip().lower(), deadline=deadline, code=code)
+        spec = replace(spec, owner=spec.owner.strip().lower(), deadline=deadline)
         try:
             return replace(spec, project=checks.watched(spec.project, self._launching.projects)), refusals
         except ValueError as wrong:

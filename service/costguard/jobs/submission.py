@@ -54,6 +54,18 @@ def tracker_problems(spec: JobSpec, trackers: Collection[Tracker]) -> Iterator[J
             yield JobRefusal(f"{tracker.value}_run", f"{message}, or leave the run out.")
 
 
+MOST_DIFF = 20_000  # characters of what was not committed; the command line cuts at less
+
+
+def without_credentials(submission: Submission) -> Submission:
+    """With the changes of its code as they may be kept. Longer ones are refused, and not read."""
+    code = submission.spec.code
+    if code is None or len(code.diff) > MOST_DIFF:
+        return submission
+    code = replace(code, diff=credentials.hidden(code.diff))
+    return replace(submission, spec=replace(submission.spec, code=code))
+
+
 def cancel_refusal(
     by: str, owner: str, project: str, rules: Rules, authority: Authority | None = None, verb: str = "cancel"
 ) -> str | None:

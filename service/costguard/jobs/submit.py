@@ -19,7 +19,7 @@ from costguard.jobs import attempts, drills, egress, job_events, job_rows, kept_
 from costguard.jobs.code import CodeArchives
 from costguard.jobs.disk import saves_on_disk
 from costguard.jobs.quote import Assessment, Assessor, JobQuote, LaunchTargets, quote
-from costguard.jobs.submission import JobRefusal, Overrides, Submission
+from costguard.jobs.submission import JobRefusal, Overrides, Submission, without_credentials
 from costguard.model.access import Authority
 from costguard.model.drill import Drill
 from costguard.model.event import Event
@@ -68,7 +68,7 @@ class JobService:
                 earlier = _of_key(connection, idempotency_key, digest)
             if earlier is not None:
                 return earlier, False
-        case = self._assessor.assess(submission, authority)
+        case = self._assessor.assess(without_credentials(submission), authority)
         if case.refusals or case.recipe is None:
             raise _refused(case.refusals)
         now = self._clock.now()
@@ -95,7 +95,7 @@ class JobService:
 
     def quote(self, submission: Submission, hours: timedelta, authority: Authority | None = None) -> JobQuote:
         """What it would cost, where it would start, and why it would be refused. Nothing is stored."""
-        case = self._assessor.assess(submission, authority)
+        case = self._assessor.assess(without_credentials(submission), authority)
         return quote(self._database, self._rules, self._assessor.advised(case), hours, self._clock.now())
 
     def cancel(

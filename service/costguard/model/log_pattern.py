@@ -20,6 +20,7 @@ except ImportError:
 
 LONGEST = 500
 _MOST_NODES = 300
+_MOST_PARTS = 10 * _MOST_NODES  # looked at to make the nodes: `(?:){4000000000}` makes none, one repetition at a time
 _BUDGET = 40_000  # nodes visited in one reading: some 20 ms
 _LONGEST_LINE = 2000
 
@@ -43,13 +44,14 @@ class LogPattern:
     def __init__(self, pattern: str) -> None:
         if len(pattern) > LONGEST:
             raise ValueError(f"it has {len(pattern)} characters, and {LONGEST} are allowed")
+        self._nodes: list[_Node] = []
+        self._parts = 0
         try:
             parsed = _parser.parse(pattern)
+            self.groups: int = parsed.state.groups - 1
+            self._begin = self._compile(parsed, parsed.state.flags, self._add("match", None, 0))
         except (re.error, OverflowError, RecursionError) as error:
             raise ValueError(str(error)) from None
-        self.groups: int = parsed.state.groups - 1
-        self._nodes: list[_Node] = []
-        self._begin = self._compile(parsed, parsed.state.flags, self._add("match", None, 0))
         self._firsts = self._first_signs()
         self._can_begin: dict[str, bool] = {}
 
@@ -73,6 +75,11 @@ class LogPattern:
                 yield last, end
             end = begin - 1
 
+    def is_in(self, text: str, budget: int) -> tuple[bool, int]:
+        """Whether it matches in some line of the text, and what is left of the budget; 0: not all was looked at."""
+        is_found = next(self.matches_in(text, min(budget, _BUDGET)), None) is not None
+        return is_found, budget - min(budget, _BUDGET) + max(self._left, 0)
+
     # From a parsed expression to nodes, the last first.
 
     def _add(self, kind: str, value: Any, then: int) -> int:
@@ -82,6 +89,9 @@ class LogPattern:
         return len(self._nodes) - 1
 
     def _compile(self, parts: Any, flags: int, then: int) -> int:
+        self._parts += 1 + len(parts)
+        if self._parts > _MOST_PARTS:
+            raise ValueError("it is too large: write fewer repetitions")
         for kind, value in reversed(list(parts)):
             then = self._part(kind, value, flags, then)
         return then

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import IO, Any, Protocol
 
@@ -24,6 +24,7 @@ __all__ = [
     "Clock",
     "Cloud",
     "DataPlaces",
+    "GoOn",
     "IapVerifier",
     "Launcher",
     "Notifier",
@@ -32,7 +33,14 @@ __all__ = [
     "PriceSource",
     "Sighting",
     "UsageSource",
+    "always",
 ]
+
+GoOn = Callable[[], None]  # called between the steps of long work; raises where nobody waits for it any more
+
+
+def always() -> None:
+    """Goes on whatever happens: a `GoOn` of work that nobody can leave."""
 
 
 class Cloud(Protocol):

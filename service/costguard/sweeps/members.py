@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
-from itertools import product
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from itertools import islice, product
 from math import prod
 from typing import Any
 
-from costguard.jobs.checks import LONGEST_NAME
+from costguard.jobs.checks import LONGEST_NAME, size_problem
 from costguard.jobs.submission import JobRefusal, Submission, shown
 from costguard.model.job import JobKind, JobSpec
 from costguard.model.sweep import MOST_MEMBERS
@@ -23,6 +24,8 @@ _OTHERS = frozenset({"checkpoint", "location", "step", "gpus", "nproc"})  # repl
 # Regular expressions have braces of their own, and one sweep is launched in one project, with one preset.
 _AS_THEY_ARE = frozenset({"preset", "project", "owner", "sweep", "step_pattern", "pattern", "code", "kind"})
 _LONGEST_VALUE = 500
+MOST_TOGETHER = 2 << 20  # characters of all members: each is looked through, which takes 1 s of a core for 4 million
+_MOST_REFUSALS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,28 @@ def _value_problems(order: SweepOrder) -> Iterator[JobRefusal]:
             yield JobRefusal("grid", message)
 
 
+def size_problems(order: SweepOrder) -> Iterator[JobRefusal]:
+    """Judged by counting in the template, before any member is made of it."""
+    if too_large := size_problem(order.template.spec):
+        yield replace(too_large, where=f"job.{too_large.where}")
+        return
+    template, uses = 0, Counter[str]()
+
+    def count(text: str) -> str:
+        nonlocal template
+        template += len(text)
+        uses.update(match[2] for match in _PLACEHOLDER.finditer(text) if match[2] is not None)
+        return text
+
+    _filled(order.template, count)
+    size = 0
+    for parameters in _combinations(order):
+        size += template + sum(uses[name] * (len(value) - len(name) - 2) for name, value in parameters.items())
+    if size > MOST_TOGETHER:
+        message = f"Its members together come to {size / 1e6:,.1f} million characters, and {MOST_TOGETHER / 1e6:.1f}"
+        yield JobRefusal("job", f"{message} million are allowed: put files into the image or a bucket.")
+
+
 def planned(order: SweepOrder, sweep_id: str) -> list[MemberPlan]:
     """Every member, in the order of the file: the last parameter changes first."""
     title = order.name or sweep_id
@@ -135,27 +160,57 @@ def text_problems(order: SweepOrder) -> Iterator[JobRefusal]:
 
 def sharing_problems(plans: Sequence[MemberPlan]) -> Iterator[JobRefusal]:
     """Members that would write into the same place: each would resume from, or destroy, what another one saved."""
-    written = [(place, where, plan.number) for plan in plans for where, place in _written_by(plan.submission.spec)]
-    written.sort()
+    written = [
+        _Written(place, where, plan.number) for plan in plans for where, place in _written_by(plan.submission.spec)
+    ]
     seen: set[str] = set()
-    for (one, where, number), (other, _, other_number) in _neighbours(written):
-        if number == other_number or where in seen:
+    for one, other in _neighbours(written):
+        if one.where in seen:
             continue
-        seen.add(where)
-        same = "the same place" if one == other else "places one inside the other"
-        message = f"Members {number} and {other_number} would write to {same} ({shown(one)})"
-        yield JobRefusal(f"job.{where}", f"{message}: put the parameters into it, or {{member}}.")
+        seen.add(one.where)
+        same = "the same place" if one.place == other.place else "places one inside the other"
+        message = f"Members {one.number} and {other.number} would write to {same} ({shown(one.place)})"
+        yield JobRefusal(f"job.{one.where}", f"{message}: put the parameters into it, or {{member}}.")
 
 
-def _neighbours(
-    written: Sequence[tuple[str, str, int]],
-) -> Iterator[tuple[tuple[str, str, int], tuple[str, str, int]]]:
-    """Pairs of which one place is, or holds, the other. Sorted by place, what a folder holds follows it."""
-    for index, one in enumerate(written):
-        for other in written[index + 1 :]:
-            if not other[0].startswith(one[0]):
-                break
-            yield one, other
+@dataclass(frozen=True, slots=True, order=True)
+class _Written:
+    place: str
+    where: str
+    number: int  # of the member
+
+
+@dataclass(slots=True)
+class _Folder:
+    """A place that is still open while the sorted places are read, with the first of each kind that is, or holds, it.
+
+    Two members of each kind are enough to find one that is not the next place's own.
+    """
+
+    place: str
+    holders: dict[str, tuple[_Written, ...]] = field(default_factory=dict)
+
+
+def _neighbours(written: Sequence[_Written]) -> Iterator[tuple[_Written, _Written]]:
+    """Pairs of different members of which one's place is, or holds, the other's; at most one of a kind for each place.
+
+    Sorted by place, what a folder holds follows it. In linear time: places of hostile sweeps are all the same.
+    """
+    opened: list[_Folder] = []
+    for one in sorted(written):
+        while opened and not one.place.startswith(opened[-1].place):
+            opened.pop()
+        holders = dict(opened[-1].holders) if opened else {}
+        for holding in holders.values():
+            if other := next((holder for holder in holding if holder.number != one.number), None):
+                yield other, one
+        same = holders.get(one.where, ())
+        if len(same) < 2 and one.number not in {holder.number for holder in same}:
+            holders[one.where] = (*same, one)
+        if opened and opened[-1].place == one.place:
+            opened[-1].holders = holders
+        else:
+            opened.append(_Folder(one.place, holders))
 
 
 def _written_by(spec: JobSpec) -> Iterator[tuple[str, str]]:
@@ -167,12 +222,15 @@ def _written_by(spec: JobSpec) -> Iterator[tuple[str, str]]:
 
 
 def described(refusals: Sequence[tuple[int, JobRefusal]], count: int) -> list[JobRefusal]:
-    """What is wrong with members, once for all of whom it is true: with their numbers, where it is not for all."""
+    """What is wrong with members, once for all of whom it is true: with their numbers, where it is not for all.
+
+    At most so many sentences as help anybody.
+    """
     members: dict[JobRefusal, list[int]] = {}
     for number, refusal in refusals:
         members.setdefault(refusal, []).append(number)
     merged = []
-    for refusal, numbers in members.items():
+    for refusal, numbers in islice(members.items(), _MOST_REFUSALS):
         some = list_text([str(number) for number in numbers[:5]]) + (" and more" if len(numbers) > 5 else "")
         which = "" if len(numbers) == count else f"Member{'s' if len(numbers) > 1 else ''} {some}: "
         merged.append(JobRefusal(f"job.{refusal.where}", f"{which}{refusal.message}"))

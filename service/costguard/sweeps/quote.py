@@ -13,12 +13,12 @@ from costguard.jobs import budget_holds, offers
 from costguard.jobs import quote as job_quote
 from costguard.jobs.offers import PlaceOffer
 from costguard.jobs.quote import Assessment, Assessor, JobQuote
-from costguard.jobs.submission import JobRefusal, models_of
+from costguard.jobs.submission import JobRefusal, models_of, without_credentials
 from costguard.ledger.accrual import accrual_at
 from costguard.model.access import Authority
 from costguard.model.job import JobSpec
 from costguard.model.money import ZERO, Money
-from costguard.model.ports import Clock
+from costguard.model.ports import Clock, GoOn, always
 from costguard.model.words import count_text
 from costguard.sweeps import members
 from costguard.sweeps.members import MemberPlan, SweepOrder
@@ -70,11 +70,17 @@ class SweepAssessor:
         self._assessor = assessor
 
     def assess(
-        self, order: SweepOrder, sweep_id: str, ceiling: Money | None, authority: Authority | None
+        self,
+        order: SweepOrder,
+        sweep_id: str,
+        ceiling: Money | None,
+        authority: Authority | None,
+        go_on: GoOn = always,
     ) -> SweepAssessment:
-        """Everything that is wrong with it, at once, as far as members can be made of it."""
-        if problems := tuple(members.parameter_problems(order)):
+        """Everything that is wrong with it, at once, as far as members can be made of it. Raises what `go_on` does."""
+        if problems := tuple(members.parameter_problems(order)) or tuple(members.size_problems(order)):
             return SweepAssessment(order, refusals=problems)
+        order = replace(order, template=without_credentials(order.template))
         plans = members.planned(order, sweep_id)
         problems = (
             *_ceiling_problems(ceiling),
@@ -84,6 +90,7 @@ class SweepAssessor:
         )
 
         def assessed(plan: MemberPlan) -> Assessment:
+            go_on()
             spec = plan.submission.spec
             limits = [limit for limit in (spec.ceiling, ceiling) if limit is not None]
             limited = replace(spec, ceiling=min(limits, default=None))
@@ -105,21 +112,27 @@ class SweepAssessor:
         return SweepAssessment(order, plans, cases, tuple(dict.fromkeys(warnings)), (*problems, *of_members, *together))
 
     def quote(
-        self, order: SweepOrder, ceiling: Money | None, hours: timedelta, authority: Authority | None
+        self,
+        order: SweepOrder,
+        ceiling: Money | None,
+        hours: timedelta,
+        authority: Authority | None,
+        go_on: GoOn = always,
     ) -> SweepQuote:
-        case, now = self.assess(order, "sweep", ceiling, authority), self._clock.now()
-        quotes: dict[str, JobQuote] = {}
+        case, now = self.assess(order, "sweep", ceiling, authority, go_on), self._clock.now()
+        offered: dict[str, PlaceOffer | None] = {}
         quoted: list[MemberQuote] = []
         for plan, one in zip(case.plans, case.cases, strict=True):
+            go_on()
             key = repr((one.recipe, one.machine))  # members with the same VM have the same prices
-            if key not in quotes:
-                quotes[key] = job_quote.quote(self._database, self._rules, one, hours, now)
-            quoted.append(MemberQuote(plan, quotes[key].first))
+            if key not in offered:
+                offered[key] = job_quote.first_offer(self._database, one, hours, now)
+            quoted.append(MemberQuote(plan, offered[key]))
         costs = [one.first.cost if one.first is not None else None for one in quoted]
         priced = [cost for cost in costs if cost is not None]
         total = sum(priced, start=ZERO) if priced and len(priced) == len(costs) else None
         capped = total if total is None or ceiling is None else min(total, ceiling)
-        first = next(iter(quotes.values()), None)
+        first = job_quote.quote(self._database, self._rules, case.cases[0], hours, now) if case.cases else None
         budgets: Sequence[budget_holds.BudgetLeft] = ()
         if first is not None:
             with self._database.read() as connection:

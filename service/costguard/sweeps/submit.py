@@ -20,7 +20,7 @@ from costguard.ledger.accrual import accrual_at
 from costguard.model.access import Authority
 from costguard.model.job import JobState
 from costguard.model.money import Money
-from costguard.model.ports import Clock
+from costguard.model.ports import Clock, GoOn, always
 from costguard.model.sweep import MOST_MEMBERS, Sweep, SweepState
 from costguard.model.words import count_text, list_text
 from costguard.sweeps import gather, sweep_events, sweep_rows
@@ -61,8 +61,10 @@ class SweepService:
         idempotency_key: str | None,
         via: str,
         authority: Authority | None = None,
+        go_on: GoOn = always,
     ) -> tuple[Sweep, bool]:
-        """The sweep, and whether it is new. Raises Invalid, or Conflict where the key came with something else.
+        """The sweep, and whether it is new. Raises Invalid, Conflict where the key came with something else, and what
+        `go_on` does.
 
         A repeat under its key is answered with the sweep, even where it would be refused by now.
         """
@@ -73,7 +75,7 @@ class SweepService:
             if earlier is not None:
                 return earlier, False
         sweep_id = self._new_id()
-        case = self._assessor.assess(order, sweep_id, ceiling, authority)
+        case = self._assessor.assess(order, sweep_id, ceiling, authority, go_on)
         if case.refusals:
             raise _refused(case)
         spec = case.cases[0].spec
@@ -107,10 +109,15 @@ class SweepService:
         return sweep, True
 
     def quote(
-        self, order: SweepOrder, ceiling: Money | None, hours: timedelta, authority: Authority | None = None
+        self,
+        order: SweepOrder,
+        ceiling: Money | None,
+        hours: timedelta,
+        authority: Authority | None = None,
+        go_on: GoOn = always,
     ) -> SweepQuote:
         """What each member and all of it would cost, and why it would be refused. Nothing is stored."""
-        return self._assessor.quote(order, ceiling, hours, authority)
+        return self._assessor.quote(order, ceiling, hours, authority, go_on)
 
     def cancel(self, sweep_id: str, by: str, reason: str, authority: Authority | None = None) -> tuple[Sweep, bool]:
         """The sweep, and whether this request is the first. Raises Missing, Forbidden, or Conflict.

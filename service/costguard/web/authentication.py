@@ -167,7 +167,7 @@ def _too_many(scope: Scope, headers: Mapping[str, str]) -> Response:
 
 def _too_large(scope: Scope) -> Response:
     """A body without a Content-Length is counted by the application while it is read."""
-    detail = f"The body is larger than {most_bytes(scope) >> 20} MiB."
+    detail = f"The body is larger than {most_bytes(scope) >> 10:,} KiB."
     return problems.response(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail, "Send less at once.", path=scope["path"])
 
 

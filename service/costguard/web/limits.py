@@ -60,7 +60,9 @@ class Streams:
             return self._latest
 
 
-MOST_BYTES = 2 << 20  # of a body; nothing that is asked here needs a tenth of it
+# Of a body. A job has at most 200 KiB as JSON and 20,000 characters of changes to its code; a sweep has its parameters
+# as well. The event loop reads bodies, and one of small parts takes it 0.2 s for each MiB.
+MOST_BYTES = 512 << 10
 MOST_CODE_BYTES = MOST_UNPACKED  # of an archive of code, where nothing in it can be packed
 _OF_CODE = re.compile(r"/api/v1/code/[^/]+")
 

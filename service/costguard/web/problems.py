@@ -16,6 +16,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from costguard.errors import Conflict, CostguardError, Forbidden, Invalid, Missing, Unavailable
 
+_MOST_ERRORS = 50  # that one answer names
+_LONGEST_PLACE = 200  # characters: names of parts that are wrong come from outside
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
@@ -185,7 +187,8 @@ def _found(request: Request, error: Exception) -> JSONResponse:
 
 def _invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    errors = [FieldError(where=".".join(map(str, item["loc"])), message=item["msg"]) for item in error.errors()]
+    wrong = error.errors()[:_MOST_ERRORS]
+    errors = [FieldError(where=".".join(map(str, item["loc"]))[:_LONGEST_PLACE], message=item["msg"]) for item in wrong]
     named = "; ".join(f"{error.where}: {error.message}" for error in errors)
     return response(
         HTTPStatus.UNPROCESSABLE_ENTITY,

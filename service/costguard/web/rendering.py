@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -20,6 +20,7 @@ from costguard.web.placeholders import SharedText
 AT_ONCE = 2  # more would fight for the interpreter and end later
 KEPT_S = 2.0  # what changes by itself, such as dollars, may be so old: the page says of when it is
 CROWDED_S = 6.0  # the same, where others wait for a turn
+_QUESTIONS = 4  # quotes and launches: some wait for buckets, and others use a core
 _PATIENCE_S = 20.0
 _MOST_KEPT = 200
 _MOST_BYTES = 24 << 20  # kept in all
@@ -38,13 +39,17 @@ class RenderingLost(Exception):
 
 
 class FairQueue:
-    """`at_once` at a time; others wait, each person's in their order, and people take turns.
+    """`at_once` at a time, `at_once_each` of one person; others wait, each in their order, and people take turns.
 
     Used by the event loop's thread alone.
     """
 
-    def __init__(self, at_once: int, patience: float, most: int = 400, most_each: int = 40) -> None:
+    def __init__(
+        self, at_once: int, patience: float, most: int = 400, most_each: int = 40, at_once_each: int | None = None
+    ) -> None:
         self._free, self.patience, self._most, self._most_each = at_once, patience, most, most_each
+        self._at_once_each = at_once_each or at_once
+        self._running: Counter[str] = Counter()
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
         self._count = 0
 
@@ -55,14 +60,14 @@ class FairQueue:
     @asynccontextmanager
     async def turn(self, who: str) -> AsyncIterator[None]:
         """Raises QueueFull."""
-        if self._free and not self._count:
-            self._free -= 1
+        if self._free and self._running[who] < self._at_once_each:  # nobody who waits may begin: each has all of theirs
+            self._begin(who)
         else:
             await self._wait(who)
         try:
             yield
         finally:
-            self._next()
+            self._end(who)
 
     async def _wait(self, who: str) -> None:
         line = self._waiting.get(who, deque())
@@ -77,24 +82,34 @@ class FairQueue:
                 await turn
         except BaseException as error:
             if turn.done() and not turn.cancelled():
-                self._next()  # it came at the very moment
+                self._end(who)  # it came at the very moment
             else:
                 self._forget(who, turn)
             if isinstance(error, TimeoutError):
                 raise QueueFull from None
             raise
 
-    def _next(self) -> None:
-        while self._waiting:
-            who, line = self._waiting.popitem(last=False)
+    def _begin(self, who: str) -> None:
+        self._free -= 1
+        self._running[who] += 1
+
+    def _end(self, who: str) -> None:
+        """Frees its place, which goes to the next who may begin."""
+        self._free += 1
+        self._running[who] -= 1
+        self._running += Counter()  # people at zero go
+        while self._free and (next_one := next(filter(self._may_begin, self._waiting), None)) is not None:
+            line = self._waiting.pop(next_one)
             turn = line.popleft()
             self._count -= 1
             if line:
-                self._waiting[who] = line  # behind all others
+                self._waiting[next_one] = line  # behind all others
             if not turn.done():
+                self._begin(next_one)
                 turn.set_result(None)
-                return
-        self._free += 1
+
+    def _may_begin(self, who: str) -> bool:
+        return self._running[who] < self._at_once_each
 
     def _forget(self, who: str, turn: asyncio.Future[None]) -> None:
         line = self._waiting.get(who)
@@ -217,6 +232,9 @@ class Sharing:
         self.renderings = FairQueue(at_once, patience)
         self.exports = FairQueue(4, patience, most=20, most_each=4)
         self.forms = FairQueue(2, patience)
+        self.questions = FairQueue(_QUESTIONS, patience, at_once_each=1)
+        self.searches = FairQueue(2, patience, at_once_each=1)  # in stored output, piece by piece from a bucket
+        self.archives = FairQueue(2, patience, at_once_each=1)  # that are unpacked to be checked
         self.memories = Memories(CROWDED_S)
         self.elsewhere: Elsewhere | None = None
         self.changes = 0  # that came in over this process

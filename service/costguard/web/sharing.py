@@ -25,6 +25,7 @@ from costguard.web import problems
 from costguard.web.memo import Memo
 from costguard.web.permissions import asker
 from costguard.web.placeholders import CSRF, any_reader, filling, stand_in
+from costguard.web.questions import answer_in_turn, is_question, person
 from costguard.web.rendering import QueueFull, Rendering, RenderingLost, Sharing, rendered
 
 _RETRY_S = 2
@@ -50,7 +51,9 @@ class SharingMiddleware:
             return
         if scope["method"] != "GET":
             try:
-                await self._app(scope, receive, send)
+                await self._change(sharing, scope, receive, send, person(principal))
+            except QueueFull:
+                await _crowded(scope)(scope, receive, send)
             finally:
                 sharing.changes += 1  # who changed something sees it in what they ask for next
             return
@@ -61,6 +64,9 @@ class SharingMiddleware:
                 case GetKind.EXPORT:
                     async with sharing.exports.turn(principal.key):
                         await self._app(scope, receive, send)
+                case GetKind.SEARCH:
+                    async with sharing.searches.turn(person(principal)):
+                        await self._app(scope, receive, send)
                 case GetKind.FORM:
                     async with sharing.forms.turn(principal.key):
                         await self._app(scope, receive, send)
@@ -70,6 +76,12 @@ class SharingMiddleware:
             await _crowded(scope)(scope, receive, send)
         except RenderingLost:
             await _lost(scope)(scope, receive, send)
+
+    async def _change(self, sharing: Sharing, scope: Scope, receive: Receive, send: Send, who: str) -> None:
+        if is_question(scope):
+            await answer_in_turn(sharing.questions, self._app, scope, receive, send, who)
+        else:
+            await self._app(scope, receive, send)
 
     async def _answer(
         self, sharing: Sharing, scope: Scope, receive: Receive, send: Send, principal: Principal, kind: GetKind
@@ -163,6 +175,7 @@ class GetKind(Enum):
 
     CHEAP = "cheap"  # never queued
     EXPORT = "export"  # goes on as long as its reader reads
+    SEARCH = "search"  # reads stored output, which takes as long as its bucket does
     FORM = "form"  # made for one person, once: what is done with it must not wait for pages
     OWN = "own"  # may differ from person to person
     ALIKE = "alike"  # the same for all with the same permissions, but for what is filled in
@@ -171,6 +184,7 @@ class GetKind(Enum):
 _CHEAP = frozenset({"/api/v1", "/api/v1/events/stream", "/api/v1/me", "/problems/{kind}"})
 # Pages that differ only in what their viewer may do: nothing, for who may not act at all.
 _OF_ACTORS = frozenset({"/", "/vm/{project}/{gce_id}", "/jobs", "/jobs/{job_id}"})
+_READS_OUTPUT = "/jobs/{job_id}/output"  # over REST only where more is asked for than what its agent reported last
 _ACTS = (Permission.INSTANCES, Permission.JOBS)
 _MOST_PATHS = 2_000
 
@@ -191,6 +205,8 @@ class GetKinds:
             if len(self._known) >= _MOST_PATHS:
                 self._known.clear()
             kind = self._known[path] = self._of(scope)
+        if kind is GetKind.SEARCH and path.startswith(_FOR_PROGRAMS) and not scope["query_string"]:
+            return GetKind.ALIKE
         is_actor = any(principal.may(act) for act in _ACTS)
         return GetKind.ALIKE if kind is GetKind.OWN and not is_actor else kind
 
@@ -209,6 +225,8 @@ def kind_of(route: RouteContext) -> GetKind:
         return GetKind.CHEAP
     if getattr(route, "response_class", None) is StreamingResponse:
         return GetKind.EXPORT
+    if path.endswith(_READS_OUTPUT):
+        return GetKind.SEARCH
     if dependant is not None and not _asks_who(dependant):
         return GetKind.ALIKE
     return GetKind.OWN if path in _OF_ACTORS else GetKind.FORM
