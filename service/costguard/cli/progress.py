@@ -47,7 +47,7 @@ def read_log(file: LogFile, as_json: AsJson = False) -> None:
 
     With --json, one object for each line that says something; lines count from 0, and end at \\n, \\r or both.
     """
-    with _opened(file) as source:
+    with opened(file) as source:
         lines = LINE_END.split(source.read())
     if as_json:
         for place, reading in readings(lines):
@@ -69,7 +69,7 @@ def judge_curve(file: LogFile, better: Better = "lower", as_json: AsJson = False
     """
     if better not in ("lower", "higher"):
         raise typer.BadParameter(f"expected lower or higher, not {better!r}.", param_hint="--better")
-    with _opened(file) as source:
+    with opened(file) as source:
         curves = _curves(source, file)
     results = [(run, *first_standstill(values, better)) for run, values in curves.items()]
     if as_json:
@@ -82,7 +82,7 @@ def judge_curve(file: LogFile, better: Better = "lower", as_json: AsJson = False
 
 
 @contextmanager
-def _opened(file: str) -> Iterator[TextIO]:
+def opened(file: str) -> Iterator[TextIO]:
     if file == "-":
         sys.stdin.reconfigure(encoding="utf-8", errors="replace", newline="")  # type: ignore[union-attr]  # a real file
         yield sys.stdin

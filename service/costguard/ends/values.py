@@ -1,0 +1,90 @@
+"""What an end can be: its class, the run's state, and whether trying again helps. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+
+UNKNOWN_CAUSE = "unknown"
+
+
+class EndClass(StrEnum):
+    """What ended a run, or holds it up."""
+
+    COLLECTIVE_TIMEOUT = "collective_timeout"
+    HOST_MEMORY = "host_memory"
+    GPU_MEMORY = "gpu_memory"
+    NAN = "nan"
+    DISK = "disk"
+    HARDWARE = "hardware"
+    NETWORK = "network"
+    HANG = "hang"
+    PROGRAM = "program"
+    UNKNOWN = "unknown"
+
+
+class LogState(StrEnum):
+    """What the log shows of the run. Silence is no state: where nothing shows it, it is unknown."""
+
+    DEAD = "dead"
+    HUNG = "hung"
+    ALIVE = "alive"
+    UNKNOWN = "unknown"
+
+
+class NextTry(StrEnum):
+    """Whether another attempt helps: `no` where it would fail in the same way."""
+
+    SAME = "same"
+    OTHER_VM = "other_vm"
+    NO = "no"
+
+
+class Rank(IntEnum):
+    """How much a sign says about the cause; `chosen` in reader.py says which sign of a log names the end.
+
+    A cause stands above what follows from it: processes that are killed, peers that go away, launchers that report.
+    """
+
+    STALL = 0  # words of a wait
+    ECHO = 1  # a launcher's account of a process that ended
+    PEER = 2  # the other end of a connection went away, which says nothing of why
+    WAIT = 3  # a process gave up waiting for others
+    LIKELY = 4  # an exception that could mean anything; SIGKILL or SIGSEGV by an unknown sender
+    CAUSE = 5
+
+
+class Proof(StrEnum):
+    """What a sign says of the process that printed it."""
+
+    ENDED = "ended"
+    WAITS = "waits"
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class EndReading:
+    """What a log says of a run's end. `evidence` is the line that decided; "" where none did."""
+
+    end_class: EndClass
+    state: LogState
+    cause: str
+    retry: NextTry
+    evidence: str = ""
+
+    @property
+    def is_cause_known(self) -> bool:
+        return self.cause != UNKNOWN_CAUSE
+
+    @property
+    def would_repeat(self) -> bool:
+        """Whether the log itself shows that the next attempt fails in the same way."""
+        return self.retry is NextTry.NO and self.is_cause_known
+
+    def as_json(self) -> dict[str, str]:
+        return {
+            "class": self.end_class.value,
+            "state": self.state.value,
+            "cause": self.cause,
+            "retry": self.retry.value,
+        }

@@ -1,0 +1,42 @@
+"""`costguard read end`, which needs no server."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from costguard.cli.app import app
+
+
+def test_read_end_prints_four_fields(tmp_path: Path) -> None:
+    """Class, state, cause and what another attempt would do; also from standard input."""
+    log = tmp_path / "train.log"
+    log.write_text("step 10: loss 2.5\nOSError: [Errno 28] No space left on device\n")
+    expected = {"class": "disk", "state": "dead", "cause": "the disk is full", "retry": "no"}
+    assert json.loads(CliRunner().invoke(app, ["read", "end", str(log), "--json"]).output) == expected
+
+
+def test_read_end_says_it_in_sentences_with_the_line_that_decided(tmp_path: Path) -> None:
+    """A person reads what ended it, what to do, and where that stands."""
+    log = tmp_path / "train.log"
+    log.write_text("NVRM: Xid (PCI:0000:01:00): 79, pid=6755, GPU has fallen off the bus.\n")
+    said = CliRunner().invoke(app, ["read", "end", str(log)], env={"COLUMNS": "200"}).output
+    assert "Xid 79: the GPU has fallen off the bus" in said
+    assert "on another VM" in said
+    assert "NVRM: Xid (PCI:0000:01:00): 79" in said
+
+
+def test_read_end_claims_nothing_about_a_log_that_just_stops(tmp_path: Path) -> None:
+    """Silence is no end."""
+    log = tmp_path / "train.log"
+    log.write_text("step 10: loss 2.5\n")
+    said = CliRunner().invoke(app, ["read", "end", str(log)], env={"COLUMNS": "200"}).output
+    assert "Whether it ended the log does not say. The log shows no reason." in said
+
+
+def test_a_file_that_is_not_there_is_a_clear_error(tmp_path: Path) -> None:
+    """Which file, and what to name."""
+    missing = CliRunner().invoke(app, ["read", "end", str(tmp_path / "none.log")])
+    assert "cannot be read" in str(missing.exception)
