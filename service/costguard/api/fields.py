@@ -90,6 +90,13 @@ Usd = Annotated[
         examples=["0.35", "12.345678901"],
     ),
 ]
+PriceNote = Annotated[
+    str | None,
+    Field(
+        description="How old the prices are that these figures rest on, where they came with Costguard: after 60 days "
+        "they are an estimate. null: they were read from Google's catalogue."
+    ),
+]
 # Whole seconds, cut off.
 Seconds = Annotated[int, BeforeValidator(lambda span: span // _SECOND if isinstance(span, timedelta) else span)]
 

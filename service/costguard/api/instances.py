@@ -18,6 +18,7 @@ from costguard.api.fields import (
     Amount,
     Moment,
     Out,
+    PriceNote,
     Provisioning,
     Query,
     Seconds,
@@ -136,6 +137,7 @@ class FleetResponse(Out):
     as_of: Moment
     currency: str = CURRENCY
     totals: FleetTotalsOut
+    price_note: PriceNote
     unread: list[UnreadOut]
     instances: list[InstanceOut]
     next_cursor: str | None = Field(description="Pass it as `cursor` for the next page; null: this was the last.")
@@ -223,6 +225,7 @@ class InstanceResponse(Out):
     as_of: Moment
     currency: str = CURRENCY
     instance: InstanceOut
+    price_note: PriceNote
     not_stopped: NotStoppedOut
     lifetimes: list[LifetimeDetailOut]
     storage: list[StorageOut]
@@ -287,6 +290,7 @@ def instances(deps: Given, query: Annotated[InstanceQuery, Parameter()]) -> Flee
     return FleetResponse(
         as_of=accrual.now,
         totals=FleetTotalsOut.read(page.totals),
+        price_note=accrual.price_note,
         unread=unread_parts(looks),
         instances=[InstanceOut.read(row) for row in page.rows],
         next_cursor=None if end is None else cursors.encode(query.sort, int(end.gone), end.rank, end.name, end.id),
@@ -319,6 +323,7 @@ def instance(
     return InstanceResponse(
         as_of=accrual.now,
         instance=InstanceOut.read(view),
+        price_note=accrual.note_of(view.instance.shape, view.instance.zone, view.instance.provisioning_model),
         not_stopped=NotStoppedOut.read(why_not, sentence=why_not.sentence(accrual.now)),
         lifetimes=[
             LifetimeDetailOut.read(run, seconds=run.stored.lifetime.ran(accrual.now), charges=_charges(run, by_id))

@@ -15,6 +15,7 @@ from costguard.api.fields import (
     Amount,
     Moment,
     Out,
+    PriceNote,
     Provisioning,
     Seconds,
     Usd,
@@ -306,6 +307,7 @@ class TrackedRunOut(Out):
 class JobResponse(Out):
     as_of: Moment
     currency: str = CURRENCY
+    price_note: PriceNote
     job: JobOut = read_from("row")
     spec: JobSpecOut = read_from("row.job.spec")
     recipe: RecipeOut = read_from("row.job.recipe")

@@ -247,6 +247,7 @@ def _detail(deps: Deps, job_id: str) -> JobResponse:
     return JobResponse.read(
         detail,
         as_of=now,
+        price_note=accrual.price_note,
         attempts=[attempt_out(attempt) for attempt in detail.row.attempts],
         interruptions=[
             InterruptionOut.read(interruption, attempt=numbers[interruption.attempt_id])

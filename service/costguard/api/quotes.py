@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from costguard.api.deps import Given
-from costguard.api.fields import CURRENCY, Moment, Out, Provisioning, Seconds, Usd, one_of, read_from
+from costguard.api.fields import CURRENCY, Moment, Out, PriceNote, Provisioning, Seconds, Usd, one_of, read_from
 from costguard.api.job_bodies import QuoteBody
 from costguard.api.jobs import owner_of
 from costguard.api.route import CHECKED, WRITTEN, routes
@@ -128,6 +128,7 @@ class QuoteOut(Out):
     project: str = read_from("spec.project")
     kind: Annotated[str, one_of(JobKind)] = read_from("spec.kind")
     hours: str
+    price_note: PriceNote
     machine: QuotedVmOut | None = Field(description="null: there is no such preset, or it cannot be launched.")
     places: Sequence[QuotedPlaceOut] = Field(description="In the order in which they would be tried now.")
     cheapest: OfferOut | None = Field(description="Of the provisioning models it may use; null: nothing has a price.")

@@ -18,6 +18,7 @@ from costguard.api.fields import (
     LabelText,
     Moment,
     Out,
+    PriceNote,
     Provisioning,
     Text,
     Usd,
@@ -102,6 +103,7 @@ class SpendResponse(Out):
     group_by: list[Annotated[str, one_of(Grouping)]]
     rows: list[SpendRowOut]
     total: SumsOut
+    price_note: PriceNote
     paid_days: int | None = Field(
         description="With basis=bill: the days whose amounts are what was paid. The others are at list prices."
     )
@@ -171,6 +173,7 @@ def spend(deps: Given, query: Annotated[SpendQuery, Parameter()], request: Reque
         group_by=[grouping.value for grouping in group_by],
         rows=[_vm_row(row, group_by, teams) for row in vms] if by_vm else [_row(row, group_by) for row in spent.rows],
         total=SumsOut.read(spent.total, hours=hours(spent.total.seconds)),
+        price_note=accrual.price_note,
         paid_days=paid_days,
         unpriced=len(spent.unpriced),
         unpriced_spans=[UnpricedSpanOut.read(span) for span in spent.unpriced[:_LISTED_UNPRICED]],

@@ -42,6 +42,7 @@ from costguard.cli.tables import (
     rate,
     render,
     say,
+    say_price_note,
     show_table,
     show_values,
     when,
@@ -164,6 +165,7 @@ def show_fleet(console: Console, fleet: Answer, is_filtered: bool = False) -> No
         + (" plus what the unpriced VMs cost" if totals["unpriced"] else ""),
         "bold",
     )
+    say_price_note(console, fleet)
     if fleet["next_cursor"] is not None:
         say(console, f"Shown: the first {shown}. --limit 0 shows all.")
     if totals["unpriced"]:
@@ -286,6 +288,7 @@ def show_vm(console: Console, answer: Answer) -> None:
             ("total", amount_text(vm["total_cost"])),
         ),
     )
+    say_price_note(console, answer)
     for reason in vm["unpriced"]:
         say(console, f"NOT PRICED: {reason}", "bold red")
     for lifetime in answer["lifetimes"]:

@@ -19,6 +19,7 @@ from costguard.cli.tables import (
     moment,
     rate,
     say,
+    say_price_note,
     show_table,
     show_values,
     when,
@@ -51,6 +52,7 @@ def show_job(console: Console, answer: Answer) -> None:
         say(console, f"Next: {answer['next']}")
     console.print()
     show_values(console, _values(answer))
+    say_price_note(console, answer)
     if answer["attempts"]:
         console.print()
         _show_attempts(console, answer)

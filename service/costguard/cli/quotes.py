@@ -24,7 +24,7 @@ from costguard.cli.launch_options import (
 )
 from costguard.cli.options import DEFAULT_URL, AsJson, Url
 from costguard.cli.server import ServerClient
-from costguard.cli.tables import Answer, Column, dollars, rate, render, say, show_table
+from costguard.cli.tables import Answer, Column, dollars, rate, render, say, say_price_note, show_table
 from costguard.model.words import count_text
 
 _EXAMPLES = """Examples:
@@ -103,6 +103,7 @@ def show_quote(console: Console, answer: Answer) -> None:
     if answer["places"]:
         show_table(console, _ZONES, answer["places"])
         say(console, "GPU, machine and disk are Spot prices. The first zone is tried first.", "dim")
+    say_price_note(console, answer)
     console.print()
     first, cheapest = answer["first"], answer["cheapest"]
     if first is not None:

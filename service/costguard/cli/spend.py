@@ -13,7 +13,7 @@ from rich.console import Console
 
 from costguard.cli.options import DEFAULT_URL, AsJson, From, Last, OnePreset, OneProject, To, Url, days, only
 from costguard.cli.server import ServerClient
-from costguard.cli.tables import Answer, Column, cell, dollars, render, say, show_table
+from costguard.cli.tables import Answer, Column, cell, dollars, render, say, say_price_note, show_table
 from costguard.errors import CostguardError
 from costguard.model.budget import LabelFilter
 from costguard.model.words import count_text
@@ -206,6 +206,7 @@ def show_spend(console: Console, answer: Answer) -> None:
         show_table(console, columns, answer["rows"], foot)
     console.print()
     say(console, f"{dollars(total['total'])} from {answer['from']} to {answer['to']} (UTC)", "bold")
+    say_price_note(console, answer)
     if answer["paid_days"] is not None:
         say(console, f"What was paid on {count_text(answer['paid_days'], 'day')}; list prices on the others.")
     if answer["unpriced"]:

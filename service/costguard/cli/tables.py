@@ -129,6 +129,12 @@ def say(console: Console, text: object, style: str = "") -> None:
     console.print(cell(text, style))
 
 
+def say_price_note(console: Console, answer: Mapping[str, Any]) -> None:
+    """How old shipped prices are, next to the figures that rest on them; servers of an earlier version say nothing."""
+    if note := answer.get("price_note"):
+        say(console, note, "yellow")
+
+
 def _fitting(columns: Sequence[Column], needs: Mapping[str, int], width: int) -> list[Column]:
     spare = sorted((column for column in columns if column.spare), key=lambda column: column.spare)
     shown = {column.title for column in columns}

@@ -72,6 +72,7 @@ class JobQuote:
     refusals: Sequence[JobRefusal]
     moves: Sequence[DataMove] = ()
     expected: ExpectedJobCost | None = None  # of a job with a deadline
+    price_note: str | None = None  # how old prices are that came with Costguard
 
 
 def quote(database: Database, rules: Rules, case: Assessment, hours: timedelta, now: datetime) -> JobQuote:
@@ -112,6 +113,7 @@ def quote(database: Database, rules: Rules, case: Assessment, hours: timedelta, 
         refusals=_refusals(case),
         moves=case.moves,
         expected=expected_job_cost(*planned),
+        price_note=_price_note(made, case.machine, accrual),
     )
 
 
@@ -126,6 +128,15 @@ def first_offer(database: Database, case: Assessment, hours: timedelta, now: dat
 
 def _first(tried: Sequence[LaunchPlace], hours: timedelta) -> PlaceOffer | None:
     return PlaceOffer.at(tried[0].zone, tried[0].provisioning_model, tried[0].rate, hours) if tried else None
+
+
+def _price_note(made: Recipe | None, machine: Shape | None, accrual: Accrual) -> str | None:
+    """Of the first zone that has one: the prices of all zones of a kind came at the same time."""
+    if made is None or machine is None:
+        return None
+    shape = shape_of(made, machine)
+    notes = (accrual.note_of(shape, zone, model) for zone in made.zones for model in models_of(made))
+    return next((note for note in notes if note is not None), None)
 
 
 def _tried(made: Recipe, case: Assessment, lately: places.Scores, now: datetime) -> list[LaunchPlace]:

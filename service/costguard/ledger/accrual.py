@@ -17,7 +17,15 @@ from costguard.db.remembered import remembers
 from costguard.db.tables import UNCHARGED, charges, instances, lifetimes, storage_spans
 from costguard.ledger import prices, rows
 from costguard.ledger.price_book import PriceBook
-from costguard.ledger.pricing import MINIMUM, Bill, bill_span, gpu_rate_per_hour, rate_per_hour, storage_rate_per_hour
+from costguard.ledger.pricing import (
+    MINIMUM,
+    Bill,
+    bill_span,
+    gpu_rate_per_hour,
+    price_age,
+    rate_per_hour,
+    storage_rate_per_hour,
+)
 from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
 from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
@@ -191,6 +199,17 @@ class Accrual:
         if key not in self._rates:
             self._rates[key] = rate_per_hour(*key, self.book, self.now)
         return self._rates[key]
+
+    @property
+    def price_note(self) -> str | None:
+        """A sentence about sums: how old the prices are that came with Costguard; None once a catalogue was read."""
+        age = self.book.age_of_all(self.now)
+        return None if age is None else age.text
+
+    def note_of(self, shape: Shape, zone: str, provisioning_model: ProvisioningModel) -> str | None:
+        """As `price_note`, about one VM: None where no price of it came with Costguard."""
+        age = price_age(shape, region_of(zone), provisioning_model, self.book, self.now)
+        return None if age is None else age.text
 
     def gpu_rate(self, shape: Shape, zone: str, provisioning_model: ProvisioningModel) -> Money | None:
         """The part of it that is billed as GPUs."""

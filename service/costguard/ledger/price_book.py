@@ -15,7 +15,7 @@ from operator import attrgetter
 from costguard.model.billing_month import billing_month, cut_by_month
 from costguard.model.instance import ProvisioningModel
 from costguard.model.lifetime import Charge
-from costguard.model.price import Price, PriceKey, Unit
+from costguard.model.price import Price, PriceAge, PriceKey, Unit
 
 
 class PriceBook:
@@ -63,6 +63,20 @@ class PriceBook:
             else:
                 yield price, start, piece_end
             start, index = piece_end, index + 1
+
+    def age(self, keys: Iterable[PriceKey], now: datetime) -> PriceAge | None:
+        """How old what ships with Costguard is, among the prices of these keys in force now; None where none does."""
+        in_force = (self.at(key, now) for key in keys)
+        shipped = [price.in_force_from for price in in_force if price is not None and price.is_shipped]
+        return PriceAge(min(shipped), now - min(shipped)) if shipped else None
+
+    def age_of_all(self, now: datetime) -> PriceAge | None:
+        """As `age`, of all prices; None once any was read from a catalogue."""
+        return None if self._has_read else self.age(self._prices, now)
+
+    @cached_property
+    def _has_read(self) -> bool:
+        return any(not price.is_shipped for prices in self._prices.values() for price in prices)
 
     @cached_property
     def digest(self) -> str:

@@ -19,7 +19,7 @@ from costguard.ledger.price_book import PriceBook
 from costguard.model.instance import LIST_PRICED, ProvisioningModel, Shape
 from costguard.model.lifetime import Charge, EndReason, Lifetime, StorageSpan
 from costguard.model.money import Money
-from costguard.model.price import Price, PriceKey
+from costguard.model.price import Price, PriceAge, PriceKey
 
 MINIMUM = timedelta(seconds=60)
 """The least that a run is billed, and the time within which a preempted Spot VM is free."""
@@ -134,6 +134,13 @@ def rate_per_hour(
     if not parts:
         return None
     return _rate([(part, PriceKey(part.resource, region, provisioning_model)) for part in parts], book, at)
+
+
+def price_age(
+    shape: Shape, region: str, provisioning_model: ProvisioningModel, book: PriceBook, at: datetime
+) -> PriceAge | None:
+    """Of what `rate_per_hour` rests on; None where none of it ships with Costguard."""
+    return book.age([PriceKey(part.resource, region, provisioning_model) for part in parts_of_shape(shape)], at)
 
 
 def gpu_rate_per_hour(

@@ -127,6 +127,7 @@ def card(
         url=f"{url.rstrip('/')}/vm/{vm.key.project}/{vm.key.gce_id}" if url else "",
         on_stop=note.on_stop,
         disk_note=note.disk_note,
+        price_note=accrual.note_of(vm.shape, vm.zone, vm.provisioning_model) or "",
     )
 
 

@@ -36,6 +36,7 @@ class VmCard:
     idle: Evidence | None
     url: str = ""  # its page on the dashboard, where people can reach one
     on_stop: str = ""  # what a stop of it does, where it works on a job
+    price_note: str = ""  # how old its prices are, where they came with Costguard
     disk_note: str = ""  # why it is stopped and what ends its bill, where it was launched for a job
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from enum import StrEnum
 from fractions import Fraction
 
@@ -25,6 +25,8 @@ class Unit(StrEnum):
         return seconds_of_month(at) if self is Unit.GIB_MONTH else 3600
 
 
+SHIPPED = "snapshot"
+"""What the source of a price that ships with Costguard begins with."""
 _GB_OF_A_GIB = Fraction(2**30, 10**9)
 
 OF_A_RUN = (":core", ":whole")
@@ -55,10 +57,40 @@ class Price:
     sku_id: str = ""
     id: int | None = None
 
+    @property
+    def is_shipped(self) -> bool:
+        """Whether it came with Costguard, and no catalogue was read that has it."""
+        return self.source.startswith(SHIPPED)
+
     def nanos_per_second(self, at: datetime) -> Fraction:
         """Of one vCPU, GPU or GiB. The only place that divides a monthly price by its month."""
         rate = Fraction(self.rate_nanos, self.unit.seconds(at))
         return rate * _GB_OF_A_GIB if self.unit is Unit.GB_HOUR else rate
+
+
+@dataclass(frozen=True, slots=True)
+class PriceAge:
+    """Of figures that rest on prices that ship with Costguard: the oldest of these is from `since`."""
+
+    since: datetime
+    age: timedelta
+
+    @property
+    def is_estimate(self) -> bool:
+        """Google moves Spot prices up to once a month; A100 Spot rose by a third in the year to August 2026."""
+        return self.age > TRUSTED_FOR
+
+    @property
+    def text(self) -> str:
+        """A sentence to stand next to a figure."""
+        days = f"{self.age.days} day{'' if self.age.days == 1 else 's'} old"
+        from_day = f"{self.since.day} {self.since:%B %Y}"
+        if self.is_estimate:
+            return f"An estimate: its prices came with Costguard, the oldest from {from_day} ({days})."
+        return f"Its prices came with Costguard, the oldest from {from_day} ({days})."
+
+
+TRUSTED_FOR = timedelta(days=60)
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,6 +122,7 @@ class FleetOverview:
     gaps: Sequence[UnreadPart]
     stale: Sequence[ProjectLook]
     looks: Sequence[ProjectLook]
+    price_note: str | None  # how old prices are that came with Costguard
     accuracy: Accuracy | None  # against Google's bill; None before its first closed day
     choices: Choices
     events: Sequence[Folded]
@@ -213,6 +214,7 @@ def overview(source: Source, wanted: FleetQuery, now: datetime, me: Principal | 
         gaps=_unread_parts(looks),
         stale=[look for look in looks if _is_stale(look, now, source.stale_after) and not look.is_unread],
         looks=looks,
+        price_note=accrual.price_note,
         accuracy=accuracy,
         choices=filter_choices,
         events=folded(events),

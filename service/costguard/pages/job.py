@@ -20,7 +20,7 @@ from costguard.jobs.figures import WorkAtRisk, pace
 from costguard.jobs.kept_disks import KeptJobDisk, holds
 from costguard.jobs.listing import JobOverview, JobRow, heard_last, job_detail
 from costguard.jobs.submit import available_service
-from costguard.ledger.accrual import accrual_at
+from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.model.access import Permission, Principal
 from costguard.model.attempt import Attempt, AttemptState, Interruption
 from costguard.model.data import DataTransfer
@@ -89,6 +89,7 @@ class CancelOffer:
 class JobPage:
     job: Job
     cost: Priced
+    price_note: str | None  # how old prices are that came with Costguard
     rate: Money
     step: int | None
     metric: SeenMetric | None
@@ -208,7 +209,7 @@ def job_page(source: Source, job_id: str, now: datetime) -> JobPage:
             detail = job_detail(connection, accrual, job_id)
     if detail is None:
         raise no_such_job(job_id)
-    return _page(detail, now, source.rules.jobs.logs)
+    return _page(detail, accrual, source.rules.jobs.logs)
 
 
 def no_such_job(job_id: str) -> BadAddress:
@@ -219,8 +220,8 @@ def no_such_job(job_id: str) -> BadAddress:
     )
 
 
-def _page(detail: JobOverview, now: datetime, logs: str) -> JobPage:
-    row = detail.row
+def _page(detail: JobOverview, accrual: Accrual, logs: str) -> JobPage:
+    row, now = detail.row, accrual.now
     job, end = row.job, row.job.settled_at or now
     is_dev = job.spec.kind is JobKind.DEV
     agent = heard_last(row.attempts)
@@ -229,6 +230,7 @@ def _page(detail: JobOverview, now: datetime, logs: str) -> JobPage:
     return JobPage(
         job=job,
         cost=row.cost,
+        price_note=accrual.price_note,
         rate=rate_now(row.last),
         step=row.step,
         metric=row.metric,

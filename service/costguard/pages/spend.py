@@ -159,6 +159,7 @@ class SpendPage:
     month: Month
     curve: Curve
     total: Amounts
+    price_note: str | None  # how old prices are that came with Costguard
     groups: Sequence[SpendGroup]
     others: int  # how many groups have no colour of their own
     days: Sequence[DayRow]  # the latest first; those without spend are left out
@@ -248,6 +249,7 @@ def _gathered(source: Source, wanted: SpendPageQuery, now: datetime) -> SpendPag
         month=month,
         curve=climb(month, now),
         total=story.total,
+        price_note=accrual.price_note,
         groups=[
             SpendGroup(row, min(place, SERIES), 1000 * row.amounts.total.nanos // total)
             for place, row in enumerate(story.groups)

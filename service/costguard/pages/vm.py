@@ -74,6 +74,7 @@ class RunStrip:
 @dataclass(frozen=True, slots=True)
 class VmPage:
     row: Row
+    price_note: str | None  # how old prices of it are that came with Costguard
     not_stopped: StopDiagnosis
     lifetimes: Sequence[LifetimeView]  # the latest
     runs: int  # in all
@@ -140,6 +141,7 @@ def vm_page(source: Source, key: InstanceKey, now: datetime, me: Principal | Non
         lifetimes = history.lifetimes_of(connection, accrual, instance_id)
         return VmPage(
             row=row,
+            price_note=_price_note(accrual, row),
             not_stopped=gather.why_not_stopped(connection, source.rules, instance_id, row.view.idle, now),
             lifetimes=lifetimes[:_RUNS],
             runs=len(lifetimes),
@@ -168,6 +170,11 @@ def _row(
     views = fleet.views(connection, accrual, source.rules.limits, [instance_id])
     (row,) = rows_of(connection, views, source.rules, accrual.now, me)
     return instance_id, row
+
+
+def _price_note(accrual: Accrual, row: Row) -> str | None:
+    vm = row.view.instance
+    return accrual.note_of(vm.shape, vm.zone, vm.provisioning_model)
 
 
 def _strip(lifetimes: Sequence[Lifetime], now: datetime) -> RunStrip | None:

@@ -35,12 +35,16 @@ def figures(card: VmCard) -> list[tuple[str, str]]:
     is_run = card.subject.kind is SubjectKind.RUN
     return [
         ("This run" if is_run else "Storage since it stopped", f"*{amount(card.cost)}*"),
-        ("Per hour", f"{rate(card.rate)}\nplus its disks" if is_run else rate(card.rate)),
+        ("Per hour", _lines(rate(card.rate), "plus its disks" if is_run else "", line(card.price_note, 200))),
         ("By Monday", f"{amount(card.by_monday)} if nothing changes\nuntil {moment(card.monday_at)}"),
         ("Running since" if is_run else "Not running since", f"{moment(card.since)}\n{ago(card.since)}"),
         ("Owner", owner(card)),
         ("Machine type", line(card.what, 300) or "not known"),
     ]
+
+
+def _lines(*texts: str) -> str:
+    return "\n".join(filter(None, texts))
 
 
 def since(card: VmCard) -> str:
