@@ -686,6 +686,10 @@ class FleetResponse(TypedDict):
     instances: list[InstanceOut]
     next_cursor: str | None
     """Pass it as `cursor` for the next page; null: this was the last."""
+    price_note: str | None
+    """How old the prices are that these figures rest on, where they came with Costguard: after 60 days they are
+    an estimate. null: they were read from Google's catalogue.
+    """
     totals: FleetTotalsOut
     unread: list[UnreadOut]
 
@@ -938,6 +942,10 @@ class InstanceResponse(TypedDict):
     instance: InstanceOut
     lifetimes: list[LifetimeDetailOut]
     not_stopped: NotStoppedOut
+    price_note: str | None
+    """How old the prices are that these figures rest on, where they came with Costguard: after 60 days they are
+    an estimate. null: they were read from Google's catalogue.
+    """
     storage: list[StorageOut]
 
 
@@ -1166,6 +1174,10 @@ class JobResponse(TypedDict):
     pace: PaceOut
     plan: StoredPlanOut | None
     """Of a job with a deadline; null: nothing is planned for it."""
+    price_note: str | None
+    """How old the prices are that these figures rest on, where they came with Costguard: after 60 days they are
+    an estimate. null: they were read from Google's catalogue.
+    """
     progress: ProgressOut | None
     """null: nothing was read of it yet. GET /jobs/{job_id}/progress has its curves."""
     recipe: RecipeOut
@@ -1964,6 +1976,10 @@ class QuoteOut(TypedDict):
     places: list[QuotedPlaceOut]
     """In the order in which they would be tried now."""
     preset: str
+    price_note: str | None
+    """How old the prices are that these figures rest on, where they came with Costguard: after 60 days they are
+    an estimate. null: they were read from Google's catalogue.
+    """
     project: str
     refusals: list[RefusalOut]
     """Why POST /api/v1/jobs would refuse this; owner and command may still be missing."""
@@ -2363,6 +2379,7 @@ SpendResponse = TypedDict(
         "from": "str",
         "group_by": 'list[Literal["day", "project", "preset", "owner", "job", "provisioning_model", "vm"]]',
         "paid_days": "int | None",
+        "price_note": "str | None",
         "rows": "list[SpendRowOut]",
         "to": "str",
         "total": "SumsOut",
