@@ -85,7 +85,7 @@ def test_renewal_waits_for_no_writer_on_postgresql(postgres_url: str) -> None:
         with in_the_way(postgres_url):
             keeper.attend()
         assert errors == []
-        assert not leases.is_free(database, LEASE, "another")
+        assert not leases.is_worth_asking_for(database, LEASE, "another", LEASE_TTL)
 
 
 def test_renewal_between_the_look_and_the_taking_wins(postgres_url: str) -> None:
@@ -165,7 +165,7 @@ def test_thread_acquires_renews_and_releases(sqlite_database: Database) -> None:
     assert first is not None
     until(_later(lambda: keeper.lease, first))
     keeper.end(release=True)
-    assert leases.is_free(sqlite_database, LEASE, "another")
+    assert leases.is_worth_asking_for(sqlite_database, LEASE, "another", LEASE_TTL)
 
 
 def _later(current: Callable[[], leases.Lease | None], first: leases.Lease) -> Callable[[], bool]:
@@ -181,8 +181,8 @@ def test_single_pass_keeps_its_lease_for_as_long_as_it_takes(sqlite_database: Da
     held = leases.acquire(sqlite_database, LEASE, "pass", timedelta(seconds=-1))
     assert held is not None
     with kept(sqlite_database, held):
-        until(lambda: not leases.is_free(sqlite_database, LEASE, "another"))
-    assert leases.is_free(sqlite_database, LEASE, "another")
+        until(lambda: not leases.is_worth_asking_for(sqlite_database, LEASE, "another", LEASE_TTL))
+    assert leases.is_worth_asking_for(sqlite_database, LEASE, "another", LEASE_TTL)
 
 
 def test_lease_is_certain_while_nobody_else_can_have_it(sqlite_database: Database) -> None:

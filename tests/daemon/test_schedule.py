@@ -47,12 +47,17 @@ class _Cloud(FakeCloud):
 
 
 def _daemon(
-    database: Database, cloud: FakeCloud, holder: str, fetch: Callable[[], Sequence[Price]] | None = None
+    database: Database,
+    cloud: FakeCloud,
+    holder: str,
+    fetch: Callable[[], Sequence[Price]] | None = None,
+    alive: Callable[[bool], None] = lambda _is_well: None,
 ) -> Daemon:
     reconciler = Reconciler(database, cloud, HandClock(NOW), [PROJECT], Rules({}), Belonging((), OwnerRules()))
     hour = timedelta(hours=1)
     every = hour if fetch else None
-    return Daemon(database, reconciler, fetch or tuple, lambda _prices, _fence: None, holder, hour, every)
+    prices = fetch or tuple
+    return Daemon(database, reconciler, prices, lambda *_: None, holder, hour, every, alive=alive)
 
 
 @contextmanager
@@ -179,6 +184,19 @@ def test_a_failing_pass_is_shown_and_the_daemon_lives_on(sqlite_url: str) -> Non
         daemon._pass()
         assert daemon.state.last_error == ""
         assert _vms(database) == 1
+        daemon.stop()
+
+
+def test_a_database_that_takes_nothing_gives_no_sign_of_life(sqlite_url: str) -> None:
+    """An agent's report could not be stored either, so nobody is silent meanwhile."""
+    signs: list[bool] = []
+    with closing(Database.open(sqlite_url, lock_timeout=timedelta(milliseconds=20))) as database:
+        daemon = _daemon(database, _Cloud(), "one", alive=signs.append)
+        daemon.keeper.attend()
+        with closing(Database.open(sqlite_url)) as other, other.write():
+            daemon.keeper.attend()
+        daemon.keeper.attend()
+        assert signs == [True, False, True]
         daemon.stop()
 
 

@@ -11,7 +11,7 @@ from multiprocessing.synchronize import Barrier
 import pytest
 from sqlalchemy import select, text
 
-from costguard.db.lease import acquire, database_time, release, renew
+from costguard.db.lease import acquire, database_time, is_worth_asking_for, release, renew
 from costguard.db.tables import leases
 from costguard.db.transaction import Database
 from costguard.errors import LeaseLost
@@ -128,6 +128,29 @@ def test_leases_of_different_names_do_not_meet(database: Database) -> None:
     """Each name has a holder and epochs of its own."""
     assert acquire(database, "daemon", "a", TTL, T0) is not None
     assert acquire(database, "prices", "b", TTL, T0) is not None
+
+
+def test_a_clock_that_was_put_back_keeps_nobody_waiting(database: Database) -> None:
+    """A dead holder's lease is over within one life of a lease, not after the hour that the clock lost."""
+    with database.read() as connection:
+        now = database_time(connection)
+    acquire(database, "daemon", "a", TTL, now + timedelta(hours=1))
+    assert is_worth_asking_for(database, "daemon", "b", TTL)
+    assert acquire(database, "daemon", "b", TTL, now) is None
+    assert not is_worth_asking_for(database, "daemon", "b", TTL)
+    taken = acquire(database, "daemon", "b", TTL, now + TTL)
+    assert taken is not None
+    assert taken.epoch == 2
+
+
+def test_a_lease_says_how_long_nobody_held_it(database: Database) -> None:
+    """From its end to the next holder."""
+    first = acquire(database, "daemon", "a", TTL, T0)
+    assert first is not None
+    assert first.unheld == timedelta()
+    later = acquire(database, "daemon", "b", TTL, T0 + TTL + timedelta(hours=2))
+    assert later is not None
+    assert later.unheld == timedelta(hours=2)
 
 
 def test_the_time_is_the_databases_own(database: Database) -> None:

@@ -22,6 +22,7 @@ from costguard.events import audit_log
 from costguard.jobs import attempts, interruptions, job_rows
 from costguard.jobs.agent_events import AgentEvent, AgentEvents, AgentTokens, GoAhead
 from costguard.jobs.holds import BudgetHold
+from costguard.jobs.listening import Listening
 from costguard.jobs.planning import Planning
 from costguard.jobs.turn import JobsTurn, TurnReport
 from costguard.jobs.vm_request import VmMaker
@@ -189,7 +190,6 @@ class Outside:
     clock: HandClock = field(default_factory=lambda: HandClock(at("12:00")))
     seq: dict[str, int] = field(default_factory=dict)  # how far each agent's words were taken in
     go: dict[str, GoAhead] = field(default_factory=dict)  # what VMs that stood by begin with
-
     policy: Policy | None = None  # for jobs with a deadline; None: the planner
 
     def __post_init__(self) -> None:
@@ -206,6 +206,7 @@ class World:
     terms: Terms = field(default_factory=Terms)
     held: dict[str, BudgetHold] = field(default_factory=dict)
     has_looks: bool = True
+    listening: Listening | None = None  # of the guard's machine; None: nothing interrupts it
 
     def __post_init__(self) -> None:
         self.clock, self.cloud, self.shelf = self.outside.clock, self.outside.cloud, self.outside.shelf
@@ -241,6 +242,7 @@ class World:
             workers=1,
             ceilings=common_ceilings,
             planning=Planning(self.outside.policy),
+            listening=self.listening,
         )
         return self.turn
 

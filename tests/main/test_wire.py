@@ -81,11 +81,13 @@ class Spawner:
 
 
 @contextmanager
-def supervised(wake: Callable[[], None] = lambda: None) -> Iterator[tuple[Spawner, WebProcess]]:
+def supervised(
+    wake: Callable[[], None] = lambda: None, alive: Callable[[], None] = lambda: None
+) -> Iterator[tuple[Spawner, WebProcess]]:
     spawner = Spawner()
     wakes: dict[Asked, Callable[[], None]] = {"pass": wake, "jobs": wake, "look": wake}
     with socket.socket() as listener, WebProcess(listener, "http://127.0.0.1:1", spawner) as web:
-        web.begin(Begin(settings={}, holder="one"), lambda: State(last_error="It broke."), tuple, wakes)
+        web.begin(Begin(settings={}, holder="one"), lambda: State(last_error="It broke."), tuple, wakes, alive)
         yield spawner, web
         for process in spawner.made:
             process.wire.close()
@@ -228,6 +230,15 @@ def test_wakes_reach_the_watch() -> None:
         spawner.made[0].wire.send(Alive())
         spawner.made[0].wire.send(Wake(what="jobs"))
         assert woken.wait(30)
+
+
+def test_each_sign_of_life_is_passed_on() -> None:
+    """Agents are heard while these come."""
+    signs = threading.Semaphore(0)
+    with supervised(alive=signs.release) as (spawner, _web):
+        for _ in range(2):
+            spawner.made[0].wire.send(Alive())
+            assert signs.acquire(timeout=30)
 
 
 def test_none_is_started_once_it_is_to_stop() -> None:

@@ -77,11 +77,16 @@ class Judged:
         return next(action for action in stops if action.subject == self.subject)
 
     def carry_out(
-        self, action: StopInstance, meanwhile: Callable[[], object] | None = None, rules: Rules | None = None
+        self,
+        action: StopInstance,
+        meanwhile: Callable[[], object] | None = None,
+        rules: Rules | None = None,
+        answers_since: datetime | None = None,
     ) -> ActionOutcome:
-        """By the real last check, under rules that may have changed since the decision."""
+        """By the real last check, under rules that may have changed since the decision, and after a gap."""
         self.google.happens = meanwhile
-        executor = self.scene.executor(still_due=ByTheRules(rules or self.rules))
+        still_due = ByTheRules(rules or self.rules, lambda: answers_since)
+        executor = self.scene.executor(still_due=still_due)
         (outcome,) = executor.carry_out([action])
         return outcome
 

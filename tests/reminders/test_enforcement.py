@@ -53,6 +53,13 @@ def test_the_grace_follows_the_last_reminder_that_counts() -> None:
     assert at_for((*THREE, sent(3, at("22:00")))) == NOW
 
 
+def test_the_whole_grace_begins_again_after_a_gap() -> None:
+    """While the guard stood still nobody could answer; a gap before the last reminder moves nothing."""
+    standing = standing_of(THREE, 0)
+    assert stop_at(RULE, standing, FIRM, "", at("18:40")) == at("19:40")
+    assert stop_at(RULE, standing, FIRM, "", at("17:00")) == NOW
+
+
 def test_stages_count_and_not_messages() -> None:
     """One stage to three targets is one warning; one that failed or waits is none."""
     wide = tuple(sent(0, DUE, target) for target in Target)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 from tests.builders import PROJECT, at, seen
+from tests.fakes import FakeCloud
 from tests.jobs import job_rows
 from tests.reminders.execute_setup import ANA
 from tests.reminders.last_check_setup import FREE, LATER_LIMIT, PRESET, ROOT, RULES, Judged, judged_at
@@ -17,9 +18,13 @@ from tests.reminders.reminder_rows import stop
 
 from costguard.access import requests
 from costguard.access.rules import Access, Protection, Rules
+from costguard.daemon.reconcile import Reconciler
+from costguard.db.lease import acquire
 from costguard.db.tables import instances, projects
 from costguard.db.transaction import Database
 from costguard.ledger import answers
+from costguard.ledger.observe import Belonging
+from costguard.ledger.owner import OwnerRules
 from costguard.model.action import StopOutcome
 from costguard.model.attempt import ATTEMPT_LABEL, AttemptState
 from costguard.model.instance import InstanceKey
@@ -28,6 +33,7 @@ from costguard.model.preset import OTHER, Preset
 from costguard.model.reminder import Claim, Keep, ReminderRule, Request, RequestKind, Subject
 from costguard.model.utilisation import IdleState
 from costguard.reminders import gather
+from costguard.reminders.stop_case import ByTheRules
 
 BEN = "ben@example.com"
 
@@ -131,6 +137,28 @@ def test_as_due_as_it_was(judged: Judged) -> None:
     """Warned twice, nobody answered, and the grace is over: it is stopped, in quiet hours too."""
     outcome = judged.carry_out(judged.decided())
     assert (outcome.result, [call[:2] for call in judged.google.calls]) == ("asked", [("stop", "1001")])
+
+
+def test_a_gap_after_the_decision_gives_people_time(judged: Judged) -> None:
+    """The guard's machine slept between the decision and the stop: the grace begins again."""
+    outcome = judged.carry_out(judged.decided(), answers_since=at("11:59"))
+    assert judged.google.calls == []
+    assert "is stopped" in outcome.text
+
+
+@pytest.mark.parametrize(("unheld", "stops"), [(timedelta(seconds=20), 1), (timedelta(minutes=50), 0)])
+def test_no_pass_stops_a_vm_right_after_nobody_watched(judged: Judged, unheld: timedelta, stops: int) -> None:
+    """For most of the grace nobody could answer: it begins again. A short restart changes nothing."""
+    scene, now = judged.scene, judged.scene.clock.now()
+    ttl = timedelta(seconds=9)
+    acquire(scene.database, "daemon", "before", ttl, now - unheld - ttl)
+    lease = acquire(scene.database, "daemon", "after", ttl, now)
+    executor = scene.executor(still_due=ByTheRules(judged.rules))
+    reconciler = Reconciler(
+        scene.database, FakeCloud({}), scene.clock, [], judged.rules, Belonging((), OwnerRules()), executor=executor
+    )
+    reconciler.act(lease)
+    assert len(judged.google.calls) == stops
 
 
 def test_a_request_that_is_refused_holds_nothing_up(judged: Judged) -> None:

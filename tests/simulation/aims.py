@@ -78,6 +78,7 @@ class Aim:
     pace: float = 0.3  # of visits then: less is more often
     is_at_months_end: bool = False
     is_hasty: bool = False  # rules act within hours, at any time of day
+    has_gaps: bool = False  # the guard's machine sleeps, and its parts give signs of life while it is awake
     is_strict: bool = False  # rules stop VMs that work on jobs, unless the guard knows better
 
 
@@ -127,6 +128,10 @@ AIMS: Mapping[str, Aim] = {
     "silences": Aim(
         ("no delete is taken", "zone unreachable"), 20, people=0, jobs=40, events=0, days=2, deadlines=0, is_often=True,
         mutes=0.5,
+    ),
+    "gaps": Aim(
+        ("guard's machine asleep", "clock jumps"), 6, people=0, jobs=8, events=0, days=2, deadlines=0, is_often=True,
+        has_gaps=True,
     ),
     "preemptions": Aim(_SPOT_LOST, 5, people=0, jobs=15, events=0, days=3, asks={"cancel after a checkpoint": 0.3}),
     "disks": Aim((*_CHANGES_LOST, "one preempted", "host failed"), 6, people=0, jobs=8, events=0, days=3, on_disk=1),

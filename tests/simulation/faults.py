@@ -24,11 +24,15 @@ from costguard_sandbox.gce.vm import Status
 from costguard_sandbox.world import World
 
 if TYPE_CHECKING:
+    from tests.simulation.backups import Older
+    from tests.simulation.gaps import Gaps
+    from tests.simulation.guarding import GuardClock
     from tests.simulation.operators import Operators
     from tests.simulation.plan import PlannedFault
 
 _MINUTE, _HOUR, _DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 GUARD_OFF, ARCHIVED, RESTORED, LEFT = "guard off", "channel archived", "database restored", "person left"
+ASLEEP, JUMPED = "guard's machine asleep", "clock jumps"
 MISPRINTED, FREE = "prices misprinted", "prices of nothing"
 LEAVER = "emi"  # who leaves Slack's workspace for some days
 
@@ -39,8 +43,9 @@ class Stage(Protocol):
     world: World
     trouble: DatabaseTrouble
     operators: Operators
-
-    def set_clock_wrong(self, by: timedelta) -> None: ...
+    guard_clock: GuardClock
+    gaps: Gaps
+    older: Older
 
     def show_new_statuses(self, is_on: bool) -> None:
         """Whether VMs that run in the second project have a status that no client knows yet."""
@@ -49,8 +54,6 @@ class Stage(Protocol):
     def back_up(self) -> Callable[[], object]:
         """Copies the guard's database; what is returned puts the copy back."""
         ...
-
-    def restore_again(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +140,19 @@ def _database(kind: DatabaseTroubleKind, chance: float) -> Callable[[Situation],
 def _clock(situation: Situation) -> Ends:
     """The clock of the guard's machine is wrong by seconds or minutes, either way, and set right later."""
     seconds = situation.lot.choice((-1, 1)) * situation.lot.choice((2, 40, 240))
-    situation.stage.set_clock_wrong(timedelta(seconds=seconds))
-    return partial(situation.stage.set_clock_wrong, timedelta())
+    situation.stage.guard_clock.set_wrong(timedelta(seconds=seconds))
+    return partial(situation.stage.guard_clock.set_wrong, timedelta())
+
+
+def _asleep(situation: Situation) -> Ends:
+    situation.stage.gaps.sleep(situation.lot.uniform(0.2, 9) * _HOUR)
+    return lambda: None
+
+
+def _clock_set(situation: Situation) -> Ends:
+    """An hour ahead or back, and set right later."""
+    situation.stage.gaps.set_clock(situation.lot.choice((-1, 1)) * _HOUR)
+    return partial(situation.stage.gaps.set_clock, timedelta())
 
 
 def _new_statuses(situation: Situation) -> Ends:
@@ -161,7 +175,7 @@ def _restored(situation: Situation) -> Ends:
 
 def _restored_again(situation: Situation) -> Ends:
     """The backup that was put back last is put back once more."""
-    return situation.stage.restore_again
+    return lambda: situation.stage.older.again()
 
 
 def _misprinted(situation: Situation) -> Ends:
@@ -289,6 +303,8 @@ KINDS: tuple[Kind, ...] = (
         _google("lost_answer", when="later", seconds=900.0, method="POST", path="/instances$", chance=0.7),
         is_named=True,
     ),
+    Kind(ASLEEP, 30, _MINUTE, _MINUTE, _asleep, is_named=True),
+    Kind(JUMPED, 20, _HOUR / 4, 3 * _HOUR, _clock_set, is_named=True),
     Kind(GUARD_OFF, 8, 2 * _HOUR, 30 * _HOUR, _nothing),
     Kind("statuses without a name", 8, _HOUR, 9 * _HOUR, _new_statuses, hinders=False, is_named=True),
     Kind(FREE, 8, 12 * _HOUR, _DAY, _free, hinders=False, is_named=True),

@@ -19,6 +19,7 @@ from costguard.errors import PriceSourceError, StoreError
 from costguard.gce.client import ComputeCloud
 from costguard.gce.prices import CatalogPrices
 from costguard.jobs.agent_events import KEY_NAME, AgentEvents, AgentTokens
+from costguard.jobs.listening import Listening
 from costguard.jobs.quote import LaunchTargets
 from costguard.jobs.submit import JobService
 from costguard.ledger import price_refresh
@@ -31,6 +32,7 @@ from costguard.settings import Settings
 from costguard.slack.incoming import InteractionDispatcher, SignedRequests
 from costguard_sandbox.slack.access import SIGNING_SECRET
 
+_PART = "everything"  # of its machine, which sleeps as a whole
 _PATIENCE = timedelta(minutes=1)  # a press is waited for, however slow the machine
 
 
@@ -46,6 +48,8 @@ class Place:
     saw: Callable[[Observation], object]  # called with each look at a project
     waits: Callable[[float], bool]  # what a pause before a repeated request does
     settings: Settings
+    elapsed_s: Callable[[], float]  # whatever the guard's clock says
+    has_signs: bool  # of life, of its parts
 
 
 class _Cloud(ComputeCloud):
@@ -77,9 +81,15 @@ class Process:
         self._catalogue = CatalogPrices(URL, adapter=adapter)
         self._stack = ExitStack()
         self._stack.enter_context(closing(cloud))
+        self._listening = Listening(place.clock, self._seconds, place.elapsed_s)
+        if place.has_signs:
+            self._listening.expect(_PART)
         self.guard = self._stack.enter_context(
-            built(made, place.clock, self.database, cloud, place.shelf, monotonic=self._seconds)
-        )
+            built(
+                made, place.clock, self.database, cloud, place.shelf, monotonic=self._seconds,
+                listening=self._listening,
+            )
+        )  # fmt: skip
         assert self.guard.messaging is not None
         self.messaging = self.guard.messaging
         rules = self.guard.rules
@@ -96,6 +106,9 @@ class Process:
         )  # fmt: skip
         dispatcher = InteractionDispatcher(self._handler.click, self._handler.command)
         self._door = SignedRequests(SIGNING_SECRET, place.clock, dispatcher)
+
+    def is_awake(self) -> None:
+        self._listening.sign(_PART)
 
     def hold(self) -> bool:
         """Whether it may act: the lease, got or renewed. Raises LeaseLost."""

@@ -15,6 +15,7 @@ from sqlalchemy import func, select
 from tests.accrued import assert_totals_hold
 from tests.simulation import acting, audit, budgets, job_vms, reminders, runs, untold
 from tests.simulation.backups import older_databases_are_noticed
+from tests.simulation.gaps import no_vm_that_works_is_given_up
 from tests.simulation.settings import PROJECT
 from tests.simulation.waits import no_job_waits_with_spot_to_be_had
 
@@ -317,6 +318,7 @@ AFTER_EACH_VISIT: tuple[Invariant, ...] = (
     one_vm_for_each_attempt,
     no_vm_is_alone,
     no_run_is_over_too_early,
+    no_vm_that_works_is_given_up,
 )
 WHEN_SETTLED: tuple[Invariant, ...] = (
     one_command_at_a_time,

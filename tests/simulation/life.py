@@ -18,6 +18,7 @@ from tests.simulation.crashing import FragileDatabase, Fuse, Killed
 from tests.simulation.database_trouble import DatabaseTrouble
 from tests.simulation.faults import GOOGLES, GUARD_OFF, Weather
 from tests.simulation.fleet import DAY, Fleet
+from tests.simulation.gaps import Gaps
 from tests.simulation.glances import Glances, meddle, newer_words
 from tests.simulation.guard import Place, Process
 from tests.simulation.guarding import GuardClock, Look, Step, raised_by_the_guard
@@ -69,10 +70,9 @@ class Life:
         self.settings = settings_of(plan.aim, has_budgets=bool(plan.budgets))
         self.clock = ManualClock(plan.start)
         self.guard_clock = GuardClock(self.clock)
-        self.set_clock_wrong = self.guard_clock.set_wrong
         self.trouble = DatabaseTrouble(plan.lot("database"), self.move)
         self.restores = list[Restore]()
-        self.older = Older()
+        self.older, self.gaps = Older(), Gaps(self)
         self.writes = 0  # of guards, until nothing goes wrong any more
         self.lost: set[int] = set()  # VMs of jobs that a restored database does not know
         self.lost_requests: dict[str, datetime] = {}  # for such VMs, and since when
@@ -114,13 +114,13 @@ class Life:
         self._numbers = count(1)
         self._place = Place(
             database, self.guard_clock, self.wire, self.jobs.shelf, self._new_job_id, self._saw, self._wait,
-            self.settings,
+            self.settings, lambda: self.now.timestamp(), plan.aim.has_gaps,
         )  # fmt: skip
         self.ledger = database.of_process(_NEVER)  # for those who look on
         if plan.aim.is_unpriced:
             with self.ledger.write() as connection:
                 connection.execute(delete(prices))
-        self._process: Process | None = None
+        self.process: Process | None = None
         self.readings, self.visitors = Readings(self), Visitors(self)
         self.wild.may_change_prices = self.readings.has_present_prices
         self._job_ids = count(1)
@@ -175,7 +175,7 @@ class Life:
 
     def move(self, by: timedelta) -> None:
         """By whole milliseconds: Google keeps no finer time."""
-        self.world.advance(timedelta(milliseconds=max(0, -(-by // timedelta(milliseconds=1)))))
+        self.gaps.advance(timedelta(milliseconds=max(0, -(-by // timedelta(milliseconds=1)))))
 
     def _wait(self, seconds: float) -> bool:
         """A pause of the guard's before it repeats a request."""
@@ -208,10 +208,12 @@ class Life:
                 self.move(LEASE_TTL / 3)
                 return False
             self.older.has_looked = True
-            self._hear(process)
+            if not self.gaps.is_over_just_now:
+                self._hear(process)
             self.visitors.come(process)
             self.readings.read(process)
             self._pass(process)
+            self.gaps.heard()
             self._hear(process)
             if not is_delivered:
                 self.two_guards.noticed()
@@ -227,8 +229,8 @@ class Life:
         except LeaseLost:
             self.counts["lease lost"] += 1
             self.two_guards.noticed()
-            if self._process is not None:
-                self._process.lease = None
+            if self.process is not None:
+                self.process.lease = None
             return False
         except StoreError as error:
             self.counts[f"store error: {type(error).__name__}"] += 1
@@ -310,14 +312,11 @@ class Life:
         self._close()
         self._place = replace(self._place, settings=settings)
 
-    def restore_again(self) -> None:
-        self.older.again()
-
     def _booted(self) -> Process:
-        if self._process is None:
-            self._process = Process(self._place, next(self._numbers), self.fuse)
-            self._process.begin()
-        return self._process
+        if self.process is None:
+            self.process = Process(self._place, next(self._numbers), self.fuse)
+            self.process.begin()
+        return self.process
 
     def _light(self) -> None:
         while self._kills and self._kills[0].at <= self.world.now:
@@ -339,7 +338,7 @@ class Life:
 
     def _meanwhile(self) -> None:
         """While a guard stands still."""
-        self.two_guards.meanwhile(self._place, next(self._numbers), self._process)
+        self.two_guards.meanwhile(self._place, next(self._numbers), self.process)
 
     def work_of(self, other: Process) -> None:
         """A visit of a guard that took over; people press as ever."""
@@ -381,9 +380,9 @@ class Life:
         self._close()
 
     def _close(self) -> None:
-        if self._process is not None:
-            self._process.close()
-            self._process = None
+        if self.process is not None:
+            self.process.close()
+            self.process = None
 
     @property
     def witness(self) -> Witness:

@@ -65,6 +65,14 @@ def test_ledger_has_every_run_as_google_had_it(ledgers: Ledgers, aim: str, seed:
     assert outcome.counts["VMs compared"] > 10
 
 
+def test_guard_whose_machine_sleeps_gives_up_no_vm(ledgers: Ledgers) -> None:
+    """Its clock is set as well, and its first turn comes before any agent has tried again."""
+    outcome = lived(draw(8, 2, 6, aim_name="gaps"), ledgers.fresh())
+    assert outcome.wrong == [], outcome.plan.command
+    assert outcome.injected["guard's machine asleep"] > 0
+    assert outcome.injected["clock jumps"] > 0
+
+
 def test_jobs_with_deadlines_break_nothing(ledgers: Ledgers) -> None:
     """Most of them are preempted, some move, and anything may go wrong meanwhile."""
     outcome = lived(draw(307, 4, 10, [kind.name for kind in ORDINARY], "deadlines"), ledgers.fresh())

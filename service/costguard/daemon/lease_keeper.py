@@ -129,7 +129,7 @@ class LeaseKeeper:
 
     def _asked_for(self) -> Lease | None:
         with within(_ANSWER):
-            if not leases.is_free(self._database, LEASE, self._holder):
+            if not leases.is_worth_asking_for(self._database, LEASE, self._holder, LEASE_TTL):
                 return None
         # Not bounded as tightly: a holder that froze in mid-transaction keeps its turn for some seconds.
         return leases.acquire(self._database, LEASE, self._holder, LEASE_TTL)

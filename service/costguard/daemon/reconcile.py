@@ -15,6 +15,7 @@ from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.errors import LeaseLost, StoreError
 from costguard.isolation import Isolated
+from costguard.jobs.listening import Listening
 from costguard.ledger import projects, running_totals
 from costguard.ledger.charging import Charged, charge_due
 from costguard.ledger.observe import Belonging
@@ -67,6 +68,7 @@ class Reconciler:
         parallel: int = 8,
         name: Callable[[Collection[str]], None] | None = None,
         executor: PlanExecutor | None = None,
+        listening: Listening | None = None,
     ) -> None:
         self._database = database
         self._cloud = cloud
@@ -77,6 +79,7 @@ class Reconciler:
         self._parallel = max(1, min(parallel, len(self._watched) or 1))
         self._name = name
         self._executor = executor
+        self._listening = listening or Listening(clock)
         self._checked_at: datetime | None = None
 
     def run(self, fence: Lease | None = None, stop: threading.Event | None = None) -> PassReport:
@@ -124,11 +127,12 @@ class Reconciler:
         """
         if self._executor is None:
             return self.decide()
+        self._listening.under(fence)
         self._executor.settle(fence)
         now = self._clock.now()
         with self._database.read() as connection:
             fleet = gather.gather(connection, self._rules, now)
-            plan = gather.decide_about(connection, fleet, self._rules, now)
+            plan = gather.decide_about(connection, fleet, self._rules, now, self._listening.answers_since)
         if self._name is not None:
             self._name(addresses_needed(fleet, self._rules, now))
         sends = [action for action in plan.actions if isinstance(action, SendReminder)]

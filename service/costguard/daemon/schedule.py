@@ -86,7 +86,7 @@ class Daemon:
         side_tasks: Mapping[str, SideTask] | None = None,
         look_up: Callable[[Lease, threading.Event], bool] | None = None,
         passed: Callable[[float, PassReport | None], None] = lambda _seconds, _report: None,
-        alive: Callable[[], None] = lambda: None,
+        alive: Callable[[bool], None] = lambda _is_well: None,
         bark: Callable[[timedelta], None] | None = None,
         look_back: Callable[[Lease], object] = lambda _fence: None,
     ) -> None:
@@ -102,7 +102,7 @@ class Daemon:
         self._side_errors: dict[str, str] = {}
         self._look_people_up = look_up
         self._tell_passed = passed  # of each pass how long it took, and its report if it did not fail
-        self._sign_of_life = alive  # given when the database answered about the lease
+        self._sign_of_life = alive  # given when the database answered about the lease; True: without an error
         self._watchdog = Watchdog(bark) if bark is not None else None
         self._look_back_at_database = look_back
         self._looked_back_under: int | None = None  # the epoch of a lease
@@ -224,7 +224,7 @@ class Daemon:
             self.wake()
 
     def _answered(self) -> None:
-        self._sign_of_life()
+        self._sign_of_life(not self.state.lease_error)
         if self._watchdog is not None:
             self._watchdog.answered()
 

@@ -59,6 +59,7 @@ class Lease:
     epoch: int
     expires_at: datetime
     hold: Hold | None = field(default=None, compare=False, repr=False)
+    unheld: timedelta = field(default=timedelta(), compare=False)  # for how long nobody had held it when it was got
 
     @property
     def is_certain(self) -> bool:
@@ -80,9 +81,13 @@ def acquire(database: Database, name: str, holder: str, ttl: timedelta, now: dat
         held = connection.execute(select(leases).where(leases.c.name == name)).one_or_none()
         moment = now or database_time(connection)
         if held is not None and held.holder != holder and held.expires_at > moment:
+            if held.expires_at > moment + ttl:  # the clock was put back since: a holder that lives renews it
+                now_held = (leases.c.name == name) & (leases.c.epoch == held.epoch)
+                connection.execute(update(leases).where(now_held).values(expires_at=moment + ttl))
             return None
         hold = None if now is not None else Hold(asked_s + ttl.total_seconds(), ttl)
-        lease = Lease(name, holder, 1 if held is None else held.epoch + 1, moment + ttl, hold)
+        unheld = max(timedelta(), moment - held.expires_at) if held is not None else timedelta()
+        lease = Lease(name, holder, 1 if held is None else held.epoch + 1, moment + ttl, hold, unheld)
         values = {"holder": lease.holder, "epoch": lease.epoch, "expires_at": lease.expires_at}
         if held is None:
             connection.execute(insert(leases).values(name=name, **values))
@@ -92,11 +97,13 @@ def acquire(database: Database, name: str, holder: str, ttl: timedelta, now: dat
         return lease if connection.execute(update(leases).where(unchanged).values(**values)).rowcount else None
 
 
-def is_free(database: Database, name: str, holder: str) -> bool:
-    """Whether `acquire` would give it now: a read, for those who ask every second and are nearly always refused."""
+def is_worth_asking_for(database: Database, name: str, holder: str, ttl: timedelta) -> bool:
+    """Whether `acquire` would give or shorten it. A read, for those who ask every second and are mostly refused."""
     with database.read() as connection:
         held = connection.execute(select(leases).where(leases.c.name == name)).one_or_none()
-        return held is None or held.holder == holder or held.expires_at <= database_time(connection)
+        if held is None or held.holder == holder:
+            return True
+        return not timedelta() < held.expires_at - database_time(connection) <= ttl
 
 
 def renew(database: Database, lease: Lease, ttl: timedelta, now: datetime | None = None) -> Lease:

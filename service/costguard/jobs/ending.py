@@ -108,6 +108,7 @@ def vm_end(vm: VmState, attempt: Attempt, now: datetime) -> tuple[Outcome, str]:
 
 _FACTS_ARRIVE = timedelta(minutes=2)  # until a pass has read why a VM is shut down
 _TO_HEAR = timedelta(seconds=30)  # from asking for a stop until the agent has heard of it
+_RETURNS = timedelta(seconds=90)  # until an agent that nobody heard has tried again: a call, and a minute of backoff
 _SAME_CAUSE = timedelta(minutes=5)  # a command that fails so soon after a notice failed because of it
 _JUST_BEFORE = timedelta(seconds=5)  # the notice is read every now and then
 _KILLED = frozenset({137, 143})  # codes of a container that got SIGKILL or SIGTERM
@@ -248,7 +249,7 @@ def _noticed(run: PresentRun, context: JobContext) -> RunEnd | None:
     noticed = run.agent.noticed_at
     if noticed is None:
         return None
-    due = (run.agent.at or noticed) + context.terms.dying
+    due = _since(run.agent.at or noticed, context) + context.terms.dying
     return RunEnd(Outcome.PREEMPTED, f"preempted in {place_of(run.attempt)}", noticed, Notice.NOTICE, due)
 
 
@@ -256,7 +257,7 @@ def _stop_ignored(run: PresentRun, context: JobContext) -> RunEnd | None:
     attempt = run.attempt
     if attempt.stop_asked_at is None:
         return None
-    due = attempt.stop_asked_at + context.terms.cancel_grace + _TO_HEAR
+    due = _since(attempt.stop_asked_at, context) + context.terms.cancel_grace + _TO_HEAR
     outcome, reason = _STOPPED_FOR.get(attempt.stop_why, _STOPPED_FOR["cancel"])
     return RunEnd(outcome, f"{reason}; its end was not reported", due, Notice.SILENCE, due)
 
@@ -267,14 +268,19 @@ def _silent(run: PresentRun, context: JobContext) -> RunEnd | None:
         return None
     place, terms = place_of(run.attempt), context.terms
     if run.agent.at is not None:
-        due = max(run.agent.at, context.listening_since) + terms.silence
+        due = max(_since(run.agent.at, context) + terms.silence, context.listening_since + _RETURNS)
         reason = f"its agent in {place} last reported at {clock_text(run.agent.at, context.now)}"
         return RunEnd(Outcome.LOST, reason, run.agent.at, Notice.SILENCE, due)
     if run.began_at is None:
         return None
-    due = max(run.began_at + terms.boot, context.listening_since + terms.silence)
+    due = _since(run.began_at, context) + terms.boot
     reason = f"its VM in {place} did not report within {span_text(terms.boot)} of its start"
     return RunEnd(Outcome.NOT_STARTED, reason, due, Notice.SILENCE, due)
+
+
+def _since(moment: datetime, context: JobContext) -> datetime:
+    """From when on a span counts: not before this guard listens."""
+    return max(moment, context.listening_since)
 
 
 def is_unheard(run: PresentRun, context: JobContext) -> bool:

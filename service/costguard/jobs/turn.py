@@ -24,6 +24,7 @@ from costguard.jobs.decide import decide
 from costguard.jobs.delete import DeleteOrphanStep, DeleteStep
 from costguard.jobs.ending import all_silent
 from costguard.jobs.insert import InsertStep
+from costguard.jobs.listening import Listening
 from costguard.jobs.placement import LaunchPlace
 from costguard.jobs.places import PlaceFinder, Shapes, may_launch, recent_scores
 from costguard.jobs.planning import Planning
@@ -79,6 +80,7 @@ class JobsTurn:
         monotonic: Callable[[], float] = time.monotonic,
         ceilings: gather.Ceilings = lambda *_: {},
         planning: Planning | None = None,
+        listening: Listening | None = None,
     ) -> None:
         self._database = database
         self._clock = clock
@@ -98,7 +100,7 @@ class JobsTurn:
         self._put_off = LaunchBackoff()
         self._progress = ProgressNotes()
         self._planning = planning or Planning()
-        self._listening_since = clock.now()
+        self._listening = listening or Listening(clock)
         self._looked_for_orphans_at: datetime | None = None
         self._looks: tuple[datetime, ...] | None = None  # of the projects, when VMs were last compared with attempts
         self._whole: set[str] = set()  # projects of which this process has seen every zone
@@ -106,6 +108,7 @@ class JobsTurn:
     def run(self, fence: Lease | None = None, stop: threading.Event | None = None) -> TurnReport:
         """Raises LeaseLost when another daemon took over, and StoreError when the database failed."""
         now = self._clock.now()
+        self._listening.under(fence)
         self._compare(fence, now)
         with self._database.read() as connection:
             news = agenda.read_news(connection)
@@ -148,8 +151,9 @@ class JobsTurn:
         report.troubles += odd
         views = [self._held_up(_unseen(view, unread), now) for view in views]
         places = self._surroundings.places(asking, accrual, place_scores)
-        silent = all_silent(news.reported_at.values(), self._terms, now, self._listening_since)
-        context = JobContext(self._terms, now, self._listening_since, silent, life)
+        since = self._listening.since
+        silent = all_silent(news.reported_at.values(), self._terms, now, since)
+        context = JobContext(self._terms, now, since, silent, life)
         planned_ids = {view.job.id for view in planned}
         plans, plan_notes = self._planning.plan(
             [view for view in views if view.job.id in planned_ids], materials, places, context

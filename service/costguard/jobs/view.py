@@ -210,8 +210,8 @@ class JobView:
 class JobContext:
     """What holds for all jobs at one moment.
 
-    `listening_since` is when this guard began to hear agents: silence before that was its own. `all_silent`: of
-    several agents none is heard, so that the guard's own door is suspected, and silence proves nothing.
+    `listening_since`: from then on this guard heard agents without a gap; silence before that was its own.
+    `all_silent`: of several agents none is heard, so the guard's own door is suspected, and silence proves nothing.
     """
 
     terms: Terms

@@ -6,7 +6,6 @@ import os
 import secrets
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -26,7 +25,7 @@ from costguard.daemon.marking import Marking
 from costguard.daemon.reconcile import PassReport, Reconciler
 from costguard.db import lease as leases
 from costguard.db.health_rows import catalogue_read_at
-from costguard.db.lease import Lease
+from costguard.db.lease import Lease, elapsed_s
 from costguard.db.transaction import Database
 from costguard.db.version import bring_up_to_date
 from costguard.deadlines.planner import Planner
@@ -38,6 +37,7 @@ from costguard.jobs.agent_events import KEY_NAME, AgentTokens
 from costguard.jobs.budget_holds import BudgetHolds
 from costguard.jobs.checkpoint_watch import CheckpointWatch
 from costguard.jobs.code import CodeArchives
+from costguard.jobs.listening import Listening
 from costguard.jobs.planning import Planning
 from costguard.jobs.turn import JobsTurn, TurnReport
 from costguard.jobs.vm_request import VmMaker
@@ -86,7 +86,8 @@ def jobs(
     cloud: ComputeCloud,
     checkpoints: Checkpoints,
     clock: Clock,
-    monotonic: Callable[[], float] = time.monotonic,
+    monotonic: Callable[[], float],
+    listening: Listening,
 ) -> Jobs:
     now = clock.now()
     with database.write() as connection:
@@ -122,6 +123,7 @@ def jobs(
             advice=ZoneAdvice(cloud.preemption_rate),
         ),
         monotonic=monotonic,
+        listening=listening,
     )
     watch = CheckpointWatch(database, clock, checkpoints, rules.jobs.terms)
     return Jobs(SweepsTurn(database, clock, new_job_id), turn, holds, watch)
@@ -163,6 +165,7 @@ class Guard:
     webhooks: Webhooks
     trackers: Trackers
     meters: WatchMeters
+    listening: Listening
 
     def fetch_prices(self) -> Sequence[Price]:
         """What the catalogue says. Raises PriceSourceError."""
@@ -273,6 +276,15 @@ def opened(settings: Settings, clock: Clock | None = None, speed: float = 1.0) -
             yield guard
 
 
+def _idle_watch(
+    settings: Settings, rules: Rules, database: Database, cloud: ComputeCloud, clock: Clock, speed: float
+) -> IdleWatch | None:
+    watch, every = settings.watch, settings.idle.every * speed
+    if not settings.idle.enabled:
+        return None
+    return IdleWatch(database, cloud, clock, watch.projects, rules.presets, every, watch.parallel)
+
+
 @contextmanager
 def built(
     settings: Settings,
@@ -281,16 +293,18 @@ def built(
     cloud: ComputeCloud,
     stored: Checkpoints,
     speed: float = 1.0,
-    monotonic: Callable[[], float] = time.monotonic,
+    monotonic: Callable[[], float] = elapsed_s,
+    listening: Listening | None = None,
 ) -> Iterator[Guard]:
     """A guard around what reaches outside, which the caller opened and closes. `monotonic` counts seconds."""
+    listening = listening or Listening(clock)
     rules = settings.rules()
     presets = settings.preset_list()
     meters = WatchMeters()
     marking = Marking(database, clock)
     marking.settle_in()
     parts = messaging(settings, rules, database, clock, meters.message, monotonic)
-    live = LiveExecutor(database, cloud, clock, ByTheRules(rules), monotonic)
+    live = LiveExecutor(database, cloud, clock, ByTheRules(rules, lambda: listening.answers_since), monotonic)
     reconciler = Reconciler(
         database,
         cloud,
@@ -301,15 +315,12 @@ def built(
         settings.watch.parallel,
         parts.lookups.enqueue if parts is not None else None,
         ShadowExecutor(database, clock, live) if rules.is_shadow else live,
+        listening,
     )
-    idle_watch = None
-    if settings.idle.enabled:
-        watch, every = settings.watch, settings.idle.every * speed
-        idle_watch = IdleWatch(database, cloud, clock, watch.projects, rules.presets, every, watch.parallel)
     # Distinguishes two daemons on one host, and a restarted one from the one that it replaces.
     holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
     budgets = BudgetWatch(database, clock, rules.budgets, teams=rules.teams)
-    work = jobs(settings, rules, database, cloud, stored, clock, monotonic)
+    work = jobs(settings, rules, database, cloud, stored, clock, monotonic, listening)
     with (
         webhooks(settings, database, clock, meters.delivery) as hooks,
         trackers(settings, database, clock, meters.tracker) as logged_to,
@@ -324,7 +335,7 @@ def built(
             reconciler,
             budgets,
             parts,
-            idle_watch,
+            _idle_watch(settings, rules, database, cloud, clock, speed),
             work,
             code_archives(settings, database),
             holder,
@@ -332,4 +343,5 @@ def built(
             hooks,
             logged_to,
             meters,
+            listening,
         )

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
@@ -38,6 +39,7 @@ _BILL_EVERY = timedelta(minutes=30)  # how often it is asked whether the bill is
 _COMPARED_EVERY = timedelta(minutes=10)  # how often it is asked whether days are to be compared with it
 _ARCHIVES_EVERY = timedelta(hours=6)
 _LOOKS_EVERY = timedelta(seconds=15)  # how often it is asked whether one is due
+_DATABASE, _WEB = "database", "web process"  # both must work for an agent's report to arrive
 _FIRST_ANSWER_S = 5.0  # how long the first pass waits for it: they would keep each other waiting
 _FINISHING_S = 5.5  # for what is being written
 _RELEASING_S = 1.5  # and then for the lease
@@ -47,6 +49,11 @@ _LOOK_S = 0.2
 def daemon_of(
     guard: Guard, alive: Callable[[], None] = lambda: None, bark: Callable[[timedelta], None] | None = None
 ) -> Daemon:
+    def is_answered(is_well: bool) -> None:
+        alive()
+        if is_well:  # an agent's report could be stored
+            guard.listening.sign(_DATABASE)
+
     refresh_every = guard.settings.prices.refresh_every if guard.settings.prices.enabled else None
     retention = guard.settings.retention.retention
     jobs_every = max(_JOBS_EVERY / guard.speed, _JOBS_AT_MOST_EVERY)
@@ -76,7 +83,7 @@ def daemon_of(
         },
         guard.messaging.lookups.run if guard.messaging is not None else None,
         lambda seconds, report: _passed(guard, seconds, report),
-        alive,
+        is_answered,
         bark,
         guard.marking.look,
     )
@@ -143,8 +150,13 @@ class GuardService:
         parts = (guard.settings, guard.rules, guard.database, guard.clock)
         slack_intake = build_slack_intake(*parts, daemon.ask_for_pass, by_socket=True)
         metrics = guard.meters.registry
+        guard.listening.expect(_DATABASE, _WEB)
         web.begin(
-            _begin(guard), lambda: _state(guard, daemon, slack_intake), lambda: families_of(metrics), _wakes(daemon)
+            _begin(guard),
+            lambda: _state(guard, daemon, slack_intake),
+            lambda: families_of(metrics),
+            _wakes(daemon),
+            partial(guard.listening.sign, _WEB),
         )
         # What is there by now stays to the end. Looking through it for garbage would hold up everything by a fifth of
         # a second now and then.

@@ -133,6 +133,7 @@ class WebProcess:
         self._has_served = self._serves = False
         self._guard = threading.Lock()  # none is started once we are to stop
         self._threads: list[threading.Thread] = []
+        self._alive: Callable[[], None] = lambda: None
         self._run = self._started()
 
     def __enter__(self) -> WebProcess:
@@ -153,8 +154,13 @@ class WebProcess:
         state: Callable[[], State],
         metrics: Callable[[], tuple[Family, ...]],
         wake: Mapping[Asked, Callable[[], None]],
+        alive: Callable[[], None] = lambda: None,
     ) -> None:
-        """Have it serve. `state` and `metrics` are asked from a thread, and answer whatever the database does."""
+        """Have it serve. `state` and `metrics` are asked from a thread, and answer whatever the database does.
+
+        `alive` is called every second while it answers requests.
+        """
+        self._alive = alive
         self._threads = [
             threading.Thread(target=self._say, args=(begin, state, metrics), name="web-say", daemon=True),
             threading.Thread(target=self._watch, args=(wake,), name="web-watch", daemon=True),
@@ -234,6 +240,7 @@ class WebProcess:
                 case Wake():
                     wake[message.what]()
                 case Alive():
+                    self._alive()
                     self._serves = self._has_served = True
                     self._settled.set()
 

@@ -19,7 +19,14 @@ from costguard.reminders.watched import WatchedVm
 class PlanContext:
     """The settings, the people and the time of one plan. Results are cached while the plan is made."""
 
-    def __init__(self, rules: Rules, people: Mapping[str, AccountLookup], now: datetime) -> None:
+    def __init__(
+        self,
+        rules: Rules,
+        people: Mapping[str, AccountLookup],
+        now: datetime,
+        answers_since: datetime | None = None,
+    ) -> None:
+        self.answers_since = answers_since  # since when people could answer; None: no gap is known
         self.rules = rules
         self.people = people
         self.now = now

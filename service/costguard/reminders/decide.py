@@ -39,12 +39,13 @@ def decide(
     unread: Mapping[str, frozenset[str]],
     people: Mapping[str, AccountLookup],
     now: datetime,
+    answers_since: datetime | None = None,
 ) -> FleetPlan:
     """`unread` holds the zones of each project that the last look could not read; "*" stands for all.
 
     `people` are those who were looked up, by their addresses in lower case.
     """
-    context = PlanContext(rules, people, now)
+    context = PlanContext(rules, people, now, answers_since)
     decisions: list[Decision] = []
     actions: list[Action] = []
     for vm in fleet:
@@ -176,7 +177,7 @@ def _enforce(
         return None, "; it would have been stopped, were it not for shadow mode", None
     if vm.stop is Stop.FAILED:
         return None, "; it could not be stopped", None
-    at = enforcement.stop_at(rule, standing, due, protection)
+    at = enforcement.stop_at(rule, standing, due, protection, decision_context.answers_since)
     if at is None:
         return None, "", None
     if at > decision_context.now:

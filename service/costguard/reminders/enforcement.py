@@ -16,16 +16,26 @@ from costguard.model.utilisation import Evidence, IdleState
 from costguard.reminders.ladder import AcceptedStage, DueMoment, LadderPosition
 
 
-def stop_at(rule: ReminderRule, standing: LadderPosition, due: DueMoment | None, protection: str) -> datetime | None:
+def stop_at(
+    rule: ReminderRule,
+    standing: LadderPosition,
+    due: DueMoment | None,
+    protection: str,
+    answers_since: datetime | None = None,
+) -> datetime | None:
     """From when on nobody having answered is enough to stop it.
 
     None: it never is, or not as many reminders as the rule wants were accepted yet. `protection` is what
     `protected_because` says. A stopped VM has no firm due time, so no rule stops it again.
+    The whole grace begins again at `answers_since`: before, nobody could answer.
     """
     if rule.enforcement is Enforcement.REMIND or protection or due is None:
         return None
     counted = counted_of(rule, standing, due)
-    return counted[-1].at + rule.grace if counted else None
+    if not counted:
+        return None
+    last = counted[-1].at
+    return (last if answers_since is None else max(last, answers_since)) + rule.grace
 
 
 def counted_of(rule: ReminderRule, standing: LadderPosition, due: DueMoment) -> tuple[AcceptedStage, ...]:

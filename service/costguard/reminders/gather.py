@@ -109,11 +109,16 @@ def why_not_stopped(
     return not_stopped.why_not_stopped(vm, rules, zones, people.of_addresses(connection, None), measured, now)
 
 
-def decide_about(connection: Connection, fleet: Sequence[WatchedVm], rules: Rules, now: datetime) -> FleetPlan:
+def decide_about(
+    connection: Connection,
+    fleet: Sequence[WatchedVm],
+    rules: Rules,
+    now: datetime,
+    answers_since: datetime | None = None,
+) -> FleetPlan:
     """What would be done about these VMs, with what is known of projects and people by now."""
-    return decide(
-        fleet, rules, projects.unread(projects.read_all(connection)), people.of_addresses(connection, None), now
-    )
+    unread = projects.unread(projects.read_all(connection))
+    return decide(fleet, rules, unread, people.of_addresses(connection, None), now, answers_since)
 
 
 def gather(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -42,8 +43,8 @@ class StillDue(Protocol):
 class ByTheRules:
     """Asks the decision of a pass, with the ledger as it is now and the VM as Google shows it now."""
 
-    def __init__(self, rules: Rules) -> None:
-        self._rules = rules
+    def __init__(self, rules: Rules, answers_since: Callable[[], datetime | None] = lambda: None) -> None:
+        self._rules, self._answers_since = rules, answers_since
 
     def __call__(self, connection: Connection, case: StopCase, sighting: Sighting, now: datetime) -> StopHold | None:
         stop, rules = case.stop, self._rules
@@ -57,7 +58,7 @@ class ByTheRules:
         if subject_of(vm) != stop.subject:
             return StopHold("it does not run any more, or was started again since")
         if stop.request_id is None:
-            return _of_rule(stop, gather.decide_about(connection, [vm], rules, now))
+            return _of_rule(stop, gather.decide_about(connection, [vm], rules, now, self._answers_since()))
         return self._of_request(connection, vm, stop, now)
 
     def _of_request(self, connection: Connection, vm: WatchedVm, stop: StopRecord, now: datetime) -> StopHold | None:
