@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     if wanted.run_vms or wanted.vms_folder:
         local_vms = scenario.local_vms or default_local_vms()
-        local_vms = replace(local_vms, folder=wanted.vms_folder or local_vms.folder)
+        local_vms = replace(local_vms, folder=wanted.vms_folder or local_vms.folder, pace=wanted.speed)
         scenario = replace(scenario, local_vms=local_vms, runs_vms=True)
     try:
         world = build(scenario, ScaledClock(speed=wanted.speed))

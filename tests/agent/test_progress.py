@@ -70,7 +70,7 @@ wait('go')
     guard.wait_for("exit")
     assert vm.finished() == 0
     [points] = [event["points"] for event in guard.events if event["kind"] == "progress"]
-    assert [(one["phase"], one["done"]) for one in points] == [("train", 40), ("eval", 40)]
+    assert [(one["phase"], one["done"]) for one in points] == [("train", 1), ("train", 40), ("eval", 40)]
 
 
 def test_the_owners_pattern_wins(watched: Watched) -> None:

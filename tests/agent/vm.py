@@ -28,6 +28,7 @@ class Vm:
         self.spoken = folder / "agent.log"
         self.agents: list[subprocess.Popen[bytes]] = []
         self._reboots = 0
+        self.pace = ""  # of the fleet's clock, in a simulated cloud
         self.path = f"{self.tools}:/usr/bin:/bin"
 
     def order(self, *command: str, **more: Any) -> None:
@@ -66,6 +67,7 @@ class Vm:
                     "COSTGUARD_HOME": str(self.home),
                     "COSTGUARD_LOGS": str(self.logs),
                     "COSTGUARD_VOLATILE": str(self.volatile),
+                    "COSTGUARD_PACE": self.pace,
                     **({"COSTGUARD_BOOT_ID": f"after-{self._reboots}"} if self._reboots else {}),
                 },
             )

@@ -61,6 +61,16 @@ def _running(w: World, job_id: str = "j1", **given: Any) -> None:
     w.step()
 
 
+def test_diagnosis_of_a_command_that_ended_awaits_no_activity(sqlite_url: str) -> None:
+    """While it runs, a report is due within a minute; after it, none comes any more."""
+    with world(sqlite_url) as w:
+        _running(w)
+        assert "has reported no activity yet" in _diagnosis(w).why_none
+        w.exit()
+        w.settle()
+        assert _diagnosis(w).why_none.startswith("Its command ended before its agent had reported any activity")
+
+
 def test_two_equal_windows_are_needed_before_a_verdict_holds(sqlite_url: str) -> None:
     """The first two minutes are warm-up, each window is of five: eleven minutes say nothing, twelve do, once."""
     with world(sqlite_url) as w:

@@ -72,15 +72,26 @@ def test_steps_win_over_batches_and_are_not_lost_to_them() -> None:
 
 
 def test_points_are_the_newest_of_the_training_and_every_evaluation() -> None:
-    """Fifty training lines and one evaluation between them become three points, in their order."""
+    """Fifty training lines and one evaluation between them become four points in their order, with the first of all."""
     lines = [f"step: {number} loss: {100 - number}" for number in range(50)]
     points = tracked(*lines[:25], "{'eval_loss': 0.5, 'epoch': 1.0}", *lines[25:]).take_points()
     assert [(one.phase, one.done, one.loss) for one in points] == [
+        ("train", 0, 100),
         ("train", 24, 76),
         ("eval", 24, None),
         ("train", 49, 51),
     ]
-    assert points[1].metrics == {"eval_loss": 0.5}
+    assert points[2].metrics == {"eval_loss": 0.5}
+
+
+def test_first_step_keeps_its_own_moment_however_late_it_is_sent() -> None:
+    """A start is measured up to it: a report that carries a later step alone would make the start longer."""
+    track = Track()
+    for second, step in enumerate((1, 30, 60)):
+        track.take(LogReading("train", step=step, loss=1.0), f"{second:02}", float(second))
+    assert [(point.done, point.at) for point in track.take_points()] == [(1, "00"), (60, "02")]
+    track.take(LogReading("train", step=90, loss=1.0), "03", 3.0)
+    assert [(point.done, point.at) for point in track.take_points()] == [(90, "03")]
 
 
 def test_a_loss_that_is_not_a_number_is_a_point_of_its_own() -> None:

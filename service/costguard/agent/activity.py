@@ -12,14 +12,12 @@ from costguard.diagnosis.signals import CommandSignals, HostSignals, Minute
 
 from .containers import container_process
 from .dcgm import DcgmTable, watch_dcgm
-from .files import read, say
+from .files import PACE, read, say
 from .gpu_watch import GpuWatch
 from .host_watch import HostWatch
 from .process_watch import PAGE, ProcessWatch
 from .settings import AttemptSettings
 from .stack_watch import StackWatch
-
-LEAST_S = 20.0  # a shorter rest of a minute says too little
 
 
 class ActivityWatch:
@@ -77,7 +75,7 @@ class ActivityWatch:
             gpus = ()  # the VM has none
         memory = read("/proc/self/statm").split()
         return Minute(
-            seconds=seconds,
+            seconds=seconds * PACE,
             looks=float(looks),
             gpus=gpus,
             command=command,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from typing import Any
 
 from costguard.checkpoints.folder import Folder, TooManyFiles
@@ -13,7 +13,7 @@ from costguard.checkpoints.layouts.base import RangeReader
 from costguard.model.checkpoint import Framework, Listing, LookFor, filled
 from costguard.model.suspects import ResumedRun, suspects, trusted
 
-from .files import read_json, say, utc
+from .files import read_json, say, utc, utc_of
 from .settings import AttemptSettings, NotStarted
 
 
@@ -67,7 +67,7 @@ class DiskCheckpoints:
         seen.update(files=None if listing.unread else len(listing.files), torn=list(look.passed_over), why=why)
         if look.resume is not None:
             best = look.resume
-            written_at = best.written_at.astimezone(timezone.utc).isoformat(timespec="milliseconds")
+            written_at = utc_of(best.written_at.timestamp())
             seen.update(resume_from=best.resume_from, step=best.step, written_at=written_at)
         return seen
 

@@ -12,7 +12,6 @@ import contextlib
 import os
 import threading
 import time
-from datetime import datetime
 from typing import Any, Callable, Mapping, NamedTuple
 
 from costguard.checkpoints.judge import candidates, verdict_on
@@ -21,7 +20,7 @@ from costguard.model.checkpoint import CheckpointState, Listing
 
 from .checkpoints import DiskCheckpoints
 from .drill_rules import INTERRUPTED, SAVED, TOO_LATE, DrillLimits, Save, Steps, goes_on, judged
-from .files import boot_id, say
+from .files import boot_id, own_time, say
 from .preparation import CommandSecrets
 from .remote import RemoteReader, fingerprint
 from .settings import AttemptSettings, Unwanted
@@ -170,7 +169,7 @@ class HeldDrill:
     def _ended_before(self, ended: Mapping[str, Any]) -> bool:
         """Before the drill was noted. After that the notice may have ended it, also where the agent was killed then."""
         ended_at = ended.get("ended_at")  # in whole milliseconds, rounded down
-        return bool(ended_at) and datetime.fromisoformat(str(ended_at)).timestamp() < self._state.drill["began"] - 0.001
+        return bool(ended_at) and own_time(str(ended_at)) < self._state.drill["began"] - 0.001
 
     def _conclude(self, wait: Wait) -> None:
         until = self._state.drill["began"] + self._settings.drill_patience_s
@@ -225,7 +224,7 @@ class HeldDrill:
         settings, readings = self._settings, self._readings
         whole = [one for one in seen.values() if one.is_complete]
         newest = max(whole, key=lambda one: (-1 if one.step is None else one.step, one.written_at), default=None)
-        since = readings[0][0] if readings else datetime.fromisoformat(started).timestamp()
+        since = readings[0][0] if readings else own_time(started)
         since = since if newest is None else max(since, newest.written_at)
         later = [step for at, step in readings if at >= since]
         worked = time.time() - since
@@ -308,7 +307,7 @@ class HeldDrill:
             started = self._state.of_runner("command.json").get("started_at")
             if not started:
                 continue
-            took = time.time() - datetime.fromisoformat(started).timestamp()
+            took = time.time() - own_time(started)
             is_on = goes_on(self._readings, drill["wanted"], drill.get("speed"))
             if is_on is None and took <= settings.quick_crash_s and drill["has_checkpoint"]:
                 continue

@@ -11,13 +11,35 @@ import fcntl
 import json
 import os
 import sys
+import time
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import IO, Any
 
+# Seconds of the fleet's clock in one of the VM's: 1, but in a simulated cloud whose clock runs faster since `_EPOCH`.
+PACE = float(os.environ.get("COSTGUARD_PACE") or 1.0)
+_EPOCH = 1767225600.0  # 2026-01-01
+
 
 def utc() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+    return utc_of(time.time())
+
+
+def utc_of(at: float, pace: float = PACE) -> str:
+    """A moment of the VM's clock, in seconds, by the fleet's."""
+    moment = at if pace == 1 else _EPOCH + (at - _EPOCH) * pace
+    return datetime.fromtimestamp(moment, timezone.utc).isoformat(timespec="milliseconds")
+
+
+def own_time(written: str, pace: float = PACE) -> float:
+    """The moment of the VM's clock, in seconds, of what `utc` gave."""
+    moment = datetime.fromisoformat(written).timestamp()
+    return moment if pace == 1 else _EPOCH + (moment - _EPOCH) / pace
+
+
+def fleet_seconds() -> float:
+    """Of a clock that never jumps."""
+    return time.monotonic() * PACE
 
 
 def say(message: str) -> None:

@@ -9,12 +9,11 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta, timezone
 from typing import Any, Callable
 
 from costguard.progress.alive import AliveRule, HangVerdict, Signs
 
-from .files import names_in, read, say
+from .files import names_in, read, say, utc_of
 from .ranks import descendants
 from .settings import AttemptSettings
 from .tool import ToolFinder
@@ -174,6 +173,5 @@ _STATES = {"R": "running", "S": "sleeping", "D": "in an uninterruptible wait", "
 
 
 def _fields(hang: HangVerdict) -> dict[str, Any]:
-    now = datetime.now(timezone.utc)
     rounded = {name: round(value, 2) if isinstance(value, float) else value for name, value in hang._asdict().items()}
-    return {**rounded, "since": (now - timedelta(seconds=hang.silent_s)).isoformat(timespec="milliseconds")}
+    return {**rounded, "since": utc_of(time.time() - hang.silent_s)}

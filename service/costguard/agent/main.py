@@ -9,8 +9,8 @@ import threading
 
 from .attempt import AgentAttempt
 from .calls import Metadata, Trouble, patiently
-from .files import lock, make_folder, say
-from .settings import AgentPaths, NotStarted, read_settings
+from .files import PACE, lock, make_folder, say
+from .settings import AgentPaths, NotStarted, at_pace, read_settings
 
 
 def main() -> int:
@@ -32,7 +32,7 @@ def main() -> int:
 
     try:
         settings, wrong = read_settings(attribute("costguard-attempt"))
-        attempt = AgentAttempt(settings, attribute("costguard-token").strip(), metadata, places)
+        attempt = AgentAttempt(at_pace(settings, PACE), attribute("costguard-token").strip(), metadata, places)
     except (Trouble, NotStarted, ValueError) as problem:
         say(f"nothing to do on this VM: {problem}")
         return 0

@@ -16,7 +16,7 @@ from costguard.progress.log_reader import LINE_END, OutputReader
 from costguard.progress.step_file import number_in_step_file, readings_of_json_lines, readings_of_trainer_state
 from costguard.progress.track import STEP, Point, Track
 
-from .files import read, utc
+from .files import fleet_seconds, read, utc
 from .log_reader import LogReader
 from .settings import AttemptSettings
 
@@ -48,7 +48,7 @@ class ProgressReader:
         self._states = TrainerStates(folder)
         self._noted: list[LogReading] = []
         self._is_repeat = os.path.exists(log)
-        self._sent_at = time.monotonic()
+        self._sent_at = fleet_seconds()
         self._named: tuple[str, str] = ("", "")
         self._is_over = False
 
@@ -60,7 +60,7 @@ class ProgressReader:
                 self._read_step_file()
                 self._read_states()
             if step is not None and step != self._track.done:
-                self._track.count(step, utc(), time.monotonic())
+                self._track.count(step, utc(), fleet_seconds())
             if self._is_repeat:
                 self._track.take_points()
                 self._is_repeat = False
@@ -76,7 +76,7 @@ class ProgressReader:
     def points(self, metric: dict[str, Any], is_final: bool = False) -> list[dict[str, Any]]:
         """Of the next event `progress`; none where it is not due. `metric`: what the job names, as events carry it."""
         with self._lock:
-            now = time.monotonic()
+            now = fleet_seconds()
             if not is_final and now - self._sent_at < POINTS_S and not self._track.has_bad_value():
                 return []
             self._sent_at = now
@@ -102,7 +102,7 @@ class ProgressReader:
         if is_final:
             self._is_over = True
             self._reader.close()
-        at, now = utc(), time.monotonic()
+        at, now = utc(), fleet_seconds()
         until = time.thread_time() + MOST_WORK_S
         for line in shown(LINE_END.split(text[:end]))[-MOST_LINES:]:
             reading = self._output.read(line)
@@ -120,7 +120,7 @@ class ProgressReader:
         before, self._written = self._written, text
         if text in ("", before):
             return
-        at, now = utc(), time.monotonic()
+        at, now = utc(), fleet_seconds()
         number = number_in_step_file(text)
         if number is not None:
             self._track.count(number, at, now)
@@ -133,7 +133,7 @@ class ProgressReader:
         noted, self._noted = self._noted, []
         for reading in noted:
             if (reading.step or 0) > (self._track.done or -1) and not self._settings.step_pattern:
-                self._track.take(reading, utc(), time.monotonic())
+                self._track.take(reading, utc(), fleet_seconds())
 
 
 class TrainerStates:

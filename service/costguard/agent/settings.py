@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 from costguard.model.log_pattern import LogPattern
 
+LOOKS_IN_A_MINUTE = 10  # at least
+
 
 class NotStarted(Exception):
     """The command cannot be started, and waiting does not help. `repeats`: nor would another VM."""
@@ -123,6 +125,18 @@ def read_settings(text: str) -> tuple[AttemptSettings, list[str]]:
     if not settings.command and not settings.image:
         wrong.append("there is neither a command nor an image")
     return settings, wrong
+
+
+def at_pace(settings: AttemptSettings, pace: float) -> AttemptSettings:
+    """With the fleet's seconds in place of the VM's, for looks and for the moment of a drill.
+
+    What a process or Google takes is the VM's own time, and heartbeats are as its guard wants them.
+    """
+    if pace == 1:
+        return settings
+    scaled = ("look_s", "activity_s", "drill_settle_s", "drill_stake_s")
+    settings = settings._replace(**{name: getattr(settings, name) / pace for name in scaled})
+    return settings._replace(activity_look_s=min(settings.activity_look_s, settings.activity_s / LOOKS_IN_A_MINUTE))
 
 
 def _is_like(value: Any, default: Any) -> bool:

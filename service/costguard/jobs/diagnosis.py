@@ -222,6 +222,8 @@ def _runs(last: Attempt, held: BoundStretch) -> bool:
 def _why_none(last: Attempt | None, minutes: Sequence[MeasuredMinute]) -> str:
     if last is None or last.agent.started_at is None:
         return "Its command has not started yet."
+    if not minutes and not (last.is_open and last.agent.exit is None):
+        return "Its command ended before its agent had reported any activity: it does so once a minute."
     if not minutes:
         return "Its VM has reported no activity yet: an agent reports it once a minute while the command runs."
     return "Two equal verdicts over five minutes each are needed, after the first minutes of a run."

@@ -57,6 +57,7 @@ class Track:
         self._marks: deque[tuple[float, float]] = deque()
         self._train: Point | None = None  # the newest of the training that is not in `_points` yet
         self._points: list[Point] = []
+        self._first: Point | None = None  # with a position: it says when the training began, and is never left out
 
     @property
     def done(self) -> float | None:
@@ -80,9 +81,13 @@ class Track:
                 self._metrics[name] = value
         loss, kept = _curves(reading)
         point = Point(at, self._unit, self._done, reading.phase, loss, kept)
+        if self._first is None and self._done is not None:
+            self._first = point
         if is_eval or not _is_finite(point):
             self._keep(point)
         elif reading.loss is not None or self._train is None or self._train.loss is None:
+            if self._train is not None and self._train is self._first:
+                self._points.append(self._train)
             self._train = point  # one that bears a loss is not replaced by a bar that bears none
         elif point.metrics:
             self._train = point._replace(loss=self._train.loss)

@@ -40,6 +40,8 @@ class LocalGuestSettings:
 
     `own_folders` are whole paths that commands name, such as `/data`: VMs share this computer's files, so each path is
     made a link to a folder on the disk of the VM that booted last. That suits one VM at a time.
+
+    `pace`: how many seconds of the simulated clock agents on these VMs take one of theirs for.
     """
 
     folder: Path | None = None
@@ -50,6 +52,7 @@ class LocalGuestSettings:
     path: str = os.defpath
     language: str = "C.UTF-8"
     own_folders: tuple[Path, ...] = ()
+    pace: float = 1.0
 
 
 class LocalGuests(Guests):
@@ -241,6 +244,7 @@ class LocalGuests(Guests):
             "COSTGUARD_VOLUMES": str(disk),
             "COSTGUARD_BOOT_ID": f"{vm.id}-{self._boots[vm.id]}",  # unlike the host's, new at each boot
             "COSTGUARD_WITHOUT_SYSTEMD": "1",
+            "COSTGUARD_PACE": f"{self._settings.pace:g}",
         }
 
     def _gone(self, vm: VM, guest: Guest) -> None:

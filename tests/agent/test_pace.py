@@ -1,0 +1,67 @@
+"""An agent in a simulated cloud whose clock runs faster than its VM: its moments and speeds are by that clock."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+from tests.agent.fake_guard import FakeGuard
+from tests.agent.vm import Vm
+
+from costguard.agent.files import own_time, utc, utc_of
+from costguard.agent.settings import AttemptSettings, at_pace
+from costguard.diagnosis.signals import read_minute
+
+A_MOMENT = 1_795_000_000.25
+STEPS = """
+import time
+for step in range(1, 41):
+    print(f"step: {step} loss: {1 / step}", flush=True)
+    time.sleep(0.1)
+"""
+
+
+@pytest.mark.parametrize("pace", [1.0, 0.5, 60.0, 100.0])
+def test_moments_keep_their_distances_by_the_faster_clock(pace: float) -> None:
+    """And come back as the VM's own, which files on its disk bear."""
+    first, later = utc_of(A_MOMENT, pace), utc_of(A_MOMENT + 2, pace)
+    apart = datetime.fromisoformat(later) - datetime.fromisoformat(first)
+    assert apart.total_seconds() == pytest.approx(2 * pace)
+    assert own_time(first, pace) == pytest.approx(A_MOMENT, abs=0.01)
+
+
+def test_without_a_pace_moments_are_the_vms() -> None:
+    """On a real cloud both clocks are one."""
+    assert utc_of(A_MOMENT) == "2026-11-18T11:06:40.250+00:00"
+    assert utc() <= utc()
+
+
+def test_looks_and_drills_come_as_often_by_the_faster_clock() -> None:
+    """What processes take, and how often the guard wants to hear, stays as it is."""
+    usual, fast = AttemptSettings(), at_pace(AttemptSettings(), 60.0)
+    assert (fast.look_s, fast.activity_s, fast.drill_settle_s, fast.drill_stake_s) == (1.0, 1.0, 1.0, 5.0)
+    assert fast.activity_look_s == pytest.approx(0.1)
+    assert (fast.heartbeat_s, fast.notice_grace_s) == (usual.heartbeat_s, usual.notice_grace_s)
+    assert at_pace(usual, 1.0) is usual
+
+
+def test_four_seconds_of_training_are_four_minutes_at_sixty_times_the_pace(vm: Vm, guard: FakeGuard) -> None:
+    """Its curve has its first step and points after that; its activity is reported, its speed is by that clock."""
+    vm.pace = "60"
+    vm.train(STEPS)
+    vm.boot()
+    vm.finished()
+    points = [point for event in guard.events if event["kind"] == "progress" for point in event["points"]]
+    assert points[0]["done"] == 1
+    assert points[-1]["done"] == 40
+    assert len(points) >= 4
+    began, ended = (datetime.fromisoformat(points[place]["at"]) for place in (0, -1))
+    assert (ended - began).total_seconds() >= 200  # a step is read a heartbeat late at most
+    [start] = [event for event in guard.events if event["kind"] == "start"][:1]
+    assert datetime.fromisoformat(start["at"]) <= began
+    minutes = [read_minute(event["minute"]) for event in guard.events if event["kind"] == "activity"]
+    assert minutes
+    assert all(minute is not None and (minute.seconds or 0) >= 60 for minute in minutes)
+    speeds = [event["progress"]["steps_per_s"] for event in guard.events if "steps_per_s" in event.get("progress", {})]
+    assert speeds
+    assert speeds[-1] <= 0.25  # ten a second of its own, less what waiting for a processor takes
