@@ -324,3 +324,19 @@ def test_a_job_shows_how_logging_to_its_tracker_stands(database: Database, clien
             "error": "MLflow cannot be reached.",
         }
     ]
+
+
+def test_a_job_is_found_by_its_name(database: Database) -> None:
+    """The open one before those that ended, the newest of these; of several open ones none is guessed."""
+    names = {"jold": "bert", "jnew": "bert", "jopen": "gpt", "jover": "gpt", "ja": "vit", "jb": "vit"}
+    with database.write() as connection:
+        for number, (job_id, name) in enumerate(names.items()):
+            job_rows.added(connection, job_id, name=name, created_at=NOW - timedelta(hours=9 - number))
+        for job_id in ("jold", "jnew", "jover"):
+            jobs.set_state(connection, job_id, JobState.SUCCEEDED, "Finished.", NOW, NOW)
+    client = TestClient(create_app(deps_of(database)))
+    answers = {name: client.get(f"/api/v1/jobs/{name}") for name in ("bert", "gpt", "jold", "none", "vit")}
+    assert [answers[name].json()["job"]["id"] for name in ("bert", "gpt", "jold")] == ["jnew", "jopen", "jold"]
+    assert (answers["none"].status_code, "no job 'none'" in answers["none"].json()["detail"]) == (404, True)
+    assert (answers["vit"].status_code, "'vit': jb, ja" in answers["vit"].json()["detail"]) == (409, True)
+    assert client.get("/api/v1/jobs/gpt/output").json()["job"] == "jopen"

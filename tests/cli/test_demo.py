@@ -128,7 +128,7 @@ def test_the_printed_export_line_lets_every_command_work(tmp_path: Path) -> None
     with demo(tmp_path, "--steps", "0", "--speed", "1") as process:
         line = read_until(process, "export COSTGUARD_URL").rpartition("export ")[2]
         environ = dict(part.split("=", 1) for part in line.split())
-        assert set(environ) == {"COSTGUARD_URL", "COSTGUARD_TOKEN", "COSTGUARD_OWNER"}
+        assert set(environ) == {"COSTGUARD_URL", "COSTGUARD_TOKEN", "COSTGUARD_OWNER", "COSTGUARD_PROJECT"}
 
         def costguard(*arguments: str) -> subprocess.CompletedProcess[str]:
             code = "from costguard.cli.entry import main; main()"
@@ -173,7 +173,7 @@ def test_a_terminal_shows_the_demos_job(sqlite_database: Database, tmp_path: Pat
     job_story.tell(sqlite_database)
     out = io.StringIO()
     with serving(sqlite_database) as url:
-        view = View(Addresses(url, url, "", "", "", ADMIN), 60, "", threading.Event(), as_json=True)
+        view = View(Addresses(url, url, "", "", "", ADMIN, ""), 60, "", threading.Event(), as_json=True)
         view.show_job(DemoJob("j7k2m9q4", tmp_path, 700), Console(file=out, width=200))
     assert "j7k2m9q4" in out.getvalue()
     assert "saved checkpoint-30000 <done>" in out.getvalue()

@@ -73,10 +73,10 @@ def test_everything_that_was_asked_for_is_sent(script: Script) -> None:
         "resume": "--from {checkpoint}",
         "framework": "hugging-face",
     }
-    expected = ("12.50", "2026-11-22T08:00:00+00:00", 30.0, 0, "ada@lab.example", "training")
-    names = ("ceiling", "deadline", "work_hours", "max_crashes", "owner", "kind")
+    expected = ("12.50", "2026-11-22T08:00:00+00:00", 30.0, 0, "ada@lab.example")
+    names = ("ceiling", "deadline", "work_hours", "max_crashes", "owner")
     assert tuple(body[name] for name in names) == expected
-    assert "max_preemptions" not in body
+    assert not {"max_preemptions", "kind", "better", "when_late"} & set(body)
     method, path, headers, _ = script.asked[0]
     assert (method, path, headers["Costguard-Client"]) == ("POST", "/api/v1/jobs", "cli")
 
@@ -232,6 +232,7 @@ QUOTE: dict[str, Any] = {
     "moves": [{"note": "1.2 TiB from s3://acme-data/v7: about $110.59 of transfer on the AWS side."}],
     "budgets": [{"name": "lab", "period": "month", "limit": "100", "left": "20", "left_after": "-24.40"}],
     "warnings": ["1 file lies at gs://lab/run that no layout recognises (a.txt)."],
+    "question": "",
     "refusals": [{"where": "body.preset", "message": "Budget lab is spent."}],
 }
 
@@ -265,17 +266,28 @@ def test_work_directory_is_uploaded_before_the_launch(script: Script, tmp_path: 
     script.answers = [(404, missing), None, (200, {}), (201, DETAIL)]
     done = run(script, "launch", "t4", "--workdir", str(tmp_path), "--", "python", "train.py")
     assert done.exit_code == 0, done.output
-    assert [method for method, *_ in script.asked] == ["HEAD", "PUT", "PUT", "POST"]
+    assert [method for method, *_ in script.asked] == ["GET", "PUT", "PUT", "POST"]
     code = script.body()["code"]
     assert {path for _, path, *_ in script.asked[:3]} == {f"/api/v1/code/{code['sha256']}"}
     content = script.body(2)
     assert len(content) == code["size"]
     assert hashlib.sha256(gzip.decompress(content)).hexdigest() == code["sha256"]
-    assert f"{tmp_path.name}: 1 files, 1 KiB to upload." in done.output
+    assert f"{tmp_path.name}: 1 file, 1 KiB to upload." in done.output
     script.answers = [(200, {}), (201, DETAIL)]
     run(script, "launch", "t4", "--workdir", str(tmp_path), "--", "python", "train.py")
-    assert [method for method, *_ in script.asked[4:]] == ["HEAD", "POST"]
+    assert [method for method, *_ in script.asked[4:]] == ["GET", "POST"]
     assert script.body()["code"] == code
+
+
+def test_server_without_a_place_for_code_says_the_cure(script: Script, tmp_path: Path) -> None:
+    """At once, and in the server's own words: the setting to change. It is not asked again."""
+    (tmp_path / "train.py").write_text("print('step 1')")
+    cure = 'Name a bucket in its settings: [jobs] code = "gs://bucket/code".'
+    script.answers = [(409, {"detail": "This server has no place for code.", "next": cure, "errors": []})]
+    done = run(script, "launch", "t4", "--workdir", str(tmp_path), "--", "python", "train.py")
+    assert isinstance(done.exception, CostguardError)
+    assert (done.exception.message, done.exception.what_next) == ("This server has no place for code.", cure)
+    assert len(script.asked) == 1
 
 
 def test_work_directory_that_cannot_travel_is_refused_before_anything_is_sent(script: Script, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from tests.cli.typed import Typist
 from tests.jobs.job_service import Office, priced
 from tests.sweeps import sweep_story
 
-from costguard.cli import sweep_file
+from costguard.cli import job_file, sweep_file
 from costguard.cli.server import WrongUsage
 from costguard.db.transaction import Database
 
@@ -127,7 +127,7 @@ def test_everything_wrong_is_shown(run: Run, file: Path) -> None:
 def test_wrong_file_is_explained(file: Path, old: str, new: str, message: str) -> None:
     """With what is wrong and where the options are listed; no server is asked."""
     with pytest.raises(WrongUsage) as wrong:
-        sweep_file.options(sweep_file.read(changed(file, old, new))["launch"])
+        job_file.job_of(sweep_file.read(changed(file, old, new))["launch"], "[launch]")
     assert message in wrong.value.message
 
 
@@ -146,13 +146,13 @@ def test_every_option_of_launch_can_be_written() -> None:
         "max_crashes": 1,
         "resume": "--from {checkpoint}",
     }
-    options = sweep_file.options(section)
-    assert options["command"] == ["sh", "-c", "echo --zone {lr}"]
-    assert options["zone"] == ["us-central1-a", "us-central1-b"]
-    assert (options["spot"], options["pull"], options["keep"], options["max_crashes"]) == (False, True, 0, 1)
-    assert options["fallback"] is False
-    assert options["env"] == ["A=b=c", "B=true"]
-    assert options["resume"] == "--from {checkpoint}"
+    job = job_file.job_of(section, "[launch]")
+    assert job.command == ["sh", "-c", "echo --zone {lr}"]
+    assert job.zone == ["us-central1-a", "us-central1-b"]
+    assert (job.spot, job.pull, job.keep, job.max_crashes) == (False, True, 0, 1)
+    assert job.fallback is False
+    assert job.env == ["A=b=c", "B=true"]
+    assert job.resume == "--from {checkpoint}"
 
 
 def test_example_is_a_file_that_can_be_launched(run: Run, tmp_path: Path) -> None:

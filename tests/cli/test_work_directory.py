@@ -12,7 +12,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from costguard.cli import work_directory
@@ -134,6 +134,7 @@ NAME = st.lists(st.sampled_from(["a", "b", "ab", "ba"]), min_size=1, max_size=3)
 
 
 @given(st.lists(PATTERN, min_size=1, max_size=4), st.sets(NAME, min_size=1, max_size=6))
+@example(["[[]", "b*"], {"ab", "b"})
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_patterns_mean_what_they_mean_to_git(
     tmp_path_factory: pytest.TempPathFactory, patterns: list[str], wanted: set[str]

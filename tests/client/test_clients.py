@@ -226,12 +226,13 @@ def test_an_incomplete_cost_is_unknown(client: Either, script: Script) -> None:
 
 def test_a_file_is_sent_again_from_its_beginning(script: Script) -> None:
     """A PUT whose answer is lost is repeated, with all of its content."""
-    script.answers = [None, (201, {}), (200, {}), (404, {})]
+    missing = {"detail": "There is no archive.", "next": "Upload it."}
+    script.answers = [None, (201, {}), (200, {}), (404, missing)]
     with Client(script.url, environ={}, pause=lambda _: None) as client:
         client.put("code", "abc", file=io.BytesIO(b"archive"), size=7)
         assert [client.has("code", "abc"), client.has("code", "abd")] == [True, False]
     assert [(method, body) for method, _, _, body in script.asked][:2] == [("PUT", b"archive")] * 2
-    assert script.asked[-1][:2] == ("HEAD", "/api/v1/code/abd")
+    assert script.asked[-1][:2] == ("GET", "/api/v1/code/abd")
 
 
 def test_the_async_client_sends_a_file_too(script: Script) -> None:

@@ -18,7 +18,7 @@ from tests.jobs.archives import MemoryArchives, packed
 from tests.jobs.job_service import Office, asked, priced
 
 from costguard.db.transaction import Database
-from costguard.errors import Invalid, Missing, Unavailable
+from costguard.errors import Conflict, Invalid, Missing
 from costguard.jobs.code import CodeArchives, check_archive
 from costguard.model.checkpoint import StoredFile
 from costguard.model.code_archive import MOST_UNPACKED, WrongArchive
@@ -131,12 +131,32 @@ def test_job_names_an_archive_that_is_there(office: Office, store: MemoryArchive
 def test_server_without_a_place_for_code_says_which_setting(sqlite_database: Database) -> None:
     """At the upload, and at the launch."""
     office = Office(priced(sqlite_database))
-    with pytest.raises(Unavailable) as refused:
+    with pytest.raises(Conflict) as refused:
         office.code.keep(SHA256, io.BytesIO(CONTENT))
     assert "[jobs] code" in refused.value.what_next
     with pytest.raises(Invalid, match="no place for code"):
         office.it.submit(asked(code=CODE), None, "cli")
     assert office.code.tidy() == 0
+
+
+def test_a_full_place_makes_room_by_what_no_open_job_needs(office: Office, store: MemoryArchives) -> None:
+    """The oldest goes first, and no more than it takes; what was just uploaded may be about to be launched."""
+    archives = [packed({"train.py": f"print('version {number}')"}) for number in range(4)]
+    most = sum(len(content) for content, _ in archives[:3])
+    code = CodeArchives(store, office.database, office.clock, most)
+    for hours, (content, sha256) in enumerate(archives[:3]):
+        store.now = office.clock.moment = NOW + timedelta(hours=hours)
+        code.keep(sha256, io.BytesIO(content))
+    needed = JobCode(archives[0][1], len(archives[0][0]), 1)
+    office.it.submit(asked(code=needed), None, "cli")
+    store.now = office.clock.moment = NOW + timedelta(hours=2.5)
+    code.keep(archives[2][1], io.BytesIO(archives[2][0]))  # a repeat needs no more room
+    code.keep(archives[3][1], io.BytesIO(archives[3][0]))
+    assert [name[:64] for name in store.objects] == [archives[number][1] for number in (0, 2, 3)]
+    with pytest.raises(Conflict, match="at most 0 MiB of code, and open jobs need what is there") as refused:
+        code.keep(archives[1][1], io.BytesIO(archives[1][0]))  # the two others are younger than an hour
+    assert "[jobs] code" in refused.value.what_next
+    assert len(store.objects) == 3
 
 
 def test_changes_are_stored_without_credentials(office: Office) -> None:

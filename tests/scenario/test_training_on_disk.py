@@ -19,13 +19,19 @@ SAVED, ON_THE_VM = "/saved", "var/checkpoints"
 def test_a_preempted_vm_is_started_again_with_what_lies_on_its_disk(tmp_path: Path) -> None:
     """One command has time to save, another is cut off while it does; each goes on by itself, on its only VM ever."""
     with ground(tmp_path) as place:
-        jobs = [_launch(place, "prompt"), _launch(place, "slow", "--slow-at", str(PREEMPTED_AT))]
+        preempted = tmp_path / "preempted"  # without it the prompt one would be done before a busy machine looks
+        jobs = [
+            _launch(place, "prompt", "--last-after", str(preempted)),
+            _launch(place, "slow", "--slow-at", str(PREEMPTED_AT)),
+        ]
         prompt, slow = (_vm_of(place, job) for job in jobs)
         place.wait((_saved(place, prompt, PREEMPTED_AT) / "DONE").exists, "a checkpoint is written")
+        place.world.preempt(PROJECT, prompt.name)
         place.wait((_saved(place, slow, PREEMPTED_AT) / "state.json").exists, "the slow checkpoint is begun")
-        for vm in (prompt, slow):
-            place.world.preempt(PROJECT, vm.name)
-        place.wait(lambda: {vm.status for vm in (prompt, slow)} == {Status.TERMINATED}, "both VMs are down")
+        place.world.preempt(PROJECT, slow.name)
+        # The first may be up again before the second is down.
+        place.wait(lambda: all(vm.last_stop is not None for vm in (prompt, slow)), "both VMs went down")
+        preempted.touch()
         assert not (_saved(place, slow, PREEMPTED_AT) / "DONE").exists()
         place.end_guard()
         place.start_guard()  # its first pass comes at once, and no reported event is lost

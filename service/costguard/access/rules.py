@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from costguard.model.budget import Budget
 from costguard.model.job import Terms
+from costguard.model.money import Money
 from costguard.model.preset import Preset
 from costguard.model.reminder import QuietRule, StorageRule, Team
 from costguard.model.tracker import Tracker
@@ -34,6 +35,9 @@ class Access:
     admins: frozenset[str] = frozenset()
 
 
+_CONFIRMED = Money.of(100)
+
+
 @dataclass(frozen=True, slots=True)
 class JobRules:
     """`guard_url` is where VMs reach this guard; "" where they cannot, and no command can be run on them."""
@@ -44,6 +48,7 @@ class JobRules:
     terms: Terms = field(default_factory=Terms)
     logs: str = ""  # where the output is stored of jobs whose checkpoints are in no bucket; "" nowhere
     trackers: frozenset[Tracker] = frozenset()  # experiment trackers that this guard can log to
+    confirm_above: Money | None = _CONFIRMED  # a launch that may cost more is confirmed at a terminal; None: never
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import AsyncIterator
 from http import HTTPStatus
 from itertools import chain
-from typing import IO, Annotated
+from typing import IO, Annotated, Any
 
 from fastapi import Depends, Path, Request
 from pydantic import Field
@@ -32,7 +32,8 @@ acting_router = routes("jobs", Permission.JOBS)
 
 Sha256 = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$", description="Of the tar inside of the archive.")]
 _ARCHIVE = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
-_UNAVAILABLE = problem("The place of archives does not answer, or none is set.")
+_UNAVAILABLE = problem("The place of archives does not answer.")
+_NO_PLACE: dict[int | str, dict[str, Any]] = {409: problem("The server has no place for code, or no room there.")}
 
 
 class ArchiveOut(Out):
@@ -47,7 +48,7 @@ class ArchiveOut(Out):
     "/code/{sha256}",
     summary="Get an archive of code",
     operation_id="getCode",
-    responses={**NOT_FOUND, 503: _UNAVAILABLE},
+    responses={**NOT_FOUND, **_NO_PLACE, 503: _UNAVAILABLE},
 )
 def code(deps: Given, sha256: Sha256) -> ArchiveOut:
     """Whether it has to be uploaded before a job can name it. One that nothing uses goes after 30 days."""
@@ -93,6 +94,7 @@ Received = Annotated[IO[bytes], Depends(_received)]
     openapi_extra={"requestBody": {"required": True, "content": _ARCHIVE}},
     responses={
         400: problem("The body was cut off."),
+        **_NO_PLACE,
         413: problem("The archive is too large."),
         503: _UNAVAILABLE,
     },
@@ -112,6 +114,7 @@ def put_code(deps: Given, sha256: Sha256, file: Received) -> ArchiveOut:
     responses={
         200: {"content": _ARCHIVE},
         **NOT_FOUND,
+        **_NO_PLACE,
         503: _UNAVAILABLE,
     },
 )

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field
 
 from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Moment, Out, Seconds, Usd, one_of, read_from
-from costguard.api.jobs import JobId
+from costguard.api.job_id import JobId
 from costguard.api.route import routes
 from costguard.diagnosis.bounds import BOUNDS, BoundVerdict
 from costguard.diagnosis.words import headline, value_text

@@ -5,8 +5,8 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Annotated, Literal
 
-from fastapi import Path, Response
 from fastapi import Query as Parameter
+from fastapi import Response
 from pydantic import Field
 
 from costguard.access.roles import Actor
@@ -16,6 +16,7 @@ from costguard.api.deps import Deps, Given
 from costguard.api.fields import Query, Text
 from costguard.api.goodput import GoodputOut
 from costguard.api.job_bodies import CancelBody, DeleteDiskBody, DrillBody, JobBody, NeverMindBody
+from costguard.api.job_id import JobId
 from costguard.api.job_plan import plan_out
 from costguard.api.job_schemas import (
     AtRiskOut,
@@ -46,8 +47,6 @@ from costguard.web.problems import NOT_FOUND, problem
 
 router = routes("jobs")
 acting_router = routes("jobs", Permission.JOBS)
-
-JobId = Annotated[Text, Path(description="Such as j7k2m9q4.")]
 
 
 class JobQuery(Query):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated
 
-from fastapi import Path
 from fastapi import Query as Parameter
 from pydantic import Field
 from starlette.responses import StreamingResponse
 
 from costguard.api.deps import Given
 from costguard.api.fields import Moment, Out, Query, Text
+from costguard.api.job_id import JobId
 from costguard.api.route import routes
 from costguard.errors import CheckpointError, Unavailable
 from costguard.jobs.output import MOST_LINES, whole_text
@@ -24,7 +24,6 @@ router = routes("jobs")
 _LOGS = "/var/log/costguard"
 _UNREAD = problem("The place where it is stored cannot be read.")
 
-JobId = Annotated[Text, Path(description="Such as j7k2m9q4.")]
 _ATTEMPT = Field(None, ge=1, le=1_000_000, description="Default: the latest that reported.")
 
 

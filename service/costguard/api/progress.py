@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
-from fastapi import Path
 from pydantic import Field
 
 from costguard.api.deps import Given
-from costguard.api.fields import CURRENCY, Moment, Out, Seconds, Text, Usd, one_of, read_from
+from costguard.api.fields import CURRENCY, Moment, Out, Seconds, Usd, one_of, read_from
+from costguard.api.job_id import JobId
 from costguard.api.route import routes
 from costguard.errors import Missing
 from costguard.jobs.progress import job_progress
@@ -17,8 +17,6 @@ from costguard.model.progress import UNITS
 from costguard.web.problems import NOT_FOUND
 
 router = routes("jobs")
-
-JobId = Annotated[Text, Path(description="Such as j7k2m9q4.")]
 
 Unit = Annotated[str, one_of(UNITS)]
 

@@ -141,6 +141,9 @@ class QuoteOut(Out):
     )
     warnings: Sequence[str] = Field(description="Concerns that do not refuse the job.")
     moves: Sequence[DataMoveOut] = Field(description="Its inputs and outputs, and what moving them costs.")
+    question: str = Field(
+        description="What a person should confirm before the launch, as it may be expensive; empty: nothing."
+    )
     refusals: Sequence[RefusalOut] = Field(
         description="Why POST /api/v1/jobs would refuse this; owner and command may still be missing."
     )

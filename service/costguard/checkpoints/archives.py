@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import IO, Any
 
 from costguard.checkpoints.buckets import READ_WRITE, StoreAccess, open_store
@@ -16,10 +18,11 @@ _PAGE = 1000
 
 
 class StoredArchives:
-    """Implements `model.ports.Archives` at one location. The bucket must be there; a folder is made."""
+    """Implements `model.ports.Archives` at one location. The bucket must be there; a folder is made with `mode`."""
 
-    def __init__(self, location: str, access: StoreAccess) -> None:
+    def __init__(self, location: str, access: StoreAccess, mode: int = 0o777) -> None:
         self._where = parse(location)
+        self._mode = mode
         self._access = replace(access, scope=READ_WRITE)
         self._opened: Any = None
 
@@ -96,7 +99,9 @@ class StoredArchives:
     def _store(self) -> Any:
         if self._opened is None:
             self._opened = (
-                _folder(self._where) if self._where.scheme == "file" else open_store(self._where, self._access)
+                _folder(self._where, self._mode)
+                if self._where.scheme == "file"
+                else open_store(self._where, self._access)
             )
         return self._opened
 
@@ -109,9 +114,11 @@ class StoredArchives:
         return of_store(wrong, self._where)
 
 
-def _folder(where: Location) -> Any:
+def _folder(where: Location, mode: int) -> Any:
     from obstore.store import LocalStore
 
+    with suppress(OSError):  # the store says what is wrong with the folder
+        Path(where.path).mkdir(mode, parents=True, exist_ok=True)
     return LocalStore(where.path, mkdir=True)
 
 

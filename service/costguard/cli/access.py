@@ -13,6 +13,7 @@ from urllib.parse import quote
 import typer
 from rich.console import Console
 
+from costguard.cli.command_line import CommandLine
 from costguard.cli.options import DEFAULT_URL, AsJson, Config, Limit, Url, print_json, settings_of
 from costguard.cli.server import THIS_COMPUTER, ServerClient, WrongUsage
 from costguard.cli.tables import Answer, Column, cell, clean_lines, render, say, show_table, when
@@ -22,8 +23,8 @@ from costguard.model.access import Permission, Role
 if TYPE_CHECKING:
     from costguard.main.local_access import ServerTokens
 
-token = typer.Typer(no_args_is_help=True, help="Tokens for programs and for this command.")
-session = typer.Typer(no_args_is_help=True, help="Sessions of signed-in browsers.")
+token = CommandLine(no_args_is_help=True, help="Tokens for programs and for this command.")
+session = CommandLine(no_args_is_help=True, help="Sessions of signed-in browsers.")
 
 _SIGN_IN = """Examples:
 
@@ -49,7 +50,9 @@ _END = """Examples:
 """
 _Local = Annotated[
     Path | None,
-    typer.Option("--config", "-c", help="Work directly on this settings file's database, without a server."),
+    typer.Option(
+        "--config", "-c", metavar="FILE", help="Work directly on this settings file's database, without a server."
+    ),
 ]
 _TokenId = Annotated[str, typer.Argument(metavar="ID", help="As `costguard token list` shows it.")]
 
@@ -64,8 +67,8 @@ def sign_in(
     address: Annotated[
         str, typer.Option("--as", metavar="ADDRESS", help="Who signs in. Default: reminders.contact.")
     ] = "",
-    role: Annotated[Role, typer.Option("--role", help="Their role until they sign out.")] = Role.ADMIN,
-    url: Annotated[str, typer.Option("--url", help="The server's address. Default: sign_in.url.")] = "",
+    role: Annotated[Role, typer.Option("--role", metavar="ROLE", help="Their role until they sign out.")] = Role.ADMIN,
+    url: Annotated[str, typer.Option("--url", metavar="URL", help="The server's address. Default: sign_in.url.")] = "",
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
@@ -86,11 +89,19 @@ def create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Named after what will use it.")],
     permission: Annotated[
         list[Permission] | None,
-        typer.Option("--permission", help="Only this; repeatable. Default: all of your own."),
+        typer.Option(
+            "--permission",
+            metavar="read|jobs|instances|tokens|metrics|admin",
+            help="Only this; repeatable. Default: all of your own.",
+        ),
     ] = None,
-    days: Annotated[int, typer.Option("--days", min=0, max=3650, help="How long it lasts; 0: it never expires.")] = 90,
+    days: Annotated[
+        int, typer.Option("--days", metavar="DAYS", min=0, max=3650, help="How long it lasts; 0: it never expires.")
+    ] = 90,
     owner: Annotated[str, typer.Option("--owner", metavar="ADDRESS", help="Whom it speaks for. Default: you.")] = "",
-    role: Annotated[Role | None, typer.Option("--role", help="Its role, where less than its owner's.")] = None,
+    role: Annotated[
+        Role | None, typer.Option("--role", metavar="ROLE", help="Its role, where less than its owner's.")
+    ] = None,
     save: Annotated[bool, typer.Option("--save", help="Save it in the profile, for this command to use.")] = False,
     config: _Local = None,
     url: Url = DEFAULT_URL,

@@ -6,6 +6,7 @@ import gc
 import json
 import os
 import sys
+from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
 import typer
@@ -39,6 +40,7 @@ from costguard.cli import (
     sweeps,
     traces,
 )
+from costguard.cli.command_line import CommandLine
 from costguard.cli.server import WrongUsage
 from costguard.cli.tables import clean_lines
 from costguard.errors import CostguardError, ServerUnreachable
@@ -47,7 +49,7 @@ EXIT_ERROR = 1
 EXIT_USAGE = 2
 EXIT_UNREACHABLE = 3
 
-app = typer.Typer(
+app = CommandLine(
     name="costguard",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -70,35 +72,19 @@ def _root(
     """Watches GPU VMs on Google Compute Engine, records every lifetime and prices every second."""
 
 
-for _commands in (
-    serve,
-    backups,
-    demo,
-    fleet,
-    requests,
-    spend,
-    bill,
-    diagnosis,
-    goodput,
-    budgets,
-    reminders,
-    ledger,
-    events,
-    launch,
-    quotes,
-    jobs,
-    sweeps,
-    places,
-    traces,
-    checkpoints,
-    progress,
-    ends,
-    replay,
-    access,
-    mcp,
-    checks,
-):
-    _commands.register(app)
+_PANELS: Mapping[str, Sequence[Any]] = {
+    "Try it": (demo,),
+    "VMs": (fleet, requests, reminders, events),
+    "Jobs": (launch, quotes, jobs, sweeps, diagnosis, goodput, places, traces),
+    "Money": (spend, budgets, bill, ledger),
+    "Files of a training, without a server": (checkpoints, progress, ends, replay),
+    "Access and agents": (access, mcp),
+    "Where the server runs": (serve, backups, checks),
+}
+for _panel, _modules in _PANELS.items():
+    app.panel = _panel
+    for _commands in _modules:
+        _commands.register(app)
 
 
 def _exit_code(error: CostguardError) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from costguard.cli.command_line import CommandLine
 from costguard.cli.options import AsJson, Config, print_json, settings_of
 from costguard.cli.tables import clean
 from costguard.model.moments import utc_text
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from costguard.ledger.unknown_vms import UnknownVm
     from costguard.main.backups import Verified
 
-database = typer.Typer(no_args_is_help=True, help="The database: migrations and backups.")
+database = CommandLine(no_args_is_help=True, help="The database: migrations and backups.")
 
 _UnknownVm = Annotated[str, typer.Argument(metavar="PROJECT/NAME", help="As `costguard db unknown` shows it.")]
 _AFTER_RESTORE = (

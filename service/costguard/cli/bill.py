@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from costguard.cli.command_line import CommandLine
 from costguard.cli.options import (
     DEFAULT_URL,
     AsJson,
@@ -37,7 +38,7 @@ _EXAMPLES = """Examples:
 
 
 def register(app: typer.Typer) -> None:
-    group = typer.Typer(invoke_without_command=True, epilog=_EXAMPLES)
+    group = CommandLine(invoke_without_command=True, epilog=_EXAMPLES)
     group.callback()(bill)
     group.command("read", epilog="Example:  costguard bill read export-*.json.gz --config costguard.toml")(read)
     app.add_typer(group, name="bill")

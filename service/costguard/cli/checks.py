@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from costguard.cli.command_line import CommandLine
 from costguard.cli.options import AsJson, Config, print_json, settings_of
 from costguard.cli.tables import clean, clean_lines, console, say
 from costguard.errors import SettingsError, StoreError
@@ -15,9 +16,9 @@ from costguard.errors import SettingsError, StoreError
 if TYPE_CHECKING:
     from costguard.settings import Settings
 
-config = typer.Typer(no_args_is_help=True, help="The settings file.")
-slack = typer.Typer(no_args_is_help=True, help="The connection to Slack.")
-webhooks = typer.Typer(no_args_is_help=True, help="Receivers of events.")
+config = CommandLine(no_args_is_help=True, help="The settings file.")
+slack = CommandLine(no_args_is_help=True, help="The connection to Slack.")
+webhooks = CommandLine(no_args_is_help=True, help="Receivers of events.")
 
 _SLACK_EXAMPLES = """Examples:
 

@@ -20,6 +20,7 @@ from costguard.cli.server import ServerClient
 from costguard.cli.work_directory import WorkFile, size_text, work_files
 from costguard.errors import Invalid
 from costguard.jobs import credentials
+from costguard.model.words import count_text
 
 _LEVEL = 6
 _MOST_SCANNED = 256 << 10  # larger files are data, or generated
@@ -46,10 +47,11 @@ class PackedCode:
 def sent(server: ServerClient, folder: Path, tell: Callable[[str], None]) -> dict[str, Any]:
     """The job's field `code`, once the guard has the archive."""
     with packed(folder, tell) as code:
+        files = count_text(code.files, "file")
         if server.has("code", code.sha256):
-            tell(f"{folder.resolve().name}: {code.files} files, which the server already has.")
+            tell(f"{folder.resolve().name}: {files}, which the server already has.")
         else:
-            tell(f"{folder.resolve().name}: {code.files} files, {size_text(code.size)} to upload.")
+            tell(f"{folder.resolve().name}: {files}, {size_text(code.size)} to upload.")
             server.put("code", code.sha256, file=code.file, size=code.size)
         return code.body
 

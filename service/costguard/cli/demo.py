@@ -50,13 +50,21 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
-    listen: Annotated[str, typer.Option("--listen", help="HOST:PORT of the server.")] = "127.0.0.1:8765",
-    sandbox_port: Annotated[int, typer.Option("--sandbox-port", min=0, max=65535, help="0: any free port.")] = 0,
-    scenario: Annotated[str, typer.Option("--scenario", help="A file, or the name of a shipped one.")] = "demo",
+    listen: Annotated[
+        str, typer.Option("--listen", metavar="HOST:PORT", help="HOST:PORT of the server.")
+    ] = "127.0.0.1:8765",
+    sandbox_port: Annotated[
+        int, typer.Option("--sandbox-port", metavar="PORT", min=0, max=65535, help="0: any free port.")
+    ] = 0,
+    scenario: Annotated[
+        str, typer.Option("--scenario", metavar="FILE", help="A file, or the name of a shipped one.")
+    ] = "demo",
     speed: Annotated[
-        float, typer.Option("--speed", min=0.1, max=3600, help="Simulated seconds per real second.")
+        float, typer.Option("--speed", metavar="TIMES", min=0.1, max=3600, help="Simulated seconds per real second.")
     ] = 60.0,
-    steps: Annotated[int, typer.Option("--steps", min=0, help="Steps of its training job; 0: no job.")] = _STEPS,
+    steps: Annotated[
+        int, typer.Option("--steps", metavar="N", min=0, help="Steps of its training job; 0: no job.")
+    ] = _STEPS,
     as_json: AsJsonLine = False,
 ) -> None:
     """See Costguard at work on a simulated cloud. Ctrl-C ends all of it, and nothing is kept.
@@ -132,17 +140,16 @@ class _Demo:
                     [url] = urls
                     demo_cloud.send_clicks(self.cloud, url)
                     page = main.first_link(service.guard, url, demo_cloud.OWNER, _LINK_LASTS)
-                    self._show(
-                        demo_view.Addresses(url, page, self.cloud, f"{self.cloud}/slack", token, ADMIN), projects
-                    )
+                    slack = f"{self.cloud}/slack"
+                    self._show(demo_view.Addresses(url, page, self.cloud, slack, token, ADMIN, projects[0]))
             finally:
                 self.stop.set()
             serving.result()  # raises what ended it, such as a port that is taken
 
-    def _show(self, at: demo_view.Addresses, projects: list[str]) -> None:
+    def _show(self, at: demo_view.Addresses) -> None:
         view = demo_view.View(at, self.speed, self.no_job, self.stop, self.as_json)
         if self.steps:
-            view.launch(self.folder, projects[0], self.steps)
+            view.launch(self.folder, at.project, self.steps)
         view.show()
 
 

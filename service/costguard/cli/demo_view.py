@@ -28,7 +28,7 @@ class Addresses:
     """`page` signs a browser in at `url`, where `token` opens the API; `cloud` is the simulated cloud's.
 
     `slack` shows the simulated Slack as people see it. The token speaks for no one: commands act in the name of
-    `owner`, an admin.
+    `owner`, an admin, and launch in `project`.
     """
 
     url: str
@@ -37,6 +37,7 @@ class Addresses:
     slack: str
     token: str
     owner: str
+    project: str
 
 
 class View:
@@ -57,7 +58,8 @@ class View:
             f"Costguard is at {at.url}. Open it in a browser: {at.page}",
             f"Slack as people see it: {at.slack} (choose a user, and click buttons).",
             f"A real second is {speed:g} of the fleet's. Ctrl-C ends all of it. In another terminal:",
-            f"  export COSTGUARD_URL={at.url} COSTGUARD_TOKEN={at.token} COSTGUARD_OWNER={at.owner}",
+            f"  export COSTGUARD_URL={at.url} COSTGUARD_TOKEN={at.token} "
+            f"COSTGUARD_OWNER={at.owner} COSTGUARD_PROJECT={at.project}",
             "  costguard ps",
             no_job,
         ):

@@ -7,13 +7,14 @@ from typing import TextIO
 
 import typer
 
+from costguard.cli.command_line import CommandLine
 from costguard.cli.options import AsJson
 from costguard.cli.progress import LogFile, opened
 from costguard.cli.tables import console, say
 from costguard.ends.reader import MOST_READ, read_end
 from costguard.ends.words import end_words, retry_words
 
-read = typer.Typer(no_args_is_help=True, help="What files of your own say, without a server.")
+read = CommandLine(no_args_is_help=True, help="What files of your own say, without a server.")
 
 _CHUNK = 1 << 20  # characters
 _EXAMPLES = """Examples:

@@ -7,17 +7,20 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from costguard.cli.fleet import find_vm
 from costguard.cli.options import (
     DEFAULT_URL,
     AsJson,
     LastHours,
     Limit,
+    OneJob,
     OneProject,
     Since,
     Until,
     Url,
-    complete_jobs,
+    complete_vms,
     has_filter,
+    job_id,
     not_before,
 )
 from costguard.cli.server import ServerClient
@@ -40,14 +43,23 @@ def events(
     since: Since = None,
     until: Until = None,
     last: LastHours = None,
-    kind: Annotated[str | None, typer.Option("--kind", help="Only this kind, such as LifetimeStarted.")] = None,
-    who: Annotated[str | None, typer.Option("--who", help="Part of the actor's name, such as ana@.")] = None,
-    words: Annotated[str | None, typer.Option("--words", help="Part of the text, or of the VM's name.")] = None,
-    job: Annotated[
-        str | None, typer.Option("--job", help="Only this job, by its id.", autocompletion=complete_jobs)
+    kind: Annotated[
+        str | None, typer.Option("--kind", metavar="KIND", help="Only this kind, such as LifetimeStarted.")
     ] = None,
+    who: Annotated[
+        str | None, typer.Option("--who", metavar="TEXT", help="Part of the actor's name, such as ana@.")
+    ] = None,
+    words: Annotated[
+        str | None, typer.Option("--words", metavar="TEXT", help="Part of the text, or of the VM's name.")
+    ] = None,
+    job: OneJob = None,
     project: OneProject = None,
-    vm: Annotated[str | None, typer.Option("--id", help="Only the VM with this numeric id.")] = None,
+    vm: Annotated[
+        str | None,
+        typer.Option(
+            "--vm", "--id", metavar="VM", help="Only this VM, by its name or numeric id.", autocompletion=complete_vms
+        ),
+    ] = None,
     limit: Limit = 50,
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
@@ -60,14 +72,14 @@ def events(
         "kind": kind,
         "who": who,
         "words": words,
-        "job": job,
+        "job": job_id(server, job),
         "project": project,
-        "gce_id": vm,
+        "gce_id": vm and find_vm(server, vm, project and [project])["gce_id"],
     }
     answer = server.pages("events", "events", limit, **filters)
     render(answer, as_json, show_events, has_filter(*filters.values()))
 
 
 def show_events(console: Console, answer: Answer, is_filtered: bool) -> None:
-    hint = "`costguard events` alone shows the latest of every kind; `costguard show NAME` shows a VM's id."
+    hint = "`costguard events` alone shows the latest of every kind."
     show_page(console, _COLUMNS, answer, "events", nothing=nothing_fits("event", is_filtered, hint))

@@ -74,8 +74,12 @@ def ps(
     project: Project = None,
     preset: Preset = None,
     owner: Owner = None,
-    status: Annotated[list[Status] | None, typer.Option("--status", help="Only this status, such as running.")] = None,
-    gpu_type: Annotated[str | None, typer.Option("--gpu", help="An accelerator type, any, or none.")] = None,
+    status: Annotated[
+        list[Status] | None, typer.Option("--status", metavar="STATUS", help="Only this status, such as running.")
+    ] = None,
+    gpu_type: Annotated[
+        str | None, typer.Option("--gpu", metavar="TYPE", help="An accelerator type, any, or none.")
+    ] = None,
     spot: Annotated[bool | None, typer.Option("--spot/--no-spot", help="Only Spot VMs, or only others.")] = None,
     gone: Annotated[bool, typer.Option("--all", "-a", help="Include VMs that are gone.")] = False,
     sort: Annotated[Literal["rate", "age", "name"], typer.Option("--sort", help="What to sort by.")] = "rate",

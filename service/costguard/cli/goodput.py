@@ -8,7 +8,20 @@ import typer
 from rich.console import Console
 
 from costguard.cli.job_page import USES
-from costguard.cli.options import DEFAULT_URL, AsJson, From, Last, OnePreset, OneProject, To, Url, days, only
+from costguard.cli.options import (
+    DEFAULT_URL,
+    AsJson,
+    From,
+    Last,
+    OneJob,
+    OnePreset,
+    OneProject,
+    To,
+    Url,
+    days,
+    job_id,
+    only,
+)
 from costguard.cli.server import ServerClient
 from costguard.cli.tables import Answer, Column, amount_text, cell, rate, render, say, show_table
 from costguard.model.words import count_text
@@ -34,19 +47,29 @@ def goodput(
     last: Last = None,
     by: Annotated[
         list[str] | None,
-        typer.Option("--by", callback=only(_GROUPINGS), help=f"{', '.join(_GROUPINGS)}; several with commas."),
+        typer.Option(
+            "--by", metavar="NAME", callback=only(_GROUPINGS), help=f"{', '.join(_GROUPINGS)}; several with commas."
+        ),
     ] = None,
     project: OneProject = None,
     preset: OnePreset = None,
-    owner: Annotated[str | None, typer.Option("--owner", help="Only this owner.")] = None,
-    job: Annotated[str | None, typer.Option("--job", help="Only this job, by its id.")] = None,
+    owner: Annotated[str | None, typer.Option("--owner", metavar="ADDRESS", help="Only this owner.")] = None,
+    job: OneJob = None,
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
 ) -> None:
     """What the time of training jobs went into, and the cost of a useful GPU-hour, in a range of UTC days."""
     server = ServerClient(url)
     first, to = days(server, first, to, last)
-    given = {"from": first, "to": to, "group_by": by, "project": project, "preset": preset, "owner": owner, "job": job}
+    given = {
+        "from": first,
+        "to": to,
+        "group_by": by,
+        "project": project,
+        "preset": preset,
+        "owner": owner,
+        "job": job_id(server, job),
+    }
     render(server.get("goodput", **given), as_json, show_goodput)
 
 

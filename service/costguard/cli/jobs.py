@@ -6,7 +6,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import Annotated
+from typing import Annotated, Any, TextIO
 
 import typer
 from rich.console import Console
@@ -40,6 +40,7 @@ from costguard.cli.tables import (
     show_page,
     when,
 )
+from costguard.client import steps
 from costguard.errors import ServerUnreachable
 from costguard.ledger.narrate import sentence
 from costguard.model.job import JobKind, JobState
@@ -54,8 +55,11 @@ _EXAMPLES = """Examples:
 """
 _STYLES = {"running": "green", "recovering": "yellow", "failed": "bold red", "cancelled": "dim", "succeeded": "dim"}
 _FOLLOW_S = 5
-_OVER = frozenset({"succeeded", "failed", "cancelled"})
+OVER = frozenset({"succeeded", "failed", "cancelled"})
 GOOD = frozenset({"succeeded", "running"})  # how a training job ends well, and when the wait for a dev VM does
+
+
+Speak = Callable[[str], None]
 
 
 def register(app: typer.Typer) -> None:
@@ -68,11 +72,13 @@ def register(app: typer.Typer) -> None:
 
 
 def jobs(
-    state: Annotated[JobState | None, typer.Option("--state", help="Only this state, finished or not.")] = None,
-    owner: Annotated[str | None, typer.Option("--owner", help="Only this owner's.")] = None,
+    state: Annotated[
+        JobState | None, typer.Option("--state", metavar="STATE", help="Only this state, finished or not.")
+    ] = None,
+    owner: Annotated[str | None, typer.Option("--owner", metavar="ADDRESS", help="Only this owner's.")] = None,
     preset: OnePreset = None,
     project: OneProject = None,
-    kind: Annotated[JobKind | None, typer.Option("--kind", help="training or dev.")] = None,
+    kind: Annotated[JobKind | None, typer.Option("--kind", metavar="KIND", help="training or dev.")] = None,
     everything: Annotated[bool, typer.Option("--all", "-a", help="Include finished jobs.")] = False,
     limit: Limit = 50,
     url: Url = DEFAULT_URL,
@@ -93,7 +99,8 @@ def job(job_id: JobId, url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
 def output(
     job_id: JobId,
     attempt: Annotated[
-        int | None, typer.Option("--attempt", min=1, help="Of this attempt. Default: the last one that reported.")
+        int | None,
+        typer.Option("--attempt", metavar="N", min=1, help="Of this attempt. Default: the last one that reported."),
     ] = None,
     whole: Annotated[bool, typer.Option("--all", help="All that is stored, also of VMs that are gone.")] = False,
     grep: Annotated[str, typer.Option("--grep", metavar="REGEX", help="Only the stored lines that match.")] = "",
@@ -205,7 +212,7 @@ def stored_lines(
     number, begin = attempt, "start"
     while True:
         detail = server.get("jobs", job_id)  # before the output, so that its end is read after the job's
-        is_over = detail["job"]["state"] in _OVER
+        is_over = detail["job"]["state"] in OVER
         reported = [one["number"] for one in detail["attempts"] if one["heard_at"] is not None]
         if number is None:
             number = min(reported, default=None)
@@ -223,16 +230,35 @@ def stored_lines(
             wait()
 
 
-def follow(server: ServerClient, detail: Answer, tell: Callable[[str], None], wait: Callable[[], object]) -> Answer:
-    """Waits until the job is over, or a dev VM is up, also while the server restarts. Prints each change once."""
-    said = trouble = ""
-    while True:
+class _Changes:
+    """Prints how a job stands whenever that changes."""
+
+    def __init__(self, tell: Speak) -> None:
+        self._tell, self._said = tell, ""
+
+    def look(self, detail: Any) -> None:
         job = detail["job"]
         line = f"{job['title']}: {job['state']}. {sentence(job['reason'])}"
-        if line != said and not trouble:
-            tell(line)
-            said = line
-        if job["state"] in _OVER or (job["kind"] == "dev" and detail["ssh_command"] and job["state"] == "running"):
+        if line != self._said:
+            self._tell(line)
+            self._said = line
+
+
+def attach(server: ServerClient, job_id: str, tell: Speak, out: TextIO) -> None:
+    """Prints a job's output as it comes, and each change of its state, until it is over."""
+    changes = _Changes(tell)
+    for piece in server.each(steps.output(server.url, job_id, None, on_look=changes.look)):
+        print(clean_lines(piece.expandtabs()), end="", file=out, flush=True)
+
+
+def follow(server: ServerClient, detail: Answer, tell: Speak, wait: Callable[[], object]) -> Answer:
+    """Waits until the job is over, or a dev VM is up, also while the server restarts. Prints each change once."""
+    changes, trouble = _Changes(tell), ""
+    while True:
+        job = detail["job"]
+        if not trouble:
+            changes.look(detail)
+        if job["state"] in OVER or (job["kind"] == "dev" and detail["ssh_command"] and job["state"] == "running"):
             return detail
         wait()
         try:

@@ -1,78 +1,26 @@
-"""`costguard launch`, and the options that it shares with `costguard quote`."""
+"""`costguard launch`: quotes a job, asks where it is expensive, launches it and attaches to it."""
 
 from __future__ import annotations
 
-import re
 import secrets
 import sys
 import threading
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from costguard.cli import jobs
+from costguard.cli.job_file import JobCommand
 from costguard.cli.job_page import show_ssh
-from costguard.cli.launch_options import (
-    AwsRole,
-    Bandwidth,
-    Better,
-    BootImage,
-    Cd,
-    Ceiling,
-    Checkpoint,
-    Command,
-    Deadline,
-    Dev,
-    Disk,
-    Drill,
-    Env,
-    Fallback,
-    Hang,
-    HowSaved,
-    Image,
-    Input,
-    Keep,
-    Key,
-    Late,
-    Local,
-    MachineType,
-    Marker,
-    MaxCrashes,
-    MaxPreemptions,
-    MaxRun,
-    MetricPattern,
-    MlflowRun,
-    Mount,
-    Name,
-    Output,
-    Pattern,
-    Preset,
-    ProjectId,
-    Pull,
-    Resume,
-    Secret,
-    Setup,
-    Spot,
-    Stacks,
-    StepPattern,
-    Steps,
-    UploadsItself,
-    Wait,
-    WandbRun,
-    Work,
-    Workdir,
-    Zones,
-)
-from costguard.cli.options import DEFAULT_URL, AsJson, Me, Url, hours
+from costguard.cli.launch_options import JobOptions, takes_job
+from costguard.cli.options import DEFAULT_URL, AsJson, Key, Url
+from costguard.cli.quotes import quoted, show_quoted
 from costguard.cli.server import ServerClient, WrongUsage
 from costguard.cli.tables import Answer, clean_lines, render, say
 from costguard.errors import Invalid, ServerUnreachable
 from costguard.ledger.narrate import sentence
-from costguard.model.duration import read_span
-from costguard.model.job import OnHang, WhenLate
 
 _EXAMPLES = """Examples:
 
@@ -82,7 +30,9 @@ _EXAMPLES = """Examples:
 
   costguard launch t4 --secret WANDB_API_KEY=projects/lab/secrets/wandb -- python train.py
 
-  costguard launch t4 --workdir . --setup 'pip install -e .' -- python train.py
+  costguard launch t4 --workdir . --setup 'pip install -e .' --follow -- python train.py
+
+  costguard launch job.toml --dry-run              the same options in a file, and what it would cost
 
   costguard launch t4 --dev --wait                 a VM to work on; you are reminded when you forget it
 """
@@ -90,181 +40,93 @@ _POLL_S = 5
 
 
 def register(app: typer.Typer) -> None:
-    app.command("launch", epilog=_EXAMPLES)(launch)
+    app.command("launch", epilog=_EXAMPLES, cls=JobCommand)(launch)
 
 
+@takes_job
 def launch(
-    preset: Preset,
-    command: Command = None,
-    name: Name = "",
-    image: Image = "",
-    pull: Pull = False,
-    checkpoint: Checkpoint = "",
-    resume: Resume = "",
-    framework: HowSaved = None,
-    pattern: Pattern = "",
-    marker: Marker = "",
-    local: Local = "",
-    keep: Keep = None,
-    uploads_itself: UploadsItself = False,
-    input_: Input = None,
-    output: Output = None,
-    workdir: Workdir = "",
-    setup: Setup = "",
-    step_pattern: StepPattern = "",
-    metric: MetricPattern = "",
-    better: Better = "lower",
-    mlflow_run: MlflowRun = "",
-    wandb_run: WandbRun = "",
-    aws_role: AwsRole = "",
-    bandwidth: Bandwidth = None,
-    env: Env = None,
-    secret: Secret = None,
-    cd: Cd = "",
-    mount: Mount = None,
-    project: ProjectId = "",
-    zone: Zones = None,
-    spot: Spot = None,
-    fallback: Fallback = None,
-    machine_type: MachineType = None,
-    disk: Disk = None,
-    boot_image: BootImage = None,
-    max_run: MaxRun = None,
-    ceiling: Ceiling = None,
-    deadline: Deadline = None,
-    work: Work = None,
-    steps: Steps = None,
-    when_late: Late = WhenLate.FINISH,
-    on_hang: Hang = OnHang.TELL,
-    stacks: Stacks = False,
-    drill: Drill = False,
-    max_preemptions: MaxPreemptions = None,
-    max_crashes: MaxCrashes = None,
-    owner: Me = "",
-    dev: Dev = False,
+    job: JobOptions,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it would cost, and launch nothing.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Print its state and output until it is finished; exits 1 as --wait does.")
+    ] = False,
+    wait: Annotated[
+        bool,
+        typer.Option(
+            "--wait", help="Wait until it is finished (exits 1 when it did not succeed); a dev VM: until it is up."
+        ),
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not ask, however much it may cost. Only a terminal is asked.")
+    ] = False,
     key: Key = "",
-    wait: Wait = False,
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
 ) -> None:
     """Launch a job: a command that is run to its end on as many VMs as it takes, or a VM to work on."""
-    options = dict(locals())
     server = ServerClient(url)
-    _launch(server, request(server, options), key or secrets.token_hex(16), wait, as_json)
+    if dry_run:
+        show_quoted(quoted(server, job), as_json)
+        return
+    if not yes and not as_json and sys.stdin.isatty() and sys.stderr.isatty():
+        _ask(quoted(server, job))
+    answer = _launched(server, request(server, job), key or secrets.token_hex(16))
+    if follow and job.dev is False:
+        answer = _attached(server, answer, to_stdout=not as_json)
+    elif wait or follow:
+        answer = _awaited(server, answer, _discard if as_json else tell)
+    render(answer, as_json, _show_launched)
+    if (wait or follow) and answer["job"]["state"] not in jobs.GOOD:
+        raise typer.Exit(1)
 
 
-def request(server: ServerClient, options: Mapping[str, Any]) -> dict[str, Any]:
+def request(server: ServerClient, job: JobOptions) -> dict[str, Any]:
     """The request for a job; its work directory is packed and sent first. Raises WrongUsage."""
-    body = _body(options["preset"], options["command"], options)
-    if options["workdir"]:
+    body = job.body
+    if job.workdir:
         from costguard.cli import code  # only here: packing loads what no other command needs
 
         try:
-            body["code"] = code.sent(server, Path(options["workdir"]).expanduser(), tell)
+            body["code"] = code.sent(server, Path(job.workdir).expanduser(), tell)
         except Invalid as wrong:
             raise WrongUsage(f"--workdir: {wrong.message}", wrong.what_next) from None
     return body
 
 
-def _body(preset: str, command: list[str] | None, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The request for a job. `options` are those of `launch`, by the names of its parameters."""
-    overrides = given(
-        zones=options["zone"],
-        spot=options["spot"],
-        machine_type=options["machine_type"],
-        disk_gib=options["disk"],
-        image=options["boot_image"],
-    )
-    overrides |= given(max_run_hours=options["max_run"], on_demand_fallback=options["fallback"])
-    body: dict[str, Any] = {
-        "kind": "dev" if options["dev"] else "training",
-        "preset": preset,
-        "project": options["project"],
-        "name": options["name"],
-        "command": command or [],
-        "image": options["image"],
-        "environment": _pairs(options["env"], "--env", "EPOCHS=3"),
-        "secrets": _pairs(options["secret"], "--secret", "WANDB_API_KEY=projects/lab/secrets/wandb"),
-        "workdir": options["cd"],
-        "mounts": options["mount"] or [],
-        "checkpoint": _checkpoint(
-            options["checkpoint"],
-            {
-                "resume": options["resume"],
-                "framework": options["framework"],
-                "pattern": options["pattern"],
-                "marker": options["marker"],
-                "local": options["local"],
-                "keep": options["keep"],
-                "uploads_itself": options["uploads_itself"],
-            },
-        ),
-        **data_options(options["input_"], options["output"]),
-        "setup": options["setup"],
-        "aws_role": options["aws_role"],
-        "bandwidth_mib_s": options["bandwidth"],
-        "metric": {"pattern": options["metric"], "better": options["better"]} if options["metric"] else None,
-        "mlflow_run": options["mlflow_run"],
-        "wandb_run": options["wandb_run"],
-        "step_pattern": options["step_pattern"],
-        "ceiling": options["ceiling"],
-        **deadline_of(options["deadline"]),
-        "work_hours": options["work"],
-        "total_steps": options["steps"],
-        "when_late": options["when_late"],
-        "on_hang": options["on_hang"],
-        "stacks": options["stacks"],
-        "drill": options["drill"],
-        "overrides": overrides or None,
-    }
-    body |= given(
-        owner=options["owner"] or None,
-        pull=options["pull"] or None,
-        max_preemptions=options["max_preemptions"],
-        max_crashes=options["max_crashes"],
-    )
-    return body
+def _ask(quote: Answer) -> None:
+    """Where the server would ask for a confirmation. A launch that is refused says so itself."""
+    if quote["question"] and not quote["refusals"]:
+        typer.confirm(f"{clean_lines(quote['question'])} Continue?", abort=True, err=True)
 
 
-def given(**values: object) -> dict[str, object]:
-    """Those options that were given."""
-    return {name: value for name, value in values.items() if value not in (None, [])}
-
-
-def deadline_of(text: str | None) -> dict[str, str | float]:
-    """`--deadline` as a part of a request."""
-    if text is None:
-        return {}
-    return {"deadline_in_hours": hours(text)} if read_span(text) else {"deadline": text}
-
-
-def data_options(inputs: list[str] | None, outputs: list[str] | None) -> dict[str, Any]:
-    """`--input` and `--output` as parts of a request."""
-    sources = _places(inputs, "--input", "s3://b/v7=/data")
-    results = _places(outputs, "--output", "/data/model=s3://b/m")
-    return {
-        "inputs": [{"source": source, "path": path} for source, path in sources],
-        "outputs": [{"path": path, "destination": place} for path, place in results],
-    }
-
-
-def _launch(server: ServerClient, body: dict[str, Any], key: str, wait: bool, as_json: bool) -> None:
+def _launched(server: ServerClient, body: dict[str, Any], key: str) -> Answer:
     try:
-        answer = server.post("jobs", body=body, key=key)
+        answer: Answer = server.post("jobs", body=body, key=key)
     except ServerUnreachable as error:
         again = f"Repeating the command with --key {key} launches nothing twice, whatever became of this request."
         raise ServerUnreachable(error.message, f"{error.what_next} {again}") from None
-    if wait:
-        speak = _discard if as_json else tell
-        pause = threading.Event()
-        try:
-            answer = jobs.follow(server, answer, speak, lambda: pause.wait(_POLL_S))
-        except KeyboardInterrupt:
-            speak(f"The job goes on. See it with: costguard job {answer['job']['id']}")
-            raise
-    render(answer, as_json, _show_launched)
-    if wait and answer["job"]["state"] not in jobs.GOOD:
-        raise typer.Exit(1)
+    return answer
+
+
+def _awaited(server: ServerClient, answer: Answer, speak: jobs.Speak) -> Answer:
+    pause = threading.Event()
+    try:
+        return jobs.follow(server, answer, speak, lambda: pause.wait(_POLL_S))
+    except KeyboardInterrupt:
+        speak(f"The job goes on. See it with: costguard job {answer['job']['id']}")
+        raise
+
+
+def _attached(server: ServerClient, answer: Answer, *, to_stdout: bool) -> Answer:
+    """States go to standard error; the output, too, where standard output is for JSON."""
+    job_id = answer["job"]["id"]
+    try:
+        jobs.attach(server, job_id, tell, sys.stdout if to_stdout else sys.stderr)
+    except KeyboardInterrupt:
+        tell(f"The job goes on. Attach to it again with: costguard output {job_id} --follow")
+        raise
+    latest: Answer = server.get("jobs", job_id)
+    return latest
 
 
 def _show_launched(console: Console, answer: Answer) -> None:
@@ -275,6 +137,8 @@ def _show_launched(console: Console, answer: Answer) -> None:
         show_ssh(console, answer)
     elif job["kind"] == "dev":
         say(console, f"How to reach it, once it is up: costguard job {job['id']}")
+    elif job["state"] in jobs.OVER:
+        say(console, f"See it with: costguard job {job['id']}")
     else:
         say(console, f"See it with: costguard job {job['id']}; cancel it with: costguard cancel {job['id']}")
 
@@ -285,35 +149,3 @@ def tell(line: str) -> None:
 
 def _discard(_: str) -> None:
     """With --json, progress is not printed."""
-
-
-def _checkpoint(location: str, how: dict[str, object]) -> dict[str, object] | None:
-    how = {name: value for name, value in how.items() if value not in (None, "", False)}
-    if not location and how:
-        options = ", ".join(f"--{name.replace('_', '-')}" for name in how)
-        raise WrongUsage(f"{options}: there is no checkpoint location.", "Say where: --checkpoint URI.")
-    return {"location": location, **how} if location else None
-
-
-def _places(given: list[str] | None, option: str, example: str) -> list[tuple[str, str]]:
-    """The two sides of each. A bucket's path may hold `=`, as in `day=7`: the one before `/` or a scheme separates."""
-    places = []
-    for text in given or ():
-        parts = re.split(r"=(?=/|[a-z][a-z0-9]*://)", text)
-        if len(parts) != 2 or not all(parts):
-            raise typer.BadParameter(f"expected FROM=TO, such as {example}.", param_hint=option)
-        places.append((parts[0], parts[1]))
-    return places
-
-
-def _pairs(given: list[str] | None, option: str, example: str) -> dict[str, str]:
-    """An error does not repeat what follows `=`: it may be a secret that was meant for another option."""
-    pairs: dict[str, str] = {}
-    for text in given or ():
-        name, sign, value = text.partition("=")
-        if not sign or not name:
-            raise typer.BadParameter(f"expected NAME=VALUE, such as {example}.", param_hint=option)
-        if name in pairs:
-            raise typer.BadParameter(f"{name} is given twice.", param_hint=option)
-        pairs[name] = value
-    return pairs

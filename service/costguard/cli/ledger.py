@@ -40,7 +40,8 @@ def lifetimes(
     preset: Preset = None,
     owner: Owner = None,
     reason: Annotated[
-        list[EndReason] | None, typer.Option("--reason", help="Only those that ended like this, such as preempted.")
+        list[EndReason] | None,
+        typer.Option("--reason", metavar="TEXT", help="Only those that ended like this, such as preempted."),
     ] = None,
     is_open: Annotated[
         bool | None, typer.Option("--open/--ended", help="Only those still running, or only those that ended.")
@@ -63,9 +64,9 @@ def lifetimes(
 
 def prices(
     resource: Annotated[
-        str | None, typer.Option("--resource", "-r", help="Only resources whose names begin with this.")
+        str | None, typer.Option("--resource", "-r", metavar="NAME", help="Only resources whose names begin with this.")
     ] = None,
-    region: Annotated[str | None, typer.Option("--region", help="Only this region.")] = None,
+    region: Annotated[str | None, typer.Option("--region", metavar="REGION", help="Only this region.")] = None,
     history: Annotated[bool, typer.Option("--history", help="Include prices that are no longer in force.")] = False,
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,

@@ -113,35 +113,50 @@ Url = Annotated[
     str,
     typer.Option(
         "--url",
+        metavar="URL",
         envvar="COSTGUARD_URL",
         show_default=f"the saved profile's, or {THIS_COMPUTER}",
         help="Address of the server. Its token comes from COSTGUARD_TOKEN or the profile.",
     ),
 ]
 Config = Annotated[
-    Path | None, typer.Option("--config", "-c", help="Default: $COSTGUARD_CONFIG, else ./costguard.toml.")
+    Path | None,
+    typer.Option("--config", "-c", metavar="FILE", help="Default: $COSTGUARD_CONFIG, else ./costguard.toml."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 AsJsonLine = Annotated[bool, typer.Option("--json", help="Print only the address, as one line of JSON.")]
 Vm = Annotated[str, typer.Argument(metavar="VM", help="Its name, or Google's numeric id.", autocompletion=complete_vms)]
 JobId = Annotated[
-    str, typer.Argument(metavar="ID", help="The job's id, such as j7k2m9q4.", autocompletion=complete_jobs)
+    str, typer.Argument(metavar="JOB", help="Its id, such as j7k2m9q4, or its name.", autocompletion=complete_jobs)
 ]
-Project = Annotated[list[str] | None, typer.Option("--project", "-p", help="Only this project; repeatable.")]
-OneProject = Annotated[str | None, typer.Option("--project", "-p", help="Only this project.")]
-Preset = Annotated[list[str] | None, typer.Option("--preset", help="Only this preset; repeatable.")]
-OnePreset = Annotated[str | None, typer.Option("--preset", help="Only this preset.")]
-Owner = Annotated[list[str] | None, typer.Option("--owner", help='Only this owner; repeatable; "" for unclaimed VMs.')]
+Project = Annotated[
+    list[str] | None, typer.Option("--project", "-p", metavar="PROJECT", help="Only this project; repeatable.")
+]
+OneProject = Annotated[str | None, typer.Option("--project", "-p", metavar="PROJECT", help="Only this project.")]
+Preset = Annotated[list[str] | None, typer.Option("--preset", metavar="PRESET", help="Only this preset; repeatable.")]
+OnePreset = Annotated[str | None, typer.Option("--preset", metavar="PRESET", help="Only this preset.")]
+Owner = Annotated[
+    list[str] | None,
+    typer.Option("--owner", metavar="ADDRESS", help='Only this owner; repeatable; "" for unclaimed VMs.'),
+]
 Me = Annotated[
     str,
     typer.Option(
         "--owner",
+        metavar="ADDRESS",
         envvar="COSTGUARD_OWNER",
         help="Your e-mail address, where your token does not name you. Only admins may name someone else.",
     ),
 ]
-Reason = Annotated[str, typer.Option("--reason", help="Recorded in the audit log.")]
-Limit = Annotated[int, typer.Option("--limit", "-n", min=0, help="Show at most this many; 0 shows all.")]
+OneJob = Annotated[
+    str | None,
+    typer.Option("--job", metavar="JOB", help="Only this job, by its id or name.", autocompletion=complete_jobs),
+]
+Key = Annotated[
+    str, typer.Option("--key", metavar="TEXT", help="Repeating the command with the same key returns the same job.")
+]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Recorded in the audit log.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=0, help="Show at most this many; 0 shows all.")]
 From = Annotated[
     str | None,
     typer.Option("--from", metavar="DAY", callback=_day, help="First UTC day. Default: the first of the month."),
@@ -161,6 +176,11 @@ Since = Annotated[
     ),
 ]
 Until = Annotated[str | None, typer.Option("--until", metavar="TIME", callback=utc_moment, help="Before this time.")]
+
+
+def job_id(server: ServerClient, job: str | None) -> str | None:
+    """The id of a job that was given by its id or its name. Raises CostguardError."""
+    return job and str(server.get("jobs", job)["job"]["id"])
 
 
 def days(server: ServerClient, first: str | None, to: str | None, last: str | None) -> tuple[str | None, str | None]:

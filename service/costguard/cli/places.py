@@ -43,7 +43,7 @@ def places(url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
 
 
 def recoveries(
-    days: Annotated[int, typer.Option("--days", min=1, max=3650, help="How far back to look.")] = 30,
+    days: Annotated[int, typer.Option("--days", metavar="DAYS", min=1, max=3650, help="How far back to look.")] = 30,
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
 ) -> None:

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from costguard.cli.job_file import JobCommand
 from costguard.cli.job_page import MODELS
-from costguard.cli.launch import data_options, deadline_of, given
-from costguard.cli.launch_options import (
-    Ceiling,
-    Deadline,
-    Dev,
-    Disk,
-    Input,
-    MachineType,
-    Output,
-    Preset,
-    ProjectId,
-    Spot,
-    Zones,
-)
+from costguard.cli.launch_options import JobOptions, takes_job
 from costguard.cli.options import DEFAULT_URL, AsJson, Url
 from costguard.cli.server import ServerClient
 from costguard.cli.tables import Answer, Column, dollars, rate, render, say, say_price_note, show_table
@@ -33,43 +21,49 @@ _EXAMPLES = """Examples:
 
   costguard quote a100 --input s3://acme-data/v7=/data     also what transferring its data costs
 
+  costguard quote job.toml                         what a job's file would cost
+
   costguard quote a100 --zone us-central1-a --on-demand --json
 """
 
 
 def register(app: typer.Typer) -> None:
-    app.command("quote", epilog=_EXAMPLES)(quote)
+    app.command("quote", epilog=_EXAMPLES, cls=JobCommand)(quote)
 
 
+@takes_job
 def quote(
-    preset: Preset,
-    hours: Annotated[float, typer.Option("--hours", help="For how many hours.")] = 1,
-    project: ProjectId = "",
-    zone: Zones = None,
-    spot: Spot = None,
-    machine_type: MachineType = None,
-    disk: Disk = None,
-    ceiling: Ceiling = None,
-    deadline: Deadline = None,
-    input_: Input = None,
-    output: Output = None,
-    dev: Dev = False,
+    job: JobOptions,
+    hours: Annotated[
+        float | None,
+        typer.Option("--hours", metavar="HOURS", help="For how many hours. Default: as --work says, else 1."),
+    ] = None,
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
 ) -> None:
-    """What a launch would cost, Spot and on-demand, zone by zone. Nothing is launched."""
-    body: dict[str, Any] = {
-        "kind": "dev" if dev else "training",
-        "preset": preset,
-        "project": project,
-        "hours": hours,
-        "overrides": given(zones=zone, spot=spot, machine_type=machine_type, disk_gib=disk) or None,
-    }
-    if ceiling or deadline:
-        body |= {"ceiling": ceiling, **deadline_of(deadline), "work_hours": hours}
-    if input_ or output:
-        body |= data_options(input_, output)
-    render(ServerClient(url).post("quotes", body=body), as_json, show_quote)
+    """What a launch would cost, Spot and on-demand, zone by zone. Nothing is launched.
+
+    Takes every option of `costguard launch`. Exits 1 when the launch would be refused.
+    """
+    show_quoted(quoted(ServerClient(url), job, hours), as_json)
+
+
+def quoted(server: ServerClient, job: JobOptions, hours: float | None = None) -> Answer:
+    """The server's quote. The work directory stays here: a price needs no code."""
+    body = job.body
+    if job.workdir:
+        body.pop("workdir", None)  # a folder in the code
+    if job.ceiling or job.deadline:
+        body.setdefault("work_hours", hours or 1)
+    answer: Answer = server.post("quotes", body={**body, "hours": hours or job.work or 1})
+    return answer
+
+
+def show_quoted(answer: Answer, as_json: bool) -> None:
+    """Exits 1 where the launch would be refused."""
+    render(answer, as_json, show_quote)
+    if answer["refusals"]:
+        raise typer.Exit(1)
 
 
 def _expected(expected: Answer) -> str:

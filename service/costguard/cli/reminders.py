@@ -7,8 +7,10 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from costguard.cli.command_line import CommandLine
+from costguard.cli.fleet import find_vm
 from costguard.cli.ledger import gpu
-from costguard.cli.options import DEFAULT_URL, AsJson, From, Last, Limit, To, Url, days, has_filter
+from costguard.cli.options import DEFAULT_URL, AsJson, From, Last, Limit, To, Url, complete_vms, days, has_filter
 from costguard.cli.server import ServerClient
 from costguard.cli.tables import (
     Answer,
@@ -59,7 +61,7 @@ def _one_of(values: tuple[str, ...]) -> Any:
 
 
 def register(app: typer.Typer) -> None:
-    group = typer.Typer(invoke_without_command=True, epilog=_EXAMPLES)
+    group = CommandLine(invoke_without_command=True, epilog=_EXAMPLES)
     group.callback()(reminders)
     group.command("preview", epilog="Example:  costguard reminders preview --json")(preview)
     app.add_typer(group, name="reminders")
@@ -68,14 +70,27 @@ def register(app: typer.Typer) -> None:
 
 def reminders(
     context: typer.Context,
-    vm: Annotated[str | None, typer.Option("--id", help="Only about the VM with this numeric id.")] = None,
+    vm: Annotated[
+        str | None,
+        typer.Option(
+            "--vm",
+            "--id",
+            metavar="VM",
+            help="Only about this VM, by name or id.",
+            autocompletion=complete_vms,
+        ),
+    ] = None,
     subject: Annotated[
-        str | None, typer.Option("--subject", help="Only about this lifetime or stopped VM, such as run:12:7.")
+        str | None,
+        typer.Option("--subject", metavar="TEXT", help="Only about this lifetime or stopped VM, such as run:12:7."),
     ] = None,
     status: Annotated[
-        str | None, typer.Option("--status", callback=_one_of(_STATUSES), help=f"{', '.join(_STATUSES)}.")
+        str | None,
+        typer.Option("--status", metavar="STATUS", callback=_one_of(_STATUSES), help=f"{', '.join(_STATUSES)}."),
     ] = None,
-    kind: Annotated[str | None, typer.Option("--kind", callback=_one_of(_KINDS), help=f"{', '.join(_KINDS)}.")] = None,
+    kind: Annotated[
+        str | None, typer.Option("--kind", metavar="KIND", callback=_one_of(_KINDS), help=f"{', '.join(_KINDS)}.")
+    ] = None,
     limit: Limit = 50,
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
@@ -83,8 +98,9 @@ def reminders(
     """Messages, the latest first: the recipient, and whether Slack accepted them. `preview`: what would be sent now."""
     if context.invoked_subcommand is not None:
         return
-    filters = {"gce_id": vm, "subject": subject, "status": status, "kind": kind}
-    answer = ServerClient(url).pages("reminders", "reminders", limit, **filters)
+    server = ServerClient(url)
+    filters = {"gce_id": vm and find_vm(server, vm, None)["gce_id"], "subject": subject, "status": status, "kind": kind}
+    answer = server.pages("reminders", "reminders", limit, **filters)
     render(answer, as_json, show_messages, has_filter(*filters.values()))
 
 

@@ -39,7 +39,7 @@ Traces = Annotated[
 History = Annotated[
     bool, typer.Option("--history", help="Replay the fleet's own Spot history instead, as the server's ledger has it.")
 ]
-Days = Annotated[int, typer.Option("--days", min=1, max=90, help="With --history: how far back.")]
+Days = Annotated[int, typer.Option("--days", metavar="DAYS", min=1, max=90, help="With --history: how far back.")]
 Work = Annotated[str, typer.Option("--work", metavar="TIME", help="Work of the job, such as 48h.")]
 Deadline = Annotated[str, typer.Option("--deadline", metavar="TIME", help="From the launch on, such as 72h.")]
 Overhead = Annotated[

@@ -67,7 +67,9 @@ def _plain(verb: str) -> Callable[..., None]:
 
 def keep(
     vm: Vm,
-    hours: Annotated[int | None, typer.Option("--hours", min=1, help="Default: until tomorrow morning.")] = None,
+    hours: Annotated[
+        int | None, typer.Option("--hours", metavar="HOURS", min=1, help="Default: until tomorrow morning.")
+    ] = None,
     project: Project = None,
     reason: Reason = "",
     wait: Wait = False,

@@ -65,7 +65,9 @@ def register(app: typer.Typer) -> None:
 
 def serve(
     config: Config = None,
-    listen: Annotated[str | None, typer.Option("--listen", help="HOST:PORT instead of server.listen.")] = None,
+    listen: Annotated[
+        str | None, typer.Option("--listen", metavar="HOST:PORT", help="HOST:PORT instead of server.listen.")
+    ] = None,
     as_json: AsJsonLine = False,
 ) -> None:
     """Watch the projects, keep the ledger, and serve pages and API, until Ctrl-C or SIGTERM."""
@@ -111,15 +113,19 @@ def run_pass(config: Config = None, as_json: AsJson = False) -> None:
 
 def sandbox(
     scenario: Annotated[str, typer.Argument(metavar="SCENARIO", help="A file, or the name of a shipped one.")] = "demo",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any free port.")] = 8766,
-    speed: Annotated[float, typer.Option("--speed", min=0.001, help="Simulated seconds per real second.")] = 1.0,
+    port: Annotated[int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="0: any free port.")] = 8766,
+    speed: Annotated[
+        float, typer.Option("--speed", metavar="TIMES", min=0.001, help="Simulated seconds per real second.")
+    ] = 1.0,
     run_vms: Annotated[
         bool,
         typer.Option("--run-vms", help="Run VMs that have a startup script as local processes, on Linux."),
     ] = False,
     vms_folder: Annotated[
         Path | None,
-        typer.Option("--vms-folder", help="The folder of their disks, not a temporary one; implies --run-vms."),
+        typer.Option(
+            "--vms-folder", metavar="DIR", help="The folder of their disks, not a temporary one; implies --run-vms."
+        ),
     ] = None,
     as_json: AsJsonLine = False,
 ) -> None:

@@ -17,25 +17,11 @@ DEFAULT_URL = ""  # the profile's server, else this computer's
 # Options that are not named like the query parameter or the body's field.
 _QUERY_OPTIONS = {"end_reason": "reason", "gce_id": "id", "group_by": "by"}
 _BODY_OPTIONS = {
-    "preset": "PRESET",
-    "command": "COMMAND",
-    "kind": "--dev",
-    "checkpoint": "--checkpoint",
-    "checkpoint.location": "--checkpoint",
-    "environment": "--env",
-    "secrets": "--secret",
-    "mounts": "--mount",
     "code": "--workdir",
-    "workdir": "--cd",
-    "work_hours": "--work",
-    "total_steps": "--steps",
-    "overrides.image": "--boot-image",
-    "overrides.zones": "--zone",
-    "overrides.disk_gib": "--disk",
-    "overrides.max_run_hours": "--max-run",
-    "overrides.on_demand_fallback": "--fallback",
+    "deadline_in_hours": "--deadline",
     "by": "--owner",
     "permissions": "--permission",
+    "members": "--member",
 }
 _NO_OPTION = {"", "budget", "guard_url"}  # fields that no option sets
 # For the advice of a 404: the command that lists what its REST path lists.
@@ -105,4 +91,7 @@ def _option(where: str) -> str:
     field = f"{first}.{rest.partition('.')[0]}" if rest and first in {"checkpoint", "overrides"} else first
     if field in _NO_OPTION:
         return ""
-    return f"{_BODY_OPTIONS.get(field) or '--' + field.rpartition('.')[2].replace('_', '-')}: "
+    from costguard.cli.launch_options import OPTION_OF  # only here: it needs this module's errors
+
+    named = _BODY_OPTIONS.get(field) or OPTION_OF.get(field) or OPTION_OF.get(f"{field}.location")
+    return f"{named or '--' + field.rpartition('.')[2].replace('_', '-')}: "

@@ -11,7 +11,20 @@ from urllib.parse import quote
 import typer
 from rich.console import Console
 
-from costguard.cli.options import DEFAULT_URL, AsJson, From, Last, OnePreset, OneProject, To, Url, days, only
+from costguard.cli.options import (
+    DEFAULT_URL,
+    AsJson,
+    From,
+    Last,
+    OneJob,
+    OnePreset,
+    OneProject,
+    To,
+    Url,
+    days,
+    job_id,
+    only,
+)
 from costguard.cli.server import ServerClient
 from costguard.cli.tables import Answer, Column, cell, dollars, render, say, say_price_note, show_table
 from costguard.errors import CostguardError
@@ -73,6 +86,26 @@ def register(app: typer.Typer) -> None:
     app.command("spend", epilog=_EXAMPLES)(spend)
 
 
+_Basis = Annotated[
+    str | None,
+    typer.Option(
+        "--basis",
+        metavar="ledger|bill",
+        callback=_basis,
+        help="bill: what was paid, on days that closed on Google's bill.",
+    ),
+]
+_Labelled = Annotated[
+    str | None,
+    typer.Option(
+        "--label",
+        metavar="NAME=VALUE",
+        callback=_label,
+        help="Only while VMs had this label: experiment=a; experiment= for an empty value, !experiment for none.",
+    ),
+]
+
+
 def spend(
     first: From = None,
     to: To = None,
@@ -80,29 +113,28 @@ def spend(
     by: Annotated[
         list[str] | None,
         typer.Option(
-            "--by", callback=_groupings, help=f"{', '.join(_GROUPINGS)}; several with commas. Or label:KEY alone."
+            "--by",
+            metavar="NAME",
+            callback=_groupings,
+            help=f"{', '.join(_GROUPINGS)}; several with commas. Or label:KEY alone.",
         ),
     ] = None,
     project: OneProject = None,
     preset: OnePreset = None,
-    owner: Annotated[str | None, typer.Option("--owner", help='Only this owner; "" for unclaimed VMs.')] = None,
-    job: Annotated[str | None, typer.Option("--job", help="Only this job, by its id.")] = None,
-    label: Annotated[
-        str | None,
-        typer.Option(
-            "--label",
-            callback=_label,
-            help="Only while VMs had this label: experiment=a; experiment= for an empty value, !experiment for none.",
-        ),
+    owner: Annotated[
+        str | None, typer.Option("--owner", metavar="ADDRESS", help='Only this owner; "" for unclaimed VMs.')
     ] = None,
-    basis: Annotated[
-        str | None,
-        typer.Option("--basis", callback=_basis, help="bill: what was paid, on days that closed on Google's bill."),
-    ] = None,
+    job: OneJob = None,
+    label: _Labelled = None,
+    basis: _Basis = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     focus: Annotated[
         Path | None,
-        typer.Option("--focus", help="Write every charge to this file, in the format of FOCUS 1.2: .csv or .parquet."),
+        typer.Option(
+            "--focus",
+            metavar="FILE",
+            help="Write every charge to this file, in the format of FOCUS 1.2: .csv or .parquet.",
+        ),
     ] = None,
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
@@ -120,7 +152,7 @@ def spend(
         "project": project,
         "preset": preset,
         "owner": owner,
-        "job": job,
+        "job": job_id(server, job),
         "label": label,
         "basis": basis,
     }

@@ -12,12 +12,11 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.text import Text
-from typer.core import TyperGroup
 
-from costguard.cli import sweep_file
+from costguard.cli import job_file, sweep_file
+from costguard.cli.command_line import CommandGroup, CommandLine
 from costguard.cli.launch import request, tell
-from costguard.cli.launch_options import Key
-from costguard.cli.options import DEFAULT_URL, AsJson, Limit, Me, Reason, Url, has_filter, print_json
+from costguard.cli.options import DEFAULT_URL, AsJson, Key, Limit, Me, Reason, Url, has_filter, print_json
 from costguard.cli.server import ServerClient
 from costguard.cli.tables import (
     Answer,
@@ -49,7 +48,7 @@ _STYLES = {"running": "green", "recovering": "yellow", "failed": "bold red", "ca
 _POLL_S = 5
 
 
-class _FileFirst(TyperGroup):
+class _FileFirst(CommandGroup):
     """`costguard sweep FILE` is `costguard sweep launch FILE`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -65,7 +64,7 @@ Limited = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    group = typer.Typer(
+    group = CommandLine(
         cls=_FileFirst, no_args_is_help=True, help="Sweeps: a job for each set of parameters, with a common ceiling."
     )
     group.command("init", epilog="Example:  costguard sweep init > sweep.toml")(init)
@@ -85,7 +84,9 @@ def init(as_json: AsJson = False) -> None:
 def launch(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Such as sweep.toml.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it would cost, and launch nothing.")] = False,
-    hours: Annotated[float, typer.Option("--hours", help="With --dry-run: for how many hours each member runs.")] = 1,
+    hours: Annotated[
+        float, typer.Option("--hours", metavar="HOURS", help="With --dry-run: for how many hours each member runs.")
+    ] = 1,
     key: Key = "",
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait until it is over; exits 1 when it did not succeed.")
@@ -96,15 +97,17 @@ def launch(
     """Launch a sweep: the server launches its members in turn, whatever becomes of this computer."""
     server = ServerClient(url)
     parts = sweep_file.read(file)
-    options = sweep_file.options(parts["launch"])
+    job = job_file.job_of(parts["launch"], "[launch]")
     body: dict[str, Any] = {name: parts[name] for name in ("name", "at_once", "grid", "list") if name in parts}
     if "ceiling" in parts:
         body["ceiling"] = str(parts["ceiling"])
     if dry_run:
-        body["job"] = request(server, {**options, "workdir": ""})  # a quote needs no code
-        render(server.post("sweep-quotes", body={**body, "hours": hours}), as_json, show_quote)
+        quote = server.post("sweep-quotes", body={**body, "job": job.body, "hours": hours})  # it needs no code
+        render(quote, as_json, show_quote)
+        if quote["refusals"]:
+            raise typer.Exit(1)
         return
-    body["job"] = request(server, options)
+    body["job"] = request(server, job)
     answer = _launched(server, body, key or secrets.token_hex(16))
     if wait:
         pause = threading.Event()
@@ -115,8 +118,8 @@ def launch(
 
 
 def list_(
-    state: Annotated[SweepState | None, typer.Option("--state", help="Only this state.")] = None,
-    owner: Annotated[str | None, typer.Option("--owner", help="Only this owner's.")] = None,
+    state: Annotated[SweepState | None, typer.Option("--state", metavar="STATE", help="Only this state.")] = None,
+    owner: Annotated[str | None, typer.Option("--owner", metavar="ADDRESS", help="Only this owner's.")] = None,
     everything: Annotated[bool, typer.Option("--all", "-a", help="Include sweeps that are over.")] = False,
     limit: Limit = 50,
     url: Url = DEFAULT_URL,
@@ -148,7 +151,7 @@ def resume(
     ] = None,
     ceiling: Limited = None,
     at_once: Annotated[
-        int | None, typer.Option("--at-once", min=1, help="The new number of members at a time.")
+        int | None, typer.Option("--at-once", metavar="N", min=1, help="The new number of members at a time.")
     ] = None,
     owner: Me = "",
     url: Url = DEFAULT_URL,

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from costguard.cli.command_line import CommandLine
 from costguard.cli.options import DEFAULT_URL, AsJson, Url, print_json
 from costguard.cli.server import ServerClient
 from costguard.cli.tables import Answer, clean
@@ -18,9 +19,9 @@ from costguard.model.words import count_text
 
 _EXAMPLE = "Example:  costguard trace export traces && costguard replay --traces traces --work 48h --deadline 72h"
 
-trace = typer.Typer(no_args_is_help=True, help="The fleet's own history of Spot VMs, as series for a replay.")
+trace = CommandLine(no_args_is_help=True, help="The fleet's own history of Spot VMs, as series for a replay.")
 
-Days = Annotated[int, typer.Option("--days", min=1, max=90, help="How far back.")]
+Days = Annotated[int, typer.Option("--days", metavar="DAYS", min=1, max=90, help="How far back.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -29,9 +30,11 @@ def register(app: typer.Typer) -> None:
 
 
 def export(
-    folder: Annotated[Path, typer.Argument(help="Where the files go, one for each zone and kind of VM.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="For the files: one for each zone and kind of VM.")],
     days: Days = 30,
-    gap: Annotated[int, typer.Option("--gap", min=60, max=3600, help="Seconds from one point to the next.")] = 600,
+    gap: Annotated[
+        int, typer.Option("--gap", metavar="SECONDS", min=60, max=3600, help="Seconds from one point to the next.")
+    ] = 600,
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
 ) -> None:

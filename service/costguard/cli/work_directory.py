@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -185,6 +186,9 @@ class Ignores:
         from pathspec.patterns.gitignore import GitIgnorePatternError
 
         try:
-            return GitIgnoreSpec.from_lines(lines)
+            with warnings.catch_warnings():
+                # `[[]` is a set to git too; Python's regular expressions may read such sets otherwise one day.
+                warnings.simplefilter("ignore", FutureWarning)
+                return GitIgnoreSpec.from_lines(lines)
         except GitIgnorePatternError as wrong:
             raise Invalid(f"{path} holds a pattern that git would not take: {wrong}.", "Correct it.") from None

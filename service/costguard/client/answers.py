@@ -52,7 +52,7 @@ def content(url: str, call: Call[Any], answer: Answer) -> Any:
     """The JSON of a good answer; where the call accepts another type, its text or bytes. Raises CostguardError."""
     if answer.status not in _GOOD:
         raise refusal(url, answer)
-    if call.method == "HEAD" or not answer.body:
+    if not answer.body:
         return None
     if call.accept != "application/json":
         return answer.body.decode() if call.accept.startswith("text/") else answer.body
@@ -70,8 +70,6 @@ def refusal(url: str, answer: Answer) -> CostguardError:
         fields = [(str(error["where"]), str(error["message"])) for error in problem.get("errors", ())]
         kind = str(problem.get("type", "")).rpartition("/problems/")[2]
     except (ValueError, KeyError, TypeError, AttributeError):
-        if not answer.body and answer.status in _KINDS:  # of a HEAD
-            return _KINDS[answer.status](f"{url} answered {answer.status} {answer.reason}.")
         return _stranger(url, answer)
     kind = "" if kind == "about:blank" else kind
     what_next = _SET_TOKEN if answer.status == 401 else what_next

@@ -33,7 +33,7 @@ class Call(Generic[Result]):
     @property
     def is_repeatable(self) -> bool:
         """Whether a repeat does nothing twice."""
-        return self.key is not None or self.method in {"GET", "HEAD", "PUT", "DELETE"}
+        return self.key is not None or self.method in {"GET", "PUT", "DELETE"}
 
 
 @dataclass(frozen=True, slots=True)

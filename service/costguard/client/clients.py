@@ -138,7 +138,7 @@ class Client(_Server):
     def has(self, *path: str) -> bool:
         """Whether GET /api/v1/PATH finds anything."""
         try:
-            self.call(Call("HEAD", api(*path)))
+            self.call(Call("GET", api(*path)))
         except Missing:
             return False
         return True

@@ -145,18 +145,26 @@ def changes(
             is_troubled = True
 
 
-def output(url: str, job_id: str, attempt: int | None, every: float = POLL_S) -> Flow[None]:
+def output(
+    url: str,
+    job_id: str,
+    attempt: int | None,
+    every: float = POLL_S,
+    on_look: Callable[[JobResponse], object] = lambda _: None,
+) -> Flow[None]:
     """What a job's command prints, piece by piece, until the job has ended; with `attempt`, of this attempt alone.
 
     Where the output is stored it is read from there, whole and some 30 seconds behind. Elsewhere the server keeps its
-    end: what was printed faster than it was read is left out.
+    end: what was printed faster than it was read is left out. `on_look` hears how the job stands, at each look.
     """
     number, begin, tail = attempt, "start", ""
     is_over = False
     while True:
         try:
             if not is_over:  # looked at before the output, so that the last piece is read after the end
-                is_over = (yield from exchange(url, operations.get_job(job_id)))["job"]["state"] in _OVER
+                detail = yield from exchange(url, operations.get_job(job_id))
+                is_over = detail["job"]["state"] in _OVER
+                on_look(detail)
             latest = yield from exchange(url, operations.get_output(job_id, attempt=attempt))
             number = number or latest["attempt"]
             if latest["stored"] and number is not None:

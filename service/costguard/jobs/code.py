@@ -1,4 +1,4 @@
-"""The code of jobs: archives of work directories, kept in a bucket while open jobs need them, and longer."""
+"""The code of jobs: archives of work directories, kept while open jobs need them, and longer where there is room."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import io
 import tarfile
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import IO
@@ -19,7 +19,7 @@ from sqlalchemy import select, text
 from costguard.db.lease import Lease
 from costguard.db.tables import OPEN_SWEEP, sweeps
 from costguard.db.transaction import Database
-from costguard.errors import CheckpointError, Invalid, Missing, Unavailable
+from costguard.errors import CheckpointError, Conflict, Invalid, Missing, Unavailable
 from costguard.jobs import attempts, job_rows
 from costguard.jobs.submission import JobRefusal
 from costguard.model.checkpoint import StoredFile
@@ -30,6 +30,7 @@ from costguard.model.ports import Archives, Clock
 KEPT = timedelta(days=30)  # after its last upload, where no open job needs it
 # A job cannot name an archive that is about to be deleted: it has to be uploaded again for the launch.
 _OFFERED = KEPT - timedelta(days=1)
+_YOUNG = timedelta(hours=1)  # it may have been uploaded for a launch that is still under way
 _SUFFIX = ".tar.gz"
 
 log = structlog.get_logger(__name__)
@@ -45,10 +46,14 @@ class CodeOfAttempt:
 
 
 class CodeArchives:
-    """`store` is None where no place is set. `clock` shows real time, as stores do."""
+    """`store` is None where there is no place. It holds at most `most_bytes`; None: any number.
 
-    def __init__(self, store: Archives | None, database: Database, clock: Clock) -> None:
+    `clock` shows real time, as stores do.
+    """
+
+    def __init__(self, store: Archives | None, database: Database, clock: Clock, most_bytes: int | None = None) -> None:
         self._store = store
+        self._most_bytes = most_bytes
         self._database = database
         self._clock = clock
 
@@ -62,7 +67,7 @@ class CodeArchives:
         return stored
 
     def keep(self, sha256: str, file: IO[bytes]) -> None:
-        """Stores an archive that is what its name says. Raises Invalid, Unavailable."""
+        """Stores an archive that is what its name says. Raises Conflict (no room), Invalid, Unavailable."""
         store = self._given()
         try:
             check_archive(file, sha256)
@@ -70,8 +75,10 @@ class CodeArchives:
             raise Invalid(
                 f"This is no archive of code that can be used: {wrong}.", "Let costguard launch --workdir pack it."
             ) from None
+        size = file.seek(0, io.SEEK_END)
         file.seek(0)
         try:
+            self._make_room(store, sha256, size)
             store.put(sha256 + _SUFFIX, file)
         except CheckpointError as error:
             raise _away(error) from error
@@ -82,7 +89,7 @@ class CodeArchives:
             return None
         try:
             self.find(code.sha256)
-        except (Missing, Unavailable) as error:
+        except (Conflict, Missing, Unavailable) as error:
             return JobRefusal("code", f"{error.message} {error.what_next}")
         return None
 
@@ -107,22 +114,51 @@ class CodeArchives:
             return 0
         deleted = 0
         try:
-            old = [one for one in self._store.listing() if self._clock.now() - one.modified_at >= KEPT]
-            needed = self._needed() if old else set()
-            for one in old:
-                sha256 = one.path.removesuffix(_SUFFIX)
+            for one in self._unneeded(self._store.listing(), KEPT):
                 if stop is not None and stop.is_set():
                     break
-                is_ours = one.path.endswith(_SUFFIX) and len(sha256) == 64
-                # It may have been uploaded again since it was listed.
-                if is_ours and sha256 not in needed and self._store.find(one.path) == one:
-                    self._store.delete(one.path)
-                    deleted += 1
+                deleted += self._deleted(self._store, one)
         except CheckpointError as error:  # the next turn tries again
             log.warning("old_code_not_deleted", error=str(error))
         if deleted:
             log.info("old_code_deleted", archives=deleted)
         return deleted
+
+    def _make_room(self, store: Archives, sha256: str, size: int) -> None:
+        """Deletes the oldest archives that no open job needs, where a new one would go beyond the limit."""
+        if self._most_bytes is None:
+            return
+        there = [one for one in store.listing() if one.path != sha256 + _SUFFIX]
+        excess = sum(one.size for one in there) + size - self._most_bytes
+        if excess <= 0:
+            return
+        spare = self._unneeded(there, _YOUNG)
+        if sum(one.size for one in spare) < excess:
+            raise Conflict(
+                f"This server keeps at most {self._most_bytes >> 20:,} MiB of code, and open jobs need what is there.",
+                'Wait until some of them have ended, or name a bucket in its settings: [jobs] code = "gs://bucket/code".',
+            )
+        for one in spare:
+            if excess <= 0:
+                break
+            if self._deleted(store, one):
+                excess -= one.size
+
+    def _unneeded(self, listed: Sequence[StoredFile], age: timedelta) -> list[StoredFile]:
+        """Archives of at least this age that no open job needs, the oldest first."""
+        old = sorted(
+            (one for one in listed if self._clock.now() - one.modified_at >= age), key=lambda one: one.modified_at
+        )
+        needed = self._needed() if old else set()
+        return [one for one in old if _is_ours(one) and one.path.removesuffix(_SUFFIX) not in needed]
+
+    @staticmethod
+    def _deleted(store: Archives, one: StoredFile) -> bool:
+        """It may have been uploaded again since it was listed: then it stays."""
+        if store.find(one.path) != one:
+            return False
+        store.delete(one.path)
+        return True
 
     def _needed(self) -> set[str]:
         """By open jobs, and by open sweeps, of which members may still be launched."""
@@ -140,12 +176,16 @@ class CodeArchives:
 
     def _given(self) -> Archives:
         if self._store is None:
-            raise Unavailable(
+            raise Conflict(
                 "This server has no place for code.",
                 'Name a bucket in its settings: [jobs] code = "gs://bucket/code".',
                 kind="no-code-place",
             )
         return self._store
+
+
+def _is_ours(stored: StoredFile) -> bool:
+    return stored.path.endswith(_SUFFIX) and len(stored.path.removesuffix(_SUFFIX)) == 64
 
 
 def _away(error: CheckpointError) -> Unavailable:

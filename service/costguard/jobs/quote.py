@@ -23,6 +23,7 @@ from costguard.jobs.fleet_history import FleetHistory
 from costguard.jobs.offers import Feasibility, HourlyRate, HourlyRates, PlaceOffer, feasibility
 from costguard.jobs.placement import LaunchPlace
 from costguard.jobs.places import Shapes, rates
+from costguard.jobs.question import question_of
 from costguard.jobs.start_times import planned_start
 from costguard.jobs.submission import JobRefusal, Overrides, Submission, models_of, shape_of, shown
 from costguard.jobs.work_left import START
@@ -73,6 +74,7 @@ class JobQuote:
     moves: Sequence[DataMove] = ()
     expected: ExpectedJobCost | None = None  # of a job with a deadline
     price_note: str | None = None  # how old prices are that came with Costguard
+    question: str = ""  # what a person should confirm first; "" nothing
 
 
 def quote(database: Database, rules: Rules, case: Assessment, hours: timedelta, now: datetime) -> JobQuote:
@@ -89,6 +91,7 @@ def quote(database: Database, rules: Rules, case: Assessment, hours: timedelta, 
     shape = case.machine
     planned = (case.spec, made, case.rates, now, case.start, case.counts, rules.jobs.terms.waiting_saves)
     begins = unusual_beginning(*planned)
+    expected = expected_job_cost(*planned)
     return JobQuote(
         as_of=now,
         spec=case.spec,
@@ -112,8 +115,9 @@ def quote(database: Database, rules: Rules, case: Assessment, hours: timedelta, 
         feasibility=case.feasibility,
         refusals=_refusals(case),
         moves=case.moves,
-        expected=expected_job_cost(*planned),
         price_note=_price_note(made, case.machine, accrual),
+        expected=expected,
+        question=question_of(case.spec, made, first, expected, rules.jobs.confirm_above),
     )
 
 

@@ -23,6 +23,9 @@ from costguard.model.ports import Checkpoints, Clock
 if TYPE_CHECKING:
     from costguard.settings import Settings
 
+MOST_NEXT_TO_DATABASE = 4 << 30  # bytes of code: 16 folders of the largest size, or thousands of usual ones
+PRIVATE = 0o700
+
 
 def checkpoints(settings: Settings | None, environ: Mapping[str, str]) -> StoredCheckpoints:
     return StoredCheckpoints(_access(settings, environ))
@@ -43,10 +46,21 @@ def _access(settings: Settings | None, environ: Mapping[str, str]) -> StoreAcces
 
 
 def code_archives(settings: Settings, database: Database, environ: Mapping[str, str] = os.environ) -> CodeArchives:
-    """In real time: the ages of archives are those that their store shows."""
-    location = settings.jobs.code
-    store = StoredArchives(location, _access(settings, environ)) if location is not None else None
-    return CodeArchives(store, database, SystemClock())
+    """In real time: the ages of archives are those that their store shows.
+
+    Without a setting they lie in a folder next to an SQLite database; PostgreSQL's replicas share no folder.
+    """
+    location, most_bytes = settings.jobs.code, None
+    if location is None and database.file is not None:
+        location, most_bytes = _code_folder(database.file).as_uri(), MOST_NEXT_TO_DATABASE
+    access = _access(settings, environ)
+    store = StoredArchives(location, access, PRIVATE) if location is not None else None
+    return CodeArchives(store, database, SystemClock(), most_bytes)
+
+
+def _code_folder(database: Path) -> Path:
+    """`costguard-code` next to `costguard.db`; it is made when it is first used."""
+    return database.resolve().with_name(f"{database.stem}-code")
 
 
 def stored_output(settings: Settings, environ: Mapping[str, str] = os.environ) -> Callable[[str], StoredArchives]:

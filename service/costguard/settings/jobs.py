@@ -16,6 +16,7 @@ from costguard.jobs import submission
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Terms
 from costguard.model.launch import Recipe
+from costguard.model.money import Money
 from costguard.settings.values import (
     Duration,
     Endpoint,
@@ -24,11 +25,13 @@ from costguard.settings.values import (
     Listed,
     Section,
     between,
+    dollars,
     endpoint,
     is_loopback,
     label_key,
     mail_address,
     matching,
+    or_never,
     percent,
 )
 
@@ -250,6 +253,7 @@ class JobsSection(Section):
     guard_ca_file: Annotated[str, AfterValidator(certificates)] | None = None
     code: Annotated[str, AfterValidator(place)] | None = None  # where archives of code are kept
     logs: Annotated[str, AfterValidator(place)] | None = None  # where output is stored that is next to no checkpoints
+    confirm_above: Annotated[Money | None, BeforeValidator(or_never(dollars))] = _RULES.confirm_above
     heartbeat: Annotated[Duration, between(_SECOND, _MINUTE)] = _RULES.heartbeat
     silence: Annotated[Duration, between(30 * _SECOND, 6 * _HOUR)] = _TERMS.silence
     boot: Annotated[Duration, between(_MINUTE, 6 * _HOUR)] = _TERMS.boot
@@ -273,9 +277,16 @@ class JobsSection(Section):
     @property
     def rules(self) -> JobRules:
         """Raises OSError where the file of certificates is gone since the settings were read."""
-        terms = self.model_dump(exclude={"guard_url", "guard_ca_file", "code", "logs", "heartbeat"})
+        terms = self.model_dump(exclude={"guard_url", "guard_ca_file", "code", "logs", "heartbeat", "confirm_above"})
         ca = Path(self.guard_ca_file).read_text("ascii") if self.guard_ca_file is not None else ""
-        return JobRules(self.guard_url or "", ca, self.heartbeat, Terms(**terms), self.logs or "")
+        return JobRules(
+            self.guard_url or "",
+            ca,
+            self.heartbeat,
+            Terms(**terms),
+            self.logs or "",
+            confirm_above=self.confirm_above,
+        )
 
 
 Region = Annotated[str, AfterValidator(matching(r"[a-z0-9-]{2,40}", 'a region\'s name, such as "eu-west-1"'))]

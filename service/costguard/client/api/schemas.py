@@ -1981,6 +1981,8 @@ class QuoteOut(TypedDict):
     an estimate. null: they were read from Google's catalogue.
     """
     project: str
+    question: str
+    """What a person should confirm before the launch, as it may be expensive; empty: nothing."""
     refusals: list[RefusalOut]
     """Why POST /api/v1/jobs would refuse this; owner and command may still be missing."""
     saving_percent: int | None

@@ -1,0 +1,19 @@
+"""The job that a path names."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends, Path
+
+from costguard.api.deps import Given
+from costguard.api.fields import Text
+from costguard.jobs import job_rows
+
+
+def _named(deps: Given, job_id: Annotated[Text, Path(description="Such as j7k2m9q4, or the job's name.")]) -> str:
+    with deps.database.read() as connection:
+        return job_rows.id_of(connection, job_id)
+
+
+JobId = Annotated[str, Depends(_named)]  # also where the path has its name

@@ -1,0 +1,44 @@
+"""The frame of every command: groups in the help, and types that are named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+
+def _named(parameters: list[Any]) -> list[Any]:
+    """A switch has no value, so no type stands next to it."""
+    for one in parameters:
+        if getattr(one, "is_flag", False) and one.metavar is None:
+            one.metavar = ""
+    return parameters
+
+
+class Command(TyperCommand):
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _named(super().get_params(ctx))
+
+
+class CommandGroup(TyperGroup):
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _named(super().get_params(ctx))
+
+
+class CommandLine(typer.Typer):
+    """Typer's, whose commands are made by these classes. Commands that are added stand under `panel` in the help."""
+
+    panel: str | None = None
+
+    def __init__(self, *, cls: type[TyperGroup] = CommandGroup, **settings: Any) -> None:
+        super().__init__(cls=cls, **settings)
+
+    def command(  # type: ignore[override]
+        self, name: str | None = None, *, cls: type[TyperCommand] = Command, **settings: Any
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        return super().command(name, cls=cls, rich_help_panel=self.panel, **settings)
+
+    def add_typer(self, typer_instance: typer.Typer, **settings: Any) -> None:
+        super().add_typer(typer_instance, rich_help_panel=self.panel, **settings)
