@@ -13,7 +13,7 @@ import typer
 from typer.models import ArgumentInfo
 
 from costguard.cli.options import Me, hours, moment_or_span
-from costguard.cli.server import WrongUsage
+from costguard.cli.server import BODY_OPTIONS, WrongUsage
 from costguard.model.checkpoint import Framework
 from costguard.model.duration import read_span
 from costguard.model.job import OnHang, WhenLate
@@ -359,7 +359,7 @@ def _sent() -> Iterator[tuple[Field[Any], str, _Sends]]:
 
 
 _SENT = tuple(_sent())
-OPTION_OF = {sends.place: typed for _, typed, sends in _SENT}  # by the field of the request
+BODY_OPTIONS.update({sends.place: typed for _, typed, sends in _SENT})
 
 
 def _check_parts(body: Mapping[str, Any]) -> None:

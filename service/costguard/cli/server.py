@@ -16,7 +16,7 @@ from costguard.errors import CostguardError, Invalid
 DEFAULT_URL = ""  # the profile's server, else this computer's
 # Options that are not named like the query parameter or the body's field.
 _QUERY_OPTIONS = {"end_reason": "reason", "gce_id": "id", "group_by": "by"}
-_BODY_OPTIONS = {
+BODY_OPTIONS = {  # `launch_options` adds those of jobs
     "code": "--workdir",
     "deadline_in_hours": "--deadline",
     "by": "--owner",
@@ -91,7 +91,5 @@ def _option(where: str) -> str:
     field = f"{first}.{rest.partition('.')[0]}" if rest and first in {"checkpoint", "overrides"} else first
     if field in _NO_OPTION:
         return ""
-    from costguard.cli.launch_options import OPTION_OF  # only here: it needs this module's errors
-
-    named = _BODY_OPTIONS.get(field) or OPTION_OF.get(field) or OPTION_OF.get(f"{field}.location")
+    named = BODY_OPTIONS.get(field) or BODY_OPTIONS.get(f"{field}.location")
     return f"{named or '--' + field.rpartition('.')[2].replace('_', '-')}: "
