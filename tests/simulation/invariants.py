@@ -1,7 +1,4 @@
-"""What must hold in every simulated life. Each function returns what does not, as sentences.
-
-Those after each visit are cheap, and the first one broken ends the life. Those at the end may read everything.
-"""
+"""What must hold in every simulated life: functions that say what does not. Those after each visit are cheap."""
 
 from __future__ import annotations
 
