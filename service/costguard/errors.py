@@ -140,6 +140,10 @@ class CloudUnavailable(CloudError):
     """No answer, a 5xx answer or a broken connection."""
 
 
+class KeptByAnother(CloudError):
+    """A managed instance group or a service of Google keeps this VM: Costguard asks nothing of Google about it."""
+
+
 class RequestRefused(CloudError):
     """Google refuses the request for what it says, and will refuse it again; `message` holds its words."""
 

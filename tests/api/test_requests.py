@@ -195,3 +195,17 @@ def test_a_revoked_token_stops_nothing_any_more(api: Api) -> None:
     assert ended["status"] == "refused"
     assert ended["outcome"].endswith(f"with which this was asked, was revoked by {ADA}.")
     assert "1 request made with it and not carried out yet ended." in api.event_texts[-1] + api.event_texts[0]
+
+
+def test_a_stop_of_a_vm_that_another_keeps_is_refused_with_what_to_do_instead(api: Api) -> None:
+    """An admin is refused too; nothing is stored but the event."""
+    api.vm("node", owner=ADA, labels={"goog-dataproc-cluster-name": "etl", "goog-dataproc-location": "us-east1"})
+    for who in (OWNER, ADMIN):
+        answer = api.post("stop", who=who, vm="node")
+        assert answer.status_code == 409
+        assert answer.json()["type"].endswith("kept-by-another")
+        assert "node belongs to Dataproc cluster etl, so Costguard does not stop it" in answer.json()["detail"]
+        command = "gcloud dataproc clusters stop etl --region us-east1 --project lab"
+        assert answer.json()["next"] == f"Instead, stop its cluster with `{command}`."
+    assert api.open == []
+    assert api.post("keep", {"hours": 4}, vm="node").status_code == 202

@@ -12,6 +12,7 @@ from costguard.gce.fields import Garbled, moment_or_none
 from costguard.gce.machine_types import MachineTypes
 from costguard.gce.official import Official
 from costguard.model.instance import ProvisioningModel
+from costguard.model.keeper import origin_of
 from costguard.model.launch import OperationAnswer, Quota, Recipe, VmRequest
 from costguard.model.observation import Sighting
 
@@ -36,7 +37,9 @@ class ComputeActuator:
             raise BadAnswer(
                 f"Reading instance {name} in {zone} of project {project}: its last start {error}."
             ) from None
-        return Sighting(str(instance.id), status_of(instance.status), started_at, dict(instance.labels))
+        items = ({"key": item.key, "value": item.value} for item in instance.metadata.items)
+        status = status_of(instance.status)
+        return Sighting(str(instance.id), status, started_at, dict(instance.labels), origin_of(items))
 
     def stop(self, project: str, zone: str, instance: str, request_id: str) -> str:
         """Begin to stop it. The operation's id. By its numeric id, no other VM can be stopped instead."""

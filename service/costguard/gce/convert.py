@@ -17,6 +17,7 @@ from costguard.gce.disks import DiskDetails, disk_key
 from costguard.gce.fields import Garbled, last_part, moment, moment_or_none, short, word
 from costguard.gce.machine_types import MachineShape
 from costguard.model.instance import AttachedDisk, InstanceKey, ProvisioningModel, SeenInstance, Shape, Status
+from costguard.model.keeper import origin_of
 
 _STATUS: dict[str, Status] = {
     **{status.name: status for status in Status},
@@ -128,8 +129,19 @@ def _instance(
         termination_at=moment_or_none(fires or scheduling.get("terminationTime")),
         max_run_duration=_duration(limit) if limit else None,
         graceful_stop=bool((scheduling.get("gracefulShutdown") or {}).get("enabled")),
+        origin=_origin(raw.get("metadata")),
     )
     return _fingerprinted(seen), tuple(keys)
+
+
+def _origin(metadata: Any) -> Mapping[str, str]:
+    """What the items say of who keeps it. Most VMs have none, and share one value; a group's VMs share theirs."""
+    items = (metadata or {}).get("items") if isinstance(metadata, dict | None) else metadata
+    origin = origin_of(items or ())
+    return {key: intern(value) for key, value in origin.items()} if origin else _NO_ORIGIN
+
+
+_NO_ORIGIN: Mapping[str, str] = {}
 
 
 def _model(scheduling: Mapping[str, Any]) -> ProvisioningModel:

@@ -17,13 +17,14 @@ from costguard.gce.machine_types import MachineShape
 from costguard.gce.pages import AggregatedList, Page, zone_of
 from costguard.gce.session import Deadline, Http
 from costguard.model.instance import SeenInstance
+from costguard.model.keeper import is_of_origin
 from costguard.model.observation import Unread
 
 INSTANCES = AggregatedList(
     "instances",
     "compute#instanceAggregatedList",
     "id,name,status,creationTimestamp,lastStartTimestamp,lastStopTimestamp,lastSuspendedTimestamp,"
-    "machineType,labels,disks(source,type,diskSizeGb,boot,autoDelete),"
+    "machineType,labels,metadata/items(key,value),disks(source,type,diskSizeGb,boot,autoDelete),"
     "guestAccelerators(acceleratorType,acceleratorCount),"
     "scheduling(preemptible,provisioningModel,maxRunDuration,terminationTime,gracefulShutdown/enabled),"
     "resourceStatus/scheduling/terminationTimestamp",
@@ -84,6 +85,7 @@ def _take(page: Page, listing: InstanceListing, before: dict[str, Remembered]) -
     for scope, members in page.holdings:
         zone = zone_of(scope) or ""
         for raw in members:
+            _trim(raw)
             text = orjson.dumps(raw)
             digest = hash(text)
             gce_id = raw.get("id") if isinstance(raw, dict) else None
@@ -99,6 +101,14 @@ def _take(page: Page, listing: InstanceListing, before: dict[str, Remembered]) -
             else:
                 # Of a large fleet the text is held: parsed, it takes three times as much.
                 listing.waiting.append((zone, digest, raw if len(listing.waiting) < _HELD_PARSED else text))
+
+
+def _trim(raw: Any) -> None:
+    """Lets go of metadata that nothing is decided by: start-up scripts and a node's kubelet settings, often 20 KB."""
+    metadata = raw.get("metadata") if isinstance(raw, dict) else None
+    items = metadata.get("items") if isinstance(metadata, dict) else None
+    if isinstance(items, list):
+        raw["metadata"] = {"items": [item for item in items if not isinstance(item, dict) or is_of_origin(item)]}
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
+from costguard.actions import ending_vms
 from costguard.actions.execute import CallKind, StepDefaults, Urgency
 from costguard.errors import CloudError, NotFound
 from costguard.events import audit_log
@@ -49,7 +50,7 @@ class DeleteStep(AttemptStep):
         if seen.status in _ON_ITS_WAY and attempt.delete_asked_at is not None:
             return
         uuid = request_uuid(attempt.project, attempt.name, f"delete/{seen.gce_id}/{attempt.tries}")
-        self.means.launcher.delete(attempt.project, attempt.zone, seen.gce_id, uuid)
+        ending_vms.delete(self.means.launcher, (attempt.project, attempt.zone, attempt.name), seen, uuid)
         self.is_asked = True
 
     def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:
@@ -130,14 +131,15 @@ class DeleteOrphanStep(StepDefaults):
         ours = ours and seen.labels.get(REQUEST_LABEL, "") == action.request_uuid
         if not ours or seen.status in _ON_ITS_WAY:
             return
+        address = (action.project, action.zone, action.name)
         if action.keeps_disk:
             if seen.status not in _DOWN:
                 uuid = request_uuid(action.project, action.name, f"orphan-stop/{action.gce_id}/{self.asked_in}")
-                self.means.launcher.stop(action.project, action.zone, action.gce_id, uuid)
+                ending_vms.stop(self.means.launcher, address, seen, uuid)
                 self.is_asked = True
             return
         uuid = request_uuid(action.project, action.name, f"orphan/{action.gce_id}/{self.asked_in}")
-        self.means.launcher.delete(action.project, action.zone, action.gce_id, uuid)
+        ending_vms.delete(self.means.launcher, address, seen, uuid)
         self.is_asked = True
 
     def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:

@@ -27,6 +27,7 @@ from costguard.model.attempt import ATTEMPT_LABEL
 from costguard.model.generation import REQUEST_LABEL
 from costguard.model.instance import InstanceKey, ProvisioningModel, Status
 from costguard.model.job import Job, JobState
+from costguard.model.keeper import keeper_of
 from costguard.model.lifetime import EndReason
 
 _PREFIX = "cg-"
@@ -42,11 +43,13 @@ class LabelledVm:
 
 
 def labelled(connection: Connection, guard_id: str) -> list[LabelledVm]:
-    """Those that are there; VMs that another installation made are none of ours."""
+    """Those that are there; VMs that another installation made are none of ours, nor are those of a group."""
     ours = [
         vm
         for vm in present(connection, _PREFIX)
-        if vm.labels.get(GUARD_LABEL) == guard_id and vm.labels.get(ATTEMPT_LABEL) == vm.name
+        if vm.labels.get(GUARD_LABEL) == guard_id
+        and vm.labels.get(ATTEMPT_LABEL) == vm.name
+        and keeper_of(vm.labels, vm.origin) is None
     ]
     names: dict[str, set[str]] = defaultdict(set)
     for vm in ours:
@@ -126,6 +129,7 @@ class PresentVm:
     name: str
     zone: str
     labels: Mapping[str, str]
+    origin: Mapping[str, str]  # metadata that says who keeps it
     first_seen_at: datetime
     status: Status
     created_at: datetime
@@ -176,6 +180,7 @@ def present(connection: Connection, prefix: str) -> list[PresentVm]:
             row.name,
             row.zone,
             row.labels,
+            row.origin,
             row.first_seen_at,
             Status(row.status),
             row.created_at,
@@ -196,6 +201,7 @@ def _present(prefix: str) -> Select[Any]:
         columns.name,
         columns.zone,
         columns.labels,
+        columns.origin,
         columns.first_seen_at,
         columns.status,
     )

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
+from costguard.actions import ending_vms
 from costguard.actions.execute import CallKind, Urgency
 from costguard.errors import BadAnswer, CloudError, NotFound, RequestRefused
 from costguard.events import audit_log
@@ -44,7 +45,7 @@ class StopStep(AttemptStep):
         if seen.status in _AT_REST | _ON_ITS_WAY:
             return
         uuid = request_uuid(attempt.project, attempt.name, f"stop/{seen.gce_id}/{attempt.restarts}/{attempt.tries}")
-        self.means.launcher.stop(attempt.project, attempt.zone, seen.gce_id, uuid)
+        ending_vms.stop(self.means.launcher, (attempt.project, attempt.zone, attempt.name), seen, uuid)
         self.is_asked = True
 
     def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:

@@ -17,6 +17,7 @@ from costguard.jobs.vm_request import VmMaker
 from costguard.model.attempt import Attempt, AttemptState, Outcome
 from costguard.model.backoff import Backoff
 from costguard.model.job import Job
+from costguard.model.keeper import keeper_of
 from costguard.model.observation import Sighting
 
 _NAMESPACE = uuid.UUID("6f1d7c5a-62c5-5d0a-9b0e-6e0a3a7b1f52")  # means nothing, and must never change
@@ -86,10 +87,13 @@ def retry_changes(attempt: Attempt, error: CloudError, now: datetime) -> attempt
 
 
 def is_of(sighting: Sighting, attempt: Attempt, maker: VmMaker) -> bool:
-    """Whether this is the attempt's VM: by its numeric id once that is known, by its labels before."""
+    """Whether this is the attempt's VM: by its numeric id once that is known, by its labels before.
+
+    A group whose template was made from a job's VM gives its own VMs the same labels.
+    """
     if attempt.gce_id:
         return sighting.gce_id == attempt.gce_id
-    return maker.is_ours(sighting.labels, attempt)
+    return maker.is_ours(sighting.labels, attempt) and keeper_of(sighting.labels, sighting.origin) is None
 
 
 def end(

@@ -33,6 +33,7 @@ from costguard.ledger import projects
 from costguard.ledger.projects import ProjectLook
 from costguard.ledger.rows import shape_of
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
+from costguard.model.keeper import Keeper, keeper_of
 from costguard.model.money import Money
 from costguard.model.observation import Unread
 
@@ -103,6 +104,7 @@ class FleetInstance:
     shape: Shape
     provisioning_model: ProvisioningModel
     labels: Mapping[str, str]
+    origin: Mapping[str, str]  # metadata that says who keeps it
     preset: str
     owner: str
     owner_source: str
@@ -114,6 +116,10 @@ class FleetInstance:
     gone_at: datetime | None
     terminates_at: datetime | None  # when Google's own run-time limit fires
     unread: str  # why the last look could not read the VM's zone; "" when it could
+
+    @property
+    def keeper(self) -> Keeper | None:
+        return keeper_of(self.labels, self.origin, self.zone)
 
 
 @remembers(instances)
@@ -314,6 +320,7 @@ def _known(row: Row[Any], look: ProjectLook | None) -> FleetInstance:
         shape=shape_of(row),
         provisioning_model=ProvisioningModel(row.provisioning_model),
         labels=row.labels,
+        origin=row.origin,
         preset=row.preset,
         owner=row.owner,
         owner_source=row.owner_source,

@@ -141,6 +141,7 @@ def _record(
             fingerprint=seen.fingerprint,
             first_seen_at=stored.record.first_seen_at if stored else read_at,
             labels=seen.labels,
+            origin=seen.origin,
             last_started_at=seen.last_started_at,
             last_stopped_at=seen.last_stopped_at,
             termination_at=seen.termination_at,

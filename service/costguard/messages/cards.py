@@ -126,22 +126,27 @@ def card(
         idle=view.idle,
         url=f"{url.rstrip('/')}/vm/{vm.key.project}/{vm.key.gce_id}" if url else "",
         on_stop=note.on_stop,
+        never_stopped=keeper.refusal(vm.name, vm.key.project) if (keeper := vm.keeper) is not None else "",
         disk_note=note.disk_note,
         price_note=accrual.note_of(vm.shape, vm.zone, vm.provisioning_model) or "",
     )
 
 
 def buttons(vm: VmCard, now: datetime, zone: ZoneInfo) -> tuple[Button, ...]:
-    """With their price where all of it is known. Disks hold data: nothing here deletes them."""
+    """With their price where all of it is known. Disks hold data: nothing here deletes them.
+
+    No stop of a VM that a group or a service of Google keeps.
+    """
     mine = Button(RequestKind.DISOWN, "Not mine") if vm.owner else Button(RequestKind.CLAIM, "Claim")
     if vm.subject.kind is SubjectKind.REST:
         week = Button(RequestKind.KEEP, f"Ask again in a week{_price(vm, REST_KEEP_HOURS * _HOUR)}", REST_KEEP_HOURS)
         return week, mine
     until = tomorrow_morning(now, zone)
+    stop = Button(RequestKind.STOP, "Stop now", is_danger=True, effect=vm.on_stop)
     return (
         Button(RequestKind.KEEP, f"Keep {KEEP_HOURS} h{_price(vm, KEEP_HOURS * _HOUR)}", KEEP_HOURS),
         Button(RequestKind.KEEP, f"Until tomorrow{_price(vm, until - now)}"),
-        Button(RequestKind.STOP, "Stop now", is_danger=True, effect=vm.on_stop),
+        *(() if vm.never_stopped else (stop,)),
         mine,
     )
 

@@ -39,13 +39,13 @@ def fixed_answer(text: str) -> EphemeralContent | None:
 def vm_list(
     connection: Connection, rules: Rules, cards: Cards, address: str, text: str, now: datetime
 ) -> ListContent | EphemeralContent:
-    """The VMs of this person, or all that they may stop: running ones first, the longest running first."""
+    """The VMs of this person, or all that they may keep: running ones first, the longest running first."""
     fleet = watched_rows.read(connection)
     rows = [row for row in fleet if row.owner.lower() == address]
     title = "Your VMs"
     if text.lower().split() == ["all"]:
         own, title = len(rows), "All VMs that you may act on"
-        rows = [row for row in fleet if refusal(rules, RequestKind.STOP, Actor(address), row, Ownership(), now) is None]
+        rows = [row for row in fleet if refusal(rules, RequestKind.KEEP, Actor(address), row, Ownership(), now) is None]
         if len(rows) == own and roles.role_of(address, rules.access) not in _OVERSEERS:
             return EphemeralContent("/gpu all is for operators and admins. /gpu lists your own VMs.")
     title = f"{title}: {_counted(rows)}"

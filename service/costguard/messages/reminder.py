@@ -141,7 +141,7 @@ class ReminderComposer:
             card = scene.card(self._url)
             if card is not None and scene.decision is not None:
                 buttons = cards.buttons(card, now, scene.owners_zone(card.owner))
-                rows.append((card, buttons, card.disk_note or scene.decision.reason))
+                rows.append((card, buttons, card.disk_note or card.never_stopped or scene.decision.reason))
         return rows
 
     def _scene(self, connection: Connection, subject: Subject, now: datetime) -> _ReminderScene:

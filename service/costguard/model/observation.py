@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
@@ -79,6 +79,7 @@ class Sighting:
     status: Status
     last_started_at: datetime | None
     labels: Mapping[str, str]
+    origin: Mapping[str, str] = field(default_factory=dict)  # metadata that says who keeps it: see model/keeper.py
 
 
 class Presence(StrEnum):

@@ -165,6 +165,8 @@ def _enforce(
     preset = decision_context.preset(vm)
     if preset is None or preset.reminders.enforcement is Enforcement.REMIND or vm.running_since is None:
         return None, "", None
+    if (keeper := vm.keeper) is not None:
+        return None, f"; it belongs to {keeper.whose}, so it is never stopped; it is only reminded of", None
     if vm.job:
         return None, f"; job {vm.job}, which it works on, has its own limits; it is only reminded of", None
     if vm.is_unknown:

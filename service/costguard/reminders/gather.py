@@ -166,6 +166,7 @@ def gather(
             lifetime_id=row.lifetime_id,
             rest_since=row.rests_since if row.instance_id in storage else None,
             labels=row.labels,
+            origin=row.origin,
             owner=row.owner,
             rate=_rate(row, accrual, storage) if row.instance_id in relevant else None,
             requests=tuple(open_requests[row.instance_id]) if row.instance_id in open_requests else (),

@@ -35,6 +35,7 @@ class StopBlocker(StrEnum):
     NOT_READ = "not_read"
     REQUESTED = "requested"  # someone asked for a stop, and the next pass carries it out
     FAILED = "failed"
+    KEEPER = "keeper"  # a managed instance group or a service of Google owns it
     NO_PRESET = "no_preset"
     REMINDS_ONLY = "reminds_only"
     JOB = "job"
@@ -102,6 +103,9 @@ def why_not_stopped(
     context = PlanContext(rules, people, now)
     if (diagnosis := _state(vm, unread)) is not None:
         return diagnosis
+    if (keeper := vm.keeper) is not None:
+        reason = f"it belongs to {keeper.whose}, and {keeper.effect}"
+        return StopDiagnosis(StopBlocker.KEEPER, reason, step=keeper.advice(vm.name, vm.key.project))
     preset = context.preset(vm)
     if preset is None:
         return StopDiagnosis(StopBlocker.NO_PRESET, f"no rule is set for preset {vm.preset}")

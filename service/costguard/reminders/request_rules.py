@@ -25,6 +25,7 @@ from costguard.model.action import (
 )
 from costguard.model.duration import span_text
 from costguard.model.instance import InstanceKey, Status
+from costguard.model.keeper import Keeper
 from costguard.model.moments import clock_text, moment_text
 from costguard.model.reminder import Keep, Ownership, ReminderRule, Request, RequestKind, SubjectKind, Team
 from costguard.reminders.context import PlanContext
@@ -47,6 +48,8 @@ class RequestedVm(Protocol):
     def status(self) -> Status: ...
     @property
     def job(self) -> str: ...
+    @property
+    def keeper(self) -> Keeper | None: ...
 
 
 def refusal(
@@ -61,8 +64,11 @@ def refusal(
     """Why this person may not do this to this VM at this moment; None: they may.
 
     An unowned VM may be claimed by its team's operators, or by any operator if it has no team. A claim that no one had
-    time to object to gives no right to stop: neither to the claimant, nor to the claimant's team.
+    time to object to gives no right to stop: neither to the claimant, nor to the claimant's team. Nobody, an admin
+    neither, stops a VM that a group or a service of Google keeps.
     """
+    if kind is RequestKind.STOP and (keeper := vm.keeper) is not None:
+        return keeper.refusal(vm.name, vm.key.project)
     team = team_of(vm.key.project, vm.owner, rules.teams)
     refused = roles.refusal(kind, by, vm.name, vm.owner, team, rules.access, authority, vm.job)
     if refused or roles.role_for(by, rules.access, authority) is Role.ADMIN:

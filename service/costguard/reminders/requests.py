@@ -210,6 +210,9 @@ def _refused(
             "Its events say what became of it.",
             kind="vm-not-as-seen",
         )
+    if new.kind is RequestKind.STOP and (keeper := row.keeper) is not None:
+        advice = keeper.advice(name, row.key.project)
+        return Conflict(keeper.why(name), f"Instead, {advice}.", kind="kept-by-another")
     if refused := refusal(rules, new.kind, actor, row, ownership_of(connection, row), new.at):
         return Forbidden(refused, "Ask one of them.", kind="not-yours")
     if started_at is not None and row.started_at != started_at:

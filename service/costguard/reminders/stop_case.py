@@ -52,9 +52,9 @@ class ByTheRules:
         if not fleet:
             return StopHold("it is gone already")
         presets = tuple(rules.presets.values())
-        labels = sighting.labels
+        labels, origin = sighting.labels, sighting.origin
         preset = classify(labels, case.vm.record.shape, presets)
-        vm = replace(fleet[0], labels=labels, status=sighting.status, preset=preset)
+        vm = replace(fleet[0], labels=labels, origin=origin, status=sighting.status, preset=preset)
         if subject_of(vm) != stop.subject:
             return StopHold("it does not run any more, or was started again since")
         if stop.request_id is None:

@@ -12,8 +12,9 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection
 
 from costguard.access import requests
+from costguard.actions import ending_vms
 from costguard.actions.execute import CallKind, Step, StepDefaults, Urgency
-from costguard.errors import BadAnswer, CloudError, CloudUnavailable, PermissionDenied
+from costguard.errors import BadAnswer, CloudError, CloudUnavailable, KeptByAnother, PermissionDenied
 from costguard.events import audit_log
 from costguard.ledger import lifetimes
 from costguard.model.action import StopInstance, StopOutcome
@@ -159,7 +160,8 @@ class LookStep(StepDefaults):
         # From here on it may have begun, whatever becomes of us.
         stop_rows.advance(connection, case.stop.id, StopOutcome.UNKNOWN, operation=case.stop.operation, try_after=now)
         self.result = StopOutcome.UNKNOWN, "this process stood still right before it was to call Google"
-        self.asks = AskStep(self, case)
+        assert self.sighting is not None  # else it would have been held
+        self.asks = AskStep(self, case, self.sighting)
         return True
 
     def _hold(self, connection: Connection, case: StopCase, now: datetime) -> StopHold | None:
@@ -223,6 +225,7 @@ class AskStep(StepDefaults):
 
     look: LookStep
     case: StopCase
+    sighting: Sighting  # of the VM that is stopped, by its numeric id
     operation: str = ""
     urgency: Urgency = field(default=Urgency.STOP, init=False)
     begins_with: CallKind = field(default=CallKind.WRITE, init=False)
@@ -244,7 +247,8 @@ class AskStep(StepDefaults):
 
     def call(self) -> None:
         case = self.case
-        self.operation = self.look.actuator.stop(*case.address, case.vm.record.key.gce_id, case.stop.request_uuid)
+        address = (*case.address, case.name)
+        self.operation = ending_vms.stop(self.look.actuator, address, self.sighting, case.stop.request_uuid)
 
     def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:
         case = self.case
@@ -292,7 +296,7 @@ def _troubled(
     """Asked again later and later; given up where that is of no use, or was in vain six times."""
     stop = case.stop
     tries, words = stop.tries + 1, str(error)
-    if isinstance(error, PermissionDenied | BadAnswer) or tries >= TRIES:
+    if isinstance(error, PermissionDenied | BadAnswer | KeptByAnother) or tries >= TRIES:
         if may_have_begun:
             words += " An earlier request may still stop it: no answer came to that."
         fail(connection, case, words, now)

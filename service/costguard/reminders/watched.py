@@ -8,6 +8,7 @@ from datetime import datetime
 
 from costguard.model.action import Action, StopOutcome
 from costguard.model.instance import InstanceKey, Status
+from costguard.model.keeper import Keeper, keeper_of
 from costguard.model.money import Money
 from costguard.model.reminder import Claim, Keep, Ownership, Request, Sent, Subject, SubjectKind
 from costguard.model.utilisation import Evidence
@@ -31,6 +32,7 @@ class WatchedVm:
     lifetime_id: int = 0  # of the open lifetime, else of the last one; 0: there was none
     rest_since: datetime | None = None  # stopped or suspended, and storage of it bills
     labels: Mapping[str, str] = field(default_factory=dict)
+    origin: Mapping[str, str] = field(default_factory=dict)  # metadata that says who keeps it
     owner: str = ""
     rate: Money | None = None  # an hour, machine and storage; None: not priced whole
     sent: tuple[Sent, ...] = ()  # in all cycles
@@ -42,6 +44,10 @@ class WatchedVm:
     is_gone: bool = False
     job: str = ""  # the training job that it works on; "" as soon as it does not
     is_unknown: bool = False  # it bears our labels, and the ledger holds no intent to launch it
+
+    @property
+    def keeper(self) -> Keeper | None:
+        return keeper_of(self.labels, self.origin, self.zone)
 
     @property
     def cycle(self) -> int:

@@ -18,9 +18,10 @@ from costguard.db.remembered import remembers
 from costguard.db.tables import instances, lifetimes, storage_spans
 from costguard.ledger.rows import shape_from
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
+from costguard.model.keeper import Keeper, keeper_of
 
 _MOST_NAMED = 1000
-_OWN = 10  # how many columns `_columns` gives
+_OWN = 11  # how many columns `_columns` gives
 _SHAPE = ("machine_type", "vcpus", "memory_mib", "gpu_type", "gpu_count", "local_ssd_gib")
 
 
@@ -41,12 +42,17 @@ class WatchedRow:
     preset: str
     owner: str
     labels: Mapping[str, str]
+    origin: Mapping[str, str]  # metadata that says who keeps it
     shape: Shape
     provisioning_model: ProvisioningModel
     lifetime_id: int = 0
     started_at: datetime | None = None  # of the open lifetime
     rests_since: datetime | None = None  # the end of the last lifetime, or the VM's making where it never ran
     job: str = ""  # that it was launched for
+
+    @property
+    def keeper(self) -> Keeper | None:
+        return keeper_of(self.labels, self.origin, self.zone)
 
 
 def read(connection: Connection, ids: Collection[int] | None = None) -> list[WatchedRow]:
@@ -131,11 +137,12 @@ def _last_ended(instance_ids: Sequence[int]) -> Select[Any]:
 
 def _columns() -> list[ColumnElement[Any]]:
     names = ("id", "project", "gce_id", "name", "zone", "status", "preset", "owner", "job")
-    return [*(instances.c[name] for name in names), cast(instances.c.labels, Text).label("labels")]
+    texts = (cast(instances.c[name], Text).label(name) for name in ("labels", "origin"))
+    return [*(instances.c[name] for name in names), *texts]
 
 
 @lru_cache(maxsize=4096)  # many VMs have the same, and share them
-def _labels(text: str) -> Mapping[str, str]:
+def _words(text: str) -> Mapping[str, str]:
     labels: dict[str, str] = orjson.loads(text)
     return labels
 
@@ -157,7 +164,7 @@ def _row(
     started_at: datetime | None = None,
     rests_since: datetime | None = None,
 ) -> WatchedRow:
-    instance_id, project, gce_id, name, zone, status, preset, owner, job, labels = head
+    instance_id, project, gce_id, name, zone, status, preset, owner, job, labels, origin = head
     return WatchedRow(
         instance_id=instance_id,
         key=InstanceKey(project, gce_id),
@@ -166,7 +173,8 @@ def _row(
         status=_STATUS[status],
         preset=preset,
         owner=owner,
-        labels=_labels(labels),
+        labels=_words(labels),
+        origin=_words(origin),
         shape=shape_from(*shape),
         provisioning_model=_MODEL[model],
         lifetime_id=lifetime_id,

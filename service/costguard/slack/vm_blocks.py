@@ -8,7 +8,7 @@ from costguard.model.money import Priced, priced_text, rate_text
 from costguard.model.reminder import SubjectKind, Target
 from costguard.model.utilisation import Evidence, IdleState
 from costguard.slack.blocks import Block, actions, context, fields, header, section
-from costguard.slack.text import ago, line, lines, link, mention, moment, plain
+from costguard.slack.text import ago, line, lines, link, marked, mention, moment, plain
 
 
 def amount(priced: Priced) -> str:
@@ -176,6 +176,8 @@ def _next(content: ReminderContent) -> str:
         return f":bell: *What happens next:* You will be reminded again. {line(content.card.disk_note, 1000)}"
     if content.stop_at is None and content.card.subject.kind is SubjectKind.REST:
         return ":bell: *What happens next:* Its storage is billed until it is deleted. You will be reminded again."
+    if content.card.never_stopped:
+        return f":bell: *What happens next:* You will be reminded again. {marked(content.card.never_stopped)}"
     if content.stop_at is None:
         what = "No stop is scheduled. You will be reminded again until someone answers."
         return f":bell: *What happens next:* {what}"

@@ -102,6 +102,7 @@ KINDS: Mapping[str, str] = {
     "sweep-open": "The sweep is still being cancelled.",
     "nothing-to-resume": "No member of the sweep failed or was left over, or those that were named did not fail.",
     "no-disk": "No disk of the job is kept that could be deleted.",
+    "kept-by-another": "A managed instance group or a service of Google keeps this VM, so it is never stopped.",
     "key-taken": "This Idempotency-Key came with something else before.",
     "name-refused": "It is not known, or not allowed, in whose name this was asked.",
     "vm-not-as-seen": "The VM, or its run, is not as the caller saw it: there is nothing left to do.",

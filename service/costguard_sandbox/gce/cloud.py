@@ -17,6 +17,7 @@ from costguard_sandbox.gce.disks import Storage
 from costguard_sandbox.gce.errors import already_exists, bad_request, invalid, invalid_usage, not_found
 from costguard_sandbox.gce.faults import CloudFaults
 from costguard_sandbox.gce.filters import compile_filter
+from costguard_sandbox.gce.groups import Groups, service_agent
 from costguard_sandbox.gce.guests import Guests, MetadataWatches
 from costguard_sandbox.gce.insertion import Factory, read_insert
 from costguard_sandbox.gce.lifecycle import Lifecycle
@@ -96,8 +97,14 @@ class Cloud:
         )
         self._bulk_inserts = BulkInserts(self.operations, self._lifecycle, self._insert_one, self.instances)
         self._system_events = SystemEvents(
-            self.timeline, self._lifecycle, self.guests, self.metadata_watches, self.operations
+            self.timeline,
+            self._lifecycle,
+            self.guests,
+            self.metadata_watches,
+            self.operations,
+            lambda vm: self.storage.renew_boot_disk(vm),
         )
+        self.groups = Groups(self.timeline, self._system_events.repair, self._insert_again)
         self.storage = Storage(
             self.timeline,
             self._lifecycle,
@@ -213,6 +220,11 @@ class Cloud:
         vm = self._factory.vm(project, zone, wanted, self.timeline.now, self.storage.live)
         return self._begin_insert(vm, user, group=group)
 
+    def _insert_again(self, vm: VM) -> None:
+        """Its group makes a VM that was deleted again, if nobody took its name meanwhile."""
+        if (vm.project, vm.zone, vm.name) not in self._vms:
+            self._insert_one(vm.project, vm.zone, vm.given, service_agent(vm.project), "")
+
     def _begin_insert(self, vm: VM, user: str, request_id: str = "", group: str = "") -> Child:
         operation = self.operations.begin("insert", vm.target, user, request_id, group)
         if failure := self._capacity(vm):
@@ -240,6 +252,7 @@ class Cloud:
                 what = f"deletionProtection on {vm.name} is true."
                 raise invalid_usage(f"Resource cannot be deleted if it's protected against deletion. {what}")
             operation = self.operations.begin(verb, vm.target, user, request_id)
+            self.groups.asked(verb, vm, user == service_agent(project))
             self._lifecycle.accept(operation, vm)
             return operation
 
@@ -346,6 +359,7 @@ class Cloud:
     def _changed(self, vm: VM) -> None:
         self.changes += 1
         self.usage.follow(vm)
+        self.groups.changed(vm)
 
     def _disk_changed(self, vm: VM | None) -> None:
         self.changes += 1

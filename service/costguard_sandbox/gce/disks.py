@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
@@ -197,6 +197,24 @@ class Storage:
                 vm.release(held.disk, self._timeline.now)
                 if held.auto_delete and not held.disk.users:
                     self._remove(held.disk)
+
+    def renew_boot_disk(self, vm: VM) -> None:
+        """A managed group recreates the VM: its boot disk is made again from the image, unless it is to be kept."""
+        held = next((one for one in vm.attachments if one.boot), None)
+        if held is None or held.disk is None or not held.auto_delete:
+            return
+        old, now = held.disk, self._timeline.now
+        wanted = WantedDisk(old.name, size_gib=old.size_gib, disk_type=old.disk_type)
+        fresh = replace(held, disk=self._factory.disk(vm.project, vm.zone, wanted, now))
+        assert fresh.disk is not None
+        fresh.disk.source_image, fresh.disk.licenses = old.source_image, old.licenses
+        self._guests.detach(vm, held)
+        vm.detach(held, now)
+        self._remove(old)
+        self._add(fresh.disk)
+        vm.attach(fresh, now)
+        self._guests.attach(vm, fresh)
+        self._changed(vm)
 
     def _add(self, disk: Disk) -> None:
         self.live[disk.project, disk.zone, disk.name] = disk

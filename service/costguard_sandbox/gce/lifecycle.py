@@ -202,7 +202,7 @@ class Lifecycle:
         self._timeline.at(self._now + length, up)
 
     def recreate(self, vm: VM, insert: Callable[[], Operation]) -> None:
-        """A managed group stops the VM and inserts it again, under the same id."""
+        """A managed group stops the VM and inserts it again, under the same id. `insert` is called when it is down."""
         down = self._draw("recreate down", (vm.id, vm.transition))
         length = down + self._draw("recreate up", (vm.id, vm.transition))
         ends = self._now + length

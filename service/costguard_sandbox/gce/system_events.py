@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from costguard_sandbox.gce.catalogue.regions import project_number
 from costguard_sandbox.gce.errors import bad_request
+from costguard_sandbox.gce.groups import group_of, service_agent
 from costguard_sandbox.gce.guests import Ending, Guests, MetadataWatches
 from costguard_sandbox.gce.lifecycle import Lifecycle
 from costguard_sandbox.gce.operations import Operation, OperationLog
@@ -63,6 +64,7 @@ class SystemEvents:
     _guests: Guests
     _watches: MetadataWatches
     _operations: OperationLog
+    _renew_boot_disk: Callable[[VM], None]
     _preempted_in_start: set[int] = field(default_factory=set, init=False)
 
     def check(self, event: str, vm: VM) -> None:
@@ -84,13 +86,29 @@ class SystemEvents:
         if event == "preempt":
             self._lifecycle.preempt(vm)
         elif event == "recreate":
-            agent = f"{number}@cloudservices.gserviceaccount.com"
-            self._lifecycle.recreate(vm, lambda: self._operations.begin("insert", vm.target, agent))
+            self._recreate(vm)
         elif event in ("host-error", "host-maintenance") and vm.scheduling["automaticRestart"]:
             self._lifecycle.repair(vm, ending, lambda: self._record_restart(vm))
         elif event != "migrate":
             self._lifecycle.shut_down(vm, ending)
         return operation
+
+    def repair(self, vm: VM, found: Status) -> None:
+        """Its managed instance group finds it in this state, and recreates it."""
+        kind, text = _EVENTS["recreate"]
+        place = f"projects/{project_number(vm.project)}/zones/{vm.zone}"
+        why = f"expected instance status RUNNING but {found.value} found"
+        text = f"{text.partition('Reason: ')[0]}Reason: {why}.".format(place=place, name=vm.name)
+        self._operations.record_event(kind, vm.target, text)
+        self._recreate(vm)
+
+    def _recreate(self, vm: VM) -> None:
+        def insert() -> Operation:
+            if group_of(vm):
+                self._renew_boot_disk(vm)
+            return self._operations.begin("insert", vm.target, service_agent(vm.project))
+
+        self._lifecycle.recreate(vm, insert)
 
     def happen_after_notice(self, event: str, vm: VM, notice: timedelta | None) -> Operation | None:
         """The event's operation, or None when the VM's metadata announce it first.

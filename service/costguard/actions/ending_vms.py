@@ -1,0 +1,39 @@
+"""The only place from which a VM is stopped or deleted: never one that a group or a service of Google keeps."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from costguard.errors import KeptByAnother
+from costguard.model.keeper import keeper_of
+from costguard.model.observation import Sighting
+
+
+class Stops(Protocol):
+    def stop(self, project: str, zone: str, instance: str, request_id: str) -> str: ...
+
+
+class Deletes(Protocol):
+    def delete(self, project: str, zone: str, instance: str, request_id: str) -> str: ...
+
+
+def stop(google: Stops, address: tuple[str, str, str], seen: Sighting, request_id: str) -> str:
+    """Begin to stop the VM that was just looked at. The operation's id. Raises CloudError; see `Actuator.stop`.
+
+    `address` is its project, zone and name.
+    """
+    _check(address, seen)
+    return google.stop(*address[:2], seen.gce_id, request_id)
+
+
+def delete(google: Deletes, address: tuple[str, str, str], seen: Sighting, request_id: str) -> str:
+    """Begin to delete the VM that was just looked at. As `stop`."""
+    _check(address, seen)
+    return google.delete(*address[:2], seen.gce_id, request_id)
+
+
+def _check(address: tuple[str, str, str], seen: Sighting) -> None:
+    project, zone, name = address
+    keeper = keeper_of(seen.labels, seen.origin, zone)
+    if keeper is not None:
+        raise KeptByAnother(keeper.refusal(name, project))

@@ -1,0 +1,76 @@
+"""The last point before Google is asked to stop or delete a VM."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from tests.builders import at
+from tests.fakes import FakeActuator, FakeVm
+
+import costguard
+from costguard.actions import ending_vms
+from costguard.errors import KeptByAnother
+from costguard.model.instance import Status
+from costguard.model.observation import Sighting
+
+ADDRESS = ("acme", "us-central1-a", "vm-1")
+GROUP = {"created-by": "projects/1/zones/us-central1-a/instanceGroupManagers/trainers"}
+
+
+class Google(FakeActuator):
+    def delete(self, project: str, zone: str, instance: str, request_id: str) -> str:
+        return self._begin("delete", Status.STOPPING, project, zone, instance, request_id)
+
+
+def google() -> Google:
+    return Google({ADDRESS: FakeVm("1001")})
+
+
+def sighting(labels: dict[str, str] | None = None, origin: dict[str, str] | None = None) -> Sighting:
+    return Sighting("1001", Status.RUNNING, at("10:00"), labels or {}, origin or {})
+
+
+@pytest.mark.parametrize(
+    ("labels", "origin", "whose"),
+    [
+        ({}, GROUP, "managed instance group trainers"),
+        ({"goog-gke-node": ""}, {}, "GKE cluster"),
+        ({"goog-dataproc-cluster-name": "etl"}, {}, "Dataproc cluster etl"),
+        ({"batch-job-uid": "eval-1"}, {}, "Batch job"),
+        ({"goog-dataflow-job-id": "7"}, {}, "Dataflow job 7"),
+    ],
+)
+@pytest.mark.parametrize("end", [ending_vms.stop, ending_vms.delete])
+def test_a_vm_that_another_keeps_is_neither_stopped_nor_deleted(
+    end: object, labels: dict[str, str], origin: dict[str, str], whose: str
+) -> None:
+    cloud = google()
+    assert callable(end)
+    with pytest.raises(KeptByAnother, match=whose):
+        end(cloud, ADDRESS, sighting(labels, origin), "request-1")
+    assert cloud.calls == []
+
+
+def test_any_other_vm_is_ended_by_its_numeric_id() -> None:
+    cloud = google()
+    ending_vms.stop(cloud, ADDRESS, sighting({"notebooks-product": "workbench-instances"}), "request-1")
+    ending_vms.delete(cloud, ADDRESS, sighting(), "request-2")
+    assert cloud.calls == [("stop", "1001", "request-1"), ("delete", "1001", "request-2")]
+
+
+def test_nothing_else_asks_google_to_stop_or_delete_a_vm() -> None:
+    """A call with four arguments named so is one of `Actuator` or `Launcher`; adapters pass theirs on."""
+    root = Path(costguard.__file__).parent
+    callers = {
+        str(path.relative_to(root))
+        for path in root.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("stop", "delete")
+        and (len(node.args) == 4 or any(isinstance(arg, ast.Starred) for arg in node.args))
+        and not (isinstance(node.func.value, ast.Name) and node.func.value.id == "ending_vms")
+    }
+    assert callers == {"actions/ending_vms.py", "actions/pacing.py", "gce/client.py"}

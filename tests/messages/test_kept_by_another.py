@@ -1,0 +1,79 @@
+"""What Slack shows of a VM that a group or a service of Google keeps: no stop button, and what to do instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from tests.access.access_setup import Office, command, press
+from tests.api import rows
+from tests.api.rows import NOW
+
+from costguard.access.rules import Rules
+from costguard.db.transaction import Database
+from costguard.ledger.accrual import accrual_at
+from costguard.messages import cards
+from costguard.model.message import ListContent, ReminderContent, ReminderState, StateKind, VmCard
+from costguard.model.reminder import RequestKind, Subject, SubjectKind, Target
+from costguard.slack.render import render
+
+NODE = {"goog-gke-node": "", "goog-k8s-cluster-name": "train", "goog-k8s-node-pool-name": "t4"}
+GROUP = {"created-by": "projects/1/zones/us-central1-a/instanceGroupManagers/gke-train-t4-grp"}
+COMMAND = "gcloud container clusters resize train --node-pool t4 --num-nodes 0 --location LOCATION --project lab"
+
+
+@pytest.fixture
+def office(sqlite_database: Database) -> Iterator[Office]:
+    office = Office(sqlite_database)
+    yield office
+    office.handler.close()
+
+
+def card(database: Database, **given: Any) -> VmCard:
+    with database.write() as connection:
+        vm = rows.instance(connection, "gke-1", **given)
+        life = rows.lifetime(connection, vm, NOW - timedelta(hours=9))
+    with database.read() as connection:
+        subject = Subject(SubjectKind.RUN, vm, life)
+        result = cards.card(connection, accrual_at(connection, NOW), Rules({}), subject, NOW, "")
+    assert result is not None
+    return result
+
+
+def test_its_reminder_has_no_stop_button_and_says_why(sqlite_database: Database) -> None:
+    shown = card(sqlite_database, labels=NODE, origin=GROUP)
+    buttons = cards.buttons(shown, NOW, cards.zone_of(None, Rules({})))
+    assert [button.kind for button in buttons] == [RequestKind.KEEP, RequestKind.KEEP, RequestKind.DISOWN]
+    state = ReminderState(StateKind.OPEN)
+    text = str(render(ReminderContent(shown, 0, Target.OWNER, "past its limit", state, buttons)).blocks)
+    assert "gke-1 belongs to GKE cluster train (node pool t4), so Costguard does not stop it" in text
+    assert f"`{COMMAND}`" in text
+    assert "Stop now" not in text
+
+
+def test_any_other_reminder_has_one(sqlite_database: Database) -> None:
+    shown = card(sqlite_database)
+    assert RequestKind.STOP in [button.kind for button in cards.buttons(shown, NOW, cards.zone_of(None, Rules({})))]
+    assert shown.never_stopped == ""
+
+
+def test_a_click_on_a_button_from_before_is_refused_with_the_reason(office: Office) -> None:
+    """A message that was sent before the ledger knew whose the VM is still has its button."""
+    office.know("ada")
+    subject = office.running(labels=NODE, origin=GROUP)
+    office.handler.click(press(subject))
+    office.handler.close()
+    assert office.open == []
+    (told,) = office.ephemerals
+    assert "belongs to GKE cluster train (node pool t4)" in told
+    assert COMMAND in told
+
+
+def test_the_list_of_all_vms_still_has_it(office: Office) -> None:
+    office.know("adam")
+    subject = office.running("gke-1", labels=NODE, origin=GROUP)
+    shown = office.handler.command(command("all", "adam"))
+    assert isinstance(shown, ListContent)
+    assert office.listed == [subject]

@@ -1,0 +1,159 @@
+"""Who keeps a VM: recorded instances of each kind, and label names from Google's documents and provider tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from costguard.model.keeper import Keeper, KeeperKind, keeper_of, origin_of
+
+RECORDED = Path(__file__).resolve().parents[3] / "shared" / "outside" / "owners" / "instances.json"
+ZONE = "us-central1-a"
+GROUP = "projects/1234/zones/us-central1-a/instanceGroupManagers/trainers"
+REGIONAL = "projects/1234/regions/us-central1/instanceGroupManagers/trainers"
+
+
+def of(labels: dict[str, str] | None = None, zone: str = ZONE, **items: str) -> Keeper | None:
+    named = [{"key": key.replace("_", "-"), "value": value} for key, value in items.items()]
+    return keeper_of(labels or {}, origin_of(named), zone)
+
+
+def kept(labels: dict[str, str] | None = None, **items: str) -> Keeper:
+    keeper = of(labels, **items)
+    assert keeper is not None
+    return keeper
+
+
+def test_recorded_instances_have_the_keeper_that_their_recorder_names() -> None:
+    if not RECORDED.is_file():
+        pytest.skip(f"the recorded instances are not here ({RECORDED})")
+    kinds = []
+    for entry in orjson.loads(RECORDED.read_bytes()):
+        raw, expected = entry["instance"], entry["expected"]
+        zone = raw["zone"].rpartition("/")[2]
+        keeper = keeper_of(raw.get("labels") or {}, origin_of(raw["metadata"].get("items", [])), zone)
+        kinds.append(keeper and keeper.kind)
+        if expected["maker"] != "GKE":
+            assert keeper is None, raw["name"]  # nothing, Terraform, and Workbench, which may be stopped
+            continue
+        assert keeper is not None
+        assert (keeper.name, keeper.pool) == (expected["cluster"], expected["node_pool"])
+        assert keeper.group == expected["instance_group"]
+        assert set(keeper.evidence) >= {"goog-gke-node", "goog-k8s-cluster-name", "cluster-name", "created-by"}
+    assert kinds.count(KeeperKind.GKE) == 1
+    assert len(kinds) == 5
+
+
+def test_an_old_gke_node_without_the_newer_labels_names_cluster_and_pool() -> None:
+    keeper = kept(
+        {"goog-gke-node": ""},
+        created_by="projects/1/zones/us-central1-a/instanceGroupManagers/gke-train-t4-pool-82e0c046-grp",
+        cluster_name="train",
+        cluster_location="us-central1",
+        kube_labels="cloud.google.com/gke-accelerator=nvidia-tesla-t4,cloud.google.com/gke-nodepool=t4-pool",
+    )
+    assert (keeper.kind, keeper.name, keeper.pool, keeper.place) == (KeeperKind.GKE, "train", "t4-pool", "us-central1")
+    assert keeper.instead("gke-vm", "acme") == (
+        "gcloud container clusters resize train --node-pool t4-pool --num-nodes 0 --location us-central1 --project acme"
+    )
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind", "name"),
+    [
+        ({"goog-gke-node": ""}, KeeperKind.GKE, ""),
+        ({"goog-k8s-node-pool-name": "t4", "goog-k8s-cluster-name": "train"}, KeeperKind.GKE, "train"),
+        ({"goog-gke-node-pool-provisioning-model": "spot"}, KeeperKind.GKE, ""),
+        ({"goog-dataproc-cluster-name": "etl", "goog-dataproc-location": "us-east1"}, KeeperKind.DATAPROC, "etl"),
+        ({"goog-dataproc-autozone": "enabled"}, KeeperKind.DATAPROC, ""),
+        # cloud.google.com/batch/docs/organize-resources-using-labels: three labels, without Google's prefix.
+        ({"batch-job-id": "eval", "batch-job-uid": "eval-1", "batch-node": "true"}, KeeperKind.BATCH, "eval"),
+        ({"batch-job-uid": "eval-1"}, KeeperKind.BATCH, ""),
+        ({"goog-batch-worker": "true"}, KeeperKind.BATCH, ""),
+        # The Terraform provider's acceptance test finds a job's workers by `labels.goog-dataflow-job-id`.
+        ({"goog-dataflow-job-id": "2026-11-02_12_00_00-1"}, KeeperKind.DATAFLOW, "2026-11-02_12_00_00-1"),
+    ],
+)
+def test_labels_of_googles_services_name_the_keeper(labels: dict[str, str], kind: KeeperKind, name: str) -> None:
+    keeper = kept(labels)
+    assert keeper.kind is kind
+    assert keeper.name == name
+    assert set(keeper.evidence) == set(labels)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {},
+        {"goog-terraform-provisioned": "true"},
+        {"managed-by-cnrm": "true"},
+        {"notebooks-product": "workbench-instances", "resource-name": "nb"},
+        {"goog-caip-notebook": ""},
+        {"batch-job-id": "7"},  # a person's own
+        {"batch-node": "no"},
+        {"my-goog-gke-node": ""},
+    ],
+)
+def test_a_vm_that_nothing_keeps_may_be_stopped(labels: dict[str, str]) -> None:
+    assert of(labels) is None
+    assert of(labels, created_by="terraform", cluster_name="mine", startup_script="#!/bin/sh") is None
+
+
+@pytest.mark.parametrize(
+    ("path", "place", "at"),
+    [
+        (GROUP, "us-central1-a", "--zone us-central1-a"),
+        (REGIONAL, "us-central1", "--region us-central1"),
+        (f"https://www.googleapis.com/compute/v1/{GROUP}", "us-central1-a", "--zone us-central1-a"),
+    ],
+)
+def test_a_group_of_a_zone_or_a_region_is_named_with_the_command_that_stops_its_vm(
+    path: str, place: str, at: str
+) -> None:
+    keeper = kept(created_by=path)
+    assert (keeper.kind, keeper.name, keeper.place) == (KeeperKind.GROUP, "trainers", place)
+    assert keeper.evidence == ("created-by",)
+    command = "gcloud compute instance-groups managed stop-instances trainers --instances vm-1"
+    assert keeper.instead("vm-1", "acme") == f"{command} {at} --project acme"
+
+
+def test_a_path_of_a_group_that_cannot_be_read_still_keeps_its_vm() -> None:
+    keeper = kept(created_by="projects/1/universes/x/instanceGroupManagers/g$(reboot)")
+    assert keeper.kind is KeeperKind.GROUP
+    assert keeper.name == ""
+    assert "GROUP --instances vm-1 --region REGION" in keeper.instead("vm-1", "acme")
+
+
+def test_a_service_goes_before_the_group_that_it_works_with() -> None:
+    assert kept({"goog-dataproc-cluster-name": "etl"}, created_by=GROUP).kind is KeeperKind.DATAPROC
+    assert kept({"goog-gke-node": ""}, created_by=GROUP).kind is KeeperKind.GKE
+
+
+def test_names_from_metadata_cannot_put_anything_else_into_a_command() -> None:
+    keeper = kept({"goog-gke-node": ""}, cluster_name="a; rm -rf /", kube_labels="cloud.google.com/gke-nodepool=`x`")
+    assert "clusters resize CLUSTER --node-pool POOL" in keeper.instead("vm-1", "acme")
+
+
+def test_the_refusal_says_whose_it_is_what_would_happen_and_what_to_do() -> None:
+    labels = {"goog-k8s-cluster-name": "train", "goog-k8s-node-pool-name": "t4", "goog-k8s-cluster-location": "us-east1"}
+    keeper = kept(labels, created_by=GROUP)
+    assert keeper.refusal("gke-1", "acme") == (
+        "gke-1 belongs to GKE cluster train (node pool t4), so Costguard does not stop it: its group would recreate it "
+        "on a fresh boot disk, so its data would be lost while it bills on. Instead, stop its whole node pool with "
+        "`gcloud container clusters resize train --node-pool t4 --num-nodes 0 --location us-east1 --project acme`."
+    )
+    assert "delete or scale down the workloads" in keeper.refusal("gk3-train-1", "acme")
+
+
+def test_only_what_says_who_keeps_a_vm_is_kept_of_its_metadata() -> None:
+    items: list[dict[str, Any]] = [
+        {"key": "created-by", "value": GROUP},
+        {"key": "user-data", "value": "x" * 20_000},
+        {"key": "ssh-keys", "value": "ana:ssh-ed25519 AAAA"},
+        {"key": "kube-labels", "value": f"a=b,cloud.google.com/gke-nodepool=t4,{'y' * 900}"},
+        {"key": "no-value"},
+    ]
+    assert origin_of(items) == {"created-by": GROUP, "kube-labels": "cloud.google.com/gke-nodepool=t4"}

@@ -1,0 +1,124 @@
+"""A VM of a managed instance group, GKE, Dataproc, Batch or Dataflow is reminded of, and stopped by nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.builders import seen
+from tests.reminders.last_check_setup import Judged, judged_at
+from tests.reminders.reminded import DUE, HOUR, asked, planned, rules, sent, stopping, vm
+
+from costguard.db.transaction import Database
+from costguard.ledger import fleet_rows
+from costguard.model.action import RefuseRequest, SendReminder, StopInstance
+from costguard.model.instance import InstanceKey
+from costguard.model.reminder import RequestKind
+from costguard.reminders.decide import decide
+from costguard.reminders.not_stopped import StopBlocker, why_not_stopped
+
+GROUP = {"created-by": "projects/1/zones/us-central1-a/instanceGroupManagers/trainers"}
+NODE = {"goog-gke-node": "", "goog-k8s-cluster-name": "train", "goog-k8s-node-pool-name": "t4"}
+STOPS = rules(stopping(stop_after=1))
+WARNED = (sent(0, DUE),)
+MANY = [
+    ({}, GROUP, "managed instance group trainers"),
+    (NODE, GROUP, "GKE cluster train (node pool t4)"),
+    ({"goog-dataproc-cluster-name": "etl"}, {}, "Dataproc cluster etl"),
+    ({"batch-job-uid": "b-1", "batch-job-id": "b"}, {}, "Batch job b"),
+    ({"goog-dataflow-job-id": "d"}, {}, "Dataflow job d"),
+]
+of_each = pytest.mark.parametrize(("labels", "origin", "whose"), MANY)
+
+
+@pytest.fixture
+def judged(sqlite_database: Database) -> Iterator[Judged]:
+    yield judged_at(sqlite_database)
+
+
+def test_the_same_vm_without_a_keeper_would_be_stopped() -> None:
+    plan = planned(vm(sent=WARNED), DUE + 2 * HOUR, STOPS)
+    assert [type(action) for action in plan.actions] == [StopInstance]
+
+
+@of_each
+def test_no_rule_stops_it_and_its_reminders_go_on(labels: dict[str, str], origin: dict[str, str], whose: str) -> None:
+    plan = planned(vm(labels=labels, origin=origin, sent=WARNED), DUE + 5 * HOUR, STOPS)
+    assert [type(action) for action in plan.actions] == [SendReminder]
+    (decision,) = plan.decisions
+    assert f"it belongs to {whose}, so it is never stopped; it is only reminded of" in decision.reason
+    assert decision.stop_at is None
+
+
+@of_each
+def test_nobody_may_ask_for_its_stop_not_even_an_admin(
+    labels: dict[str, str], origin: dict[str, str], whose: str
+) -> None:
+    request = asked(RequestKind.STOP, by="root@example.com")
+    plan = planned(vm(labels=labels, origin=origin, requests=(request,)), DUE + HOUR, STOPS)
+    refused = [action for action in plan.actions if isinstance(action, RefuseRequest)]
+    assert [action.request for action in refused] == [request]
+    assert f"debug-ana belongs to {whose}, so Costguard does not stop it" in refused[0].reason
+    assert "Instead, stop" in refused[0].reason
+    assert "`gcloud " in refused[0].reason
+
+
+def test_it_can_still_be_kept_and_claimed() -> None:
+    for kind in (RequestKind.KEEP, RequestKind.DISOWN):
+        plan = planned(vm(labels=NODE, requests=(asked(kind, hours=4),)), DUE + HOUR, STOPS)
+        assert not [action for action in plan.actions if isinstance(action, RefuseRequest)], kind
+
+
+def test_the_reason_that_it_is_not_stopped_names_the_command() -> None:
+    answer = why_not_stopped(vm(labels=NODE, origin=GROUP), STOPS, (), {}, None, DUE)
+    assert answer.cause is StopBlocker.KEEPER
+    assert "gcloud container clusters resize train --node-pool t4" in answer.sentence(DUE)
+
+
+@of_each
+def test_a_stop_that_was_decided_before_the_ledger_knew_is_not_carried_out(
+    judged: Judged, labels: dict[str, str], origin: dict[str, str], whose: str
+) -> None:
+    """The look right before the stop shows whose the VM is."""
+    decided = judged.decided()
+    judged.google.vms[decided.key.project, decided.zone, decided.name].labels = dict(labels)
+    judged.google.vms[decided.key.project, decided.zone, decided.name].origin = dict(origin)
+    outcome = judged.carry_out(decided)
+    assert (outcome.result, judged.google.calls) == ("not_needed", [])
+    assert f"it belongs to {whose}" in outcome.text
+
+
+def test_a_check_that_passes_it_is_stopped_at_the_last_point(judged: Judged) -> None:
+    """Whatever decided on it: the call itself is refused, the stop fails for good, and the requester is told why."""
+    subject = judged.subject
+    action = judged.scene.stop_by_ana(subject)
+    judged.google.vms[action.key.project, action.zone, action.name].origin = dict(GROUP)
+    (outcome,) = judged.scene.executor().carry_out([action])
+    assert (outcome.result, judged.google.calls) == ("failed", [])
+    assert "belongs to managed instance group trainers" in outcome.text
+
+
+def test_the_ledger_keeps_what_says_whose_it_is(judged: Judged) -> None:
+    key = InstanceKey(judged.decided().key.project, "1009")
+    judged.scene.look(seen(key=key, name="node-1", labels=NODE, origin=GROUP), read="12:01")
+    with judged.scene.database.read() as connection:
+        row = fleet_rows.instance_id(connection, key)
+        assert row is not None
+        (stored,) = fleet_rows.known(connection, [row])
+    assert stored.origin == GROUP
+    assert stored.keeper is not None
+    assert stored.keeper.whose == "GKE cluster train (node pool t4)"
+
+
+def test_rules_that_stop_leave_it_alone_in_a_whole_pass(judged: Judged) -> None:
+    """From the ledger's rows to the plan."""
+    key = InstanceKey(judged.decided().key.project, "1001")
+    judged.scene.look(seen(key=key, name="vm-1", origin=GROUP, fingerprint="grouped"), read="12:01")
+    with pytest.raises(StopIteration):
+        judged.decided()
+
+
+def test_a_restart_of_decisions_needs_nothing_but_the_row() -> None:
+    """Without requests and history the decision says it as well, before anything is due for a stop."""
+    (decision,) = decide([vm(labels=NODE, sent=WARNED)], STOPS, {}, {}, DUE).decisions
+    assert "never stopped" in decision.reason
