@@ -85,7 +85,9 @@ class FakeActuator:
     def look(self, project: str, zone: str, name: str) -> Sighting | None:
         _raise_next(self.looks)
         vm = self.vms.get((project, zone, name))
-        return Sighting(vm.gce_id, vm.status, vm.started_at, dict(vm.labels), dict(vm.origin)) if vm is not None else None
+        return (
+            Sighting(vm.gce_id, vm.status, vm.started_at, dict(vm.labels), dict(vm.origin)) if vm is not None else None
+        )
 
     def stop(self, project: str, zone: str, instance: str, request_id: str) -> str:
         return self._begin("stop", Status.STOPPING, project, zone, instance, request_id)

@@ -40,6 +40,7 @@ class Vm:
     stopped_at: datetime | None = None
     gone_at: datetime | None = None
     labels: dict[str, str] = field(default_factory=dict)
+    origin: dict[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -106,7 +107,11 @@ class CloudOfVms:
     def look(self, project: str, zone: str, name: str) -> Sighting | None:
         with self._called("look", project, changes=False):
             vm = self._there.get((project, zone, name))
-            return Sighting(vm.gce_id, vm.status, vm.started_at, dict(vm.labels)) if vm is not None else None
+            return (
+                Sighting(vm.gce_id, vm.status, vm.started_at, dict(vm.labels), dict(vm.origin))
+                if vm is not None
+                else None
+            )
 
     def insert(self, project: str, zone: str, vm: VmRequest, request_id: str) -> str:
         with self._called("insert", project):
@@ -360,8 +365,9 @@ def _seen(vm: Vm) -> SeenInstance:
         shape=Shape(recipe.machine_type, 8, 30720, recipe.gpu_type or None, recipe.gpu_count),
         provisioning_model=vm.request.provisioning_model,
         created_at=vm.made_at,
-        fingerprint=f"{vm.status}/{vm.started_at}/{vm.stopped_at}",
+        fingerprint=f"{vm.status}/{vm.started_at}/{vm.stopped_at}/{vm.origin}",
         last_started_at=vm.started_at,
         last_stopped_at=vm.stopped_at,
         labels=vm.labels,
+        origin=vm.origin,
     )

@@ -44,6 +44,8 @@ def site(sqlite_database: Database) -> Iterator[Site]:
         vm = rows.instance(connection, 'x"?\nConfirm', gce_id="4711")
         rows.lifetime(connection, vm, NOW - 9 * HOUR)
         rows.instance(connection, "slept", gce_id="4712", status="stopped")
+        node = rows.instance(connection, "gke-1", gce_id="4713", labels={"goog-gke-node": ""})
+        rows.lifetime(connection, node, NOW - 9 * HOUR)
     lab = make_lab(sqlite_database)
     with serving(lab.app) as url:
         yield Site(lab, url)
@@ -164,13 +166,14 @@ def test_a_viewers_token_stores_no_request(site: Site) -> None:
     [
         ({**STOP, "gce_id": "99"}, Words.MISSING),
         ({**STOP, "gce_id": "4712"}, Words.CONFLICT),
+        ({**STOP, "gce_id": "4713"}, Words.CONFLICT),
         ({**STOP, "gce_id": "../4711"}, Words.INVALID),
         ({**STOP, "project": ".."}, Words.INVALID),
         ({**STOP, "reason": ""}, Words.INVALID),
     ],
 )
 def test_what_cannot_be_stopped_is_said_plainly(site: Site, arguments: dict[str, str], said: Words) -> None:
-    """An unknown VM, one that does not run, and arguments that would leave their place in an address."""
+    """An unknown VM, one that does not run, one that GKE keeps, and arguments that would leave their place in an address."""
 
     async def act(agent: Agent) -> Any:
         return await agent.call_tool("stop_vm", arguments)

@@ -138,7 +138,11 @@ def test_names_from_metadata_cannot_put_anything_else_into_a_command() -> None:
 
 
 def test_the_refusal_says_whose_it_is_what_would_happen_and_what_to_do() -> None:
-    labels = {"goog-k8s-cluster-name": "train", "goog-k8s-node-pool-name": "t4", "goog-k8s-cluster-location": "us-east1"}
+    labels = {
+        "goog-k8s-cluster-name": "train",
+        "goog-k8s-node-pool-name": "t4",
+        "goog-k8s-cluster-location": "us-east1",
+    }
     keeper = kept(labels, created_by=GROUP)
     assert keeper.refusal("gke-1", "acme") == (
         "gke-1 belongs to GKE cluster train (node pool t4), so Costguard does not stop it: its group would recreate it "

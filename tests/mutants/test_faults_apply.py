@@ -18,6 +18,7 @@ ROOMS = {
     "acting",
     "checkpoints",
     "deadlines",
+    "keepers",
     "labels",
     "lease",
     "prices",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from tests.builders import seen
 from tests.reminders.last_check_setup import Judged, judged_at
@@ -32,8 +30,8 @@ of_each = pytest.mark.parametrize(("labels", "origin", "whose"), MANY)
 
 
 @pytest.fixture
-def judged(sqlite_database: Database) -> Iterator[Judged]:
-    yield judged_at(sqlite_database)
+def judged(sqlite_database: Database) -> Judged:
+    return judged_at(sqlite_database)
 
 
 def test_the_same_vm_without_a_keeper_would_be_stopped() -> None:

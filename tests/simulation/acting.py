@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Row, select
 from tests.scenario.fleet import MINUTE
+from tests.simulation import job_vms
 from tests.simulation.story import Story, Topic
 
 from costguard.db.tables import instances, stops
@@ -69,6 +70,25 @@ def work_is_stopped_by_rule(life: Life, connection: Connection) -> Iterator[str]
         worked = [*agent.worked, *([(agent.starts_at, life.now)] if agent.starts_at and not agent.is_over else [])]
         if agent.training.is_dev or any(began <= row.intended_at < ended for began, ended in worked):
             yield f"a rule stopped {row.name} at {row.intended_at}, which worked on job {agent.job}"
+
+
+def kept_vms_are_left_alone(life: Life) -> list[str]:
+    """No way of the guard stops or deletes a VM of a managed group, of GKE, Dataproc, Batch or Dataflow.
+
+    Its group would recreate it on a fresh boot disk. What Google was asked for counts, whether it arrived or not.
+    """
+    life.counts["VMs that another keeps"] = len(life.fleet.kept)
+    kept = {str(vm_id) for vm_id in life.fleet.kept}
+    stops = [stop for stop in life.wire.stops if stop.vm_id in kept]
+    wrong = [f"a stop of {stop.vm_id} was asked for at {stop.at}, which another keeps" for stop in stops]
+    ended = job_vms.asked_by_the_guard(life.world, "stop", "suspend", "delete") if kept else ()
+    wrong += [
+        f"a {one.kind} of {one.target_id} began, which another keeps"
+        for one in ended
+        if one.target_id in life.fleet.kept
+    ]
+    repairs = life.world.groups.repairs
+    return wrong + ([f"{repairs} VMs were recreated by their groups"] if repairs else [])
 
 
 def _grounds(topic: Topic, at: datetime) -> str:

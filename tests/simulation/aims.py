@@ -58,6 +58,7 @@ class Aim:
     restarts: float = 0.0  # the chance that a VM is stopped and started while the guard looks at it before a stop
     answers: float = 0.0  # the chance that someone answers a message while a guard stands still
     mutes: float = 0.0  # the chance that nobody hears an agent for hours, while its command goes on
+    grouped: float = 0.0  # the share of people's VMs that a managed group or a service of Google keeps
     moods: int = 0  # how often people's notebooks come to be idle and work again; some have no Ops Agent
     agentless: float = 0.0  # the share of notebooks that are never worked on, and never have an Ops Agent
     wishes: tuple[float, float] = (0.2, 30)  # hours from a job's submission to what people want of it
@@ -105,6 +106,10 @@ AIMS: Mapping[str, Aim] = {
     "rules": Aim(
         (), people=5, jobs=0, events=0, days=3, hours=5, presses={"keep:4": 0.1, "keep": 0.05}, presets=(6, 0, 0, 5, 4),
         meddles=0.1, restarts=0.1, moods=6, is_often=True, is_hasty=True,
+    ),
+    "groups": Aim(
+        (), people=5, jobs=0, events=0, days=3, hours=5, pages=0.25, presses={"keep:4": 0.1, "stop": 0.3},
+        presets=(6, 0, 0, 5, 4), moods=4, grouped=0.5, is_often=True, is_hasty=True,
     ),
     "idleness": Aim(
         (), people=4, jobs=0, events=0, days=2, hours=5, presses={"keep:4": 0.1}, presets=(6, 0, 0, 0, 1), moods=4,

@@ -15,6 +15,7 @@ from tests.simulation.settings import PROJECT, ZONES
 
 from costguard_sandbox.gce import changes
 from costguard_sandbox.gce.errors import Refused
+from costguard_sandbox.gce.groups import service_agent
 from costguard_sandbox.gce.render import fingerprint
 from costguard_sandbox.gce.vm import VM, Load, Status
 from costguard_sandbox.world import World
@@ -28,6 +29,15 @@ _MACHINES: Mapping[str, dict[str, Any]] = {
     "a100": {"machine": "a2-highgpu-1g"},
     "t4": {"machine": "n1-standard-4", "gpu": ("nvidia-tesla-t4", 1)},
     "other": {"machine": "n2-standard-4"},
+}
+
+
+_SERVICES: Mapping[str, dict[str, str]] = {
+    "gke": {"goog-gke-node": "", "goog-k8s-cluster-name": "train", "goog-k8s-node-pool-name": "t4"},
+    "old gke": {"goog-gke-node": ""},
+    "dataproc": {"goog-dataproc-cluster-name": "etl"},
+    "batch": {"batch-job-id": "eval", "batch-job-uid": "eval-1", "batch-node": "true"},
+    "dataflow": {"goog-dataflow-job-id": "2026-10-01_00_00_00-1"},
 }
 
 
@@ -57,9 +67,12 @@ class Fleet:
     presets: tuple[float, ...] = ()
     moods: int = 0
     agentless: float = 0.0
+    grouped: float = 0.0
+    kept: set[int] = field(default_factory=set)  # numbers of VMs that a group or a service of Google keeps
 
     def plan(self, plan: Plan) -> None:
         self.presets, self.moods, self.agentless = plan.aim.presets, plan.aim.moods, plan.aim.agentless
+        self.grouped = plan.aim.grouped
         for planned in plan.vms:
             one = _Life(self, plan.lot("vm", planned.number))
             self.world.at(planned.at, one.create)
@@ -117,6 +130,9 @@ class _Life:
         zone = chance.choice(ZONES)
         made = Made(kind, owner, is_protected, is_spot, self._lasts(kind))
         wanted = body(name, zone, **_MACHINES[kind], spot=is_spot, labels=labels)
+        is_kept = self.fleet.grouped > 0 and chance.random() < self.fleet.grouped
+        if is_kept:
+            self._belong(wanted, zone)
         user = f"{owner}@example.com" if owner else _PROGRAM
         if not self._try("made", lambda: self.world.insert(PROJECT, zone, wanted, user)):
             return
@@ -125,10 +141,24 @@ class _Life:
         except Refused:
             return  # there was no room for it, as its operation says
         self.fleet.made[vm.id] = made
+        if is_kept:
+            self.fleet.kept.add(vm.id)
         if is_protected:
             self.fleet.protected[vm.id] = vm.created_at
         self._later(made.lasts, "deleted", vm, lambda: self._ask("delete", vm))
-        self._live(vm, made)
+        if not is_kept:
+            self._live(vm, made)
+        elif made.preset == "notebook":
+            self._idle(vm)
+
+    def _belong(self, wanted: dict[str, Any], zone: str) -> None:
+        """To a managed group, of GKE or not, or to a service that labels its VMs."""
+        kind = self.chance.choice(("group", "gke", "old gke", "dataproc", "batch", "dataflow"))
+        wanted["labels"] |= _SERVICES.get(kind, {})
+        if kind in ("group", "gke", "old gke"):
+            group = f"projects/7/zones/{zone}/instanceGroupManagers/{'gke-train-' if kind != 'group' else ''}t4-grp"
+            wanted["metadata"] = {"items": [{"key": "created-by", "value": group}]}
+        self.fleet.happened[f"made by {kind}"] += 1
 
     def _lasts(self, kind: str) -> timedelta:
         """Some are short, most are forgotten; what nobody stops and costs much is deleted after some days."""
@@ -190,6 +220,9 @@ class _Life:
         if verb == "start" and vm.status is not Status.TERMINATED:
             return
         owner = self.fleet.made[vm.id].owner
+        if vm.id in self.fleet.kept:  # its own group resizes
+            self.world.request(verb, PROJECT, vm.zone, vm.name, service_agent(PROJECT))
+            return
         self.world.request(verb, PROJECT, vm.zone, vm.name, f"{owner}@example.com" if owner else _PROGRAM)
 
     def _rest(self, vm: VM, load: Load) -> None:

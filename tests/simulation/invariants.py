@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import func, select
 from tests.accrued import assert_totals_hold
 from tests.simulation import acting, audit, budgets, job_vms, reminders, runs, untold
+from tests.simulation.acting import kept_vms_are_left_alone
 from tests.simulation.backups import older_databases_are_noticed
 from tests.simulation.gaps import no_vm_that_works_is_given_up
 from tests.simulation.settings import PROJECT
@@ -312,6 +313,7 @@ AFTER_EACH_VISIT: tuple[Invariant, ...] = (
     no_error_is_unforeseen,
     one_guard_acts,
     older_databases_are_noticed,
+    kept_vms_are_left_alone,
     one_vm_for_each_attempt,
     no_vm_is_alone,
     no_run_is_over_too_early,

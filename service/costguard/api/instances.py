@@ -84,6 +84,10 @@ class InstanceOut(Out):
     )
     job: str = read_from("instance.job")
     created_by: str = read_from("instance.created_by", description="The creator's account; empty when unknown.")
+    never_stopped: str = read_from(
+        "instance.never_stopped",
+        description="Why no rule and no request stops it, and what to do instead; empty: it can be stopped.",
+    )
     machine_type: str = read_from("instance.shape.machine_type")
     vcpus: int = read_from("instance.shape.vcpus")
     memory_mib: int = read_from("instance.shape.memory_mib")

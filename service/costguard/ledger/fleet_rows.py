@@ -121,6 +121,12 @@ class FleetInstance:
     def keeper(self) -> Keeper | None:
         return keeper_of(self.labels, self.origin, self.zone)
 
+    @property
+    def never_stopped(self) -> str:
+        """Why no rule and no request stops it, and what to do instead; "" where nothing of the kind holds."""
+        keeper = self.keeper
+        return keeper.refusal(self.name, self.key.project) if keeper is not None else ""
+
 
 @remembers(instances)
 def ranked(connection: Connection, filters: Filters, sort: Sort, after: Place | None, limit: int) -> list[Place]:

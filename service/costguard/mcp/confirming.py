@@ -65,6 +65,8 @@ def intent_of(guard: Client, verb: Verb, project: str, gce_id: str, reason: str,
     vm = guard.get("instances", project, gce_id)["instance"]
     if verb == "stop" and vm["started_at"] is None:
         raise Conflict("The VM is not running, so there is nothing to stop.", "Read it with the tool vm.")
+    if verb == "stop" and (why_not := vm.get("never_stopped", "")):
+        raise Conflict(why_not, "Tell the user; Costguard has no way to stop it.")
     return Intent(verb, project, gce_id, vm["name"], vm["zone"], vm["owner"], vm["started_at"], reason, hours)
 
 

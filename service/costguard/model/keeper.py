@@ -69,7 +69,9 @@ class Keeper:
                     f" --num-nodes 0 --location {place or 'LOCATION'} --project {named}"
                 )
             case KeeperKind.DATAPROC:
-                return f"gcloud dataproc clusters stop {name or 'CLUSTER'} --region {place or 'REGION'} --project {named}"
+                return (
+                    f"gcloud dataproc clusters stop {name or 'CLUSTER'} --region {place or 'REGION'} --project {named}"
+                )
             case KeeperKind.BATCH:
                 return f"gcloud batch jobs cancel {name or 'JOB'} --location {place or 'REGION'} --project {named}"
             case KeeperKind.DATAFLOW:
@@ -198,7 +200,7 @@ _BATCH = frozenset({"batch-job-id", "batch-job-uid", "batch-node"})
 
 
 def _of_gke(labels: Mapping[str, str], origin: Mapping[str, str], group: str) -> list[str]:
-    """Nodes of all ages have `goog-gke-node`; the group's name and the node's `kube-labels` say it where labels went."""
+    """Nodes of all ages have `goog-gke-node`; their group's name and `kube-labels` say it where labels went."""
     marks = [label for label in labels if label.startswith(("goog-gke-", "goog-k8s-"))]
     if not marks and not origin.get(KUBE_LABELS) and not group.startswith(("gke-", "gk3-")):
         return []

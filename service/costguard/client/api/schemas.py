@@ -897,6 +897,8 @@ class InstanceOut(TypedDict):
     machine_type: str
     memory_mib: int
     name: str
+    never_stopped: str
+    """Why no rule and no request stops it, and what to do instead; empty: it can be stopped."""
     owner: str
     """Empty: the VM is unowned."""
     owner_source: Literal["job", "claim", "label", "creator", ""]
@@ -1595,6 +1597,7 @@ class NotStoppedOut(TypedDict):
         "not_read",
         "requested",
         "failed",
+        "keeper",
         "no_preset",
         "reminds_only",
         "job",
