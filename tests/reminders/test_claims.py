@@ -9,6 +9,7 @@ import pytest
 
 from costguard.access.rules import Access, Rules
 from costguard.model.instance import InstanceKey, Status
+from costguard.model.keeper import Keeper
 from costguard.model.reminder import Claim, Ownership, RequestKind, Team
 from costguard.reminders.request_rules import HOLD, hold_text, is_held, outsider_text, refusal
 
@@ -83,6 +84,7 @@ class Vm:
     name: str = "trainer-7"
     job: str = ""
     status: Status = Status.RUNNING
+    keeper: Keeper | None = None
 
 
 def may(kind: RequestKind, vm: Vm, ownership: Ownership = Ownership(), later: timedelta = timedelta()) -> set[str]:
