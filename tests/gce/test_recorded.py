@@ -162,4 +162,11 @@ def test_every_quoted_failure_of_an_insert_is_read(connect: Connect) -> None:
         stockout,
     ]
     assert "in the us-central1-a, us-central1-f zone(s)" in read[1].error_message
+    assert [answer_read.zones_available for answer_read in read] == [
+        (),
+        ("us-central1-a", "us-central1-f"),
+        (),
+        (),
+        (),
+    ]
     assert read[3].error_message == "Quota 'CPUS_ALL_REGIONS' exceeded."

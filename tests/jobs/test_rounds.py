@@ -146,3 +146,21 @@ def test_crashes_are_not_tried_again_at_once() -> None:
     assert decision.next_at == NOW + wait(TERMS, "j1", 1, 1)
     assert asked(decided(view(crashed), NOW + MINUTE)) == (A, SPOT)
     assert asked(decided(view(ended(Outcome.PREEMPTED, ended_at=NOW)))) == (A, SPOT)
+
+
+def test_zone_that_google_names_as_having_room_is_asked_first() -> None:
+    """Before cheaper ones that nobody knows anything about; the reason says why."""
+    places = (place(A), place(B, rate="0.51"), place(C, rate="0.60"))
+    decision = decided(view(no_room(1, A, zones_available=(C,))), places=places)
+    assert asked(decision) == (C, SPOT)
+    (launch,) = decision.actions
+    assert isinstance(launch, LaunchAttempt)
+    assert f"Google says that {C} has room" in launch.reason
+    assert asked(decided(view(no_room(1, A)), places=places)) == (B, SPOT)
+
+
+def test_named_zone_counts_for_the_same_kind_of_vm_and_for_the_last_answer_alone() -> None:
+    """What was said of Spot says nothing of on-demand, and a zone that failed since is not asked again for it."""
+    places = (place(A), place(B), place(A, ON_DEMAND, "0.90"), place(C, ON_DEMAND, "0.90"))
+    tried = (no_room(1, A, zones_available=(B, C)), no_room(2, B))
+    assert asked(decided(view(*tried), places=places)) == (A, ON_DEMAND)

@@ -35,14 +35,42 @@ def _runs(
 
 
 def test_recreation_ends_a_lifetime_and_the_vm_runs_again_under_its_id() -> None:
-    """The end is the operation's time, not the stop stamp 54 s later; the new run begins 66 s after it."""
+    """The end is the stop stamp, 54 s after the operation; the new run begins 66 s after it."""
     stopped_at, started_at = REPAIRED + timedelta(seconds=54), REPAIRED + timedelta(seconds=66)
     first, second = _runs(
         REPAIR, lifetimes=(lifetime("10:00"),), last_stopped_at=stopped_at, last_started_at=started_at
     )
-    assert (first.started_at, first.ended_at, first.reason) == (at("10:00"), REPAIRED, EndReason.RECREATED)
+    assert (first.started_at, first.ended_at, first.reason) == (at("10:00"), stopped_at, EndReason.RECREATED)
     assert not first.end_is_estimate
     assert (second.started_at, second.ended_at) == (started_at, None)
+
+
+def test_recorded_repair_ends_the_old_run_at_its_stop_stamp_whenever_it_is_looked_at() -> None:
+    """Repair 17:49:14.1, lastStop 17:50:08.1, lastStart 17:50:20.5: before, between and after, and once it is forgotten."""
+    repair = event("repair.recreateInstance", "17:49:14.100")
+    made = operation("insert", "17:50:08.300", "17:50:20.400")
+    stopped_at, started_at = at("17:50:08.100"), at("17:50:20.500")
+    stamps = {"last_stopped_at": stopped_at, "started": "17:50:20.500"}
+    first, second = _runs(repair, made, read="18:00", lifetimes=(lifetime("10:00"),), **stamps)
+    assert (first.ended_at, first.reason) == (stopped_at, EndReason.RECREATED)
+    assert (second.started_at, second.ended_at) == (started_at, None)
+    ended = lifetime("10:00", "17:50:08.100", EndReason.RECREATED)
+    later = {"last_stopped_at": at("19:30"), "started": "19:31"}
+    runs = _runs(
+        repair, operation("stop", "19:29", "19:30"), operation("start", "19:30:30", "19:31"), read="20:00",
+        lifetimes=(ended, lifetime("17:50:20.500", id=2)), **later,
+    )  # fmt: skip
+    assert [run.ended_at for run in runs] == [stopped_at, at("19:29"), None]
+    (unfinished,) = _runs(repair, read="17:49:40", lifetimes=(lifetime("10:00"),))
+    assert unfinished.ended_at == at("17:49:40")
+
+
+def test_repair_ends_no_run_that_began_after_it() -> None:
+    """A VM that was down already is up again 10 s after the repair, as recorded on 24 August 2026."""
+    operations = [event("preempted", "17:13:39"), event("repair.recreateInstance", "17:13:47")]
+    operations += [operation("insert", "17:13:49", "17:13:57")]
+    runs = _runs(*operations, read="19:30", lifetimes=(lifetime("10:00"),), started="17:13:57")
+    assert [(run.ended_at, run.reason) for run in runs] == [(at("17:13:39"), EndReason.PREEMPTED), (None, None)]
 
 
 def test_recreation_whose_insert_operation_was_read_begins_one_run() -> None:
@@ -77,7 +105,7 @@ def test_vm_made_again_under_another_id_ends_under_its_old_one() -> None:
     entry = account(KEY, None, seen(), [], Belonging((), OwnerRules()), at("10:30"), at("09:00"))
     assert entry is not None
     (ended,) = runs_of(entry.lifetimes, [REPAIR], None, at("12:00"), absent=True)
-    assert (ended.ended_at, ended.reason, ended.end_is_estimate) == (REPAIRED, EndReason.RECREATED, False)
+    assert (ended.ended_at, ended.reason, ended.end_is_estimate) == (at("11:00:54"), EndReason.RECREATED, False)
     again = seen(key=InstanceKey(KEY.project, "2000"), started="11:01:06", created_at="11:01")
     (running,) = runs_of((), [], again, at("12:00"))
     assert (running.started_at, running.ended_at) == (at("11:01:06"), None)
@@ -87,7 +115,7 @@ def test_vm_between_repair_and_start_does_not_run() -> None:
     """Stopping, or being made: no run is open, and the ended one keeps its reason."""
     for status in (Status.STOPPING, Status.STOPPED, Status.PROVISIONING, Status.STAGING):
         (run,) = _runs(REPAIR, lifetimes=(lifetime("10:00"),), status=status, read="11:00:30")
-        assert (run.ended_at, run.reason) == (REPAIRED, EndReason.RECREATED)
+        assert (run.ended_at, run.reason) == (at("11:00:30"), EndReason.RECREATED)
 
 
 def test_vm_that_was_deleted_and_made_again_under_its_id_is_there() -> None:
@@ -128,5 +156,5 @@ def test_recorded_repair_operation_is_understood(user: str | None) -> None:
     assert repair is not None
     life = lifetime("2021-04-27T06:00:00")
     (run,) = runs_of([life], [repair], None, at("2021-04-27T08:00:00"))
-    assert run.ended_at == datetime.fromisoformat("2021-04-27T06:44:51.535+00:00")
+    assert run.ended_at == datetime.fromisoformat("2021-04-27T06:45:45.535+00:00")  # no stop stamp is left of it
     assert (run.reason, run.by) == (EndReason.RECREATED, user or "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -150,6 +151,7 @@ class ComputeLauncher:
             # Some failures have nothing but an HTTP status.
             error_code=error.code if error else str(answer.http_error_status_code or ""),
             error_message=(_said(error) if error else "") or answer.http_error_message,
+            zones_available=_zones_available(error) if error else (),
         )
 
     def quotas(self, project: str, region: str) -> Mapping[str, Quota]:
@@ -162,3 +164,13 @@ def _said(error: Any) -> str:
     """Google's words for people, where it has some; of a stockout, they alone say what is to be had elsewhere."""
     texts = (detail.localized_message.message for detail in error.error_details)
     return next((text for text in texts if text), None) or str(error.message)
+
+
+def _zones_available(error: Any) -> tuple[str, ...]:
+    """Where a stockout says that there is room. Compute writes `metadatas` where other APIs write `metadata`."""
+    named = (detail.error_info.metadatas.get("zonesAvailable", "") for detail in error.error_details)
+    zones = (zone.strip() for text in named for zone in text.split(","))
+    return tuple(dict.fromkeys(zone for zone in zones if _ZONE.fullmatch(zone)))
+
+
+_ZONE = re.compile(r"[a-z]+(-[a-z0-9]+)+")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -77,6 +77,7 @@ def attempt_of(row: Row[*tuple[Any, ...]], *, with_texts: bool = False) -> Attem
         stop_asked_at=row.stop_asked_at,
         stop_why=row.stop_why,
         ended_at=row.ended_at,
+        zones_available=tuple(row.zones_available),
         delete_asked_at=row.delete_asked_at,
         gone_at=row.gone_at,
         rested_at=row.rested_at,
@@ -173,6 +174,7 @@ class Changes(TypedDict, total=False):
     stop_asked_at: datetime | None
     stop_why: str
     ended_at: datetime | None
+    zones_available: Sequence[str]
     delete_asked_at: datetime | None
     gone_at: datetime | None
     rested_at: datetime | None

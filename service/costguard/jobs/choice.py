@@ -58,7 +58,9 @@ def choose(view: JobView, places: Sequence[LaunchPlace], context: JobContext) ->
         return _until(view, context, context.now + _QUOTA_AGAIN, f"waits: {reasons}")
     rounds = rounds_of(view)
     tried = rounds[-1] if rounds else {}
-    place = next((place for place in open_to_us if _key(place) not in tried), None)
+    untried = [place for place in open_to_us if _key(place) not in tried]
+    named = _with_room(tried)
+    place = next((place for place in untried if _key(place) in named), untried[0] if untried else None)
     if place is None:
         last = list(tried.values())[-1]
         pause = wait(context.terms, view.job.id, last.number, len(rounds))
@@ -126,10 +128,19 @@ def _what_failed(tried: Round) -> str:
     return ", ".join(said)
 
 
+def _with_room(tried: Round) -> set[Key]:
+    """Where the last stockout says that there is room for the same request, whatever the place costs."""
+    out = [attempt for attempt in tried.values() if attempt.outcome is Outcome.STOCKOUT]
+    last = max(out, key=lambda attempt: attempt.number, default=None)
+    return {(zone, last.provisioning_model) for zone in last.zones_available} if last is not None else set()
+
+
 def _why(place: LaunchPlace, tried: Round, plan: JobPlan | None) -> str:
     reason = f"{place.zone}, {place.provisioning_model.in_words}: {', '.join(place.reasons)}"
     if tried:
         reason = f"{reason}; {_what_failed(tried)}"
+    if _key(place) in _with_room(tried):
+        reason = f"{reason}; Google says that {place.zone} has room"
     return f"{reason}; as planned, {plan.reason}" if plan is not None else reason
 
 

@@ -257,7 +257,8 @@ class WatchInsertStep(AttemptStep):
         if error is not None:
             return self._later(connection, now, error)
         if answer is not None and answer.error_code and not self._is_there():
-            return end(connection, job, attempt, self._outcome(answer), words_of(answer), now)
+            outcome, words = self._outcome(answer), words_of(answer)
+            return end(connection, job, attempt, outcome, words, now, zones_available=answer.zones_available)
         if self._is_there() and self.seen is not None:
             return adopted(connection, job, attempt, self.seen.gce_id, now)
         if answer is not None and answer.is_done and answer.target_id:

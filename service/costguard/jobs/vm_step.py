@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -97,7 +98,14 @@ def is_of(sighting: Sighting, attempt: Attempt, maker: VmMaker) -> bool:
 
 
 def end(
-    connection: Connection, job: Job, attempt: Attempt, outcome: Outcome, reason: str, now: datetime, error: str = ""
+    connection: Connection,
+    job: Job,
+    attempt: Attempt,
+    outcome: Outcome,
+    reason: str,
+    now: datetime,
+    error: str = "",
+    zones_available: Sequence[str] = (),
 ) -> bool:
     """From here on its VM is to be deleted, or stopped for its disk. False: its outcome was known before."""
     changed = attempts.change(
@@ -108,6 +116,7 @@ def end(
         outcome=outcome,
         reason=reason,
         ended_at=now,
+        zones_available=list(zones_available),
         tries=0,
         try_after=None,
         error=error,

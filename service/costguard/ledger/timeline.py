@@ -18,6 +18,10 @@ _SAME_START = timedelta(seconds=10)
 # recorded scheduler's stops took 0.4 to 0.7 s); real ones take longer (of 239 recorded stops half took 49 s).
 _QUICK = timedelta(seconds=2)
 
+# Recorded: repair operation 17:49:14.1, lastStopTimestamp 17:50:08.1, lastStartTimestamp 17:50:20.5.
+_REPAIR_STOPS_AFTER = timedelta(seconds=54)
+_LONGEST_REPAIR = timedelta(minutes=3)
+
 _STARTS = frozenset({"insert", "start", "resume", "startWithEncryptionKey"})
 # A system event: it says that a start was begun, not when the VM ran again.
 _RESTARTS = frozenset({"compute.instances.automaticRestart"})
@@ -33,8 +37,7 @@ ENDS = {
     "compute.instances.deferredStop": EndReason.RUN_TIME_LIMIT,
     "compute.instances.deferredDelete": EndReason.RUN_TIME_LIMIT,
     "compute.instances.scheduledStop": EndReason.STOPPED,
-    # A managed instance group makes the VM again, mostly under the same id. A recorded one was marked as stopped 54 s
-    # after this operation and as started 66 s after it.
+    # A managed instance group makes the VM again, mostly under the same id: see `_at_end_of_repair`.
     "compute.instances.repair.recreateInstance": EndReason.RECREATED,
 }
 DELETES = frozenset({"delete", "compute.instances.deferredDelete"})
@@ -69,6 +72,7 @@ class _Event:
     reason: EndReason | None = None
     by: str = ""
     is_estimate: bool = False
+    begun_before: datetime | None = None  # an end of a run that began by then, and of no later one
 
 
 def runs_of(
@@ -89,6 +93,10 @@ def runs_of(
     ends = [event for op in believed if (event := _end(op, seen)) is not None]
     struck = _struck_starts(believed, ends)
     starts, late = _starts(lifetimes, believed, seen, struck)
+    begun = {*late, *struck.values()}
+    ends = [
+        event if event.at in begun else _at_end_of_repair(event, starts, lifetimes, seen, read_at) for event in ends
+    ]
     # An end inside a start that the ledger dates later ends that start, and not before it began.
     events = starts + [replace(event, at=late.get(event.at, event.at)) for event in ends]
     events += (
@@ -217,7 +225,29 @@ def _end(op: SeenOperation, seen: SeenInstance | None) -> _Event | None:
         stopped_at, done_at = seen.last_stopped_at, op.ended_at or at
         # The stamp is written just before the operation ends; a later one is that of another stop.
         at = stopped_at if stopped_at is not None and at <= stopped_at <= done_at + _SAME_START else done_at
-    return _Event(at, _Order.END, reason=reason, by=op.user, is_estimate=is_estimate)
+    begun_before = at if reason is EndReason.RECREATED else None
+    return _Event(at, _Order.END, reason=reason, by=op.user, is_estimate=is_estimate, begun_before=begun_before)
+
+
+def _at_end_of_repair(
+    event: _Event,
+    starts: Sequence[_Event],
+    lifetimes: Sequence[Lifetime],
+    seen: SeenInstance | None,
+    read_at: datetime,
+) -> _Event:
+    """A group's repair is an operation of one moment, and its VM is stopped after it, as its stop stamp tells.
+
+    Where no stamp of it is left, what the ledger holds counts, else the recorded 54 s; the new run is never later.
+    """
+    if event.reason is not EndReason.RECREATED:
+        return event
+    latest = event.at + _LONGEST_REPAIR
+    stamps = [seen.last_stopped_at] if seen is not None else []
+    stamps += [life.ended_at for life in lifetimes if life.end_reason is EndReason.RECREATED]
+    told = next((stamp for stamp in stamps if stamp is not None and event.at <= stamp <= latest), None)
+    at = told or max(event.at, min(event.at + _REPAIR_STOPS_AFTER, read_at))
+    return replace(event, at=min([at, *(start.at for start in starts if start.at > event.at)]))
 
 
 def _did_nothing(
@@ -294,7 +324,8 @@ def _fold(events: Sequence[_Event], seen: SeenInstance | None) -> list[Run]:
         if event.order is _Order.END and weak_start is not None and not is_open:
             runs.append(Run(weak_start))
             weak_start, is_open = None, True
-        if is_open and event.of_start in (None, runs[-1].started_at):
+        is_its = is_open and (event.begun_before is None or runs[-1].started_at <= event.begun_before)
+        if is_its and event.of_start in (None, runs[-1].started_at):
             estimate = event.is_estimate or event.order is _Order.ESTIMATED_END
             runs[-1] = replace(runs[-1], ended_at=event.at, reason=event.reason, by=event.by, end_is_estimate=estimate)
     if weak_start is not None and seen is not None and seen.status.bills_machine:

@@ -153,6 +153,7 @@ class Attempt:
     stop_asked_at: datetime | None = None  # since when its agent has to give the command its notice
     stop_why: str = ""  # "cancel", "pause", "ceiling", "deadline", "move" or "hang"
     ended_at: datetime | None = None  # when its outcome was known
+    zones_available: tuple[str, ...] = ()  # of a stockout: where Google said then that there was room
     delete_asked_at: datetime | None = None
     gone_at: datetime | None = None
     rested_at: datetime | None = None  # when its VM was seen stopped, to be started again

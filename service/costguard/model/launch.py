@@ -59,6 +59,7 @@ class OperationAnswer:
     target_id: str = ""  # the numeric id of the VM that it is about
     error_code: str = ""
     error_message: str = ""
+    zones_available: tuple[str, ...] = ()  # of a stockout: where Google says that there is room for the same request
 
 
 @dataclass(frozen=True, slots=True)

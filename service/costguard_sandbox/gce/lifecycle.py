@@ -202,17 +202,20 @@ class Lifecycle:
         self._timeline.at(self._now + length, up)
 
     def recreate(self, vm: VM, insert: Callable[[], Operation]) -> None:
-        """A managed group stops the VM and inserts it again, under the same id. `insert` is called when it is down."""
+        """A managed group stops the VM and inserts it again, under the same id. `insert` is called when it is down.
+
+        Recorded: the stop stamp follows the group's operation by 54 s. Until then the VM counts as running.
+        """
         down = self._draw("recreate down", (vm.id, vm.transition))
         length = down + self._draw("recreate up", (vm.id, vm.transition))
         ends = self._now + length
         number = self._begin(vm, length)
         made: list[Operation] = []
-        self._end_run(vm, Status.STOPPING)
         self._guests.down(vm, Ending.SHUTDOWN)
 
         def stopped() -> None:
             if vm.transition == number:
+                self._end_run(vm, Status.STOPPING)
                 vm.last_stop = self._now
                 self._show(vm, Status.PROVISIONING)
                 made.append(insert())

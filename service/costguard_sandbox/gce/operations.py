@@ -7,7 +7,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from costguard_sandbox.clock import pacific
@@ -16,6 +16,8 @@ from costguard_sandbox.gce.timeline import Timeline
 
 _HTTP_WORDS = {400: "BAD REQUEST", 403: "FORBIDDEN", 404: "NOT FOUND", 409: "CONFLICT", 503: "SERVICE UNAVAILABLE"}
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +183,7 @@ class OperationLog:
     def _add(self, prefix: str, kind: str, target: Target, user: str, request_id: str = "") -> Operation:
         now = self._timeline.now
         bits = self._ids.random.getrandbits(116)
-        ms = int(now.timestamp() * 1000)
+        ms = (now - _EPOCH) // timedelta(milliseconds=1)
         operation = Operation(
             id=self._ids.draw(),
             name=f"{prefix}-{ms}-{bits >> 64:013x}-{bits >> 32 & 0xFFFFFFFF:08x}-{bits & 0xFFFFFFFF:08x}",

@@ -108,6 +108,7 @@ attempts = Table(
     Column("stop_asked_at", Timestamp),
     Column("stop_why", String, nullable=False, server_default=""),
     Column("ended_at", Timestamp),
+    Column("zones_available", Json, nullable=False, server_default=text("'[]'")),
     Column("delete_asked_at", Timestamp),
     Column("gone_at", Timestamp),
     Column("rested_at", Timestamp),
