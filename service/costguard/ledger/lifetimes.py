@@ -318,6 +318,7 @@ def _lifetime_row(life: Lifetime) -> dict[str, Any]:
         "ended_by": storable(life.ended_by),
         "end_is_estimate": life.end_is_estimate,
         "zone": life.zone,
+        "age_from": life.age_from,
         **_shape_row(life.shape),
         "provisioning_model": life.provisioning_model.value,
     }

@@ -11,7 +11,7 @@ from hashlib import blake2b
 from costguard.ledger.narrate import tell
 from costguard.ledger.owner import OwnerRules, classify, owner_of
 from costguard.ledger.storage import MEMORY, disks_of, saved_memory_of
-from costguard.ledger.timeline import ENDS, Run, created_by, deleted_at, runs_of
+from costguard.ledger.timeline import ENDS, Run, ages_of, created_by, deleted_at, runs_of
 from costguard.model.event import Event
 from costguard.model.instance import InstanceKey, ProvisioningModel, SeenInstance, Shape, Status
 from costguard.model.lifetime import Attribution, EndReason, Lifetime, StorageSpan
@@ -189,6 +189,7 @@ def _lifetimes(
     """The lifetimes that are new, or that ended, or that ended otherwise than was known."""
     before = {life.started_at: life for life in stored.lifetimes} if stored else {}
     changed = []
+    ages = ages_of(runs, operations)
     for run in runs:
         old = before.get(run.started_at)
         if old is None:
@@ -202,6 +203,8 @@ def _lifetimes(
             end_reason=run.reason,
             ended_by=run.by,
             end_is_estimate=run.end_is_estimate,
+            # Google forgets operations: what was known of a start stays.
+            age_from=ages[run.started_at] if old is None else old.age_from,
         )
         if life != old:
             changed.append(life)

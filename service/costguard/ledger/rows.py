@@ -31,6 +31,7 @@ def lifetime_of(key: InstanceKey, row: Row[Any]) -> Lifetime:
         ended_by=row.ended_by,
         end_is_estimate=bool(row.end_is_estimate),
         id=row.id,
+        age_from=row.age_from,
     )
 
 

@@ -108,6 +108,34 @@ def runs_of(
     return _settle_last(runs, lifetimes, seen, read_at, absent)
 
 
+_BY_GOOGLE = frozenset({EndReason.HOST_ERROR, EndReason.HOST_MAINTENANCE, EndReason.RECREATED})
+_GOOGLES = ("system", "@cloudservices.gserviceaccount.com")  # in whose names Google and managed groups act
+
+
+def ages_of(runs: Sequence[Run], operations: Sequence[SeenOperation]) -> dict[datetime, datetime | None]:
+    """By each run's start, when a person or a program last started the VM; None: they began this very run.
+
+    A host error, maintenance or a group's repair ends a run, and Google begins the next by itself: nobody has cared
+    for the VM meanwhile, so its age goes on.
+    """
+    started = [op for op in operations if op.kind in _STARTS and _is_done(op) and not op.user.endswith(_GOOGLES)]
+    ages: dict[datetime, datetime | None] = {}
+    for place, run in enumerate(runs):
+        before = runs[place - 1] if place else None
+        is_again = before is not None and before.ended_at is not None and before.reason in _BY_GOOGLE
+        if before is None or not is_again or any(_is_between(op, before, run) for op in started):
+            ages[run.started_at] = None
+        else:
+            ages[run.started_at] = ages[before.started_at] or before.started_at
+    return ages
+
+
+def _is_between(op: SeenOperation, before: Run, after: Run) -> bool:
+    assert op.ended_at is not None  # it is done
+    assert before.ended_at is not None  # another run began since
+    return before.ended_at < op.ended_at <= after.started_at + _SAME_START
+
+
 def created_by(operations: Iterable[SeenOperation]) -> str:
     """The account whose insert operation made this VM; empty when that operation was never read."""
     # An insert fails when the VM is preempted while it comes up; the VM is there all the same.

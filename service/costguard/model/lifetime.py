@@ -48,6 +48,12 @@ class Lifetime:
     ended_by: str = ""  # an account, "system", or "" when nobody knows
     end_is_estimate: bool = False  # no operation told; ended_at is the latest moment it can have been
     id: int | None = None  # None until stored
+    age_from: datetime | None = None  # when a person last started it, where Google alone began it again since
+
+    @property
+    def counts_from(self) -> datetime:
+        """Since when a limit of hours counts."""
+        return self.age_from or self.started_at
 
     @property
     def is_open(self) -> bool:

@@ -100,9 +100,9 @@ def _offers(rules: Rules, me: Principal, view: InstanceView, decision: Decision,
 
 
 def _age_bar(view: InstanceView, limits: Mapping[str, timedelta | None], now: datetime) -> AgeBar | None:
-    if view.started_at is None:
+    if view.counts_from is None:
         return None
-    age = elapsed(view.started_at, now)
+    age = elapsed(view.counts_from, now)
     limit = limits.get(view.instance.preset)
     if not limit:
         return AgeBar(age, None, 0, 0, is_over=False)

@@ -98,7 +98,7 @@ def _decide(
         reason = _left_alone(vm, due, decision_context)
         return Decision(vm.key, vm.name, reason, False, subject, due_at, next_at=due_at), answers
     late = vm.running_since is not None and past_limit(
-        decision_context.preset(vm), vm.running_since, decision_context.now
+        decision_context.preset(vm), vm.age_from or vm.running_since, decision_context.now
     )
     step = next_step(vm, subject, due, decision_context)
     decision = Decision(vm.key, vm.name, step.reason, late, subject, due_at, step.next_at, step.stop_at)
@@ -115,7 +115,9 @@ def _left_alone(vm: WatchedVm, due: DueMoment | None, decision_context: PlanCont
     return (
         due.why
         if due is not None
-        else why_running(decision_context.preset(vm), vm.preset, vm.running_since, vm.idle, decision_context.now)
+        else why_running(
+            decision_context.preset(vm), vm.preset, vm.age_from or vm.running_since, vm.idle, decision_context.now
+        )
     )
 
 
@@ -123,7 +125,8 @@ def due_of(vm: WatchedVm, subject: Subject | None, decision_context: PlanContext
     if subject is None:
         return None
     if vm.running_since is not None:
-        return due_of_run(decision_context.preset(vm), vm.running_since, vm.idle, vm.keeps, decision_context.now)
+        preset, now = decision_context.preset(vm), decision_context.now
+        return due_of_run(preset, vm.running_since, vm.idle, vm.keeps, now, vm.age_from)
     assert vm.rest_since is not None  # a subject either runs or rests
     return due_of_rest(decision_context.rules.rest, vm.rest_since, vm.keeps, vm.status.value, decision_context.now)
 

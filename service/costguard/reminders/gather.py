@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypedDict
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
 from costguard.access import people, requests, teams
 from costguard.access.rules import Rules
+from costguard.db.bulk import chunks
+from costguard.db.tables import lifetimes
 from costguard.jobs import agenda
 from costguard.ledger import answers, generation, projects, unknown_vms, utilisation
 from costguard.ledger import fleet_rows as fleet
@@ -151,7 +153,7 @@ def gather(
         for instance_id, row in relevant.items()
         if (subject := _subject(row, instance_id in storage)) is not None
     }
-    past = _read_past(connection, subjects, without_stop)
+    past = _read_past(connection, subjects, _runs_before(connection, relevant), without_stop)
     ownerships = answers.ownerships(connection, list(open_requests))
     vms = [
         WatchedVm(
@@ -161,6 +163,7 @@ def gather(
             status=row.status,
             preset=row.preset,
             running_since=row.started_at,
+            age_from=row.age_from,
             idle=idle.get(row.key),
             instance_id=row.instance_id,
             lifetime_id=row.lifetime_id,
@@ -173,7 +176,7 @@ def gather(
             ownership=ownerships.get(row.instance_id, _UNCLAIMED),
             job=row.job if row.job and at_work.get((row.key.project, row.name)) == row.job else "",
             is_unknown=row.key in unknown,
-            **past.of(subjects.get(row.instance_id), row.started_at or row.rests_since),
+            **past.of(subjects.get(row.instance_id), row.age_from or row.started_at or row.rests_since),
         )
         for row in rows
     ]
@@ -184,11 +187,35 @@ def gather(
     return [*vms, *_gone(connection, wanted, open_requests)]
 
 
-def _read_past(connection: Connection, subjects: Mapping[int, Subject], without_stop: int | None) -> _Past:
+def _runs_before(connection: Connection, rows: Mapping[int, WatchedRow]) -> dict[int, list[Subject]]:
+    """Of VMs that Google alone began again, the runs since a person last started them: a keep of these still holds."""
+    chained = {row.instance_id: row.age_from for row in rows.values() if row.age_from is not None}
+    columns, before = lifetimes.c, dict[int, list[Subject]]()
+    for chunk in chunks(sorted(chained)):
+        query = select(columns.id, columns.instance_id, columns.started_at)
+        for row in connection.execute(query.where(columns.instance_id.in_(chunk), columns.ended_at.is_not(None))):
+            if row.started_at >= chained[row.instance_id]:
+                subject = Subject(SubjectKind.RUN, row.instance_id, row.id)
+                before.setdefault(row.instance_id, []).append(subject)
+    return before
+
+
+def _read_past(
+    connection: Connection,
+    subjects: Mapping[int, Subject],
+    before: Mapping[int, Sequence[Subject]],
+    without_stop: int | None,
+) -> _Past:
     named = list(subjects.values())
+    earlier = [subject for some in before.values() for subject in some]
+    kept = answers.keeps_of(connection, [*named, *earlier])
+    for instance_id, some in before.items():
+        if instance_id in subjects:
+            together = [keep for subject in (*some, subjects[instance_id]) for keep in kept.get(subject, ())]
+            kept[subjects[instance_id]] = tuple(sorted(together, key=lambda keep: keep.at))
     return _Past(
         message_rows.sent_of(connection, named),
-        answers.keeps_of(connection, named),
+        kept,
         answers.claims_of(connection, list(subjects)),
         {
             subject: tuple(stop for stop in begun if stop.id != without_stop)
@@ -271,7 +298,7 @@ def _may_be_due(row: WatchedRow, rules: Rules, idle: Mapping[InstanceKey, Eviden
         after = rules.rest.after
         return after is not None and row.rests_since is not None and now - row.rests_since >= after
     preset = rules.presets.get(row.preset)
-    late = preset is not None and preset.limit is not None and now - row.started_at >= preset.limit
+    late = preset is not None and preset.limit is not None and now - (row.age_from or row.started_at) >= preset.limit
     return late or row.key in idle
 
 

@@ -27,15 +27,22 @@ class DueMoment:
 
 
 def due_of_run(
-    preset: Preset | None, running_since: datetime, idle: Evidence | None, keeps: Collection[Keep], now: datetime
+    preset: Preset | None,
+    running_since: datetime,
+    idle: Evidence | None,
+    keeps: Collection[Keep],
+    now: datetime,
+    age_from: datetime | None = None,
 ) -> DueMoment | None:
     """When its limit passes, or it came to be known as idle before that, and not within a keep.
 
+    `age_from` is when a person last started it, where Google alone began it again since: the limit counts from there.
     None without a limit, idle or not. What is not known of idleness makes nothing due.
     """
     if preset is None or preset.limit is None:
         return None
-    over_at = running_since + preset.limit
+    counts_from = age_from or running_since
+    over_at = counts_from + preset.limit
     idle_at = _idle_at(preset, running_since, idle)
     at = firm_at = over_at
     if idle_at is not None and idle_at < over_at:
@@ -44,9 +51,7 @@ def due_of_run(
     until = kept_to(keeps)
     if until is not None:
         at, firm_at = max(at, until), max(firm_at, until)
-    return DueMoment(
-        at, why_running(preset, preset.name, running_since, idle, now), firm_at, is_weak=at <= now < firm_at
-    )
+    return DueMoment(at, why_running(preset, preset.name, counts_from, idle, now), firm_at, is_weak=at <= now < firm_at)
 
 
 def due_of_rest(

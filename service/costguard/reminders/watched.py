@@ -27,6 +27,7 @@ class WatchedVm:
     status: Status
     preset: str
     running_since: datetime | None
+    age_from: datetime | None = None  # when a person last started it, where Google alone began it again since
     idle: Evidence | None = None  # what is known of its idleness; None: nothing
     instance_id: int = 0
     lifetime_id: int = 0  # of the open lifetime, else of the last one; 0: there was none

@@ -49,6 +49,7 @@ class WatchedRow:
     started_at: datetime | None = None  # of the open lifetime
     rests_since: datetime | None = None  # the end of the last lifetime, or the VM's making where it never ran
     job: str = ""  # that it was launched for
+    age_from: datetime | None = None  # when a person last started it, where Google alone began it again since
 
     @property
     def keeper(self) -> Keeper | None:
@@ -82,8 +83,8 @@ _known = remembers(instances, lifetimes)(_read)  # what pages ask: a pass asks o
 def _running(connection: Connection, ids: Collection[int] | None) -> Iterator[WatchedRow]:
     # By place, as everywhere here: a hundred thousand rows are read in a pass, and names take several times as long.
     for row in connection.execute(*_select_running(_named(ids))).all():
-        lifetime_id, started_at, model = row[_OWN : _OWN + 3]
-        yield _row(row[:_OWN], model, row[_OWN + 3 :], lifetime_id, started_at=started_at)
+        lifetime_id, started_at, age_from, model = row[_OWN : _OWN + 4]
+        yield _row(row[:_OWN], model, row[_OWN + 4 :], lifetime_id, started_at=started_at, age_from=age_from)
 
 
 @prepared
@@ -94,6 +95,7 @@ def _select_running(ids: Sequence[int] | None) -> Select[Any]:
             *_columns(),
             columns.id.label("lifetime_id"),
             columns.started_at,
+            columns.age_from,
             columns.provisioning_model,
             *(columns[name] for name in _SHAPE),
         )
@@ -163,6 +165,7 @@ def _row(
     lifetime_id: int,
     started_at: datetime | None = None,
     rests_since: datetime | None = None,
+    age_from: datetime | None = None,
 ) -> WatchedRow:
     instance_id, project, gce_id, name, zone, status, preset, owner, job, labels, origin = head
     return WatchedRow(
@@ -181,4 +184,5 @@ def _row(
         started_at=started_at,
         rests_since=rests_since,
         job=job,
+        age_from=age_from,
     )

@@ -141,6 +141,9 @@ class InstanceView:
     total_cost: Priced  # of all lifetimes and all storage, ever
     unpriced: tuple[str, ...]  # in sentences, what has no price
     idle: Evidence | None = None  # None: it does not run, or was not measured lately
+    counts_from: datetime | None = (
+        None  # since when its limit counts; earlier than `started_at` where Google restarted it
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +242,7 @@ def _view(
 ) -> InstanceView:
     rate, lifetime, total = _NOTHING, Priced(charges.lifetime), Priced(charges.total)
     started_at: datetime | None = None
+    counts_from: datetime | None = None
     reasons = {gap.reason: None for gap in gaps.get(vm.id, ())}
     if any(gap.in_open_lifetime for gap in gaps.get(vm.id, ())):
         lifetime = Priced(lifetime.amount, whole=False)
@@ -252,14 +256,14 @@ def _view(
             if span.ended_at is None:
                 rate += priced(accrual.storage_rate(span.resource, span.size_mib, span.zone))
         elif span.is_open:
-            started_at = span.started_at
+            started_at, counts_from = span.started_at, span.counts_from
             lifetime += cost
             rate += priced(accrual.rate(span.shape, span.zone, span.provisioning_model))
         if live.unpriced:
             reasons[live.unpriced] = None
     limit = limits.get(vm.preset)
-    due_at = None if limit is None or started_at is None else started_at + limit
-    return InstanceView(vm, started_at, due_at, rate, lifetime, total, tuple(reasons))
+    due_at = None if limit is None or counts_from is None else counts_from + limit
+    return InstanceView(vm, started_at, due_at, rate, lifetime, total, tuple(reasons), counts_from=counts_from)
 
 
 def _with_idle(view: InstanceView, measured: Measured | None) -> InstanceView:

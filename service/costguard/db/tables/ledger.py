@@ -128,6 +128,7 @@ lifetimes = Table(
     Column("ended_by", String, nullable=False, server_default=""),
     Column("end_is_estimate", Boolean, nullable=False, server_default=text("false")),
     Column("zone", String, nullable=False),
+    Column("age_from", Timestamp),  # when a person last started it, where Google alone began it again since
     *shape_columns(),
     *attribution_columns(),
     # Charges are stored up to here; NULL: from the start again. Set to NULL to have it charged again.
