@@ -10,6 +10,8 @@ from tests.gce.bodies import ZONE, cloud_of, operation, page
 from tests.gce.conftest import Connect
 from tests.gce.server import Answer, Asked, google_error, json_answer
 
+from costguard.gce.operations import operation_from
+
 SINCE = datetime(2026, 11, 20, 11, tzinfo=UTC)
 EAST = "us-east1-b"
 
@@ -150,3 +152,23 @@ def test_an_order_that_ceases_to_hold(connect: Connect) -> None:
     look = setup.cloud.observe("p", SINCE)
     assert setup.server.paths().count("operations") == 4
     assert len(look.operations) == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "stamp", "began"),
+    [
+        # Recorded: the millisecond in the name is the operation's start, in four of four.
+        ("systemevent-1742191214262-6307db28ecc5e-5c1b8b30-c4a5f0ce", "2025-03-17T06:00:14.262+00:00", ".262"),
+        # In a public listing the stamps are 10.3 s later than the name.
+        ("systemevent-1742191214262-6307db28ecc5e-5c1b8b30-c4a5f0ce", "2025-03-17T06:00:24.562+00:00", ".262"),
+        # A number that is no moment near it says nothing.
+        ("systemevent-1642191214262-6307db28ecc5e-5c1b8b30-c4a5f0ce", "2025-03-17T06:00:24.562+00:00", "24.562"),
+        ("operation-1742191214262-6307db28ecc5e-5c1b8b30-c4a5f0ce", "2025-03-17T06:00:24.562+00:00", "24.562"),
+    ],
+)
+def test_system_event_happened_at_the_millisecond_in_its_name(name: str, stamp: str, began: str) -> None:
+    read = operation_from("p", operation(1, stamp, name=name, operationType="compute.instances.preempted"))
+    assert read is not None
+    assert read.started_at is not None
+    assert read.started_at.isoformat(timespec="milliseconds").removesuffix("+00:00").endswith(began)
+    assert read.inserted_at == datetime.fromisoformat(stamp)

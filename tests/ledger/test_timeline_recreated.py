@@ -46,7 +46,7 @@ def test_recreation_ends_a_lifetime_and_the_vm_runs_again_under_its_id() -> None
 
 
 def test_recorded_repair_ends_the_old_run_at_its_stop_stamp_whenever_it_is_looked_at() -> None:
-    """Repair 17:49:14.1, lastStop 17:50:08.1, lastStart 17:50:20.5: before, between and after, and once it is forgotten."""
+    """Repair 17:49:14.1, lastStop 17:50:08.1, lastStart 17:50:20.5; also between them, and after another stop."""
     repair = event("repair.recreateInstance", "17:49:14.100")
     made = operation("insert", "17:50:08.300", "17:50:20.400")
     stopped_at, started_at = at("17:50:08.100"), at("17:50:20.500")

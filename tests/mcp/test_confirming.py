@@ -173,7 +173,7 @@ def test_a_viewers_token_stores_no_request(site: Site) -> None:
     ],
 )
 def test_what_cannot_be_stopped_is_said_plainly(site: Site, arguments: dict[str, str], said: Words) -> None:
-    """An unknown VM, one that does not run, one that GKE keeps, and arguments that would leave their place in an address."""
+    """An unknown VM, one that does not run, one of GKE, and arguments that would leave their place in an address."""
 
     async def act(agent: Agent) -> Any:
         return await agent.call_tool("stop_vm", arguments)

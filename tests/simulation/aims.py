@@ -107,6 +107,10 @@ AIMS: Mapping[str, Aim] = {
         (), people=5, jobs=0, events=0, days=3, hours=5, presses={"keep:4": 0.1, "keep": 0.05}, presets=(6, 0, 0, 5, 4),
         meddles=0.1, restarts=0.1, moods=6, is_often=True, is_hasty=True,
     ),
+    "restarted": Aim(
+        ("host failed",), 60, people=5, jobs=0, events=0, days=3, hours=5, presses={"keep:4": 0.2, "claim": 0.1},
+        presets=(2, 0, 0, 6, 4), is_often=True, is_hasty=True,
+    ),
     "groups": Aim(
         (), people=5, jobs=0, events=0, days=3, hours=5, pages=0.25, presses={"keep:4": 0.1, "stop": 0.3},
         presets=(6, 0, 0, 5, 4), moods=4, grouped=0.5, is_often=True, is_hasty=True,

@@ -152,7 +152,8 @@ def _nothing_due_is_left_out(story: Story, verdict: Verdict) -> None:
 
 def _stage_due(story: Story, topic: Topic, at: datetime, known_by: list[datetime]) -> int | None:
     """The stage that should be in Slack very soon, if any; counted from when the guard heard of the one before."""
-    begins = topic.began + (_limit(topic.preset(at)) if topic.is_run else RULES.rest.after or DAY) + 5 * MINUTE
+    since = topic.limit_from if topic.is_known_so else topic.began
+    begins = since + (_limit(topic.preset(at)) if topic.is_run else RULES.rest.after or DAY) + 5 * MINUTE
     begins = max(begins, topic.kept_until(at) or begins)
     sent = [moment for moment in topic.stages(topic.cycle(at)) if moment <= at]
     if not sent:
@@ -237,7 +238,7 @@ def _due_now(topic: Topic, preset: Preset, at: datetime) -> datetime:
     """
     load_since, load = max(((since, load) for since, load in topic.vm.loads if since <= at), default=(at, Load.BUSY))
     rule = preset.idle
-    over_limit = topic.began + _limit(preset)
+    over_limit = topic.limit_from + _limit(preset)
     if rule is None or load in (Load.BUSY, Load.NO_AGENT):
         return over_limit
     return min(over_limit, max(topic.began, load_since) + rule.window - MINUTE)
@@ -359,7 +360,7 @@ def _due_at_least(topic: Topic, at: datetime) -> datetime:
         due = topic.began + RULES.rest.after
     else:
         presets = topic.presets(at - _ON_ITS_WAY, at)
-        due = topic.began + min(map(_limit, presets))
+        due = topic.limit_from + min(map(_limit, presets))
         idle = [since for since, load in topic.vm.loads if load is not Load.BUSY and since <= at]
         for rule in (preset.idle for preset in presets):
             if rule is not None and idle:

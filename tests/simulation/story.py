@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Row, select
 from tests.simulation.faults import LEAVER, LEFT
 from tests.simulation.fleet import Made
 from tests.simulation.operators import InForce
-from tests.simulation.settings import RULES
+from tests.simulation.settings import PROJECT, RULES
 
 from costguard.db.tables import claims, instances, keeps, lifetimes, requests, stops
 from costguard.model.lifetime import EndReason
@@ -58,6 +58,8 @@ class Topic:
     began: datetime
     over_at: datetime | None
     in_force: InForce
+    counts_from: datetime | None = None  # of a run that Google alone began again: when a person last started the VM
+    is_known_so: bool = False  # and the ledger has the reason that the run before it ended
     posts: list[Post] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     stops: list[Row[tuple[object, ...]]] = field(default_factory=list)
@@ -67,6 +69,11 @@ class Topic:
     @property
     def is_run(self) -> bool:
         return self.subject.startswith("run:")
+
+    @property
+    def limit_from(self) -> datetime:
+        """The earliest moment from which a limit may count."""
+        return self.counts_from or self.began
 
     def preset(self, at: datetime) -> Preset:
         """As the settings had it then."""
@@ -187,11 +194,49 @@ def _follows(vm: VM, vain: Sequence[datetime], after: datetime) -> datetime | No
     return min((moment for moment in starts if moment > after), default=vm.deleted_at)
 
 
+def _start_of(lifetime: Row[Any]) -> datetime:
+    started_at: datetime = lifetime.started_at
+    return started_at
+
+
+def _began_again(life: Life, vm: VM, run: int) -> datetime | None:
+    """When a person or a program last started the VM, where Google began this run of it by itself; else None."""
+    operations = [one for one in life.world.operations.of(PROJECT) if one.target_id == vm.id]
+    began, number = vm.runs[run].began, run
+    while number > 0:
+        before, after = vm.runs[number - 1], vm.runs[number]
+        assert before.ended is not None  # another run began since
+        ended, moment = before.ended, after.began
+        by_google = any(
+            one.kind in _BY_GOOGLE and timedelta() <= ended - one.insert_time <= timedelta(minutes=2)
+            for one in operations
+        )
+        started = any(
+            one.kind in ("start", "insert", "resume")
+            and not one.user.endswith("@cloudservices.gserviceaccount.com")
+            and one.end_time is not None
+            and ended < one.end_time <= moment + timedelta(seconds=10)
+            for one in operations
+        )
+        if not by_google or started:
+            break
+        began, number = before.began, number - 1
+    return to_ms(began) if number < run else None
+
+
+_BY_GOOGLE = frozenset(
+    f"compute.instances.{kind}" for kind in ("hostError", "terminateOnHostMaintenance", "repair.recreateInstance")
+)
+_KNOWN_SO = frozenset({EndReason.HOST_ERROR.value, EndReason.HOST_MAINTENANCE.value, EndReason.RECREATED.value})
+
+
 def _topics(life: Life, connection: Connection) -> tuple[dict[str, Topic], list[str]]:
     """Every run and every rest of people's VMs that the ledger has a row for, with Google's own moments."""
     vms = {str(vm.id): vm for vm in life.world.every_vm() if vm.id in life.fleet.made}
     rows = {row.id: vms[row.gce_id] for row in connection.execute(select(instances)) if row.gce_id in vms}
     topics: dict[str, Topic] = {}
+    chained: dict[str, list[str]] = {}  # the runs whose keeps still hold, by the run that Google began after them
+    since: dict[str, datetime] = {}
     strangers = []
     rules = life.operators.in_force
     stored = [row for row in connection.execute(select(lifetimes)).all() if row.instance_id in rows]
@@ -211,20 +256,33 @@ def _topics(life: Life, connection: Connection) -> tuple[dict[str, Topic], list[
             continue
         run, made = vm.runs[began.index(lifetime.started_at)], life.fleet.made[vm.id]
         name = f"{lifetime.instance_id}:{lifetime.id}"
-        topics[f"run:{name}"] = Topic(f"run:{name}", vm, made, run.began, run.ended, rules)
+        before = [row for row in stored if row.instance_id == lifetime.instance_id and row.ended_at is not None]
+        last = max((row for row in before if row.started_at < lifetime.started_at), key=_start_of, default=None)
+        topics[f"run:{name}"] = Topic(
+            f"run:{name}", vm, made, run.began, run.ended, rules,
+            _began_again(life, vm, began.index(lifetime.started_at)),
+            last is not None and last.end_reason in _KNOWN_SO,
+        )  # fmt: skip
+        if lifetime.age_from is not None:
+            chained[f"run:{name}"] = [
+                f"run:{row.instance_id}:{row.id}"
+                for row in before
+                if lifetime.age_from <= row.started_at < lifetime.started_at
+            ]
+            since[f"run:{name}"] = lifetime.age_from
         if run.ended is not None:
             topics[f"rest:{name}"] = Topic(f"rest:{name}", vm, made, run.ended, _follows(vm, vain, run.ended), rules)
     by_instance: dict[int, list[Topic]] = defaultdict(list)
     for subject, topic in topics.items():
         by_instance[int(subject.split(":")[1])].append(topic)
     for keep in connection.execute(select(keeps)):
-        if keep.subject not in topics:
-            continue
-        topics[keep.subject].answers.append(Answer(keep.at, until=keep.until))
+        for subject in (keep.subject, *(one for one, runs in chained.items() if keep.subject in runs)):
+            if subject in topics:
+                topics[subject].answers.append(Answer(keep.at, until=keep.until))
     for claim in connection.execute(select(claims).order_by(claims.c.id)):
         for topic in by_instance[claim.instance_id]:
             topic.owners.append((claim.at, claim.owner))
-            if claim.at >= topic.began:
+            if claim.at >= since.get(topic.subject, topic.began):
                 topic.answers.append(Answer(claim.at, owner=claim.owner))
     for table in (stops, requests):
         for row in connection.execute(select(table).order_by(table.c.id)):

@@ -204,7 +204,7 @@ def _lifetimes(
             ended_by=run.by,
             end_is_estimate=run.end_is_estimate,
             # Google forgets operations: what was known of a start stays.
-            age_from=ages[run.started_at] if old is None else old.age_from,
+            age_from=ages[run.started_at] or (old.age_from if old is not None else None),
         )
         if life != old:
             changed.append(life)
