@@ -46,6 +46,7 @@ def sighting(labels: dict[str, str] | None = None, origin: dict[str, str] | None
 def test_a_vm_that_another_keeps_is_neither_stopped_nor_deleted(
     end: object, labels: dict[str, str], origin: dict[str, str], whose: str
 ) -> None:
+    """Google is not asked at all."""
     cloud = google()
     assert callable(end)
     with pytest.raises(KeptByAnother, match=whose):
@@ -54,6 +55,7 @@ def test_a_vm_that_another_keeps_is_neither_stopped_nor_deleted(
 
 
 def test_any_other_vm_is_ended_by_its_numeric_id() -> None:
+    """Workbench included."""
     cloud = google()
     ending_vms.stop(cloud, ADDRESS, sighting({"notebooks-product": "workbench-instances"}), "request-1")
     ending_vms.delete(cloud, ADDRESS, sighting(), "request-2")

@@ -167,6 +167,7 @@ def test_an_order_that_ceases_to_hold(connect: Connect) -> None:
     ],
 )
 def test_system_event_happened_at_the_millisecond_in_its_name(name: str, stamp: str, began: str) -> None:
+    """Where that is near the stamps, which may be written down later."""
     read = operation_from("p", operation(1, stamp, name=name, operationType="compute.instances.preempted"))
     assert read is not None
     assert read.started_at is not None

@@ -39,6 +39,7 @@ def test_a_listing_says_which_group_made_a_vm(sandbox: Sandbox) -> None:
 
 
 def test_a_look_at_one_vm_says_the_same(sandbox: Sandbox) -> None:
+    """The look right before a stop goes by the official client."""
     sandbox.insert("node", metadata={"items": ITEMS})
     sighting = sandbox.cloud.look("demo", ZONE, "node")
     assert sighting is not None

@@ -26,6 +26,7 @@ def age(*operations: SeenOperation, before: Run = FAILED) -> object:
 
 
 def test_run_that_google_began_again_is_as_old_as_the_one_before() -> None:
+    """After a host error, maintenance or a repair."""
     assert age(RESTART) == at("10:00")
     for reason in (EndReason.HOST_MAINTENANCE, EndReason.RECREATED):
         assert age(before=Run(at("10:00"), at("11:00"), reason)) == at("10:00")
@@ -33,8 +34,8 @@ def test_run_that_google_began_again_is_as_old_as_the_one_before() -> None:
     assert age(agent, before=Run(at("10:00"), at("11:00"), EndReason.RECREATED)) == at("10:00")
 
 
-def test_run_that_somebody_began_is_new() -> None:
-    """A person, or a program; what a stop, a preemption or a shutdown ended came back because somebody wanted it."""
+def test_run_that_a_user_began_is_new() -> None:
+    """A person, or a program; what a stop, a preemption or a shutdown ended came back because a user wanted it."""
     assert age(operation("start", "11:01", "11:02")) is None
     assert age(operation("start", "11:01", "11:02", user="ci@acme.iam.gserviceaccount.com")) is None
     for reason in (EndReason.STOPPED, EndReason.PREEMPTED, EndReason.GUEST_SHUTDOWN, EndReason.UNKNOWN):
@@ -42,6 +43,7 @@ def test_run_that_somebody_began_is_new() -> None:
 
 
 def test_failures_in_a_row_are_one_age() -> None:
+    """Until a user starts it."""
     runs = [FAILED, Run(AGAIN.started_at, at("12:00"), EndReason.HOST_ERROR), Run(at("12:02"))]
     assert list(ages_of(runs, []).values()) == [None, at("10:00"), at("10:00")]
     restarted = ages_of(runs, [operation("start", "12:01", "12:02")])
@@ -67,6 +69,7 @@ def test_forgotten_vm_gets_no_new_hours_from_a_host_error() -> None:
 
 
 def test_keep_still_holds() -> None:
+    """What a person answered is not undone by a host error."""
     running = vm(running_since=at("09:50"), age_from=at("02:00"), keeps=(keep(DUE + 4 * HOUR),))
     assert planned(running, DUE + HOUR).decisions[0].due_at == DUE + 4 * HOUR
 

@@ -43,6 +43,7 @@ def card(database: Database, **given: Any) -> VmCard:
 
 
 def test_its_reminder_has_no_stop_button_and_says_why(sqlite_database: Database) -> None:
+    """The command stands there as code, to be copied."""
     shown = card(sqlite_database, labels=NODE, origin=GROUP)
     buttons = cards.buttons(shown, NOW, cards.zone_of(None, Rules({})))
     assert [button.kind for button in buttons] == [RequestKind.KEEP, RequestKind.KEEP, RequestKind.DISOWN]
@@ -54,6 +55,7 @@ def test_its_reminder_has_no_stop_button_and_says_why(sqlite_database: Database)
 
 
 def test_any_other_reminder_has_one(sqlite_database: Database) -> None:
+    """A VM that nothing keeps."""
     shown = card(sqlite_database)
     assert RequestKind.STOP in [button.kind for button in cards.buttons(shown, NOW, cards.zone_of(None, Rules({})))]
     assert shown.never_stopped == ""
@@ -66,12 +68,13 @@ def test_a_click_on_a_button_from_before_is_refused_with_the_reason(office: Offi
     office.handler.click(press(subject))
     office.handler.close()
     assert office.open == []
-    (told,) = office.ephemerals
-    assert "belongs to GKE cluster train (node pool t4)" in told
-    assert COMMAND in told
+    (text,) = office.ephemerals
+    assert "belongs to GKE cluster train (node pool t4)" in text
+    assert COMMAND in text
 
 
 def test_the_list_of_all_vms_still_has_it(office: Office) -> None:
+    """It can be kept and claimed."""
     office.know("adam")
     subject = office.running("gke-1", labels=NODE, origin=GROUP)
     shown = office.handler.command(command("all", "adam"))

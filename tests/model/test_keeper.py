@@ -28,6 +28,7 @@ def kept(labels: dict[str, str] | None = None, **items: str) -> Keeper:
 
 
 def test_recorded_instances_have_the_keeper_that_their_recorder_names() -> None:
+    """Instances recorded by gcpdiag: one node of GKE, and four VMs that may be stopped."""
     if not RECORDED.is_file():
         pytest.skip(f"the recorded instances are not here ({RECORDED})")
     kinds = []
@@ -48,6 +49,7 @@ def test_recorded_instances_have_the_keeper_that_their_recorder_names() -> None:
 
 
 def test_an_old_gke_node_without_the_newer_labels_names_cluster_and_pool() -> None:
+    """Its metadata have them, as the recordings' README says."""
     keeper = kept(
         {"goog-gke-node": ""},
         created_by="projects/1/zones/us-central1-a/instanceGroupManagers/gke-train-t4-pool-82e0c046-grp",
@@ -78,6 +80,7 @@ def test_an_old_gke_node_without_the_newer_labels_names_cluster_and_pool() -> No
     ],
 )
 def test_labels_of_googles_services_name_the_keeper(labels: dict[str, str], kind: KeeperKind, name: str) -> None:
+    """Each label by itself, and what it names."""
     keeper = kept(labels)
     assert keeper.kind is kind
     assert keeper.name == name
@@ -98,6 +101,7 @@ def test_labels_of_googles_services_name_the_keeper(labels: dict[str, str], kind
     ],
 )
 def test_a_vm_that_nothing_keeps_may_be_stopped(labels: dict[str, str]) -> None:
+    """Neither Terraform nor Workbench nor a person's own labels are keepers."""
     assert of(labels) is None
     assert of(labels, created_by="terraform", cluster_name="mine", startup_script="#!/bin/sh") is None
 
@@ -113,6 +117,7 @@ def test_a_vm_that_nothing_keeps_may_be_stopped(labels: dict[str, str]) -> None:
 def test_a_group_of_a_zone_or_a_region_is_named_with_the_command_that_stops_its_vm(
     path: str, place: str, at: str
 ) -> None:
+    """As a path or as a whole address."""
     keeper = kept(created_by=path)
     assert (keeper.kind, keeper.name, keeper.place) == (KeeperKind.GROUP, "trainers", place)
     assert keeper.evidence == ("created-by",)
@@ -121,6 +126,7 @@ def test_a_group_of_a_zone_or_a_region_is_named_with_the_command_that_stops_its_
 
 
 def test_a_path_of_a_group_that_cannot_be_read_still_keeps_its_vm() -> None:
+    """What is odd is not taken for no group, and capitals stand in the command."""
     keeper = kept(created_by="projects/1/universes/x/instanceGroupManagers/g$(reboot)")
     assert keeper.kind is KeeperKind.GROUP
     assert keeper.name == ""
@@ -128,16 +134,19 @@ def test_a_path_of_a_group_that_cannot_be_read_still_keeps_its_vm() -> None:
 
 
 def test_a_service_goes_before_the_group_that_it_works_with() -> None:
+    """Dataproc and GKE have groups of their own."""
     assert kept({"goog-dataproc-cluster-name": "etl"}, created_by=GROUP).kind is KeeperKind.DATAPROC
     assert kept({"goog-gke-node": ""}, created_by=GROUP).kind is KeeperKind.GKE
 
 
 def test_names_from_metadata_cannot_put_anything_else_into_a_command() -> None:
+    """Anyone who makes a VM writes its metadata."""
     keeper = kept({"goog-gke-node": ""}, cluster_name="a; rm -rf /", kube_labels="cloud.google.com/gke-nodepool=`x`")
     assert "clusters resize CLUSTER --node-pool POOL" in keeper.instead("vm-1", "acme")
 
 
 def test_the_refusal_says_whose_it_is_what_would_happen_and_what_to_do() -> None:
+    """As people read it."""
     labels = {
         "goog-k8s-cluster-name": "train",
         "goog-k8s-node-pool-name": "t4",
@@ -153,6 +162,7 @@ def test_the_refusal_says_whose_it_is_what_would_happen_and_what_to_do() -> None
 
 
 def test_only_what_says_who_keeps_a_vm_is_kept_of_its_metadata() -> None:
+    """No scripts, and no keys of people."""
     items: list[dict[str, Any]] = [
         {"key": "created-by", "value": GROUP},
         {"key": "user-data", "value": "x" * 20_000},

@@ -35,12 +35,14 @@ def judged(sqlite_database: Database) -> Judged:
 
 
 def test_the_same_vm_without_a_keeper_would_be_stopped() -> None:
+    """So that the tests below rest on the keeper alone."""
     plan = planned(vm(sent=WARNED), DUE + 2 * HOUR, STOPS)
     assert [type(action) for action in plan.actions] == [StopInstance]
 
 
 @of_each
 def test_no_rule_stops_it_and_its_reminders_go_on(labels: dict[str, str], origin: dict[str, str], whose: str) -> None:
+    """The decision says whose it is."""
     plan = planned(vm(labels=labels, origin=origin, sent=WARNED), DUE + 5 * HOUR, STOPS)
     assert [type(action) for action in plan.actions] == [SendReminder]
     (decision,) = plan.decisions
@@ -52,6 +54,7 @@ def test_no_rule_stops_it_and_its_reminders_go_on(labels: dict[str, str], origin
 def test_nobody_may_ask_for_its_stop_not_even_an_admin(
     labels: dict[str, str], origin: dict[str, str], whose: str
 ) -> None:
+    """The refusal names the command."""
     request = asked(RequestKind.STOP, by="root@example.com")
     plan = planned(vm(labels=labels, origin=origin, requests=(request,)), DUE + HOUR, STOPS)
     refused = [action for action in plan.actions if isinstance(action, RefuseRequest)]
@@ -62,12 +65,14 @@ def test_nobody_may_ask_for_its_stop_not_even_an_admin(
 
 
 def test_it_can_still_be_kept_and_claimed() -> None:
+    """Only stops are refused."""
     for kind in (RequestKind.KEEP, RequestKind.DISOWN):
         plan = planned(vm(labels=NODE, requests=(asked(kind, hours=4),)), DUE + HOUR, STOPS)
         assert not [action for action in plan.actions if isinstance(action, RefuseRequest)], kind
 
 
 def test_the_reason_that_it_is_not_stopped_names_the_command() -> None:
+    """The first line of its page and of `costguard show`."""
     answer = why_not_stopped(vm(labels=NODE, origin=GROUP), STOPS, (), {}, None, DUE)
     assert answer.cause is StopBlocker.KEEPER
     assert "gcloud container clusters resize train --node-pool t4" in answer.sentence(DUE)
@@ -87,7 +92,7 @@ def test_a_stop_that_was_decided_before_the_ledger_knew_is_not_carried_out(
 
 
 def test_a_check_that_passes_it_is_stopped_at_the_last_point(judged: Judged) -> None:
-    """Whatever decided on it: the call itself is refused, the stop fails for good, and the requester is told why."""
+    """Whatever decided on it: the call itself is refused, and the stop fails for good, with the reason."""
     subject = judged.subject
     action = judged.scene.stop_by_ana(subject)
     judged.google.vms[action.key.project, action.zone, action.name].origin = dict(GROUP)
@@ -97,6 +102,7 @@ def test_a_check_that_passes_it_is_stopped_at_the_last_point(judged: Judged) -> 
 
 
 def test_the_ledger_keeps_what_says_whose_it_is(judged: Judged) -> None:
+    """Labels and the few metadata items."""
     key = InstanceKey(judged.decided().key.project, "1009")
     judged.scene.look(seen(key=key, name="node-1", labels=NODE, origin=GROUP), read="12:01")
     with judged.scene.database.read() as connection:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from sqlalchemy import func, select
 from tests.accrued import assert_totals_hold
 from tests.simulation import acting, audit, budgets, job_vms, reminders, runs, untold
-from tests.simulation.acting import kept_vms_are_left_alone
 from tests.simulation.backups import older_databases_are_noticed
 from tests.simulation.gaps import no_vm_that_works_is_given_up
 from tests.simulation.settings import PROJECT
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
 Invariant = Callable[["Life"], list[str]]
 _CENT = 10_000_000
+kept_vms_are_left_alone = acting.kept_vms_are_left_alone
 
 
 def one_vm_for_each_attempt(life: Life) -> list[str]:
@@ -56,14 +56,13 @@ def one_vm_for_each_attempt(life: Life) -> list[str]:
 
 def one_command_at_a_time(life: Life) -> list[str]:
     """The command of a job never runs twice at once."""
-    spans: dict[str, list[tuple[datetime, datetime, str]]] = defaultdict(list)
+    spans = defaultdict[str, list[tuple[datetime, datetime, str]]](list)
     for agent in life.jobs.agents.values():
         for began, ended in agent.worked:
             spans[agent.job].append((began, ended, agent.name))
     wrong = []
     for ran in spans.values():
-        ran.sort()
-        for before, after in pairwise(ran):
+        for before, after in pairwise(sorted(ran)):
             if after[0] < before[1]:
                 wrong.append(f"{before[2]} ran until {before[1]}, and {after[2]} began at {after[0]}")
     return wrong
@@ -190,8 +189,7 @@ def jobs_succeed_by_their_commands(life: Life) -> list[str]:
         columns = tables.events.c.key, tables.events.c.text, tables.events.c.occurred_at
         cancels = connection.execute(select(*columns).where(tables.events.c.kind == "CancelAsked"))
         cancels_by_key = {row.key: row for row in cancels}
-    wrong = []
-    clock_off = 2 * life.guard_clock.worst
+    wrong, clock_off = list[str](), 2 * life.guard_clock.worst
     for job in jobs:
         if job.kind == "training" and job.state == "succeeded" and job.id not in life.jobs.finished:
             wrong.append(f"job {job.id} has succeeded, and its command never came to its end: {job.reason}")

@@ -194,9 +194,10 @@ def _follows(vm: VM, vain: Sequence[datetime], after: datetime) -> datetime | No
     return min((moment for moment in starts if moment > after), default=vm.deleted_at)
 
 
-def _start_of(lifetime: Row[Any]) -> datetime:
-    started_at: datetime = lifetime.started_at
-    return started_at
+def _before(lifetime: Row[Any], stored: Sequence[Row[Any]]) -> list[Row[Any]]:
+    """The runs of its VM before it, oldest first."""
+    mine = (row for row in stored if row.instance_id == lifetime.instance_id and row.started_at < lifetime.started_at)
+    return sorted(mine, key=lambda row: row.started_at)
 
 
 def _began_again(life: Life, vm: VM, run: int) -> datetime | None:
@@ -256,18 +257,15 @@ def _topics(life: Life, connection: Connection) -> tuple[dict[str, Topic], list[
             continue
         run, made = vm.runs[began.index(lifetime.started_at)], life.fleet.made[vm.id]
         name = f"{lifetime.instance_id}:{lifetime.id}"
-        before = [row for row in stored if row.instance_id == lifetime.instance_id and row.ended_at is not None]
-        last = max((row for row in before if row.started_at < lifetime.started_at), key=_start_of, default=None)
+        before = _before(lifetime, stored)
         topics[f"run:{name}"] = Topic(
             f"run:{name}", vm, made, run.began, run.ended, rules,
             _began_again(life, vm, began.index(lifetime.started_at)),
-            last is not None and last.end_reason in _KNOWN_SO,
+            bool(before) and before[-1].end_reason in _KNOWN_SO,
         )  # fmt: skip
         if lifetime.age_from is not None:
             chained[f"run:{name}"] = [
-                f"run:{row.instance_id}:{row.id}"
-                for row in before
-                if lifetime.age_from <= row.started_at < lifetime.started_at
+                f"run:{row.instance_id}:{row.id}" for row in before if lifetime.age_from <= row.started_at
             ]
             since[f"run:{name}"] = lifetime.age_from
         if run.ended is not None:

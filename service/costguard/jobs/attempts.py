@@ -9,17 +9,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple, TypedDict, Unpack
 
 from pydantic import TypeAdapter
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Row,
-    Select,
-    bindparam,
-    null,
-    select,
-    text,
-    update,
-)
+from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, null, select, text, update
 
 from costguard.db.bulk import chunks
 from costguard.db.prepared import prepared

@@ -273,8 +273,8 @@ def _at_end_of_repair(
     latest = event.at + _LONGEST_REPAIR
     stamps = [seen.last_stopped_at] if seen is not None else []
     stamps += [life.ended_at for life in lifetimes if life.end_reason is EndReason.RECREATED]
-    told = next((stamp for stamp in stamps if stamp is not None and event.at <= stamp <= latest), None)
-    at = told or max(event.at, min(event.at + _REPAIR_STOPS_AFTER, read_at))
+    stamped_at = next((stamp for stamp in stamps if stamp is not None and event.at <= stamp <= latest), None)
+    at = stamped_at or max(event.at, min(event.at + _REPAIR_STOPS_AFTER, read_at))
     return replace(event, at=min([at, *(start.at for start in starts if start.at > event.at)]))
 
 

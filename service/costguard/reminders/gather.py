@@ -180,10 +180,8 @@ def gather(
         )
         for row in rows
     ]
-    gone = set(open_requests) - {row.instance_id for row in rows}
-    wanted = [
-        instance_id for instance_id in open_requests if instance_id in gone and (ids is None or instance_id in ids)
-    ]
+    there = {row.instance_id for row in rows}
+    wanted = [one for one in open_requests if one not in there and (ids is None or one in ids)]
     return [*vms, *_gone(connection, wanted, open_requests)]
 
 

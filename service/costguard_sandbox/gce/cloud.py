@@ -96,14 +96,8 @@ class Cloud:
             start_stamps_apart,
         )
         self._bulk_inserts = BulkInserts(self.operations, self._lifecycle, self._insert_one, self.instances)
-        self._system_events = SystemEvents(
-            self.timeline,
-            self._lifecycle,
-            self.guests,
-            self.metadata_watches,
-            self.operations,
-            lambda vm: self.storage.renew_boot_disk(vm),
-        )
+        parts = (self.timeline, self._lifecycle, self.guests, self.metadata_watches, self.operations)
+        self._system_events = SystemEvents(*parts, lambda vm: self.storage.renew_boot_disk(vm))
         self.groups = Groups(self.timeline, self._system_events.repair, self._insert_again)
         self.storage = Storage(
             self.timeline,

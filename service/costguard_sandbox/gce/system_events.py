@@ -93,11 +93,11 @@ class SystemEvents:
             self._lifecycle.shut_down(vm, ending)
         return operation
 
-    def repair(self, vm: VM, found: Status) -> None:
+    def repair(self, vm: VM, status: Status) -> None:
         """Its managed instance group finds it in this state, and recreates it."""
         kind, text = _EVENTS["recreate"]
         place = f"projects/{project_number(vm.project)}/zones/{vm.zone}"
-        why = f"expected instance status RUNNING but {found.value} found"
+        why = f"expected instance status RUNNING but {status.value} found"
         text = f"{text.partition('Reason: ')[0]}Reason: {why}.".format(place=place, name=vm.name)
         self._operations.record_event(kind, vm.target, text)
         self._recreate(vm)

@@ -46,6 +46,7 @@ def test_a_stop_from_outside_ends_in_a_vm_that_runs_on_a_fresh_boot_disk(verb: s
 
 
 def test_a_deleted_vm_is_made_again_under_its_name() -> None:
+    """With another id, and by no repair."""
     world = new_world()
     vm = up(world, **OF_A_GROUP)
     world.delete(PROJECT, "vm")
@@ -58,6 +59,7 @@ def test_a_deleted_vm_is_made_again_under_its_name() -> None:
 
 @pytest.mark.parametrize(("verb", "status"), [("stop", Status.TERMINATED), ("delete", Status.DELETED)])
 def test_what_its_group_stops_or_deletes_stays_so(verb: str, status: Status) -> None:
+    """As when the group is resized."""
     world = new_world()
     vm = up(world, **OF_A_GROUP)
     before = boot_disk(vm)
@@ -69,6 +71,7 @@ def test_what_its_group_stops_or_deletes_stays_so(verb: str, status: Status) -> 
 
 
 def test_a_vm_of_no_group_stays_stopped() -> None:
+    """Nothing repairs it."""
     world = new_world()
     vm = up(world)
     world.stop(PROJECT, "vm")
@@ -89,6 +92,7 @@ def test_a_disk_that_the_group_keeps_is_not_made_again() -> None:
 
 
 def test_each_stop_is_repaired_once() -> None:
+    """One repair a stop, however long it takes."""
     world = new_world()
     vm = up(world, **OF_A_GROUP)
     for count in range(1, 4):
