@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import func, select
 from tests.accrued import assert_totals_hold
 from tests.simulation import acting, audit, budgets, job_vms, reminders, runs, untold
+from tests.simulation.acting import kept_vms_are_left_alone
 from tests.simulation.backups import older_databases_are_noticed
 from tests.simulation.gaps import no_vm_that_works_is_given_up
 from tests.simulation.settings import PROJECT
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 Invariant = Callable[["Life"], list[str]]
 _CENT = 10_000_000
-kept_vms_are_left_alone = acting.kept_vms_are_left_alone
 
 
 def one_vm_for_each_attempt(life: Life) -> list[str]:
@@ -74,7 +74,6 @@ def every_job_ends(life: Life) -> list[str]:
     A development VM that was merely stopped has not ended: its disk holds its owner's work.
     """
     over = ("succeeded", "failed", "cancelled")
-    wrong = []
     with _ledger(life).read() as connection:
         jobs = connection.execute(select(tables.jobs.c.id, tables.jobs.c.state, tables.jobs.c.kind)).all()
         rows = connection.execute(select(tables.attempts)).all()
@@ -87,7 +86,7 @@ def every_job_ends(life: Life) -> list[str]:
     # What a restored ledger does not know it reports, and leaves to a person.
     with _ledger(life).read() as connection:
         reported = {one.name for one in unknown_vms.there(connection)}
-    wrong += [f"VM {name} is up without a live attempt" for name in sorted(up - live.keys() - reported)]
+    wrong = [f"VM {name} is up without a live attempt" for name in sorted(up - live.keys() - reported)]
     there = up | {vm.name for vm in _launched(life) if vm.status is Status.TERMINATED}
     for job_id, state, kind in jobs:
         mine = [name for name, job in live.items() if job == job_id]
@@ -105,8 +104,7 @@ def ledger_equals_meter(life: Life) -> list[str]:
 
     A disk that Google did not show in its time is reported as not priced, and the rest of its VM's bill is right.
     """
-    ledger = _amounts(life)
-    unread = _with_unread_disks(life)
+    ledger, unread = _amounts(life), _with_unread_disks(life)
     wrong = []
     with _ledger(life).read() as connection:
         rows = connection.execute(select(tables.projects.c.project, tables.projects.c.first_seen_at))
@@ -211,7 +209,7 @@ def jobs_succeed_by_their_commands(life: Life) -> list[str]:
 def rules_leave_work_alone(life: Life) -> list[str]:
     """No rule about forgotten VMs stops one that works on a job."""
     with _ledger(life).read() as connection:
-        return list(acting.work_is_stopped_by_rule(life, connection))
+        return [*acting.work_is_stopped_by_rule(life, connection)]
 
 
 def only_copies_stay(life: Life) -> list[str]:
