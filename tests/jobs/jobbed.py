@@ -37,7 +37,15 @@ def job(state: JobState = JobState.RUNNING, recipe: Recipe = RECIPE, **given: An
         for name in ("cancel_asked_at", "cancel_asked_by", "next_at", "disk_given_up_at")
         if name in given
     }
-    spec = {"kind": JobKind.TRAINING, "preset": "t4", "project": "acme", "owner": ANA, "checkpoint": PLAN, **given}
+    spec = {
+        "kind": JobKind.TRAINING,
+        "preset": "t4",
+        "project": "acme",
+        "owner": ANA,
+        "checkpoint": PLAN,
+        "max_crashes": 3,
+        **given,
+    }
     return Job("j1", JobSpec(**spec), recipe, state, "so it stood", at("08:00"), "api", **context)
 
 

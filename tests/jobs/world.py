@@ -278,6 +278,7 @@ class World:
             "name": "bert",
             "command": ("python", "train.py"),
             "checkpoint": plan,
+            "max_crashes": 3,
         }
         spec = JobSpec(**{**values, **given})
         job = Job(job_id, spec, recipe, JobState.QUEUED, "was taken in", self.clock.now(), "api")

@@ -76,6 +76,7 @@ class Jobs:
                 ceiling=training.ceiling,
                 deadline_in=training.deadline_in,
                 work=training.work,
+                max_crashes=3,
             )
             # A third of those with a deadline may use Spot alone.
             is_alone = training.deadline_in is not None and planned.number % 3 == 0

@@ -176,7 +176,9 @@ class JobBody(Body):
     )
     drill: StrictBool = Field(False, description="Whether a save on a notice is tried once, early.")
     max_preemptions: Count = 100
-    max_crashes: Count = 3
+    max_crashes: Count = Field(
+        0, description="How often a command that failed after progress is run again. What fails at its start never is."
+    )
     inputs: list[InputBody] = Field(default_factory=list, max_length=100, description="Downloaded before it starts.")
     outputs: list[OutputBody] = Field(default_factory=list, max_length=100, description="Published when it succeeds.")
     code: CodeBody | None = Field(None, description="Unpacked on each VM; the command runs in it.")

@@ -288,7 +288,7 @@ class JobOptions:
     ] = None
     max_crashes: Annotated[
         int | None,
-        _option("--max-crashes", "N", "It fails after more than this. Default: 3.", _COST, min=0),
+        _option("--max-crashes", "N", "How many crashes after progress it survives. Default: 0.", _COST, min=0),
         _Sends("max_crashes"),
     ] = None
     step_pattern: Annotated[

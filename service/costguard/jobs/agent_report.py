@@ -16,6 +16,7 @@ from costguard.model.checkpoint import MOST_PASSED_OVER
 from costguard.model.job import SeenCheckpoint
 from costguard.model.metric import HIGHER, LOWER, MetricValue, SeenMetric
 from costguard.model.progress import SeriesPoint
+from costguard.model.retry import last_line, retry_of
 
 MOST_OUTPUT = 32 << 10  # bytes; the end of it counts
 MOST_MACHINE = 16 << 10  # characters
@@ -200,6 +201,7 @@ def _at_work(agent: AgentState, event: AgentEvent, moment: Callable[[object], da
 def _exit(fields: Mapping[str, object], at: datetime) -> Exit:
     figures = fields.get("machine")
     machine: Mapping[str, object] = figures if isinstance(figures, Mapping) else {}
+    output = _end_of(_printed(fields.get("output")) or "")
     return Exit(
         reason=_text(fields.get("reason"), _SHORT) or "cut_off",
         at=at,
@@ -210,6 +212,8 @@ def _exit(fields: Mapping[str, object], at: datetime) -> Exit:
         repeats=fields.get("repeats") is True,
         disk_free=_number(machine.get("disk_free_bytes")),
         disk_mount=_text(machine.get("disk_mount"), _SHORT),
+        last_line=last_line(output),
+        retry=retry_of(output),
     )
 
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
 
-from costguard.jobs.suspects import is_quick_crash
+from costguard.jobs.failures import START, Failure, failure_of, failure_of_earlier
 from costguard.jobs.view import NEVER_A_VM, NO_ROOM, JobContext, JobView, cost_text, of_attempt
-from costguard.model.attempt import SETUP_FAILED, Attempt, AttemptState, Interruption, Notice, Outcome
+from costguard.model.attempt import SETUP_FAILED, Attempt, AttemptState, Interruption, Outcome
 from costguard.model.backoff import Backoff
 from costguard.model.duration import span_text
-from costguard.model.job import Job, JobKind, JobState, Terms, WhenLate
+from costguard.model.job import Job, JobKind, JobState, OnHang, Terms, WhenLate
 from costguard.model.money import ZERO, Money
 from costguard.model.words import count_text
 
@@ -39,8 +39,8 @@ def verdict(view: JobView, context: JobContext) -> Verdict | None:
             return JobState.CANCELLED, f"{attempt.reason}{_after(view)}"
     if job.spec.kind is JobKind.DEV:
         return _dev(attempt)
-    if would_repeat(attempt, context.terms) or setup_would_repeat(view, attempt):
-        return JobState.FAILED, f"{attempt.reason}; another VM would end the same way{_after(view)}"
+    if would_repeat(view, attempt, context.terms) or setup_would_repeat(view, attempt):
+        return JobState.FAILED, f"{attempt.reason}; another VM would end the same way{_after(view)}{_said(attempt)}"
     if (why := too_many(view, context.terms)) != "":
         return JobState.FAILED, f"{why}{_after(view)}"
     if came_to_its_limit_in_vain(view):
@@ -90,22 +90,19 @@ def _after(view: JobView) -> str:
     return f" ({', '.join(parts)})"
 
 
-# What a shell ends with where a program cannot be executed, or is not there (POSIX, Shell Command Language, 2.8.2).
-_SHELLS_OWN = frozenset({126, 127})
+def _said(attempt: Attempt) -> str:
+    end = attempt.agent.exit
+    return f'; its output ends with "{end.last_line}"' if end is not None and end.last_line else ""
 
 
-def would_repeat(attempt: Attempt, terms: Terms) -> bool:
-    """The agent says so, or a shell did not find its program before any step was made.
-
-    A script that misses a program after hours of work has done that work, and counts as a crash.
-    """
+def would_repeat(view: JobView, attempt: Attempt, terms: Terms) -> bool:
+    """Whether the last attempt would end the same way on another VM: its agent says so, or how its command failed."""
     end = attempt.agent.exit
     if end is None or end.asked:
         return False
     if attempt.outcome in (Outcome.NOT_STARTED, Outcome.NOT_PUBLISHED):
         return end.repeats
-    is_shells = attempt.outcome is Outcome.CRASHED and end.code in _SHELLS_OWN
-    return is_shells and attempt.agent.step is None and is_quick_crash(attempt, terms)
+    return attempt.outcome is Outcome.CRASHED and failures(view, terms)[-1] is Failure.REPEATS
 
 
 def setup_would_repeat(view: JobView, attempt: Attempt) -> bool:
@@ -148,7 +145,8 @@ _NO_TIME = timedelta(0)
 
 LEAST_RUN = timedelta(minutes=10)  # a VM for less would only boot
 _IN_VAIN = 3  # VMs in a row that were lost before anything new was saved
-_VAIN = frozenset({Outcome.LOST, Outcome.HOST_ERROR, Outcome.NOT_STARTED})
+_VAIN = frozenset({Outcome.LOST, Outcome.HOST_ERROR, Outcome.NOT_STARTED, Outcome.NOT_PUBLISHED})
+_RESTARTS = 3  # of a command that is to be restarted when it hangs, unless its owner says how many
 _SECOND = timedelta(seconds=1)
 
 
@@ -201,15 +199,27 @@ def preemptions(view: JobView) -> int:
 
 
 def crashes(view: JobView) -> int:
-    """Commands that failed, did not start, or whose outputs were not published; not VMs that never came up."""
-    failed = (Outcome.CRASHED, Outcome.NOT_PUBLISHED)
-    return sum(run.outcome in failed or run.never_ran for run in ended_runs(view))
+    """Commands that failed by themselves; not those that could not be started, nor outputs that were not published."""
+    return sum(run.outcome is Outcome.CRASHED for run in ended_runs(view))
+
+
+def failures(view: JobView, terms: Terms) -> list[Failure | None]:
+    """What the failure of each ended run means, in the order of `ended_runs`; None of runs that ended otherwise."""
+    has_worked, meanings = False, list[Failure | None]()
+    for run in ended_runs(view):
+        if run.outcome is not Outcome.CRASHED:
+            meanings.append(None)
+        elif run.attempt is None:
+            meanings.append(failure_of_earlier(run.ran, has_worked, terms))
+        else:
+            meanings.append(failure_of(run.attempt, has_worked, terms))
+        has_worked = has_worked or run.came_past_start
+    return meanings
 
 
 def failures_in_a_row(view: JobView) -> int:
     """Runs at the end that did not come far: crashes, lost VMs, commands that did not start."""
-    ends = _VAIN | {Outcome.CRASHED, Outcome.NOT_PUBLISHED}
-    return _length(view, lambda run: run.outcome in ends)
+    return _length(view, lambda run: run.outcome in _FAILURES | _VAIN)
 
 
 def too_many(view: JobView, terms: Terms) -> str:
@@ -218,14 +228,14 @@ def too_many(view: JobView, terms: Terms) -> str:
     reason = view.last.attempt.reason if view.last is not None else ""
     if (preempted := preemptions(view)) > spec.max_preemptions:
         return f"preempted {count_text(preempted, 'time')}, and {spec.max_preemptions} were allowed"
-    quick = _length(view, lambda run: run.outcome is Outcome.CRASHED and run.is_quick(terms))
-    if quick >= terms.crash_loop:
-        return f"a crash loop: {quick} times in a row {reason}, soon after its start; see its last output"
-    if (crashed := crashes(view)) > spec.max_crashes:
-        allowed = (
-            f"it was crash {crashed}, and {spec.max_crashes} were allowed" if spec.max_crashes else "none is allowed"
-        )
-        return f"{reason}; {allowed}; see its last output"
+    meanings = failures(view, terms)
+    loop = _crash_loop(view, meanings, terms)
+    if loop >= terms.crash_loop:
+        return f"a crash loop: {loop} times in a row {reason}, soon after its start; see its last output"
+    allowed = spec.max_crashes or (_RESTARTS if spec.on_hang is OnHang.RESTART else 0)
+    if (crashed := meanings.count(Failure.CRASH)) > allowed:
+        how = f"it was crash {crashed}, and {allowed} were allowed" if allowed else "none is allowed (--max-crashes)"
+        return f"{reason}; {how}; see its last output"
     if (vain := _length(view, lambda run: run.outcome in _VAIN and not run.has_saved(view))) >= _IN_VAIN:
         return f"{vain} times in a row its VM ended before it saved anything new; the last time {reason}"
     return ""
@@ -242,10 +252,16 @@ class EndedRun:
     began_at: datetime
     ended_at: datetime | None
     ran: timedelta | None
-    never_ran: bool = False  # its agent could not start the command
+    attempt: Attempt | None = None  # where this is its last run, with the end that its agent reported
 
     def is_quick(self, terms: Terms) -> bool:
         return self.ran is None or self.ran < terms.quick_crash
+
+    @property
+    def came_past_start(self) -> bool:
+        """Whether its command worked: it made a step, or ran for longer than a wrong option takes to show."""
+        has_step = self.attempt is not None and self.attempt.agent.step is not None
+        return has_step or (self.ran is not None and self.ran >= START)
 
     def has_saved(self, view: JobView) -> bool:
         """Whether a newer checkpoint was seen since it began."""
@@ -283,7 +299,8 @@ def _runs_of(attempt: Attempt, interruptions: Sequence[Interruption]) -> list[En
     for one in mine:
         started_at = one.started_at or (agent.started_at if agent.run == one.run else None)
         ran = one.happened_at - started_at if started_at is not None else None
-        runs.append(EndedRun(one.outcome, began_at, one.noticed_at, ran, _could_not_start(one)))
+        last = attempt if one is mine[-1] and agent.exit is not None and agent.run == one.run else None
+        runs.append(EndedRun(one.outcome, began_at, one.noticed_at, ran, last))
         began_at = one.happened_at
     # The interruption of its last run and its own outcome are one end.
     is_known = any(one.outcome is attempt.outcome and one.happened_at == mine[-1].happened_at for one in mine)
@@ -292,12 +309,18 @@ def _runs_of(attempt: Attempt, interruptions: Sequence[Interruption]) -> list[En
     ran = None
     if agent.started_at is not None and agent.exit is not None:
         ran = agent.exit.at - agent.started_at
-    never_ran = attempt.outcome is Outcome.NOT_STARTED and agent.exit is not None
-    return [*runs, EndedRun(attempt.outcome, began_at, attempt.ended_at, ran, never_ran)]
+    last = attempt if agent.exit is not None else None
+    return [*runs, EndedRun(attempt.outcome, began_at, attempt.ended_at, ran, last)]
 
 
-def _could_not_start(one: Interruption) -> bool:
-    return one.outcome is Outcome.NOT_STARTED and one.noticed_by is Notice.EXIT
+def _crash_loop(view: JobView, meanings: Sequence[Failure | None], terms: Terms) -> int:
+    """How many runs at the end failed one after the other, soon after their start or not by their own fault."""
+    length = 0
+    for run, meaning in zip(reversed(ended_runs(view)), reversed(meanings), strict=True):
+        if run.outcome is not Outcome.CRASHED or not (run.is_quick(terms) or meaning is Failure.NOT_ITS_OWN):
+            break
+        length += 1
+    return length
 
 
 def _length(view: JobView, holds: Callable[[EndedRun], bool]) -> int:

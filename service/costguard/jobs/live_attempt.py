@@ -126,7 +126,7 @@ def _rests(view: JobView, run: PresentRun, end: RunEnd, interruption: Interrupti
     after = replace(view, attempts=(*view.attempts[:-1], over), interruptions=(*view.interruptions, interruption))
     if end.outcome is Outcome.NOT_STARTED and nothing_saved(view, replace(over, attempt=ended)):
         return False  # there is nothing to lose: another VM, perhaps elsewhere, may do better
-    if would_repeat(ended, context.terms) or came_to_its_limit_in_vain(after):
+    if would_repeat(after, ended, context.terms) or came_to_its_limit_in_vain(after):
         return False
     return not too_many(after, context.terms)
 

@@ -11,7 +11,7 @@ from costguard.model.job import Terms
 
 
 def is_quick_crash(attempt: Attempt, terms: Terms) -> bool:
-    return _is_crash(attempt) and _ran(attempt) < terms.quick_crash
+    return _is_crash(attempt) and ran(attempt) < terms.quick_crash
 
 
 def suspects(attempts: Iterable[Attempt], terms: Terms) -> tuple[rule.ResumedRun, ...]:
@@ -27,7 +27,7 @@ def resumed_run(attempt: Attempt) -> rule.ResumedRun:
         resume_step=attempt.resume_step,
         resumed_at=attempt.intended_at,
         step=attempt.agent.step,
-        ran=_ran(attempt),
+        ran=ran(attempt),
         is_crash=_is_crash(attempt),
     )
 
@@ -36,7 +36,7 @@ def _is_crash(attempt: Attempt) -> bool:
     return attempt.outcome is Outcome.CRASHED and attempt.agent.exit is not None
 
 
-def _ran(attempt: Attempt) -> timedelta:
+def ran(attempt: Attempt) -> timedelta:
     """Until the end that its agent reported; nothing where the command did not start."""
     agent = attempt.agent
     return agent.exit.at - agent.started_at if agent.exit is not None and agent.started_at is not None else timedelta()

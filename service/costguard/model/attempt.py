@@ -14,6 +14,7 @@ from costguard.model.instance import ProvisioningModel
 from costguard.model.metric import SeenMetric
 from costguard.model.money import Money
 from costguard.model.progress import SeenProgress
+from costguard.model.retry import Retry
 
 PUBLISHING = "publishing"
 STANDING_BY = "standing_by"
@@ -91,6 +92,8 @@ class Exit:
     repeats: bool = False  # the same would happen on every VM, as the agent saw it
     disk_free: int | None = None  # bytes; None: not known
     disk_mount: str = ""
+    last_line: str = ""  # of the output; "" where there is none, or of an end that was stored without
+    retry: Retry | None = None  # where another try may do better, by the output; None: it does not say
 
     @property
     def is_success(self) -> bool:

@@ -135,7 +135,7 @@ class JobSpec:
     total_steps: int | None = None  # how many steps it takes, as its owner says
     when_late: WhenLate = WhenLate.FINISH
     max_preemptions: int = 100
-    max_crashes: int = 3
+    max_crashes: int = 0  # after progress; as in SkyPilot and dstack, a command that fails is not run again unasked
     inputs: tuple[JobInput, ...] = ()
     outputs: tuple[JobOutput, ...] = ()
     code: JobCode | None = None  # unpacked on the VM, and the command runs in it

@@ -112,7 +112,7 @@ def _spec(read: _Reader, owner: str, code_of: Callable[[str], JobCode], kind: Jo
         total_steps=read.of("total_steps", _steps),
         when_late=WhenLate.STOP if read.text("when_late") == WhenLate.STOP else WhenLate.FINISH,
         max_preemptions=100 if preemptions is None else preemptions,
-        max_crashes=3 if crashes is None else crashes,
+        max_crashes=0 if crashes is None else crashes,
         inputs=tuple(JobInput(source, path) for source, path in read.of("inputs", _inputs) or ()),
         outputs=tuple(JobOutput(path, destination) for path, destination in read.of("outputs", _outputs) or ()),
         code=read.of("code", code_of),

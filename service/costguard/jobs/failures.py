@@ -1,0 +1,49 @@
+"""What a failed run of a command means for the next: whether another VM may do better, and whether it counts."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from enum import StrEnum
+
+from costguard.jobs.suspects import is_quick_crash, ran, resumed_run
+from costguard.model.attempt import Attempt
+from costguard.model.job import Terms
+from costguard.model.retry import Retry
+
+
+class Failure(StrEnum):
+    """What a command's failure is taken for."""
+
+    REPEATS = "repeats"  # another VM would end the same way: nothing is tried again
+    CRASH = "crash"  # counts against `max_crashes`
+    NOT_ITS_OWN = "not_its_own"  # of the VM, the network or the checkpoint: tried again a few times in a row
+
+
+# What argparse, click and shells end with on wrong usage, and a shell where a program is not there or cannot be
+# executed (POSIX, Shell Command Language, 2.8.2).
+_USAGE = frozenset({2, 126, 127})
+START = timedelta(minutes=1)  # a command that fails sooner, before its first step, fails again
+
+
+def failure_of(attempt: Attempt, has_worked: bool, terms: Terms) -> Failure:
+    """Of an attempt whose command failed. `has_worked`: an earlier run of the same command came past its start.
+
+    A script that misses a program after hours of work has done that work, and crashed.
+    """
+    end = attempt.agent.exit
+    is_first_try = not has_worked and attempt.agent.step is None and end is not None and not end.asked
+    if end is not None and end.retry is Retry.NO:
+        return Failure.REPEATS
+    if end is not None and end.retry is not None:
+        return Failure.NOT_ITS_OWN
+    if is_first_try and end is not None and end.code in _USAGE and is_quick_crash(attempt, terms):
+        return Failure.REPEATS
+    if resumed_run(attempt).failed_at_once(terms.quick_crash):
+        return Failure.NOT_ITS_OWN
+    return Failure.REPEATS if is_first_try and ran(attempt) < START else Failure.CRASH
+
+
+def failure_of_earlier(ran_for: timedelta | None, has_worked: bool, terms: Terms) -> Failure:
+    """Of an earlier run on the same VM, of which the next one's reports left no more than its length."""
+    is_quick = ran_for is None or ran_for < terms.quick_crash
+    return Failure.NOT_ITS_OWN if is_quick and has_worked else Failure.CRASH
