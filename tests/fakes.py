@@ -16,7 +16,7 @@ from costguard.errors import (
     SlackUnavailable,
     SlackUncertain,
 )
-from costguard.model.instance import InstanceKey, Status
+from costguard.model.instance import InstanceKey, Shape, Status
 from costguard.model.message import Content, Posted
 from costguard.model.observation import Observation, Presence, Sighting
 from costguard.model.person import Person
@@ -41,6 +41,10 @@ class FakeCloud:
         if key.gce_id in self.unreachable:
             return Presence.NOT_KNOWN
         return Presence.GONE if key.gce_id in self.gone else Presence.THERE
+
+    def shape(self, project: str, zone: str, machine_type: str) -> Shape | None:
+        """Of the machine types that jobs of tests have, as Google's documentation gives it."""
+        return Shape(machine_type, 8, 30720) if machine_type == "n1-standard-8" else None
 
 
 class HandClock:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from costguard.access.roles import Actor, actor, refusal, role_for, role_of
+from costguard.access.roles import Actor, actor, permissions_of, refusal, role_for, role_of
 from costguard.access.rules import Access
 from costguard.errors import Forbidden, Invalid
 from costguard.model.access import PERMISSIONS, Authority, Permission, Principal, Role, Via
@@ -137,6 +139,21 @@ def test_who_lost_their_role_meanwhile_is_refused() -> None:
     assert with_authority(master, by=BEN) == ""
     assert with_authority(master, by=ANA).startswith("Only ben@example.com")
     assert refusal(RequestKind.STOP, ANA, "debug-ana", ANA, None, ACCESS) is None
+
+
+def test_a_viewer_who_operates_a_team_acts_for_it_over_rest() -> None:
+    """As in Slack: for the team's VMs, and for no other; a viewer's role that was granted on the server stays one."""
+    access = replace(ACCESS, team_operators=frozenset({LEAD}))
+    authority = Authority(LEAD, Role.VIEWER, permissions_of(Role.VIEWER, LEAD, access), Via.TOKEN)
+    for kind in (RequestKind.CLAIM, RequestKind.KEEP, RequestKind.STOP):
+        assert refusal(kind, LEAD, "debug", "", VISION, access, authority) is None
+        assert refusal(kind, LEAD, "debug", ANA, VISION, access, authority) is None
+        for team in (None, MANAGED):
+            assert "an admin can" in (refusal(kind, LEAD, "debug", BEN, team, access, authority) or "")
+    assert "permission jobs" in (refusal(RequestKind.STOP, LEAD, "x", "", VISION, access, authority, "j1") or "")
+    assert permissions_of(Role.VIEWER, LEAD, access, is_granted=True) == PERMISSIONS[Role.VIEWER]
+    assert permissions_of(Role.VIEWER, BEN, access) == PERMISSIONS[Role.VIEWER]
+    assert permissions_of(Role.NOBODY, LEAD, access) == frozenset()
 
 
 def test_stopping_the_vm_of_a_job_takes_the_permission_to_cancel_it() -> None:

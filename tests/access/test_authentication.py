@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from base64 import urlsafe_b64decode
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -96,6 +96,20 @@ def test_what_is_shown_must_hold(house: House) -> None:
     assert "does not hold" in house.refused(iap="nonsense")
     assert house.known(iap=ANA).role is Role.OPERATOR
     assert house.known(iap="mallory@evil.example").permissions == frozenset()
+
+
+def test_a_viewer_who_operates_a_team_may_ask_something_of_vms(house: House) -> None:
+    """Signed in, and with a token that they made for themselves."""
+    house.access = replace(ACCESS, team_operators=frozenset({EVE}))
+    signed_in = house.known(iap=EVE)
+    assert signed_in.role is Role.VIEWER
+    assert signed_in.may(Permission.INSTANCES)
+    assert not signed_in.may(Permission.JOBS)
+    _, secret = house.office.make(NewToken("laptop", lasts=DAY), signed_in)
+    assert secret is not None
+    assert house.known(bearer=secret).may(Permission.INSTANCES)
+    house.access = ACCESS
+    assert not house.known(bearer=secret).may(Permission.INSTANCES)
 
 
 def test_a_session_says_who_until_it_is_over(house: House) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.checkpoints.store_stub import store
 
-from costguard.checkpoints.archives import StoredArchives
+from costguard.checkpoints.archives import StoredArchives, cure_of
 from costguard.checkpoints.buckets import StoreAccess
 from costguard.errors import CheckpointError
 
@@ -55,3 +55,17 @@ def test_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "code").write_text("x")
     with pytest.raises(CheckpointError, match="cannot be used"):
         StoredArchives(f"file://{tmp_path}/code", ACCESS).put("a.tar.gz", io.BytesIO(b"x"))
+
+
+@pytest.mark.parametrize(
+    ("error", "cure"),
+    [
+        # As obstore 0.8 reports a full tmpfs, a folder of root's and a file in the place of a folder.
+        ("Unable to copy data to file: No space left on device (os error 28)", "The disk is full"),
+        ("Unable to create dir /srv/code: Permission denied (os error 13)", "Let the server write"),
+        ("Not a directory (os error 20)", "See what is wrong with this folder"),
+    ],
+)
+def test_cure_of_a_folder_fits_its_error(error: str, cure: str) -> None:
+    """A full disk is not mended by a right to write."""
+    assert cure_of(error).startswith(cure)

@@ -195,6 +195,9 @@ class CloudOfVms:
             vm = self._there.get((key.project, zone, name))
             return Presence.THERE if vm is not None and vm.gce_id == key.gce_id else Presence.GONE
 
+    def shape(self, project: str, zone: str, machine_type: str) -> Shape | None:
+        return Shape(machine_type, 8, 30720) if machine_type == "n1-standard-8" else None
+
     # What happens to VMs.
 
     def preempt(self, *vms: Vm) -> None:

@@ -30,6 +30,16 @@ def agent(
     return apply_events(before or AgentState(), state, reported, NOW, NOW - late)
 
 
+def test_a_number_far_ahead_silences_no_agent() -> None:
+    """What the agent itself reports next is heard; after a restored backup its numbers run ahead by less."""
+    for number in (2**63 - 1, 1_000_007 + 1):
+        planted = agent(event(number, "heartbeat", step=9), before=AgentState(accepted_through=7))
+        assert planted.agent.accepted_through == 7
+        assert planted.agent.step is None
+        assert agent(event(8, "heartbeat", step=3), before=planted.agent).agent.step == 3
+    assert agent(event(500_000, "heartbeat", step=9)).agent.step == 9
+
+
 WHOLE = (
     event(1, "boot", 90),
     event(2, "start", 60, started_at=(NOW - 61 * SECOND).isoformat()),

@@ -123,6 +123,8 @@ def test_without_a_checkpoint_it_starts_again_and_says_so_in_dollars(sqlite_url:
         assert w.attempts()[1].resume_from == ""
         (reported,) = w.events("JobRestartedFromZero")
         assert "2 h of work, about $0.45, are lost" in reported.text, reported.text
+        assert "for it had not saved a checkpoint yet" in reported.text
+        assert reported.data["saved"] is False
         (one,) = w.interruptions()
         assert one.from_zero
         assert one.lost_cost is not None

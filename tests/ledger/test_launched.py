@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 from tests.builders import PROJECT, at, observation, operation, seen
 from tests.fakes import FakeCloud
 from tests.jobs import job_rows
 
-from costguard.db.tables import instances, lifetimes
+from costguard.db.tables import charges, instances, lifetimes
 from costguard.db.transaction import Database
 from costguard.jobs import attempts
+from costguard.jobs import job_rows as job_table
 from costguard.ledger import prices
 from costguard.ledger.accrual import Accrual
+from costguard.ledger.charging import charge_due
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
 from costguard.ledger.price_book import PriceBook
@@ -97,6 +100,52 @@ def test_what_a_job_launched_is_recorded_without_a_gpu_too(sqlite_database: Data
     assert _look(sqlite_database, look, gpu_only=True) == 1
     with sqlite_database.read() as connection:
         assert _whose(connection) == [("71", "j7k2m9q4", "ada@lab.example")]
+
+
+def test_a_jobs_vm_that_no_look_saw_is_priced_by_what_was_asked_for(database: Database) -> None:
+    """Half an hour of a Spot n1-standard-8 with a T4, and its boot disk from its request to its end, to the cent."""
+    with database.write() as connection:
+        for resource, unit, rate in (
+            ("n1:core", Unit.HOUR, "0.01"),
+            ("n1:ram", Unit.GIB_HOUR, "0.001"),
+            ("gpu:nvidia-tesla-t4", Unit.HOUR, "0.14"),
+            ("disk:pd-balanced", Unit.GIB_MONTH, "0.10"),
+        ):
+            model = ProvisioningModel.STANDARD if resource.startswith("disk") else ProvisioningModel.SPOT
+            key = PriceKey(resource, "us-central1", model)
+            prices.add(connection, [Price(key, unit, Money.of(rate).nanos, at("00:00"), "test")], at("00:00"))
+    _launch(database, provisioning_model=ProvisioningModel.SPOT)
+    operations = (
+        operation("insert", "11:00", "11:01", target_id="71", target_name=NAME),
+        operation("delete", "11:31", "11:32", target_id="71", target_name=NAME),
+    )
+    _look(database, observation(read="10:59"))
+    _look(database, observation(operations=operations))
+    charge_due(database, at("12:00"))
+    with database.read() as connection:
+        (life,) = connection.execute(select(lifetimes)).all()
+        sums = select(charges.c.resource, func.sum(charges.c.amount_nanos)).group_by(charges.c.resource)
+        charged = {resource: Money(int(nanos)) for resource, nanos in connection.execute(sums)}
+    assert (life.machine_type, life.gpu_type, life.provisioning_model) == ("n1-standard-8", "nvidia-tesla-t4", "spot")
+    half_an_hour = {"n1:core": "0.04", "n1:ram": "0.015", "gpu:nvidia-tesla-t4": "0.07"}
+    for name, amount in half_an_hour.items():
+        assert charged[name] == Money.of(amount), name
+    assert Money.of("0.007") < charged["disk:pd-balanced"] < Money.of("0.0075")  # 32 minutes of a month of 30 days
+
+
+def test_the_vm_of_a_machine_type_that_cannot_be_read_stays_unpriced(sqlite_database: Database) -> None:
+    """A price is never guessed, and what is unpriced is shown so."""
+    with sqlite_database.write() as connection:
+        odd = replace(job_rows.RECIPE, machine_type="x9-odd-8")
+        job_table.add(connection, replace(job_rows.job("j7k2m9q4"), recipe=odd), None, "")
+        job_rows.attempt(connection, project=PROJECT)
+    operations = (
+        operation("insert", "11:00", "11:01", target_id="71", target_name=NAME),
+        operation("delete", "11:31", "11:32", target_id="71", target_name=NAME),
+    )
+    _look(sqlite_database, observation(read="10:59"))
+    _look(sqlite_database, observation(operations=operations))
+    assert charge_due(sqlite_database, at("12:00")).unpriced == 1
 
 
 def test_budgets_and_spend_can_be_of_one_job(sqlite_database: Database) -> None:

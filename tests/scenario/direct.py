@@ -13,7 +13,7 @@ from costguard.gce.convert import Shapes, instance_from
 from costguard.gce.disks import disk_details
 from costguard.gce.machine_types import MachineShape
 from costguard.gce.operations import operation_from
-from costguard.model.instance import InstanceKey, ProvisioningModel
+from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
 from costguard.model.observation import Observation, Presence, Unread
 from costguard.model.price import Price, PriceKey, Unit
 from costguard_sandbox.gce.catalogue.prices import unit_of
@@ -81,6 +81,9 @@ class DirectCloud:
             return Presence.NOT_KNOWN
         there = any(str(vm.id) == key.gce_id for vm in self._world.instances(key.project))
         return Presence.THERE if there else Presence.GONE
+
+    def shape(self, project: str, zone: str, machine_type: str) -> Shape | None:
+        return None  # nothing here is launched by jobs
 
     def _is_lost(self) -> bool:
         return self._chance.random() < self.loss

@@ -12,7 +12,7 @@ from tests.settings.reading import read, refused
 from costguard.access.rules import JobRules
 from costguard.gce.machine_types import by_rule
 from costguard.gce.prices import snapshot_prices
-from costguard.jobs.submission import OVERRIDES, shape_of
+from costguard.jobs.submission import OVERRIDES
 from costguard.ledger.billed_parts import parts_of_shape
 from costguard.model.budget import AtLimit, Scope
 from costguard.model.instance import LIST_PRICED, ProvisioningModel, Shape
@@ -45,7 +45,7 @@ def test_shipped_recipes_can_be_had(tmp_path: Path, name: str) -> None:
     recipe = recipe_of(tmp_path, name)
     machine = by_rule(recipe.machine_type)
     assert machine is not None
-    shape = shape_of(recipe, Shape(recipe.machine_type, *machine))
+    shape = recipe.shape(Shape(recipe.machine_type, *machine))
     priced = {(price.key.resource, price.key.region, price.key.provisioning_model) for price in snapshot_prices()}
     for zone in recipe.zones:
         assert recipe.gpu_type in ACCELERATOR_TYPES[zone]

@@ -100,15 +100,16 @@ def every_job_ends(life: Life) -> list[str]:
 
 
 def ledger_equals_meter(life: Life) -> list[str]:
-    """Once both are quiet, every VM to the cent; a VM that came and went unseen has its runs, and no price.
+    """Once both are quiet, every VM to the cent; one that came and went unseen has its runs, and a price if it is ours.
 
     A disk that Google did not show in its time is reported as not priced, and the rest of its VM's bill is right.
     """
     ledger, unread = _amounts(life), _with_unread_disks(life)
     wrong = []
     with _ledger(life).read() as connection:
-        rows = connection.execute(select(tables.projects.c.project, tables.projects.c.first_seen_at))
-        watched_since = {row.project: row.first_seen_at for row in rows}
+        looks = select(tables.projects.c.project, tables.projects.c.first_seen_at)
+        watched_since = {row.project: row.first_seen_at for row in connection.execute(looks)}
+        launched = set(connection.scalars(select(tables.attempts.c.name)))
     for bill in bills(life.world.every_vm(), life.world.prices, life.settled_at):
         key = (bill.vm.project, str(bill.vm.id))
         name = f"{bill.vm.name} ({key[1]})"
@@ -120,6 +121,7 @@ def ledger_equals_meter(life: Life) -> list[str]:
         mine, is_priced = ledger.pop(key)
         life.counts["VMs compared"] += 1
         if not is_priced:
+            wrong += [f"{name} has no price, and is the guard's own"] if bill.vm.name in launched else []
             life.counts["VMs that came and went unseen"] += 1
             ran = [(to_ms(run.began), to_ms(run.ended) if run.ended else None) for run in bill.vm.runs]
             if least is most and _runs(life, *key) != ran:

@@ -12,7 +12,7 @@ import structlog
 from sqlalchemy import Connection
 
 from costguard.access import sessions, token_rows
-from costguard.access.roles import lower_of, role_of
+from costguard.access.roles import lower_of, permissions_of, role_of
 from costguard.access.rules import Access
 from costguard.access.sessions import Sessions
 from costguard.access.signing import Seal
@@ -103,7 +103,7 @@ class Authenticator:
         return Principal(
             address=token.owner,
             role=role,
-            permissions=PERMISSIONS[role] & token.permissions,
+            permissions=permissions_of(role, token.owner, self._access, token.is_granted) & token.permissions,
             via=Via.TOKEN,
             token_id=token.id,
             is_granted=token.is_granted,
@@ -114,7 +114,9 @@ class Authenticator:
 
     def _person(self, address: str, via: Via, granted: Role | None, session: str) -> Principal:
         role = granted if granted is not None else role_of(address, self._access)
-        return Principal(address, role, PERMISSIONS[role], via, session=session, is_granted=granted is not None)
+        is_granted = granted is not None
+        permissions = permissions_of(role, address, self._access, is_granted)
+        return Principal(address, role, permissions, via, session=session, is_granted=is_granted)
 
     def _note(self, used: str, last: datetime | None, write: _Write) -> None:
         now = self._clock.now()

@@ -71,6 +71,15 @@ def role_for(address: str, access: Access, authority: Authority | None) -> Role:
     return authority.role if authority.is_granted else lower_of(authority.role, listed)
 
 
+def permissions_of(role: Role, address: str, access: Access, is_granted: bool = False) -> frozenset[Permission]:
+    """What the role may, and of a viewer who operates a team, also to ask something of VMs: `refusal` knows of which.
+
+    A role that was granted on the server is all that it says.
+    """
+    operates_a_team = role is Role.VIEWER and not is_granted and _listed(address, access.team_operators)
+    return PERMISSIONS[role] | ({Permission.INSTANCES} if operates_a_team else frozenset())
+
+
 def lower_of(one: Role, other: Role) -> Role:
     return min(one, other, key=lambda role: role.rank)
 
@@ -83,7 +92,7 @@ def lapsed(by: str, access: Access, authority: Authority | None, needed: Set[Per
     if authority is None:
         return None
     role = authority.role if not authority.address else role_for(authority.address, access, authority)
-    may = authority.permissions & PERMISSIONS[role]
+    may = authority.permissions & permissions_of(role, authority.address, access, authority.is_granted)
     wanted = needed | ({Permission.ADMIN} if authority.address != by.lower() else set())
     if not (lacking := sorted(permission.value for permission in wanted - may)):
         return None

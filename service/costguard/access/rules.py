@@ -33,6 +33,7 @@ class Access:
     viewers: frozenset[str] = frozenset()
     operators: frozenset[str] = frozenset()
     admins: frozenset[str] = frozenset()
+    team_operators: frozenset[str] = frozenset()  # of any team, whatever they are elsewhere
 
 
 _CONFIRMED = Money.of(100)

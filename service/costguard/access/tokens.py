@@ -136,13 +136,14 @@ class TokenService:
                 "Ask an admin.",
                 kind="token-refused",
             )
-        permissions = new.permissions if new.permissions is not None else by.permissions & PERMISSIONS[role]
-        more = permissions - (by.permissions & PERMISSIONS[role])
+        possible = by.permissions if role is by.role else by.permissions & PERMISSIONS[role]
+        permissions = new.permissions if new.permissions is not None else possible
+        more = permissions - possible
         if more or not permissions:
             named = ", ".join(sorted(permission.value for permission in more)) or "no permission at all"
             raise Invalid(
                 f"A token of a {role.value} made by you cannot have: {named}.",
-                f"Choose from {', '.join(sorted(one.value for one in by.permissions & PERMISSIONS[role]))}.",
+                f"Choose from {', '.join(sorted(one.value for one in possible))}.",
                 kind="token-refused",
             )
         if new.lasts is not None and new.lasts <= timedelta():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -107,11 +109,19 @@ class StoredArchives:
 
     def _error(self, wrong: Exception) -> CheckpointError:
         if self._where.scheme == "file":
-            return CheckpointLocationRefused(
-                f"{self._where} cannot be used: {str(wrong).partition(chr(10))[0][:200]}.",
-                "Let the server write in this folder.",
-            )
+            text = str(wrong).partition(chr(10))[0][:200]
+            return CheckpointLocationRefused(f"{self._where} cannot be used: {text}.", cure_of(text))
         return of_store(wrong, self._where)
+
+
+def cure_of(text: str) -> str:
+    """By the number of the operating system's error, which Rust writes as `(os error 28)`."""
+    number = int(match[1]) if (match := re.search(r"\(os error (\d+)\)", text)) is not None else 0
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        return "The disk is full: free space on it, or name a folder on another one."
+    if number in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "Let the server write in this folder."
+    return "See what is wrong with this folder, or name another one."
 
 
 def _folder(where: Location, mode: int) -> Any:

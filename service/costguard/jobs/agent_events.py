@@ -68,8 +68,9 @@ def _resumed(
     last = before[-1]
     interruptions.set_lost(connection, last.attempt_id, last.run, loss.span, loss.cost, is_zero)
     if is_zero:
+        saved = resume.has_saved(tried, seen, job_rows.checkpoint(connection, [job.id]).get(job.id))
         what = f"from_zero/{update.agent.run}"
-        audit_log.append(connection, [job_events.from_zero(job, attempt, loss, now, what)], now)
+        audit_log.append(connection, [job_events.from_zero(job, attempt, loss, now, saved, what)], now)
 
 
 KEY_NAME = "attempts"  # of the key, among those for signing

@@ -71,6 +71,9 @@ class FlushedCheckpoints:
     error: str
 
 
+_FURTHEST = 1_000_000  # how far an agent's numbers may run ahead, as after a restored backup; a year of reports
+
+
 def apply_events(
     before: AgentState,
     state: AttemptState,
@@ -82,14 +85,15 @@ def apply_events(
 ) -> AgentUpdate:
     """Apply the events that are new, in their order.
 
-    Where the attempt `is_over`, only its last run is heard: someone may have started its VM to fetch what is on its
-    disk, and how the job ended stays written down. Moments are the guard's: `sent_at` is the VM's for `now`, so that a
-    clock that is wrong there misleads nobody here.
+    An event whose number is far ahead is left out, or all that follow would count as old. Where the attempt `is_over`,
+    only its last run is heard: someone may have started its VM to fetch what is on its disk, and how the job ended
+    stays written down. Moments are the guard's: `sent_at` is the VM's for `now`, so that a clock that is wrong there
+    misleads nobody here.
     """
     shift = now - sent_at
     update = AgentUpdate(replace(before, at=now))
     for event in sorted(events, key=lambda event: event.seq):
-        if event.seq > update.agent.accepted_through:
+        if 0 < event.seq - update.agent.accepted_through <= _FURTHEST:
             update = replace(update, agent=replace(update.agent, accepted_through=event.seq))
             if not (is_over and (_number(event.fields.get("run")) or 0) > max(before.run, 1)):
                 update = _take(update, event, now, shift)

@@ -12,7 +12,7 @@ from costguard.errors import CloudError, RequestRefused
 from costguard.events import audit_log
 from costguard.jobs import agenda, attempts, checks, figures, interruptions, job_events, job_rows
 from costguard.jobs.ending import NAME_TAKEN, outcome_of, words_of
-from costguard.jobs.resume import ResumePoint
+from costguard.jobs.resume import ResumePoint, has_saved
 from costguard.jobs.view import JobView, LaunchAttempt
 from costguard.jobs.vm_step import AttemptStep, LaunchContext, end, is_of, request_uuid, retry_at, retry_changes
 from costguard.ledger import generation
@@ -113,7 +113,8 @@ def reckon(connection: Connection, view: JobView, attempt: Attempt, point: Resum
         last = view.interruptions[-1]
         interruptions.set_lost(connection, last.attempt_id, last.run, loss.span, loss.cost, is_zero)
     if is_zero:
-        audit_log.append(connection, [job_events.from_zero(job, attempt, loss, now)], now)
+        saved = has_saved(ran, view.checkpoint, point.seen)
+        audit_log.append(connection, [job_events.from_zero(job, attempt, loss, now, saved)], now)
 
 
 @dataclass(slots=True)

@@ -73,17 +73,24 @@ def resumed(job: Job, attempt: Attempt, run: int, after: timedelta, at: datetime
     return of_attempt("JobResumed", job, attempt, at, text, f"resumed/{run}", run=run, seconds=seconds)
 
 
-def from_zero(job: Job, attempt: Attempt, loss: WorkAtRisk, now: datetime, what: str = "from_zero") -> Event:
-    """Work that was paid for is lost."""
+def from_zero(
+    job: Job, attempt: Attempt, loss: WorkAtRisk, now: datetime, has_saved: bool, what: str = "from_zero"
+) -> Event:
+    """Work that was paid for is lost. `has_saved`: something of it was ever seen at its location, complete or not."""
     cost = f", about {loss.cost}" if loss.cost is not None else ""
-    where = f" at {job.spec.checkpoint.location}" if job.spec.checkpoint is not None else ""
-    why = f"there is no complete checkpoint{where}" if where else "it saves no checkpoints"
-    text = (
-        f"Job {job.title} starts again from the beginning, for {why}: {span_text(loss.span)} of work{cost}, are lost."
-    )
+    if job.spec.checkpoint is None:
+        why = "it saves no checkpoints"
+    elif has_saved:
+        why = f"there is no complete checkpoint at {job.spec.checkpoint.location}"
+    else:
+        why = "it had not saved a checkpoint yet"
+    lost = f"{span_text(loss.span)} of work{cost}, are lost"
+    text = f"Job {job.title} starts again from the beginning, for {why}: {lost}."
     nanos = loss.cost.nanos if loss.cost is not None else None
     seconds = loss.span // timedelta(seconds=1)
-    return of_attempt("JobRestartedFromZero", job, attempt, now, text, what, seconds=seconds, nanos=nanos)
+    return of_attempt(
+        "JobRestartedFromZero", job, attempt, now, text, what, seconds=seconds, nanos=nanos, saved=has_saved
+    )
 
 
 def flushed(job: Job, attempt: Attempt, run: int, saved: Sequence[str], left: Sequence[str], now: datetime) -> Event:

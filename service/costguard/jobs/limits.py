@@ -146,7 +146,7 @@ _NO_TIME = timedelta(0)
 LEAST_RUN = timedelta(minutes=10)  # a VM for less would only boot
 _IN_VAIN = 3  # VMs in a row that were lost before anything new was saved
 _VAIN = frozenset({Outcome.LOST, Outcome.HOST_ERROR, Outcome.NOT_STARTED, Outcome.NOT_PUBLISHED})
-_RESTARTS = 3  # of a command that is to be restarted when it hangs, unless its owner says how many
+_RESTARTS = 3  # after hangs, where a job asks for restarts and does not say how many
 _SECOND = timedelta(seconds=1)
 
 

@@ -17,7 +17,7 @@ from costguard.errors import CloudError
 from costguard.jobs import place_rows
 from costguard.jobs.offers import HourlyRate
 from costguard.jobs.placement import REMEMBERED, LaunchPlace, PlaceEvent, Score, Where, lost_zone, places, scores
-from costguard.jobs.submission import models_of, shape_of
+from costguard.jobs.submission import models_of
 from costguard.jobs.view import JobView
 from costguard.ledger.accrual import Accrual, region_of
 from costguard.ledger.billed_parts import is_billed_as_gpus
@@ -89,7 +89,7 @@ def _rate(recipe: Recipe, machine: Shape | None, zone: str, model: ProvisioningM
     disk = accrual.storage_rate(f"disk:{recipe.disk_type}", recipe.disk_gib * 1024, zone)
     if machine is None:
         return HourlyRate(disk=disk)
-    shape = shape_of(recipe, machine)
+    shape = recipe.shape(machine)
     if shape.gpu_type is None:
         return HourlyRate(accrual.rate(shape, zone, model), Money(), disk)
     whole = accrual.rate(shape, zone, model)

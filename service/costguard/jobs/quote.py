@@ -25,7 +25,7 @@ from costguard.jobs.placement import LaunchPlace
 from costguard.jobs.places import Shapes, rates
 from costguard.jobs.question import question_of
 from costguard.jobs.start_times import planned_start
-from costguard.jobs.submission import JobRefusal, Overrides, Submission, models_of, shape_of, shown
+from costguard.jobs.submission import JobRefusal, Overrides, Submission, models_of, shown
 from costguard.jobs.work_left import START
 from costguard.jobs.zone_advice import ZoneAdvice
 from costguard.jobs.zone_history import VMKind
@@ -97,7 +97,7 @@ def quote(database: Database, rules: Rules, case: Assessment, hours: timedelta, 
         spec=case.spec,
         hours=hours,
         recipe=made,
-        shape=shape_of(made, shape) if made is not None and shape is not None else None,
+        shape=made.shape(shape) if made is not None and shape is not None else None,
         places=[
             PlaceQuote(
                 zone,

@@ -67,6 +67,14 @@ def seen_in(look: CheckpointLook, now: datetime) -> SeenCheckpoint:
     return SeenCheckpoint(now, best.resume_from, best.step, best.written_at, torn=look.passed_over)
 
 
+def has_saved(attempts: Sequence[Attempt], *looks: SeenCheckpoint | None) -> bool:
+    """Whether anything was ever seen of what a job saves: resumed from, complete, or torn."""
+    seen = [look for look in looks if look is not None]
+    return any(one.resume_from for one in attempts) or any(
+        look.resume_from or look.advanced_at or look.torn for look in seen
+    )
+
+
 def arguments(job: Job, attempt: Attempt) -> tuple[str, ...]:
     """What is added to the command of this attempt so that it resumes; nothing where it starts from the beginning.
 

@@ -169,11 +169,6 @@ _MACHINE_TYPE = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _BOOT_IMAGE = re.compile(r"(?:projects/[a-z0-9.:-]+/)?global/images/(?:family/)?[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
 
-def shape_of(recipe: Recipe, machine: Shape) -> Shape:
-    """What a VM of the recipe is billed for: its machine type, and the GPUs that are attached to it."""
-    return replace(machine, gpu_type=recipe.gpu_type, gpu_count=recipe.gpu_count) if recipe.attaches_gpus else machine
-
-
 def models_of(recipe: Recipe) -> tuple[ProvisioningModel, ...]:
     """Those that it may be launched with, the wanted one first."""
     if recipe.provisioning_model is ProvisioningModel.SPOT and recipe.falls_back_to_on_demand:

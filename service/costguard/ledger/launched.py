@@ -1,11 +1,12 @@
-"""Which VMs were launched for jobs: by the attempt's VM id, and until it is known by name and label."""
+"""Which VMs were launched for jobs, and as what: by the attempt's VM id, and until it is known by name and label."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import TypeAdapter
 from sqlalchemy import ColumnElement, Connection, Select, select
 
 from costguard.db.bulk import chunks
@@ -13,9 +14,12 @@ from costguard.db.prepared import prepared
 from costguard.db.tables import attempts, jobs
 from costguard.db.types import storable
 from costguard.model.attempt import ATTEMPT_LABEL
-from costguard.model.instance import SeenInstance
+from costguard.model.instance import ProvisioningModel, SeenInstance
+from costguard.model.launch import Recipe
 from costguard.model.observation import Observation, SeenOperation
 from costguard.model.record import InstanceRecord, KnownInstance, LaunchedFor
+
+_RECIPE = TypeAdapter(Recipe)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,20 @@ def launched(
 ) -> dict[str, LaunchedFor]:
     """The jobs of those of these VMs that are listed now, that are in the ledger, or that came and went unseen."""
     return _launched(connection, project, list(_vms(gce_ids, listed, stored, operations)))
+
+
+def unseen(
+    connection: Connection, project: str, operations: Mapping[str, Sequence[SeenOperation]], seen_ids: Container[str]
+) -> dict[str, tuple[str, Recipe]]:
+    """Zone and recipe of the jobs' VMs that only operations tell of, by the VM's id."""
+    zones = {gce_id: done[0].zone for gce_id, done in operations.items() if gce_id not in seen_ids}
+    vms = [_Vm(gce_id, zone, operations[gce_id][0].target_name) for gce_id, zone in zones.items()]
+    of_jobs = {gce_id: one.job for gce_id, one in _launched(connection, project, vms).items()}
+    recipes: dict[str, Recipe] = {}
+    for some in chunks(set(of_jobs.values())):
+        for row in connection.execute(select(jobs.c.id, jobs.c.recipe).where(jobs.c.id.in_(some))):
+            recipes[row.id] = _RECIPE.validate_python(row.recipe)
+    return {gce_id: (zones[gce_id], recipes[job]) for gce_id, job in of_jobs.items()}
 
 
 def _vms(
@@ -79,13 +97,15 @@ def _launched(connection: Connection, project: str, vms: Sequence[_Vm]) -> dict[
     for vm in vms:
         attempt = by_id.get(vm.gce_id) or by_name.get((vm.attempt, vm.zone))
         if attempt is not None:
-            launches[vm.gce_id] = LaunchedFor(attempt.job_id, attempt.owner)
+            model = ProvisioningModel(attempt.provisioning_model)
+            launches[vm.gce_id] = LaunchedFor(attempt.job_id, attempt.owner, model)
     return launches
 
 
 @prepared
 def _attempts(column: ColumnElement[str], project: str, values: list[str]) -> Select[Any]:
     columns = attempts.c
-    query = select(columns.name, columns.zone, columns.gce_id, columns.job_id, jobs.c.owner)
+    attempt = (columns.name, columns.zone, columns.gce_id, columns.job_id, columns.provisioning_model)
+    query = select(*attempt, jobs.c.owner)
     query = query.join_from(attempts, jobs, jobs.c.id == columns.job_id)
     return query.where(columns.project == project, column.in_(values))

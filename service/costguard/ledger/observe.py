@@ -14,6 +14,7 @@ from costguard.ledger.storage import MEMORY, disks_of, saved_memory_of
 from costguard.ledger.timeline import ENDS, Run, ages_of, created_by, deleted_at, runs_of
 from costguard.model.event import Event
 from costguard.model.instance import InstanceKey, ProvisioningModel, SeenInstance, Shape, Status
+from costguard.model.launch import Recipe
 from costguard.model.lifetime import Attribution, EndReason, Lifetime, StorageSpan
 from costguard.model.observation import SeenOperation
 from costguard.model.preset import Preset
@@ -85,7 +86,7 @@ def account(
         return None
     record = _record(key, stored, seen, operations, belonging, read_at, gone_at, claim, launched)
     lifetimes = _lifetimes(key, stored, record, runs, operations)
-    storage = _storage(key, stored, record, seen, runs, operations, read_at, watched_since)
+    storage = _storage(key, stored, record, seen, runs, operations, read_at, watched_since, launched)
     return Entry(record, lifetimes, storage, tell(stored, record, lifetimes, read_at))
 
 
@@ -149,19 +150,20 @@ def _record(
     elif stored is not None:
         base = stored.record
     else:
-        # It came and went between two looks: operations tell when it ran, but not what it was made of.
-        first = operations[0]
+        # It came and went between two looks: operations tell when it ran, and of a job's VM its launch what it was.
+        first, request = operations[0], launched.request if launched else None
         base = InstanceRecord(
             key=key,
             name=first.target_name,
             zone=first.zone,
             status=Status.UNKNOWN,
             created_at=first.inserted_at,
-            shape=_NO_SHAPE,
-            provisioning_model=ProvisioningModel.STANDARD,
+            shape=request.recipe.shape(request.machine) if request else _NO_SHAPE,
+            provisioning_model=launched.provisioning_model if launched else ProvisioningModel.STANDARD,
             attribution=Attribution(),
             fingerprint="",
             first_seen_at=read_at,
+            labels=request.recipe.labels if request else {},
         )
     owner = owner_of(base.labels, creator, launched.owner if launched else None, belonging.owners, claim)
     preset = classify(base.labels, base.shape, belonging.presets)
@@ -241,6 +243,7 @@ def _storage(
     operations: Sequence[SeenOperation],
     read_at: datetime,
     watched_since: datetime,
+    launched: LaunchedFor | None,
 ) -> tuple[StorageSpan, ...]:
     before = stored.storage if stored else ()
     was_seen = stored is not None and stored.record.fingerprint != ""
@@ -256,6 +259,8 @@ def _storage(
         changed = disks_of(key, disks, seen, operations, since, not was_seen, read_at)
         fresh = {(span.name, span.started_at) for span in changed}
         disks = [span for span in disks if (span.name, span.started_at) not in fresh] + changed
+    if stored is None and seen is None and launched is not None and launched.request is not None:
+        disks = [_boot_disk(key, record, launched.request.recipe)]
     if record.gone_at is not None:
         gone_at = record.gone_at
         disks = [
@@ -266,6 +271,12 @@ def _storage(
         ]
     memory = saved_memory_of(key, runs, operations, record.shape.memory_mib, record.zone, record.gone_at, seen, read_at)
     return tuple(span for span in [*disks, *_merged(before, memory)] if span not in before)
+
+
+def _boot_disk(key: InstanceKey, record: InstanceRecord, recipe: Recipe) -> StorageSpan:
+    """Of a job's VM that no look saw: as it was asked for. Google gives a boot disk the name of its VM."""
+    resource, size_mib = f"disk:{recipe.disk_type}", recipe.disk_gib * 1024
+    return StorageSpan(key, record.name, resource, size_mib, record.zone, record.created_at)
 
 
 def _merged(before: Sequence[StorageSpan], memory: Sequence[StorageSpan]) -> list[StorageSpan]:

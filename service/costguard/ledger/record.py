@@ -16,12 +16,13 @@ from sqlalchemy import Connection
 
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
+from costguard.errors import CloudError
 from costguard.events import audit_log
 from costguard.isolation import Isolated
 from costguard.ledger import answers, operations, projects, running_totals
 from costguard.ledger import lifetimes as ledger
 from costguard.ledger.label_history import moment_of_change
-from costguard.ledger.launched import launched, launched_by_label
+from costguard.ledger.launched import launched, launched_by_label, unseen
 from costguard.ledger.lifetimes import Change, ListedVm, RowsWritten
 from costguard.ledger.narrate import tell_failed, tell_gap, tell_looks, tell_refused, tell_unwatched
 from costguard.ledger.observe import Belonging, account
@@ -29,9 +30,10 @@ from costguard.ledger.projects import ProjectLook
 from costguard.ledger.timeline import DELETES
 from costguard.model.event import Event
 from costguard.model.instance import InstanceKey, SeenInstance
+from costguard.model.launch import Recipe
 from costguard.model.observation import Observation, OperationStatus, SeenOperation, Unread
 from costguard.model.ports import Cloud, Presence
-from costguard.model.record import KnownInstance
+from costguard.model.record import KnownInstance, VmRequested
 from costguard.model.reminder import Claim
 
 _AT_ONCE, _BATCH = 8, 32  # VMs whose presence is asked for
@@ -77,6 +79,8 @@ def record(
         standings = ledger.standings(connection, project)
         ours = launched_by_label(connection, observation)
         news = operations.news(connection, observation.operations)
+        of_vms = _by_target(news)
+        of_ours = unseen(connection, project, of_vms, {*standings, *(one.key.gce_id for one in observation.instances)})
         before = projects.last_look(connection, project)
     if belonging.gpu_only:
         known_or_ours = {*standings, *ours}
@@ -91,8 +95,8 @@ def record(
         if (standing := standings.get(gce_id)) is None or not _is_same(standing, seen, marks.get(gce_id, mark))
     }
     absent, missing = _absences(cloud, observation, standings, listed)
-    of_vms = _by_target(news)
-    look = _Look(observation, belonging, listed, marks, mark, changed, absent, before)
+    requests = _requests(cloud, project, of_ours)
+    look = _Look(observation, belonging, listed, marks, mark, changed, absent, before, requests)
     parts = list(_parts(sorted({*changed, *absent, *of_vms}), of_vms, at_once))
     for part in parts[:-1]:
         with database.write(fence) as connection:
@@ -118,6 +122,7 @@ class _Look:
     changed: Collection[str]
     absent: Collection[str]
     before: ProjectLook | None
+    requests: Mapping[str, VmRequested]  # of the unseen VMs of jobs
     saved: RowsWritten = field(default_factory=RowsWritten)
     events: list[Event] = field(default_factory=list)
     event_count: int = 0
@@ -182,6 +187,7 @@ class _Look:
         watched_since = projects.watched_since(connection, project) or read_at
         claimed = _claims(connection, stored)
         of_jobs = launched(connection, project, gce_ids, self.listed, stored, all_operations)
+        of_jobs = {gce_id: replace(one, request=self.requests.get(gce_id)) for gce_id, one in of_jobs.items()}
         changes, events = [], [event for op in news if (event := tell_failed(op)) is not None]
         news_of = _by_target(news)
         for gce_id in gce_ids:
@@ -214,6 +220,20 @@ class _Look:
 def _corrects(event: Event, runs: Collection[tuple[str, object]]) -> bool:
     """Whether it tells of a correction of one of these runs, by VM and start."""
     return event.kind == "LifetimeEndCorrected" and (event.gce_id, event.data.get("started_at")) in runs
+
+
+def _requests(cloud: Cloud, project: str, vms: Mapping[str, tuple[str, Recipe]]) -> dict[str, VmRequested]:
+    """Looked up before anything is written. A machine type that cannot be read leaves its VM without a price."""
+    requests = {}
+    for gce_id, (zone, recipe) in vms.items():
+        try:
+            machine = cloud.shape(project, zone, recipe.machine_type)
+        except CloudError as error:
+            log.warning("machine_type_not_read", machine_type=recipe.machine_type, error=str(error))
+            continue
+        if machine is not None:
+            requests[gce_id] = VmRequested(recipe, machine)
+    return requests
 
 
 def _is_same(standing: ListedVm, seen: SeenInstance, mark: str) -> bool:

@@ -220,7 +220,7 @@ def _what_next(scene: JobSnapshot, kind: JobEvent, event: Event) -> str:
             return _kept_disk(scene)
         case JobEvent.DRILLED:
             return f"See its drills: costguard job {job.id}"
-        case JobEvent.FROM_ZERO if where:
+        case JobEvent.FROM_ZERO if where and event.data.get("saved", True):
             return f"List its checkpoints, and why none could be used: costguard checkpoints {where}"
         case JobEvent.FROM_ZERO | JobEvent.AT_RISK | JobEvent.LATE:
             return f"See its history: costguard job {job.id}"

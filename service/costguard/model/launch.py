@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from costguard.model.instance import ProvisioningModel
+from costguard.model.instance import ProvisioningModel, Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,10 @@ class Recipe:
     external_address: bool = True
     installs_drivers: bool = True  # asks a Deep Learning image to install the GPU's driver
     labels: Mapping[str, str] = field(default_factory=dict)
+
+    def shape(self, machine: Shape) -> Shape:
+        """What a VM of it is billed for: its machine type, and the GPUs that are attached to it."""
+        return replace(machine, gpu_type=self.gpu_type, gpu_count=self.gpu_count) if self.attaches_gpus else machine
 
 
 @dataclass(frozen=True, slots=True)

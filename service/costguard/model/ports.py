@@ -8,7 +8,7 @@ from typing import IO, Any, Protocol
 
 from costguard.model.checkpoint import CheckpointLook, Listing, LookFor, StoredFile
 from costguard.model.data import StoredSize
-from costguard.model.instance import InstanceKey
+from costguard.model.instance import InstanceKey, Shape
 from costguard.model.launch import OperationAnswer, Quota, VmRequest
 from costguard.model.message import Content, Posted
 from costguard.model.observation import Observation, Presence, Sighting
@@ -53,6 +53,10 @@ class Cloud(Protocol):
 
     def presence(self, key: InstanceKey, zone: str, name: str) -> Presence:
         """Ask for this one VM by its address and compare ids."""
+        ...
+
+    def shape(self, project: str, zone: str, machine_type: str) -> Shape | None:
+        """What a machine type is made of; None where that cannot be read now. Raises NotFound."""
         ...
 
 

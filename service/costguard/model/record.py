@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
+from costguard.model.launch import Recipe
 from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
 
 
@@ -35,11 +36,21 @@ class InstanceRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class VmRequested:
+    """What Google was asked for: the recipe, and what its machine type is made of."""
+
+    recipe: Recipe
+    machine: Shape
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchedFor:
-    """The job that a VM was launched for, and whose it is."""
+    """The job that a VM was launched for, and whose it is. `request` is of a VM that no look saw."""
 
     job: str
     owner: str
+    provisioning_model: ProvisioningModel
+    request: VmRequested | None = None
 
 
 @dataclass(frozen=True, slots=True)

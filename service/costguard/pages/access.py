@@ -16,7 +16,7 @@ from costguard.access.sessions import Session
 from costguard.access.token_rows import ApiToken
 from costguard.access.tokens import NewToken, TokenService
 from costguard.errors import Missing
-from costguard.model.access import PERMISSIONS, Permission, Principal, Role
+from costguard.model.access import Permission, Principal, Role
 from costguard.pages.page import Fields, Form, Given, Pages, Source, is_in_place, page_router, redirect
 from costguard.pages.query import BadAddress, place_before
 from costguard.pages.show import link
@@ -163,8 +163,7 @@ def _token_list(source: Source, me: Principal, before: str, form: str, made: Mad
     listed = _tokens(source).listing(me, place_before(before, "tokens", "/tokens"), _PAGE_SIZE + 1)
     here = listed[:_PAGE_SIZE]
     more = link("/tokens", before=f"{here[-1].made_at.isoformat()} {here[-1].id}") if len(listed) > _PAGE_SIZE else None
-    allowed = me.permissions & PERMISSIONS[me.role]
-    choices = {permission.value: words for permission, words in _PERMISSIONS.items() if permission in allowed}
+    choices = {permission.value: words for permission, words in _PERMISSIONS.items() if me.may(permission)}
     confirms = me.may(Permission.ADMIN) and not me.link_session
     return TokenList(here, more, source.clock.now(), choices, tuple(_LIFETIMES), form, made, confirms)
 

@@ -89,6 +89,7 @@ class Settings(Section):
 
     def rules(self) -> Rules:
         """The rules that decisions follow."""
+        team_operators = frozenset().union(*(team.operators for team in self.team_list()))
         return Rules(
             presets=by_name(self.preset_list()),
             quiet=self.reminders.quiet,
@@ -100,7 +101,7 @@ class Settings(Section):
             teams=self.team_list(),
             budgets=self.budget_list(),
             spend_labels=self.spend.labels,
-            access=self.access.access,
+            access=replace(self.access.access, team_operators=team_operators),
             protection=self.enforcement.protection,
             is_shadow=self.enforcement.shadow,
             jobs=replace(self.jobs.rules, trackers=self.trackers.names),

@@ -1015,6 +1015,7 @@ class JobBody(TypedDict):
     kind: NotRequired[JobKind]
     """dev: a VM to work on, without a command; it is not replaced when it ends."""
     max_crashes: NotRequired[int]
+    """How often a command that failed after progress is run again. What fails at its start never is."""
     max_preemptions: NotRequired[int]
     metric: NotRequired[MetricBody | None]
     """A number in the output, such as a validation loss."""
@@ -1919,6 +1920,7 @@ class QuoteBody(TypedDict):
     kind: NotRequired[JobKind]
     """dev: a VM to work on, without a command; it is not replaced when it ends."""
     max_crashes: NotRequired[int]
+    """How often a command that failed after progress is run again. What fails at its start never is."""
     max_preemptions: NotRequired[int]
     metric: NotRequired[MetricBody | None]
     """A number in the output, such as a validation loss."""
