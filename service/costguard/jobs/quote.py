@@ -138,7 +138,7 @@ def _price_note(made: Recipe | None, machine: Shape | None, accrual: Accrual) ->
     """Of the first zone that has one: the prices of all zones of a kind came at the same time."""
     if made is None or machine is None:
         return None
-    shape = shape_of(made, machine)
+    shape = made.shape(machine)
     notes = (accrual.note_of(shape, zone, model) for zone in made.zones for model in models_of(made))
     return next((note for note in notes if note is not None), None)
 
