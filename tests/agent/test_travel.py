@@ -256,3 +256,22 @@ def test_a_folder_that_is_itself_a_checkpoint_travels(vm: Vm, guard: FakeGuard, 
     assert guard.wait_for("exit")["code"] == 0
     assert _remote(s3) == files
     assert _look(s3, "run").resume is not None
+
+
+def test_files_that_no_layout_recognises_are_reported_with_the_pattern(vm: Vm, guard: FakeGuard, s3: S3Server) -> None:
+    """Nothing of them would be uploaded. Once, however often the folder is looked at."""
+    script = """
+import os, pathlib, time
+place = pathlib.Path(os.environ["SAVED"])
+place.mkdir(parents=True, exist_ok=True)
+for step in (100, 200):
+    (place / f"net_{step}.pkl").write_bytes(b"x")
+    os.utime(place / f"net_{step}.pkl", (time.time() - 120 + step, time.time() - 320 + step))
+time.sleep(3)
+"""
+    _train(vm, s3, "", script, checkpoint={"framework": "", "marker": ""})
+    vm.boot()
+    assert guard.wait_for("exit")["code"] == 0
+    reported = [event["text"] for event in guard.events if event["kind"] == "unrecognised"]
+    assert len(reported) == 1
+    assert reported[0].endswith("launch it with --pattern 'net_{step}.pkl'")

@@ -111,7 +111,7 @@ def test_what_lies_further_down_is_named_and_not_taken() -> None:
 def test_a_pattern_is_proposed() -> None:
     """Where files have numbers in their names."""
     look = Memory([("ckpt_0100.pkl", b"x")]).look()
-    assert look.notes[-1] == "If ckpt_0100.pkl is one, name its pattern: ckpt_{step}.pkl"
+    assert look.notes[-1] == "If they are checkpoints, name them: --pattern 'ckpt_{step}.pkl'"
 
 
 def test_two_runs_in_one_place_are_reported() -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 from tests.builders import at
 from tests.jobs.world import BUCKET, World, world
 
+from costguard.checkpoints.buckets import StoreAccess
+from costguard.checkpoints.client import StoredCheckpoints
 from costguard.errors import CheckpointLocationUnavailable
 from costguard.jobs import figures, job_rows
 from costguard.jobs.checkpoint_watch import CheckpointWatch
@@ -65,6 +69,29 @@ def test_a_checkpoint_is_torn_when_it_still_is_at_the_next_look(sqlite_url: str)
             watch.run()
         (reported,) = w.events("CheckpointTorn")
         assert "checkpoint-20: optimizer.pt: missing." in reported.text
+
+
+def test_a_layout_that_no_rule_recognises_is_reported_within_ten_minutes(sqlite_url: str, tmp_path: Path) -> None:
+    """Once, with the pattern that would fit; a save of this very minute may still be renamed."""
+    with world(sqlite_url) as w:
+        w.submit(checkpoint=CheckpointPlan(f"file://{tmp_path}"))
+        w.until_up("cg-j1-1")
+        w.start()
+        w.step()
+        watch = CheckpointWatch(w.database, w.clock, StoredCheckpoints(StoreAccess()), w.terms)
+        saved_at = w.clock.now()
+        for step in (100, 200):
+            (tmp_path / f"net_{step}.pkl").write_bytes(b"x")
+            os.utime(tmp_path / f"net_{step}.pkl", (saved_at.timestamp(), saved_at.timestamp() + step))
+        while not w.events("CheckpointsUnrecognised"):
+            assert w.clock.now() - saved_at < timedelta(minutes=10), "not reported in time"
+            w.clock.advance(timedelta(minutes=1))
+            watch.run()
+        w.clock.advance(timedelta(minutes=5))
+        watch.run()
+        (reported,) = w.events("CheckpointsUnrecognised")
+        assert "launch it with --pattern 'net_{step}.pkl'" in reported.text
+        assert "Until then a preemption loses all of its work." in reported.text
 
 
 def test_checkpoints_that_stop_advancing_are_told_once(sqlite_url: str) -> None:

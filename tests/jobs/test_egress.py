@@ -63,7 +63,8 @@ def test_data_from_s3_costs_on_the_aws_side() -> None:
     cost, text = note("s3://acme-data/v7", StoredSize(1_319_413_953_331, 900, region="us-east-1"))
     assert str(cost) == "$110.59"
     assert text == (
-        "1.2 TiB from s3://acme-data/v7: about $110.59 of transfer on the AWS side, for each VM that downloads it."
+        "1.2 TiB from s3://acme-data/v7: about $110.59 of transfer on the AWS side, for each VM that downloads it; "
+        "with 3 preemptions $442.37 in all."
     )
 
 

@@ -26,10 +26,11 @@ from tests.jobs.jobbed import (
     view,
 )
 
+from costguard.jobs.egress import downloads
 from costguard.jobs.limits import crashes, preemptions
 from costguard.jobs.view import AttemptView, EndAttempt, RestAttempt, TellCommandToStop
 from costguard.model.attempt import AttemptState, Outcome
-from costguard.model.job import JobKind, JobState, SeenCheckpoint
+from costguard.model.job import JobInput, JobKind, JobState, SeenCheckpoint
 from costguard.model.money import Money, Priced
 
 QUICK = agent(started_at=at("11:50"), exit=exited(1, moment=at("11:51")))
@@ -61,7 +62,7 @@ def test_too_many_preemptions_fail_the_job() -> None:
     assert state(*two, of_job=job(max_preemptions=2)) is JobState.PROVISIONING
     decision = decided(view(*two, of_job=job(max_preemptions=1)))
     assert decision.state is JobState.FAILED
-    assert decision.reason == "preempted 2 times, and 1 were allowed (on 2 VMs, with 2 preemptions, for $0.00)"
+    assert decision.reason == "preempted 2 times, and 1 were allowed (on 2 VMs, with 2 preemptions)"
 
 
 def test_too_many_crashes_fail_the_job() -> None:
@@ -138,6 +139,18 @@ def test_the_command_gets_its_notice_before_the_ceiling_is_reached(spent: str, s
     assert decided(view(over, **given)).state is JobState.FAILED
 
 
+def test_every_vms_download_counts_against_the_ceiling() -> None:
+    """Also that of the next VM, which has to leave it ten minutes at $0.50 an hour."""
+    inputs = (JobInput("s3://acme/v7", "/data", Money.of(4)), JobInput("s3://acme/free", "/more"))
+    lost = [ended(Outcome.PREEMPTED, number, agent=agent(exit=exited(0, asked="preemption"))) for number in (1, 2)]
+    for ceiling, means in (("12.09", JobState.PROVISIONING), ("12.08", JobState.FAILED), (None, JobState.PROVISIONING)):
+        limit = None if ceiling is None else Money.of(ceiling)
+        paid = downloads(job(inputs=inputs).spec, [one.attempt for one in lost])
+        assert paid == Money.of(8)
+        tried = view(*lost, of_job=job(inputs=inputs, ceiling=limit), downloads=paid)
+        assert decided(tried, at("12:30")).state is means
+
+
 CANCELLED: dict[str, Any] = {"cancel_asked_at": NOW, "cancel_asked_by": ANA}
 
 
@@ -153,7 +166,7 @@ def test_a_cancel_gives_the_command_its_notice_first() -> None:
         1, Outcome.CANCELLED, "the command ended after SIGTERM"
     )
     over = decided(view(ended(Outcome.CANCELLED), of_job=job(**CANCELLED)))
-    assert (over.state, over.reason) == (JobState.CANCELLED, f"cancelled by {ANA} (on 1 VM, for $0.00)")
+    assert (over.state, over.reason) == (JobState.CANCELLED, f"cancelled by {ANA} (on 1 VM)")
 
 
 def test_where_no_command_runs_a_cancel_ends_the_attempt_at_once() -> None:

@@ -15,13 +15,16 @@ from tests.jobs.test_agent_report import agent, event
 
 from costguard.db.transaction import Database
 from costguard.jobs import agent_progress, attempts, progress_rows
-from costguard.jobs.progress import cost_by, job_progress, progress_of, total_of
+from costguard.jobs.progress import SharedBill, job_progress, progress_of, total_of
+from costguard.ledger.accrual import accrual_at
 from costguard.model.attempt import AgentState, Attempt, Interruption, Notice, Outcome
-from costguard.model.money import Money
+from costguard.model.money import Money, Priced
 from costguard.model.progress import EVALUATION, LOSS, NAMED, POSITION, SeenProgress, SeriesPoint
 from costguard.progress.series import MOST
+from costguard.spend.goodput import BilledVM
 
 MINUTE = timedelta(minutes=1)
+NO_BILL = SharedBill((), Priced(), NOW)
 BEAT = {
     "phase": "train", "read_at": NOW.isoformat(), "unit": "step", "done": 120, "of": 9000, "steps_per_s": 2.5,
     "step": 120, "total": 9000, "loss": 0.31, "metrics": {"lr": 1e-05, "eval_loss": "nan"},
@@ -122,7 +125,7 @@ def test_an_attempts_progress_is_stored_and_read(database: Database) -> None:
         state = agent(event(1, "heartbeat", progress=BEAT)).agent
         attempts.hear(connection, made.id, state)
         assert (attempts.of_jobs(connection, [made.job_id])[made.job_id][0].agent.progress) == state.progress
-        shown = job_progress(connection, made.job_id)
+        shown = job_progress(connection, accrual_at(connection, NOW), made.job_id)
     assert shown is not None
     assert (shown.done, shown.total) == (120, 9000)
     assert agent_progress.loaded(agent_progress.stored(seen)) == seen
@@ -146,7 +149,7 @@ def running_with(seen: SeenProgress) -> Attempt:
 
 def test_hours_and_dollars_are_left() -> None:
     """An hour of steps at 50 cents an hour."""
-    shown = progress_of(jobbed.job(), [running_with(seen_at(3600))], (), {POSITION: positions(60)})
+    shown = progress_of(jobbed.job(), [running_with(seen_at(3600))], (), {POSITION: positions(60)}, NO_BILL)
     assert shown.left is not None
     assert shown.left.likely == timedelta(hours=1)
     assert shown.left.cost_likely == Money.of("0.50")
@@ -162,14 +165,14 @@ def test_the_owners_number_of_steps_wins() -> None:
 
 def test_a_total_that_was_passed_was_none() -> None:
     """It trains on: how long is not known, and nothing is said of the hours left."""
-    shown = progress_of(jobbed.job(), [running_with(seen_at(7201))], (), {POSITION: positions(120)})
+    shown = progress_of(jobbed.job(), [running_with(seen_at(7201))], (), {POSITION: positions(120)}, NO_BILL)
     assert (shown.total, shown.left) == (None, None)
 
 
 def test_speed_has_no_points_across_a_preemption() -> None:
     """The hour without a VM is no slow step."""
     series = {POSITION: [*positions(10), *positions(20, 2, begin=70, first=8)]}
-    shown = progress_of(jobbed.job(), [running_with(seen_at(1200))], (), series)
+    shown = progress_of(jobbed.job(), [running_with(seen_at(1200))], (), series, NO_BILL)
     [speed] = [curve for curve in shown.curves if curve.kind == "speed"]
     assert {one.value for one in speed.points} == {1.0}
     assert len(speed.points) == 22
@@ -178,17 +181,29 @@ def test_speed_has_no_points_across_a_preemption() -> None:
 def test_preemptions_are_marked() -> None:
     """With Google's moment."""
     cut = Interruption(1, "j1", 1, Outcome.PREEMPTED, NOW, NOW, Notice.OPERATION)
-    assert progress_of(jobbed.job(), (), [cut], {}).interrupted_at == (NOW,)
+    assert progress_of(jobbed.job(), (), [cut], {}, NO_BILL).interrupted_at == (NOW,)
 
 
-@pytest.mark.parametrize(("minutes", "cost"), [(0, "0"), (30, "0.25"), (120, "0.75")])
+def billed(minutes: int, rate: str | None = "0.50", first: int = 0, ended: bool = True) -> BilledVM:
+    began = NOW + first * MINUTE
+    return BilledVM(began, began + minutes * MINUTE if ended else None, 1, Money.of(rate) if rate else None)
+
+
+@pytest.mark.parametrize(("minutes", "cost"), [(0, "0"), (30, "0.20"), (75, "0.40"), (120, "0.60"), (500, "0.80")])
 def test_a_point_knows_what_the_job_had_cost(minutes: int, cost: str) -> None:
-    """Half an hour of the first VM, which was there for one; then half an hour of the second."""
-    first = jobbed.attempt(made_at=NOW, gone_at=NOW + 60 * MINUTE, rate=Money.of("0.50"))
-    second = jobbed.attempt(number=2, made_at=NOW + 90 * MINUTE, rate=Money.of("0.50"))
-    assert cost_by(NOW + minutes * MINUTE, [first, second]) == Money.of(cost)
+    """The bill, by the time of its VMs: the last point is never above the cost that its page shows."""
+    vms = (billed(60), billed(60, first=90))
+    bill = SharedBill(vms, Priced(Money.of("0.80")), NOW + 600 * MINUTE)
+    assert bill.by(NOW + minutes * MINUTE) == Money.of(cost)
+    open_vm = SharedBill((billed(0, ended=False),), Priced(Money.of("0.80")), NOW + 80 * MINUTE)
+    assert open_vm.by(NOW + 40 * MINUTE) == Money.of("0.40")
 
 
-def test_cost_without_a_rate_is_unknown() -> None:
-    """Not nothing."""
-    assert cost_by(NOW + MINUTE, [jobbed.attempt(made_at=NOW, rate=None)]) is None
+def test_cost_without_a_rate_or_with_a_part_unpriced_is_unknown() -> None:
+    """Not nothing; nor before the ledger has seen a VM."""
+    for vms, cost in (
+        ((billed(60, rate=None),), Priced(Money.of(1))),
+        ((billed(60),), Priced(Money.of(1), whole=False)),
+        ((), Priced()),
+    ):
+        assert SharedBill(vms, cost, NOW + 60 * MINUTE).by(NOW + MINUTE) is None

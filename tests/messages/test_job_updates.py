@@ -191,6 +191,17 @@ def test_what_the_owner_has_to_know_stands_by_itself(office: Office, kind: str, 
     assert (content(post).icon, content(post).title) == (icon, title)
 
 
+def test_unrecognised_checkpoints_are_reported_in_the_jobs_thread(office: Office) -> None:
+    """The card is posted for it; how to see what lies there comes with it."""
+    office.happened("CheckpointsUnrecognised", "resnet is not protected: launch it with --pattern 'net_{step}.pkl'.")
+    card, reply = office.new_posts()
+    assert (card.channel, card.thread_ts) == (ADAS, "")
+    assert (reply.channel, reply.thread_ts) == (ADAS, card.ts)
+    assert (content(reply).icon, content(reply).title) == ("trouble", "resnet: its checkpoints are not recognised")
+    assert "--pattern 'net_{step}.pkl'" in content(reply).text
+    assert content(reply).what_next.endswith("costguard checkpoints gs://lab/run")
+
+
 def test_a_hang_stands_in_the_jobs_thread_with_its_last_output(office: Office) -> None:
     """Below the card, which is posted for it if there is none; the owner alone is notified."""
     office.happened("JobHangs", "resnet seems to hang.")

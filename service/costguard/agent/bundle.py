@@ -23,6 +23,7 @@ RULES = (
     "progress/track.py",
     "checkpoints/folder.py",
     "checkpoints/judge.py",
+    "checkpoints/proposals.py",
     "checkpoints/uploads.py",
     "diagnosis/signals.py",
     "diagnosis/stacks.py",

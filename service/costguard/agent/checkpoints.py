@@ -64,6 +64,7 @@ class DiskCheckpoints:
             return {**seen, "files": None, "error": error}
         except Exception as problem:  # a rule that fails on odd files must not end the agent
             return {**seen, "files": None, "error": f"{self._location} cannot be read: {problem}"}
+        seen["unrecognised"] = look.unprotected(datetime.now(timezone.utc))
         seen.update(files=None if listing.unread else len(listing.files), torn=list(look.passed_over), why=why)
         if look.resume is not None:
             best = look.resume

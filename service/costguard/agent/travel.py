@@ -11,10 +11,11 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime, timezone
 from typing import Any, Callable
 
 from costguard.checkpoints.folder import Folder
-from costguard.checkpoints.judge import age, candidates, verdict_on
+from costguard.checkpoints.judge import age, candidates, judge, verdict_on
 from costguard.checkpoints.layouts.base import CandidateCheckpoint, join
 from costguard.model.checkpoint import CheckpointState, Framework, Listing, LookFor, filled
 
@@ -66,7 +67,7 @@ class TravellingCheckpoints:
         self._checked = (False, False)
         self._saved: list[str] = []
         self.uploaded_at: dict[str, float] = {}  # by this process, by name
-        self._trouble = ""
+        self._trouble, self._is_warned = "", False
         self.progress = TransferProgress()
 
     @property
@@ -217,9 +218,20 @@ class TravellingCheckpoints:
         if now - self._earlier_at >= min(self._every, HURRIED_S if self._is_hurried else self._every) / 2:
             self._earlier, self._earlier_at = listing, now
         if not wanted:
+            self._warn_of_unrecognised(listing)
             return False
         self._upload(wanted[0], listing)
         return True
+
+    def _warn_of_unrecognised(self, listing: Listing) -> None:
+        """Once: nothing was ever recognised in the folder, and what lies there looks like checkpoints."""
+        if self._is_warned or self._uploaded or not listing.files:
+            return
+        folder = Folder(self._path, self._local)
+        text = judge(listing, self._look_for, folder).unprotected(datetime.now(timezone.utc))
+        if text:
+            self._is_warned = True
+            self._send("unrecognised", text=text)
 
     def _wanted(self, listing: Listing, earlier: Listing | None) -> list[Upload]:
         """The complete checkpoints that are not at the location, the newest first; of many, as many as are kept."""

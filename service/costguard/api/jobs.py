@@ -236,7 +236,7 @@ def _detail(deps: Deps, job_id: str) -> JobResponse:
         goodput = goodput_rows.of_job(connection, accrual, job_id)
         stored_plan = plan_rows.read(connection, [job_id]).get(job_id)
         bound = diagnosis.bound_now(connection, job_id)
-        progress = job_progress(connection, job_id)
+        progress = job_progress(connection, accrual, job_id)
         still = curve_news.hint_of(connection, detail.row.job) if detail is not None else None
         trackers = tracker_rows.of_job(connection, job_id)
     if detail is None:

@@ -13,6 +13,7 @@ from costguard.api.job_id import JobId
 from costguard.api.route import routes
 from costguard.errors import Missing
 from costguard.jobs.progress import job_progress
+from costguard.ledger.accrual import accrual_at
 from costguard.model.progress import UNITS
 from costguard.web.problems import NOT_FOUND
 
@@ -79,7 +80,7 @@ class JobProgressResponse(Out):
 def progress(deps: Given, job_id: JobId) -> JobProgressResponse:
     """What is read in its output: its step, loss, evaluations and speed, and the hours and dollars that are left."""
     with deps.database.read() as connection:
-        shown = job_progress(connection, job_id)
+        shown = job_progress(connection, accrual_at(connection, deps.clock.now()), job_id)
     if shown is None:
         raise Missing(f"There is no job {job_id!r}.", "GET /api/v1/jobs lists all jobs.")
     return JobProgressResponse.read(

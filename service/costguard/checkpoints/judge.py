@@ -5,7 +5,6 @@ Pure except for the ranges that it reads. Travels with the agent.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -15,6 +14,7 @@ from typing import Callable, Sequence
 from costguard.checkpoints.layouts import BY_NAMES, LAYOUTS
 from costguard.checkpoints.layouts.base import CandidateCheckpoint, FileChanged, RangeReader, Tree, join, listed
 from costguard.checkpoints.layouts.plain import find_single
+from costguard.checkpoints.proposals import may_be_checkpoints, options, proposed
 from costguard.checkpoints.uploads import in_slot, marked, parts_of
 from costguard.model.checkpoint import (
     Checkpoint,
@@ -24,22 +24,22 @@ from costguard.model.checkpoint import (
     Listing,
     LookFor,
     StoredFile,
+    names_a_file,
     written_over,
 )
 
 Find = Callable[[Listing], Sequence[CandidateCheckpoint]]
 _MOST_FOLDERS = 50  # examined for a hint
-_NUMBERED = re.compile(r"(.*?[^0-9])?([0-9]+)(\.[A-Za-z0-9_]+)")
 
 
 def notes_on(
-    listing: Listing, checkpoints: Sequence[Checkpoint], resume: Checkpoint | None, find: Find
+    listing: Listing, checkpoints: Sequence[Checkpoint], resume: Checkpoint | None, reader: RangeReader
 ) -> tuple[str, ...]:
     notes = [f"{path} could not be listed, so its content is not known." for path in listing.unread]
     if listing.is_file:
         notes.append(written_over(listing.location))
     if not checkpoints:
-        return (*notes, *_nothing(listing, find))
+        return (*notes, *_nothing(listing, reader))
     if resume is None:
         return (*notes, "No checkpoint is complete: work would start from the beginning.")
     if len({one.framework for one in checkpoints}) > 1:
@@ -58,7 +58,7 @@ def _step(one: Checkpoint) -> int:
     return -1 if one.step is None else one.step
 
 
-def _nothing(listing: Listing, find: Find) -> Iterator[str]:
+def _nothing(listing: Listing, reader: RangeReader) -> Iterator[str]:
     if not listing.files:
         yield "There is nothing here: work would start from the beginning."
         return
@@ -66,14 +66,35 @@ def _nothing(listing: Listing, find: Find) -> Iterator[str]:
     files = f"{count} files lie" if count > 1 else "1 file lies"
     named = f"{files} at {listing.location} that no layout recognises ({listed(list(listing.files))})"
     yield f"{named}: work would start from the beginning."
-    deeper = list(_deeper(listing, find))
+    deeper = list(_deeper(listing, partial(candidates, look_for=LookFor(), reader=reader)))
     if deeper:
         yield f"There are checkpoints further down, in {listed(deeper)}: name that location instead."
-        return
-    for path in listing.files:
-        if matched := _NUMBERED.fullmatch(path):
-            yield f"If {path} is one, name its pattern: {matched[1] or ''}{{step}}{matched[3]}"
-            return
+    elif option := _option(listing, may_be_checkpoints(listing.files), reader):
+        yield f"If they are checkpoints, name them: {option}"
+
+
+def unrecognised(listing: Listing, reader: RangeReader) -> str:
+    """What lies here that looks like checkpoints and that no layout knows, and what to launch with; "" for nothing."""
+    plain = parts_of(listing).listing
+    paths = [] if plain.is_file else may_be_checkpoints(plain.files)
+    if not paths:
+        return ""
+    what = f"no layout recognises {listed(paths)} in {listing.location}"
+    if deeper := list(_deeper(plain, partial(candidates, look_for=LookFor(), reader=reader))):
+        return f"{what}: name the location {listed(deeper)} instead"
+    option = _option(plain, paths, reader)
+    cure = f"launch it with {option}" if option else "save with a step in each name, and launch it with --pattern"
+    return f"{what}: {cure}"
+
+
+def _option(listing: Listing, paths: Sequence[str], reader: RangeReader) -> str:
+    """With which these would be recognised; "" where none is known to do it."""
+    pattern, marker = proposed(listing.files, paths)
+    if pattern:
+        fits = candidates(listing, LookFor(pattern=pattern, marker=marker), reader)
+        return options(pattern, marker) if fits else ""
+    is_single = len(paths) == 1 and names_a_file(paths[0])
+    return f"--checkpoint {join(listing.location, paths[0])}" if is_single else ""
 
 
 def _deeper(listing: Listing, find: Find) -> Iterator[str]:
@@ -112,10 +133,14 @@ def judge(
     for candidate in sorted(candidates(listing, look_for, reader), key=age, reverse=True):
         is_wanted = len(checkpoints) < examine or not any(one.is_complete for one in checkpoints)
         checkpoints.append(_judged(candidate, listing, reader, earlier, is_wanted=is_wanted))
-    deeper = partial(candidates, look_for=LookFor(), reader=reader)
     resume = next((one for one in checkpoints if one.is_complete), None)
     return CheckpointLook(
-        listing.location, listing, tuple(checkpoints), resume, notes_on(plain, checkpoints, resume, deeper)
+        listing.location,
+        listing,
+        tuple(checkpoints),
+        resume,
+        notes_on(plain, checkpoints, resume, reader),
+        "" if checkpoints else unrecognised(listing, reader),
     )
 
 

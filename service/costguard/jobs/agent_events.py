@@ -47,6 +47,9 @@ def record_disk_look(connection: Connection, attempt: Attempt, update: AgentUpda
     still = set(before.torn if before is not None else ()) & set(update.look.torn)
     certain = set(update.resumed.torn) if update.resumed is not None else still
     audit_log.append(connection, [job_events.torn(job, one, now) for one in sorted(certain)], now)
+    if update.look.unrecognised:
+        what = job_events.unrecognised(job, attempt, update.agent.run, update.look.unrecognised, now)
+        audit_log.append(connection, [what], now)
     if update.resumed is not None and update.started_run:
         _resumed(connection, job, attempt, update, update.resumed, now)
 
@@ -303,12 +306,13 @@ def _go_ahead(connection: Connection, one: _Heard) -> GoAhead | None:
 
 def _record_uploads(connection: Connection, attempt: Attempt, update: AgentUpdate, now: datetime) -> None:
     """Each once for a run; the agent may report it twice."""
-    if (update.flushed is None and not update.upload_trouble) or (
-        job := job_rows.read(connection, attempt.job_id)
-    ) is None:
+    is_news = update.flushed is not None or update.upload_trouble or update.unrecognised
+    if not is_news or (job := job_rows.read(connection, attempt.job_id)) is None:
         return
     run, flushed = update.agent.run, update.flushed
     events = [job_events.not_uploaded(job, attempt, run, update.upload_trouble, now)] if update.upload_trouble else []
+    if update.unrecognised:
+        events.append(job_events.unrecognised(job, attempt, run, update.unrecognised, now))
     if flushed is not None:
         events.append(job_events.flushed(job, attempt, run, flushed.saved, flushed.left, now))
     audit_log.append(connection, [one for one in events if not burning.recorded_at(connection, [one.key])], now)

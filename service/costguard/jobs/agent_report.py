@@ -56,6 +56,7 @@ class AgentUpdate:
     resume_why: str = ""  # why the present run did not resume from the newest complete checkpoint
     flushed: FlushedCheckpoints | None = None  # what was uploaded while a run was stopped
     activity: tuple[MeasuredMinute, ...] = ()
+    unrecognised: str = ""  # what it saves that no layout knows
     upload_trouble: str = ""  # why checkpoints are not uploaded
     points: tuple[SeriesPoint, ...] = ()  # of the curves
     drills: tuple[DrillReport, ...] = ()
@@ -226,6 +227,8 @@ def _uploads(update: AgentUpdate, event: AgentEvent, moment: Callable[[object], 
         return replace(update, flushed=_flushed(event.fields))
     if event.kind == "drill" and (report := drill_report(event.fields, moment)) is not None:
         return replace(update, drills=(*update.drills, report))
+    if event.kind == "unrecognised":
+        return replace(update, unrecognised=_text(event.fields.get("text"), _MOST_ERROR))
     if event.kind == "not_uploaded":
         return replace(update, upload_trouble=_text(event.fields.get("error"), _MOST_ERROR))
     return update
@@ -257,6 +260,7 @@ def _look(seen: Mapping[str, object], now: datetime, moment: Callable[[object], 
         torn=tuple(_text(one, _MOST_ERROR) for one in torn[:MOST_PASSED_OVER]) if isinstance(torn, list) else (),
         error=error,
         files=_number(seen.get("files")),
+        unrecognised=_text(seen.get("unrecognised"), _MOST_ERROR),
     )
 
 

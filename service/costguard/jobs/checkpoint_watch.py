@@ -120,6 +120,8 @@ class CheckpointWatch:
             # One that is being written looks torn as well: it is reported when it still does at the next look.
             still = set(earlier.torn if earlier is not None else ()) & set(seen.torn)
             events += [job_events.torn(job, checkpoint, now) for checkpoint in sorted(still)]
+            if (what := looks[job.id].unrecognised) and (last := tried.get(job.id, [])[-1:]):
+                events.append(job_events.unrecognised(job, last[0], last[0].agent.run, what, now))
             stalled = self._stalled(job, tried.get(job.id, []), seen, now)
             events += [stalled] if stalled is not None else []
         audit_log.append(connection, events, now)

@@ -16,7 +16,9 @@ Read in November 2026.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from costguard.model.attempt import Attempt
 from costguard.model.data import DataMove, StoredSize
 from costguard.model.job import JobSpec
 from costguard.model.money import ZERO, Money
@@ -42,6 +44,7 @@ _OTHERS = {
     "us-gov-west-1": ("0.155", "0.115", "0.09", "0.065"),
 }  # fmt: skip
 _AT_COMMON_PRICES = ("us-", "ca-", "eu-")
+_PREEMPTIONS = 3  # an example that quotes reckon with
 _GOOGLE_OUT = Money.of("0.12")  # of the first TiB a month
 _GOOGLE_WITHIN = Money.of("0.02")
 
@@ -63,7 +66,24 @@ def of_input(number: int, spec: JobSpec, size: StoredSize | None, is_own_endpoin
     """What downloading it to one VM costs. `is_own_endpoint`: the job names an endpoint that is not the cloud's own."""
     one = spec.inputs[number]
     cost, note = _download(one.source, size, is_own_endpoint)
-    return DataMove(f"inputs.{number}", one.source, one.path, size, cost, f"{note}, for each VM that downloads it.")
+    again = f"; with {_PREEMPTIONS} preemptions {of_vms(_PREEMPTIONS + 1, cost)} in all" if cost else ""
+    note = f"{note}, for each VM that downloads it{again}."
+    return DataMove(f"inputs.{number}", one.source, one.path, size, cost, note)
+
+
+def of_vms(number: int, cost: Money) -> Money:
+    """What so many VMs' downloads cost: the next VM has none of what the one before it had on its disk."""
+    return Money(number * cost.nanos)
+
+
+def downloads(spec: JobSpec, tried: Sequence[Attempt]) -> Money:
+    """What the VMs of a job have paid for its inputs so far, at list prices. What has no known price is left out."""
+    return of_vms(sum(one.agent.at is not None for one in tried), of_next_vm(spec))
+
+
+def of_next_vm(spec: JobSpec) -> Money:
+    """What downloading all inputs once costs, as far as it is known."""
+    return sum((one.cost for one in spec.inputs if one.cost is not None), ZERO)
 
 
 def of_output(number: int, spec: JobSpec, is_own_endpoint: bool) -> DataMove:
@@ -72,6 +92,13 @@ def of_output(number: int, spec: JobSpec, is_own_endpoint: bool) -> DataMove:
     return DataMove(
         f"outputs.{number}", one.path, one.destination, None, None, _upload(one.destination, is_own_endpoint)
     )
+
+
+def with_costs(spec: JobSpec, moves: Sequence[DataMove]) -> JobSpec:
+    """The same with what a download of each input costs, which counts against its ceiling."""
+    costs = {move.where: move.cost for move in moves}
+    inputs = tuple(replace(one, cost=costs.get(f"inputs.{number}")) for number, one in enumerate(spec.inputs))
+    return replace(spec, inputs=inputs)
 
 
 def notes(moves: Sequence[DataMove]) -> tuple[str, ...]:

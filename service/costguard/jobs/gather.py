@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from costguard.isolation import Isolated
-from costguard.jobs import attempts, interruptions, job_rows, job_vms, unknown_vms
+from costguard.jobs import attempts, egress, interruptions, job_rows, job_vms, unknown_vms
 from costguard.jobs.holds import BudgetHold
 from costguard.jobs.job_vms import SeenVm
 from costguard.jobs.view import AttemptView, CommonCeiling, JobView, VmState
@@ -81,6 +81,7 @@ def _views(
             ),
             interruptions=tuple(interrupted.get(job.id, ())),
             cost=costs.get(job.id, Priced()) + _unseen(tried.get(job.id, ()), standings),
+            downloads=egress.downloads(job.spec, tried.get(job.id, ())),
             checkpoint=looks.get(job.id),
             hold=held[job.id].hold if job.id in held else "",
             pause=held[job.id].pause if job.id in held else "",

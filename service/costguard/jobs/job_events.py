@@ -101,6 +101,12 @@ def flushed(job: Job, attempt: Attempt, run: int, saved: Sequence[str], left: Se
     return of_attempt("CheckpointsFlushed", job, attempt, now, text, f"flushed/{run}", run=run)
 
 
+def unrecognised(job: Job, attempt: Attempt, run: int, files: str, now: datetime) -> Event:
+    """Once for each run: nothing of what it saves would be resumed from."""
+    text = f"Job {job.title} is not protected: {_closed(files)} Until then a preemption loses all of its work."
+    return of_attempt("CheckpointsUnrecognised", job, attempt, now, text, f"unrecognised/{run}", run=run, files=files)
+
+
 def not_uploaded(job: Job, attempt: Attempt, run: int, error: str, now: datetime) -> Event:
     """Written once for each run, with the first error."""
     text = f"Checkpoints of job {job.title} are not uploaded from attempt {attempt.number}: {_closed(error)}"
@@ -258,7 +264,7 @@ _OVER = {
 
 def over(job: Job, state: JobState, reason: str, cost: str, now: datetime) -> Event:
     kind, verb = _OVER[state]
-    priced = "" if cost in reason else f", at {cost}"
+    priced = f", at {cost}" if cost else ""
     text = f"Job {job.title} {verb}{priced}: {_closed(reason)}"
     return of_job(kind, job, now, text, "over", actor=job.cancel_asked_by if state is JobState.CANCELLED else "")
 

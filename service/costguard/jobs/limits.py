@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
 
+from costguard.jobs import egress
 from costguard.jobs.failures import START, Failure, failure_of, failure_of_earlier
-from costguard.jobs.view import NEVER_A_VM, NO_ROOM, JobContext, JobView, cost_text, of_attempt
+from costguard.jobs.view import NEVER_A_VM, NO_ROOM, JobContext, JobView, of_attempt
 from costguard.model.attempt import SETUP_FAILED, Attempt, AttemptState, Interruption, Outcome
 from costguard.model.backoff import Backoff
 from costguard.model.duration import span_text
@@ -79,14 +80,13 @@ def _dev(attempt: Attempt) -> Verdict | None:
 
 
 def _after(view: JobView) -> str:
-    """` after 2 preemptions, 1 crash, on 4 VMs, for $12.30`."""
+    """` (on 4 VMs, with 2 preemptions, 1 crash)`. What it cost is not said: the last seconds are not billed yet."""
     vms = sum(attempt.attempt.outcome not in NEVER_A_VM for attempt in view.attempts)
     if not vms:
         return ", before it had a VM"
     parts = [f"on {count_text(vms, 'VM')}"]
     parts += [f"with {count_text(number, 'preemption')}" for number in [preemptions(view)] if number]
     parts += [f"{count_text(number, 'crash', 'crashes')}" for number in [crashes(view)] if number]
-    parts += [f"for {cost_text(view.cost)}"]
     return f" ({', '.join(parts)})"
 
 
@@ -153,7 +153,7 @@ _SECOND = timedelta(seconds=1)
 def remaining(view: JobView) -> Money | None:
     """What its ceiling and its sweep's leave it, never below zero; None where there is neither."""
     ceiling, common = view.job.spec.ceiling, view.common
-    own = None if ceiling is None else max(ceiling - view.cost.amount, ZERO)
+    own = None if ceiling is None else max(ceiling - view.spent, ZERO)
     if common is None:
         return own
     return common.share if own is None else min(own, common.share)
@@ -162,7 +162,7 @@ def remaining(view: JobView) -> Money | None:
 def is_held_by_sweep(view: JobView) -> bool:
     """Whether it is its sweep's ceiling that leaves it the least."""
     ceiling, common = view.job.spec.ceiling, view.common
-    return common is not None and (ceiling is None or common.share < ceiling - view.cost.amount)
+    return common is not None and (ceiling is None or common.share < ceiling - view.spent)
 
 
 def ceiling_text(view: JobView) -> str:
@@ -172,9 +172,10 @@ def ceiling_text(view: JobView) -> str:
     return f"its ceiling of {view.job.spec.ceiling}"
 
 
-def time_left(view: JobView, rate: Money) -> timedelta | None:
-    """For how long its ceiling pays this rate, whole seconds; None where nothing bounds it."""
+def time_left(view: JobView, rate: Money, first: Money = ZERO) -> timedelta | None:
+    """For how long its ceiling pays this rate after `first`, whole seconds; None where nothing bounds it."""
     left = remaining(view)
+    left = None if left is None else max(left - first, ZERO)
     if left is None or rate <= ZERO:
         return None
     return timedelta(seconds=left.nanos * 3600 // rate.nanos)
@@ -187,7 +188,7 @@ def max_run(view: JobView, rate: Money | None) -> timedelta | None:
         return longest
     if rate is None:
         return None
-    left = time_left(view, rate)
+    left = time_left(view, rate, egress.of_next_vm(view.job.spec))
     if left is None:
         return longest
     return min(longest, left) if left >= LEAST_RUN else None

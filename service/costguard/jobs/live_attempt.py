@@ -139,7 +139,7 @@ def _stop(view: JobView, run: PresentRun, context: JobContext) -> EndAttempt | T
         return notice_or_end(run, job.spec.kind, "cancel", Outcome.CANCELLED, reason)
     at = stop_at(view, attempt, context.terms.cancel_grace + _ALLOWANCE, context.now)
     if at is not None and at <= context.now:
-        reason = f"{ceiling_text(view)} is reached: {view.cost.amount} are spent"
+        reason = f"{ceiling_text(view)} is reached: {view.spent} are spent"
         return notice_or_end(run, job.spec.kind, "ceiling", Outcome.TIME_LIMIT, reason)
     late = job.spec.deadline if job.spec.when_late is WhenLate.STOP else None
     if late is not None and is_stopped_by_deadline(job, context.now):

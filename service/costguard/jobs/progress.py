@@ -10,23 +10,52 @@ from itertools import pairwise
 from sqlalchemy import Connection
 
 from costguard.jobs import attempts, interruptions, job_rows, progress_rows
+from costguard.ledger.accrual import Accrual
 from costguard.model.attempt import Attempt, Interruption
 from costguard.model.job import Job
-from costguard.model.money import ZERO, Money
+from costguard.model.money import Money, Priced
 from costguard.model.progress import EVALUATION, LOSS, NAMED, POSITION, SeenProgress, SeriesPoint
 from costguard.progress.finish import Mark, TrainingLeft, left
 from costguard.progress.series import rewound
+from costguard.spend import goodput_rows, job_costs
+from costguard.spend.goodput import BilledVM
+
+_MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """`cost` is what the job's VMs had cost by then, as estimated at their launch; None: not known."""
+    """`cost` is what the job had cost by then: its bill, by the seconds of its VMs at their rates; None: not known."""
 
     at: datetime
     unit: str | None
     done: float | None
     value: float | None
     cost: Money | None
+
+
+@dataclass(frozen=True, slots=True)
+class SharedBill:
+    """What a job had cost by any moment: the one figure that pages show as its cost, shared out over its VMs' time."""
+
+    vms: Sequence[BilledVM]
+    cost: Priced
+    now: datetime
+
+    def by(self, moment: datetime) -> Money | None:
+        """None where a part has no price, or no VM is in the ledger yet."""
+        if not self.cost.whole or any(vm.rate is None for vm in self.vms):
+            return None
+        whole = self._weight(self.now)
+        return Money(self.cost.amount.nanos * self._weight(moment) // whole) if whole else None
+
+    def _weight(self, until: datetime) -> int:
+        """Nano-dollars an hour times microseconds."""
+        return sum(
+            vm.rate.nanos * max(0, (min(vm.ended or self.now, until) - vm.began) // _MICROSECOND)
+            for vm in self.vms
+            if vm.rate is not None
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +95,17 @@ class JobProgress:
     is_open: bool = True
 
 
-def job_progress(connection: Connection, job_id: str) -> JobProgress | None:
+def job_progress(connection: Connection, accrual: Accrual, job_id: str) -> JobProgress | None:
     """None: there is no such job."""
     job = job_rows.read(connection, job_id)
     if job is None:
         return None
     tried = attempts.of_jobs(connection, [job_id]).get(job_id, [])
     ended = interruptions.of_jobs(connection, [job_id]).get(job_id, ())
-    return progress_of(job, tried, ended, progress_rows.of_job(connection, job_id))
+    bill = SharedBill(
+        goodput_rows.billed_vms(connection, job_id), job_costs.costs(connection, accrual, [job_id])[job_id], accrual.now
+    )
+    return progress_of(job, tried, ended, progress_rows.of_job(connection, job_id), bill)
 
 
 def progress_of(
@@ -81,17 +113,18 @@ def progress_of(
     tried: Sequence[Attempt],
     ended: Sequence[Interruption],
     series: Mapping[str, Sequence[SeriesPoint]],
+    bill: SharedBill,
 ) -> JobProgress:
     positions = series.get(POSITION, ())
     seen = next((one.agent.progress for one in reversed(tried) if one.agent.progress is not None), None)
     unit, total = seen.unit if seen is not None else None, total_of(job, seen)
     curves = [
-        _curve(kind, name, points, tried)
+        _curve(kind, name, points, bill)
         for kind, name, points in _named(series)
         if any(point.value is not None for point in points)
     ]
     if len(speeds := _speeds(positions)) > 1:
-        curves.append(_curve("speed", f"{unit or 'step'}s per second", speeds, tried))
+        curves.append(_curve("speed", f"{unit or 'step'}s per second", speeds, bill))
     is_over = job.state.is_over
     return JobProgress(
         seen=seen,
@@ -138,20 +171,6 @@ def priced(work: TrainingLeft | None, tried: Sequence[Attempt]) -> TimeLeft | No
     return TimeLeft(work, low, likely, high, rate.over(low), rate.over(likely), rate.over(high))
 
 
-def cost_by(moment: datetime, tried: Sequence[Attempt]) -> Money | None:
-    """What the VMs had cost by then at the rates of their launch; None where one's rate is not known."""
-    cost = ZERO
-    for attempt in tried:
-        begin = attempt.made_at or attempt.agent.booted_at
-        if begin is None or begin >= moment:
-            continue
-        if attempt.rate is None:
-            return None
-        end = min(moment, attempt.gone_at or moment)
-        cost += attempt.rate.over(max(timedelta(), end - begin))
-    return cost
-
-
 def _named(series: Mapping[str, Sequence[SeriesPoint]]) -> list[tuple[str, str, list[SeriesPoint]]]:
     named = [("loss", "loss", LOSS), ("metric", "metric", NAMED)]
     named += [("evaluation", name[len(EVALUATION) :], name) for name in sorted(series) if name.startswith(EVALUATION)]
@@ -170,9 +189,9 @@ def _speeds(positions: Sequence[SeriesPoint]) -> list[SeriesPoint]:
     return speeds
 
 
-def _curve(kind: str, name: str, points: Sequence[SeriesPoint], tried: Sequence[Attempt]) -> JobCurve:
+def _curve(kind: str, name: str, points: Sequence[SeriesPoint], bill: SharedBill) -> JobCurve:
     return JobCurve(
         kind,
         name,
-        tuple(CurvePoint(one.at, one.unit, one.done, one.value, cost_by(one.at, tried)) for one in points),
+        tuple(CurvePoint(one.at, one.unit, one.done, one.value, bill.by(one.at)) for one in points),
     )

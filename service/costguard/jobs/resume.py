@@ -62,7 +62,7 @@ def trusted(
 def seen_in(look: CheckpointLook, now: datetime) -> SeenCheckpoint:
     """What a look found, and which newer checkpoints were passed over."""
     if look.resume is None:
-        return SeenCheckpoint(now, torn=look.passed_over)
+        return SeenCheckpoint(now, torn=look.passed_over, unrecognised=look.unprotected(now))
     best = look.resume
     return SeenCheckpoint(now, best.resume_from, best.step, best.written_at, torn=look.passed_over)
 

@@ -28,12 +28,11 @@ from costguard.jobs.view import (
     RestAttempt,
     StopVm,
     TellCommandToStop,
-    cost_text,
 )
 from costguard.jobs.vm_step import OPEN, LaunchContext, end
 from costguard.model.attempt import Attempt, AttemptState, Outcome
 from costguard.model.job import Job, JobState
-from costguard.model.money import Priced
+from costguard.model.money import Priced, priced_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +249,7 @@ class JobStateNote:
             return False
         events = []
         if self.state.is_over:
-            cost = cost_text(self.cost)
+            cost = priced_text(self.cost, nothing="")
             drills.give_up(connection, self.job.id, now)
             events.append(job_events.over(self.job, self.state, self.reason, cost, now))
         elif self.waits_in is not None:

@@ -74,7 +74,7 @@ class JobService:
         now = self._clock.now()
         job = Job(
             id=self._new_id(),
-            spec=case.spec,
+            spec=egress.with_costs(case.spec, case.moves),
             recipe=case.recipe,
             state=JobState.QUEUED,
             reason=" ".join((_QUEUED, *case.warnings, *egress.notes(case.moves))),

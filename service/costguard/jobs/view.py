@@ -12,7 +12,7 @@ from costguard.model.generation import Generation
 from costguard.model.instance import ProvisioningModel, Status
 from costguard.model.job import Job, JobState, SeenCheckpoint, Terms
 from costguard.model.lifetime import EndReason
-from costguard.model.money import Money, Priced, priced_text, rate_text
+from costguard.model.money import ZERO, Money, Priced, rate_text
 
 
 def place_of(attempt: Attempt) -> str:
@@ -22,11 +22,6 @@ def place_of(attempt: Attempt) -> str:
 
 def an_hour(rate: Money | None) -> str:
     return f"{rate_text(rate)} an hour" if rate is not None else "a price that is not known"
-
-
-def cost_text(cost: Priced) -> str:
-    """`$12.30`, `at least $12.30` where a part has no price or no look has shown it yet."""
-    return priced_text(cost, nothing="an amount that is not known yet")
 
 
 NO_ROOM = frozenset({Outcome.STOCKOUT, Outcome.QUOTA})
@@ -174,14 +169,16 @@ class JobView:
     """Everything about one job. `attempts` are all of it, the oldest first; at most the last one is open.
 
     In a move, `standby` is the attempt whose VM is made ready to take over from the last one; it is none of these.
-    `cost` is what all attempts came to so far. `hold` is why no VM may be launched for it now ("" lets it), such as a
-    budget that is spent; `pause` why a running Spot VM of it is to be stopped once it has saved.
+    `cost` is what all attempts came to so far, and `spent` the same with their downloads, which its ceiling counts.
+    `hold` is why no VM may be launched for it now ("" lets it), such as a budget that is spent; `pause` why a running
+    Spot VM of it is to be stopped once it has saved.
     """
 
     job: Job
     attempts: tuple[AttemptView, ...] = ()
     interruptions: tuple[Interruption, ...] = ()
     cost: Priced = field(default_factory=Priced)
+    downloads: Money = ZERO  # what its VMs paid so far for its inputs, on another bill
     checkpoint: SeenCheckpoint | None = None
     hold: str = ""
     pause: str = ""
@@ -194,6 +191,10 @@ class JobView:
     standby: AttemptView | None = None
     budget_left: Money | None = None  # of the budget that leaves it the least; None: none bounds it
     budget_name: str = ""
+
+    @property
+    def spent(self) -> Money:
+        return self.cost.amount + self.downloads
 
     @property
     def last(self) -> AttemptView | None:

@@ -23,6 +23,7 @@ class JobEvent(StrEnum):
     DISK = "DiskNearlyFull"
     BOUND = "JobBoundFound"
     STALLED = "CheckpointsStalled"
+    UNRECOGNISED = "CheckpointsUnrecognised"
     DRILLED = "DrillEnded"
     AT_RISK = "JobDeadlineAtRisk"
     LATE = "JobDeadlinePassed"
@@ -46,7 +47,7 @@ _ROUTINE = frozenset(
 _IN_THREAD = frozenset(
     {
         *(JobEvent.HANGS, JobEvent.GOES_ON, JobEvent.DRILLED, JobEvent.LOSS, JobEvent.STANDS_STILL),
-        *(JobEvent.NOT_LOGGED, JobEvent.GIVEN_UP),
+        *(JobEvent.NOT_LOGGED, JobEvent.GIVEN_UP, JobEvent.UNRECOGNISED),
     }
 )
 

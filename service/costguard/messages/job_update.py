@@ -37,7 +37,7 @@ _WHILE_OPEN = frozenset(
     {
         *(JobEvent.RESUMED, JobEvent.WAITS, JobEvent.HELD, JobEvent.STALLED, JobEvent.AT_RISK, JobEvent.LATE),
         *(JobEvent.DISK, JobEvent.HANGS, JobEvent.GOES_ON, JobEvent.BOUND),
-        *(JobEvent.LOSS, JobEvent.STANDS_STILL),
+        *(JobEvent.LOSS, JobEvent.STANDS_STILL, JobEvent.UNRECOGNISED),
     }
 )
 _WHILE_WAITING = frozenset({JobEvent.WAITS, JobEvent.HELD})
@@ -50,6 +50,7 @@ _TITLES = {
     JobEvent.BOUND: ("bound", "{} could run faster"),
     JobEvent.DRILLED: ("job", "{} was drilled"),
     JobEvent.STALLED: ("trouble", "{} is saving no checkpoints"),
+    JobEvent.UNRECOGNISED: ("trouble", "{}: its checkpoints are not recognised"),
     JobEvent.AT_RISK: ("late", "{} may miss its deadline"),
     JobEvent.LATE: ("late", "{} is past its deadline"),
     JobEvent.HANGS: ("trouble", "{} seems to hang"),
@@ -236,6 +237,8 @@ def _what_next(scene: JobSnapshot, kind: JobEvent, event: Event) -> str:
                 "Check that the command saves to the job's checkpoint location: unsaved work is lost with its VM."
                 f" If it hangs: costguard cancel {job.id}"
             )
+        case JobEvent.UNRECOGNISED if "://" in where and not (plan is not None and plan.local):
+            return f"See what lies there: costguard checkpoints {where}"
         case JobEvent.LOSS:
             return f"See its output: costguard output {job.id}. Stop it: costguard cancel {job.id}"
         case JobEvent.STANDS_STILL:

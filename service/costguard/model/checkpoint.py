@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
 
 MOST_PASSED_OVER = 5
@@ -108,6 +108,9 @@ class Checkpoint:
         return self.state is CheckpointState.COMPLETE
 
 
+_STILL_WRITTEN = timedelta(minutes=1)
+
+
 @dataclass(frozen=True)
 class CheckpointLook:
     """What was seen at a location, newest first. `listing` is what the next look is compared with."""
@@ -117,6 +120,12 @@ class CheckpointLook:
     checkpoints: tuple[Checkpoint, ...]
     resume: Checkpoint | None  # None: work starts from the beginning
     notes: tuple[str, ...] = ()
+    unrecognised: str = ""  # what looks like checkpoints that no layout knows, and the options that would fit
+
+    def unprotected(self, now: datetime) -> str:
+        """`unrecognised`, once its oldest file is a minute old: a first save may rename its files at its end."""
+        oldest = min((file.modified_at for file in self.listing.files.values()), default=now)
+        return self.unrecognised if oldest <= now - _STILL_WRITTEN else ""
 
     @property
     def passed_over(self) -> tuple[str, ...]:

@@ -64,6 +64,7 @@ _OF_ATTEMPTS = (
         "CheckpointsFlushed",
         "CheckpointsNotUploaded",
         "CheckpointsStalled",
+        "CheckpointsUnrecognised",
         "DiskKept",
         "DiskNearlyFull",
     ),

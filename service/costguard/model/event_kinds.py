@@ -22,6 +22,7 @@ EVENT_KINDS = frozenset(
         "CheckpointsFlushed",
         "CheckpointsNotUploaded",
         "CheckpointsStalled",
+        "CheckpointsUnrecognised",
         "DiskNearlyFull",
         "DrillEnded",
         "DrillRequested",

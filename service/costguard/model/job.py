@@ -76,6 +76,7 @@ class JobInput:
 
     source: str
     path: str
+    cost: Money | None = None  # of one download, on its source's bill, at list prices as it was launched; None: unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +204,7 @@ class SeenCheckpoint:
     error: str = ""
     files: int | None = None
     seen_at: datetime | None = None
+    unrecognised: str = ""  # as in `CheckpointLook`, of a look that is not stored yet
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ from costguard.pages.show import job_link
 from costguard.pages.standstill import standstill_of_job
 from costguard.pages.timeline import Timeline
 from costguard.pages.trackers import trackers_of_job
+from costguard.pages.unrecognised import unrecognised_of_job
 from costguard.web.memo import memo_of
 from costguard.web.permissions import Asker
 
@@ -56,6 +57,7 @@ _SECTIONS: Mapping[str, Callable[[Source, str, datetime], object]] = {
     "plan": plan_of_job,
     "progress": progress_of_job,
     "standstill": standstill_of_job,
+    "unrecognised": unrecognised_of_job,
     "trackers": trackers_of_job,
 }
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from costguard.jobs.progress import CurvePoint, JobCurve, JobProgress, TimeLeft, job_progress
+from costguard.ledger.accrual import accrual_at
 from costguard.model.duration import span_text
 from costguard.model.money import Money
 from costguard.pages.page import Source
@@ -62,7 +63,7 @@ class ProgressShown:
 def progress_of_job(source: Source, job_id: str, now: datetime) -> ProgressShown | None:
     """None where nothing was read of it."""
     with source.database.read() as connection:
-        progress = job_progress(connection, job_id)
+        progress = job_progress(connection, accrual_at(connection, now), job_id)
     if progress is None or progress.seen is None:
         return None
     seen, unit = progress.seen, progress.unit or "step"

@@ -71,6 +71,12 @@ def of_job(connection: Connection, accrual: Accrual, job_id: str) -> Goodput | N
     return goodput(parts_of(histories[0], now), costs(connection, accrual, [job_id])[job_id])
 
 
+def billed_vms(connection: Connection, job_id: str) -> Sequence[BilledVM]:
+    """The lifetimes of a job's VMs, with the rates at which its cost is shared out."""
+    _, vms = _runs_and_vms(connection, (job_id,))
+    return vms.get(job_id, ())
+
+
 def goodput_between(
     connection: Connection, accrual: Accrual, first: date, last: date, group_by: Sequence[GoodputGrouping], scope: Scope
 ) -> GoodputReport:
