@@ -278,9 +278,8 @@ class World:
             "name": "bert",
             "command": ("python", "train.py"),
             "checkpoint": plan,
-            "max_crashes": 3,
         }
-        spec = JobSpec(**{**values, **given})
+        spec = JobSpec(**{"max_crashes": 3, **values, **given})
         job = Job(job_id, spec, recipe, JobState.QUEUED, "was taken in", self.clock.now(), "api")
         with self.database.write() as connection:
             return job_rows.add(connection, job, None, "")[0]

@@ -107,15 +107,15 @@ def ledger_equals_meter(life: Life) -> list[str]:
     ledger, unread = _amounts(life), _with_unread_disks(life)
     wrong = []
     with _ledger(life).read() as connection:
-        looks = select(tables.projects.c.project, tables.projects.c.first_seen_at)
-        watched_since = {row.project: row.first_seen_at for row in connection.execute(looks)}
+        watched_since = untold.first_looks(connection)
         launched = set(connection.scalars(select(tables.attempts.c.name)))
     for bill in bills(life.world.every_vm(), life.world.prices, life.settled_at):
         key = (bill.vm.project, str(bill.vm.id))
         name = f"{bill.vm.name} ({key[1]})"
         least, most = untold.least_and_most(bill.vm, life.witness)
         if key not in ledger:
-            if least.runs and bill.nanos and not _came_and_went_before(bill.vm, watched_since.get(bill.vm.project)):
+            is_old = untold.came_and_went_before(bill.vm, watched_since.get(bill.vm.project))
+            if least.runs and bill.nanos and not is_old:
                 wrong.append(f"{name} billed {bill.nanos}, and is not in the ledger")
             continue
         mine, is_priced = ledger.pop(key)
@@ -142,11 +142,6 @@ def ledger_equals_meter(life: Life) -> list[str]:
         if not low - _CENT // 2 < mine < high + _CENT // 2:
             wrong.append(f"{name}: the ledger has {mine}, and the meter {bill.nanos}")
     return wrong + [f"{key} is in the ledger and never was" for key in ledger]
-
-
-def _came_and_went_before(vm: VM, first_look: datetime | None) -> bool:
-    """What was gone before a project was first looked at is none of the ledger's."""
-    return first_look is None or (vm.deleted_at is not None and vm.deleted_at <= first_look)
 
 
 def runs_are_googles(life: Life) -> list[str]:

@@ -12,8 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from sqlalchemy import Connection, select
 from tests.simulation.settings import WILD
 
+from costguard.db import tables
 from costguard_sandbox.gce.vm import VM, Run
 
 _SHUTS_DOWN_FOR = timedelta(minutes=4)  # at most, until the stamp of a stop is written and its operation ends
@@ -142,3 +144,14 @@ def _merged(runs: Sequence[Run]) -> list[Run]:
             run = replace(before, ended=ended)
         merged.append(run)
     return merged
+
+
+def first_looks(connection: Connection) -> dict[str, datetime]:
+    """When each project was looked at first."""
+    rows = connection.execute(select(tables.projects.c.project, tables.projects.c.first_seen_at))
+    return {row.project: row.first_seen_at for row in rows}
+
+
+def came_and_went_before(vm: VM, first_look: datetime | None) -> bool:
+    """What was gone before a project was first looked at is none of the ledger's."""
+    return first_look is None or (vm.deleted_at is not None and vm.deleted_at <= first_look)

@@ -17,6 +17,6 @@ def unrecognised_of_job(source: Source, job_id: str, now: datetime) -> str:  # n
         last = attempts.of_jobs(connection, [job_id]).get(job_id, [])[-1:]
         if job is None or job.state.is_over or not last or not last[0].gce_id or (seen and seen.resume_from):
             return ""
-        vm = {"project": last[0].project, "gce_id": last[0].gce_id}
-        warned = audit_log.read(connection, kind="CheckpointsUnrecognised", limit=1, **vm)
+        project, gce_id = last[0].project, last[0].gce_id
+        warned = audit_log.read(connection, kind="CheckpointsUnrecognised", project=project, gce_id=gce_id, limit=1)
     return str(warned[0].event.data["files"]) if warned else ""
