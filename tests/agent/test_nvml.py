@@ -128,6 +128,7 @@ def test_a_busy_gpu_is_summed_up() -> None:
     assert report.memory_used_bytes == 33 << 30
     assert report.power_w == pytest.approx(412.345)
     assert report.power_limit_w == 700
+    assert (report.power_least_w, report.power_most_w) == (report.power_w, report.power_w)
     assert report.pcie_in_bytes_per_s == 2.5e9
     assert report.clock_reasons == {"sw_power_cap": 1.0, "sw_thermal": 1.0}
     assert (report.source, report.sm_active, report.tensor_active) == ("gpm", 0.615, 0.1825)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,10 @@ from hypothesis import strategies as st
 from tests.diagnosis.bounds import report
 from tests.diagnosis.bounds.grid import NAMES, PLANS, PLANS_OF_A_GPU
 
-from costguard.diagnosis import bounds, signals
+from costguard.diagnosis import kinds, signals
 from costguard.diagnosis.advice import advise, most_saved
 from costguard.diagnosis.bounds import judge
-from costguard.diagnosis.signals import CommandSignals, GpuSignals, HostSignals, Minute, StackSignals
+from costguard.diagnosis.signals import CommandSignals, GpuSignals, HostSignals, Minute, StackSignals, read_minute
 from costguard.diagnosis.window import SignalWindow, window_of
 from costguard.diagnosis.words import headline, number_text
 
@@ -32,14 +33,14 @@ def _window(gpu: GpuSignals | None = None, command: CommandSignals | None = None
 # (dcgmproftester keeps tensor cores at about 0.93; DRAM's practical peak is about 0.8), the third from packet.ai, "GPU
 # utilization: the lie your dashboard tells" (2025): 8 % SM activity, 12 % of the bandwidth, 8 of 24 GB.
 PUBLISHED = [
-    (BUSY._replace(sm_active=0.99, tensor_active=0.93, dram_active=0.25), bounds.COMPUTE, bounds.TENSOR),
-    (BUSY._replace(sm_active=0.85, tensor_active=0.0, dram_active=0.8), bounds.MEMORY_BANDWIDTH, None),
+    (BUSY._replace(sm_active=0.99, tensor_active=0.93, dram_active=0.25), kinds.COMPUTE, kinds.TENSOR),
+    (BUSY._replace(sm_active=0.85, tensor_active=0.0, dram_active=0.8), kinds.MEMORY_BANDWIDTH, None),
     (
         GpuSignals(
             kernel_active=0.91, sm_active=0.08, dram_active=0.12, memory_used_bytes=8e9, memory_total_bytes=24e9
         ),
-        bounds.COMPUTE,
-        bounds.UNDERFILLED,
+        kinds.COMPUTE,
+        kinds.UNDERFILLED,
     ),
 ]
 
@@ -51,24 +52,36 @@ def test_published_counters_of_gpus(gpu: GpuSignals, bound: str, cause: str | No
     assert (verdict.bound, verdict.cause) == (bound, cause)
 
 
+LOADS = json.loads(Path(__file__).with_name("h100_loads.json").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("load", LOADS, ids=[one["load"] for one in LOADS])
+def test_loads_of_a_real_h100(load: dict[str, Any]) -> None:
+    """Recorded through the agent's NVML on an H100 80GB HBM3 (driver 580.159): each load is what was run."""
+    minute = read_minute({"seconds": 60, "gpus": [load["gpu"]], "command": {"main_cpu": 0.2}})
+    assert minute is not None
+    verdict = judge(window_of([minute] * 5))
+    assert (verdict.bound, verdict.cause) == (load["bound"], load["cause"])
+
+
 # By the rule's own thresholds; no GPU has measured these.
 ASSUMED = [
-    (BUSY._replace(sm_active=0.8, tensor_active=0.02, dram_active=0.3), bounds.COMPUTE, bounds.FP32),
-    (BUSY._replace(sm_active=0.4, memory_used_bytes=78 * GIB), bounds.MEMORY_CAPACITY, None),
-    (BUSY._replace(sm_active=0.3, nvlink_bytes_per_s=2e11), bounds.COMMUNICATION, None),
-    (BUSY._replace(clock_reasons={"hw_thermal": 0.6}), bounds.THROTTLED, bounds.HEAT),
+    (BUSY._replace(sm_active=0.8, tensor_active=0.02, dram_active=0.3), kinds.COMPUTE, kinds.FP32),
+    (BUSY._replace(sm_active=0.4, memory_used_bytes=78 * GIB), kinds.MEMORY_CAPACITY, None),
+    (BUSY._replace(sm_active=0.3, nvlink_bytes_per_s=2e11), kinds.COMMUNICATION, None),
+    (BUSY._replace(clock_reasons={"hw_thermal": 0.6}), kinds.THROTTLED, kinds.HEAT),
     (
-        BUSY._replace(clock_reasons={"sw_power_cap": 0.9}, sm_clock_mhz=1000.0, sm_clock_most_mhz=1980.0),
-        bounds.THROTTLED,
-        bounds.POWER,
+        BUSY._replace(clock_reasons={"sw_power_cap": 0.9}, sm_clock_mhz=800.0, sm_clock_most_mhz=1980.0),
+        kinds.THROTTLED,
+        kinds.POWER,
     ),
     (
         BUSY._replace(clock_reasons={"sw_power_cap": 1.0}, sm_clock_mhz=1900.0, sm_clock_most_mhz=1980.0),
-        bounds.GPU,
+        kinds.GPU,
         None,
     ),
-    (BUSY, bounds.GPU, None),
-    (GpuSignals(kernel_active=0.85), bounds.UNKNOWN, None),
+    (BUSY, kinds.GPU, None),
+    (GpuSignals(kernel_active=0.85), kinds.UNKNOWN, None),
 ]
 
 
@@ -93,21 +106,21 @@ def test_one_loading_worker_that_starves_a_gpu_needs_no_busy_cpu() -> None:
         Minute(60.0, gpus=(HALF,), command=LOADING, host=HostSignals(cpus=16.0, cpu=1.1), **_stacks(loader=0.9))
     ] * 5)  # fmt: skip
     verdict = judge(window)
-    assert (verdict.bound, verdict.cause) == (bounds.INPUT, bounds.WORKERS)
+    assert (verdict.bound, verdict.cause) == (kinds.INPUT, kinds.WORKERS)
     assert advise(verdict, window) == "more loader workers: 1.0 of 16 vCPUs are used"
     assert most_saved(verdict) == pytest.approx(0.55)
 
 
 INPUTS = [
-    (LOADING._replace(workers_in_d=0.6), HostSignals(), bounds.STORAGE),
-    (LOADING, HostSignals(io_full=0.2), bounds.STORAGE),
-    (LOADING._replace(workers_cpu=0.1), HostSignals(network_in_bytes_per_s=2e8), bounds.NETWORK),
-    (LOADING._replace(workers=8.0, workers_cpu=7.8, cpu=7.9), HostSignals(cpus=8.0, cpu=7.9), bounds.PROCESSORS),
-    (LOADING, HostSignals(cpus=8.0, cpu=2.0, cpu_throttled=0.5), bounds.PROCESSORS),
+    (LOADING._replace(workers_in_d=0.6), HostSignals(), kinds.STORAGE),
+    (LOADING, HostSignals(io_full=0.2), kinds.STORAGE),
+    (LOADING._replace(workers_cpu=0.1), HostSignals(network_in_bytes_per_s=2e8), kinds.NETWORK),
+    (LOADING._replace(workers=8.0, workers_cpu=7.8, cpu=7.9), HostSignals(cpus=8.0, cpu=7.9), kinds.PROCESSORS),
+    (LOADING, HostSignals(cpus=8.0, cpu=2.0, cpu_throttled=0.5), kinds.PROCESSORS),
     (
         LOADING._replace(workers=4.0, workers_cpu=1.9, cpu=2.0, queue=2.0),
         HostSignals(cpus=2.0, cpu=1.7),
-        bounds.PROCESSORS,
+        kinds.PROCESSORS,
     ),
 ]
 
@@ -120,12 +133,12 @@ def test_why_data_comes_late(command: CommandSignals, host: HostSignals, cause: 
 
 
 PLACES = [
-    ({"host": 0.7, "device": 0.3}, bounds.HOST),
-    ({"checkpoint": 0.6, "device": 0.2, "host": 0.2}, bounds.CHECKPOINT),
-    ({"communication": 0.8, "device": 0.2}, bounds.COMMUNICATION),
-    ({"evaluation": 0.9}, bounds.EVALUATION),
-    ({"device": 0.95, "host": 0.05}, bounds.HOST),
-    ({"loader": 0.3, "host": 0.3, "checkpoint": 0.3}, bounds.UNKNOWN),
+    ({"host": 0.7, "device": 0.3}, kinds.HOST),
+    ({"checkpoint": 0.6, "device": 0.2, "host": 0.2}, kinds.CHECKPOINT),
+    ({"communication": 0.8, "device": 0.2}, kinds.COMMUNICATION),
+    ({"evaluation": 0.9}, kinds.EVALUATION),
+    ({"device": 0.95, "host": 0.05}, kinds.HOST),
+    ({"loader": 0.3, "host": 0.3, "checkpoint": 0.3}, kinds.UNKNOWN),
 ]
 
 
@@ -138,14 +151,14 @@ def test_the_main_threads_place_decides(places: dict[str, float], bound: str) ->
 def test_without_stacks_reading_and_computing_look_alike() -> None:
     """A main thread that is at work, and no workers: it may read or compute."""
     window = _window(HALF, CommandSignals(main_cpu=0.9, workers=0.0))
-    assert judge(window).bound == bounds.INPUT_OR_HOST
+    assert judge(window).bound == kinds.INPUT_OR_HOST
     assert "--stacks" in advise(judge(window), window)
 
 
 def test_too_few_looks_at_stacks_say_nothing() -> None:
     """Shares of a handful of looks are chance."""
     few = {"stacks": StackSignals(looks=2.0, places={"loader": 1.0})}
-    assert judge(_window(HALF, CommandSignals(main_cpu=0.9, workers=0.0), **few)).bound == bounds.INPUT_OR_HOST
+    assert judge(_window(HALF, CommandSignals(main_cpu=0.9, workers=0.0), **few)).bound == kinds.INPUT_OR_HOST
 
 
 def test_gpus_that_nothing_runs_on_are_left_out_and_reported() -> None:
@@ -153,16 +166,16 @@ def test_gpus_that_nothing_runs_on_are_left_out_and_reported() -> None:
     idle = GpuSignals(kernel_active=0.0)
     minute = Minute(60.0, gpus=(BUSY, idle, idle, idle), command=CommandSignals(), host=HostSignals())
     window = window_of([minute] * 5)
-    assert judge(window).bound == bounds.GPU
+    assert judge(window).bound == kinds.GPU
     assert "3 of 4 GPUs do nothing" in advise(judge(window), window)
 
 
 def test_absent_signals_are_unknown_and_never_zero() -> None:
     """A driver that does not answer is no idle GPU, and a value of one minute in five is no mean."""
-    assert judge(_window(None)).bound == bounds.UNKNOWN
-    assert judge(_window(GpuSignals())).bound == bounds.UNKNOWN
+    assert judge(_window(None)).bound == kinds.UNKNOWN
+    assert judge(_window(GpuSignals())).bound == kinds.UNKNOWN
     once = Minute(60.0, gpus=(GpuSignals(kernel_active=0.1),))
-    assert judge(window_of([once, *[Minute(60.0)] * 4])).bound == bounds.UNKNOWN
+    assert judge(window_of([once, *[Minute(60.0)] * 4])).bound == kinds.UNKNOWN
 
 
 SHARE = st.none() | st.floats(0, 1)
@@ -202,7 +215,7 @@ def test_any_signals_have_a_verdict_in_words(
     stacks = None if places is None else StackSignals(looks=30.0, places=places)
     window = window_of([Minute(60.0, gpus=(gpu,), command=command, host=HostSignals(cpus=4.0), stacks=stacks)] * 5)
     verdict = judge(window)
-    assert verdict.bound in bounds.BOUNDS
+    assert verdict.bound in kinds.BOUNDS
     assert len(verdict.numbers) <= 3
     assert verdict.share is None or 0 <= verdict.share <= 1
     assert all(number_text(number) for number in verdict.numbers)
@@ -211,13 +224,12 @@ def test_any_signals_have_a_verdict_in_words(
 
 
 RUNS = report.stored_runs()
-MISJUDGED = {"vit, checkpoint, 0.8"}  # as docs/diagnosis.md says: saves between steps that look like Python
 
 
 @pytest.mark.parametrize("run", RUNS, ids=[run.name for run in RUNS])
 def test_recorded_trainings_are_never_blamed_wrongly(run: report.RecordedRun) -> None:
     """With stacks or without, a verdict is what an intervention showed, or unknown."""
-    assert (report.outcome(run.truth, run.held(with_stacks=True)) == report.WRONG) is (run.name in MISJUDGED)
+    assert report.outcome(run.truth, run.held(with_stacks=True)) != report.WRONG
     assert report.outcome(run.truth, run.held(with_stacks=False)) != report.WRONG
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.jobs.world import World, world
 
-from costguard.diagnosis import bounds
-from costguard.diagnosis.bounds import BoundVerdict
+from costguard.diagnosis import kinds
+from costguard.diagnosis.kinds import BoundVerdict
 from costguard.diagnosis.signals import CommandSignals, GpuSignals, HostSignals, Minute, StackSignals, as_json
 from costguard.jobs import diagnosis, diagnosis_rows
 from costguard.jobs.agent_activity import MOST, JudgedWindow, MeasuredMinute
@@ -81,7 +81,7 @@ def test_two_equal_windows_are_needed_before_a_verdict_holds(sqlite_url: str) ->
         _minutes(w, 1)
         held = _diagnosis(w).held
         assert held is not None
-        assert (held.verdict.bound, held.verdict.cause, held.windows) == (bounds.INPUT, bounds.WORKERS, 2)
+        assert (held.verdict.bound, held.verdict.cause, held.windows) == (kinds.INPUT, kinds.WORKERS, 2)
         _minutes(w, 10)
         assert len(w.events("JobBoundFound")) == 1
 
@@ -93,7 +93,7 @@ def test_a_verdict_that_comes_and_goes_is_announced_once(sqlite_url: str) -> Non
         for minute in (STARVED, BUSY, STARVED):
             _minutes(w, 13, minute)
         assert [event.data["bound"] for event in w.events("JobBoundFound")] == ["input"]
-        assert {one.verdict.bound for one in _diagnosis(w).stretches} >= {bounds.INPUT, bounds.GPU}
+        assert {one.verdict.bound for one in _diagnosis(w).stretches} >= {kinds.INPUT, kinds.GPU}
 
 
 def test_what_is_saved_is_up_to_the_waiting_of_what_is_left(sqlite_url: str) -> None:
@@ -151,7 +151,7 @@ def test_verdicts_that_take_turns_do_not_fill_the_database(sqlite_url: str) -> N
         with w.database.write() as connection:
             attempt = w.attempts()[-1]
             for number in range(diagnosis_rows.MOST_STRETCHES + 7):
-                window = _window(w, bounds.INPUT if number % 2 else bounds.HOST)
+                window = _window(w, kinds.INPUT if number % 2 else kinds.HOST)
                 diagnosis_rows.add_windows(connection, [NewWindow("j1", attempt.id, 1, window)])
         assert len(_diagnosis(w).stretches) == diagnosis_rows.MOST_STRETCHES
 
@@ -165,7 +165,7 @@ def test_windows_that_come_together_are_as_those_that_come_one_by_one(sqlite_url
             _running(w, job_id)
         ids = {job_id: w.attempts(job_id)[-1].id for job_id in ("j1", "j2", "j3", "j4")}
         for _ in range(6):
-            drawn = [(lot.choice((1, 2)), _window(w, lot.choice((bounds.INPUT, bounds.HOST)))) for _ in range(12)]
+            drawn = [(lot.choice((1, 2)), _window(w, lot.choice((kinds.INPUT, kinds.HOST)))) for _ in range(12)]
             together = [NewWindow(f"j{number}", ids[f"j{number}"], 1, window) for number, window in drawn]
             alone = [NewWindow(f"j{number + 2}", ids[f"j{number + 2}"], 1, window) for number, window in drawn]
             with w.database.write() as connection:

@@ -67,6 +67,22 @@ def test_a_busy_gpu() -> None:
     assert busy.is_weak
 
 
+@pytest.mark.parametrize(
+    ("power", "said"),
+    [
+        (1778, "but most of the time it does not compute: power over idle is 18% of the best run's"),
+        (9100, "at 91% of the most power over idle seen"),
+    ],
+)
+def test_power_says_whether_a_busy_gpu_is_useful(power: int, said: str) -> None:
+    """At 85 % use it is never idle, and its use alone makes it not healthy."""
+    measured = usage(line(8500))
+    measured = Usage(PROJECT, {**measured.series, (KEY.gce_id, Metric.POWER): (line(power),)})
+    busy = judged(measured)
+    assert busy.state is IdleState.BUSY
+    assert busy.sentence == f"GPU up to 85 % in the last 1 h (85 % on average), {said}"
+
+
 def test_a_spinning_kernel_is_idle() -> None:
     """One of 132 multiprocessors at work reads as 100 % utilisation; the other 131 say that the GPU is idle."""
     idle = judged(with_sm(usage(line(10_000)), line(76)))

@@ -12,8 +12,8 @@ from tests.jobs import job_rows
 
 from costguard.db.transaction import Database
 from costguard.deadlines.situation import Act
-from costguard.diagnosis import bounds
-from costguard.diagnosis.bounds import BoundVerdict, Number
+from costguard.diagnosis import kinds
+from costguard.diagnosis.kinds import BoundVerdict, Number
 from costguard.jobs import attempts, diagnosis_rows, interruptions, plan_rows, progress_rows
 from costguard.jobs import job_rows as jobs
 from costguard.jobs.agent_activity import JudgedWindow
@@ -151,13 +151,13 @@ def _bounded(connection: Connection, job_id: str, attempt_id: int) -> None:
     """Unknown at first, then its input twice: four vCPUs prepare less than its GPU takes."""
     waits = Number("without a kernel", 0.42, "share")
     held = BoundVerdict(
-        bounds.INPUT,
-        bounds.PROCESSORS,
+        kinds.INPUT,
+        kinds.PROCESSORS,
         0.42,
         (waits, Number("main thread at the data", 0.81, "share"), Number("vCPUs used", 3.9, "cores")),
         "all vCPUs are in use",
     )
-    unsure = BoundVerdict(bounds.UNKNOWN, None, 0.15, (waits._replace(value=0.15),), "the GPU waits too little")
+    unsure = BoundVerdict(kinds.UNKNOWN, None, 0.15, (waits._replace(value=0.15),), "the GPU waits too little")
     advice = "prepare the data once and store it, or take a VM with more vCPUs: 3.9 of 4 vCPUs are used"
     for number, verdict in enumerate((unsure, held, held)):
         since = NOW - (20 - 5 * number) * MINUTE

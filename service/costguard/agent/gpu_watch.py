@@ -41,6 +41,7 @@ class WatchedGpu:
         self._looks: list[_Look] = []
         self._counted = 0.0
         self._last: dict[str, float] = {}
+        self._powers: list[float] = []  # the least and the most of all looks
         self.pids: list[int] | None = None
 
     @property
@@ -69,6 +70,9 @@ class WatchedGpu:
             "pcie_in_bytes_per_s": _scaled(nvml_.number("nvmlDeviceGetPcieThroughput", device, nvml.PCIE_IN), 1000),
             "pcie_out_bytes_per_s": _scaled(nvml_.number("nvmlDeviceGetPcieThroughput", device, nvml.PCIE_OUT), 1000),
         }
+        if (power := values["power_w"]) is not None:
+            self._powers = [min([power, *self._powers]), max([power, *self._powers])]
+            values["power_least_w"], values["power_most_w"] = self._powers
         memory = nvml_.memory(device)
         if memory is not None:
             values["memory_used_bytes"], values["memory_total_bytes"] = memory
@@ -107,8 +111,9 @@ def summary(
         for field, value in one.values.items():
             fields.setdefault(field, []).append(value)
     means: dict[str, Any] = {field: sum(values) / len(values) for field, values in fields.items()}
-    if "memory_used_bytes" in fields:
-        means["memory_used_bytes"] = max(fields["memory_used_bytes"])
+    for field, extreme in (("memory_used_bytes", max), ("power_least_w", min), ("power_most_w", max)):
+        if field in fields:
+            means[field] = extreme(fields[field])
     source = "gpm" if any(field in means for field in PIPES) else "dcgm" if counters else None
     if source == "dcgm":
         means.update(counters)

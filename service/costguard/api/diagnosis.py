@@ -10,7 +10,7 @@ from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Moment, Out, Seconds, Usd, one_of, read_from
 from costguard.api.job_id import JobId
 from costguard.api.route import routes
-from costguard.diagnosis.bounds import BOUNDS, BoundVerdict
+from costguard.diagnosis.kinds import BOUNDS, BoundVerdict
 from costguard.diagnosis.words import headline, value_text
 from costguard.errors import Missing
 from costguard.jobs.diagnosis import diagnosis_of

@@ -12,65 +12,54 @@ ineffective, above 0.8 needed; DRAM's practical peak about 0.8) until runs on a 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from costguard.diagnosis import signals
-from costguard.diagnosis.window import SignalWindow
-
-INPUT, HOST, INPUT_OR_HOST = "input", "host", "input or host"
-COMMUNICATION, CHECKPOINT, EVALUATION = "communication", "checkpoint", "evaluation"
-MEMORY_CAPACITY, MEMORY_BANDWIDTH, THROTTLED = "memory capacity", "memory bandwidth", "throttled"
-COMPUTE, GPU, UNKNOWN = "compute", "gpu", "unknown"
-BOUNDS = (
-    *(INPUT, HOST, INPUT_OR_HOST, COMMUNICATION, CHECKPOINT, EVALUATION, MEMORY_CAPACITY, MEMORY_BANDWIDTH),
-    *(THROTTLED, COMPUTE, GPU, UNKNOWN),
+from costguard.diagnosis.kinds import (
+    CHECKPOINT,
+    COMMUNICATION,
+    COMPUTE,
+    EVALUATION,
+    FP32,
+    GPU,
+    HEAT,
+    HOST,
+    INPUT,
+    INPUT_OR_HOST,
+    LAUNCHES,
+    MEMORY_BANDWIDTH,
+    MEMORY_CAPACITY,
+    MIXED,
+    NOT_COMPUTING,
+    POWER,
+    PYTHON,
+    TENSOR,
+    THROTTLED,
+    UNDERFILLED,
+    UNKNOWN,
+    BoundVerdict,
+    Number,
+    some,
 )
-WAITS = frozenset({INPUT, HOST, INPUT_OR_HOST, COMMUNICATION, CHECKPOINT, EVALUATION})  # of these the GPU waits
-
-# Causes: of input, of host, of compute, of throttled.
-STORAGE, PROCESSORS, WORKERS, NETWORK = "storage", "processors", "workers", "network"
-PYTHON, LAUNCHES = "python", "launches"
-TENSOR, FP32, UNDERFILLED, MIXED = "tensor cores", "no tensor cores", "small kernels", "mixed"
-HEAT, POWER = "heat", "power"
+from costguard.diagnosis.late_data import cause_of_input, each, each_worker
+from costguard.diagnosis.power import HIGH, LOW, PowerRange, not_computing, power_share
+from costguard.diagnosis.window import SignalWindow
 
 _BUSY, _STARVED = 0.10, 0.20  # of the time without a kernel: up to this it is busy, from this on it is starved
 _MOST = 0.5  # of the main thread's waiting, to name what it waits for
 _IN_D, _IO_FULL = 0.25, 0.10
-_QUEUED = 0.25  # of the time that threads want to run
-_AT_WORK = 0.2  # of a reader's time: with less it hardly wants a CPU
-_NO_CPU_LEFT, _MOSTLY_FULL = 0.92, 0.75
 _SAVES_IN_D = 0.1
-_THROTTLED_GROUP = 0.20
-_READ_AFAR = 20e6  # bytes per second from the network
+_SAVES_SEEN = 0.2  # of the stacks
 _WRITES = 10e6  # bytes per second by calls, on average, of a run that saves all the time
 _LONG_OFF_S = 1.0
 _FULL_MEMORY, _FEW_SMS = 0.92, 0.5
-_DRAM, _DRAM_BELOW_SM = 0.6, 0.1
+_DRAM, _DRAM_BELOW_SM, _DRAM_PEAK = 0.6, 0.1, 0.8
 _TENSOR, _NO_TENSOR, _MANY_SMS = 0.3, 0.1, 0.6
 _LINK, _PCIE = 30e9, 8e9  # bytes per second; half of what one direction of PCIe 4.0 x16 carries
-_SLOW_CLOCK, _SLOWED = 0.8, 0.2
+_SLOW_CLOCK, _SLOWED = 0.5, 0.2  # an H100 at its limit of 700 W multiplies at 0.71 of its highest clock
 
 
-class Number(NamedTuple):
-    """One of the numbers that a verdict rests on."""
-
-    name: str
-    value: float
-    unit: str  # share, cores, count, bytes_per_s, looks
-
-
-class BoundVerdict(NamedTuple):
-    """`share` is of the time that the bound costs, or in which it held; `why` says what is missing or seen."""
-
-    bound: str
-    cause: str | None
-    share: float | None
-    numbers: tuple[Number, ...]
-    why: str
-
-
-def judge(window: SignalWindow) -> BoundVerdict:
-    """Of one window. The first that applies."""
+def judge(window: SignalWindow, best: PowerRange | None = None) -> BoundVerdict:
+    """Of one window. The first that applies. `best` is the power of the best run; without it the GPU's own extremes."""
     gpu = window.gpu
     if window.gpus == 0:
         return BoundVerdict(UNKNOWN, None, None, (), "the VM has no GPU")
@@ -79,12 +68,44 @@ def judge(window: SignalWindow) -> BoundVerdict:
     waits = max(0.0, 1.0 - gpu.kernel_active)
     if waits >= _STARVED:
         return _starved(window, waits)
-    if waits > _BUSY:
-        numbers = _some(Number("without a kernel", waits, "share"))
+    power = _power(window, best)
+    if power is not None and power < LOW and (unused := _not_computing(window, gpu.kernel_active, power)) is not None:
+        return unused
+    if waits > _BUSY and (power is None or power < HIGH):
+        numbers = some(Number("without a kernel", waits, "share"))
         return BoundVerdict(
             UNKNOWN, None, waits, numbers, "the GPU waits too little to blame anything, and too much to be busy"
         )
     return _busy(window, gpu.kernel_active)
+
+
+# A GPU whose power says more than its use.
+
+
+def _power(window: SignalWindow, best: PowerRange | None) -> float | None:
+    gpu = window.gpu
+    if gpu is None:
+        return None
+    own = (gpu.power_least_w, gpu.power_most_w)
+    if best is None and own[0] is not None and own[1] is not None:
+        best = PowerRange(own[0], own[1])
+    return power_share(gpu.power_w, best, gpu.power_limit_w)
+
+
+def _not_computing(window: SignalWindow, active: float, power: float) -> BoundVerdict | None:
+    """Kernels that wait, or hardly compute. None where the clocks or the multiprocessors say otherwise."""
+    gpu, places = window.gpu, window.places or {}
+    assert gpu is not None
+    if (gpu.sm_active or 0.0) >= _FEW_SMS or (gpu.dram_active or 0.0) >= _DRAM or _slowed(window) is not None:
+        return None
+    numbers = (Number("of the best power over idle", power, "share"), Number("a kernel runs", active, "share"))
+    bound, share = _by_stacks(places)
+    if bound not in (CHECKPOINT, COMMUNICATION, EVALUATION):
+        bound, share = (CHECKPOINT, 0.0) if _saves(window) else (NOT_COMPUTING, 0.0)
+    where = Number(_WHERE[bound], share, "share") if share else None
+    if where is None and bound == CHECKPOINT:
+        where = Number("written", window.command.written_bytes_per_s or 0.0, "bytes_per_s")
+    return BoundVerdict(bound, None, 1 - power, some(*numbers, where), not_computing(power))
 
 
 # A GPU that waits.
@@ -94,13 +115,16 @@ def _starved(window: SignalWindow, waits: float) -> BoundVerdict:
     idle = Number("without a kernel", waits, "share")
     if window.places is not None:
         bound, share = _by_stacks(window.places)
+        saving = window.places.get(signals.CHECKPOINT, 0.0)
+        if bound in (HOST, UNKNOWN) and saving >= _SAVES_SEEN and _saves_all_the_time(window):
+            bound, share = CHECKPOINT, saving  # Python between two saves prepares what is saved
         where = Number(_WHERE[bound], share, "share")
         if bound == INPUT:
-            cause, number, why = _cause_of_input(window)
-            return BoundVerdict(INPUT, cause, waits, _some(idle, where, number), why)
+            cause, number, why = cause_of_input(window)
+            return BoundVerdict(INPUT, cause, waits, some(idle, where, number), why)
         if bound == HOST:
             return _host(window, waits, idle, where)
-        return BoundVerdict(bound, None, waits, _some(idle, where, _main_cpu(window)), _WHYS[bound])
+        return BoundVerdict(bound, None, waits, some(idle, where, _main_cpu(window)), _WHYS[bound])
     return _without_stacks(window, waits, idle)
 
 
@@ -149,12 +173,11 @@ def _by_stacks(places: Mapping[str, float]) -> tuple[str, float]:
 
 def _without_stacks(window: SignalWindow, waits: float, idle: Number) -> BoundVerdict:
     """By where the CPU time goes. It tells input from host only where loader workers are seen, at work or not."""
-    command, gpu = window.command, window.gpu
+    command = window.command
     main, asleep, workers = command.main_cpu, command.main_asleep, command.workers
     if main is None:
         return BoundVerdict(UNKNOWN, None, waits, (idle,), "what the command's threads do cannot be read")
-    off_s = gpu.longest_off_s if gpu is not None else None
-    if _saves(window) and ((command.main_in_d or 0.0) >= _SAVES_IN_D or (off_s or 0.0) >= _LONG_OFF_S):
+    if _saves_all_the_time(window):
         written = Number("written", command.written_bytes_per_s or 0.0, "bytes_per_s")
         return BoundVerdict(
             CHECKPOINT,
@@ -167,20 +190,27 @@ def _without_stacks(window: SignalWindow, waits: float, idle: Number) -> BoundVe
     if not workers:
         why = "without the main thread's stacks, reading data and other work of the main thread look alike"
         return BoundVerdict(
-            INPUT_OR_HOST, None, waits, _some(idle, busy, Number("loader workers", workers or 0.0, "count")), why
+            INPUT_OR_HOST, None, waits, some(idle, busy, Number("loader workers", workers or 0.0, "count")), why
         )
     # Asleep for longer than the GPU works, it waits for something else: its workers, or other ranks.
     waits_for_others = (asleep or 0.0) - (1.0 - waits) >= _MOST * waits and (command.ranks or 1.0) <= 1.0
     if waits_for_others or (_workers_work(window) and (asleep or 0.0) > main):
-        cause, number, why = _cause_of_input(window)
-        return BoundVerdict(INPUT, cause, waits, _some(idle, busy, number), why)
+        cause, number, why = cause_of_input(window)
+        return BoundVerdict(INPUT, cause, waits, some(idle, busy, number), why)
     if main >= _MOST and not _workers_work(window):
-        rest = Number("of the workers' time used", _each_worker(window) or 0.0, "share")
+        rest = Number("of the workers' time used", each_worker(window) or 0.0, "share")
         return BoundVerdict(
             HOST, PYTHON, waits, (idle, busy, rest), "the loader's workers are idle, and the main thread is not"
         )
     why = "without the main thread's stacks, input and host look alike here"
-    return BoundVerdict(INPUT_OR_HOST, None, waits, _some(idle, busy, _each(window)), why)
+    return BoundVerdict(INPUT_OR_HOST, None, waits, some(idle, busy, each(window)), why)
+
+
+def _saves_all_the_time(window: SignalWindow) -> bool:
+    """It writes much, and its main thread waits for the disk or leaves the GPU alone for long."""
+    off_s = window.gpu.longest_off_s if window.gpu is not None else None
+    in_d = window.command.main_in_d
+    return _saves(window) and ((in_d or 0.0) >= _SAVES_IN_D or (off_s or 0.0) >= _LONG_OFF_S)
 
 
 def _saves(window: SignalWindow) -> bool:
@@ -195,12 +225,12 @@ def _host(window: SignalWindow, waits: float, idle: Number, where: Number) -> Bo
     places = window.places or {}
     if places.get(signals.HOST, 0.0) + places.get(signals.LOGGING, 0.0) < _MOST * waits:
         return BoundVerdict(
-            HOST, LAUNCHES, waits, _some(idle, where, _main_cpu(window)), "the main thread waits for small kernels"
+            HOST, LAUNCHES, waits, some(idle, where, _main_cpu(window)), "the main thread waits for small kernels"
         )
     if main is not None and main + (queue or 0.0) < _STARVED:
         why = "the main thread stands in Python, but hardly runs: it may wait for a lock or another process"
-        return BoundVerdict(UNKNOWN, None, waits, _some(idle, where, _main_cpu(window)), why)
-    return BoundVerdict(HOST, PYTHON, waits, _some(idle, where, _main_cpu(window)), "the main thread itself is at work")
+        return BoundVerdict(UNKNOWN, None, waits, some(idle, where, _main_cpu(window)), why)
+    return BoundVerdict(HOST, PYTHON, waits, some(idle, where, _main_cpu(window)), "the main thread itself is at work")
 
 
 def _main_cpu(window: SignalWindow) -> Number | None:
@@ -208,69 +238,10 @@ def _main_cpu(window: SignalWindow) -> Number | None:
     return None if main is None else Number("main thread runs", main, "share")
 
 
-def _cause_of_input(window: SignalWindow) -> tuple[str | None, Number | None, str]:
-    """Why the data comes late, and the number that says so."""
-    command, host = window.command, window.host
-    in_d = command.workers_in_d if command.workers else command.main_in_d
-    if in_d is not None and in_d >= _IN_D:
-        return STORAGE, Number("readers wait for the disk", in_d, "share"), "what reads the data waits for the disk"
-    if host.io_full is not None and host.io_full >= _IO_FULL:
-        return STORAGE, Number("all tasks wait for the disk", host.io_full, "share"), "the VM waits for its disk"
-    readers = _each_worker(window) if command.workers else command.main_cpu
-    if readers is None:
-        return None, None, "what reads the data cannot be seen"
-    if readers < _MOST and (host.network_in_bytes_per_s or 0.0) >= _READ_AFAR and _is_afar(window):
-        received = Number("received", host.network_in_bytes_per_s or 0.0, "bytes_per_s")
-        return NETWORK, received, "the data comes over the network, and its readers sleep meanwhile"
-    cpus = _allowed(window)
-    is_full = cpus is None or host.cpu is None or host.cpu >= _MOSTLY_FULL * cpus
-    queued = _queued(window) if readers >= _AT_WORK and is_full else None
-    if queued is not None and queued >= _QUEUED:
-        return PROCESSORS, Number("threads wait for a CPU", queued, "share"), "there are more readers than free vCPUs"
-    if host.cpu_throttled is not None and host.cpu_throttled >= _THROTTLED_GROUP:
-        return (
-            PROCESSORS,
-            Number("held up by its CPU limit", host.cpu_throttled, "share"),
-            "its container may not use more CPU",
-        )
-    if readers >= _AT_WORK and cpus is not None and host.cpu is not None and host.cpu >= _NO_CPU_LEFT * cpus:
-        return PROCESSORS, Number("vCPUs used", host.cpu, "cores"), "all vCPUs are in use"
-    used = command.cpu if command.cpu is not None else host.cpu
-    number = None if used is None else Number("vCPUs used", used, "cores")
-    return WORKERS, number, "vCPUs are free, and more readers would use them"
-
-
-def _is_afar(window: SignalWindow) -> bool:
-    """Whether more comes over the network than from a disk."""
-    disk = window.command.disk_read_bytes_per_s
-    return (window.host.network_in_bytes_per_s or 0.0) > 2 * (disk or 0.0)
-
-
-def _queued(window: SignalWindow) -> float | None:
-    """Share of the time in which the command's threads wanted to run and had no CPU."""
-    cpu, queue = window.command.cpu, window.command.queue
-    return None if cpu is None or queue is None or cpu + queue <= 0 else queue / (cpu + queue)
-
-
-def _allowed(window: SignalWindow) -> float | None:
-    limits = [one for one in (window.host.cpus, window.host.cpu_limit) if one]
-    return min(limits) if limits else None
-
-
-def _each_worker(window: SignalWindow) -> float | None:
-    command = window.command
-    return command.workers_cpu / command.workers if command.workers and command.workers_cpu is not None else None
-
-
-def _each(window: SignalWindow) -> Number | None:
-    used = _each_worker(window)
-    return None if used is None else Number("of the workers' time used", used, "share")
-
-
 def _workers_work(window: SignalWindow) -> bool:
     """Whether the loader's workers are at work or wait for their storage: idle ones have filled the queue."""
     busiest, in_d = window.command.workers_busiest, window.command.workers_in_d
-    return (busiest or 0.0) >= _MOST or (in_d or 0.0) >= _IN_D or (_each_worker(window) or 0.0) >= _MOST
+    return (busiest or 0.0) >= _MOST or (in_d or 0.0) >= _IN_D or (each_worker(window) or 0.0) >= _MOST
 
 
 # A GPU that is busy.
@@ -294,26 +265,26 @@ def _busy(window: SignalWindow, active: float) -> BoundVerdict:
             if not gpu.power_limit_w or gpu.power_w is None
             else Number("of its power limit", gpu.power_w / gpu.power_limit_w, "share")
         )
-        return BoundVerdict(GPU, None, active, _some(working, _memory(memory), power), why)
+        return BoundVerdict(GPU, None, active, some(working, _memory(memory), power), why)
     sms = Number("multiprocessors active", sm, "share")
     if memory is not None and memory > _FULL_MEMORY and sm < _FEW_SMS:
         return BoundVerdict(
             MEMORY_CAPACITY,
             None,
             1 - sm,
-            _some(_memory(memory), sms, working),
+            some(_memory(memory), sms, working),
             "its memory is full, and its batch cannot grow",
         )
     if sm < _FEW_SMS and (link := _link(window)) is not None:
         return BoundVerdict(
-            COMMUNICATION, None, 1 - sm, _some(link, sms, working), "data moves between GPUs, and little is computed"
+            COMMUNICATION, None, 1 - sm, some(link, sms, working), "data moves between GPUs, and little is computed"
         )
-    if dram is not None and dram >= _DRAM and dram >= sm - _DRAM_BELOW_SM:
+    if dram is not None and dram >= _DRAM and dram >= min(_DRAM_PEAK, sm - _DRAM_BELOW_SM):
         return BoundVerdict(
             MEMORY_BANDWIDTH,
             None,
             dram,
-            _some(Number("memory active", dram, "share"), sms, _tensor(tensor)),
+            some(Number("memory active", dram, "share"), sms, _tensor(tensor)),
             "its memory is as busy as its multiprocessors",
         )
     if sm < _FEW_SMS:
@@ -321,11 +292,11 @@ def _busy(window: SignalWindow, active: float) -> BoundVerdict:
             COMPUTE,
             UNDERFILLED,
             1 - sm,
-            _some(sms, working, _memory(memory)),
+            some(sms, working, _memory(memory)),
             "its kernels are too small to fill the GPU",
         )
     cause, why = _tensor_use(tensor, sm)
-    return BoundVerdict(COMPUTE, cause, sm, _some(sms, _tensor(tensor), working), why)
+    return BoundVerdict(COMPUTE, cause, sm, some(sms, _tensor(tensor), working), why)
 
 
 def _tensor_use(tensor: float | None, sm: float) -> tuple[str | None, str]:
@@ -353,12 +324,12 @@ def _slowed(window: SignalWindow) -> BoundVerdict | None:
         held = reasons.get(reason, 0.0)
         if held >= _SLOWED:
             number = Number(reason.replace("_", " "), held, "share")
-            return BoundVerdict(THROTTLED, cause, held, _some(number, at, _watts(window)), why)
+            return BoundVerdict(THROTTLED, cause, held, some(number, at, _watts(window)), why)
     capped = reasons.get("sw_power_cap", 0.0)
     if capped >= _MOST and clock is not None and clock < _SLOW_CLOCK:
         number = Number("sw power cap", capped, "share")
         return BoundVerdict(
-            THROTTLED, POWER, 1 - clock, _some(number, at, _watts(window)), "its power limit holds its clocks down"
+            THROTTLED, POWER, 1 - clock, some(number, at, _watts(window)), "its power limit holds its clocks down"
         )
     return None
 
@@ -385,7 +356,3 @@ def _watts(window: SignalWindow) -> Number | None:
     if gpu is None or not gpu.power_limit_w or gpu.power_w is None:
         return None
     return Number("of its power limit", gpu.power_w / gpu.power_limit_w, "share")
-
-
-def _some(*numbers: Number | None) -> tuple[Number, ...]:
-    return tuple(one for one in numbers if one is not None)

@@ -50,6 +50,8 @@ class GpuSignals(NamedTuple):
     memory_total_bytes: float | None = None
     copy_active: float | None = None  # share of time in which device memory was read or written
     power_w: float | None = None
+    power_least_w: float | None = None  # of all looks since the agent watches it
+    power_most_w: float | None = None
     power_limit_w: float | None = None
     temperature_c: float | None = None
     sm_clock_mhz: float | None = None

@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-from costguard.diagnosis import bounds
-from costguard.diagnosis.bounds import BoundVerdict, Number
+from costguard.diagnosis import kinds
+from costguard.diagnosis.kinds import BoundVerdict, Number
 
 _HEADLINES = {
-    bounds.INPUT: "its input",
-    bounds.HOST: "its host code",
-    bounds.INPUT_OR_HOST: "its input or its host code",
-    bounds.COMMUNICATION: "communication",
-    bounds.CHECKPOINT: "saving checkpoints",
-    bounds.EVALUATION: "evaluation",
-    bounds.MEMORY_CAPACITY: "the GPU's memory capacity",
-    bounds.MEMORY_BANDWIDTH: "the GPU's memory bandwidth",
-    bounds.THROTTLED: "a GPU that is slowed down",
-    bounds.COMPUTE: "the GPU's computing",
-    bounds.GPU: "the GPU",
-    bounds.UNKNOWN: "unknown",
+    kinds.INPUT: "its input",
+    kinds.HOST: "its host code",
+    kinds.INPUT_OR_HOST: "its input or its host code",
+    kinds.COMMUNICATION: "communication",
+    kinds.CHECKPOINT: "saving checkpoints",
+    kinds.EVALUATION: "evaluation",
+    kinds.MEMORY_CAPACITY: "the GPU's memory capacity",
+    kinds.MEMORY_BANDWIDTH: "the GPU's memory bandwidth",
+    kinds.THROTTLED: "a GPU that is slowed down",
+    kinds.COMPUTE: "the GPU's computing",
+    kinds.GPU: "the GPU",
+    kinds.NOT_COMPUTING: "kernels that wait or hardly compute",
+    kinds.UNKNOWN: "unknown",
 }
 _CAUSES = {
-    bounds.STORAGE: "slow storage",
-    bounds.PROCESSORS: "too few processors",
-    bounds.WORKERS: "too few loader workers",
-    bounds.NETWORK: "the network",
-    bounds.PYTHON: "work between steps",
-    bounds.LAUNCHES: "small kernels",
-    bounds.TENSOR: "tensor cores in use",
-    bounds.FP32: "without tensor cores",
-    bounds.UNDERFILLED: "kernels too small to fill it",
-    bounds.MIXED: "tensor cores in part",
-    bounds.HEAT: "heat",
-    bounds.POWER: "power",
+    kinds.STORAGE: "slow storage",
+    kinds.PROCESSORS: "too few processors",
+    kinds.WORKERS: "too few loader workers",
+    kinds.NETWORK: "the network",
+    kinds.PYTHON: "work between steps",
+    kinds.LAUNCHES: "small kernels",
+    kinds.TENSOR: "tensor cores in use",
+    kinds.FP32: "without tensor cores",
+    kinds.UNDERFILLED: "kernels too small to fill it",
+    kinds.MIXED: "tensor cores in part",
+    kinds.HEAT: "heat",
+    kinds.POWER: "power",
 }
 
 

@@ -131,7 +131,7 @@ NOISE = re.compile(
     r"^\W*(?:For debugging consider|Compile with|CUDA kernel errors might)|TOKENIZERS_PARALLELISM|^\s*File \"|"
     r"^\s*(?:frame )?#\d+|^\s*\^+\s*$|can only test a child process|Exception ignored in|leaked semaphore|"
     r"^\W*(?:error_file|traceback *: *To enable)|stack trace of the failed collective|FlightRecorder|"
-    r"dump debug info|severity=Corrected|Corrected error|\bRetrying\b|\bwill retry\b|\[Next[T]ry \d|(?-i:\bDEBUG\b)",
+    r"dump debug info|severity=Corrected|Corrected error|\bRetrying\b|\bwill retry\b|\[Retry \d|(?-i:\bDEBUG\b)",
     re.IGNORECASE,
 )
 HANDLES_ANOTHER = re.compile(r"During handling of the above exception|direct cause of the following exception")

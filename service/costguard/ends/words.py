@@ -38,10 +38,10 @@ def end_words(reading: EndReading) -> str:
 
 
 def short_words(reading: EndReading) -> str:
-    """What a reason of a job adds, without a full stop; "" where the log shows nothing."""
+    """What a reason of a job adds, without a full stop; "" where the log shows no more."""
     if reading.is_cause_known:
         return reading.cause
-    return CLASSES.get(reading.end_class, "")
+    return "" if reading.end_class is EndClass.PROGRAM else CLASSES.get(reading.end_class, "")
 
 
 def retry_words(reading: EndReading) -> str:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from costguard.diagnosis.advice import advise
-from costguard.diagnosis.bounds import BoundVerdict, judge
+from costguard.diagnosis.bounds import judge
+from costguard.diagnosis.kinds import BoundVerdict
 from costguard.diagnosis.signals import Minute, read_minute
 from costguard.diagnosis.window import ENOUGH_S, MINUTES, window_of
 

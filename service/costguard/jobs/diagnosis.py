@@ -11,7 +11,7 @@ from sqlalchemy import Connection, select
 
 from costguard.db import tables
 from costguard.db.bulk import chunks
-from costguard.diagnosis import bounds
+from costguard.diagnosis import kinds
 from costguard.diagnosis.advice import most_saved
 from costguard.diagnosis.window import MINUTES
 from costguard.diagnosis.words import headline
@@ -41,8 +41,8 @@ from costguard.model.progress import POSITION, SeriesPoint
 from costguard.spend import burning
 
 # A busy GPU is no news, and an evaluation ends by itself.
-_NO_NEWS = frozenset({bounds.UNKNOWN, bounds.GPU, bounds.EVALUATION})
-_NOTHING_TO_DO = frozenset({bounds.TENSOR, bounds.MIXED, None})
+_NO_NEWS = frozenset({kinds.UNKNOWN, kinds.GPU, kinds.EVALUATION})
+_NOTHING_TO_DO = frozenset({kinds.TENSOR, kinds.MIXED, None})
 _EARLIER = 50  # jobs of the same owner, to find what this one was before a change
 
 
@@ -91,7 +91,7 @@ def _judge(connection: Connection, some: Sequence[Attempt], now: datetime) -> No
 def is_news(stretch: BoundStretch) -> bool:
     """Whether its owner could do something about it."""
     verdict = stretch.verdict
-    return verdict.bound not in _NO_NEWS and not (verdict.bound == bounds.COMPUTE and verdict.cause in _NOTHING_TO_DO)
+    return verdict.bound not in _NO_NEWS and not (verdict.bound == kinds.COMPUTE and verdict.cause in _NOTHING_TO_DO)
 
 
 def _announce(connection: Connection, holding: Sequence[tuple[Attempt, BoundStretch]], now: datetime) -> None:
@@ -233,7 +233,7 @@ def _larger(
     connection: Connection, accrual: Accrual, held: BoundStretch | None, attempt: Attempt | None
 ) -> LargerVm | None:
     """Where processors are what is missing."""
-    if held is None or attempt is None or held.verdict.cause != bounds.PROCESSORS:
+    if held is None or attempt is None or held.verdict.cause != kinds.PROCESSORS:
         return None
     shape = _shape(connection, attempt)
     larger = None if shape is None else next_larger(shape)

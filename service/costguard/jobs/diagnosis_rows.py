@@ -13,7 +13,7 @@ from costguard.db.prepared import prepared
 from costguard.db.tables import activity_minutes, job_bounds
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
-from costguard.diagnosis.bounds import BoundVerdict, Number
+from costguard.diagnosis.kinds import BoundVerdict, Number
 from costguard.diagnosis.signals import Minute, as_json, read_minute
 from costguard.jobs.agent_activity import MOST, BoundStretch, JudgedWindow, MeasuredMinute
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from costguard.jobs.disk import filled
+from costguard.jobs.log_ends import said_by
 from costguard.jobs.view import JobContext, PresentRun, VmState, has_ended, place_of
 from costguard.ledger.owner import is_person
 from costguard.model.attempt import HUNG, SETUP_FAILED, Attempt, Exit, Notice, Outcome
@@ -172,7 +173,7 @@ def _told(run: PresentRun, job: Job, seen: RunEnd | None, context: JobContext) -
             context,
         )
     if end.reason == SETUP_FAILED and not end.asked and not _may_be_shutdown(run, end):
-        return _now(*_failure(end), end, context)
+        return _now(*_failure(run, end), end, context)
     if end.reason == "not_published":
         reason = f"the command succeeded, and its outputs could not be published: {end.error or 'no reason given'}"
         return _now(Outcome.NOT_PUBLISHED, f"{reason}{_filled(end)}", end, context)
@@ -183,17 +184,17 @@ def _told(run: PresentRun, job: Job, seen: RunEnd | None, context: JobContext) -
     if end.asked == "shutdown" or end.reason == "cut_off" or _may_be_shutdown(run, end):
         is_explained = seen is not None and (seen.outcome is not Outcome.LOST or seen.noticed_by is Notice.OPERATION)
         return seen if is_explained else _unexplained(run, end, context)
-    return _now(*_failure(end), end, context)
+    return _now(*_failure(run, end), end, context)
 
 
-def _failure(end: Exit) -> tuple[Outcome, str]:
+def _failure(run: PresentRun, end: Exit) -> tuple[Outcome, str]:
     """Of the command, or of the setup before it."""
     if end.reason == SETUP_FAILED:
         return (
             Outcome.NOT_STARTED,
             f"the setup failed{f': {end.error}' if end.error else f' with {how(end)}'}{_filled(end)}",
         )
-    return Outcome.CRASHED, f"the command failed with {how(end)}{_filled(end)}"
+    return Outcome.CRASHED, f"the command failed with {how(end)}{_filled(end) or said_by(run.agent.output)}"
 
 
 def _asked(run: PresentRun, job: Job, end: Exit, context: JobContext) -> RunEnd:
@@ -222,7 +223,7 @@ def _unexplained(run: PresentRun, end: Exit, context: JobContext) -> RunEnd:
     if end.asked == "shutdown" or end.reason == "cut_off":
         reason = f"its VM in {place} was shut down or restarted for an unknown reason"
         return RunEnd(Outcome.LOST, reason, end.at, Notice.EXIT, due)
-    return RunEnd(*_failure(end), end.at, Notice.EXIT, due)
+    return RunEnd(*_failure(run, end), end.at, Notice.EXIT, due)
 
 
 def _of_vm(run: PresentRun, context: JobContext) -> RunEnd | None:

@@ -10,6 +10,7 @@ from costguard.jobs.agent_activity import BoundStretch
 from costguard.jobs.bound_savings import PromisedSaving, saving_text
 from costguard.jobs.disk import DiskReading
 from costguard.jobs.figures import WorkAtRisk
+from costguard.jobs.log_ends import hang_by_log
 from costguard.jobs.planned import AtRisk
 from costguard.model.attempt import Attempt, Outcome
 from costguard.model.drill import Drill, in_words
@@ -152,7 +153,7 @@ def hangs(job: Job, attempt: Attempt, run: int, hang: Hang, now: datetime) -> Ev
     rate = f" It costs about {rate_text(attempt.rate)} an hour." if attempt.rate is not None else ""
     text = (
         f"Job {job.title} seems to hang in {attempt.zone}: {what.get(hang.phase, step)} ({silence}). "
-        f"{_closed(hang.text[0].upper() + hang.text[1:])}{rate}{_restarts(job)}"
+        f"{_closed(hang.text[0].upper() + hang.text[1:])}{hang_by_log(attempt.agent.output)}{rate}{_restarts(job)}"
     )
     return of_attempt("JobHangs", job, attempt, now, text, f"hangs/{run}/{hang.since:%Y%m%dT%H%M%S}", run=run)
 

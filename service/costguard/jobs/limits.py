@@ -9,6 +9,7 @@ from hashlib import sha256
 
 from costguard.jobs import egress
 from costguard.jobs.failures import START, Failure, failure_of, failure_of_earlier
+from costguard.jobs.log_ends import repeats_by_log
 from costguard.jobs.view import NEVER_A_VM, NO_ROOM, JobContext, JobView, of_attempt
 from costguard.model.attempt import SETUP_FAILED, Attempt, AttemptState, Interruption, Outcome
 from costguard.model.backoff import Backoff
@@ -46,6 +47,8 @@ def verdict(view: JobView, context: JobContext) -> Verdict | None:
         return JobState.FAILED, f"{why}{_after(view)}"
     if came_to_its_limit_in_vain(view):
         return JobState.FAILED, f"{attempt.reason}, and no newer checkpoint was saved: another VM would do no better"
+    if repeats_by_log(attempt):
+        return JobState.FAILED, f"{attempt.reason}; another attempt would fail in the same way{_after(view)}"
     if attempt.state is AttemptState.KEPT:  # another VM would begin without what its disk holds
         return JobState.FAILED, f"{attempt.reason}{_after(view)}"
     return None

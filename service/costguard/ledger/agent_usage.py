@@ -11,10 +11,11 @@ from datetime import datetime
 from sqlalchemy import Connection, select, text
 
 from costguard.db.tables import LIVE_ATTEMPT, activity_minutes, attempts
+from costguard.diagnosis.power import PowerRange, power_share
 from costguard.diagnosis.signals import GpuSignals, read_minute
 from costguard.model.utilisation import Metric, Sample, Usage
 
-_METRICS = (Metric.SM, Metric.GPU)
+_METRICS = (Metric.SM, Metric.GPU, Metric.POWER)
 _Key = tuple[str, Metric]
 
 
@@ -33,12 +34,19 @@ def with_agents(connection: Connection, usage: Usage, gce_ids: Collection[str], 
     for gce_id, at, gpus in connection.execute(query):
         minute = read_minute({"gpus": gpus}) if gce_id in wanted else None
         for place, gpu in enumerate(minute.gpus or () if minute is not None else ()):
-            for metric, share in ((Metric.SM, gpu.sm_active), (Metric.GPU, gpu.kernel_active)):
+            for metric, share in _shares(gpu):
                 if share is not None and share <= 1:
                     # Upwards: what is just under a threshold must not fall further under it.
                     values[gce_id, metric][_name(gpu, place)].append(Sample(at, math.ceil(share * 10_000)))
     series = {key: tuple(map(tuple, by_gpu.values())) for key, by_gpu in values.items() if not usage.of(*key)}
     return replace(usage, series={**usage.series, **series})
+
+
+def _shares(gpu: GpuSignals) -> list[tuple[Metric, float | None]]:
+    least, most = gpu.power_least_w, gpu.power_most_w
+    seen = None if least is None or most is None else PowerRange(least, most)
+    power = power_share(gpu.power_w, seen, gpu.power_limit_w)
+    return [(Metric.SM, gpu.sm_active), (Metric.GPU, gpu.kernel_active), (Metric.POWER, power)]
 
 
 def _name(gpu: GpuSignals, place: int) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 
+from costguard.diagnosis.power import LOW, not_computing
 from costguard.model.duration import span_text
 from costguard.model.instance import Shape
 from costguard.model.utilisation import Evidence, IdleRule, IdleState, Metric, Series, Usage
@@ -60,7 +61,7 @@ def _judged(run: MeasuredRun, rule: IdleRule, usage: Usage, now: datetime, befor
         return _unknown(now, f"GPU use is not known: {usage.unread[Metric.GPU]}", last)
     lived = _lived(run, usage.of(run.gce_id, Metric.GPU), now)
     if lived:
-        judged = _by_gpu(run, rule, lived, now)
+        judged = _by_gpu(run, rule, lived, _lived(run, usage.of(run.gce_id, Metric.POWER), now), now)
         if judged.state is IdleState.BUSY and last is not None and last.sm_max is not None:
             return _unknown(now, f"{judged.sentence}, but SM activity is not measured any more", last)
         return replace(judged, is_weak=judged.state is IdleState.BUSY)
@@ -91,15 +92,31 @@ def _by_sm(run: MeasuredRun, rule: IdleRule, usage: Usage, now: datetime) -> Evi
     return Evidence(IdleState.IDLE, since, "", gpu_max=utilised, sm_mean=mean, sm_max=_most(lived, since))
 
 
-def _by_gpu(run: MeasuredRun, rule: IdleRule, lived: Sequence[Series], now: datetime) -> Evidence:
+def _useful(power: int | None) -> str:
+    """What a high utilisation is worth; `power` is the mean of the best over idle, in basis points, where known."""
+    if power is None:
+        return _BY_UTILISATION
+    share = power / 10_000
+    return f", but {not_computing(share)}" if share < LOW else f", at {share:.0%} of the most power over idle seen"
+
+
+def _mean_since(measured: Sequence[Series], begin: datetime) -> int | None:
+    inside = [sample.value for series in measured for sample in series if sample.at > begin]
+    return sum(inside) // len(inside) if inside else None
+
+
+def _by_gpu(
+    run: MeasuredRun, rule: IdleRule, lived: Sequence[Series], drawn: Sequence[Series], now: datetime
+) -> Evidence:
+    """`drawn` is the power, which tells work from kernels that wait; it makes no VM idle."""
     begin = now - rule.window
     inside = [sample.value for series in lived for sample in series if sample.at > begin]
     if not inside:
         return _unknown(now, "GPU use is not known: the Ops Agent has stopped telling it")
-    mean, most = sum(inside) // len(inside), max(inside)
+    mean, most, power = sum(inside) // len(inside), max(inside), _mean_since(drawn, begin)
     window = span_text(rule.window)
     if most >= rule.gpu_below:
-        sentence = f"GPU up to {_percent(most)} in the last {window} ({_percent(mean)} on average){_BY_UTILISATION}"
+        sentence = f"GPU up to {_percent(most)} in the last {window} ({_percent(mean)} on average){_useful(power)}"
         return Evidence(
             IdleState.BUSY, _first_busy(lived, rule.gpu_below, begin), sentence, gpu_mean=mean, gpu_max=most
         )

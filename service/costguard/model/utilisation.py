@@ -11,6 +11,7 @@ from enum import StrEnum
 class Metric(StrEnum):
     GPU = "gpu"  # basis points of each GPU's time in which some kernel ran; measured by the Ops Agent alone
     SM = "sm"  # basis points of each GPU's multiprocessors that worked; where DCGM or our agent reads them
+    POWER = "power"  # basis points of the most power over idle that was seen of each GPU; our agent alone reads it
     CPU = "cpu"  # basis points of all vCPUs; measured from outside
     RECEIVED = "received"  # bytes a second
     SENT = "sent"

@@ -11,8 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from costguard.diagnosis import bounds
-from costguard.diagnosis.bounds import BoundVerdict, judge
+from costguard.diagnosis import kinds
+from costguard.diagnosis.bounds import judge
+from costguard.diagnosis.kinds import BoundVerdict
 from costguard.diagnosis.signals import Minute, read_minute
 from costguard.diagnosis.stacks import summed_up
 from costguard.diagnosis.window import window_of
@@ -50,8 +51,8 @@ class RecordedRun:
             taken = self.steps.get("without the host's part", real)
         if real / taken <= _SHORTER:
             return NOTHING
-        kinds = {"decode": bounds.INPUT, "sleep": bounds.INPUT, "disk": bounds.INPUT, "checkpoint": bounds.CHECKPOINT}
-        return kinds.get(self.cause, bounds.HOST)
+        truths = {"decode": kinds.INPUT, "sleep": kinds.INPUT, "disk": kinds.INPUT, "checkpoint": kinds.CHECKPOINT}
+        return truths.get(self.cause, kinds.HOST)
 
     def windows(self, *, with_stacks: bool) -> list[BoundVerdict]:
         read = [_minute(one, with_stacks=with_stacks) for one in self.minutes[_WARM_UP:]]
@@ -60,7 +61,7 @@ class RecordedRun:
     def held(self, *, with_stacks: bool) -> str:
         """The verdict of two equal windows, as the product speaks; else unknown."""
         verdicts = self.windows(with_stacks=with_stacks)
-        return verdicts[0].bound if len({verdict.bound for verdict in verdicts}) == 1 else bounds.UNKNOWN
+        return verdicts[0].bound if len({verdict.bound for verdict in verdicts}) == 1 else kinds.UNKNOWN
 
 
 def _minute(document: Mapping[str, Any], *, with_stacks: bool) -> Minute:
@@ -71,9 +72,9 @@ def _minute(document: Mapping[str, Any], *, with_stacks: bool) -> Minute:
 
 def outcome(truth: str, bound: str) -> str:
     """`input or host` is right for either: it says what it cannot tell apart."""
-    if bound == bounds.UNKNOWN or (bound == bounds.INPUT_OR_HOST and truth in (bounds.INPUT, bounds.HOST)):
+    if bound == kinds.UNKNOWN or (bound == kinds.INPUT_OR_HOST and truth in (kinds.INPUT, kinds.HOST)):
         return UNDECIDED
-    right = {NOTHING: {bounds.GPU, bounds.COMPUTE, bounds.MEMORY_BANDWIDTH, bounds.MEMORY_CAPACITY}}
+    right = {NOTHING: {kinds.GPU, kinds.COMPUTE, kinds.MEMORY_BANDWIDTH, kinds.MEMORY_CAPACITY}}
     return RIGHT if bound in right.get(truth, {truth}) else WRONG
 
 
@@ -111,9 +112,9 @@ def tables(runs: Sequence[RecordedRun]) -> str:
 
 def _matrix(runs: Sequence[RecordedRun], *, with_stacks: bool) -> str:
     counts = Counter((run.truth, run.held(with_stacks=with_stacks)) for run in runs)
-    columns = [bound for bound in bounds.BOUNDS if any(said == bound for _, said in counts)]
+    columns = [bound for bound in kinds.BOUNDS if any(said == bound for _, said in counts)]
     lines = [f"| what an intervention showed | {' | '.join(columns)} |", f"| --- |{' ---: |' * len(columns)}"]
-    for truth in (NOTHING, bounds.INPUT, bounds.HOST, bounds.CHECKPOINT):
+    for truth in (NOTHING, kinds.INPUT, kinds.HOST, kinds.CHECKPOINT):
         row = [str(counts[truth, bound] or "") for bound in columns]
         lines.append(f"| {truth} | {' | '.join(row)} |")
     outcomes = Counter(outcome(run.truth, run.held(with_stacks=with_stacks)) for run in runs)

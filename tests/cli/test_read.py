@@ -1,4 +1,4 @@
-"""`costguard read end`, which needs no server."""
+"""`costguard read`, which needs no server."""
 
 from __future__ import annotations
 
@@ -40,3 +40,24 @@ def test_a_file_that_is_not_there_is_a_clear_error(tmp_path: Path) -> None:
     """Which file, and what to name."""
     missing = CliRunner().invoke(app, ["read", "end", str(tmp_path / "none.log")])
     assert "cannot be read" in str(missing.exception)
+
+
+def test_read_stragglers_names_the_worker_and_its_stretch(tmp_path: Path) -> None:
+    """Worker 2 of four, in the middle of the run, for ten looks; the same as an object."""
+    rows = [
+        f"{worker},{at},{(2.0 if worker == 2 and 50 <= at < 60 else 1.0)}" for at in range(100) for worker in range(4)
+    ]
+    steps = tmp_path / "steps.csv"
+    steps.write_text("\n".join(["rank,step,seconds", *rows]))
+    said = CliRunner().invoke(app, ["read", "stragglers", str(steps)], env={"COLUMNS": "200"}).output
+    assert "Worker 2 was 2.0 times as slow as usual, from 51% to 60% of the run" in said
+    [only] = json.loads(CliRunner().invoke(app, ["read", "stragglers", str(steps), "--json"]).output)["stragglers"]
+    assert (only["worker"], only["since"], only["until"]) == ("2", 50.0, 59.0)
+
+
+def test_read_stragglers_names_the_columns_that_are_missing(tmp_path: Path) -> None:
+    """Which columns the file has, and what to write."""
+    steps = tmp_path / "steps.csv"
+    steps.write_text("a,b\n1,2\n")
+    wrong = CliRunner().invoke(app, ["read", "stragglers", str(steps)])
+    assert "it has a, b" in str(wrong.exception)

@@ -1,0 +1,112 @@
+"""`costguard read`: why a run ended, and which worker of it straggles, from files of your own."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from typing import TextIO
+
+import typer
+
+from costguard.cli.command_line import CommandLine
+from costguard.cli.options import AsJson
+from costguard.cli.progress import LogFile, opened
+from costguard.cli.tables import console, say
+from costguard.ends.reader import MOST_READ, read_end
+from costguard.ends.words import end_words, retry_words
+from costguard.errors import Invalid
+from costguard.progress.stragglers import StepTime, read_workers
+
+read = CommandLine(no_args_is_help=True, help="What files of your own say, without a server.")
+
+_CHUNK = 1 << 20  # characters
+_EXAMPLES = """Examples:
+
+  costguard read end train.log
+
+  journalctl -k -b -1 | costguard read end - --json
+"""
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(read, name="read")
+
+
+@read.command("end", epilog=_EXAMPLES)
+def end(file: LogFile, as_json: AsJson = False) -> None:
+    """Say why a run ended, or that it only looks dead, from its output or a kernel's log.
+
+    Knows what PyTorch, NCCL, CUDA, DeepSpeed, JAX, TensorFlow, launchers and the kernel print. The first error counts,
+    not the last. What the log does not prove is unknown: silence is no end.
+    """
+    with opened(file) as source:
+        reading = read_end(_last(source))
+    if as_json:
+        print(json.dumps(reading.as_json()))
+        return
+    say(console(), end_words(reading), "bold")
+    say(console(), retry_words(reading))
+    if reading.evidence:
+        say(console(), reading.evidence, "dim")
+
+
+@read.command("stragglers", epilog="Example:  costguard read stragglers steps.csv --json")
+def stragglers(file: LogFile, as_json: AsJson = False) -> None:
+    """Say which worker of a distributed training became slower than usual, from when to when, and whether all are even.
+
+    FILE is CSV with the columns worker (or rank), time (or step) and step_time (or seconds, batch_time).
+    """
+    with opened(file) as source:
+        reading = read_workers(_step_times(source, file))
+    if as_json:
+        uneven = reading.uneven._asdict() if reading.uneven is not None else None
+        print(json.dumps({"stragglers": [one._asdict() for one in reading.stragglings], "uneven": uneven}))
+        return
+    for one in reading.stragglings:
+        where = f"from {one.begins:.0%} to {one.ends:.0%} of the run (time {one.since:g} to {one.until:g})"
+        say(console(), f"Worker {one.worker} was {one.times:.1f} times as slow as usual, {where}.", "bold")
+    if not reading.stragglings:
+        say(console(), f"No worker became slower than usual{f': {reading.why_none}' if reading.why_none else ''}.")
+    if reading.uneven is not None:
+        say(
+            console(),
+            f"Uneven workers: worker {reading.uneven.slowest} is the slowest all along, and "
+            f"{reading.uneven.useful:.0%} of the workers' time is not spent on waiting for it.",
+        )
+
+
+_WORKER, _AT = ("worker", "rank"), ("time", "step")
+_TOOK = ("step_time", "seconds", "batch_time", "batch_time_norm")
+
+
+def _step_times(source: TextIO, file: str) -> list[StepTime]:
+    rows = csv.DictReader(source)
+    names = rows.fieldnames or []
+    worker, at, took = (next((one for one in names_of_it if one in names), "") for names_of_it in (_WORKER, _AT, _TOOK))
+    if not (worker and at and took):
+        raise Invalid(
+            f"{file} lacks a worker, a time or a step time; it has {', '.join(names) or 'no columns'}.",
+            "Write a first line: worker,time,step_time",
+        )
+    return [
+        StepTime(row[worker] or "", moment, length)
+        for row in rows
+        if (moment := _finite(row[at])) is not None and (length := _finite(row[took])) is not None
+    ]
+
+
+def _finite(text: str | None) -> float | None:
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _last(source: TextIO) -> str:
+    """The end of a file of any size, in bounded memory."""
+    text = ""
+    while chunk := source.read(_CHUNK):
+        text = (text + chunk)[-MOST_READ:]
+    return text
