@@ -198,3 +198,16 @@ def test_config_check_warns_of_what_serve_would_refuse(run: Run, tmp_path: Path)
     assert (warned.returncode, f"chmod 600 {file}" in warned.stderr) == (0, True)
     checked = json.loads(run("config", "check", "--config", str(settings), "--json").stdout)
     assert (checked["ok"], len(checked["warnings"])) == (True, 1)
+
+
+def test_mcp_without_its_libraries_says_what_to_install() -> None:
+    """Whichever of them is missing first."""
+    command = "import sys; sys.modules['mcp_types'] = None; from costguard.cli.entry import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", command, "mcp"], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "costguard: The library for the Model Context Protocol is not installed.",
+        "Run `pip install 'costguard[mcp]'`.",
+    ]

@@ -301,3 +301,23 @@ def test_an_error_of_json_is_the_callers(client: Either, script: Script) -> None
     with pytest.raises(TypeError, match="cannot be sent as JSON"):
         client.launch(preset="t4", environment={"A": object()})
     assert script.asked == []
+
+
+def test_the_owner_comes_from_the_environment(script: Script) -> None:
+    """As of commands: for what is launched, and for who cancels it; what is given counts more."""
+    script.answers = [(201, DETAIL), (202, DETAIL), (201, DETAIL)]
+    with Client(script.url, environ={"COSTGUARD_OWNER": "ada@lab.example"}) as client:
+        client.launch(preset="t4").cancel()
+        client.launch(preset="t4", owner="ben@lab.example")
+    assert [script.body(0)["owner"], script.body(1)["by"], script.body(2)["owner"]] == [
+        *["ada@lab.example"] * 2,
+        "ben@lab.example",
+    ]
+
+
+def test_errors_name_what_a_program_can_give() -> None:
+    """Not the options of commands."""
+    with pytest.raises(ServerUnreachable) as gone:
+        Client("http://127.0.0.1:1", environ={}, pause=lambda _: None).me()
+    assert "Client(url=...)" in gone.value.what_next
+    assert "--" not in gone.value.what_next

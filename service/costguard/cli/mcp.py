@@ -18,7 +18,7 @@ def mcp(url: Url = DEFAULT_URL) -> None:
     try:
         from costguard.mcp.offer import run
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != "mcp":
+        if (error.name or "costguard").partition(".")[0] == "costguard":
             raise
         raise CostguardError(
             "The library for the Model Context Protocol is not installed.", "Run `pip install 'costguard[mcp]'`."

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+from costguard.client.answers import HOW_NAMED
 from costguard.client.clients import THIS_COMPUTER as THIS_COMPUTER
 from costguard.client.clients import TIMEOUT_S, Client
 from costguard.client.steps import Flow
@@ -67,7 +68,7 @@ def _as_typed(error: CostguardError) -> CostguardError:
         if not wrong:
             return WrongUsage(error.message, error.what_next)
         return WrongUsage("\n".join(wrong), "Add --help to see what each option takes.")
-    error.what_next = _as_command(error.what_next)
+    error.what_next = _as_command(error.what_next.replace(HOW_NAMED, "with --url or COSTGUARD_URL"))
     return error
 
 

@@ -17,6 +17,7 @@ from costguard.errors import (
     Unavailable,
 )
 
+HOW_NAMED = "as Client(url=...) or by COSTGUARD_URL"  # a server's address; commands have an option for it
 _GOOD = frozenset({200, 201, 202, 204})
 _KINDS: dict[int, type[CostguardError]] = {
     400: Invalid,
@@ -44,7 +45,7 @@ def unreachable(url: str, error: Exception, *, is_sent: bool = False) -> ServerU
     kind = AnswerLost if is_sent else ServerUnreachable
     return kind(
         f"No Costguard server answers at {url}: {error}.",
-        "Start one with `costguard serve`, or name another with --url or COSTGUARD_URL.",
+        f"Start one with `costguard serve`, or name another {HOW_NAMED}.",
     )
 
 
@@ -79,5 +80,5 @@ def refusal(url: str, answer: Answer) -> CostguardError:
 def _stranger(url: str, answer: Answer) -> ServerUnreachable:
     return ServerUnreachable(
         f"{url} answered {answer.status} {answer.reason}, not as a Costguard server does.",
-        "Check the address given with --url or COSTGUARD_URL.",
+        f"Check the address given {HOW_NAMED}.",
     )

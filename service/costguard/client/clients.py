@@ -59,6 +59,10 @@ class _Server:
         given = {**environ, profile.TOKEN: token} if token else environ
         self.url, self._token = profile.address_and_token(url or environ.get("COSTGUARD_URL", ""), given, THIS_COMPUTER)
         self._program = program
+        self.owner = environ.get("COSTGUARD_OWNER", "") or None  # where the token names no one
+
+    def _owned(self, job: schemas.JobBody) -> schemas.JobBody:
+        return {**job, "owner": self.owner} if self.owner and not job.get("owner") else job
 
 
 class Client(_Server):
@@ -93,7 +97,7 @@ class Client(_Server):
 
     def launch(self, *, key: str = "", **job: Unpack[schemas.JobBody]) -> JobHandle:
         """Launches a job. Repeating it with the same key returns the same job."""
-        return JobHandle(self, self.call(operations.launch_job(job, key=key or secrets.token_hex(16))))
+        return JobHandle(self, self.call(operations.launch_job(self._owned(job), key=key or secrets.token_hex(16))))
 
     def job(self, job_id: str) -> JobHandle:
         return JobHandle(self, self.call(operations.get_job(job_id)))
@@ -118,6 +122,7 @@ class Client(_Server):
 
     def launch_sweep(self, *, key: str = "", **sweep: Unpack[schemas.SweepBody]) -> schemas.SweepResponse:
         """Launches a sweep. Repeating it with the same key returns the same sweep."""
+        sweep["job"] = self._owned(sweep["job"])
         return self.call(operations.launch_sweep(sweep, key=key or secrets.token_hex(16)))
 
     def get(self, *path: str, **parameters: Value) -> Any:
@@ -225,7 +230,8 @@ class AsyncClient(_Server):
 
     async def launch(self, *, key: str = "", **job: Unpack[schemas.JobBody]) -> AsyncJob:
         """Launches a job. Repeating it with the same key returns the same job."""
-        return AsyncJob(self, await self.call(operations.launch_job(job, key=key or secrets.token_hex(16))))
+        owned = self._owned(job)
+        return AsyncJob(self, await self.call(operations.launch_job(owned, key=key or secrets.token_hex(16))))
 
     async def job(self, job_id: str) -> AsyncJob:
         return AsyncJob(self, await self.call(operations.get_job(job_id)))
@@ -250,6 +256,7 @@ class AsyncClient(_Server):
 
     async def launch_sweep(self, *, key: str = "", **sweep: Unpack[schemas.SweepBody]) -> schemas.SweepResponse:
         """Launches a sweep. Repeating it with the same key returns the same sweep."""
+        sweep["job"] = self._owned(sweep["job"])
         return await self.call(operations.launch_sweep(sweep, key=key or secrets.token_hex(16)))
 
     def rows(self, call: Call[Any], items: str) -> AsyncIterator[Any]:

@@ -23,7 +23,8 @@ class JobNotSucceeded(CostguardError):
     def __init__(self, detail: schemas.JobResponse) -> None:
         job = detail["job"]
         super().__init__(
-            f"Job {job['id']} is {job['state']}: {job['reason']}", f"See it with: costguard job {job['id']}"
+            f"Job {job['id']} is {job['state']}: {job['reason']}",
+            "`detail` says more, and job.output() what it printed.",
         )
         self.detail = detail
 
@@ -118,30 +119,30 @@ class JobHandle(_JobState):
     ) -> Self:
         """Its command may save, then its VM is deleted; a disk with the only copy of its work is kept by default.
 
-        `by` names the person, where the token speaks for no one.
+        `by` names the person, where the token speaks for no one; default: COSTGUARD_OWNER.
         """
         body: schemas.CancelBody = {
             "reason": reason,
             "delete_disk": delete_disk,
             "after_checkpoint": after_checkpoint,
-            "by": by,
+            "by": by or self._client.owner,
         }
         self.detail = self._client.call(operations.cancel_job(self.id, body))
         return self
 
     def never_mind(self, *, by: str | None = None) -> Self:
         """No hint at its standstill until a new best value; a cancel after its next checkpoint is taken back."""
-        self.detail = self._client.call(operations.never_mind(self.id, {"by": by}))
+        self.detail = self._client.call(operations.never_mind(self.id, {"by": by or self._client.owner}))
         return self
 
     def drill(self, *, by: str | None = None) -> Self:
         """Gives its command the notice of a preemption once little is at stake; `detail["drills"]` has the result."""
-        self.detail = self._client.call(operations.drill_job(self.id, {"by": by}))
+        self.detail = self._client.call(operations.drill_job(self.id, {"by": by or self._client.owner}))
         return self
 
     def delete_disk(self, *, by: str | None = None) -> Self:
         """Deletes the kept disk of a job that has ended: everything saved on it is lost."""
-        self.detail = self._client.call(operations.delete_disk(self.id, {"by": by}))
+        self.detail = self._client.call(operations.delete_disk(self.id, {"by": by or self._client.owner}))
         return self
 
 
@@ -183,19 +184,19 @@ class AsyncJob(_JobState):
             "reason": reason,
             "delete_disk": delete_disk,
             "after_checkpoint": after_checkpoint,
-            "by": by,
+            "by": by or self._client.owner,
         }
         self.detail = await self._client.call(operations.cancel_job(self.id, body))
         return self
 
     async def never_mind(self, *, by: str | None = None) -> Self:
-        self.detail = await self._client.call(operations.never_mind(self.id, {"by": by}))
+        self.detail = await self._client.call(operations.never_mind(self.id, {"by": by or self._client.owner}))
         return self
 
     async def drill(self, *, by: str | None = None) -> Self:
-        self.detail = await self._client.call(operations.drill_job(self.id, {"by": by}))
+        self.detail = await self._client.call(operations.drill_job(self.id, {"by": by or self._client.owner}))
         return self
 
     async def delete_disk(self, *, by: str | None = None) -> Self:
-        self.detail = await self._client.call(operations.delete_disk(self.id, {"by": by}))
+        self.detail = await self._client.call(operations.delete_disk(self.id, {"by": by or self._client.owner}))
         return self
