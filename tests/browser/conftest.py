@@ -46,7 +46,9 @@ def story(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> It
     path = tmp_path_factory.mktemp("story") / "costguard.db"
     shutil.copy(sqlite_template, path)
     with closing(Database.open(f"sqlite:///{path}")) as database:
-        yield told.tell(database)
+        story = told.tell(database)
+        story.app.openapi()  # kept from then on: the first takes longer on a busy machine than a page may
+        yield story
 
 
 @pytest.fixture(scope="session")

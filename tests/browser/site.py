@@ -128,6 +128,7 @@ def tell(database: Database, authenticator: RequestAuthenticator | None = None) 
     lease.acquire(database, "daemon", "guard-1", HOUR)
     pages = {
         "api": "/api/docs",
+        "api-group": "/api/docs/jobs",
         "fleet": "/",
         "fleet-filtered": "/?preset=a100&status=running",
         "fleet-nothing": "/?owner=nobody@lab.example",
@@ -137,10 +138,12 @@ def tell(database: Database, authenticator: RequestAuthenticator | None = None) 
         "jobs": "/jobs",
         "job": jobs["resnet"],
         "job-failed": jobs["gan"],
+        "output": f"{jobs['resnet']}/output",
         "cancel": f"{jobs['resnet']}/cancel",
         "sweeps": "/sweeps",
         "sweep": f"/sweeps/{sweep_story.ID}",
         "launch": "/launch?preset=t4",
+        "launch-more": "/launch?preset=t4&image=lab/train:7",
         "spend": "/spend?from=2026-10-20&to=2026-11-20",
         "spend-owner": "/spend?group_by=owner",
         "spend-label": "/spend?group_by=label:experiment",

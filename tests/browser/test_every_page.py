@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from playwright.sync_api import BrowserContext, ViewportSize
+from slack_sdk import WebClient
 from tests.browser import site as told
+from tests.browser.legible import small, touching
 from tests.browser.site import Told
 from tests.browser.watching import ALL_BUT_COLOURS, COLOURS_ALONE, axe, overflow, picture, vendored, watched
 from tests.serving import serving
+from tests.slack.samples import SAMPLES
 
 from costguard.db.transaction import Database
+from costguard.slack.render import render
+from costguard_sandbox.clock import ManualClock
+from costguard_sandbox.server import running
+from costguard_sandbox.slack.access import BOT_TOKEN
+from costguard_sandbox.world import World
 
-PHONE = ViewportSize(width=390, height=844)
+PHONE = ViewportSize(width=320, height=640)  # the narrowest that is sold
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -27,19 +37,21 @@ def test_every_page_in_both_themes(context: BrowserContext, story: Told, site: s
                 wrong.append(f"{name}: {path} answered {answer.status}")
             # What is dark differs in its colours alone.
             violations = axe(page) if theme == "light" else axe(page, COLOURS_ALONE)
-            wrong += [f"{name}: {mistake}" for mistake in (*violations, *overflow(page))]
+            layout = (*overflow(page), *small(page), *touching(page)) if theme == "light" else ()
+            wrong += [f"{name}: {mistake}" for mistake in (*violations, *layout)]
             picture(page, f"{name}-{theme}")
     assert not wrong, "\n".join(wrong)
 
 
 def test_every_page_fits_a_phone(context: BrowserContext, story: Told, site: str) -> None:
-    """Nothing makes the page as a whole scroll sideways, and axe finds nothing serious there either."""
+    """Nothing scrolls the page sideways, no letter is too small, no text touches another, and axe finds nothing."""
     wrong = []
     with watched(context, site) as page:
         page.set_viewport_size(PHONE)
         for name, path in story.pages.items():
             page.goto(site + path)
-            wrong += [f"{name}: {mistake}" for mistake in (*axe(page, ALL_BUT_COLOURS), *overflow(page))]
+            mistakes = (*axe(page, ALL_BUT_COLOURS), *overflow(page), *small(page), *touching(page))
+            wrong += [f"{name}: {mistake}" for mistake in mistakes]
             picture(page, f"{name}-phone")
     assert not wrong, "\n".join(wrong)
 
@@ -65,6 +77,69 @@ def test_every_page_of_an_empty_ledger(context: BrowserContext, sqlite_database:
             wrong += [f"{name}: {mistake}" for mistake in (*axe(page), *overflow(page))]
             picture(page, f"{name.replace('/', '-') or 'now'}-empty")
     assert not wrong, "\n".join(wrong)
+
+
+def test_what_cannot_be_read_is_found(context: BrowserContext) -> None:
+    """Small letters, also of a drawing that is scaled, texts over each other, and links that run together."""
+    page = context.new_page()
+    page.set_viewport_size(PHONE)
+    page.set_content(
+        "<style>body { font: 16px/1.5 sans-serif } div p { margin: 0 } svg { width: 100px }</style>"
+        "<p style='font-size: 10px'>tiny</p>"
+        "<svg viewBox='0 0 200 20'><text y='15' font-size='20'>drawn</text></svg>"
+        "<p><a href='#'>Google's bill</a><a href='#'>All stops</a></p>"
+        "<p>$1.64<span class='fine'>17</span> <b>a</b>, b</p>"
+        "<div style='position: relative'><p>under</p><p style='position: absolute; top: 0; left: 9px'>over</p></div>"
+    )
+    assert [line.partition(":")[0] for line in small(page)] == ["10.0 px", "10.0 px"]
+    assert [line.partition(" (")[0] for line in touching(page)] == [
+        '"Google\'s bill" touches "All stops"',
+        '"under" touches "over"',
+    ]
+
+
+def test_prices_line_up_at_their_points(context: BrowserContext, site: str) -> None:
+    """In each column the points stand above each other, whatever a price has before and after it."""
+    with watched(context, site) as page:
+        page.goto(f"{site}/prices")
+        places: list[tuple[int, float]] = page.evaluate(_POINTS)
+        assert {column for column, _ in places} == {3, 4}
+        for column in (3, 4):
+            of_column = [x for place, x in places if place == column]
+            assert len(of_column) > 5
+            assert max(of_column) - min(of_column) < 0.6
+
+
+_POINTS = """() => [...document.querySelectorAll(".price-list td.num")].flatMap((cell) => {
+    const walker = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT), places = [];
+    for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+        const point = /^\\s*\\$\\d+\\./.exec(node.data);
+        if (!point) continue;
+        const range = document.createRange();
+        range.setStart(node, point[0].length - 1);
+        range.setEnd(node, point[0].length);
+        places.push([cell.cellIndex, range.getBoundingClientRect().left]);
+    }
+    return places;
+})"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_simulated_slack_can_be_read(context: BrowserContext, theme: str) -> None:
+    """Its page with a message of each kind, as axe sees it."""
+    clock = ManualClock(datetime(2026, 9, 23, 12, 0, tzinfo=UTC))
+    world = World(clock)
+    with running(world) as site, watched(context, site) as page:
+        client = WebClient(BOT_TOKEN, base_url=f"{site}/slack/api/", timeout=30, retry_handlers=[])
+        for sample in (SAMPLES["first"], SAMPLES["crashed"], SAMPLES["daily"], SAMPLES["list"]):
+            message = render(sample)
+            client.chat_postMessage(channel="gpu-costs", text=message.text, blocks=message.blocks)
+            clock.move_to(clock.now() + timedelta(seconds=2))  # a channel takes one message a second
+        page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
+        page.goto(f"{site}/slack#channel=gpu-costs")
+        page.get_by_text("trainer-7").first.wait_for()
+        assert [*axe(page), *small(page), *touching(page)] == []
+        picture(page, f"slack-{theme}")
 
 
 def test_what_others_wrote_is_as_it_was_published() -> None:

@@ -53,12 +53,45 @@ def test_now_can_be_walked_through_with_the_keyboard(context: BrowserContext, st
         del walked[0], walked[-1]
         assert [stop["what"] for stop in walked if not (stop["seen"] and (stop["outline"] or stop["shadow"]))] == []
         assert any("debug-ada" in stop["what"] for stop in walked)
+        assert "⋯More actions for debug-ada" in [stop["what"] for stop in walked]
         page.get_by_role("link", name="Stop debug-ada").focus()
         page.keyboard.press("Enter")
         page.get_by_role("dialog").wait_for()
         page.keyboard.press("Escape")
         page.get_by_role("dialog").wait_for(state="hidden")
         assert focus(page)["what"] == "Stop debug-ada"
+
+
+def test_a_row_has_one_action_and_a_menu(context: BrowserContext, site: str) -> None:
+    """The menu opens by a tap on a small phone and by a key, stays open under a refresh, and closes by Escape."""
+    with watched(context, site) as page:
+        page.set_viewport_size(ViewportSize(width=320, height=640))
+        page.goto(site)
+        row = page.locator("tr", has_text="debug-ada").first
+        assert row.locator(".c-act a:visible").all_text_contents() == ["Stop debug-ada"]
+        menu = row.locator("summary")
+        menu.click()
+        keep = row.get_by_role("link", name="Keep debug-ada")
+        assert keep.is_visible()
+        box = keep.bounding_box()
+        assert box is not None
+        assert (box["x"] >= 0, box["x"] + box["width"] <= 320, box["height"] >= 24) == (True, True, True)
+        refreshed(page)
+        assert keep.is_visible()
+        keep.focus()
+        page.keyboard.press("Escape")
+        assert not keep.is_visible()
+        assert focus(page)["what"] == "⋯More actions for debug-ada"
+        page.keyboard.press("Enter")
+        page.keyboard.press("Tab")
+        assert focus(page)["what"] == "Keep debug-ada"
+        page.keyboard.press("Enter")
+        page.get_by_role("dialog").wait_for()
+        page.keyboard.press("Escape")
+        page.get_by_role("dialog").wait_for(state="hidden")
+        assert focus(page)["what"] == "Keep debug-ada"
+        page.get_by_role("heading", name="Spending now").click()
+        assert not keep.is_visible()
 
 
 def test_a_refresh_takes_nothing_from_the_reader(context: BrowserContext, site: str) -> None:

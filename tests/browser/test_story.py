@@ -119,6 +119,7 @@ def _stop(page: Page, program: Demo) -> None:
 
 def _keep(page: Page) -> None:
     row = page.get_by_role("row").filter(has_text="debug-ana")
+    row.locator("summary").click()
     row.get_by_role("link", name="Keep").click()
     sheet = page.get_by_role("dialog")
     sheet.get_by_label("Why").fill("a lecture tomorrow")

@@ -24,7 +24,9 @@ _RUN = """async (options) => {
 }"""
 _COLOURS = ("color-contrast", "link-in-text-block")  # most of the time that axe takes
 COLOURS_ALONE: Mapping[str, Any] = {"runOnly": _COLOURS}
-ALL_BUT_COLOURS: Mapping[str, Any] = {"rules": {rule: {"enabled": False} for rule in _COLOURS}}
+_TARGETS = {"target-size": {"enabled": True}}  # of WCAG 2.2; axe leaves it out by itself
+ALL_RULES: Mapping[str, Any] = {"rules": _TARGETS}
+ALL_BUT_COLOURS: Mapping[str, Any] = {"rules": {**_TARGETS, **{rule: {"enabled": False} for rule in _COLOURS}}}
 
 
 class Watch:
@@ -67,14 +69,14 @@ def watched(context: BrowserContext, origin: str) -> Iterator[Page]:
     assert watch.wrong == [], watch.wrong
 
 
-def axe(page: Page, options: Mapping[str, Any] | None = None) -> list[str]:
-    """Each serious or critical finding, with where it is; without options, of all rules that are on by themselves."""
+def axe(page: Page, options: Mapping[str, Any] = ALL_RULES) -> list[str]:
+    """Each finding but minor ones, with where it is: landmarks are moderate ones."""
     page.evaluate(_AXE)  # by the debugger, which the page's own policy for scripts does not bind
-    violations: list[dict[str, Any]] = page.evaluate(_RUN, dict(options or {}))
+    violations: list[dict[str, Any]] = page.evaluate(_RUN, dict(options))
     return [
         f"{violation['impact']} {violation['rule']}: {violation['help']}\n    " + "\n    ".join(violation["where"])
         for violation in violations
-        if violation["impact"] in ("serious", "critical")
+        if violation["impact"] != "minor"
     ]
 
 

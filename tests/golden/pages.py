@@ -115,7 +115,7 @@ def _pages() -> Iterator[tuple[str, str]]:
 
 def addresses(story_told: site.Told) -> Mapping[str, str]:
     """Every page of the fleet by name, but the one that shows the OpenAPI document, which has a file of its own."""
-    return {name: address for name, address in {**story_told.pages, **_MORE}.items() if name != "api"}
+    return {name: address for name, address in {**story_told.pages, **_MORE}.items() if not name.startswith("api")}
 
 
 def _of_a_fleet(database: Database) -> Iterator[tuple[str, str]]:

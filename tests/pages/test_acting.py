@@ -50,7 +50,7 @@ def stored(database: Database) -> list[Request]:
         (
             Role.ADMIN,
             BOB,
-            {"forgotten/stop", "forgotten/keep", "forgotten/claim", "far/stop", "far/keep", "far/disown"},
+            {"forgotten/stop", "forgotten/keep", "dear/claim", "far/stop", "far/keep", "far/disown"},
         ),
         (Role.VIEWER, ADA, set()),
         (Role.ADMIN, "", set()),
@@ -65,6 +65,7 @@ def test_what_somebody_may_ask_stands_beside_the_vm(
     page = page_of(client_with(authenticator=signed_in(role, address)), "/")
     wanted = {act.replace(act.split("/")[0], ids[act.split("/")[0]]) for act in offered}
     assert wanted <= acts(page)
+    assert f"{ids['forgotten']}/claim" not in acts(page)  # it has an owner
     assert not any(act.startswith(ids["resting"]) and act.endswith("stop") for act in acts(page))
     assert bool(acts(page)) == bool(offered)
     assert ("You can view the fleet but not change it" in page.text) == (role is Role.VIEWER)

@@ -108,8 +108,29 @@ def test_without_jobs_it_says_how_to_launch_one(
     assert "us-central1-b Spot T4 – –" in text
     with database.write() as connection:
         job_rows.added(connection)
-        jobs.set_state(connection, "j7k2m9q4", JobState.SUCCEEDED, "Done.", None, NOW)
-    assert "There are no open jobs. Show ended jobs" in tidy(page_of(client_with(), "/jobs").text)
+        jobs.set_state(connection, "j7k2m9q4", JobState.SUCCEEDED, "Done.", None, NOW - timedelta(days=1, minutes=1))
+    text = tidy(page_of(client_with(), "/jobs").text)
+    assert "No job is open, and none ended in the last day. Show ended jobs" in text
+
+
+def test_jobs_that_ended_in_the_last_day_stand_among_the_open_ones(database: Database, client: TestClient) -> None:
+    """An owner finds what finished over night where it ran; older ones are behind a switch."""
+    with database.write() as connection:
+        for name, hours in (("jnight", 9), ("jmonday", 25)):
+            job_rows.added(connection, name, created_at=NOW - timedelta(days=3))
+            jobs.set_state(connection, name, JobState.SUCCEEDED, "Done.", None, NOW - timedelta(hours=hours))
+    page = page_of(client, "/jobs")
+    assert names(page) == ["/jobs/jnight"]
+    assert "Open jobs, and jobs of the last day" in tidy(page.text)
+    assert set(names(page_of(client, "/jobs?all=yes"))) == {"/jobs/jnight", "/jobs/jmonday"}
+
+
+def test_few_recoveries_are_said_and_not_drawn(database: Database, client: TestClient) -> None:
+    """A histogram of one bar or two shows nothing that the median does not."""
+    job_story.tell(database)
+    page = page_of(client, "/jobs")
+    assert "median 11 min, 90% within 13 min" in tidy(page.text)
+    assert "img" not in [attrs.get("role") for tag, attrs in page.tags if tag == "svg"]
 
 
 def test_a_job_tells_its_story(database: Database, client: TestClient) -> None:
@@ -138,7 +159,7 @@ def test_a_job_tells_its_story(database: Database, client: TestClient) -> None:
     ):
         assert part in text
     assert "/vm/lab/9101" in page.addresses
-    classes = [attrs.get("class") for tag, attrs in page.tags if tag in ("rect", "path")]
+    classes = [attrs.get("class") for tag, attrs in page.tags if tag in ("rect", "path", "line")]
     assert [classes.count(class_name) for class_name in ("t-working", "t-lost", "t-cut", "t-cut zero", "t-way")] == [
         3,
         3,
@@ -166,6 +187,8 @@ def test_a_job_that_is_over_stands_still(database: Database, client: TestClient)
     assert refreshes == [[False], [True]]
     assert "KEY projects/lab/secrets/k" in tidy(over.text)
     assert "Per hour nothing running" in tidy(over.text)
+    assert "What each policy would do" in running.text
+    assert "What each policy would do" not in over.text
 
 
 @pytest.mark.parametrize("job_id", ["none", "%00", "x" * 600])

@@ -37,7 +37,7 @@ def database(sqlite_database: Database) -> Database:
         job_rows.attempt(connection, "jrun", state=AttemptState.RUNNING, gce_id="5")
         jobs.set_state(connection, "jrun", JobState.RUNNING, "It runs.", None, NOW)
         job_rows.added(connection, "jdone")
-        jobs.set_state(connection, "jdone", JobState.FAILED, "It failed.", None, NOW)
+        jobs.set_state(connection, "jdone", JobState.FAILED, "It failed.", None, NOW - timedelta(days=2))
     return sqlite_database
 
 
@@ -63,7 +63,7 @@ def test_open_jobs_are_listed_with_those_whose_disk_is_kept(
 ) -> None:
     """It is over, and it bills: an own mark, what it costs a month, and how to end that. Others that are over go."""
     page, text = shown(client_of(ADA), "/jobs")
-    assert "Open jobs, and jobs with a kept disk" in text
+    assert "Open jobs, jobs of the last day, and jobs with a kept disk" in text
     assert {"/jobs/jkept", "/jobs/jrun"} <= set(page.addresses)
     assert "/jobs/jdone" not in page.addresses
     assert "failed disk kept" in text
@@ -72,7 +72,7 @@ def test_open_jobs_are_listed_with_those_whose_disk_is_kept(
     with database.write() as connection:
         jobs.give_disk_up(connection, "jkept", "ada@lab.example", NOW)
     page, text = shown(client_of(ADA), "/jobs")
-    assert "/jobs/jkept" not in page.addresses
+    assert "Open jobs, and jobs of the last day" in text
     assert "disk kept" not in text.lower()
 
 

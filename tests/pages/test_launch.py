@@ -89,6 +89,30 @@ def test_a_job_is_launched_once_however_often_the_form_is_sent(
     assert client.post("/launch", data=fresh).headers["location"] == "/jobs/j2"
 
 
+def fields(page: Page) -> list[tuple[str, bool]]:
+    """The names of the form's fields in their order, each with whether it stands behind a closed "More"."""
+    names: dict[str, bool] = {}
+    is_behind = False
+    for tag, attrs in page.tags:
+        is_behind = is_behind or (tag == "details" and attrs.get("class") == "more all" and "open" not in attrs)
+        is_behind = is_behind and tag != "aside"
+        if tag in ("input", "select", "textarea") and attrs.get("type") != "hidden":
+            names.setdefault(str(attrs["name"]), is_behind)
+    return list(names.items())
+
+
+def test_five_fields_are_enough_for_most_jobs(client_of: Callable[[FixedAuthenticator], TestClient]) -> None:
+    """All others stand behind "More", which is open where one of them holds something or is wrong."""
+    client = client_of(ADA)
+    simple = [name for name, is_behind in fields(shown(client.get("/launch").text)[0]) if not is_behind]
+    assert simple == ["kind", "preset", "command", "checkpoint.location", "checkpoint.resume", "ceiling"]
+    assert not any(is_behind for _, is_behind in fields(shown(client.get("/launch?image=lab/train:7").text)[0]))
+    wrong = client.post("/launch", data={**FORM, "workdir": "work"})
+    assert not any(is_behind for _, is_behind in fields(shown(wrong.text)[0]))
+    quote = client.post("/launch/quote", data={**CSRF, "preset": "t4", "deadline_in_hours": "soon"})
+    assert "A field behind More has to be changed." in shown(quote.text)[1]
+
+
 def test_what_is_wrong_stands_beside_its_field(
     client_of: Callable[[FixedAuthenticator], TestClient], office: Office
 ) -> None:

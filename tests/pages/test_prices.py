@@ -54,12 +54,12 @@ def test_prices_stand_side_by_side_with_their_history(database: Database, client
         vm = rows.instance(connection, "trainer")
         rows.lifetime(connection, vm, NOW - HOUR, unpriced="There is no price for gpu:nvidia-h200 in us-central1.")
     text = read(client, "/prices")
-    assert "A100 GPU an hour us-central1 $2.933908 $1.100000 was $0.9 $1 from 20 Nov, 13:00 62%" in text
-    assert "N1 memory a GiB, an hour us-central1 $0.004237 no price –" in text
-    assert "A100 GPU Spot us-central1, an hour $9.93 $1.1 $9.93 is not below the on-demand price." in text
+    assert "A100 GPU us-central1 hour $2.933908 $1.100000 was $0.900000 from 20 Nov, 13:00 $1.000000 62%" in text
+    assert "N1 memory us-central1 GiB-hour $0.004237 no price –" in text
+    assert "A100 GPU Spot us-central1, per hour $9.93 $1.1 $9.93 is not below the on-demand price." in text
     assert "1 VM or disk has no complete price" in text
     assert "There is no price for gpu:nvidia-h200" in text
-    assert text.index("A100 GPU an hour") < text.index("N1 memory a GiB")
+    assert text.index("A100 GPU us-central1") < text.index("N1 memory us-central1")
 
 
 def test_prices_can_be_looked_for(database: Database, client: TestClient) -> None:

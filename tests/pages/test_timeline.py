@@ -101,7 +101,7 @@ def test_an_attempt_that_never_worked_only_waited() -> None:
     none_left = replace(WORKED, outcome=Outcome.STOCKOUT, ended_at=FIRST + MINUTE, agent=AgentState())
     (stretch,) = drawn([none_left], []).stretches
     assert stretch.phase is AttemptPhase.WAITING
-    assert stretch.width >= 2.5
+    assert stretch.width >= 0.4
 
 
 def test_checkpoints_stand_with_whoever_wrote_them() -> None:
@@ -129,8 +129,20 @@ def test_time_is_told_since_the_job_was_submitted(span: timedelta, labels: list[
     assert [tick.label for tick in made.ticks] == labels
 
 
+def test_places_are_shares_of_the_width_that_there_is() -> None:
+    """From 0 to 100 percent, on a phone as on a wide screen; labels at the edges stay within it."""
+    made = drawn([WORKED, RUNS], [CUT])
+    assert made.stretches[0].x == 0
+    assert made.stretches[-1].x + made.stretches[-1].width == 100
+    assert (made.ticks[0].anchor, made.ticks[1].anchor, made.ticks[-1].anchor) == ("start", "middle", "end")
+    assert [number.is_wide for number in made.numbers] == [True, True]
+
+
 def test_bars_of_a_histogram_are_as_high_as_what_they_count() -> None:
     """The tallest fills its column; what is empty has no height."""
+    assert not charts.histogram("Back", counted([timedelta(seconds=0.4)] * 9 + [timedelta(hours=2)])).is_drawn
+    three = counted([timedelta(seconds=0.4), timedelta(minutes=9), timedelta(hours=2)])
+    assert charts.histogram("Back", three).is_drawn
     made = charts.histogram("Back", counted([timedelta(seconds=0.4)] * 4 + [timedelta(hours=2)] * 2))
     heights = {bar.label: bar.height for bar in made.bars if bar.count}
     assert heights == {"1 s": made.base - made.top, "more": (made.base - made.top) / 2}

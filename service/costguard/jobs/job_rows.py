@@ -88,6 +88,7 @@ class JobFilters:
     kind: tuple[JobKind, ...] = ()
     open: bool | None = None
     or_disk_kept: bool = False  # with `open`: also those that are over and whose disk is kept
+    or_ended_since: datetime | None = None  # with `open`: also those that ended since then
 
 
 def add(connection: Connection, job: Job, idempotency_key: str | None, digest: str) -> tuple[Job, bool]:
@@ -364,7 +365,9 @@ def _conditions(filters: JobFilters) -> list[ColumnElement[bool]]:
         over = [state.value for state in JobState if state.is_over]
         is_open = jobs.c.state.not_in(over)
         if filters.open:
-            conditions.append(or_(is_open, _disk_kept()) if filters.or_disk_kept else is_open)
+            also = [_disk_kept()] if filters.or_disk_kept else []
+            also += [jobs.c.settled_at >= filters.or_ended_since] if filters.or_ended_since is not None else []
+            conditions.append(or_(is_open, *also))
         else:
             conditions.append(jobs.c.state.in_(over))
     return conditions

@@ -1,13 +1,14 @@
-"""The page API: the OpenAPI document for people, without scripts and without anything from elsewhere."""
+"""The pages API: the OpenAPI document for people, a page for each group, without anything from elsewhere."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 
-from fastapi import Request
+from fastapi import HTTPException, Request
 from starlette.responses import HTMLResponse
 
 from costguard.pages.page import Given, page_router
@@ -79,8 +80,35 @@ class ApiDocs:
 
 @router.get("/api/docs")
 def show_api_docs(request: Request, pages: Given) -> HTMLResponse:
-    """Made from the same document as /openapi.json."""
+    """Every operation by group, from the same document as /openapi.json."""
     return pages.render(request, "api_docs.html", docs=read(request.app.openapi()))
+
+
+@router.get("/api/docs/{name}")
+def show_api_group(request: Request, pages: Given, name: str) -> HTMLResponse:
+    """One group: its operations in full, and the schemas that they use."""
+    docs = read(request.app.openapi())
+    group = next((group for group in docs.groups if group.name == name), None)
+    if group is None:
+        raise HTTPException(HTTPStatus.NOT_FOUND)
+    return pages.render(request, "api_group.html", docs=docs, group=group, schemas=schemas_of(group, docs.schemas))
+
+
+def schemas_of(group: DocGroup, schemas: Sequence[DocSchema]) -> list[DocSchema]:
+    """Those that the group's operations name, and those that these name, at any depth."""
+    by_name = {schema.name: schema for schema in schemas}
+    named: set[str] = set()
+    waiting = [
+        name
+        for operation in group.operations
+        for source in (operation.body, *(part.schemas for part in (*operation.parameters, *operation.answers)))
+        for name in source
+    ]
+    while waiting:
+        if (name := waiting.pop()) not in named:
+            named.add(name)
+            waiting += [name for part in by_name[name].parts for name in part.schemas]
+    return [schema for schema in schemas if schema.name in named]
 
 
 def read(document: Mapping[str, Any]) -> ApiDocs:

@@ -25,6 +25,7 @@ _TRACE_HEIGHT = 64
 _DAY = timedelta(days=1)
 _BARS_WIDTH, _BARS_HEIGHT, _BARS_TOP, _BARS_BOTTOM = 520, 150, 22, 24
 _BARS_GAP = 6
+_LEAST_BARS = 3  # of other heights than nothing: less is said in the words next to it
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +230,11 @@ class Bars:
     height: int = _BARS_HEIGHT
     top: int = _BARS_TOP
     base: int = _BARS_HEIGHT - _BARS_BOTTOM
+
+    @property
+    def is_drawn(self) -> bool:
+        """A histogram of one or two bars shows nothing that its median does not."""
+        return sum(bar.count > 0 for bar in self.bars) >= _LEAST_BARS
 
 
 def histogram(title: str, spans: Histogram) -> Bars:

@@ -34,6 +34,7 @@ from costguard.web.permissions import Asker
 
 _PAGE_SIZE = 50
 _DAYS = 30
+_ENDED = timedelta(days=1)  # jobs that ended within it stand among the open ones
 _NO_OFFER = CancelOffer(is_open=False, refusal="")
 _EXAMPLE = """costguard quote t4 --hours 10
 costguard launch t4 --checkpoint gs://BUCKET/run --local /data/out --resume '--from {checkpoint}' -- python train.py"""
@@ -161,9 +162,10 @@ def jobs_query(address: Mapping[str, str]) -> JobsQuery:
 
 def _gathered(source: Source, wanted: JobsQuery, now: datetime) -> JobsPage:
     """Everything that the page shows to everybody, read in one transaction; see `_with_offers`."""
+    filters = replace(wanted.filters, or_ended_since=now - _ENDED)
     with source.database.read() as connection:
         accrual = accrual_at(connection, now)
-        rows = jobs_page(connection, accrual, wanted.filters, wanted.before, _PAGE_SIZE + 1)
+        rows = jobs_page(connection, accrual, filters, wanted.before, _PAGE_SIZE + 1)
         opened = listing.open_job_counts(connection)
         rate = listing.hourly_rate(connection, BILLED)
         kept = kept_disks.in_all(connection, accrual)

@@ -32,6 +32,8 @@ from costguard.pages.show import job_link
 from costguard.web.permissions import Asker
 
 _LONGEST_KEY = 100
+# Shown at first; all other fields stand behind "More".
+_SIMPLE = ("kind", "preset", "project", "command", "checkpoint.location", "checkpoint.resume", "ceiling")
 
 router = page_router(Permission.JOBS)  # a quote reads buckets, with Costguard's own credentials
 
@@ -71,6 +73,15 @@ class LaunchPage:
     def typed(self, name: str) -> Markup:
         """In full, whatever it holds: it is sent again with the form."""
         return escape(self.value(name))
+
+    @property
+    def has_more(self) -> bool:
+        """Whether a field beyond the few that most jobs need holds something, or is wrong."""
+        return self.is_opened(*(name for name in launch_form.FIELDS if name not in _SIMPLE))
+
+    @property
+    def is_wrong_behind(self) -> bool:
+        return any(name not in _SIMPLE for name in self.wrong)
 
     def is_opened(self, *names: str) -> bool:
         """Whether a collapsed part of the form holds something."""

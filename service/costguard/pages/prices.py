@@ -31,10 +31,10 @@ _MOST_REFUSALS = 50
 _MOST_UNPRICED = 20
 _INSTANT = timedelta(microseconds=1)
 _UNITS = {
-    Unit.HOUR: "an hour",
-    Unit.GIB_HOUR: "a GiB, an hour",
-    Unit.GB_HOUR: "a GB, an hour",
-    Unit.GIB_MONTH: "a GiB, a month",
+    Unit.HOUR: "hour",
+    Unit.GIB_HOUR: "GiB-hour",
+    Unit.GB_HOUR: "GB-hour",
+    Unit.GIB_MONTH: "GiB-month",
 }
 _FIRST = {"GPU": 0, "machine": 1, "disk": 2}  # what people look for
 
@@ -208,7 +208,8 @@ def _rate(book: PriceBook, key: PriceKey, now: datetime) -> PriceInForce | None:
 
 
 def _digits(rate: PriceInForce) -> int:
-    return len(unit_price(rate.price.rate_nanos).partition(".")[2])
+    shown = (price for price in (rate.price, rate.before, rate.after) if price is not None)
+    return max(len(unit_price(price.rate_nanos).partition(".")[2]) for price in shown)
 
 
 def _saving(usual: PriceInForce | None, spot: PriceInForce | None) -> int | None:

@@ -90,7 +90,7 @@ def _offers(rules: Rules, me: Principal, view: InstanceView, decision: Decision,
     is_running = view.started_at is not None
     actions = [] if pointless(RequestKind.STOP, actor.address, vm, is_running) else [RequestKind.STOP]
     actions += [RequestKind.KEEP] if decision.due_at is not None else []
-    actions.append(RequestKind.DISOWN if is_mine else RequestKind.CLAIM)
+    actions += [RequestKind.DISOWN] if is_mine else [RequestKind.CLAIM] if not vm.owner else []
     owned = Ownership(vm.created_by)
 
     def refusal(action: RequestKind) -> str:

@@ -1,4 +1,8 @@
-"""A job's timeline: a lane for each zone with its VMs. Rounded for drawing alone."""
+"""A job's timeline: a lane for each zone with its VMs, drawn as wide as the screen is.
+
+Across, places are percents of the width, so that letters keep their size on a phone; down, they are pixels. Rounded
+for drawing alone.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,11 @@ from enum import StrEnum
 from costguard.model.attempt import Attempt, Interruption, Outcome
 from costguard.model.duration import span_text
 
-WIDTH = 960
-_LEFT, _RIGHT, _TOP, _LANE, _BOTTOM = 132, 14, 10, 38, 26
+_TOP, _LANE, _BOTTOM = 4, 46, 26
+_NAME = 20  # above each bar, for the name of its zone
 _BAR = 16
-_ROOM = 18  # for the number of an attempt
-_LEAST = 2.5  # the narrowest stretch that can be seen
+_ROOM, _ROOM_ON_PHONES = 2.5, 8.0  # for the number of an attempt
+_LEAST = 0.4  # the narrowest stretch that can be seen
 _MINUTE, _HOUR, _DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 _TICKS = (
     *(_MINUTE * number for number in (1, 2, 5, 10, 15, 30)),
@@ -22,6 +26,7 @@ _TICKS = (
     *(_DAY * number for number in (1, 2, 4, 7, 14, 28, 56, 112)),
 )
 _MOST_TICKS = 8
+_NEAR = 4.0  # the edge: a label there would be cut off
 
 
 class AttemptPhase(StrEnum):
@@ -72,6 +77,7 @@ class AttemptNumber:
     x: float
     y: float
     on: AttemptPhase
+    is_wide: bool  # it has room on a phone, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +90,8 @@ class ZoneLane:
 class Tick:
     x: float
     label: str  # how long after the job was submitted
+    anchor: str
+    is_main: bool  # it has room on a phone, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +103,6 @@ class Timeline:
     checkpoints: tuple[CheckpointMark, ...]
     ticks: tuple[Tick, ...]
     height: int
-    width: int = WIDTH
-    left: int = _LEFT
-    right: int = WIDTH - _RIGHT
     bar: int = _BAR
 
 
@@ -109,7 +114,7 @@ class _Axis:
     def x(self, moment: datetime) -> float:
         whole = max(self.last - self.first, timedelta(seconds=1))
         place = min(1.0, max(0.0, (moment - self.first) / whole))
-        return round(_LEFT + place * (WIDTH - _LEFT - _RIGHT), 2)
+        return round(100 * place, 2)
 
 
 def draw(
@@ -122,13 +127,14 @@ def draw(
     """`saved` are the moments at which checkpoints were written, with their steps. `last` is its end, or now."""
     axis = _Axis(first, last)
     zones = list(dict.fromkeys(attempt.zone for attempt in attempts))
-    ys = {zone: _TOP + _LANE * number + (_LANE - _BAR) / 2 for number, zone in enumerate(zones)}
+    ys = {zone: float(_TOP + _LANE * number + _NAME) for number, zone in enumerate(zones)}
     stretches: list[Stretch] = []
     for attempt in attempts:
         own = [interruption for interruption in interruptions if interruption.attempt_id == attempt.id]
         for phase, since, until in _phases(attempt, own, last):
             x = axis.x(since)
             width = max(_LEAST, round(axis.x(until) - x, 2))
+            x = min(x, 100 - width)
             words = attempt.outcome.value if attempt.outcome is not None else ""
             stretches.append(Stretch(phase, x, width, ys[attempt.zone], attempt.number, since, until, words))
     base = _TOP + _LANE * len(zones)
@@ -151,7 +157,11 @@ def _numbers(stretches: Sequence[Stretch]) -> list[AttemptNumber]:
     room = (stretch for stretch in widest.values() if stretch.width >= _ROOM)
     return [
         AttemptNumber(
-            stretch.attempt, round(stretch.x + stretch.width / 2, 2), round(stretch.y + _BAR * 0.74, 2), stretch.phase
+            stretch.attempt,
+            round(stretch.x + stretch.width / 2, 2),
+            round(stretch.y + _BAR * 0.76, 2),
+            stretch.phase,
+            is_wide=stretch.width >= _ROOM_ON_PHONES,
         )
         for stretch in room
     ]
@@ -222,5 +232,9 @@ def _checkpoint_marks(
 def _ticks(axis: _Axis) -> tuple[Tick, ...]:
     span = axis.last - axis.first
     step = next((tick for tick in _TICKS if span <= _MOST_TICKS * tick), _TICKS[-1])
-    marks = (number * step for number in range(span // step + 1))
-    return tuple(Tick(axis.x(axis.first + after), span_text(after) if after else "0") for after in marks)
+    ticks = []
+    for number in range(span // step + 1):
+        x, after = axis.x(axis.first + number * step), number * step
+        anchor = "start" if x < _NEAR else "end" if x > 100 - _NEAR else "middle"
+        ticks.append(Tick(x, span_text(after) if after else "0", anchor, is_main=number % 3 == 0))
+    return tuple(ticks)

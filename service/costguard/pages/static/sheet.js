@@ -26,13 +26,17 @@ document.addEventListener("input", (event) => {
   if (chooses) event.target.form.querySelector(`[value="${chooses}"]`).checked = true;
 });
 
-// The account menu closes as menus do.
-const you = document.querySelector(".you");
-document.addEventListener("click", (event) => you?.open && !you.contains(event.target) && (you.open = false));
+// The account menu and those of the fleet's rows close as menus do.
+const openMenus = () => [...document.querySelectorAll("details:is(.you, .menu)[open]")];
+document.addEventListener("click", (event) => {
+  for (const menu of openMenus()) if (!menu.contains(event.target)) menu.open = false;
+});
 document.addEventListener("keydown", (event) => {
-  if (event.key !== "Escape" || !you?.open) return;
-  you.open = false;
-  you.firstElementChild.focus();
+  if (event.key !== "Escape" || sheet.open) return;
+  for (const menu of openMenus()) {
+    if (menu.contains(document.activeElement)) menu.firstElementChild.focus();
+    menu.open = false;
+  }
 });
 
 sheet.addEventListener("close", () => {
