@@ -26,6 +26,7 @@ from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
 from costguard.db import lease
 from costguard.db.transaction import Database
+from costguard.jobs.output import OpenFolder
 from costguard.ledger import prices as price_rows
 from costguard.messages.slack_health import OutboxTrouble
 from costguard.model.access import Role, Via
@@ -34,6 +35,7 @@ from costguard.model.instance import ProvisioningModel
 from costguard.model.launch import Recipe
 from costguard.model.money import Money
 from costguard.model.person import AccountLookup, Person
+from costguard.model.ports import Archives
 from costguard.model.preset import Match, Preset
 from costguard.model.price import Price, PriceKey, RefusedPrice, Unit
 from costguard.model.reminder import Enforcement, ReminderRule
@@ -138,7 +140,6 @@ def tell(database: Database, authenticator: RequestAuthenticator | None = None) 
         "jobs": "/jobs",
         "job": jobs["resnet"],
         "job-failed": jobs["gan"],
-        "output": f"{jobs['resnet']}/output",
         "cancel": f"{jobs['resnet']}/cancel",
         "sweeps": "/sweeps",
         "sweep": f"/sweeps/{sweep_story.ID}",
@@ -233,7 +234,13 @@ def _sessions(database: Database) -> None:
             sessions.used(connection, session.id, NOW - number * MINUTE)
 
 
-def _app(database: Database, authenticator: RequestAuthenticator) -> FastAPI:
+def with_output(database: Database, output: Archives) -> FastAPI:
+    """Jobs whose output is stored."""
+    job_story.tell(database)
+    return _app(database, signed_in(Role.ADMIN, ADMIN), lambda _: output)
+
+
+def _app(database: Database, authenticator: RequestAuthenticator, output: OpenFolder | None = None) -> FastAPI:
     deps = Deps(
         database=database,
         clock=Standstill(),
@@ -245,6 +252,7 @@ def _app(database: Database, authenticator: RequestAuthenticator) -> FastAPI:
         holder="guard-1",
         outbox_trouble=lambda: OutboxTrouble(),
         jobs=job_service.Office(database, RULES).it,
+        output=output,
     )
     app = create_app(deps)
     add_pages(app, deps)

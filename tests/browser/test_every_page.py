@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import BrowserContext, ViewportSize
@@ -11,6 +12,7 @@ from tests.browser import site as told
 from tests.browser.legible import small, touching
 from tests.browser.site import Told
 from tests.browser.watching import ALL_BUT_COLOURS, COLOURS_ALONE, axe, overflow, picture, vendored, watched
+from tests.pages.test_output import JOB, stored
 from tests.serving import serving
 from tests.slack.samples import SAMPLES
 
@@ -96,6 +98,15 @@ def test_what_cannot_be_read_is_found(context: BrowserContext) -> None:
         '"Google\'s bill" touches "All stops"',
         '"under" touches "over"',
     ]
+
+
+def test_stored_output_can_be_read(context: BrowserContext, sqlite_database: Database, tmp_path: Path) -> None:
+    """A page of lines that scroll in their own region."""
+    with serving(told.with_output(sqlite_database, stored(tmp_path))) as site, watched(context, site) as page:
+        page.set_viewport_size(PHONE)
+        page.goto(f"{site}{JOB}/output")
+        assert page.get_by_text("step 499").count() == 1
+        assert [*axe(page), *overflow(page), *small(page), *touching(page)] == []
 
 
 def test_prices_line_up_at_their_points(context: BrowserContext, site: str) -> None:

@@ -25,14 +25,18 @@ def database(sqlite_database: Database) -> Database:
     return sqlite_database
 
 
-def client_over(client_with: Callable[..., TestClient], database: Database, folder: Path) -> TestClient:
-    """With a thousand lines that attempt 3 printed."""
-    job_story.tell(database)
+def stored(folder: Path) -> StoredArchives:
+    """A thousand lines that one run printed."""
     piece = folder / "1" / f"{0:015d}.log.gz"
     piece.parent.mkdir(parents=True)
     piece.write_bytes(gzip.compress("".join(f"step {step} loss <1.{step:03d}>\n" for step in range(1000)).encode()))
-    office = Office(database)
-    store = StoredArchives(f"file://{folder}", StoreAccess())
+    return StoredArchives(f"file://{folder}", StoreAccess())
+
+
+def client_over(client_with: Callable[..., TestClient], database: Database, folder: Path) -> TestClient:
+    """With a thousand lines that attempt 3 printed."""
+    job_story.tell(database)
+    office, store = Office(database), stored(folder)
     return client_with(rules=office.rules, jobs=office.it, output=lambda location: store)
 
 
