@@ -77,9 +77,7 @@ def every_job_ends(life: Life) -> list[str]:
     with _ledger(life).read() as connection:
         jobs = connection.execute(select(tables.jobs.c.id, tables.jobs.c.state, tables.jobs.c.kind)).all()
         rows = connection.execute(select(tables.attempts)).all()
-    live = {
-        row.name: row.job_id for row in rows if row.state not in ("over", "kept")
-    }  # kept: a disk, and no VM that runs
+    live = {row.name: row.job_id for row in rows if row.state not in ("over", "kept")}  # kept: a disk, and no VM
     last = life.visits[-1].began  # what ended in the last visit is being deleted
     ending = {row.name for row in rows if row.state == "ending" and row.ended_at is not None and row.ended_at >= last}
     up = {vm.name for vm in _launched(life) if vm.status in (Status.RUNNING, Status.PROVISIONING, Status.STAGING)}
