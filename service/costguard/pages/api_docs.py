@@ -98,12 +98,11 @@ def schemas_of(group: DocGroup, schemas: Sequence[DocSchema]) -> list[DocSchema]
     """Those that the group's operations name, and those that these name, at any depth."""
     by_name = {schema.name: schema for schema in schemas}
     named: set[str] = set()
-    waiting = [
-        name
-        for operation in group.operations
-        for source in (operation.body, *(part.schemas for part in (*operation.parameters, *operation.answers)))
-        for name in source
-    ]
+    waiting: list[str] = []
+    for operation in group.operations:
+        waiting += operation.body
+        waiting += [name for part in operation.parameters for name in part.schemas]
+        waiting += [name for answer in operation.answers for name in answer.schemas]
     while waiting:
         if (name := waiting.pop()) not in named:
             named.add(name)
