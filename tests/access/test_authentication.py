@@ -345,3 +345,19 @@ def test_a_token_that_is_over_is_not_confirmed(house: House) -> None:
     house.at += DAY
     with pytest.raises(Conflict, match="is over"):
         house.office.confirm(made.id, make_principal())
+
+
+def test_a_token_for_another_person_counts_by_the_lists(house: House) -> None:
+    """The master token made one of an admin for a viewer, and for an address on no list, whatever the lists say."""
+    master = house.known("the master's")
+    _, cookie = begin_session(house.database, house.sessions, ROOT, Via.LINK, Role.ADMIN)
+    for by in (master, house.known(session=cookie)):
+        for owner, role in ((EVE, Role.VIEWER), (ANA, Role.OPERATOR), ("x@else.example", Role.NOBODY)):
+            made, secret = house.office.make(NewToken("t", owner=owner), by)
+            principal = house.known(secret or "")
+            assert (made.is_granted, principal.is_granted, principal.role) == (False, False, role)
+            assert principal.permissions == PERMISSIONS[role]
+    own, _ = house.office.make(NewToken("own"), house.known(session=cookie))
+    assert own.is_granted
+    granted, _ = house.office.make(NewToken("t", owner=EVE, role=Role.OPERATOR), master, grants=True)
+    assert (granted.is_granted, granted.role) == (True, Role.OPERATOR)

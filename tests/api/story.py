@@ -61,7 +61,7 @@ class Story:
 
     def token(self, role: Role, address: str) -> str:
         """The secret of one that may all that its role may."""
-        _, secret = self.tokens.make(NewToken(role.value, owner=address, role=role), make_principal())
+        _, secret = self.tokens.make(NewToken(role.value, owner=address, role=role), make_principal(), grants=True)
         assert secret is not None
         return secret
 

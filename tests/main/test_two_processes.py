@@ -136,6 +136,7 @@ def test_no_secret_is_in_the_list_of_processes(guard: Served) -> None:
     """The settings reach the serving process over its wire."""
     for pid in (guard.process.pid, guard.web):
         assert TOKEN not in Path(f"/proc/{pid}/cmdline").read_text()
+    assert TOKEN not in Path(f"/proc/{guard.web}/environ").read_text()
 
 
 def test_serving_process_gives_way(guard: Served) -> None:

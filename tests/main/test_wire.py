@@ -20,6 +20,7 @@ from costguard.main.web_app import metrics_of
 from costguard.main.web_process import Process, WebProcess
 from costguard.main.wire import Alive, Asked, Begin, Pace, SlackTrouble, State, Wake, Watcher, Wire
 from costguard.settings import Settings
+from costguard.settings.environment import is_secret, of_serving
 from costguard.web.meters import WatchMeters
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -250,3 +251,26 @@ def test_none_is_started_once_it_is_to_stop() -> None:
         web.wait_for_end(30)
     assert len(spawner.made) == 1
     assert spawner.made[0].signals[0] == "SIGTERM"
+
+
+def test_serving_process_gets_only_the_secrets_that_it_uses(tmp_path: Path) -> None:
+    """It delivers no webhook, logs to no tracker, and opens no socket to Slack; signed requests come to it."""
+    text = '[watch]\nprojects = ["ml-training"]\n[slack]\nchannel = "#gpu"\nsocket_mode = true\n'
+    text += '[webhooks.pager]\nurl = "https://pager.example/hook"\n[trackers.mlflow]\nurl = "https://mlflow.example"\n'
+    signs = "whsec_" + "A" * 43 + "="
+    secrets = {
+        "COSTGUARD_TOKEN": "0123456789abcdef",
+        "COSTGUARD_SLACK_TOKEN": "xoxb-1-secret",
+        "COSTGUARD_SLACK_APP_TOKEN": "xapp-1-secret",
+        "COSTGUARD_WEBHOOK_PAGER_SECRET": signs,
+        "COSTGUARD_MLFLOW_TOKEN": "tracker-secret",
+    }
+    given = read(tmp_path, text, **secrets)
+    serving = of_serving(given.given)
+    assert [secret for secret in secrets.values() if secret in repr(serving)] == ["0123456789abcdef"]
+    made = Settings.of(serving)
+    assert [webhook.name for webhook in made.webhook_list()] == ["pager"]
+    signed = read(tmp_path, text, **secrets, COSTGUARD_SLACK_SIGNING_SECRET="0" * 32)
+    assert "xoxb-1-secret" in repr(of_serving(signed.given))
+    assert all(map(is_secret, [*secrets, "COSTGUARD_TOKEN_FILE", "CREDENTIALS_DIRECTORY"]))
+    assert not any(map(is_secret, ("COSTGUARD_CONFIG", "AWS_SECRET_ACCESS_KEY", "PATH")))

@@ -31,7 +31,7 @@ class Lab:
     database: Database
 
     def token(self, role: Role, address: str) -> str:
-        _, secret = self.tokens.make(NewToken(role.value, owner=address, role=role), make_principal())
+        _, secret = self.tokens.make(NewToken(role.value, owner=address, role=role), make_principal(), grants=True)
         assert secret is not None
         return secret
 

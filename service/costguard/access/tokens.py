@@ -53,14 +53,17 @@ class TokenService:
     ) -> None:
         self._database, self._clock, self._new_id, self._new_secret = database, clock, new_id, new_secret
 
-    def make(self, new: NewToken, by: Principal, idempotency_key: str | None = None) -> tuple[ApiToken, str | None]:
+    def make(
+        self, new: NewToken, by: Principal, idempotency_key: str | None = None, *, grants: bool = False
+    ) -> tuple[ApiToken, str | None]:
         """The token and its secret; the secret is None for a repeat under its key.
 
-        Raises Invalid, or Conflict where the key came with another before.
+        One for another person counts by the lists, also where the master token makes it: a role is given with a token
+        only on the server, with `grants`. Raises Invalid, or Conflict where the key came with another before.
         """
-        token, now = self._drawn(new, by), self._clock.now()
+        token, now = self._drawn(new, by, grants), self._clock.now()
         secret = f"{PREFIX}{token.id}_{self._new_secret()}"
-        key = None if idempotency_key is None else f"{by.key}/{idempotency_key}"
+        key = by.own(idempotency_key)
         with self._database.write() as connection:
             earlier = None if key is None else token_rows.of_key(connection, key)
             if earlier is not None:
@@ -110,7 +113,7 @@ class TokenService:
         with self._database.read() as connection:
             return token_rows.page(connection, owner, before, limit)
 
-    def _drawn(self, new: NewToken, by: Principal) -> ApiToken:
+    def _drawn(self, new: NewToken, by: Principal, grants: bool) -> ApiToken:
         name = new.name.strip()
         if not 1 <= len(name) <= LONGEST_NAME:
             raise Invalid(
@@ -158,7 +161,7 @@ class TokenService:
             name=name,
             owner=owner,
             role=role,
-            is_granted=by.is_granted,
+            is_granted=grants or (by.is_granted and owner == by.address),
             permissions=permissions,
             made_at=now,
             made_by=_name(by),

@@ -15,6 +15,7 @@ RULES = (
     "model/code_archive.py",
     "model/log_pattern.py",
     "model/suspects.py",
+    "model/tar_stream.py",
     "progress/alive.py",
     "progress/log_line.py",
     "progress/log_patterns.py",

@@ -23,7 +23,9 @@ from costguard.errors import Unavailable
 from costguard.jobs.code import CodeArchives
 from costguard.model.access import Permission
 from costguard.web.limits import MOST_CODE_BYTES
+from costguard.web.permissions import Asker
 from costguard.web.problems import NOT_FOUND, ProblemError, problem
+from costguard.web.questions import person
 
 __all__ = ["acting_router", "agents_router"]
 
@@ -79,9 +81,14 @@ async def received_archive(request: Request, most: int = MOST_CODE_BYTES) -> Asy
         yield file
 
 
-async def _received(request: Request) -> AsyncIterator[IO[bytes]]:
+async def _received(request: Request, deps: Given, asker: Asker) -> AsyncIterator[IO[bytes]]:
+    """Once it is here, its turn to be unpacked and checked: two at a time, one of each person. Raises QueueFull."""
     async for file in received_archive(request):
-        yield file
+        if deps.sharing is None:
+            yield file
+        else:
+            async with deps.sharing.archives.turn(person(asker)):
+                yield file
 
 
 Received = Annotated[IO[bytes], Depends(_received)]

@@ -82,7 +82,7 @@ def submit(
     """Accepts the job, or lists everything that is wrong with it. The daemon launches its VM within seconds."""
     owner = owner_of(asker, body)
     made, is_new = available_service(deps.jobs).submit(
-        body.submission(owner.address), key, via_of(client), owner.authority
+        body.submission(owner.address), asker.own(key), via_of(client), owner.authority
     )
     if not is_new:
         response.status_code = HTTPStatus.OK

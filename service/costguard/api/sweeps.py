@@ -216,7 +216,7 @@ def submit(
     """Accepts the sweep, or lists everything that is wrong with any member. The daemon launches them in turn."""
     owner = owner_of(asker, body.job)
     made, is_new = available_sweeps(deps.sweeps).submit(
-        body.order(owner.address), body.limit, key, via_of(client), owner.authority, go_on
+        body.order(owner.address), body.limit, asker.own(key), via_of(client), owner.authority, go_on
     )
     if not is_new:
         response.status_code = HTTPStatus.OK

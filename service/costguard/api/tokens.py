@@ -99,7 +99,10 @@ class TokenBody(Body):
     owner: Address | None = Field(
         None, description="The person it acts as; default: the caller. Only admins name another."
     )
-    role: Role | None = Field(None, description="The most it may be used for; null: the caller's role.")
+    role: Role | None = Field(
+        None,
+        description="The most it may be used for; null: the caller's role. The settings' lists decide as well.",
+    )
 
 
 @open_router.get("/me", summary="Get the caller and their permissions", operation_id="getMe")

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import io
-import tarfile
 import threading
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -23,9 +20,10 @@ from costguard.errors import CheckpointError, Conflict, Invalid, Missing, Unavai
 from costguard.jobs import attempts, job_rows
 from costguard.jobs.submission import JobRefusal
 from costguard.model.checkpoint import StoredFile
-from costguard.model.code_archive import FILE, LINK, MOST_FILES, MOST_UNPACKED, WrongArchive, problem_of
+from costguard.model.code_archive import MOST_UNPACKED, ArchiveContents, WrongArchive
 from costguard.model.job import JobCode
 from costguard.model.ports import Archives, Clock
+from costguard.model.tar_stream import GzipStream, TarStream
 
 KEPT = timedelta(days=30)  # after its last upload, where no open job needs it
 # A job cannot name an archive that is about to be deleted: it has to be uploaded again for the launch.
@@ -193,40 +191,17 @@ def _away(error: CheckpointError) -> Unavailable:
 
 
 def check_archive(file: IO[bytes], sha256: str) -> None:
-    """Reads all of it, in bounded memory. Raises WrongArchive."""
-    try:
-        with gzip.GzipFile(fileobj=file, mode="rb") as zipped:
-            hashed = _Hashed(zipped)
-            with tarfile.open(mode="r|", fileobj=hashed, encoding="utf-8") as archive:
-                for number, member in enumerate(archive, 1):
-                    if number > MOST_FILES:
-                        raise WrongArchive(f"it has more than {MOST_FILES:,} files")
-                    kind = FILE if member.isreg() else LINK if member.issym() else ""
-                    if problem := problem_of(member.name, kind, member.linkname):
-                        raise WrongArchive(problem)
-            while hashed.read(1 << 20):
-                pass
-    except (tarfile.TarError, OSError, EOFError, zlib.error, UnicodeError) as wrong:
-        raise WrongArchive(f"it is no gzipped tar ({str(wrong)[:200]})") from None
-    if hashed.sha256.hexdigest() != sha256:
-        raise WrongArchive(f"its SHA-256 is {hashed.sha256.hexdigest()}, not {sha256}")
+    """Reads all of it, in bounded memory, as the agent will. Raises WrongArchive."""
+    digest, unpacked = hashlib.sha256(), GzipStream(file, MOST_UNPACKED)
 
-
-class _Hashed(io.RawIOBase):
-    """Reads through a limit, and keeps the SHA-256 of what was read."""
-
-    def __init__(self, inner: gzip.GzipFile) -> None:
-        self._inner = inner
-        self._left = MOST_UNPACKED
-        self.sha256 = hashlib.sha256()
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        content = self._inner.read(size)
-        self._left -= len(content)
-        if self._left < 0:
-            raise WrongArchive(f"it is larger than {MOST_UNPACKED >> 20} MiB when it is unpacked")
-        self.sha256.update(content)
+    def read(size: int) -> bytes:
+        content = unpacked.read(size)
+        digest.update(content)
         return content
+
+    contents = ArchiveContents()
+    for member in TarStream(read):
+        contents.add(member.name, member.kind, member.target)
+    contents.finish()
+    if digest.hexdigest() != sha256:
+        raise WrongArchive(f"its SHA-256 is {digest.hexdigest()}, not {sha256}")

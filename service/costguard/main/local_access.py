@@ -71,9 +71,9 @@ class ServerTokens:
                 kind="token-refused",
             )
         role = request.role or (Role.ADMIN if listed is Role.NOBODY else listed)
-        by = replace(_THEY, is_granted=request.role is not None or listed is Role.NOBODY)
+        grants = request.role is not None or listed is Role.NOBODY
         with self._tokens() as tokens:
-            made, secret = tokens.make(replace(request, owner=owner, role=role), by)
+            made, secret = tokens.make(replace(request, owner=owner, role=role), _THEY, grants=grants)
         return self._answer(token=self._described(made), secret=secret)
 
     def listing(self, limit: int) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from costguard.main.web_process import WebProcess
 from costguard.main.wire import Asked, Begin, Family, Pace, State
 from costguard.model.ports import Clock
 from costguard.settings import Settings
+from costguard.settings.environment import of_serving
 from costguard.web.memory import few_arenas, give_back
 
 _JOBS_EVERY = timedelta(seconds=5)  # of the guard's clock...
@@ -206,7 +207,7 @@ def _begin(guard: Guard) -> Begin:
     clock, pace = guard.clock, None
     if isinstance(clock, ScaledClock):
         pace = Pace(origin=clock.origin, since=clock.since, speed=clock.speed)
-    return Begin(settings=dict(guard.settings.given), holder=guard.holder, speed=guard.speed, pace=pace)
+    return Begin(settings=dict(of_serving(guard.settings.given)), holder=guard.holder, speed=guard.speed, pace=pace)
 
 
 def _state(guard: Guard, daemon: Daemon, slack_intake: SlackIntake | None) -> State:

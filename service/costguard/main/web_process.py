@@ -21,6 +21,7 @@ import structlog
 from costguard.errors import CostguardError
 from costguard.main.wire import Alive, Asked, Begin, Family, Message, State, Wake, Wire
 from costguard.model.backoff import Backoff
+from costguard.settings.environment import is_secret
 
 _BACKLOG = 128
 _TRIES, _BETWEEN_TRIES_S = 20, 0.1  # a guard that was killed leaves its port within moments
@@ -98,7 +99,8 @@ def spawned(wire: socket.socket, listener: socket.socket) -> Process:
         pass_fds=numbers,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
-        env={name: value for name, value in os.environ.items() if name not in _OF_SUPERVISORS},
+        # Its secrets come over the wire, and only those that it uses.
+        env={name: value for name, value in os.environ.items() if name not in _OF_SUPERVISORS and not is_secret(name)},
         start_new_session=True,  # Ctrl-C in the terminal is for the watching process, which ends this one
     )
 

@@ -101,6 +101,10 @@ class Principal:
         """Who is counted as one when requests are limited."""
         return self.token_id or self.session or f"{self.via.value}:{self.address}"
 
+    def own(self, idempotency_key: str | None) -> str | None:
+        """The key as this person's: what another asked for under the same text has another."""
+        return None if idempotency_key is None else f"{self.address or self.via.value}/{idempotency_key}"
+
     @property
     def is_ambient(self) -> bool:
         """A browser shows it by itself, with whatever page made it ask: so a change needs proof of our own page."""

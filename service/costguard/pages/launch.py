@@ -162,7 +162,7 @@ def _launched(source: Source, me: Principal, values: Mapping[str, str], new_key:
     if form.wrong:
         return _page(source, me, values, key)
     try:
-        job, _ = available_service(source.jobs).submit(form.submission, f"page/{key}", "page", owner.authority)
+        job, _ = available_service(source.jobs).submit(form.submission, f"page/{me.own(key)}", "page", owner.authority)
     except Invalid as refused:
         return _page(source, me, values, key, [JobRefusal(part, message) for part, message in refused.fields])
     except Conflict:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from costguard.settings.problems import Raw, SettingProblem
 from costguard.settings.values import is_name
@@ -36,6 +38,7 @@ VARIABLES = (
 OF_SLACK = {"token": SLACK_TOKEN, "signing_secret": SLACK_SIGNING_SECRET, "app_token": SLACK_APP_TOKEN}
 OF_TRACKERS = {"mlflow": ("token", MLFLOW_TOKEN), "wandb": ("api_key", WANDB_API_KEY)}
 FILE = "_FILE"
+_OF_WEBHOOK = re.compile(WEBHOOK_SECRET.replace("NAME", "[A-Z0-9_]+"))
 _CREDENTIALS = "CREDENTIALS_DIRECTORY"  # systemd sets it where a unit has LoadCredential=
 
 
@@ -84,6 +87,31 @@ def with_secrets(raw: Raw, secrets: Mapping[str, str]) -> Raw:
     if isinstance(sign_in := raw.get("sign_in"), dict) and OIDC_CLIENT_SECRET in secrets:
         raw["sign_in"] = {**sign_in, "oidc_client_secret": secrets[OIDC_CLIENT_SECRET]}
     return raw
+
+
+def of_serving(given: Mapping[str, Any]) -> Raw:
+    """The settings without the secrets of the watching process, which alone delivers webhooks, logs to trackers and
+    opens Slack's socket. The serving process keeps Slack's token where signed requests come to it.
+    """
+    kept = dict(given)
+    if isinstance(slack := given.get("slack"), dict):
+        unused = {"app_token"} if slack.get("signing_secret") else {"app_token", "token"}
+        kept["slack"] = {key: value for key, value in slack.items() if key not in unused}
+    for part in ("webhooks", "trackers"):
+        if isinstance(sections := given.get(part), dict):
+            keys = {name: OF_TRACKERS[name][0] if part == "trackers" else "secret" for name in sections}
+            kept[part] = {name: _without(section, keys[name]) for name, section in sections.items()}
+    return kept
+
+
+def is_secret(variable: str) -> bool:
+    """Whether an environment variable holds a secret of Costguard's, or says where one is."""
+    name = variable.removesuffix(FILE)
+    return variable == _CREDENTIALS or (name in VARIABLES and name != CONFIG) or bool(_OF_WEBHOOK.fullmatch(name))
+
+
+def _without(section: object, key: str) -> object:
+    return {name: value for name, value in section.items() if name != key} if isinstance(section, dict) else section
 
 
 def _with_secret_of(tracker: str, section: object, secrets: Mapping[str, str]) -> object:

@@ -2761,7 +2761,7 @@ class TokenBody(TypedDict):
     permissions: NotRequired[Sequence[Permission] | None]
     """null: all of the caller's."""
     role: NotRequired[Role | None]
-    """The most it may be used for; null: the caller's role."""
+    """The most it may be used for; null: the caller's role. The settings' lists decide as well."""
 
 
 class TokenOut(TypedDict):
