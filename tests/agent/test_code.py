@@ -172,6 +172,14 @@ def test_nothing_is_written_outside_of_the_folder(tmp_path: Path, items: list[tu
     assert os.listdir(top) == ["code"]
 
 
+def test_links_are_made_after_all_files(tmp_path: Path) -> None:
+    """So that no file can be written through one, whatever follows it in the archive."""
+    (tmp_path / "code.tar.gz").write_bytes(members(("link", tarfile.SYMTYPE, "a"), ("../up", tarfile.REGTYPE, "")))
+    with pytest.raises(WrongArchive):
+        unpack(str(tmp_path / "code.tar.gz"), str(tmp_path / "code"))
+    assert os.listdir(tmp_path / "code") == []
+
+
 def test_cut_and_endless_archives_are_wrong(tmp_path: Path) -> None:
     """Found before anything is unpacked."""
     content, sha256 = packed({"a": "x" * 5000})

@@ -275,3 +275,24 @@ time.sleep(3)
     reported = [event["text"] for event in guard.events if event["kind"] == "unrecognised"]
     assert len(reported) == 1
     assert reported[0].endswith("launch it with --pattern 'net_{step}.pkl'")
+
+
+def test_a_location_is_tried_before_the_command_begins(vm: Vm, guard: FakeGuard, s3: S3Server) -> None:
+    """A note of our own is written, so that a permission that is missing is known at once."""
+    _train(vm, s3, "")
+    vm.boot()
+    assert guard.wait_for("exit")["code"] == 0
+    assert set(s3.objects("lab")) == {"run/.costguard/attempt"}
+
+
+def test_a_download_that_is_not_whole_is_not_resumed_from(vm: Vm, guard: FakeGuard, s3: S3Server) -> None:
+    """By its name and its marker it is complete; what arrived is judged by its content again."""
+    tree = s3.folder / "lab/run/step-20"
+    tree.mkdir(parents=True)
+    (tree / "weights.pt").write_bytes(b"PK\x03\x04" + b"cut off")
+    (tree / "DONE").touch()
+    _train(vm, s3, "", checkpoint={"resume_from": "s3://lab/run/step-20", "step": "20"})
+    vm.boot()
+    end = guard.wait_for("exit")
+    assert end["reason"] == "not_started"
+    assert "step-20 was downloaded, and is not complete" in end["error"]

@@ -384,3 +384,13 @@ def test_a_day_that_cannot_be_compared_keeps_no_other_from_it(ledger: Database) 
     assert len(done.troubles) == 1
     assert done.troubles[0] == f"The bill of {DAYS[1]} could not be compared (ArithmeticError: odd)."
     assert set(DAYS) & days(ledger).keys() == {DAYS[0], DAYS[2]}
+
+
+def test_a_day_is_open_while_one_of_two_accounts_is_unread(ledger: Database) -> None:
+    """Both paid for the project on that day, and of the second its first hours were read alone."""
+    both = exported_days(ledger)
+    early = [{**row, "billing_account_id": "B"} for row in both if row["usage_start_time"] < f"{DAYS[0]} 02"]
+    read(ledger, [*both, *early])
+    compare(ledger)
+    assert days(ledger)[DAYS[0]].standing == "open"
+    assert days(ledger)[DAYS[1]].standing == "closed"

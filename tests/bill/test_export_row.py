@@ -273,3 +273,15 @@ def test_bigquery_times_without_a_zone_are_utc() -> None:
     """TIMESTAMP has no zone of its own; fractions of a second are kept to the microsecond."""
     assert moment("2026-03-08 09:59:59.981774", "t").at == datetime(2026, 3, 8, 9, 59, 59, 981774, tzinfo=UTC)
     assert moment("2026-03-08T01:00:00-08:00", "t").at == datetime(2026, 3, 8, 9, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(("value", "is_unused"), [("true", True), ("TRUE", True), ("false", False), ("", False)])
+def test_a_reservation_that_nobody_used_is_marked(value: str, is_unused: bool) -> None:
+    """By the system labels of the detailed export, as Google names them in the table's schema."""
+    labels = [
+        {"key": "compute.googleapis.com/is_unused_reservation", "value": value},
+        {"key": "compute.googleapis.com/reservation_name", "value": "spare-a100s"},
+    ]
+    row = read_row({**LEFT_OUT, **recorded("V-disk"), "system_labels": labels}).bill_row()
+    assert row.is_unused_reservation is is_unused
+    assert row.reservation_name == "spare-a100s"

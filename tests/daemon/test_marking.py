@@ -250,3 +250,19 @@ def test_mark_lies_next_to_the_file_that_a_link_names(sqlite_url: str, tmp_path:
     link.parent.mkdir()
     link.symlink_to(Path(sqlite_url.removeprefix("sqlite:///")))
     assert MarkFile(link).path == file_of(sqlite_url).path
+
+
+def test_the_mark_is_on_the_disk_before_the_file_says_so(sqlite_url: str) -> None:
+    """A power cut that took the database back, and not the file, would look like a restore."""
+    seen: list[LedgerMark | None] = []
+
+    class Recorded(Database):
+        def sync(self) -> None:
+            seen.append(file_of(sqlite_url).read())
+            super().sync()
+
+    with closing(Recorded.open(sqlite_url)) as database:
+        guard = Guard(database)
+        first = file_of(sqlite_url).read()
+        guard.look()
+        assert seen == [None, first]

@@ -14,6 +14,7 @@ from costguard.daemon.retention import Retention, archive_old
 from costguard.db import archive_file
 from costguard.db.tables import archives, attempts, events, instances, jobs, messages, operations
 from costguard.db.transaction import Database
+from costguard.events import stream
 from costguard.main.archives import compact
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -162,3 +163,15 @@ def archived(database: Database, folder: Path, kind: str, column: str) -> set[st
         files = connection.execute(select(archives).where(archives.c.kind == kind)).all()
     rows = [row for file in files for row in archive_file.read(folder / file.file, file.sha256)]
     return {row[column] for row in rows}
+
+
+def test_newest_event_stays_however_old(filled: Database, tmp_path: Path) -> None:
+    """Readers go on from an event's number: one that came again would hide the next event from them."""
+    with filled.write() as connection:
+        connection.execute(insert(events), [event("last", OLD)])
+        last = stream.latest_id(connection)
+    archive(filled, tmp_path)
+    with filled.write() as connection:
+        assert stream.latest_id(connection) == last
+        connection.execute(insert(events), [event("next", NOW)])
+        assert [one.event.key for one in stream.after(connection, last, 10)] == ["next"]

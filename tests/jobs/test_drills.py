@@ -12,6 +12,7 @@ from tests.jobs.world import World, world
 from costguard.db.transaction import Database
 from costguard.errors import Conflict, Forbidden, Invalid
 from costguard.jobs import drills
+from costguard.jobs.agent_drills import drill_report
 from costguard.jobs.agent_events import AgentEvent
 from costguard.model.drill import Drill, DrillResult, DrillState, in_words
 from costguard.model.job import CheckpointPlan, JobKind, JobState
@@ -206,3 +207,31 @@ def test_a_drill_in_words(fields: dict[str, object], text: str) -> None:
     values = {"result": DrillResult.SAVED, "checkpoint": "c", "step": 9, "grace": 22 * SECOND, **fields}
     drill = Drill("j1", 1, at("12:00"), "ada@lab.example", DrillState.OVER, **values)  # type: ignore[arg-type]
     assert text in in_words(drill)
+
+
+def test_another_attempt_settles_no_drill(sqlite_url: str) -> None:
+    """While a job moves it has two VMs, and one of them holds the drill."""
+    with world(sqlite_url) as w:
+        w.submit()
+        _running(w)
+        _request(w)
+        w.say("cg-j1-1", ("drill", {"number": 1, "phase": "stopping"}))
+        over = drill_report({"number": 1, "phase": "over", "result": "saved"}, lambda _: w.clock.now())
+        (attempt,) = w.attempts()
+        assert over is not None
+        with w.database.write() as connection:
+            drills.hear(connection, "j1", attempt.id + 1, [over], w.clock.now())
+        assert _only(w).result is None
+        with w.database.write() as connection:
+            drills.hear(connection, "j1", attempt.id, [over], w.clock.now())
+        assert _only(w).result is DrillResult.SAVED
+
+
+def test_a_command_that_saved_and_did_not_go_on_has_not_passed(sqlite_url: str) -> None:
+    """A preemption that is called off would end it."""
+    with world(sqlite_url) as w:
+        w.submit()
+        _running(w)
+        _request(w)
+        w.say("cg-j1-1", ("drill", {"number": 1, "phase": "over", "result": "saved", "resumed": "no"}))
+        assert _only(w).result is DrillResult.NOT_RESUMED

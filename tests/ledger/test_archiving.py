@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import random
 from collections.abc import Sequence
 from contextlib import closing, suppress
@@ -20,6 +21,7 @@ from tests.ledger.test_charging import PRICES, Ledger
 from tests.rolled_up import ROLLED_UP
 from tests.within import charge_due
 
+from costguard.db import archive_file
 from costguard.db.backup import verify
 from costguard.db.tables import archives, charge_days, charges, daily_spend, jobs, lifetimes, storage_spans
 from costguard.db.transaction import Database
@@ -253,3 +255,20 @@ def test_an_archive_can_be_read_without_the_database(database: Database, tmp_pat
         rows = connection.scalar(select(func.sum(charges.c.amount_nanos)))
     assert archived + int(rows or 0) == sum(one.amount.nanos for one in single_before)
     assert {span["gce_id"] for span in spans} <= {one.key.gce_id for one in single_before}
+
+
+def test_an_archive_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rows go after that: what only the cache holds is lost with the power."""
+    synced: list[tuple[int, int, bool]] = []
+    sync = os.fsync
+
+    def recorded(descriptor: int) -> None:
+        state = os.fstat(descriptor)
+        synced.append((state.st_ino, state.st_size, any(tmp_path.glob("*.gz"))))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", recorded)
+    file = archive_file.write(tmp_path, "events", date(2026, 11, 1), date(2026, 11, 2), [{"key": "one"}])
+    state = (tmp_path / file.name).stat()
+    assert (state.st_ino, file.byte_count, False) in synced
+    assert synced[-1][0] == tmp_path.stat().st_ino  # and its name, in its folder

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from mcp_types import ElicitRequestParams, ElicitResult
+from sqlalchemy import update
 from tests.api import rows
 from tests.api.rows import NOW
 from tests.mcp.lab import ADA, VIC, Lab, make_lab
@@ -16,6 +17,7 @@ from tests.mcp.talking import answer_of, plain, talk
 from tests.serving import serving
 
 from costguard.client import Client
+from costguard.db.tables import lifetimes
 from costguard.db.transaction import Database
 from costguard.mcp.confirming import GOOD_FOR_S
 from costguard.mcp.marking import Words
@@ -203,3 +205,18 @@ def test_a_server_that_is_away_is_named() -> None:
 
     result = talk(make_server(Client("http://127.0.0.1:9", "token", environ={})), act)
     assert answer_of(result)["error"] == Words.UNREACHABLE
+
+
+def test_a_vm_that_was_started_again_since_is_not_stopped(site: Site) -> None:
+    """The user agreed to stop the run that was shown, not the one that began while they read."""
+
+    async def act(agent: Agent) -> tuple[Any, Any]:
+        first = answer_of(await agent.call_tool("stop_vm", STOP))
+        with site.lab.database.write() as connection:
+            connection.execute(update(lifetimes).values(started_at=NOW - HOUR))
+        return first, answer_of(await agent.call_tool("confirm", {"confirmation": first["confirmation"]}))
+
+    first, refused = talk(site.server(), act)
+    assert first["done"] is False
+    assert refused["error"] == Words.CONFLICT
+    assert site.lab.requests() == 0

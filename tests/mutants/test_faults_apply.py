@@ -28,6 +28,7 @@ ROOMS = {
     "restores",
     "retention",
     "signatures",
+    "sweeps",
     "timeline",
     "trackers",
 }

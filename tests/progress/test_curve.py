@@ -110,3 +110,12 @@ def _measured() -> Measured:
         pytest.skip("the recorded curves are not here: ../shared/loss-curves")
     some = [curve for curve in recorded() if len(curve.values) >= LEAST and not curve.run % 5]
     return measure(this_rule, [curve for curve in some if not curve.is_counted_apart], seeds=(1,))
+
+
+def test_a_trend_upward_keeps_a_curve_from_standing_still() -> None:
+    """Each evaluation is better than the one before, though by so little that the window gained next to nothing."""
+    fallen = decay(40)
+    creeping = [*fallen, *(fallen[-1] - 1e-5 * step for step in range(1, 121))]
+    spoke_at, reason = first_standstill(creeping)
+    assert spoke_at is None
+    assert reason.endswith("but they may rise.")

@@ -120,3 +120,9 @@ def test_decision_holds_its_limits(states: list[JobState | None], at_once: int, 
     assert not (decision.state.is_over and opened)
     assert not (cancelled and decision.launch)
     assert decide(view(*states, at_once=at_once, is_cancelled=cancelled)) == decision
+
+
+def test_cancel_that_comes_after_the_last_success_changes_nothing() -> None:
+    """All that was wanted is there."""
+    decision = decide(view(JobState.SUCCEEDED, JobState.SUCCEEDED, is_cancelled=True))
+    assert decision.state is SweepState.SUCCEEDED

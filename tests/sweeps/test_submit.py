@@ -13,8 +13,9 @@ from tests.sweeps import sweep_story
 from tests.sweeps.sweep_story import order
 
 from costguard.access.rules import Access
+from costguard.db.lease import acquire
 from costguard.db.transaction import Database
-from costguard.errors import Conflict, Forbidden, Invalid, Missing
+from costguard.errors import Conflict, Forbidden, Invalid, LeaseLost, Missing
 from costguard.events import audit_log
 from costguard.jobs import job_rows
 from costguard.ledger.accrual import accrual_at
@@ -269,9 +270,9 @@ def test_code_of_an_open_sweep_is_not_deleted(office: Office) -> None:
     """Members may be launched for weeks; once it is over, its code may go, and it cannot be resumed."""
     with_code(office)
     settle(office, "t1", JobState.FAILED)
+    settle(office, "t2", JobState.FAILED)
     office.clock.advance(timedelta(days=40))
     assert office.code.tidy() == 0
-    settle(office, "t2", JobState.FAILED)
     office.sweeps.cancel("s1", ADA, "")
     turn(office)
     assert office.code.tidy() == 1
@@ -357,3 +358,13 @@ def test_members_cannot_share_a_run_of_a_tracker(office: Office) -> None:
         "job.mlflow_run",
         "The cost of all members would be logged to one run, each over the other: leave it out.",
     ) in (error.value.fields)
+
+
+def test_sweep_is_not_advanced_under_a_lease_that_was_lost(office: Office) -> None:
+    """Another guard launches its members: two would launch each of them twice."""
+    office.sweeps.submit(order(), None, None, "api")
+    lost = acquire(office.database, "daemon", "before", timedelta(seconds=9), office.clock.now())
+    acquire(office.database, "daemon", "after", timedelta(seconds=9), office.clock.now() + timedelta(seconds=9))
+    with pytest.raises(LeaseLost):
+        SweepsTurn(office.database, office.clock, lambda: "t1").run(lost)
+    assert states(office) == ["waiting"] * 4

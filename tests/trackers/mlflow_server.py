@@ -80,6 +80,7 @@ class MlflowFront:
     trouble: int | None = None
     loses_answers: bool = False
     most_written: int | None = None
+    location: str = ""  # where an answer sends its reader
     then: Callable[[str], object] = lambda _path: None
 
     def _answer(self, method: str, path: str, body: bytes) -> tuple[int, dict[str, Any]]:
@@ -111,6 +112,8 @@ class MlflowFront:
                 content = json.dumps(answer).encode()
                 self.send_response_only(status)
                 self.send_header("Content-Type", "application/json")
+                if outer.location:
+                    self.send_header("Location", outer.location)
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
                 self.wfile.write(content)

@@ -117,3 +117,14 @@ def test_credentials_are_mlflows(server: MlflowFront, user: str, secret: str, he
     with closing(MlflowClient(server.url, "0", user, secret, timeout_s=60)) as client:
         client.log(server.backend.create_run(), [POINT])
     assert server.authorization == [header]
+
+
+def test_a_secret_follows_no_redirect(server: MlflowFront) -> None:
+    """A server that moved, or was taken over, sends the credentials to no other address."""
+    server.trouble, server.location = 307, f"{server.url}/elsewhere"
+    with (
+        closing(MlflowClient(server.url, "0", "", "a-token", timeout_s=60)) as client,
+        pytest.raises(TrackerError, match="redirects to another address"),
+    ):
+        client.log("f" * 32, [POINT])
+    assert server.paths == ["runs/log-batch"]

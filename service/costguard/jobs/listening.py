@@ -16,7 +16,7 @@ from costguard.model.ports import Clock
 _MOST_S = 10.0
 # Time servers turn a clock by less between two looks; what moves it further sets it.
 _CLOCK_SET_S = 5.0
-_LONG_UNHELD = timedelta(minutes=1)  # a restart or a takeover takes less
+_LONG = timedelta(minutes=1)  # restarts and takeovers take less; in less nobody loses an answer
 
 log = structlog.get_logger(__name__)
 
@@ -62,7 +62,7 @@ class Listening:
                 return
             self._epoch = lease.epoch
             self._since = self._clock.now()
-            if lease.unheld > _LONG_UNHELD:
+            if lease.unheld > _LONG:
                 self._answers_since = self._since
 
     @property
@@ -74,7 +74,7 @@ class Listening:
 
     @property
     def answers_since(self) -> datetime | None:
-        """Since when people could answer reminders; None: no gap is known, and short restarts are none."""
+        """Since when people could answer reminders; None: no gap of a minute is known."""
         with self._lock:
             self._look()
             return self._answers_since
@@ -89,5 +89,6 @@ class Listening:
         now = self._clock.now()
         if now - self._since > timedelta(seconds=_MOST_S):  # a gap is looked at many times while it lasts
             log.warning("listening_began_again", away=away, clock_set_by_s=round(turned, 1))
-        self._since = self._answers_since = now
-        self._offset_s = offset
+        self._since, self._offset_s = now, offset
+        if max(abs(turned), *(elapsed - at for at in self._signs_s.values()), 0.0) >= _LONG.total_seconds():
+            self._answers_since = now
