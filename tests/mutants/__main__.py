@@ -37,6 +37,9 @@ def _without_faults(chosen: Sequence[Fault], run: Runner) -> bool:
 
 
 def _main(words: Sequence[str]) -> int:
+    if any(word.startswith("-") for word in words):
+        print(__doc__)
+        return 2
     os.nice(10)
     chosen = _chosen(words)
     if wrong := faults.problems(chosen):
