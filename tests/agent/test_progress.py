@@ -55,13 +55,17 @@ def test_a_real_run_reports_progress_and_points(vm: Vm, guard: FakeGuard) -> Non
     """A bar drawn with carriage returns, a dictionary, an evaluation: heartbeats carry them, then the points come."""
     script = f"""{WAIT}
 import sys
-for n in (1, 20, 40): sys.stderr.write({BAR!r}.format(n))
+sys.stderr.write({BAR!r}.format(1))
+wait('on')
+for n in (20, 40): sys.stderr.write({BAR!r}.format(n))
 print("\\n{{'loss': 1.25, 'learning_rate': 1e-05, 'epoch': 0.4}}")
 print("{{'eval_loss': 1.5, 'epoch': 0.4}}")
 wait('go')
 """
     vm.train(script)
     vm.boot()
+    guard.wait_for("heartbeat", lambda event: event.get("progress", {}).get("done") == 1)
+    (vm.work / "on").touch()
     beat = guard.wait_for("heartbeat", lambda event: event.get("progress", {}).get("phase") == "eval")
     progress = beat["progress"]
     assert (beat["step"], progress["done"], progress["of"], progress["loss"]) == (40, 40, 100, 1.25)

@@ -118,7 +118,10 @@ def test_sessions_are_shown_and_ended(database: Database, client_with: Clients) 
     page = Page(ada.get("/tokens").text)
     assert page.mistakes == []
     shown = tidy(page.text)
-    assert "ada@lab.example this session operator 20 Nov, 12:00 with a one-time link from 10.0.0.7" in shown
+    assert (
+        "ada@lab.example this session operator, granted by a link 20 Nov, 12:00 with a one-time link from 10.0.0.7"
+        in shown
+    )
     assert "Sign out everywhere" in shown
     assert BOB not in shown
     assert BOB in admin.get("/tokens").text

@@ -236,6 +236,7 @@ class BoundStretchOut(TypedDict):
         "throttled",
         "compute",
         "gpu",
+        "not computing",
         "unknown",
     ]
     cause: str | None
