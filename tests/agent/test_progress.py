@@ -55,7 +55,7 @@ def test_a_real_run_reports_progress_and_points(vm: Vm, guard: FakeGuard) -> Non
     """A bar drawn with carriage returns, a dictionary, an evaluation: heartbeats carry them, then the points come."""
     script = f"""{WAIT}
 import sys
-sys.stderr.write({BAR!r}.format(1))
+for n in (1, 2): sys.stderr.write({BAR!r}.format(n))
 wait('on')
 for n in (20, 40): sys.stderr.write({BAR!r}.format(n))
 print("\\n{{'loss': 1.25, 'learning_rate': 1e-05, 'epoch': 0.4}}")

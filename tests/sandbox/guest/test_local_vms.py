@@ -57,6 +57,7 @@ def test_a_vm_boots_by_its_startup_script(patient: ServedVMs, monkeypatch: pytes
     lines = (line.partition("=") for line in (disk / "environment").read_text().splitlines())
     environment = {name: value for name, _, value in lines}
     assert {name: value for name, value in environment.items() if name not in ("PWD", "OLDPWD", "SHLVL", "_")} == {
+        "COSTGUARD_PACE": "1",
         "PATH": f"{disk / 'bin'}:{os.environ['PATH']}",
         "LANG": "C.UTF-8",
         "HOME": str(disk / "root"),
