@@ -55,17 +55,13 @@ def test_a_real_run_reports_progress_and_points(vm: Vm, guard: FakeGuard) -> Non
     """A bar drawn with carriage returns, a dictionary, an evaluation: heartbeats carry them, then the points come."""
     script = f"""{WAIT}
 import sys
-for n in (1, 2): sys.stderr.write({BAR!r}.format(n))
-wait('on')
-for n in (20, 40): sys.stderr.write({BAR!r}.format(n))
+for n in (1, 20, 40): sys.stderr.write({BAR!r}.format(n))
 print("\\n{{'loss': 1.25, 'learning_rate': 1e-05, 'epoch': 0.4}}")
 print("{{'eval_loss': 1.5, 'epoch': 0.4}}")
 wait('go')
 """
     vm.train(script)
     vm.boot()
-    guard.wait_for("heartbeat", lambda event: event.get("progress", {}).get("done") == 1)
-    (vm.work / "on").touch()
     beat = guard.wait_for("heartbeat", lambda event: event.get("progress", {}).get("phase") == "eval")
     progress = beat["progress"]
     assert (beat["step"], progress["done"], progress["of"], progress["loss"]) == (40, 40, 100, 1.25)
@@ -74,7 +70,10 @@ wait('go')
     guard.wait_for("exit")
     assert vm.finished() == 0
     [points] = [event["points"] for event in guard.events if event["kind"] == "progress"]
-    assert [(one["phase"], one["done"]) for one in points] == [("train", 1), ("train", 40), ("eval", 40)]
+    # Of bars that are read in one look only the last is seen; the first that was seen is never left out.
+    *first, train, evaluation = [(one["phase"], one["done"]) for one in points]
+    assert (train, evaluation) == (("train", 40), ("eval", 40))
+    assert first in ([], [("train", 1)], [("train", 20)])
 
 
 def test_the_owners_pattern_wins(watched: Watched) -> None:
