@@ -30,7 +30,7 @@ ENVIRONMENT = (
 )
 TYPOS = (
     (2, "train.py: error: unrecognized arguments: --epohcs 3"),
-    (2, "python: can't open file '/work/trian.py': [Errno 2] No such file or directory"),
+    (2, "python: can't open file '/job/trian.py': [Errno 2] No such file or directory"),
     (127, "/bin/sh: 1: pyhton: not found"),
     (126, "/bin/sh: 1: ./train.py: Permission denied"),
     (1, "ModuleNotFoundError: No module named 'trasnformers'"),
