@@ -1,4 +1,4 @@
-"""The bill keeps what usage would cost without a commitment, so that a contract's discount is told from it."""
+"""The bill keeps what usage would cost without a commitment, so that a contract's discount is known apart from it."""
 
 from __future__ import annotations
 
