@@ -137,7 +137,7 @@ def test_the_items_hold_the_agent_and_fit() -> None:
     assert json.loads(items["costguard-attempt"]) == {"attempt": "a1"}
     assert items["install-nvidia-driver"] == "True"
     assert "install-nvidia-driver" not in metadata_items(b"agent", {}, "token", with_drivers=False)
-    assert sum(map(len, metadata_items(bundle(), {}, "token", with_drivers=False).values())) < 192 << 10
+    assert sum(map(len, metadata_items(bundle(), {}, "token", with_drivers=False).values())) < 224 << 10
 
 
 def test_items_that_google_would_refuse_are_refused_before() -> None:

@@ -56,6 +56,7 @@ _ADDRESSES = {
 # One row or none, forms, exports of everything, a stream without an end, what only VMs ask, and sweeps, of which this
 # ledger has none.
 _LEFT_OUT = {
+    "/api/docs/{name}",  # a part of /api/docs
     "/api/v1",
     "/api/v1/attempts/{attempt}/code",
     "/api/v1/attempts/{attempt}/py-spy",

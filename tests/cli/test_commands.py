@@ -185,7 +185,6 @@ def test_days_and_times_are_taken_as_the_tables_show_them(fleet: Database, run: 
     [
         (("ps", "--preset", "zzz"), "No VM fits. `costguard ps --all` shows"),
         (("events", "--kind", "Nope"), "No event fits. `costguard events` alone shows"),
-        (("events", "--id", "abc"), "`costguard show NAME` shows a VM's id"),
         (("lifetimes", "--owner", "x"), "No lifetime fits. `costguard lifetimes` alone shows"),
         (("prices", "--region", "mars"), "No price fits. `costguard prices` alone lists"),
     ],

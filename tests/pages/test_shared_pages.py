@@ -235,7 +235,7 @@ def test_no_route_that_asks_who_asks_is_shared_between_people(apps: Apps) -> Non
     kinds, shared = GetKinds(), set()
     for route in iter_route_contexts(apps.alone.routes):
         if "GET" in (route.methods or ()) and route.path:
-            kind = kinds({"path": route.path, "app": apps.alone}, PEOPLE["ada"])
+            kind = kinds({"path": route.path, "query_string": b"", "app": apps.alone}, PEOPLE["ada"])
             shared |= {route.path} if kind in (GetKind.OWN, GetKind.ALIKE) else set()
     assert not {path for path in shared if path.startswith(("/tokens", "/sessions", "/launch", "/api/v1/tokens"))}
     assert "/vm/{project}/{gce_id}/{wish}" not in shared
@@ -245,7 +245,7 @@ def test_what_is_streamed_is_never_collected_for_sharing(apps: Apps) -> None:
     """An export may be larger than memory: each goes to its own reader, as it is read."""
     kinds = GetKinds()
     streamed = {
-        route.path: kinds({"path": route.path, "app": apps.shared}, PEOPLE["ada"])
+        route.path: kinds({"path": route.path, "query_string": b"", "app": apps.shared}, PEOPLE["ada"])
         for route in iter_route_contexts(apps.shared.routes)
         if "GET" in (route.methods or ())
         and route.endpoint

@@ -118,7 +118,8 @@ def test_the_month_stands_beside_the_last_one(database: Database, client: TestCl
     a_month(database)
     for address in ("/spend", "/spend?from=2026-10-01&to=2026-10-31"):
         text = tidy(page_of(client, address).text)
-        assert "November so far $60.18 Forecast for November $101.40" in text
+        assert "November so far $60.18 An estimate: its prices came with Costguard" in text
+        assert "Forecast for November $101.40" in text
         assert "All of October $27.00 1 – 20 October $0.00" in text
     with database.read() as connection:
         month = month_of(connection, accrual_at(connection, NOW), Scope())

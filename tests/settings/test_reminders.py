@@ -87,7 +87,9 @@ def test_who_may_do_what_and_what_is_spared(tmp_path: Path) -> None:
         '[budgets.z]\nlimit = 9\nperiod = "day"\ncontact = "Eve@example.com"\nscope = { team = "z" }\n'
     )
     rules = read(tmp_path, text, **TOKEN).rules()
-    assert rules.access == Access(frozenset({"@example.com"}), frozenset({"ops@example.com"}), frozenset())
+    assert rules.access == Access(
+        frozenset({"@example.com"}), frozenset({"ops@example.com"}), frozenset(), frozenset({"ben@example.com"})
+    )
     assert rules.protection == Protection("spare", frozenset({"ml-serving"}), ("*-prod", "db-[0-9]"))
     assert not rules.is_shadow
     members, operators = frozenset({"ana@example.com"}), frozenset({"ben@example.com"})

@@ -338,7 +338,7 @@ class JobOptions:
         body: dict[str, Any] = {}
         for option, _, sends in _SENT:
             value = getattr(self, option.name)
-            if value == option.default or value in (None, []):
+            if value == option.default or value in (None, [], ()):
                 continue
             part, _, name = sends.place.rpartition(".")
             (body.setdefault(part, {}) if part else body)[name] = sends.made(value)
