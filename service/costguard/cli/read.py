@@ -13,8 +13,6 @@ from costguard.cli.command_line import CommandLine
 from costguard.cli.options import AsJson
 from costguard.cli.progress import LogFile, opened
 from costguard.cli.tables import console, say
-from costguard.ends.reader import MOST_READ, read_end
-from costguard.ends.words import end_words, retry_words
 from costguard.errors import Invalid
 from costguard.progress.stragglers import StepTime, read_workers
 
@@ -40,8 +38,11 @@ def end(file: LogFile, as_json: AsJson = False) -> None:
     Knows what PyTorch, NCCL, CUDA, DeepSpeed, JAX, TensorFlow, launchers and the kernel print. The first error counts,
     not the last. What the log does not prove is unknown: silence is no end.
     """
+    from costguard.ends.reader import MOST_READ, read_end  # only here: its many patterns are compiled on import
+    from costguard.ends.words import end_words, retry_words
+
     with opened(file) as source:
-        reading = read_end(_last(source))
+        reading = read_end(_last(source, MOST_READ))
     if as_json:
         print(json.dumps(reading.as_json()))
         return
@@ -104,9 +105,9 @@ def _finite(text: str | None) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _last(source: TextIO) -> str:
-    """The end of a file of any size, in bounded memory."""
+def _last(source: TextIO, most: int) -> str:
+    """The last `most` characters of a file of any size, in bounded memory."""
     text = ""
     while chunk := source.read(_CHUNK):
-        text = (text + chunk)[-MOST_READ:]
+        text = (text + chunk)[-most:]
     return text
