@@ -86,12 +86,18 @@ def test_pass_rolls_up_the_labels_that_the_settings_name(sqlite_database: Databa
 
 
 def test_a_project_that_cannot_be_recorded_does_not_stop_the_others(sqlite_database: Database) -> None:
-    """Asking for a VM that is missing broke: that project is reported as failed, the other is recorded."""
+    """Asking for a VM that is missing broke: that project is reported as failed, the other is recorded.
+
+    Nothing is decided of its VMs: what the ledger holds of them may be over.
+    """
     _reconciler(sqlite_database, FakeCloud({PROJECT: _look(PROJECT, 1)})).run()
     cloud = _Broken({PROJECT: observation(read="2026-11-03T00:09:00"), "third": _look("third", 3)})
     report = _reconciler(sqlite_database, cloud).run()
     assert [(one.project, one.error) for one in report.failed_projects] == [(PROJECT, "the resolver is gone")]
     assert _vms(sqlite_database) == 2
+    reasons = {decision.key.project: decision.reason for decision in report.plan.decisions}
+    assert reasons[PROJECT].startswith("not known")
+    assert reasons["third"].startswith("running for")
 
 
 def test_a_project_that_cannot_be_read_keeps_its_vms(sqlite_database: Database) -> None:

@@ -114,7 +114,7 @@ def test_from_figures_to_the_fleet(place: Place) -> None:
     assert later is not None
     assert later.since == idle.since
     assert len(place.event_texts()) == 3
-    reasons = {one.name: one.reason for one in place.reconciler.decide().decisions}
+    reasons = {one.name: one.reason for one in place.reconciler.act().decisions}
     assert ", idle for 3 h " in reasons["idle"]
     assert "by CPU and network alone" in reasons["no-agent"]
     assert "idle" not in reasons["busy"]

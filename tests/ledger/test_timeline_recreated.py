@@ -61,8 +61,16 @@ def test_recorded_repair_ends_the_old_run_at_its_stop_stamp_whenever_it_is_looke
         lifetimes=(ended, lifetime("17:50:20.500", id=2)), **later,
     )  # fmt: skip
     assert [run.ended_at for run in runs] == [stopped_at, at("19:29"), None]
-    (unfinished,) = _runs(repair, read="17:49:40", lifetimes=(lifetime("10:00"),))
-    assert unfinished.ended_at == at("17:49:40")
+    (unlisted,) = _runs(repair, read="17:49:40", lifetimes=(lifetime("10:00"),))
+    assert unlisted.ended_at == at("17:49:40")
+
+
+@pytest.mark.parametrize("moment", ["17:49:14.100", "17:49:40"])
+def test_vm_that_its_group_has_not_stopped_yet_still_bills(moment: str) -> None:
+    """Its repair was begun, and it is listed as running, with the stamps of before."""
+    repair = event("repair.recreateInstance", "17:49:14.100")
+    (run,) = _runs(repair, read=moment, lifetimes=(lifetime("10:00"),), started="10:00")
+    assert run.ended_at is None
 
 
 def test_repair_ends_no_run_that_began_after_it() -> None:

@@ -101,6 +101,7 @@ class Reconciler:
                 troubles.append(failure.error)
         if troubles and len(troubles) == len(recorded):
             raise troubles[0]
+        unrecorded = [report.project for report in recorded if report.error]
         interrupted = stop is not None and stop.is_set()
         charged, plan = None, FleetPlan()
         if not interrupted:
@@ -112,27 +113,27 @@ class Reconciler:
                 self._checked_at = now
             with Isolated("labels_not_rolled_up", passing=LeaseLost):  # they are then read from charges
                 label_roll_up.roll_up(self._database, self._rules.spend_labels, now, fence)
-            plan = self.act(fence, stop)
+            plan = self.act(fence, stop, unrecorded)
         return PassReport(started_at, self._clock.now(), tuple(recorded), charged, plan, interrupted)
 
-    def decide(self) -> FleetPlan:
-        """What would be done now about the fleet as the ledger knows it."""
-        with self._database.read() as connection:
-            return gather.look_at(connection, self._rules, self._clock.now())[0]
-
-    def act(self, fence: Lease | None = None, stop: threading.Event | None = None) -> FleetPlan:
+    def act(
+        self, fence: Lease | None = None, stop: threading.Event | None = None, unrecorded: Sequence[str] = ()
+    ) -> FleetPlan:
         """Decide, write down whom to remind, and have the rest carried out. Without an executor, only decide.
+
+        Nothing new is decided of projects that are `unrecorded`: see `decide_about`.
 
         A person whom Slack was not asked about yet is reminded by a later pass.
         """
-        if self._executor is None:
-            return self.decide()
-        self._listening.under(fence)
-        self._executor.settle(fence)
+        if self._executor is not None:
+            self._listening.under(fence)
+            self._executor.settle(fence)
         now = self._clock.now()
         with self._database.read() as connection:
             fleet = gather.gather(connection, self._rules, now)
-            plan = gather.decide_about(connection, fleet, self._rules, now, self._listening.answers_since)
+            plan = gather.decide_about(connection, fleet, self._rules, now, self._listening.answers_since, unrecorded)
+        if self._executor is None:
+            return plan
         if self._name is not None:
             self._name(addresses_needed(fleet, self._rules, now))
         sends = [action for action in plan.actions if isinstance(action, SendReminder)]

@@ -285,9 +285,13 @@ def _did_nothing(
 
     Either the VM is listed as running on, or it was off already: a real stop writes the stop stamp as it ends.
     """
-    if op.kind not in ENDS or not _is_done(op) or op.ended_at is None or op.ended_at >= read_at:
+    if op.kind not in ENDS or not _is_done(op) or op.ended_at is None:
         return False
     began_at = op.started_at or op.inserted_at
+    if ENDS[op.kind] is EndReason.RECREATED and _runs_on_since(began_at, operations, seen):
+        return True  # or has not stopped it yet: see `_at_end_of_repair`
+    if op.ended_at >= read_at:
+        return False
     stopped_at = seen.last_stopped_at if seen is not None else None
     if op.kind == "stop" and _was_quick(op) and stopped_at is not None and stopped_at < began_at:
         return True

@@ -117,9 +117,13 @@ def decide_about(
     rules: Rules,
     now: datetime,
     answers_since: datetime | None = None,
+    unrecorded: Collection[str] = (),
 ) -> FleetPlan:
-    """What would be done about these VMs, with what is known of projects and people by now."""
-    unread = projects.unread(projects.read_all(connection))
+    """What would be done about these VMs, with what is known of projects and people by now.
+
+    `unrecorded` are projects whose last look the database could not take: what it holds of them may be over.
+    """
+    unread = projects.unread(projects.read_all(connection)) | dict.fromkeys(unrecorded, frozenset({"*"}))
     return decide(fleet, rules, unread, people.of_addresses(connection, None), now, answers_since)
 
 
