@@ -103,6 +103,42 @@ def test_a_token_made_where_the_server_runs(run: Run, here: Path, url: str) -> N
     assert (open_to_others.returncode, f"chmod 600 {kept}" in open_to_others.stderr) == (1, True)
 
 
+WRONG_ELSEWHERE = (
+    ("no projects are named", '[database]\nurl = "{url}"\n'),
+    ("Slack without its secrets", '[watch]\nprojects = ["ml-training"]\n[slack]\n[database]\nurl = "{url}"\n'),
+    ("Google is misspelt", '[watch]\nproject = "ML Training"\n[prices]\nkey = 3\n[database]\nurl = "{url}"\n'),
+    ("half a provider", '[sign_in]\noidc_issuer = "https://accounts.google.com"\n[database]\nurl = "{url}"\n'),
+    ("open to others", '[server]\nlisten = "0.0.0.0:8765"\n[database]\nurl = "{url}"\n'),
+    ("quiet hours", '[reminders]\nquiet_hours = "late"\n[database]\nurl = "{url}"\n'),
+)
+
+
+@pytest.mark.parametrize("text", [text for _, text in WRONG_ELSEWHERE], ids=[name for name, _ in WRONG_ELSEWHERE])
+def test_links_and_tokens_need_the_database_alone(
+    run: Run, here: Path, sqlite_url: str, sqlite_database: Database, text: str
+) -> None:
+    """Who repairs the settings can sign in meanwhile: Slack and Google may be missing or wrong."""
+    (here / "costguard.toml").write_text(text.format(url=sqlite_url))
+    environ = {"COSTGUARD_SLACK_TOKEN_FILE": "/nowhere", "COSTGUARD_TOKEN": "short"}
+    link = run("sign-in", "--as", "ana@lab.example", **environ)
+    assert link.returncode == 0, link.stderr
+    head, _, code = link.stdout.strip().rpartition("/")
+    assert head == "http://127.0.0.1:8765/sign-in/link"
+    assert redeem(sqlite_database, code, SystemClock().now()) == ("ana@lab.example", Role.ADMIN)
+    made = run("token", "create", "laptop", **environ)
+    assert (made.returncode, made.stdout[:4]) == (0, "cgt_"), made.stderr
+    assert "laptop" in run("token", "list", **environ).stdout
+
+
+def test_what_links_and_tokens_rest_on_is_still_checked(run: Run, here: Path) -> None:
+    """A wrong list of roles or a wrong database is named by its line, and no link is made."""
+    (here / "costguard.toml").write_text('[access]\nadmins = ["@gmail.com"]\n[database]\nurl = "mysql://x"\n')
+    done = run("sign-in")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "costguard.toml:2: access.admins[0]: given" in done.stderr
+    assert "costguard.toml:4: database.url: given" in done.stderr
+
+
 def test_here_and_there_answer_alike(run: Run, here: Path, url: str) -> None:
     """The database and the server give the same documents; only the secret is new each time."""
     secret = run("token", "create", "first").stdout.strip()

@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 from costguard.cli.command_line import CommandLine
-from costguard.cli.options import DEFAULT_URL, AsJson, Config, Limit, Url, print_json, settings_of
+from costguard.cli.options import DEFAULT_URL, AsJson, Config, Limit, Url, access_settings_of, print_json
 from costguard.cli.server import THIS_COMPUTER, ServerClient, WrongUsage
 from costguard.cli.tables import Answer, Column, cell, clean_lines, render, say, show_table, when
 from costguard.client import profile
@@ -75,7 +75,7 @@ def sign_in(
     """Print a link that signs someone in, once and within ten minutes. Run it where the server runs."""
     from costguard.main.local_access import new_link  # only here: other commands start sooner
 
-    link = new_link(settings_of(config), address, role, url)
+    link = new_link(access_settings_of(config), address, role, url)
     if as_json:
         expires_at = link.expires_at.isoformat().replace("+00:00", "Z")
         print_json({"url": link.url, "address": link.address, "role": link.role.value, "expires_at": expires_at})
@@ -216,7 +216,7 @@ def _local(config: Path | None, url: str) -> ServerTokens | None:
         return None
     from costguard.main.local_access import ServerTokens  # only here, as above
 
-    return ServerTokens(settings_of(config))
+    return ServerTokens(access_settings_of(config))
 
 
 def _aside(text: str) -> None:

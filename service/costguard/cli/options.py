@@ -18,7 +18,7 @@ from costguard.errors import CostguardError
 from costguard.model.duration import read_span
 
 if TYPE_CHECKING:
-    from costguard.settings import Settings
+    from costguard.settings import AccessSettings, Settings
 
 _MOST_SUGGESTIONS = 200
 _COMPLETION_TIMEOUT_S = 2.0  # the user waits for it while typing
@@ -229,6 +229,13 @@ def settings_of(config: Path | None, listen: str | None = None) -> Settings:
     from costguard.settings import load  # only here, as above
 
     return load(config, os.environ, listen)
+
+
+def access_settings_of(config: Path | None) -> AccessSettings:
+    """What links and tokens are made from, whatever else is missing or wrong. Raises SettingsError."""
+    from costguard.settings import load_access  # only here, as above
+
+    return load_access(config, os.environ)
 
 
 def has_filter(*filters: object) -> bool:

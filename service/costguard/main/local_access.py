@@ -17,7 +17,7 @@ from costguard.db.transaction import Database
 from costguard.db.version import bring_up_to_date
 from costguard.errors import Invalid, SettingsError
 from costguard.model.access import PERMISSIONS, Principal, Role, Via
-from costguard.settings import Settings
+from costguard.settings import AccessSettings, Settings
 
 if TYPE_CHECKING:
     from costguard.main.guard import Guard
@@ -34,7 +34,7 @@ class SignInLink:
     expires_at: datetime
 
 
-def new_link(settings: Settings, address: str, role: Role, url: str) -> SignInLink:
+def new_link(settings: AccessSettings, address: str, role: Role, url: str) -> SignInLink:
     """A link that signs this person in, once; "" is the guard's contact. Raises SettingsError."""
     where = (url or settings.sign_in.url or _listened_at(settings)).rstrip("/")
     who, now = address or in_charge(settings), SystemClock().now()
@@ -53,7 +53,7 @@ def first_link(guard: Guard, url: str, address: str = "", good_for: timedelta = 
 class ServerTokens:
     """Answers as the API does, without a server or the weight of one. Raises Invalid and Missing."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: AccessSettings) -> None:
         self._settings, self._clock = settings, SystemClock()
         self.url = settings.sign_in.url or (_listened_at(settings) if settings.server.port else "")
 
@@ -120,21 +120,21 @@ class ServerTokens:
             yield TokenService(database, self._clock)
 
 
-def in_charge(settings: Settings) -> str:
+def in_charge(settings: AccessSettings | Settings) -> str:
     """The person that a link signs in or a token is for, where none is named."""
     named = [settings.reminders.contact or "", *settings.access.admins]
     return next((address for address in named if address and not address.startswith("@")), "admin@localhost")
 
 
 @contextmanager
-def _opened(settings: Settings) -> Iterator[Database]:
+def _opened(settings: AccessSettings) -> Iterator[Database]:
     url = settings.database.url.get_secret_value()
     bring_up_to_date(url)
     with closing(Database.open(url)) as database:
         yield database
 
 
-def _listened_at(settings: Settings) -> str:
+def _listened_at(settings: AccessSettings) -> str:
     """The server's address for a browser on this computer."""
     server = settings.server
     if not server.port:

@@ -1,7 +1,18 @@
 """Everything that a user can set, read once and checked as a whole."""
 
 from costguard.settings.environment import VARIABLES
-from costguard.settings.load import example, load, validate, warnings, where_it_is
-from costguard.settings.sections import Settings, setting_keys
+from costguard.settings.load import example, load, load_access, validate, warnings, where_it_is
+from costguard.settings.sections import AccessSettings, Settings, setting_keys
 
-__all__ = ["VARIABLES", "Settings", "example", "load", "setting_keys", "validate", "warnings", "where_it_is"]
+__all__ = [
+    "VARIABLES",
+    "AccessSettings",
+    "Settings",
+    "example",
+    "load",
+    "load_access",
+    "setting_keys",
+    "validate",
+    "warnings",
+    "where_it_is",
+]

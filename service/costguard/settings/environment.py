@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +44,22 @@ _CREDENTIALS = "CREDENTIALS_DIRECTORY"  # systemd sets it where a unit has LoadC
 
 def read_secrets(raw: Raw, environ: Mapping[str, str]) -> tuple[dict[str, str], list[SettingProblem]]:
     """The secrets by variable, and the mistakes in them. A section's secrets are read only where the section is."""
-    secrets, problems = {}, []
     of_webhooks = webhook_variables(raw.get("webhooks")).values()
     of_slack = OF_SLACK.values() if "slack" in raw else ()
     of_sign_in = (OIDC_CLIENT_SECRET,) if "sign_in" in raw else ()
     named = raw.get("trackers")
     of_trackers = [variable for name, (_, variable) in OF_TRACKERS.items() if isinstance(named, dict) and name in named]
-    for variable in (TOKEN, DATABASE, *of_slack, *of_sign_in, *of_trackers, *of_webhooks):
+    return _read_each((TOKEN, DATABASE, *of_slack, *of_sign_in, *of_trackers, *of_webhooks), environ)
+
+
+def read_database(environ: Mapping[str, str]) -> tuple[dict[str, str], list[SettingProblem]]:
+    """The database's address alone, where the environment gives it."""
+    return _read_each((DATABASE,), environ)
+
+
+def _read_each(variables: Iterable[str], environ: Mapping[str, str]) -> tuple[dict[str, str], list[SettingProblem]]:
+    secrets, problems = {}, []
+    for variable in variables:
         given, file = environ.get(variable, ""), environ.get(variable + FILE, "")
         if not given and not file:
             file = _credential(variable, environ)

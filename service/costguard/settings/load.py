@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -17,7 +17,7 @@ from costguard.settings import environment
 from costguard.settings.access import double_entries
 from costguard.settings.messages import error_of, from_pydantic
 from costguard.settings.problems import Raw, SettingProblem
-from costguard.settings.sections import Settings, check_all
+from costguard.settings.sections import ACCESS_KEYS, AccessSettings, Settings, check_all
 
 DEFAULT_FILE = "costguard.toml"
 
@@ -34,6 +34,30 @@ def load(path: Path | None, environ: Mapping[str, str], listen: str | None = Non
     if listen is not None:
         raw = _over(raw, {"server": {"listen": listen}})
     return validate(raw, environ, where, text)
+
+
+def load_access(path: Path | None, environ: Mapping[str, str]) -> AccessSettings:
+    """What making links and tokens needs of the same file. Mistakes in other sections and secrets do not matter.
+
+    Raises SettingsError.
+    """
+    where = where_it_is(path, environ)
+    text = _read(where)
+    raw = {
+        name: _only(section, ACCESS_KEYS[name]) for name, section in _parse(text, where).items() if name in ACCESS_KEYS
+    }
+    secrets, problems = environment.read_database(environ)
+    if not problems:
+        try:
+            return AccessSettings.model_validate(environment.with_secrets(raw, secrets))
+        except ValidationError as error:
+            problems = [_sourced(problem, secrets, environ) for problem in from_pydantic(error)]
+    raise error_of(problems, where, text)
+
+
+def _only(section: Any, keys: Iterable[str]) -> Any:
+    """A table with these keys alone; what is no table is reported as it stands."""
+    return {key: section[key] for key in keys if key in section} if isinstance(section, dict) else section
 
 
 def where_it_is(path: Path | None, environ: Mapping[str, str]) -> Path:

@@ -115,6 +115,26 @@ class Settings(Section):
         return self.reminders.digests
 
 
+class AccessSettings(Section):
+    """The settings that links and tokens are made from on the server: the database, who has a role, and addresses."""
+
+    database: DatabaseSection = DatabaseSection()
+    server: ServerSection = ServerSection()
+    access: AccessSection = AccessSection()
+    sign_in: SignInSection = SignInSection()
+    reminders: RemindersSection = RemindersSection()
+
+
+# Of the other sections and keys `AccessSettings` reads nothing, right or wrong.
+ACCESS_KEYS: Mapping[str, tuple[str, ...]] = {
+    "database": ("url",),
+    "server": ("listen",),
+    "access": ("viewers", "operators", "admins"),
+    "sign_in": ("url",),
+    "reminders": ("contact",),
+}
+
+
 def check_all(raw: Raw, secrets: Mapping[str, str], shipped: tuple[str, ...]) -> list[SettingProblem]:
     """Checks between keys. `shipped` are the presets that ship with Costguard."""
     return [
