@@ -91,3 +91,14 @@ def test_without_slack_in_the_settings(tmp_path: Path, slack_test: Run) -> None:
     done = slack_test(path)
     assert done.returncode == 1
     assert "[slack]" in done.stderr
+
+
+def test_samples_go_to_a_person_whom_slack_knows(settings: Path, world: World, slack_test: Run) -> None:
+    """An unknown address is named, and nothing was written; without any address the command says how to give one."""
+    done = slack_test(settings, "--send", "--as", "nobody@example.com")
+    assert done.returncode == 1
+    assert "NOT  No one in the Slack workspace has the address nobody@example.com." in done.stdout
+    settings.write_text(settings.read_text().replace('contact = "ana@example.com"', ""))
+    done = slack_test(settings, "--send")
+    assert (done.returncode, "--as" in done.stderr) == (2, True)
+    assert world.slack.messages("gpu-costs", ephemeral=True) == []

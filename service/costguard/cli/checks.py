@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from costguard.cli.command_line import CommandLine
 from costguard.cli.options import AsJson, Config, print_json, settings_of
+from costguard.cli.server import WrongUsage
 from costguard.cli.tables import clean, clean_lines, console, say
 from costguard.errors import SettingsError, StoreError
 
@@ -25,6 +27,8 @@ _SLACK_EXAMPLES = """Examples:
   costguard slack test              check, and post nothing
 
   costguard slack test --message    also post a message to the channel
+
+  costguard slack test --send       also send you a sample of each kind of message, as direct messages
 """
 _WEBHOOKS_EXAMPLES = """Examples:
 
@@ -93,13 +97,28 @@ def init(as_json: AsJson = False) -> None:
 def slack_test(
     path: Config = None,
     with_message: Annotated[bool, typer.Option("--message", help="Also post a message to the channel.")] = False,
+    send: Annotated[
+        bool, typer.Option("--send", help="Also send you a sample of each kind of message, at once and to nobody else.")
+    ] = False,
+    who: Annotated[
+        str,
+        typer.Option(
+            "--as", metavar="ADDRESS", envvar="COSTGUARD_OWNER", help="You, for --send. Default: reminders.contact."
+        ),
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
     """Check token, scopes, channels and how button clicks arrive. Exits 1 when something is missing."""
     from costguard.clock import SystemClock
     from costguard.main.messaging import slack_checkup
+    from costguard.main.slack_samples import send_samples
 
-    findings = slack_checkup(settings_of(path), SystemClock().now(), with_message=with_message)
+    settings, now = settings_of(path), SystemClock().now()
+    if send and not (who := who or settings.reminders.contact or ""):
+        raise WrongUsage("Costguard does not know who you are.", "Name yourself with --as, or set reminders.contact.")
+    findings = slack_checkup(settings, now, with_message=with_message)
+    if send and findings[0].is_ok:  # the token is good
+        findings += send_samples(settings, who, now, threading.Event().wait)
     if as_json:
         print_json(
             {"findings": [{"ok": one.is_ok, "finding": one.sentence, "next": one.what_next} for one in findings]}

@@ -29,6 +29,7 @@ from costguard.model.ports import Clock
 from costguard.model.webhook import WebhookResponse
 from costguard.reminders.message_rows import StoredMessage
 from costguard.settings import Settings
+from costguard.settings.slack import SlackSection
 from costguard.slack.checkup import Finding, Setup, check_up
 from costguard.slack.client import SlackNotifier
 from costguard.slack.web_api import ENDPOINT
@@ -62,14 +63,19 @@ def webhooks(
         poster.close()
 
 
-def slack_checkup(settings: Settings, now: datetime, *, with_message: bool) -> list[Finding]:
-    """What works and what does not; with a message, one is posted to the channel. Raises SettingsError."""
-    slack = settings.slack
-    if slack is None:
+def slack_of(settings: Settings) -> SlackSection:
+    """Raises SettingsError."""
+    if settings.slack is None:
         raise SettingsError(
             "The settings have no [slack] section, so nobody can be reminded.",
             'Add [slack] with channel = "#your-channel"; `costguard config init` shows how.',
         )
+    return settings.slack
+
+
+def slack_checkup(settings: Settings, now: datetime, *, with_message: bool) -> list[Finding]:
+    """What works and what does not; with a message, one is posted to the channel. Raises SettingsError."""
+    slack = slack_of(settings)
     teams = [section.channel for section in settings.teams.values() if section.channel]
     setup = Setup(
         bot_token=slack.token.get_secret_value(),
@@ -112,12 +118,16 @@ class Messaging:
     digests: DigestWatch
 
 
-class _ByKind:
+class ByKind:
     """Asks the composer of the message's kind, and of those that are edited what changed."""
 
     def __init__(self, composers: Mapping[str, Compose], edited: Mapping[str, Changed]) -> None:
         self._composers = composers
         self._edited = edited
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        return frozenset(self._composers)
 
     def __call__(self, connection: Connection, message: StoredMessage, now: datetime) -> Composed | Withdrawn:
         compose = self._composers.get(message.kind)
@@ -131,6 +141,27 @@ class _ByKind:
             if of_kind := [message for message in live if message.kind == kind]:
                 messages += changed(connection, of_kind, now)
         return messages
+
+
+def by_kind(rules: Rules, url: str, reminders: ReminderComposer) -> ByKind:
+    """Every kind of message that is sent."""
+    cards, sweep_cards = CardComposer(url), SweepCardComposer(url)
+    return ByKind(
+        {
+            "reminder": reminders,
+            "digest": DigestComposer(rules, url),
+            KIND: NotificationComposer(rules, url),
+            CARD: cards,
+            sweep_update.CARD: sweep_cards,
+            "ephemeral": _ephemeral,
+        },
+        {
+            "reminder": reminders.changed,
+            CARD: cards.changed,
+            sweep_update.CARD: sweep_cards.changed,
+            KIND: hint.changed,
+        },
+    )
 
 
 def messaging(
@@ -147,23 +178,8 @@ def messaging(
         return None
     url = slack.url or ""
     notifier = SlackNotifier(slack.token.get_secret_value(), slack.endpoint or ENDPOINT)
-    reminders, cards, sweep_cards = ReminderComposer(rules, url), CardComposer(url), SweepCardComposer(url)
-    compose = _ByKind(
-        {
-            "reminder": reminders,
-            "digest": DigestComposer(rules, url),
-            "notification": NotificationComposer(rules, url),
-            CARD: cards,
-            sweep_update.CARD: sweep_cards,
-            "ephemeral": _ephemeral,
-        },
-        {
-            "reminder": reminders.changed,
-            CARD: cards.changed,
-            sweep_update.CARD: sweep_cards.changed,
-            KIND: hint.changed,
-        },
-    )
+    reminders = ReminderComposer(rules, url)
+    compose = by_kind(rules, url, reminders)
     digests = settings.digests
     rule = DigestRule(digests.daily, digests.weekly, digests.weekday, digests.time_zone)
     return Messaging(

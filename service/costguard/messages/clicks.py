@@ -25,12 +25,12 @@ from costguard.messages.gpu_command import Cards
 from costguard.messages.recipients import SlackMembers
 from costguard.model.event import event_key, new_event
 from costguard.model.generation import Generation
-from costguard.model.interaction import ButtonClick, JobChoice, JobClick, SlashCommand
+from costguard.model.interaction import SAMPLE_JOB, ButtonClick, JobChoice, JobClick, SlashCommand
 from costguard.model.message import EphemeralContent, ListContent
 from costguard.model.moments import moment_text
 from costguard.model.person import AccountLookup
 from costguard.model.ports import Clock, Notifier
-from costguard.model.reminder import Request, Subject, SubjectKind
+from costguard.model.reminder import SAMPLE_REST, SAMPLE_RUN, Request, Subject, SubjectKind
 from costguard.reminders import message_rows, watched_rows
 from costguard.reminders import requests as vm_requests
 from costguard.reminders.message_rows import NewMessage
@@ -47,6 +47,7 @@ _JOB_WISH = {
     JobChoice.STOP_AFTER: "to stop after its next checkpoint job",
     JobChoice.NEVER_MIND: "for no hint about job",
 }
+_OF_A_SAMPLE = "This was a button of a sample, so nothing was done. Your click reached Costguard: buttons work."
 
 
 class InteractionHandler:
@@ -161,6 +162,11 @@ class InteractionHandler:
         now = self._clock.now()
         account = None if isinstance(member, str) else member
         address = account.address if account is not None else ""
+        if _is_of_a_sample(click):
+            with self._database.write() as connection:
+                _reply(connection, click, self._refusal(member) or _OF_A_SAMPLE, now)
+            self._wake()
+            return
         if isinstance(click, JobClick):
             self._decide(click, address, self._refusal(member), now)
             return
@@ -216,6 +222,12 @@ class InteractionHandler:
             self._notifier.post_ephemeral(click.channel, click.user_id, EphemeralContent(text), click.thread_ts)
         except SlackError as trouble:
             log.error("click_loss_not_reported", click=click.key, error=str(trouble))
+
+
+def _is_of_a_sample(click: Click) -> bool:
+    if isinstance(click, JobClick):
+        return click.job == SAMPLE_JOB
+    return click.subject in (SAMPLE_RUN, SAMPLE_REST)
 
 
 def _older_than_restore(current: Generation, message_ts: str) -> str | None:

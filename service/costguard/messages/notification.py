@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -61,21 +62,29 @@ def _budget_of(event: Event, rules: Rules) -> Budget | None:
 
 def _crossing(connection: Connection, accrual: Accrual, event: Event, rules: Rules, url: str) -> NotificationContent:
     """The budget as it is now; once its period is over, as it was then."""
+    content = crossed(event, url)
+    budget = _budget_of(event, rules)
+    if budget is None:
+        return content
+    (standing,) = budgets.standings(connection, accrual, [budget], rules.teams)
+    outlook = standing.outlook
+    if outlook.starts_at.isoformat() != event.data["period_starts_at"]:
+        return content
+    figures = {
+        "Spent": f"{outlook.spent} ({standing.percent}%)",
+        "Limit": f"{budget.limit} a {budget.period.value}",
+        "Forecast": standing.forecast_text,
+        "Now": f"{outlook.rate} an hour",
+        **_most(connection, accrual, budget, outlook.starts_at),
+    }
+    return replace(content, figures=figures)
+
+
+def crossed(event: Event, url: str) -> NotificationContent:
+    """A budget as it was when it crossed a threshold."""
     data = event.data
     limit, spent, expected = (_money(event, name) for name in ("limit", "spent", "forecast"))
     figures = {"Spent": str(spent), "Limit": f"{limit} a {data['period']}", "Forecast": f"about {expected}"}
-    budget = _budget_of(event, rules)
-    if budget is not None:
-        (standing,) = budgets.standings(connection, accrual, [budget], rules.teams)
-        outlook = standing.outlook
-        if outlook.starts_at.isoformat() == data["period_starts_at"]:
-            figures = {
-                "Spent": f"{outlook.spent} ({standing.percent}%)",
-                "Limit": f"{budget.limit} a {budget.period.value}",
-                "Forecast": standing.forecast_text,
-                "Now": f"{outlook.rate} an hour",
-                **_most(connection, accrual, budget, outlook.starts_at),
-            }
     what = "spent" if data["on"] == On.SPENT.value else "forecast to be spent"
     return NotificationContent(
         icon="budget",

@@ -33,6 +33,9 @@ class JobChoice(StrEnum):
     NEVER_MIND = "never_mind"
 
 
+SAMPLE_JOB = "sample"  # of `costguard slack test --send`: ids of jobs are longer
+
+
 @dataclass(frozen=True, slots=True)
 class JobClick:
     """A clicked button about a job. `key` is natural, as a ButtonClick's."""

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from costguard.errors import ChannelRefused, SlackError, SlackUncertain
-from costguard.model.message import Content, Posted
+from costguard.model.message import Content, ListContent, Posted
 from costguard.model.person import Membership, Person
 from costguard.slack.render import render
 from costguard.slack.web_api import ENDPOINT, TIMEOUT_SECONDS, WebApi
@@ -70,7 +70,7 @@ class SlackNotifier:
         self._ids: dict[str, str] = {}  # of channels, by `#name`
         self._searched: dict[str, dict[str, str]] = {}  # how far searches came that Slack ended early, by key
 
-    def post(self, channel: str, content: Content, key: str, thread_ts: str = "") -> Posted:
+    def post(self, channel: str, content: Content | ListContent, key: str, thread_ts: str = "") -> Posted:
         """SlackUncertain: it may have been posted; `find` tells."""
         answer = self._web.call(
             "chat.postMessage",
@@ -199,7 +199,7 @@ class SlackNotifier:
         return self._ours
 
 
-def _body(content: Content, key: str = "") -> dict[str, Any]:
+def _body(content: Content | ListContent, key: str = "") -> dict[str, Any]:
     shown = render(content)
     # Without these Slack would make mentions and links of bare words in the text by itself, when it updates.
     body: dict[str, Any] = {"text": shown.text, "blocks": shown.blocks, "parse": "none", "link_names": False}
