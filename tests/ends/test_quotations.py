@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from costguard.ends.reader import read_end
-from costguard.ends.values import EndClass, LogState, NextTry
+from costguard.ends.values import EndClass, LogState
+from costguard.model.retry import Retry
 
 QUOTATIONS: list[dict[str, Any]] = json.loads(Path(__file__).with_name("quotations.json").read_text("utf-8"))
 OUTSIDE = Path(__file__).parents[3] / "shared" / "outside" / "crash-logs" / "excerpts.json"
@@ -61,8 +62,8 @@ def test_the_recordings_are_read_as_their_threads_ended() -> None:
         if one["alive"].lower().startswith("alive"):
             assert reading.state is not LogState.DEAD, one["id"]
         if one["cls"] in ("bug of the program", "nan", "disk"):
-            assert reading.retry is NextTry.NO, one["id"]
+            assert reading.retry is Retry.NO, one["id"]
         if one["cls"] in ("network", "host memory"):
-            assert reading.retry is NextTry.SAME, one["id"]
+            assert reading.retry is Retry.SAME, one["id"]
         if one["cls"] == "hardware":
-            assert reading.retry is NextTry.OTHER_VM, one["id"]
+            assert reading.retry is Retry.OTHER_VM, one["id"]

@@ -10,7 +10,8 @@ import pytest
 from costguard.ends.gpu_memory import memory_cause
 from costguard.ends.program_rules import TABLE
 from costguard.ends.reader import MAY_MATTER, MOST_READ, read_end
-from costguard.ends.values import UNKNOWN_CAUSE, EndClass, LogState, NextTry
+from costguard.ends.values import UNKNOWN_CAUSE, EndClass, LogState
+from costguard.model.retry import Retry
 
 _STEPS = "".join(f"step {step}: loss 2.5\n" for step in range(10, 50, 10))
 _WATCHDOG = (
@@ -102,7 +103,7 @@ def test_a_timeout_names_a_cause_only_where_the_log_shows_it() -> None:
     assert "still preparing the data" in preparing.cause
     finished = read_end(f"`Trainer.fit` stopped: `max_epochs=3` reached.\n{_WATCHDOG}")
     assert "had finished" in finished.cause
-    assert finished.retry is NextTry.NO
+    assert finished.retry is Retry.NO
 
 
 def test_a_loss_that_becomes_a_number_again_is_no_nan() -> None:
@@ -121,13 +122,13 @@ def test_a_warning_in_a_traceback_of_code_is_no_error() -> None:
 @pytest.mark.parametrize(
     ("number", "expected", "retry"),
     [
-        (79, EndClass.HARDWARE, NextTry.OTHER_VM),
-        (48, EndClass.HARDWARE, NextTry.OTHER_VM),
-        (31, EndClass.PROGRAM, NextTry.NO),
-        (13, EndClass.PROGRAM, NextTry.NO),
+        (79, EndClass.HARDWARE, Retry.OTHER_VM),
+        (48, EndClass.HARDWARE, Retry.OTHER_VM),
+        (31, EndClass.PROGRAM, Retry.NO),
+        (13, EndClass.PROGRAM, Retry.NO),
     ],
 )
-def test_an_xid_is_the_hardware_or_a_program_as_nvidia_says(number: int, expected: EndClass, retry: NextTry) -> None:
+def test_an_xid_is_the_hardware_or_a_program_as_nvidia_says(number: int, expected: EndClass, retry: Retry) -> None:
     """docs.nvidia.com/deploy/xid-errors: 13 and 31 are a program's accesses."""
     reading = read_end(f"kernel: NVRM: Xid (PCI:0000:01:00): {number}, pid=6755, name=python")
     assert (reading.end_class, reading.retry) == (expected, retry)
@@ -159,10 +160,10 @@ def test_figures_of_a_message_show_who_holds_the_gpus_memory(message: str, cause
 
 def test_an_attempt_is_in_vain_only_where_the_log_shows_why() -> None:
     """A crash without a cause may be chance: it is tried again as any other."""
-    assert read_end("TypeError: 'NoneType' object is not callable").would_repeat
-    assert read_end("OSError: [Errno 28] No space left on device").would_repeat
-    assert not read_end("Segmentation fault (core dumped)").would_repeat
-    assert not read_end("RuntimeError: CUDA error: uncorrectable ECC error encountered").would_repeat
+    assert read_end("TypeError: 'NoneType' object is not callable").shown_retry is Retry.NO
+    assert read_end("OSError: [Errno 28] No space left on device").shown_retry is Retry.NO
+    assert read_end("Segmentation fault (core dumped)").shown_retry is None
+    assert read_end("RuntimeError: CUDA error: uncorrectable ECC error encountered").shown_retry is Retry.OTHER_VM
 
 
 def test_every_line_that_a_rule_fits_passes_the_first_look() -> None:

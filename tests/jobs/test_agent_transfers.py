@@ -105,7 +105,7 @@ def test_a_failure_to_publish_that_would_repeat_ends_the_job() -> None:
     )
     decision = decided(view(over))
     assert decision.state is JobState.FAILED
-    assert "another VM would end the same way" in decision.reason
+    assert "another attempt would fail in the same way" in decision.reason
 
 
 def test_the_job_says_what_its_vm_does() -> None:

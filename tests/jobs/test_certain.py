@@ -40,7 +40,7 @@ def test_what_the_agent_calls_certain_is_tried_once() -> None:
     result = after(never_started(repeats=True))
     assert result.state is JobState.FAILED
     assert NO_PROGRAM in result.reason
-    assert "another VM would end the same way" in result.reason
+    assert "another attempt would fail in the same way" in result.reason
 
 
 def test_what_another_vm_may_do_better_is_tried_again() -> None:

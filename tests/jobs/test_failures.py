@@ -9,16 +9,19 @@ from tests.builders import at
 from tests.jobs.jobbed import agent, decided, ended, exited, interruption, job, view
 from tests.jobs.world import world
 
+from costguard.jobs.log_ends import last_line, retry_of
 from costguard.jobs.view import AttemptView
 from costguard.model.attempt import Outcome
 from costguard.model.job import JobKind, JobSpec, JobState
-from costguard.model.retry import Retry, last_line, retry_of
+from costguard.model.retry import Retry
 
 # What each prints, word for word: CPython 3.11; PyTorch 2.5 (torch/cuda/__init__.py, torch/_C); NVIDIA's driver tools.
 NO_DRIVER = "RuntimeError: Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU"
 ENVIRONMENT = (
     NO_DRIVER,
+    "RuntimeError: No CUDA GPUs are available",
     "RuntimeError: CUDA error: no CUDA-capable device is detected",
+    'docker: Error response from daemon: could not select device driver "" with capabilities: [[gpu]].',
     "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the"
     " latest NVIDIA driver is installed and running.",
     "Failed to initialize NVML: Driver/library version mismatch",
@@ -26,6 +29,8 @@ ENVIRONMENT = (
     "socket.gaierror: [Errno -3] Temporary failure in name resolution",
     "requests.exceptions.ConnectionError: HTTPSConnectionPool(host='huggingface.co', port=443): Max retries exceeded"
     " with url: /api/models (Caused by NewConnectionError('[Errno 101] Network is unreachable'))",
+    "net/http: TLS handshake timeout",
+    "requests.exceptions.HTTPError: 502 Bad Gateway",
     "requests.exceptions.HTTPError: 503 Server Error: Service Temporarily Unavailable for url: https://hf.co/x",
 )
 TYPOS = (
@@ -58,7 +63,7 @@ def test_a_typing_error_buys_one_vm(code: int, output: str) -> None:
     decision = decided(view(crash(code=code, output=output), of_job=job(max_crashes=50)))
     assert decision.state is JobState.FAILED
     assert decision.actions == ()
-    assert "another VM would end the same way" in decision.reason
+    assert "another attempt would fail in the same way" in decision.reason
     assert decision.reason.endswith(f'its output ends with "{output.splitlines()[-1].strip()}"')
 
 

@@ -243,7 +243,7 @@ def test_setup_that_never_succeeded_fails_the_job_at_once() -> None:
     """It would fail on every VM; the reason is the setup's."""
     decision = decided(view(setup_failed(1)), at("12:30"))
     assert decision.state is JobState.FAILED
-    assert decision.reason.startswith("the setup failed with code 1; another VM would end the same way")
+    assert decision.reason.startswith("the setup failed with code 1; another attempt would fail in the same way")
 
 
 def test_setup_that_succeeded_before_is_tried_again() -> None:

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.builders import at
-from tests.jobs.jobbed import agent, decided, ended, exited, job, view
+from tests.jobs.jobbed import ON_DISK, agent, attempt, decided, ended, exited, interruption, job, only, view
 
-from costguard.jobs.log_ends import hang_by_log, said_by
-from costguard.jobs.view import AttemptView, LaunchAttempt
+from costguard.jobs.log_ends import hang_by_log, retry_of, said_by
+from costguard.jobs.view import AttemptView, EndAttempt, LaunchAttempt
 from costguard.model.attempt import Outcome
 from costguard.model.job import JobState
 
 FULL = "step 100: loss 2.1\nOSError: [Errno 28] No space left on device\n"
 BUG = "Traceback (most recent call last):\nTypeError: 'NoneType' object is not callable\n"
 ECC = "RuntimeError: CUDA error: uncorrectable ECC error encountered\n"
+NO_DRIVER = "RuntimeError: Found no NVIDIA driver on your system. Please check"
 TIMEOUT = "[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=2) ran for 1800449 milliseconds\n"
 
 
-def crashed(output: str, stop_why: str = "") -> AttemptView:
-    end = replace(exited(1, moment=at("11:51")), asked=stop_why)
-    spoke = replace(agent(started_at=at("06:00"), exit=end), output=output)
-    return ended(Outcome.CRASHED, 1, agent=spoke, reason=f"the command failed with code 1{said_by(output)}")
+def crashed(output: str, stop_why: str = "", number: int = 1, began: str = "06:00", **given: Any) -> AttemptView:
+    end = replace(exited(1, moment=at("11:51"), retry=retry_of(output)), asked=stop_why)
+    spoke = replace(agent(started_at=at(began), exit=end), output=output)
+    reason = f"the command failed with code 1{said_by(output)}"
+    return ended(Outcome.CRASHED, number, agent=spoke, reason=reason, **given)
 
 
 @pytest.mark.parametrize(
@@ -44,6 +47,44 @@ def test_what_may_do_better_elsewhere_gets_another_vm(output: str) -> None:
     decision = decided(view(crashed(output), of_job=job(max_crashes=5)), at("12:30"))
     assert decision.state is JobState.PROVISIONING
     assert [type(action) for action in decision.actions][-1:] == [LaunchAttempt]
+
+
+@pytest.mark.parametrize(
+    "output", ["RuntimeError: No CUDA GPUs are available\n", f"{NO_DRIVER} that has an NVIDIA GPU\n"]
+)
+def test_a_vm_without_its_gpu_is_no_bug_of_the_command(output: str) -> None:
+    """PyTorch raises it like any other error. It counts as no crash, and is tried three times at most."""
+    first = decided(view(crashed(output), of_job=job(max_crashes=0)), at("12:30"))
+    assert first.state is JobState.PROVISIONING
+    vms = [crashed(output, number=number) for number in (1, 2, 3)]
+    assert decided(view(*vms, of_job=job(max_crashes=0)), at("12:30")).state is JobState.FAILED
+
+
+def test_one_failure_that_repeats_is_said_once() -> None:
+    """Its cause, what that means for another attempt, and its last line."""
+    decision = decided(view(crashed(BUG), of_job=job(max_crashes=5)), at("12:30"))
+    cause = "TypeError: 'NoneType' object is not callable"
+    means = "another attempt would fail in the same way"
+    assert decision.reason == f"the command failed with code 1: {cause}; {means} (on 1 VM, 1 crash)"
+
+
+def test_a_bug_at_once_after_a_resume_may_be_the_checkpoints() -> None:
+    """The same command worked before: the checkpoint before it is tried, three times at most."""
+    worked = (interruption(1, started_at=at("06:00")),)
+    before = ended(Outcome.PREEMPTED, 1)
+    resumed = [crashed(BUG, number=number, began="11:50", resume_from=f"gs://runs/{number}") for number in (2, 3, 4)]
+    for tried, means in ((resumed[:1], JobState.PROVISIONING), (resumed, JobState.FAILED)):
+        decision = decided(view(before, *tried, of_job=job(max_crashes=0), interruptions=worked), at("12:30"))
+        assert decision.state is means
+
+
+def test_a_vm_is_not_restarted_for_a_bug() -> None:
+    """Also where its own disk holds the checkpoints, and the same VM would be started again."""
+    end = exited(1, moment=at("11:51"), retry=retry_of(BUG))
+    spoke = replace(agent(step=7, started_at=at("06:00"), exit=end), output=BUG)
+    run = attempt(agent=spoke)
+    decision = decided(view(run, of_job=job(checkpoint=ON_DISK, max_crashes=5)))
+    assert isinstance(only(decision), EndAttempt)
 
 
 def test_a_command_that_was_asked_to_stop_is_not_judged_by_its_output() -> None:

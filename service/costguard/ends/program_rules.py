@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-from costguard.ends.rule import Rule, message, rules
+from costguard.ends.rule import Rule, message, rules, said
 from costguard.ends.rules import COLLECTIVE, DISK, GPU_MEMORY, HARDWARE, HOST_MEMORY, NAN, NETWORK, SHARED_MEMORY
 from costguard.ends.values import EndClass, Proof, Rank
+from costguard.model.retry import Retry
 
 _SHAPES = (
     r"mat1 and mat2 shapes|size mismatch|must match the size|shape '?\[.*\]'? is invalid|"
@@ -19,9 +20,9 @@ _SHAPES = (
     r"(?:shapes?|dimensions?) .{0,60}(?:not aligned|do(?:es)? not match|mismatch)"
 )
 _SETUP = (
-    r"no kernel image is available|not compiled with CUDA|Found no NVIDIA driver|driver version is insufficient|"
-    r"undefined symbol|cannot open shared object file|command not found|unrecognized arguments|"
-    r"the following arguments are required|can't open file|No such file or directory|Permission denied|"
+    r"no kernel image is available|not compiled with CUDA|undefined symbol|cannot open shared object file|"
+    r"command not found|unrecognized arguments|the following arguments are required|"
+    r"can't open file|No such file or directory|Permission denied|"
     r"Duplicate GPU detected|invalid device ordinal|Too many open files|"
     r"Errno 24\b|does not exist\b.*(?:Error|file)|Invalid usage|ncclInvalidUsage|"
     r"ncclInvalidArgument|CUDA_HOME|GLIBCXX_|GLIBC_"
@@ -34,6 +35,21 @@ _BUGS = (
     r"InvalidArgumentError|TabError|MisconfigurationException|ConfigAttributeError|"
     r"ConcretizationTypeError|TracerArrayConversionError|UnexpectedTracerError|HFValidationError|"
     r"InstantiationException|BackendCompilerFailed|OutOfResources)\b"
+)
+
+# What the CUDA runtime, PyTorch and Docker print where a VM shows no GPU (CUDA Runtime API, 5.3 and 6.41;
+# torch/cuda/__init__.py; nvidia-container-cli). An image without a driver prints the same on every VM.
+MISSING_GPU = Rule(
+    re.compile(
+        r"CUDA driver version is insufficient|no CUDA-capable device is detected|Found no NVIDIA driver on your system|"
+        r"No CUDA GPUs are available|could not select device driver",
+        re.IGNORECASE,
+    ),
+    EndClass.PROGRAM,
+    Rank.CAUSE,
+    Proof.ENDED,
+    said("no GPU with a working driver was found"),
+    retry=Retry.OTHER_VM,
 )
 
 PROGRAM = [
@@ -138,5 +154,5 @@ HANDLES_ANOTHER = re.compile(r"During handling of the above exception|direct cau
 
 TABLE: tuple[Rule, ...] = (
     *HARDWARE, *SHARED_MEMORY, *GPU_MEMORY, *DISK, *NAN, *PROGRAM[-1:], *COLLECTIVE, *_ABORTS, *NETWORK[:4],
-    *OUTSIDE, *HOST_MEMORY, *NETWORK[4:], *LAUNCHERS, *PROGRAM, *GENERAL, *STALLS,
+    *OUTSIDE, *HOST_MEMORY, *NETWORK[4:], MISSING_GPU, *LAUNCHERS, *PROGRAM, *GENERAL, *STALLS,
 )  # fmt: skip

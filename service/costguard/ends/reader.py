@@ -25,7 +25,8 @@ from costguard.ends.program_rules import (
 )
 from costguard.ends.rule import Rule
 from costguard.ends.rules import GRADIENT_IS_NAN, GRADIENT_IS_NUMBER, LOSS_IS_NUMBER, NAN
-from costguard.ends.values import UNKNOWN_CAUSE, EndClass, EndReading, LogState, NextTry, Proof, Rank
+from costguard.ends.values import UNKNOWN_CAUSE, EndClass, EndReading, LogState, Proof, Rank
+from costguard.model.retry import Retry
 from costguard.progress.log_line import TRAIN
 from costguard.progress.log_reader import LINE_END, OutputReader
 
@@ -45,7 +46,7 @@ MAY_MATTER = re.compile(
     r"misaligned|double free|corrupt|smash|inplace|graph|grad|bounds|range|implement|broadcast|output \d|"
     r"duplicate|usage|argument|glibc|cuda_home|too many|due to|hardware|machine check|edac|severity|"
     r"handle for gpu|busy|gsp|thermal|shm|torch_|stream|stale|writ|timed|socket|resources|joined|handling|unpickl|"
-    r"compiler|unreach",
+    r"compiler|unreach|no cuda|gateway",
     re.IGNORECASE,
 )
 
@@ -87,10 +88,10 @@ def read_end(text: str) -> EndReading:
     survived = _chosen(log.signs)
     if survived is not None:
         stalled = survived.end_class if survived.rank is Rank.STALL else EndClass.UNKNOWN
-        return EndReading(stalled, LogState.ALIVE, UNKNOWN_CAUSE, NextTry.SAME, survived.line)
+        return EndReading(stalled, LogState.ALIVE, UNKNOWN_CAUSE, Retry.SAME, survived.line)
     if ENTERS_A_WAIT.search(log.last_line):
-        return EndReading(EndClass.HANG, LogState.HUNG, UNKNOWN_CAUSE, NextTry.SAME, log.last_line)
-    return EndReading(EndClass.UNKNOWN, LogState.UNKNOWN, UNKNOWN_CAUSE, NextTry.SAME)
+        return EndReading(EndClass.HANG, LogState.HUNG, UNKNOWN_CAUSE, Retry.SAME, log.last_line)
+    return EndReading(EndClass.UNKNOWN, LogState.UNKNOWN, UNKNOWN_CAUSE, Retry.SAME)
 
 
 def _read(lines: Iterable[str]) -> _Log:
@@ -192,15 +193,17 @@ def _cause(sign: _Sign, log: _Log) -> str:
     return cause or UNKNOWN_CAUSE
 
 
-def _retry(sign: _Sign, cause: str) -> NextTry:
+def _retry(sign: _Sign, cause: str) -> Retry:
+    if sign.rule.retry is not None:
+        return sign.rule.retry
     match sign.end_class:
         case EndClass.HARDWARE:
-            return NextTry.OTHER_VM
+            return Retry.OTHER_VM
         case EndClass.PROGRAM | EndClass.NAN | EndClass.DISK:
-            return NextTry.NO
+            return Retry.NO
         case EndClass.GPU_MEMORY if fills_the_gpu(cause):
-            return NextTry.NO
-    return NextTry.NO if cause == _FINISHED else NextTry.SAME
+            return Retry.NO
+    return Retry.NO if cause == _FINISHED else Retry.SAME
 
 
 _FINISHED = "the training had finished, and at its end not all ranks joined what all must do together"

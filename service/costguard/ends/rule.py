@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from costguard.ends.values import EndClass, Proof, Rank
+from costguard.model.retry import Retry
 
 CauseOf = Callable[[str], str | None]
 
@@ -16,7 +17,10 @@ _EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Int
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`cause` None: such a line does not say why. `class_of` where the class depends on the line."""
+    """`cause` None: such a line does not say why. `class_of` where the class depends on the line.
+
+    `retry` where the line says more of another attempt than its class.
+    """
 
     pattern: re.Pattern[str]
     end_class: EndClass
@@ -24,6 +28,7 @@ class Rule:
     proof: Proof
     cause: CauseOf | None = None
     class_of: Callable[[str], EndClass] | None = None
+    retry: Retry | None = None
 
 
 def said(text: str) -> CauseOf:

@@ -244,9 +244,11 @@ NETWORK = [
         r"NCCL WARN .*(?:NET/IB|ibv_|Got completion|with error \d+, opcode|timed out|Connection (?:refused|"
         r"timed))|retry counter exceeded|ibv_\w+ failed|failed with error Connection timed out|"
         r"client socket has (?:failed|timed out)|errno: ?11[013]\b|Errno 11[013]\b|Connection timed out|"
-        r"Connection refused|\bMax retries exceeded|ReadTimeout(?:Error)?\b|ConnectTimeout(?:Error)?\b|"
-        r"Read timed out|SSLError|SSLEOFError|couldn't connect to ['\"]?https?:|Couldn't reach|"
-        r"(?:HTTP|Server|Client) ?Error\W{1,3}5\d\d|50[234] Server Error|Rendezvous connection error|"
+        r"Connection refused|\bMax retries exceeded|TLS handshake timeout|"
+        r"ReadTimeout(?:Error)?\b|ConnectTimeout(?:Error)?\b|Read timed out|"
+        r"SSLError|SSLEOFError|couldn't connect to ['\"]?https?:|Couldn't reach|"
+        r"(?:HTTP|Server|Client) ?Error\W{1,3}5\d\d|Rendezvous connection error|"
+        r"50[234] (?:Server Error|Bad Gateway|Service Unavailable|Gateway)|"
         r"connectFullMesh failed|Network error|Remote end closed connection|IncompleteRead",
     ),
     *rules(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
+from costguard.model.retry import Retry
+
 UNKNOWN_CAUSE = "unknown"
 
 
@@ -30,14 +32,6 @@ class LogState(StrEnum):
     HUNG = "hung"
     ALIVE = "alive"
     UNKNOWN = "unknown"
-
-
-class NextTry(StrEnum):
-    """Whether another attempt helps: `no` where it would fail in the same way."""
-
-    SAME = "same"
-    OTHER_VM = "other_vm"
-    NO = "no"
 
 
 class Rank(IntEnum):
@@ -69,7 +63,7 @@ class EndReading:
     end_class: EndClass
     state: LogState
     cause: str
-    retry: NextTry
+    retry: Retry
     evidence: str = ""
 
     @property
@@ -77,9 +71,16 @@ class EndReading:
         return self.cause != UNKNOWN_CAUSE
 
     @property
-    def would_repeat(self) -> bool:
-        """Whether the log itself shows that the next attempt fails in the same way."""
-        return self.retry is NextTry.NO and self.is_cause_known
+    def shown_retry(self) -> Retry | None:
+        """Where the log itself shows that another attempt may do better; None where it does not show it.
+
+        `no` needs a known cause. Of the network and of a VM's GPU the command is not guilty.
+        """
+        if self.retry is Retry.NO:
+            return Retry.NO if self.is_cause_known else None
+        if self.retry is Retry.OTHER_VM or self.end_class is EndClass.NETWORK:
+            return self.retry
+        return None
 
     def as_json(self) -> dict[str, str]:
         return {

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from costguard.ends.values import EndClass, EndReading, LogState, NextTry
+from costguard.ends.values import EndClass, EndReading, LogState
+from costguard.model.retry import Retry
 
 CLASSES = {
     EndClass.COLLECTIVE_TIMEOUT: "a collective timed out: a process waited too long for others",
@@ -22,9 +23,9 @@ _STATES = {
     LogState.UNKNOWN: "Whether it ended the log does not say",
 }
 _RETRIES = {
-    NextTry.SAME: "Another attempt may help.",
-    NextTry.OTHER_VM: "Another attempt may help, on another VM.",
-    NextTry.NO: "Another attempt would fail in the same way.",
+    Retry.SAME: "Another attempt may help.",
+    Retry.OTHER_VM: "Another attempt may help, on another VM.",
+    Retry.NO: "Another attempt would fail in the same way.",
 }
 
 

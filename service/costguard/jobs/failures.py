@@ -14,7 +14,7 @@ from costguard.model.retry import Retry
 class Failure(StrEnum):
     """What a command's failure is taken for."""
 
-    REPEATS = "repeats"  # another VM would end the same way: nothing is tried again
+    REPEATS = "repeats"  # another attempt would fail in the same way: nothing is tried again
     CRASH = "crash"  # counts against `max_crashes`
     NOT_ITS_OWN = "not_its_own"  # of the VM, the network or the checkpoint: tried again a few times in a row
 
@@ -28,17 +28,20 @@ START = timedelta(minutes=1)  # a command that fails sooner, before its first st
 def failure_of(attempt: Attempt, has_worked: bool, terms: Terms) -> Failure:
     """Of an attempt whose command failed. `has_worked`: an earlier run of the same command came past its start.
 
-    A script that misses a program after hours of work has done that work, and crashed.
+    A script that misses a program after hours of work has done that work, and crashed. The output of a command that
+    was asked to stop may be that of its own clean-up.
     """
     end = attempt.agent.exit
+    retry = end.retry if end is not None and not end.asked else None
     is_first_try = not has_worked and attempt.agent.step is None and end is not None and not end.asked
-    if end is not None and end.retry is Retry.NO:
-        return Failure.REPEATS
-    if end is not None and end.retry is not None:
+    may_be_checkpoint = resumed_run(attempt).failed_at_once(terms.quick_crash)
+    if retry is Retry.NO:
+        return Failure.NOT_ITS_OWN if has_worked and may_be_checkpoint else Failure.REPEATS
+    if retry is not None:
         return Failure.NOT_ITS_OWN
     if is_first_try and end is not None and end.code in _USAGE and is_quick_crash(attempt, terms):
         return Failure.REPEATS
-    if resumed_run(attempt).failed_at_once(terms.quick_crash):
+    if may_be_checkpoint:
         return Failure.NOT_ITS_OWN
     return Failure.REPEATS if is_first_try and ran(attempt) < START else Failure.CRASH
 

@@ -9,7 +9,6 @@ from hashlib import sha256
 
 from costguard.jobs import egress
 from costguard.jobs.failures import START, Failure, failure_of, failure_of_earlier
-from costguard.jobs.log_ends import repeats_by_log
 from costguard.jobs.view import NEVER_A_VM, NO_ROOM, JobContext, JobView, of_attempt
 from costguard.model.attempt import SETUP_FAILED, Attempt, AttemptState, Interruption, Outcome
 from costguard.model.backoff import Backoff
@@ -42,13 +41,14 @@ def verdict(view: JobView, context: JobContext) -> Verdict | None:
     if job.spec.kind is JobKind.DEV:
         return _dev(attempt)
     if would_repeat(view, attempt, context.terms) or setup_would_repeat(view, attempt):
-        return JobState.FAILED, f"{attempt.reason}; another VM would end the same way{_after(view)}{_said(attempt)}"
+        return (
+            JobState.FAILED,
+            f"{attempt.reason}; another attempt would fail in the same way{_after(view)}{_said(attempt)}",
+        )
     if (why := too_many(view, context.terms)) != "":
         return JobState.FAILED, f"{why}{_after(view)}"
     if came_to_its_limit_in_vain(view):
         return JobState.FAILED, f"{attempt.reason}, and no newer checkpoint was saved: another VM would do no better"
-    if repeats_by_log(attempt):
-        return JobState.FAILED, f"{attempt.reason}; another attempt would fail in the same way{_after(view)}"
     if attempt.state is AttemptState.KEPT:  # another VM would begin without what its disk holds
         return JobState.FAILED, f"{attempt.reason}{_after(view)}"
     return None
@@ -99,7 +99,7 @@ def _said(attempt: Attempt) -> str:
 
 
 def would_repeat(view: JobView, attempt: Attempt, terms: Terms) -> bool:
-    """Whether the last attempt would end the same way on another VM: its agent says so, or how its command failed."""
+    """Whether another attempt would fail in the same way: the agent says so, or how its command failed."""
     end = attempt.agent.exit
     if end is None or end.asked:
         return False

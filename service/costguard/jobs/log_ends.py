@@ -7,7 +7,9 @@ from functools import lru_cache
 from costguard.ends.reader import read_end
 from costguard.ends.values import EndClass, EndReading, LogState
 from costguard.ends.words import short_words
-from costguard.model.attempt import Attempt, Outcome
+from costguard.model.retry import Retry
+
+_LONGEST_LINE = 200
 
 
 @lru_cache(maxsize=256)
@@ -22,12 +24,15 @@ def said_by(output: str) -> str:
     return f": {words}" if words else ""
 
 
-def repeats_by_log(attempt: Attempt) -> bool:
-    """Whether its output shows that another attempt fails in the same way; not of a command that was asked to stop."""
-    end = attempt.agent.exit
-    if attempt.outcome is not Outcome.CRASHED or end is None or end.asked:
-        return False
-    return end_of(attempt.agent.output).would_repeat
+def last_line(output: str) -> str:
+    """The last line with something in it, cut at 200 characters; of an exception it is the one that names it."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    return lines[-1][:_LONGEST_LINE] if lines else ""
+
+
+def retry_of(output: str) -> Retry | None:
+    """Where another attempt may do better; None where the output does not show it."""
+    return end_of(output).shown_retry
 
 
 def hang_by_log(output: str) -> str:
