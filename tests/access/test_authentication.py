@@ -11,9 +11,10 @@ from functools import partial
 
 import pytest
 from sqlalchemy import select
+from tests.api import rows
 from tests.authenticators import SEAL, begin_session, is_good, make_principal, redeem
 
-from costguard.access import sessions, token_rows
+from costguard.access import requests, sessions, token_rows
 from costguard.access.authentication import Authenticator
 from costguard.access.links import make_link
 from costguard.access.rules import Access
@@ -25,6 +26,7 @@ from costguard.db.transaction import Database
 from costguard.errors import Conflict, Forbidden, Invalid, Missing, SignInRefused
 from costguard.events import audit_log
 from costguard.model.access import PERMISSIONS, Credentials, Permission, Principal, Role, Stranger, Via
+from costguard.model.reminder import Request, RequestKind, Subject, SubjectKind
 
 ANA, EVE, ROOT = "ana@lab.example", "eve@lab.example", "root@localhost"
 ACCESS = Access(viewers=frozenset({"@lab.example"}), operators=frozenset({ANA}), admins=frozenset({"ada@lab.example"}))
@@ -248,6 +250,25 @@ def test_a_token_is_over_when_it_expires_or_is_revoked(house: House) -> None:
     house.at += timedelta(hours=1)
     assert house.office.revoke(made.id, make_principal()) == over
     assert "was revoked" in house.refused(secret)
+
+
+def test_what_a_revoked_token_asked_for_is_not_carried_out(house: House) -> None:
+    """What waits is refused, in the transaction that revokes; what another token asked for still waits."""
+    ana = make_principal(Role.OPERATOR, ANA, Via.OIDC, is_granted=False)
+    tokens = [house.office.make(NewToken(name, lasts=DAY), ana)[0] for name in ("ci", "laptop")]
+    with house.database.write() as connection:
+        subject = Subject(SubjectKind.RUN, rows.instance(connection, "trainer-7"), 4)
+        for token in tokens:
+            authority = replace(ana.authority, token_id=token.id)
+            ask = Request(token.name, RequestKind.STOP, subject, ANA, "", "api", NOW, authority=authority)
+            assert requests.add(connection, ask)
+    house.office.revoke(tokens[0].id, ana)
+    with house.database.read() as connection:
+        assert [request.key for _, request in requests.open_requests(connection)] == ["laptop"]
+        refused = requests.of_key(connection, "ci")
+    assert refused is not None
+    assert refused.status == "refused"
+    assert f"was revoked by {ANA}" in refused.outcome
 
 
 def test_nobody_gives_more_than_they_have(house: House) -> None:

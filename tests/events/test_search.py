@@ -17,6 +17,7 @@ EVENTS = (
     Event("b", "JobSubmitted", T0 + HOUR, "A job was asked for.", "lab", actor="ana@lab.example", data={"job": "j1"}),
     Event("c", "CancelAsked", T0 + 2 * HOUR, "100% sure?", "lab", actor="Bob@lab.example", data={"job": "j2"}),
     Event("d", "LifetimeStarted", T0 + 3 * HOUR, "other started.", "elsewhere", gce_id="78", name="other"),
+    Event("e", "NoteLeft", T0 + 4 * HOUR, "Fits up_to 8.", "else", actor="a_na@lab.example"),
 )
 
 
@@ -26,7 +27,7 @@ def test_each_filter_narrows(database: Database) -> None:
         audit_log.append(connection, EVENTS, T0)
     with database.read() as connection:
         for filters, expected in (
-            (EventFilters(), "dcba"),
+            (EventFilters(), "edcba"),
             (EventFilters(kind="LifetimeStarted"), "da"),
             (EventFilters(project="lab"), "cba"),
             (EventFilters(gce_id="77"), "a"),
@@ -35,20 +36,27 @@ def test_each_filter_narrows(database: Database) -> None:
             (EventFilters(words="TRAINER"), "a"),
             (EventFilters(words="0%"), "c"),
             (EventFilters(words="%"), "c"),
+            (EventFilters(words="_"), "e"),
+            (EventFilters(words="up_to"), "e"),
+            (EventFilters(words="r_a"), ""),
+            (EventFilters(words="t%r"), ""),
+            (EventFilters(who="%"), ""),
+            (EventFilters(who="b_b"), ""),
+            (EventFilters(who="a_na@"), "e"),
             (EventFilters(since=T0 + HOUR, until=T0 + 3 * HOUR), "cb"),
             (EventFilters(project="lab", kind="JobSubmitted", job="j1", who="ana", words="asked"), "b"),
             (EventFilters(job="j1", who="bob"), ""),
         ):
             page = search(connection, filters, None, 10)
             assert ("".join(event.event.key for event in page.events), page.next_id) == (expected, None), filters
-        assert kinds(connection) == ["CancelAsked", "JobSubmitted", "LifetimeStarted"]
+        assert kinds(connection) == ["CancelAsked", "JobSubmitted", "LifetimeStarted", "NoteLeft"]
 
 
 def test_a_search_says_how_far_it_looked_and_goes_on_from_there(database: Database) -> None:
     """However rare it is, what is looked for is found at last, each once, with no look longer than a window."""
     same = [replace(EVENTS[0], key=f"k{number}", text=f"number {number}") for number in range(7)]
     with database.write() as connection:
-        audit_log.append(connection, [*same, *(replace(event, key=f"x{event.key}") for event in EVENTS[1:])], T0)
+        audit_log.append(connection, [*same, *(replace(event, key=f"x{event.key}") for event in EVENTS[1:4])], T0)
     with database.read() as connection:
         assert kinds(connection) == ["CancelAsked", "JobSubmitted", "LifetimeStarted"]
         seen, before, looks = [], None, 0

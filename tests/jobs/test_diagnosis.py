@@ -122,6 +122,18 @@ def test_nothing_is_promised_where_the_time_left_is_unknown(sqlite_url: str) -> 
         assert "of each hour" in w.events("JobBoundFound")[0].text
 
 
+def test_minutes_of_a_warm_up_are_not_judged(sqlite_url: str) -> None:
+    """The first two of a run with steps: loading and compiling look like waiting for data, and are over soon."""
+    with world(sqlite_url) as w:
+        _running(w)
+        began = w.clock.now()
+        _minutes(w, 2, STARVED)
+        _minutes(w, 15, BUSY)
+        [stretch] = _diagnosis(w).stretches
+        assert stretch.since >= began + 2 * MINUTE
+        assert (stretch.verdict.bound, stretch.windows) == (kinds.GPU, 3)
+
+
 def test_an_hour_of_minutes_is_kept(sqlite_url: str) -> None:
     """A run of months must not fill the database."""
     with world(sqlite_url) as w:

@@ -65,6 +65,13 @@ def test_a_total_that_grows_gives_more_hours() -> None:
     )
 
 
+def test_the_first_interval_of_a_run_is_no_pace() -> None:
+    """Ten minutes of compiling before step 30, in each of two runs: what is left goes on at 2 s a step."""
+    first = [Mark(1, 0.0, 0), *(mark._replace(at_s=mark.at_s + 540) for mark in marks(600, first=30))]
+    second = [Mark(2, 40_000.0, 600), *marks(1200, run=2, begin=40_600, first=630)]
+    assert known(left([*first, *second], 3000)).likely_h == pytest.approx(1.0, rel=0.01)
+
+
 def test_time_between_runs_is_no_training() -> None:
     """After ten hours in a queue it goes on at the same pace, from a step before the last one."""
     seen = [*marks(600), *marks(1200, run=2, begin=40_000, first=510)]

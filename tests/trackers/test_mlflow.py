@@ -68,6 +68,18 @@ def test_two_hundred_points_go_in_one_request(server: MlflowFront, client: Mlflo
     assert len(server.backend.history(run, "cost_usd")) == 200
 
 
+def test_what_stands_on_a_later_page_of_a_history_is_not_logged_again(server: MlflowFront) -> None:
+    """MLflow gives a long history in pages; ours are of 7 here, of which the last is not full."""
+    run = server.backend.create_run()
+    points = [replace(POINT, at=T0 + timedelta(seconds=second)) for second in range(24)]
+    with closing(MlflowClient(server.url, "0", timeout_s=60, page=7)) as client:
+        client.log(run, points)
+        client.log(run, [replace(point, is_tried=True) for point in points])
+    assert len(server.backend.history(run, "cost_usd")) == 24
+    assert server.paths.count("runs/log-batch") == 1
+    assert server.paths.count("metrics/get-history") == 4 * len(POINT.metrics)
+
+
 def test_a_wrong_run_is_refused(client: MlflowClient) -> None:
     """In MLflow's words."""
     with pytest.raises(TrackerRunRefused, match=r"MLflow refuses the run f{32}: .*not found"):

@@ -16,6 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from tests.webhooks.receiver import Receiver
 
 from costguard.errors import WebhookError
 from costguard.webhooks.client import HttpPoster
@@ -91,6 +92,21 @@ def test_no_answer_is_told_without_the_secret_path(answer: bytes, expected: str)
         poster.close()
     assert f"http://127.0.0.1:{port} " in str(caught.value)
     assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_an_answer_and_is_not_followed(status: int) -> None:
+    """A receiver that was taken over sends no event to an address that the settings do not name."""
+    with Receiver().listening() as elsewhere, raw_server(_redirect(status, f"{elsewhere.url}/elsewhere")) as port:
+        poster = HttpPoster("1", timeout_s=30)
+        got = poster.post(f"http://127.0.0.1:{port}/", b"{}", {"webhook-signature": "v1,secret"})
+        poster.close()
+    assert got.status == status
+    assert elsewhere.got == []
+
+
+def _redirect(status: int, address: str) -> bytes:
+    return f"HTTP/1.1 {status} Moved\r\nLocation: {address}\r\nContent-Length: 0\r\n\r\n".encode()
 
 
 def test_nobody_who_cannot_prove_it_is_the_receiver(tmp_path: Path) -> None:

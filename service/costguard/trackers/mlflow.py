@@ -27,15 +27,21 @@ _Place = tuple[str, int, int]
 
 
 class MlflowClient:
-    """`user` and `secret` are MLflow's basic authentication; without a user the secret is a bearer token."""
+    """`user` and `secret` are MLflow's basic authentication; without a user the secret is a bearer token.
 
-    def __init__(self, url: str, version: str, user: str = "", secret: str = "", timeout_s: float = 10.0) -> None:
+    `page` is how many entries of a history are asked for at a time.
+    """
+
+    def __init__(
+        self, url: str, version: str, user: str = "", secret: str = "", timeout_s: float = 10.0, page: int = _PAGE
+    ) -> None:
         auth: httpx2.Auth | None = None
         if user:
             auth = httpx2.BasicAuth(user, secret)
         elif secret:
             auth = _Bearer(secret)
         self._http = TrackerHttp("MLflow", url, version, auth, timeout_s)
+        self._page = page
 
     def log(self, run: str, points: Sequence[TrackerPoint]) -> None:
         """Sends the points in one request; of those that were tried before, the metrics that the run does not have.
@@ -57,7 +63,7 @@ class MlflowClient:
 
     def _history(self, run: str, key: str) -> set[_Place]:
         places: set[_Place] = set()
-        query = {"run_id": run, "metric_key": key, "max_results": str(_PAGE)}
+        query = {"run_id": run, "metric_key": key, "max_results": str(self._page)}
         while True:
             answer = self._answer(run, self._http.get(f"{_API}/metrics/get-history", query))
             places |= {_place(metric) for metric in answer.get("metrics") or ()}
