@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
+from joserfc.jwk import RSAKey
 from tests.identity.served import Answer, Asked, Served, serving
 from tests.identity.signing import NOW, key_set, rsa_key, signed
 
@@ -20,12 +21,16 @@ KEY = rsa_key("r1")
 
 @dataclass
 class Provider:
-    """`claims` and `token` change the claims of the next sign-in; `down` are paths that fail."""
+    """`claims` and `token` change the claims of the next sign-in; `down` are paths that fail.
+
+    It signs with `key`, and publishes that one alone.
+    """
 
     served: Served = field(default_factory=Served)
     description: dict[str, Any] = field(default_factory=dict)
     claims: dict[str, Any] = field(default_factory=dict)
     token: str | None = None
+    key: RSAKey = field(default_factory=lambda: KEY)
     userinfo: dict[str, Any] | None = None
     down: dict[str, Answer] = field(default_factory=dict)
     _codes: dict[str, Mapping[str, str]] = field(default_factory=dict)
@@ -49,8 +54,11 @@ class Provider:
             return self.down[request.path]
         if request.path == "/.well-known/openid-configuration":
             return 200, self._described()
+        if request.path == "/authorize":
+            code, state = self.sign_in(f"?{urlencode(request.query)}")
+            return 302, f"{request.query['redirect_uri']}?{urlencode({'code': code, 'state': state})}"
         if request.path == "/keys":
-            return 200, key_set(KEY)
+            return 200, key_set(self.key)
         if request.path == "/token":
             return self._redeem(request)
         if request.path == "/userinfo" and self.userinfo is not None:
@@ -90,7 +98,7 @@ class Provider:
             "email_verified": True,
             **self.claims,
         }
-        return signed({name: value for name, value in claims.items() if value is not None}, KEY, "RS256")
+        return signed({name: value for name, value in claims.items() if value is not None}, self.key, "RS256")
 
 
 @contextmanager

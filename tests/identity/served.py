@@ -27,7 +27,7 @@ class Asked:
         return base64.b64decode(self.headers.get("authorization", "").removeprefix("Basic ")).decode()
 
 
-Answer = tuple[int, object]  # bytes are sent as they are, and an iterator's one by one
+Answer = tuple[int, object]  # bytes are sent as they are, an iterator's one by one; a text is where to go
 
 
 @dataclass
@@ -63,6 +63,9 @@ def serving(answer: Callable[[Asked], Answer]) -> Iterator[Served]:
                     for piece in content:
                         self.wfile.write(piece)
                 return
+            if isinstance(content, str):
+                self.send_header("Location", content)
+                content = b""
             sent = content if isinstance(content, bytes) else orjson.dumps(content)
             self.send_header("Content-Length", str(len(sent)))
             self.end_headers()

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from urllib.parse import parse_qs, urlsplit
 
@@ -14,31 +14,19 @@ import httpx2
 import pytest
 import structlog
 from fastapi.testclient import TestClient
-from tests.api.conftest import deps_of
-from tests.authenticators import SEAL
 from tests.fakes import HandClock
-from tests.identity.provider import CLIENT, SECRET, Provider, providing
-from tests.identity.signing import NOW
+from tests.identity.provider import Provider, providing
+from tests.pages.signing_in import wired
 
-from costguard.access import sign_ins
 from costguard.access.authentication import Authenticator
 from costguard.access.links import make_link
-from costguard.access.rules import Access
-from costguard.access.sessions import Sessions
-from costguard.access.sign_ins import SignIns
-from costguard.api.app import create_app
 from costguard.db.transaction import Database
-from costguard.errors import SignInRefused
 from costguard.events import audit_log
-from costguard.identity.oidc import Oidc, OidcClient
 from costguard.model.access import Role, Via
-from costguard.pages.app import add_pages
-from costguard.pages.sign_in import SignInPages, add_sign_in, local
-from costguard.web.limits import TokenBucket
+from costguard.pages.sign_in import SignInPages, local
 
 HOME = "https://costguard.example.com"
 SESSION = "__Host-costguard_session"
-ACCESS = Access(frozenset(), frozenset({"ana@example.com"}), frozenset())
 
 
 @dataclass
@@ -66,16 +54,6 @@ class House:
         return match[1]
 
 
-def iap_of(shown: str) -> str:
-    if shown == "ana":
-        return "ana@example.com"
-    if shown == "eve":
-        return "eve@example.com"
-    raise SignInRefused(
-        "The assertion is not taken: it is for another server.", "Tell the person who runs this server."
-    )
-
-
 @pytest.fixture
 def house(sqlite_database: Database) -> Iterator[House]:
     with built(sqlite_database) as house:
@@ -86,32 +64,12 @@ def house(sqlite_database: Database) -> Iterator[House]:
 def built(
     database: Database, provider: Provider | None = None, address: str = HOME, tries: int = 1000, iap: bool = False
 ) -> Iterator[House]:
-    clock = HandClock(NOW)
-    sessions = Sessions(database, clock, timedelta(hours=12))
-    authenticator = Authenticator(database, clock, ACCESS, SEAL, sessions, iap=iap_of if iap else None)
-    through = None
-    if provider is not None:
-        client = OidcClient(provider.issuer, CLIENT, SECRET)
-        through = sign_ins.Provider("Google", HOME, Oidc(client, clock, timeout_s=30))
-    counted: Counter[tuple[Via, bool]] = Counter()
-    pages = SignInPages(
-        SignIns(database, clock, ACCESS, SEAL, sessions, through, count=lambda *tried: counted.update([tried])),
-        TokenBucket(tries, lambda: 0.0),
-        timedelta(hours=12),
-        is_https=address.startswith("https"),
-        is_behind_iap=iap,
-        ask="lead@example.com",
-    )
-    deps = replace(deps_of(database), clock=clock, authenticator=authenticator)
-    app = create_app(deps)
-    add_pages(app, deps)
-    add_sign_in(app, pages)
-    with TestClient(app, address, follow_redirects=False) as browser:
+    with (
+        wired(database, address, provider, tries, iap) as made,
+        TestClient(made.app, address, follow_redirects=False) as browser,
+    ):
         browser.headers["Accept"] = "text/html"
-        try:
-            yield House(database, clock, authenticator, pages, browser, counted)
-        finally:
-            authenticator.close()
+        yield House(database, made.clock, made.authenticator, made.pages, browser, made.counted)
 
 
 def cookies(answer: httpx2.Response) -> dict[str, str]:
