@@ -117,7 +117,9 @@ class SettingsError(CostguardError):
 
 
 class CloudError(CostguardError):
-    """Google Cloud did not do what was asked."""
+    """Google Cloud did not do what was asked. `retry_after`: the seconds after which it says to ask again; 0: none."""
+
+    retry_after = 0.0
 
 
 class CredentialsRefused(CloudError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from dataclasses import replace
 from typing import Any
 
 import google.auth.credentials
@@ -78,6 +79,18 @@ def test_passing_trouble_is_waited_out(connect: Connect, status: int) -> None:
     assert (names(look), look.unread) == (["trainer"], ())
     first, second = setup.waits.seconds
     assert 0.2 < first < second < 3
+
+
+def test_google_says_how_long_to_wait(connect: Connect) -> None:
+    """A Retry-After is kept where the look has the time for it; where it has not, the next pass asks again."""
+    good = page("instances", {f"zones/{ZONE}": [instance()]})
+    for seconds, tries in ((40, 2), (3600, 1)):
+        limited = replace(google_error(429, "rateLimitExceeded"), headers={"Retry-After": str(seconds)})
+        setup = connect(cloud_of(instances=[limited, good]), budget_s=100.0)
+        look = setup.cloud.observe("p", None)
+        assert setup.server.paths().count("instances") == tries
+        assert setup.waits.seconds == ([40.0] if tries == 2 else [])
+        assert look.instances_complete is (tries == 2)
 
 
 def test_google_says_403_for_its_rate_limit(connect: Connect) -> None:

@@ -172,7 +172,7 @@ def test_no_keys_at_all(google: Google) -> None:
     google.answers = [(500, {}), (302, {})]
     for _ in range(2):
         for _ in range(2):
-            with pytest.raises(SignInUnavailable, match="keys of Google's Identity-Aware Proxy cannot be had"):
+            with pytest.raises(SignInUnavailable, match="keys of Google's Identity-Aware Proxy cannot be had from"):
                 iap.address(signed(GOOD, KEY))
         clock.advance(timedelta(seconds=10))
     assert google.asked == 2

@@ -21,7 +21,7 @@ from costguard.main import Guard, opened
 from costguard.main.slack_intake import SlackIntake, build_slack_intake
 from costguard.messages.preview import ReminderPreview, preview
 from costguard.messages.slack_health import OutboxTrouble, trouble_of
-from costguard.settings import validate
+from costguard.settings import Settings, validate
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.gce.vm import VM, Status
 from costguard_sandbox.server import running
@@ -187,24 +187,29 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(one)
 
 
+def settings_of(cloud: str, database_url: str, **settings: Mapping[str, Any]) -> Settings:
+    """`cloud` is where the simulated cloud and Slack are reached."""
+    wanted: dict[str, Any] = {
+        "watch": {"projects": [PROJECT]},
+        "database": {"url": database_url},
+        "compute": {"endpoint": cloud},
+        "prices": {"enabled": False},  # the shipped ones: far fewer to read
+        "slack": {"channel": "#gpu-costs", "endpoint": f"{cloud}/slack/api/"},
+        **{name: dict(section) for name, section in _SETTINGS.items()},
+    }
+    for name, section in settings.items():
+        wanted[name] = {**wanted.get(name, {}), **section}
+    return validate(wanted, _SECRETS, Path("story"))
+
+
 @contextmanager
 def story(database_url: str, start: datetime = MONDAY, **settings: Mapping[str, Any]) -> Iterator[Story]:
     """`settings` are sections over those of a team that never sleeps and whose T4s may run for 8 h."""
     world = World(ManualClock(start), projects=[PROJECT])
     with running(world) as cloud:
-        wanted: dict[str, Any] = {
-            "watch": {"projects": [PROJECT]},
-            "database": {"url": database_url},
-            "compute": {"endpoint": cloud},
-            "prices": {"enabled": False},  # the shipped ones: far fewer to read
-            "slack": {"channel": "#gpu-costs", "endpoint": f"{cloud}/slack/api/"},
-            **{name: dict(section) for name, section in _SETTINGS.items()},
-        }
-        for name, section in settings.items():
-            wanted[name] = {**wanted.get(name, {}), **section}
-        checked = validate(wanted, _SECRETS, Path("story"))
+        checked = settings_of(cloud, database_url, **settings)
         # Its clock is moved by hand: pauses in real time would wait for nothing.
-        with opened(checked, world.clock, speed=1e6) as guard:
+        with opened(checked, world.clock, speed=1e6, wait=lambda _seconds: False) as guard:
             assert guard.messaging is not None
             way_in = build_slack_intake(
                 checked, guard.rules, guard.database, guard.clock, lambda: None, by_http=True, by_socket=True

@@ -17,7 +17,7 @@ from tests.slack.samples import TEST
 
 from costguard.errors import SlackError, SlackLimited, SlackUnavailable, SlackUncertain
 from costguard.slack.client import SlackNotifier
-from costguard.slack.web_api import error_of
+from costguard.slack.web_api import ENDPOINT, error_of
 
 OK = b'{"ok": true}'
 
@@ -118,11 +118,11 @@ def test_answers_that_are_not_slacks(
 )
 def test_only_a_connection_that_never_was_is_certain(wrong: Exception, certain: bool) -> None:
     """All else may have broken after the call was done; what only asks is unavailable either way."""
-    reported = error_of(wrong, "chat.postMessage", "#gpu-costs", acts=True)
+    reported = error_of(wrong, "chat.postMessage", "#gpu-costs", ENDPOINT, acts=True)
     assert type(reported) is (SlackUnavailable if certain else SlackUncertain)
     assert reported.message
     assert reported.what_next
-    assert type(error_of(wrong, "users.info", "", acts=False)) is SlackUnavailable
+    assert type(error_of(wrong, "users.info", "", ENDPOINT, acts=False)) is SlackUnavailable
 
 
 @pytest.mark.parametrize(("said", "wait"), [("30", 30), ("0", 1), ("-5", 1), ("1e9", 3600), ("nan", 30), ("", 30)])

@@ -129,7 +129,7 @@ class ExportTable:
 
     def _once(self, method: str, path: str, query: Mapping[str, str], body: Mapping[str, Any] | None) -> dict[str, Any]:
         import requests
-        from google.auth.exceptions import GoogleAuthError
+        from google.auth.exceptions import GoogleAuthError, RefreshError, TransportError
 
         try:
             response = self._opened().request(
@@ -144,6 +144,10 @@ class ExportTable:
         except requests.RequestException as error:
             raise CloudUnavailable(f"Reading {self.name}: no answer ({error}).", "Check the network.") from error
         except GoogleAuthError as error:
+            if isinstance(error, TransportError) or (isinstance(error, RefreshError) and error.retryable):
+                raise CloudUnavailable(
+                    f"Reading {self.name}: no access token could be fetched ({error}).", "Check the network."
+                ) from error
             raise CredentialsRefused(
                 f"Reading {self.name}: Google refused our credentials ({error}).",
                 "Run `gcloud auth application-default login`, or give a service account.",

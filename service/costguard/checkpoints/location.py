@@ -43,7 +43,7 @@ _CREDENTIAL_SIGNS = (
 
 def of_store(wrong: Exception, where: Location) -> CheckpointError:
     """obstore raises most failures as one kind of error; status and S3's code are only in its text."""
-    text = str(wrong).partition("\n\nDebug source")[0]
+    text, _, source = str(wrong).partition("\n\nDebug source")
     status = re.search(r"status code: ([0-9]{3})", text)
     code = status[1] if status else ""
     shown = _short(text)
@@ -68,7 +68,11 @@ def of_store(wrong: Exception, where: Location) -> CheckpointError:
         return CheckpointLocationUnavailable(f"{where}: it gets too many requests for now ({shown}).", _AGAIN)
     if code:
         return CheckpointLocationUnavailable(f"{where}: the store answers with {code} ({shown}).", _AGAIN)
-    return CheckpointLocationUnavailable(f"{where}: the store does not answer ({shown}).", _NETWORK)
+    host = re.search(r" [A-Z]+ https?://([^/\s]+)", text)
+    store = f"the store at {host[1]}" if host else "the store"
+    if "dns error" in source:
+        return CheckpointLocationUnavailable(f"{where}: {store} cannot be found by its name.", _NETWORK)
+    return CheckpointLocationUnavailable(f"{where}: {store} does not answer ({shown}).", _NETWORK)
 
 
 def of_system(wrong: OSError, where: Location) -> CheckpointError:

@@ -109,6 +109,7 @@ class Http:
             except CloudError as error:
                 tries += 1
                 pause = _BACKOFF.after(tries, jitter=random.uniform(0.5, 1.0)).total_seconds()
+                pause = max(pause, error.retry_after)
                 if tries >= _TRIES or not is_worth_retrying(error) or pause >= deadline.left_s or self._wait(pause):
                     raise
 
@@ -121,11 +122,13 @@ class Http:
 
         base = f"https://{service.host}" if self._is_google else self.base
         try:
-            status, body = self._fetch(f"{base}{path}", params, what, deadline)
+            status, body, retry_after = self._fetch(f"{base}{path}", params, what, deadline)
         except (requests.RequestException, urllib3.exceptions.HTTPError, GoogleAuthError, OSError) as error:
             raise from_exception(error, project, what, self.account, service) from error
         if status != 200:
-            raise from_status(status, body, project, what, self.account, service)
+            refused = from_status(status, body, project, what, self.account, service)
+            refused.retry_after = retry_after
+            raise refused
         try:
             answer = orjson.loads(body)
         except orjson.JSONDecodeError as error:
@@ -134,7 +137,8 @@ class Http:
             raise BadAnswer(f"{what} of project {project}: the answer is not a JSON object.")
         return answer
 
-    def _fetch(self, url: str, params: Params, what: str, deadline: Deadline) -> tuple[int, bytes]:
+    def _fetch(self, url: str, params: Params, what: str, deadline: Deadline) -> tuple[int, bytes, float]:
+        """Status, body, and the seconds of Retry-After."""
         if deadline.left_s <= 0:
             raise NoAnswer(f"{what}: the time for this look was used up before the request.", _SLOW)
         timeout = min(self._timeout_s, deadline.left_s)
@@ -148,7 +152,7 @@ class Http:
                 body += chunk
                 if deadline.left_s <= 0:
                     raise NoAnswer(f"{what}: the answer came too slowly and was given up.", _SLOW)
-            return response.status_code, bytes(body)
+            return response.status_code, bytes(body), _retry_after(response.headers.get("Retry-After", ""))
 
     @contextmanager
     def _session(self) -> Iterator[requests.Session]:
@@ -188,6 +192,11 @@ class Http:
 
                 self._credentials, _ = google.auth.default(scopes=_SCOPES)
             return self._credentials
+
+
+def _retry_after(text: str) -> float:
+    """Google says it in seconds; anything else counts as none."""
+    return float(text) if text.isascii() and text.isdecimal() and len(text) < 9 else 0.0
 
 
 _SLOW = "Raise the time allowed for one look, or check the network."

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 import orjson
 import requests
@@ -43,7 +44,8 @@ def post(
 
 def unavailable(what: str, url: str, why: str) -> SignInUnavailable:
     structlog.get_logger(__name__).warning("sign_in_cannot_be_checked", what=what, url=url, error=why)
-    return SignInUnavailable(f"{what} cannot be had: {why}.", "Try again in a minute; the server's log says more.")
+    message = f"{what} cannot be had from {urlsplit(url).hostname}: {why}."
+    return SignInUnavailable(message, "Try again in a minute; the server's log says more.")
 
 
 def _ask(

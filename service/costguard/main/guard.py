@@ -262,12 +262,21 @@ def _and_then(report: PassReport, later: FleetPlan) -> PassReport:
 
 
 @contextmanager
-def opened(settings: Settings, clock: Clock | None = None, speed: float = 1.0) -> Iterator[Guard]:
-    """A guard on a database that is brought to this version and holds at least the shipped prices."""
+def opened(
+    settings: Settings,
+    clock: Clock | None = None,
+    speed: float = 1.0,
+    wait: Callable[[float], bool] | None = None,
+) -> Iterator[Guard]:
+    """A guard on a database that is brought to this version and holds at least the shipped prices.
+
+    `wait` passes the seconds before Google is asked again; True cuts the tries short. None: in real time.
+    """
     clock = clock or SystemClock()
     url = settings.database.url.get_secret_value()
     bring_up_to_date(url)
-    with closing(Database.open(url)) as database, closing(ComputeCloud(settings.compute.endpoint, clock)) as cloud:
+    google = ComputeCloud(settings.compute.endpoint, clock, wait=wait)
+    with closing(google) as cloud, closing(Database.open(url)) as database:
         price_refresh.seed_snapshot(database, snapshot_prices(), clock.now())
         stored: Checkpoints = checkpoints(settings, os.environ)
         if speed != 1:

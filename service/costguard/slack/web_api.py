@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from http.client import HTTPException
 from typing import Any
 from urllib.error import URLError
+from urllib.parse import urlsplit
 
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackClientError
@@ -69,7 +70,7 @@ _NETWORK = (errno.ECONNREFUSED, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENE
 _TRIED_AGAIN = "Costguard tries again automatically."
 
 
-def error_of(wrong: Exception, method: str, channel: str, *, acts: bool) -> SlackError:
+def error_of(wrong: Exception, method: str, channel: str, endpoint: str, *, acts: bool) -> SlackError:
     """`acts`: people would see the call done twice, so a lost answer is SlackUncertain."""
     call = f"{method} in {channel}" if channel else method
     if isinstance(wrong, SlackApiError):
@@ -83,7 +84,7 @@ def error_of(wrong: Exception, method: str, channel: str, *, acts: bool) -> Slac
     # Only these are certain: the connection was never there. All else may have broken after the call was done.
     if isinstance(reason, socket.gaierror) or (isinstance(reason, OSError) and reason.errno in _NETWORK):
         return SlackUnavailable(
-            f"There is no connection to Slack for {call}: {reason}.",
+            f"There is no connection to {urlsplit(endpoint).hostname} for {call}: {reason}.",
             f"Check the network, the proxy settings and the endpoint. {_TRIED_AGAIN}",
         )
     return _lost(f"The answer to {call} was lost: {reason or type(reason).__name__}.", acts=acts)
@@ -185,7 +186,7 @@ class WebApi:
                 answer = self._client.api_call(method, params=arguments)
         except _WRONG as wrong:
             channel = str(arguments.get("channel", ""))
-            raise error_of(wrong, method, channel, acts=acts) from wrong
+            raise error_of(wrong, method, channel, self._client.base_url, acts=acts) from wrong
         body = answer.data if isinstance(answer.data, dict) else {}
         return body, {key.lower(): value for key, value in answer.headers.items()}
 

@@ -8,13 +8,16 @@ from typing import Any
 class Refused(Exception):
     """A request that is answered with an error; nothing was changed."""
 
-    def __init__(self, code: int, reason: str, message: str, domain: str = "global", status: str = "") -> None:
+    def __init__(
+        self, code: int, reason: str, message: str, domain: str = "global", status: str = "", retry_after: int = 0
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.reason = reason
         self.message = message
         self.domain = domain
         self.status = status
+        self.retry_after = retry_after  # seconds; 0: the answer does not say
 
     def body(self) -> dict[str, Any]:
         error: dict[str, Any] = {"code": self.code, "message": self.message}

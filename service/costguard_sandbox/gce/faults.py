@@ -30,6 +30,7 @@ _KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "forbidden": (("project",), ("path",)),
     "project_gone": (("project",), ()),
     "server_error": ((), ("code", *_AIMED)),
+    "too_many_requests": ((), ("seconds", *_AIMED)),
     "slow": (("seconds",), _AIMED),
     "garbage": ((), ("what", "when", *_AIMED)),
     "misprinted_prices": ((), ("misprint",)),
@@ -152,6 +153,8 @@ class CloudFaults(ActiveFaults[CloudFault]):
         """Raises Refused when a fault refuses this request."""
         if broken := self._met("server_error", project, method, path):
             raise server_error(broken.code)
+        if limited := self._met("too_many_requests", project, method, path):
+            raise _too_many_requests(int(limited.seconds))
         if self._met("unauthenticated", project):
             raise _unauthenticated()
         for fault in self._of("project_gone"):
@@ -268,6 +271,12 @@ def _rate_limited(project: str, *, is_write: bool) -> Refused:
         f"'compute.googleapis.com' for consumer 'project_number:{project_number(project)}'.",
         domain="usageLimits",
     )
+
+
+def _too_many_requests(seconds: int) -> Refused:
+    """As Google's APIs answer since RATE_LIMIT_EXCEEDED is a 429 (cloud.google.com/apis/design/errors)."""
+    text = "Quota exceeded for quota metric 'Read requests' and limit 'Read requests per minute' of service."
+    return Refused(429, "rateLimitExceeded", text, "usageLimits", "RESOURCE_EXHAUSTED", seconds)
 
 
 def stockout_failure(project: str, zone: str, shape: Shape, elsewhere: list[str]) -> Failure:

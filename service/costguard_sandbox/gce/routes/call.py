@@ -254,7 +254,10 @@ def page_number(token: str | None, size: int) -> int:
 
 
 def refusal(refused: Refused) -> Response:
-    return _json(refused.body(), status=refused.code)
+    answer = _json(refused.body(), status=refused.code)
+    if refused.retry_after:
+        answer.headers["Retry-After"] = str(refused.retry_after)
+    return answer
 
 
 def _render(answer: Any, *, indent: bool) -> bytes:
