@@ -23,7 +23,7 @@ from costguard.deadlines.plan import IDLE, ON_DEMAND, SPOT, Chances, PlanInput, 
 from costguard.deadlines.planner import Planner
 from costguard.deadlines.run import Task, replay_run
 from costguard.deadlines.situation import Act, HeldVM, Situation, Why, Zone
-from costguard.deadlines.spot_alone import TYPICAL_AGE_H
+from costguard.deadlines.spot_alone import TYPICAL_AGE_H, on_spot_alone
 
 SPOT_PRICE = 1 / 3.14
 
@@ -96,6 +96,15 @@ def test_zone_that_has_been_lost_often_of_late_is_left_for_a_calm_one() -> None:
     calm = [SeenPeriod(True, 0, 12, is_cut=True)]
     zones = (Zone("stormy", 1.0, True, 0.1, counts_of(lost, 12)), Zone("calm", 1.0, True, 0.1, counts_of(calm, 12)))
     assert Planner().choose(job(6.0, *zones)).zone == "calm"
+
+
+def test_without_on_demand_the_copy_of_the_checkpoint_counts() -> None:
+    """A zone at a lower price is not the cheaper one where moving the checkpoint there costs more than it saves."""
+    zones = (Zone("here", 0.50, True, 4.0), Zone("far", 0.45, True, 4.0, move_cost=2.0))
+    choice = on_spot_alone(Situation(10.0, 30.0, 0.2, 0.1, None, zones))
+    assert (choice.act, choice.zone) == (Act.START_SPOT, "here")
+    free = (zones[0], zones[1]._replace(move_cost=0.0))
+    assert on_spot_alone(Situation(10.0, 30.0, 0.2, 0.1, None, free)).zone == "far"
 
 
 def test_cheaper_zone_is_worth_a_move_with_slack_for_it() -> None:

@@ -151,6 +151,14 @@ def test_an_xid_is_the_hardware_or_a_program_as_nvidia_says(number: int, expecte
         ("Tried to allocate 90.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.00 GiB is free.",
          "one tensor of 90.0 GiB is larger than the GPU's 79.2 GiB"),
         ("CUDA out of memory.", None),
+        # The wording of c10/cuda/CUDACachingAllocator.cpp since PyTorch 2.1.
+        (
+            "Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 39.39 GiB of which 15.06 MiB is free. Process "
+            "12345 has 30.50 GiB memory in use. Including non-PyTorch memory, this process has 8.87 GiB memory in use. "
+            "Of the allocated memory 8.10 GiB is allocated by PyTorch, and 200.00 MiB is reserved by PyTorch but "
+            "unallocated.",
+            "other processes hold 30.5 GiB of the GPU's 39.4 GiB",
+        ),
     ],
 )  # fmt: skip
 def test_figures_of_a_message_show_who_holds_the_gpus_memory(message: str, cause: str | None) -> None:

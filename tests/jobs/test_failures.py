@@ -94,6 +94,19 @@ def test_a_vm_or_a_network_that_fails_is_not_the_commands_error(output: str) -> 
     assert state(*failed, max_crashes=0) is JobState.FAILED
 
 
+@pytest.mark.parametrize(("worked", "means"), [(True, JobState.PROVISIONING), (False, JobState.FAILED)])
+def test_a_quick_crash_before_a_restart_counts_unless_the_command_had_worked(worked: bool, means: JobState) -> None:
+    """Of a run before the last one of its VM only its length is known: after work, the checkpoint may be to blame."""
+    begun = at("10:05") if worked else at("11:57:30")
+    runs = (
+        interruption(1, started_at=begun, happened_at=at("11:58"), noticed_at=at("11:58")),
+        interruption(1, 2, Outcome.CRASHED, started_at=at("11:58:10"), happened_at=at("11:58:30")),
+    )
+    last = ended(Outcome.PREEMPTED, 1, agent=agent(run=3, started_at=at("11:58:40")))
+    decision = decided(view(last, of_job=job(max_crashes=0), interruptions=runs), at("12:30"))
+    assert decision.state is means
+
+
 def test_what_never_came_to_the_command_is_no_crash() -> None:
     """An image that was not pulled, data that did not arrive, outputs that were not published."""
     for outcome in (Outcome.NOT_STARTED, Outcome.NOT_PUBLISHED):

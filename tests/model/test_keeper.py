@@ -63,6 +63,21 @@ def test_an_old_gke_node_without_the_newer_labels_names_cluster_and_pool() -> No
     )
 
 
+@pytest.mark.parametrize("name", ["gke-train-t4-82e0c046-grp", "gk3-auto-nap-1-82e0c046-grp"])
+def test_a_node_whose_labels_are_lost_is_known_by_its_group(name: str) -> None:
+    """Of a standard cluster or of Autopilot, whose groups begin with gk3 (cloud.google.com/kubernetes-engine)."""
+    keeper = kept(created_by=f"projects/1/zones/us-central1-a/instanceGroupManagers/{name}")
+    assert keeper.kind is KeeperKind.GKE
+    assert keeper.group.endswith(name)
+    assert keeper.instead("vm", "acme").startswith("gcloud container clusters resize CLUSTER ")
+
+
+def test_a_group_is_known_at_the_end_of_a_long_path() -> None:
+    """A whole address with a long project keeps its end, which says whose the VM is."""
+    host = f"https://www.googleapis.com/compute/v1/{'x' * 500}/"
+    assert kept(created_by=host + GROUP).name == "trainers"
+
+
 @pytest.mark.parametrize(
     ("labels", "kind", "name"),
     [

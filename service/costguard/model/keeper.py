@@ -164,11 +164,11 @@ def keeper_of(labels: Mapping[str, str], origin: Mapping[str, str], zone: str = 
         return made(KeeperKind.BATCH, labels.get("batch-job-id", ""), region, marks)
     if marks := [label for label in labels if label.startswith("goog-dataflow-")]:
         return made(KeeperKind.DATAFLOW, labels.get("goog-dataflow-job-id", ""), region, marks)
-    if marks := _of_gke(labels, origin, group_name):
+    if (of_gke := _of_gke(labels, origin, group_name)) is not None:
         cluster = labels.get("goog-k8s-cluster-name") or origin.get("cluster-name", "")
         pool = labels.get("goog-k8s-node-pool-name") or origin.get(KUBE_LABELS, "").partition("=")[2]
         place = labels.get("goog-k8s-cluster-location") or origin.get("cluster-location", "")
-        return made(KeeperKind.GKE, cluster, place, marks, pool)
+        return made(KeeperKind.GKE, cluster, place, of_gke, pool)
     if group:
         return made(KeeperKind.GROUP, group_name, group_place, ())
     return None
@@ -199,11 +199,14 @@ def _of_batch(labels: Mapping[str, str]) -> list[str]:
 _BATCH = frozenset({"batch-job-id", "batch-job-uid", "batch-node"})
 
 
-def _of_gke(labels: Mapping[str, str], origin: Mapping[str, str], group: str) -> list[str]:
-    """Nodes of all ages have `goog-gke-node`; their group's name and `kube-labels` say it where labels went."""
+def _of_gke(labels: Mapping[str, str], origin: Mapping[str, str], group: str) -> list[str] | None:
+    """What says that it is a node; None where it is none.
+
+    Nodes of all ages have `goog-gke-node`; their group's name and `kube-labels` say it where labels went.
+    """
     marks = [label for label in labels if label.startswith(("goog-gke-", "goog-k8s-"))]
     if not marks and not origin.get(KUBE_LABELS) and not group.startswith(("gke-", "gk3-")):
-        return []
+        return None
     return marks + [key for key in origin if key != CREATED_BY]
 
 
