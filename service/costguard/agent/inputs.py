@@ -15,6 +15,7 @@ from .files import read_json, say, write_json
 from .phases import ReportedTransfer
 from .preparation import Stage
 from .settings import NotStarted, Unwanted
+from .transfer import leads_out
 
 ROOM = 64 << 20  # bytes that a download leaves free
 
@@ -44,6 +45,8 @@ def _fetch(stage: Stage, source: str, path: str, note: str, reported: ReportedTr
     listed = stage.transfer.listing(source)
     if not listed:
         raise TransferFailed(f"there is nothing at {source}: check its bucket and its path", True)
+    if wrong := next(filter(leads_out, listed), None):
+        raise TransferFailed(f"{source} has an object {wrong!r}, whose name leads out of its folder: rename it", True)
     if path.endswith("/") and _is_object(source, listed):
         target = os.path.join(target, source.rpartition("/")[2])
     target = target.rstrip("/")

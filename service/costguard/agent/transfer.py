@@ -36,6 +36,9 @@ FLAGS = (
 # The time of the last change as the bucket has it, which a listing shows; rclone's own note of a file's time would
 # need a request for each object (rclone.org/docs/#use-server-modtime).
 BY_SERVER = "--use-server-modtime"
+# Of a path no part is one of these; rclone shows dots that an object's name has as full-width ones
+# (rclone.org/overview/#encoding), and writes what has them to other places than it says, or not at all.
+_NO_PARTS = frozenset({"", ".", "..", "\uff0e", "\uff0e\uff0e"})
 
 
 class TransferProgress(NamedTuple):
@@ -268,6 +271,11 @@ def moment(text: str) -> datetime:
     return datetime.fromisoformat(f"{seconds}.{fraction[:6]:0<6}+{zone or '00:00'}").astimezone(timezone.utc)
 
 
+def leads_out(name: str) -> bool:
+    """Whether this is no path inside of a folder, as an object's name in a bucket need not be one."""
+    return any(part in _NO_PARTS for part in name.split("/"))
+
+
 def _filter(only: Only) -> list[str]:
     return [] if only is None else ["--files-from-raw=-"]
 
@@ -275,6 +283,8 @@ def _filter(only: Only) -> list[str]:
 def _names(only: Only) -> bytes:
     """One name a line, as rclone reads them from its standard input."""
     for name in only or ():
+        if leads_out(name):
+            raise TransferFailed(f"{name!r} leads out of its folder, and is not touched", True)
         if "\n" in name or "\r" in name:
             raise TransferFailed(f"the name of {name!r} has a line break in it, and cannot be transferred", True)
     return "".join(f"{name}\n" for name in only or ()).encode("utf-8", "surrogateescape")
