@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from tests.api.rows import NOW
-from tests.jobs.job_service import Office, asked, priced
+from tests.jobs.job_service import RULES, SPOT, Office, asked, priced
 
 from costguard.db.transaction import Database
 from costguard.errors import CheckpointLocationMissing, CheckpointLocationRefused, Invalid
 from costguard.jobs import job_rows
 from costguard.jobs.submission import Submission
+from costguard.model.budget import AtLimit, Budget, Period, Scope
 from costguard.model.data import StoredSize
 from costguard.model.job import JobInput, JobOutput, JobState
+from costguard.model.money import Money
 
 SOURCE, PLACE = "s3://acme-data/v7", "s3://acme-models/run-12"
 
@@ -35,6 +38,17 @@ def test_the_launch_says_what_the_transfer_costs(office: Office) -> None:
     assert str(quote.moves[0].cost) == "$92.16"
     job, _ = office.it.submit(moving(), None, "cli")
     assert "1.0 TiB from s3://acme-data/v7: about $92.16 of transfer on the AWS side" in job.reason
+
+
+def test_budgets_have_to_pay_for_the_first_download(office: Office) -> None:
+    """An hour costs $0.17, and its data $92.16: a quote subtracts both, and a budget of $50 refuses the launch."""
+    office.buckets.sizes[SOURCE] = StoredSize(1 << 40, 900, region="us-east-1")
+    day = Budget("lab", Scope(project="lab"), Money.of(50), Period.DAY, at_limit=AtLimit.REFUSE)
+    office.rules = replace(RULES, budgets=(day,))
+    (budget,) = office.it.quote(moving(), timedelta(hours=1)).budgets
+    assert budget.left_after == Money.of("50") - Money.of(SPOT) - Money.of("92.16")
+    with pytest.raises(Invalid, match=r"It would cost about \$92\.33 until .*, and budget lab has \$50"):
+        office.it.submit(moving(work=timedelta(hours=1)), None, "cli")
 
 
 def test_a_missing_bucket_is_refused(office: Office) -> None:

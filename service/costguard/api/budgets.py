@@ -84,6 +84,10 @@ class BudgetOut(Out):
     starts_at: Moment = read_from("outlook.starts_at")
     ends_at: Moment = read_from("outlook.ends_at")
     spent: Usd = read_from("outlook.spent")
+    downloads: Usd = read_from(
+        "outlook.downloads",
+        description="Of what is spent: what jobs' VMs paid for their inputs, at list prices, on another cloud's bill.",
+    )
     rate_per_hour: Usd = read_from("outlook.rate", description="The hourly cost now of everything that has a price.")
     forecast: ForecastOut = read_from("outlook.forecast")
     unpriced: int = read_from(

@@ -113,6 +113,8 @@ def _notes(budget: Answer) -> Iterator[str]:
             since = f"since {utc_text(moment(first_at))}" if first_at else "now"
             again = "" if threshold["is_crossed"] else ", and below it again"
             yield f"{name}: {what} past {threshold['percent']}% ({dollars(threshold['amount'])}) {since}{again}"
+    if Decimal(budget["downloads"]):
+        yield f"{name}: {dollars(budget['downloads'])} of it is for jobs' inputs, on another cloud's bill."
     if budget["at_limit"] != "tell":
         stops = ", and their Spot VMs stop" if budget["at_limit"] == "stop-spot" else ""
         yield f"{name}: once it is spent, jobs get no VM{stops}."

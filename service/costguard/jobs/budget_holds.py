@@ -20,7 +20,7 @@ from costguard.model.event import Event, event_key, new_event
 from costguard.model.job import Job, JobSpec, JobState
 from costguard.model.money import Money
 from costguard.spend import burning
-from costguard.spend.budgets import outlooks
+from costguard.spend.budgets import of_budgets
 
 SERVES = timedelta(seconds=60)  # reading the ledger for a budget costs more than a turn without news
 _WAITS = (JobState.QUEUED, JobState.RECOVERING)
@@ -157,7 +157,7 @@ def _of_spec(rules: Rules, spec: JobSpec) -> list[Budget]:
 
 
 def _standings(connection: Connection, accrual: Accrual, rules: Rules, budgets: Sequence[Budget]) -> list[BudgetUse]:
-    totals = outlooks(connection, accrual, [(budget.scope, budget.period) for budget in budgets], rules.teams)
+    totals = of_budgets(connection, accrual, budgets, rules.teams)
     return [
         BudgetUse(budget, outlook.spent, outlook.starts_at, outlook.ends_at)
         for budget, outlook in zip(budgets, totals, strict=True)

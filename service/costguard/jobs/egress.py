@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from costguard.model.attempt import Attempt
 from costguard.model.data import DataMove, StoredSize
 from costguard.model.job import JobSpec
 from costguard.model.money import ZERO, Money
@@ -76,16 +75,6 @@ def of_vms(number: int, cost: Money) -> Money:
     return Money(number * cost.nanos)
 
 
-def downloads(spec: JobSpec, tried: Sequence[Attempt]) -> Money:
-    """What the VMs of a job have paid for its inputs so far, at list prices. What has no known price is left out."""
-    return of_vms(sum(one.agent.at is not None for one in tried), of_next_vm(spec))
-
-
-def of_next_vm(spec: JobSpec) -> Money:
-    """What downloading all inputs once costs, as far as it is known."""
-    return sum((one.cost for one in spec.inputs if one.cost is not None), ZERO)
-
-
 def of_output(number: int, spec: JobSpec, is_own_endpoint: bool) -> DataMove:
     """What publishing it costs, by the GiB: how large it will be is not known."""
     one = spec.outputs[number]
@@ -95,7 +84,7 @@ def of_output(number: int, spec: JobSpec, is_own_endpoint: bool) -> DataMove:
 
 
 def with_costs(spec: JobSpec, moves: Sequence[DataMove]) -> JobSpec:
-    """The same with what a download of each input costs, which counts against its ceiling."""
+    """The same with what a download of each input costs, which counts against its ceiling and budgets."""
     costs = {move.where: move.cost for move in moves}
     inputs = tuple(replace(one, cost=costs.get(f"inputs.{number}")) for number, one in enumerate(spec.inputs))
     return replace(spec, inputs=inputs)

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from costguard.isolation import Isolated
-from costguard.jobs import attempts, egress, interruptions, job_rows, job_vms, unknown_vms
+from costguard.jobs import attempts, interruptions, job_rows, job_vms, unknown_vms
 from costguard.jobs.holds import BudgetHold
 from costguard.jobs.job_vms import SeenVm
 from costguard.jobs.view import AttemptView, CommonCeiling, JobView, VmState
@@ -19,8 +19,8 @@ from costguard.ledger.accrual import Accrual
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.instance import InstanceKey
 from costguard.model.job import Job
-from costguard.model.money import Priced
-from costguard.spend import job_costs
+from costguard.model.money import ZERO, Priced
+from costguard.spend import downloads, job_costs
 
 Ceilings = Callable[[Connection, Accrual, Sequence[Job], datetime], Mapping[str, CommonCeiling]]
 Holds = Callable[[Connection, Sequence[Job], datetime], Mapping[str, BudgetHold]]
@@ -66,6 +66,7 @@ def _views(
     tried = attempts.of_jobs(connection, ids)
     interrupted = interruptions.of_jobs(connection, ids)
     costs = job_costs.costs(connection, accrual, ids)
+    paid = downloads.of_jobs(connection, [job.id for job in jobs if job.spec.download_cost])
     looks = job_rows.checkpoint(connection, ids)
     open_jobs = [job for job in jobs if not job.state.is_over]
     held = holds(connection, open_jobs, now)
@@ -81,7 +82,7 @@ def _views(
             ),
             interruptions=tuple(interrupted.get(job.id, ())),
             cost=costs.get(job.id, Priced()) + _unseen(tried.get(job.id, ()), standings),
-            downloads=egress.downloads(job.spec, tried.get(job.id, ())),
+            downloads=paid.get(job.id, ZERO),
             checkpoint=looks.get(job.id),
             hold=held[job.id].hold if job.id in held else "",
             pause=held[job.id].pause if job.id in held else "",

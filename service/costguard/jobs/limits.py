@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
 
-from costguard.jobs import egress
 from costguard.jobs.failures import START, Failure, failure_of, failure_of_earlier
 from costguard.jobs.view import NEVER_A_VM, NO_ROOM, JobContext, JobView, of_attempt
 from costguard.model.attempt import SETUP_FAILED, Attempt, AttemptState, Interruption, Outcome
@@ -191,7 +190,7 @@ def max_run(view: JobView, rate: Money | None) -> timedelta | None:
         return longest
     if rate is None:
         return None
-    left = time_left(view, rate, egress.of_next_vm(view.job.spec))
+    left = time_left(view, rate, view.job.spec.download_cost)
     if left is None:
         return longest
     return min(longest, left) if left >= LEAST_RUN else None

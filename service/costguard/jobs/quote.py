@@ -12,7 +12,7 @@ from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.deadlines.hazards import ZoneCounts
 from costguard.errors import CheckpointError, CloudError, NotFound
-from costguard.jobs import budget_holds, check_data, checks, credentials, job_rows, offers, placement, places
+from costguard.jobs import budget_holds, check_data, checks, credentials, egress, job_rows, offers, placement, places
 from costguard.jobs import offers as policy
 from costguard.jobs import submission as recipe
 from costguard.jobs import submission as roles
@@ -85,7 +85,7 @@ def quote(database: Database, rules: Rules, case: Assessment, hours: timedelta, 
         lately = places.recent_scores(connection, now)
         tried = _tried(made, case, lately, now) if made is not None else []
         first = _first(tried, hours)
-        cost = first.cost if first is not None else None
+        cost = None if first is None or first.cost is None else first.cost + case.download_cost
         budgets = budget_holds.budgets_left(connection, accrual, rules, case.spec, cost)
     zones = list(dict.fromkeys(place.zone for place in tried))
     shape = case.machine
@@ -193,6 +193,11 @@ class Assessment:
     start: timedelta = START
     counts: Mapping[str, ZoneCounts] = field(default_factory=dict)
 
+    @property
+    def download_cost(self) -> Money:
+        """Of its inputs, to one VM, as far as it is known."""
+        return egress.with_costs(self.spec, self.moves).download_cost
+
 
 class Assessor:
     """Reads the database, the buckets of checkpoints and data, and what a machine type is. Changes nothing."""
@@ -252,13 +257,17 @@ class Assessor:
             )
         made = recipe.with_overrides(base, submission.overrides, machine)
         refusals += recipe.unsold(made, submission.overrides)
+        data = look_at_data(spec, self._data, frozenset(refusal.where for refusal in refusals))
+        priced = egress.with_costs(spec, data.moves)
         with self._database.read() as connection:
             accrual = accrual_at(connection, self._clock.now())
             hourly_rates = rates(made, machine, made.zones, accrual)
             if spec.outputs:
                 refusals += check_data.taken_problems(spec, job_rows.open_jobs(connection))
             seen = self._history.read(connection, self._clock.now())
-            refusals += self._of_money(connection, accrual, spec, made, hourly_rates, submission.overrides.zones or ())
+            refusals += self._of_money(
+                connection, accrual, priced, made, hourly_rates, submission.overrides.zones or ()
+            )
         look, unreadable = self._look(spec)
         resume = look.resume if look is not None else None
         start = planned_start(seen.starts, preset.name, made.zones) or START
@@ -266,9 +275,9 @@ class Assessor:
         refusals += [
             refusal for refusal in ahead.refusals if refusal.where not in {refusal.where for refusal in refusals}
         ]
-        data = look_at_data(spec, self._data, frozenset(refusal.where for refusal in refusals))
         warnings = (*_warnings(spec, look), *ahead.warnings, *data.warnings)
-        refused = (*refusals, *unreadable, *data.refusals)
+        refused_before = {refusal.where for refusal in refusals}
+        refused = (*refusals, *unreadable, *(one for one in data.refusals if one.where not in refused_before))
         counts = seen.counts.get(VMKind.of_recipe(made), {})
         return Assessment(
             spec, made, machine, hourly_rates, resume, warnings, ahead, refused, data.moves, start, counts
@@ -333,7 +342,7 @@ class Assessor:
         models = recipe.models_of(made)
         yield from offers.price_problems(hourly_rates, models, chosen, spec.ceiling)
         best = offers.cheapest(hourly_rates, models, spec.work) if spec.work is not None else None
-        expected: Money | None = best.cost if best is not None else None
+        expected = None if best is None or best.cost is None else best.cost + spec.download_cost
         for message in budget_holds.budget_problems(connection, accrual, self._rules, spec, expected, accrual.now):
             yield JobRefusal("budget", message)
 

@@ -199,7 +199,8 @@ def _budget_line(status: Standing) -> DigestLine:
     gap = (
         f"; {count_text(outlook.unpriced, 'run or disk', 'runs and disks')} without a price" if outlook.unpriced else ""
     )
-    return DigestLine(status.budget.name, spent, f"{end}{gap}")
+    paid = f"; {outlook.downloads} of it for jobs' inputs, on another cloud's bill" if outlook.downloads else ""
+    return DigestLine(status.budget.name, f"{spent}{paid}", f"{end}{gap}")
 
 
 def _stop_line(report: enforcements.StopReport) -> DigestLine:

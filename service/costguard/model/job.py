@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from costguard.model.checkpoint import LookFor
 from costguard.model.launch import Recipe
-from costguard.model.money import Money
+from costguard.model.money import ZERO, Money
 from costguard.model.tracker import Tracker
 
 
@@ -77,6 +77,10 @@ class JobInput:
     source: str
     path: str
     cost: Money | None = None  # of one download, on its source's bill, at list prices as it was launched; None: unknown
+
+
+def download_cost(inputs: Iterable[JobInput]) -> Money:
+    return sum((one.cost for one in inputs if one.cost is not None), ZERO)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +154,11 @@ class JobSpec:
     drill: bool = False  # whether a save on a notice is tried once, early, while nothing is at stake
     mlflow_run: str = ""  # the id of the MLflow run that its cost is logged to
     wandb_run: str = ""  # the same of W&B: ENTITY/PROJECT/RUN
+
+    @property
+    def download_cost(self) -> Money:
+        """What downloading all inputs to one VM costs, as far as it is known."""
+        return download_cost(self.inputs)
 
     @property
     def tracker_runs(self) -> Mapping[Tracker, str]:

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from costguard.model.budget import Budget, Period, Scope
 from costguard.model.event import event_key
-from costguard.model.money import Money
+from costguard.model.money import ZERO, Money
 from costguard.spend.forecast import Forecast
 
 CROSSED = "BudgetThresholdCrossed"
@@ -36,6 +36,7 @@ class Outlook:
     forecast: Forecast
     unpriced: int  # lifetimes and disks without a price: all figures are too low by them
     days: tuple[Money, ...] = ()  # what was spent on each day of the period, today's share up to now the last
+    downloads: Money = ZERO  # of what was spent: on another cloud's bill, for jobs' inputs; counted for budgets alone
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from itertools import chain
 from typing import TypeAlias
@@ -23,10 +23,11 @@ from costguard.model.money import Money
 from costguard.model.ports import Clock
 from costguard.model.reminder import Team
 from costguard.spend import budget as policy
-from costguard.spend import burning
+from costguard.spend import burning, downloads
 from costguard.spend.anomalies import anomalies
 from costguard.spend.budget import On, Outlook, Standing, Threshold
 from costguard.spend.burning import Whose
+from costguard.spend.downloads import Download
 from costguard.spend.forecast import HISTORY, Burn, forecast
 from costguard.spend.spend import all_unpriced, live
 from costguard.spend.spend_rows import Grouping, UnpricedSpan, rolled_up_days
@@ -47,13 +48,14 @@ class _Ledger:
     unpriced: Sequence[UnpricedSpan]
     watched: Mapping[str, datetime]
     teams: Mapping[tuple[str, str], str]  # by project and owner, where a scope asks for a team
+    downloads: Mapping[Whose, Mapping[date, int]] = field(default_factory=dict)  # nano-dollars; part of `days`
 
 
 def standings(
     connection: Connection, accrual: Accrual, budgets: Sequence[Budget], teams: Sequence[Team] = ()
 ) -> list[Standing]:
     """Each budget in its present period, in the order of the settings."""
-    in_scopes = outlooks(connection, accrual, [(budget.scope, budget.period) for budget in budgets], teams)
+    in_scopes = of_budgets(connection, accrual, budgets, teams)
     keys = [
         policy.key(budget, outlook.starts_at, on, percent)
         for budget, outlook in zip(budgets, in_scopes, strict=True)
@@ -64,8 +66,21 @@ def standings(
     return [policy.standing(budget, outlook, announced) for budget, outlook in zip(budgets, in_scopes, strict=True)]
 
 
+def of_budgets(
+    connection: Connection, accrual: Accrual, budgets: Sequence[Budget], teams: Sequence[Team]
+) -> list[Outlook]:
+    """What counts against each budget in its present period: spend, and what jobs' VMs paid for their inputs."""
+    periods = [(budget.scope, budget.period) for budget in budgets]
+    return outlooks(connection, accrual, periods, teams, with_downloads=True)
+
+
 def outlooks(
-    connection: Connection, accrual: Accrual, scoped_periods: Sequence[tuple[Scope, Period]], teams: Sequence[Team] = ()
+    connection: Connection,
+    accrual: Accrual,
+    scoped_periods: Sequence[tuple[Scope, Period]],
+    teams: Sequence[Team] = (),
+    *,
+    with_downloads: bool = False,
 ) -> list[Outlook]:
     """What each scope has spent in its present period and is thought to spend. The ledger is read once a kind.
 
@@ -85,8 +100,14 @@ def outlooks(
     watched = {look.project: look.first_seen_at for look in projects.read_all(connection)}
     finest = set(chain.from_iterable(groups for groups, _ in kinds))
     rates = {label: _burning_now(connection, accrual, finest, label) for _, label in kinds}
+    paid = {label: downloads.since(connection, first, label) for _, label in kinds} if with_downloads else {}
     ledgers = {
-        (groups, label): _ledger(connection, accrual, first, groups, _common(scopes), rates[label], watched, teams)
+        (groups, label): _with_downloads(
+            _ledger(connection, accrual, first, groups, _common(scopes), rates[label], watched, teams),
+            groups,
+            paid.get(label, ()),
+            teams,
+        )
         # The finest grouping first.
         for (groups, label), scopes in sorted(kinds.items(), key=_fineness)
     }
@@ -147,13 +168,33 @@ def _ledger(
     burns: dict[Whose, Counter[_Until]] = defaultdict(Counter)
     for whose, until, nanos in burning_now:
         burns[_whose_of(groups, whose.project, whose.preset, whose.owner, whose.job)][until] += nanos
-    everybody = {*days, *burns, *map(_whose, unpriced)} if teams and Grouping.OWNER in groups else ()
-    named = {
-        (vm.project, vm.owner): team.name
-        for vm in everybody
-        if (team := team_of(vm.project, vm.owner, teams)) is not None
+    everybody = {*days, *burns, *map(_whose, unpriced)} if Grouping.OWNER in groups else ()
+    return _Ledger(days, burns, unpriced, watched, _teams_of(everybody, teams))
+
+
+def _with_downloads(
+    ledger: _Ledger, groups: Collection[Grouping], paid: Sequence[Download], teams: Sequence[Team]
+) -> _Ledger:
+    """The same with what was paid for downloads as spent on its day."""
+    if not paid:
+        return ledger
+    by_whose: dict[Whose, Counter[date]] = defaultdict(Counter)
+    for one in paid:
+        whose = one.whose
+        by_whose[_whose_of(groups, whose.project, whose.preset, whose.owner, whose.job)][one.day] += one.cost.nanos
+    days = {whose: Counter(ledger.days.get(whose, {})) for whose in {*ledger.days, *by_whose}}
+    for whose, amounts in by_whose.items():
+        days[whose].update(amounts)
+    named = _teams_of(by_whose, teams) if Grouping.OWNER in groups else {}
+    return replace(ledger, days=days, teams={**ledger.teams, **named}, downloads=by_whose)
+
+
+def _teams_of(everybody: Iterable[Whose], teams: Sequence[Team]) -> Mapping[tuple[str, str], str]:
+    return {
+        (one.project, one.owner): team.name
+        for one in (everybody if teams else ())
+        if (team := team_of(one.project, one.owner, teams)) is not None
     }
-    return _Ledger(days, burns, unpriced, watched, named)
 
 
 def _stored_days(
@@ -250,6 +291,14 @@ def _outlook(
             for gap in ledger.unpriced
         ),
         days=tuple(Money(days[starts_at.date() + number * _DAY]) for number in range(passed)),
+        downloads=Money(
+            sum(
+                nanos
+                for whose, amounts in ledger.downloads.items()
+                for day, nanos in amounts.items()
+                if day >= starts_at.date() and _counts(scope, whose, ledger)
+            )
+        ),
     )
 
 

@@ -13,21 +13,23 @@ from costguard.model.money import ZERO, Money
 class Reservation:
     """What a VM of a member may still cost: Google ends it after `time_left`, whatever becomes of the guard.
 
-    `rate` is an hour's; None: its price is not known, so all that is left is reserved.
+    `rate` is an hour's; None: its price is not known, so all that is left is reserved. `download` is what it has yet to
+    pay for its inputs.
     """
 
     job_id: str
     rate: Money | None
     time_left: timedelta
+    download: Money = ZERO
 
     @property
     def amount(self) -> Money | None:
-        return None if self.rate is None else self.rate.over(self.time_left)
+        return None if self.rate is None else self.rate.over(self.time_left) + self.download
 
 
 @dataclass(frozen=True, slots=True)
 class CeilingUse:
-    """A common ceiling, what all members have cost so far, and what their VMs may still cost."""
+    """A common ceiling, what all members have cost so far with their downloads, and what their VMs may still cost."""
 
     ceiling: Money
     spent: Money

@@ -13,8 +13,8 @@ from costguard.db.tables import LIVE_ATTEMPT
 from costguard.jobs.limits import LEAST_RUN
 from costguard.ledger.accrual import Accrual
 from costguard.model.attempt import AttemptState
-from costguard.model.money import Money, Priced
-from costguard.spend import job_costs
+from costguard.model.money import ZERO, Money, Priced
+from costguard.spend import downloads, job_costs
 from costguard.sweeps import sweep_rows
 from costguard.sweeps.ceiling import CeilingUse, Reservation
 from costguard.sweeps.decide import MemberView, SweepView
@@ -42,6 +42,7 @@ def views(connection: Connection, accrual: Accrual, sweep_ids: Sequence[str]) ->
     costs = job_costs.costs(connection, accrual, [job_id for some in tried.values() for job_id in some])
     limited = {job_id for sweep_id, some in tried.items() if sweeps[sweep_id].ceiling is not None for job_id in some}
     reserved = reservations(connection, limited, accrual.now)
+    paid = downloads.of_jobs(connection, limited)
     rates = _least_rates(connection, limited)
     result = {}
     for sweep_id, sweep in sweeps.items():
@@ -50,7 +51,8 @@ def views(connection: Connection, accrual: Accrual, sweep_ids: Sequence[str]) ->
         use = None
         if sweep.ceiling is not None:
             mine = [one for job_id in ids for one in reserved.get(job_id, ())]
-            use = CeilingUse(sweep.ceiling, cost.amount, mine)
+            spent = sum((paid[job_id] for job_id in ids if job_id in paid), cost.amount)
+            use = CeilingUse(sweep.ceiling, spent, mine)
         hourly = [rates[job_id] for job_id in ids if job_id in rates]
         lines = tuple(MemberView(member, states.get(member.job_id)) for member in members[sweep_id])
         result[sweep_id] = SweepView(sweep, lines, cost, use, min(hourly, default=None))
@@ -63,8 +65,17 @@ def reservations(connection: Connection, job_ids: Collection[str], now: datetime
     One that is being deleted counts for ten minutes more, so that it is not forgotten where that hangs.
     """
     columns = tables.attempts.c
-    wanted = (columns.job_id, columns.state, columns.rate_nanos, columns.max_run_s, columns.made_at, columns.booted_at)
+    wanted = (
+        columns.job_id,
+        columns.state,
+        columns.rate_nanos,
+        columns.max_run_s,
+        columns.made_at,
+        columns.booted_at,
+        columns.heard_at,
+    )
     result: dict[str, list[Reservation]] = {}
+    yet_to_come = downloads.of_next_vms(connection, job_ids)
     live = select(*wanted).where(text(LIVE_ATTEMPT))  # few are, and they have an index of their own
     rows = (row for some in chunks(job_ids) for row in connection.execute(live.where(columns.job_id.in_(some))))
     for row in rows:
@@ -77,7 +88,9 @@ def reservations(connection: Connection, job_ids: Collection[str], now: datetime
         if state is AttemptState.ENDING:
             time_left = min(time_left, LEAST_RUN)
         rate = None if row.rate_nanos is None else Money(row.rate_nanos)
-        result.setdefault(row.job_id, []).append(Reservation(row.job_id, rate, time_left))
+        has_paid = downloads.has_paid(row.heard_at) or state is AttemptState.ENDING
+        download = ZERO if has_paid else yet_to_come.get(row.job_id, ZERO)
+        result.setdefault(row.job_id, []).append(Reservation(row.job_id, rate, time_left, download))
     return result
 
 

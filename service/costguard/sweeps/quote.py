@@ -131,7 +131,8 @@ class SweepAssessor:
         costs = [one.first.cost if one.first is not None else None for one in quoted]
         priced = [cost for cost in costs if cost is not None]
         total = sum(priced, start=ZERO) if priced and len(priced) == len(costs) else None
-        capped = total if total is None or ceiling is None else min(total, ceiling)
+        paid = None if total is None else sum((case.download_cost for case in case.cases), total)
+        capped = paid if paid is None or ceiling is None else min(paid, ceiling)
         first = job_quote.quote(self._database, self._rules, case.cases[0], hours, now) if case.cases else None
         budgets: Sequence[budget_holds.BudgetLeft] = ()
         if first is not None:
@@ -178,7 +179,7 @@ def _tracker_problems(spec: JobSpec) -> list[JobRefusal]:
 
 
 def _least(cases: Sequence[Assessment]) -> Money | None:
-    """What all members cost at least, by how long they take; None: not known of all."""
+    """What all members cost at least with their downloads, by how long they take; None: not known of all."""
     total = ZERO
     for case in cases:
         if case.recipe is None or case.spec.work is None:
@@ -186,5 +187,5 @@ def _least(cases: Sequence[Assessment]) -> Money | None:
         best = offers.cheapest(case.rates, models_of(case.recipe), case.spec.work)
         if best is None or best.cost is None:
             return None
-        total += best.cost
+        total += best.cost + case.download_cost
     return total

@@ -269,6 +269,8 @@ class BudgetOut(TypedDict):
     """
     contact: str
     """The address of the person responsible; empty: none."""
+    downloads: str
+    """Of what is spent: what jobs' VMs paid for their inputs, at list prices, on another cloud's bill."""
     ends_at: str
     forecast: ForecastOut
     forecast_percent: int
