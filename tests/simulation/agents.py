@@ -41,8 +41,10 @@ class Training:
 
     @classmethod
     def of(cls, lot: random.Random, aim: Aim) -> Training:
-        steps = round(lot.uniform(30, 1500))
-        crashes_at = lot.randrange(1, steps) if lot.random() < 0.15 else 0
+        steps = round(lot.uniform(*aim.minutes))
+        crashes_at = lot.randrange(1, max(steps, 2)) if lot.random() < 0.15 else 0
+        if aim.fails and lot.random() < aim.fails:
+            crashes_at, steps = 1, max(steps, 2)
         wishes = (("cancel", 0.12), ("cancel after a checkpoint", 0.15), ("drill", 0.15), ("delete its disk", 0.4))
         asks = tuple(
             (lot.uniform(*aim.wishes) * _HOUR, what)
@@ -56,7 +58,7 @@ class Training:
             asks,
             on_disk=lot.random() < aim.on_disk,
             is_dev=lot.random() < 0.08,
-            hangs_at=lot.randrange(1, steps) if not crashes_at and lot.random() < 0.2 else 0,
+            hangs_at=lot.randrange(1, max(steps, 2)) if not crashes_at and lot.random() < 0.2 else 0,
             on_hang=lot.choice((OnHang.TELL, OnHang.RESTART)),
             heeds=lot.choice((0.0, 0.5, 1.0)),
             ceiling=Money.of(lot.choice((2, 6, 60))) if lot.random() < 0.25 else None,

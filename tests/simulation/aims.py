@@ -79,6 +79,9 @@ class Aim:
     pace: float = 0.3  # of visits then: less is more often
     is_at_months_end: bool = False
     is_hasty: bool = False  # rules act within hours, at any time of day
+    minutes: tuple[float, float] = (30, 1500)  # that a job's command takes
+    fails: float = 0.0  # the chance that a job's command fails within its first minute
+    looks_apart: float = 0.0  # minutes, at least, from one look at VMs to the next; jobs go on between them
     has_gaps: bool = False  # the guard's machine sleeps, and its parts give signs of life while it is awake
     is_strict: bool = False  # rules stop VMs that work on jobs, unless the guard knows better
 
@@ -141,6 +144,10 @@ AIMS: Mapping[str, Aim] = {
     "gaps": Aim(
         ("guard's machine asleep", "clock jumps"), 6, people=0, jobs=8, events=0, days=2, deadlines=0, is_often=True,
         has_gaps=True,
+    ),
+    "brief jobs": Aim(
+        ("one preempted",), 6, people=0, jobs=60, events=0, days=2, deadlines=0, is_often=True, pace=0.02, on_disk=0,
+        asks={"cancel": 0.4}, wishes=(0.02, 0.3), minutes=(1, 60), fails=0.3, looks_apart=30,
     ),
     "preemptions": Aim(_SPOT_LOST, 5, people=0, jobs=15, events=0, days=3, asks={"cancel after a checkpoint": 0.3}),
     "disks": Aim((*_CHANGES_LOST, "one preempted", "host failed"), 6, people=0, jobs=8, events=0, days=3, on_disk=1),

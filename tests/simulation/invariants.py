@@ -118,6 +118,8 @@ def ledger_equals_meter(life: Life) -> list[str]:
             continue
         mine, is_priced = ledger.pop(key)
         life.counts["VMs compared"] += 1
+        if bill.vm.name in launched and not any(life.witness.saw(run) for run in bill.vm.runs):
+            life.counts["jobs' VMs that no look saw"] += 1
         if not is_priced:
             wrong += [f"{name} has no price, and is the guard's own"] if bill.vm.name in launched else []
             life.counts["VMs that came and went unseen"] += 1

@@ -245,12 +245,13 @@ class Life:
     def _pass(self, process: Process) -> None:
         self.glances.stir()
         began = self.now
-        stamps = {vm.id: vm.last_stop for vm in self.world.instances(WILD)}
-        process.run_pass()
-        self.passes.append(began)
-        self._stamps[began] = stamps
+        if not self.passes or began - self.passes[-1] >= self.plan.aim.looks_apart * MINUTE:
+            stamps = {vm.id: vm.last_stop for vm in self.world.instances(WILD)}
+            process.run_pass()
+            self.passes.append(began)
+            self._stamps[began] = stamps
+            self.counts["passes"] += 1
         process.turn()
-        self.counts["passes"] += 1
 
     def _hear(self, process: Process) -> None:
         """What agents and those who submit jobs have to say."""

@@ -73,6 +73,16 @@ def test_guard_whose_machine_sleeps_gives_up_no_vm(ledgers: Ledgers) -> None:
     assert outcome.injected["clock jumps"] > 0
 
 
+def test_jobs_vms_between_two_looks_are_priced_by_the_meter(ledgers: Ledgers) -> None:
+    """Cancelled, failed at once, done or preempted within minutes: each costs what the simulated cloud's meter says."""
+    outcome = lived(draw(1, 1, 6, aim_name="brief jobs"), ledgers.fresh())
+    assert outcome.wrong == [], outcome.plan.command
+    assert outcome.counts["jobs' VMs that no look saw"] > 4
+    assert outcome.counts["VMs that came and went unseen"] == 0  # and none of them without a price
+    ends = (outcome.counts[f"job {state}"] for state in ("cancelled", "failed", "succeeded"))
+    assert all(ends), outcome.counts
+
+
 def test_jobs_with_deadlines_break_nothing(ledgers: Ledgers) -> None:
     """Most of them are preempted, some move, and anything may go wrong meanwhile."""
     outcome = lived(draw(307, 4, 10, [kind.name for kind in ORDINARY], "deadlines"), ledgers.fresh())

@@ -35,6 +35,26 @@ def test_a_cost_that_is_not_whole_is_not_logged(tracked: TrackedWorld) -> None:
     assert tracked.costs() == []
 
 
+def test_vm_that_no_look_has_shown_does_not_cost_nothing(tracked: TrackedWorld) -> None:
+    """Neither while its job runs nor after its end: a cost is logged once the ledger has the VM."""
+    name = "cg-j1-1"
+    tracked.look()
+    tracked.world.until_up(name)
+    tracked.world.start(name)
+    tracked.world.beat(name, step=1)
+    tracked.deliver()
+    assert tracked.costs() == []
+    tracked.world.exit(name)
+    for _ in range(20):
+        tracked.world.step(30)
+    tracked.deliver()
+    assert tracked.world.cloud.there() == []
+    assert tracked.costs() == []
+    tracked.look()
+    tracked.deliver()
+    assert tracked.costs()[-1] > 0
+
+
 def test_a_process_that_stood_still_logs_nothing(tracked: TrackedWorld) -> None:
     """Between its last write and the request: another may have taken over meanwhile, and logs the points itself."""
     tracked.beat(tracked.launch(1), 1)

@@ -19,7 +19,7 @@ from costguard.ledger.accrual import Accrual
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.instance import InstanceKey
 from costguard.model.job import Job
-from costguard.model.money import ZERO, Priced
+from costguard.model.money import ZERO
 from costguard.spend import downloads, job_costs
 
 Ceilings = Callable[[Connection, Accrual, Sequence[Job], datetime], Mapping[str, CommonCeiling]]
@@ -81,7 +81,7 @@ def _views(
                 AttemptView(one, standings.get(one.id)) for one in tried.get(job.id, ()) if one is not ready[job.id]
             ),
             interruptions=tuple(interrupted.get(job.id, ())),
-            cost=costs.get(job.id, Priced()) + _unseen(tried.get(job.id, ()), standings),
+            cost=costs[job.id],
             downloads=paid.get(job.id, ZERO),
             checkpoint=looks.get(job.id),
             hold=held[job.id].hold if job.id in held else "",
@@ -95,11 +95,6 @@ def _views(
         )
         for job in jobs
     ]
-
-
-def _unseen(tried: Sequence[Attempt], standings: Mapping[int, VmState]) -> Priced:
-    """What VMs cost that no look has shown yet: not known, which is not zero."""
-    return Priced(whole=all(one.id in standings for one in tried if _has_vm(one)))
 
 
 def _has_vm(one: Attempt) -> bool:

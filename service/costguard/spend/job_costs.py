@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, Table, literal_column, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, Table, exists, literal_column, or_, select, text
 
 from costguard.db.bulk import chunks
 from costguard.db.prepared import prepared
 from costguard.db.remembered import remembers
-from costguard.db.tables import charges, instances, lifetimes, storage_spans
+from costguard.db.tables import LIVE_ATTEMPT, attempts, charges, instances, lifetimes, storage_spans
 from costguard.ledger.accrual import lifetime_of, select_lifetimes, select_storage, storage_of
 from costguard.ledger.spans import charged_sums
 from costguard.model.lifetime import Lifetime, StorageSpan
@@ -36,7 +36,7 @@ class Accrues(Protocol):
 
 
 def costs(connection: Connection, accrual: Accrues, job_ids: Collection[str]) -> dict[str, Priced]:
-    """Machines and disks of all attempts of each job; nothing for one of which the ledger has seen no VM."""
+    """Machines and disks of all attempts of each job; not whole where it has a VM that no look has shown yet."""
     # A page asks of the same jobs again. The turns ask of all that run, which are others each time.
     read = _known_ledger_of if len(job_ids) <= _PAGE else _ledger_of
     stored, unfinished = read(connection, tuple(sorted(set(job_ids))))
@@ -48,6 +48,8 @@ def costs(connection: Connection, accrual: Accrues, job_ids: Collection[str]) ->
         amount = Money() if since_stored is None else since_stored.amount
         unpriced = span.unpriced or ("" if since_stored is None else since_stored.unpriced)
         costs[span.job] += Priced(amount, not unpriced)
+    for job in with_unseen_vms(connection, costs):
+        costs[job] += Priced(whole=False)
     return costs
 
 
@@ -83,6 +85,20 @@ def _ledger_of(connection: Connection, job_ids: tuple[str, ...]) -> tuple[dict[s
                 for row in connection.execute(*_unfinished(table, query, some))
             ]
     return stored, spans
+
+
+def with_unseen_vms(connection: Connection, job_ids: Collection[str]) -> set[str]:
+    """Jobs with a VM that the ledger does not have: what it costs is not known, which is not zero."""
+    return {job for some in chunks(job_ids) for job in connection.scalars(*_unseen(some))}
+
+
+@prepared
+def _unseen(job_ids: list[str]) -> Select[Any]:
+    """What Google had no room for has an id too, and is no VM: it ended before it was known to be there."""
+    columns = attempts.c
+    is_seen = exists().where(instances.c.project == columns.project, instances.c.gce_id == columns.gce_id)
+    may_be = or_(columns.made_at.is_not(None), text(LIVE_ATTEMPT))
+    return select(columns.job_id).where(columns.job_id.in_(job_ids), columns.gce_id != "", may_be, ~is_seen)
 
 
 @prepared

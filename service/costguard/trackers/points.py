@@ -22,7 +22,7 @@ from costguard.jobs.limits import preemptions
 from costguard.jobs.view import AttemptView, JobView
 from costguard.ledger.accrual import accrual_at, select_lifetimes, select_storage
 from costguard.model.tracker import TrackedRun, Tracker, TrackerPoint
-from costguard.spend.job_costs import costs, unfinished
+from costguard.spend.job_costs import costs, unfinished, with_unseen_vms
 from costguard.trackers import rows
 
 _STILL_BILLS_EVERY = timedelta(hours=1)  # of a job that is over, such as the disk that is kept
@@ -103,11 +103,11 @@ def _no_step_back(point: TrackerPoint, furthest: int | None) -> TrackerPoint:
 
 
 def _still_bill(connection: Connection, job_ids: Collection[str]) -> set[str]:
-    """Jobs with a VM or a disk whose bill is not final."""
+    """Jobs with a VM or a disk whose bill is not final, or not known yet."""
     if not job_ids:
         return set()
     ids = sorted(job_ids)
-    return {
+    return with_unseen_vms(connection, ids) | {
         row.job
         for table, query in ((lifetimes, select_lifetimes()), (storage_spans, select_storage()))
         for row in connection.execute(unfinished(table, query, ids))
