@@ -13,13 +13,19 @@ from costguard.deadlines.situation import Act, Choice, Policy, Situation, Zone
 GAP_H = 0.1
 
 
-def series_of(ups: str, name: str = "us-east1-b_a100_1", gap_h: float = GAP_H) -> ZoneSeries:
+def series_of(
+    ups: str, name: str = "us-east1-b_a100_1", gap_h: float = GAP_H, prices: tuple[float, ...] = ()
+) -> ZoneSeries:
     """From a drawing: "11100" is three points up and two out."""
-    return ZoneSeries(name, "drawn", gap_h * 3600, tuple(up == "1" for up in ups))
+    return ZoneSeries(name, "drawn", gap_h * 3600, tuple(up == "1" for up in ups), prices)
 
 
-def drawn_market(*zones: str, spot_price: float = 1.0) -> RecordedMarket:
-    return RecordedMarket([series_of(ups, f"zone-{place}_a100_1") for place, ups in enumerate(zones)], spot_price)
+def drawn_market(*zones: str, spot_price: float = 1.0, prices: tuple[float, ...] = ()) -> RecordedMarket:
+    """`prices` are the zones' own."""
+    series = [
+        series_of(ups, f"zone-{place}_a100_1", prices=prices[place : place + 1]) for place, ups in enumerate(zones)
+    ]
+    return RecordedMarket(series, spot_price)
 
 
 def random_ups(random: Random, points: int, mean_up_h: float, mean_out_h: float) -> str:

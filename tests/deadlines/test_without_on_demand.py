@@ -119,3 +119,49 @@ def test_planner_waits_where_no_zone_is_up_and_keeps_what_it_has() -> None:
     out = Zone("out", 1.0, False, 0.5)
     assert PLANNER.choose(alone(2.0, out)).act is Act.WAIT
     assert PLANNER.choose(alone(2.0, out, held=HeldVM("spot", "out", 1.0))).act is Act.STAY
+
+
+RUNNING = HeldVM("spot", "dear", 2.0)
+DEAR, CHEAP = Zone("dear", 2.0, True, 2.0), Zone("cheap", 1.0, True, 6.0)
+
+
+def test_running_job_moves_to_a_cheaper_zone() -> None:
+    """As with on-demand VMs: by the cost of an hour of work there, its start included."""
+    choice = PLANNER.choose(alone(9.0, DEAR, CHEAP, held=RUNNING, work_h=8.0))
+    assert (choice.act, choice.why, choice.zone) == (Act.START_SPOT, Why.CHEAPER_ZONE, "cheap")
+
+
+@pytest.mark.parametrize(
+    ("slack_h", "zones", "held"),
+    [
+        (1.4, (DEAR, CHEAP), RUNNING),  # a move, the loss of the new VM and the way back take three starts of 0.5 h
+        (9.0, (DEAR, CHEAP._replace(price=1.9)), RUNNING),  # it saves less than a start costs
+        (9.0, (DEAR, CHEAP._replace(is_up=False)), RUNNING),
+        (9.0, (DEAR, CHEAP._replace(move_cost=20.0)), RUNNING),
+        (9.0, (DEAR, CHEAP), RUNNING._replace(start_left_h=0.1)),
+        (9.0, (CHEAP,), RUNNING),  # nobody knows what its zone costs
+    ],
+)
+def test_running_job_stays_where_a_move_is_not_worth_it(slack_h: float, zones: tuple[Zone, ...], held: HeldVM) -> None:
+    """Or where it could cost the deadline."""
+    assert PLANNER.choose(alone(slack_h, *zones, held=held, work_h=8.0)).act is Act.STAY
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.integers(0, 10**6), st.sampled_from([0.05, 0.1, 0.25]), st.sampled_from([0.1, 0.5, 2.0]))
+def test_planner_moves_and_is_on_time_wherever_staying_would_be(seed: int, start_h: float, mean_up_h: float) -> None:
+    """A dear zone is always up, and cheap ones come and go."""
+    random = Random(seed)
+    cheap = [random_ups(random, 400, mean_up_h, 0.7) for _ in range(2)]
+    market = drawn_market("1" * 400, *cheap, prices=(3.0, 1.0, 1.0))
+    task = Task(3.0, 3.0 + start_h + random.choice([0.0, start_h, 4.0]), start_h, None)
+    assert replay_run(task, market, random.randrange(100, 200), PLANNER).is_on_time
+
+
+def test_moves_save_money() -> None:
+    """Once the cheap zone is up, for the rest of the work."""
+    market = drawn_market("1" * 400, "0" * 20 + "1" * 380, prices=(3.0, 1.0))
+    result = replay_run(Task(20.0, 30.0, 0.1, None), market, 0, PLANNER)
+    assert result.is_on_time
+    assert (result.starts, result.preemptions) == (2, 0)
+    assert result.cost < 0.6 * 3.0 * 20.1

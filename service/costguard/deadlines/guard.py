@@ -10,6 +10,7 @@ from __future__ import annotations
 from costguard.deadlines.situation import Act, Choice, Grounds, Situation, Why
 
 TINY = 1e-9  # hours: rounding of sums
+MOVE_SLACK = 3.0  # starts' worth of slack that a move needs: to go, to be lost, and to come back
 
 
 def latest_safe_h(situation: Situation) -> float:
@@ -25,6 +26,16 @@ def may_wait(situation: Situation) -> bool:
 def may_start_spot(situation: Situation) -> bool:
     """The VM may be lost at the worst moment, and then one on demand must still fit."""
     return situation.slack_h >= situation.spot_needs_h - TINY
+
+
+def may_move(situation: Situation) -> bool:
+    """From a Spot VM that works to one in another zone."""
+    held = situation.held
+    return held is not None and held.kind == "spot" and held.is_ready and has_slack_to_move(situation)
+
+
+def has_slack_to_move(situation: Situation) -> bool:
+    return situation.slack_h >= MOVE_SLACK * situation.start_h - TINY
 
 
 def may_start_on_demand(situation: Situation) -> bool:
@@ -90,8 +101,10 @@ def _stay(situation: Situation, wish: Choice) -> Choice:
 
 
 def _without_on_demand(situation: Situation, wish: Choice) -> Choice:
-    if situation.held is not None:
-        return wish if wish.act is Act.STAY else Choice(Act.STAY, Why.NO_ON_DEMAND, wish.grounds, 0.0)
+    held = situation.held
+    if held is not None:
+        moves = wish.act is Act.START_SPOT and wish.zone != held.zone and may_move(situation)
+        return wish if wish.act is Act.STAY or moves else Choice(Act.STAY, Why.NO_ON_DEMAND, wish.grounds, 0.0)
     if wish.act is Act.START_SPOT:
         return wish
     open_zones = [zone for zone in situation.zones if zone.is_up is not False]

@@ -12,7 +12,15 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from costguard.deadlines.guard import grounds_of, guarded, latest_safe_h, may_start_spot, may_wait
+from costguard.deadlines.guard import (
+    grounds_of,
+    guarded,
+    has_slack_to_move,
+    latest_safe_h,
+    may_move,
+    may_start_spot,
+    may_wait,
+)
 from costguard.deadlines.hazards import (
     BINS,
     NO_COUNTS,
@@ -28,7 +36,7 @@ from costguard.deadlines.hazards import (
 )
 from costguard.deadlines.simple_policies import wished
 from costguard.deadlines.situation import Act, Choice, Situation, Why, Zone
-from costguard.deadlines.spot_alone import age_h_of, on_spot_alone, open_zones
+from costguard.deadlines.spot_alone import LEAVE_FOR, age_h_of, on_spot_alone, open_zones
 
 if TYPE_CHECKING:
     from costguard.deadlines.plan import Array, Plan
@@ -37,8 +45,6 @@ STEPS_OF_WORK = 160  # that a job's work is planned in
 LEAST_STEP_H = 0.1
 MOST_SLACK_STEPS = 400
 DEAR_SPOT = 0.6  # of the on-demand price, above which Spot only replaces on-demand
-LEAVE_FOR = 0.95  # of the cost of the zone that runs, at which another is worth a move
-MOVE_SLACK = 3.0  # starts' worth of slack that a move needs
 PRIOR_LOST = 4.0  # preemptions that the prior chance of another zone counts for
 OTHER_ZONE_IS_UP = 0.5
 CLOSE = 0.05  # relative change of a price that is planned for again
@@ -90,7 +96,7 @@ class Planner:
             return _without_more_spot(situation)
         situation = payable
         if held is not None and not self._explains:
-            if held.kind == "spot" and (len(situation.zones) == 1 or not _may_move(situation)):
+            if held.kind == "spot" and (len(situation.zones) == 1 or not has_slack_to_move(situation)):
                 return wished(situation, Act.STAY, Why.KEEP_SPOT, holds_h=situation.time_left_h)
             if held.kind == "on_demand" and not (may_start_spot(situation) or may_wait(situation)):
                 return wished(situation, Act.STAY, Why.GUARD, holds_h=situation.time_left_h)
@@ -199,7 +205,7 @@ class _Weighing:
         age = bin_of(age_h_of(running)) if running is not None else bin_of(held.age_h)
         cost = float(self._value("spot", situation.work_left_h, situation.slack_h)[age])
         keep = _Option(cost, Act.STAY, Why.KEEP_SPOT)
-        if running is None or not _may_move(situation) or not held.is_ready:
+        if running is None or not may_move(situation):
             return keep
         others = [zone for zone in open_zones(situation) if zone.name != held.zone]
         if not others:
@@ -354,10 +360,6 @@ def _spot_price(situation: Situation) -> float:
     used = [zone for zone in situation.zones if zone.price <= most] or situation.zones
     zones = [zone for zone in used if zone.is_up is not False] or used
     return min((zone.price for zone in zones), default=situation.on_demand_price or 1.0)
-
-
-def _may_move(situation: Situation) -> bool:
-    return situation.slack_h >= MOVE_SLACK * situation.start_h
 
 
 def _may_wait_for_spot(situation: Situation) -> bool:

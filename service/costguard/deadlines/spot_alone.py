@@ -4,25 +4,50 @@ from __future__ import annotations
 
 import math
 
+from costguard.deadlines.guard import has_slack_to_move, may_move
 from costguard.deadlines.hazards import expected_life, hazards_of
 from costguard.deadlines.simple_policies import wished
 from costguard.deadlines.situation import Act, Choice, Situation, Why, Zone
 
 TYPICAL_AGE_H = 4.0  # of a zone about which nothing is known: by the prior, half of what is up has been for longer
+LEAVE_FOR = 0.95  # of the cost of the zone that runs, at which another is worth a move
+LOOKS_AGAIN_H = 0.5  # at other zones while one runs: they become cheaper, or old enough
 
 
 def on_spot_alone(situation: Situation) -> Choice:
     """Without on-demand VMs only Spot does any work: it is started wherever it is to be had, and never waited with."""
     if situation.held is not None:
-        return wished(situation, Act.STAY, Why.KEEP_SPOT, holds_h=situation.time_left_h)
+        return _stay_or_move(situation)
     zones = open_zones(situation)
     if not zones:
         return wished(situation, Act.WAIT, Why.NO_ON_DEMAND, holds_h=situation.time_left_h)
-    lives = {zone.name: expected_life(hazards_of(zone.counts).preemption, age_h_of(zone)) for zone in zones}
+    lives = {zone.name: _life(zone) for zone in zones}
     zone = min(zones, key=lambda zone: (_cost_alone(situation, zone, lives[zone.name]), -lives[zone.name]))
-    life = lives[zone.name]
-    choice = wished(situation, Act.START_SPOT, Why.SPOT_IS_UP, zone.name, holds_h=situation.time_left_h)
+    return _start_in(situation, zone, Why.SPOT_IS_UP)
+
+
+def _stay_or_move(situation: Situation) -> Choice:
+    """The slack of a move pays for the way back, too: whoever would be on time where it runs is so after a move."""
+    held = situation.held
+    running = situation.zone(held.zone) if held is not None and held.kind == "spot" else None
+    others = [zone for zone in open_zones(situation) if zone is not running]
+    if running is None or not others or not has_slack_to_move(situation):
+        return wished(situation, Act.STAY, Why.KEEP_SPOT, holds_h=situation.time_left_h)
+    costs = {zone.name: _cost_alone(situation, zone, _life(zone)) for zone in others}
+    best = min(others, key=lambda zone: costs[zone.name])
+    if may_move(situation) and costs[best.name] < LEAVE_FOR * running.price:
+        return _start_in(situation, best, Why.CHEAPER_ZONE)
+    return wished(situation, Act.STAY, Why.KEEP_SPOT, holds_h=min(LOOKS_AGAIN_H, situation.time_left_h))
+
+
+def _start_in(situation: Situation, zone: Zone, why: Why) -> Choice:
+    life = _life(zone)
+    choice = wished(situation, Act.START_SPOT, why, zone.name, holds_h=situation.time_left_h)
     return choice._replace(grounds=choice.grounds._replace(expected_life_h=life if math.isfinite(life) else None))
+
+
+def _life(zone: Zone) -> float:
+    return expected_life(hazards_of(zone.counts).preemption, age_h_of(zone))
 
 
 def _cost_alone(situation: Situation, zone: Zone, life_h: float) -> float:
