@@ -99,7 +99,7 @@ def test_a_sign_in_begun_too_long_ago_is_refused(desk: Desk) -> None:
 
 
 def test_a_sign_in_begun_in_another_browser_is_refused(desk: Desk) -> None:
-    """A link with somebody else's code would sign its victim in as them: cookie and state belong together."""
+    """A link with another user's code would sign its victim in as them: cookie and state belong together."""
     mine, theirs = Browser(desk.sign_ins), Browser(desk.sign_ins)
     assert desk.is_refused(mine.cookie, theirs.state)
     assert desk.is_refused(theirs.cookie, mine.state)

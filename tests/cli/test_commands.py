@@ -244,7 +244,8 @@ def test_goodput_says_what_is_kept_of_what_is_paid(sqlite_database: Database, ru
     assert "Useful GPU-hour" in header
     assert any(line.startswith("All") and "$" in line for line in lines)
     detail = json.loads(run("job", "j7k2m9q4", "--json").stdout)
-    assert f"goodput     {detail['goodput']['percent']['kept']} % kept" in run("job", "j7k2m9q4").stdout
+    share = detail["goodput"]["kept_percent_of_paid"]
+    assert f"goodput     {share}% of the paid time kept (kept " in run("job", "j7k2m9q4").stdout
     assert run("goodput", "--by", "moon").returncode == 2
 
 

@@ -94,6 +94,7 @@ def test_no_kind_of_message_is_left_out(world: World) -> None:
 
 
 def test_an_address_that_slack_does_not_know_is_named(world: World, settings: Settings) -> None:
+    """Nothing is sent, and the sentence says to whom it was not."""
     (finding,) = sent(world, settings, "nobody@example.com")
     assert not finding.is_ok
     assert "nobody@example.com" in finding.sentence

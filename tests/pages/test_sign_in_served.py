@@ -82,7 +82,7 @@ def test_a_person_comes_back_signed_in_to_the_page_that_they_wanted(served: Serv
 
 
 def test_an_address_of_the_callback_is_good_once_and_in_one_browser(served: Served) -> None:
-    """Who sends theirs to somebody else does not sign them in, and it signs nobody in again."""
+    """Sent to another user, it does not sign them in, and it signs no user in again."""
     with served.browser() as mine, served.browser() as theirs:
         _, went = mine.go(f"{HOME}/sign-in/oidc?next=/events")
         callback = next(address for address in went if "/callback" in address)

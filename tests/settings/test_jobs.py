@@ -151,6 +151,10 @@ def test_budgets_at_their_limit(tmp_path: Path) -> None:
         ),
         (T4 + 'machine_type = "a4x-highgpu-4g"\n', "Google sells a4x-highgpu-4g by reservation only"),
         (T4 + 'labels = { costguard-job = "x" }\n', "expected labels that do not begin with costguard-"),
+        (
+            T4 + 'labels = { batch-job-uid = "x" }\n',
+            "expected labels without batch-job-uid, which marks VMs",
+        ),
         (T4 + 'labels = { owner = "ana" }\n', "launch.labels.owner: no such key; the label owner names the owner"),
         (T4 + 'overrides = ["zone"]\n', "did you mean zones?"),
         (T4 + 'zone = "us-central1-a"\n', "no such key (did you mean zones?)"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from costguard.errors import KeptByAnother
-from costguard.model.keeper import keeper_of
+from costguard.model.keeper import keeper_of, keeper_of_own
 from costguard.model.observation import Sighting
 
 
@@ -17,23 +17,25 @@ class Deletes(Protocol):
     def delete(self, project: str, zone: str, instance: str, request_id: str) -> str: ...
 
 
-def stop(google: Stops, address: tuple[str, str, str], seen: Sighting, request_id: str) -> str:
+def stop(google: Stops, address: tuple[str, str, str], seen: Sighting, request_id: str, *, is_own: bool = False) -> str:
     """Begin to stop the VM that was just looked at. The operation's id. Raises CloudError; see `Actuator.stop`.
 
-    `address` is its project, zone and name.
+    `address` is its project, zone and name. `is_own`: an attempt of ours launched it, by its id.
     """
-    _check(address, seen)
+    _check(address, seen, is_own)
     return google.stop(*address[:2], seen.gce_id, request_id)
 
 
-def delete(google: Deletes, address: tuple[str, str, str], seen: Sighting, request_id: str) -> str:
+def delete(
+    google: Deletes, address: tuple[str, str, str], seen: Sighting, request_id: str, *, is_own: bool = False
+) -> str:
     """Begin to delete the VM that was just looked at. As `stop`."""
-    _check(address, seen)
+    _check(address, seen, is_own)
     return google.delete(*address[:2], seen.gce_id, request_id)
 
 
-def _check(address: tuple[str, str, str], seen: Sighting) -> None:
+def _check(address: tuple[str, str, str], seen: Sighting, is_own: bool) -> None:
     project, zone, name = address
-    keeper = keeper_of(seen.labels, seen.origin, zone)
+    keeper = keeper_of_own(seen.origin) if is_own else keeper_of(seen.labels, seen.origin, zone)
     if keeper is not None:
         raise KeptByAnother(keeper.refusal(name, project))

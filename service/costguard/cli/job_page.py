@@ -156,10 +156,14 @@ def _values(answer: Answer) -> Iterator[tuple[str, str]]:
 
 
 def goodput_text(goodput: Answer) -> str:
-    """`82.10 % kept, 7.90 % lost, 10.00 % waiting; $1.31 a useful GPU-hour`; what is nothing is left out."""
-    uses = [f"{goodput['percent'][use]} % {name}" for use, name in USES.items() if goodput["seconds"][use]]
+    """`83.40% of the paid time kept (kept 5 h, lost 1 h); $1.31 a useful GPU-hour`, as its page has it."""
+    share, seconds = goodput["kept_percent_of_paid"], goodput["seconds"]
+    kept = "no VM was paid for yet" if share is None else f"{share}% of the paid time kept"
+    uses = ", ".join(
+        f"{name} {span_text(timedelta(seconds=seconds[use]))}" for use, name in USES.items() if seconds[use]
+    )
     hourly = goodput["cost_per_useful_gpu_hour"]
-    return (", ".join(uses) or "no time yet") + (f"; {rate(hourly)} a useful GPU-hour" if hourly is not None else "")
+    return kept + (f" ({uses})" if uses else "") + (f"; {rate(hourly)} a useful GPU-hour" if hourly is not None else "")
 
 
 def _cost(answer: Answer) -> str:

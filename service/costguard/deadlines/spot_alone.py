@@ -27,7 +27,7 @@ def on_spot_alone(situation: Situation) -> Choice:
 
 
 def _stay_or_move(situation: Situation) -> Choice:
-    """The slack of a move pays for the way back, too: whoever would be on time where it runs is so after a move."""
+    """The slack of a move pays for the way back, too: a job that would be on time where it runs is so after a move."""
     held = situation.held
     running = situation.zone(held.zone) if held is not None and held.kind == "spot" else None
     others = [zone for zone in open_zones(situation) if zone is not running]

@@ -50,7 +50,8 @@ class DeleteStep(AttemptStep):
         if seen.status in _ON_ITS_WAY and attempt.delete_asked_at is not None:
             return
         uuid = request_uuid(attempt.project, attempt.name, f"delete/{seen.gce_id}/{attempt.tries}")
-        ending_vms.delete(self.means.launcher, (attempt.project, attempt.zone, attempt.name), seen, uuid)
+        address, is_own = (attempt.project, attempt.zone, attempt.name), bool(attempt.gce_id)
+        ending_vms.delete(self.means.launcher, address, seen, uuid, is_own=is_own)
         self.is_asked = True
 
     def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:
@@ -102,6 +103,7 @@ class DeleteOrphanStep(StepDefaults):
     guard_id: str
     action: DeleteOrphan  # of a VM whose giving up the ledger proves
     is_asked: bool = False
+    is_own: bool = False  # by its id
     asked_in: str = ""
     urgency: Urgency = field(default=Urgency.STOP, init=False)
     begins_with: CallKind = field(default=CallKind.READ, init=False)
@@ -118,6 +120,7 @@ class DeleteOrphanStep(StepDefaults):
         named = attempts.of_instances(connection, action.project, names=[action.name])
         if any(stands_for(attempt, action.gce_id) for attempt in named):
             return False
+        self.is_own = any(attempt.gce_id == action.gce_id for attempt in named)
         if any(gave_up(attempt, action.gce_id, action.request_uuid) for attempt in named):
             return True
         return unknown_vms.verdict_on(connection, InstanceKey(action.project, action.gce_id)) is UnknownVmVerdict.DELETE
@@ -135,11 +138,11 @@ class DeleteOrphanStep(StepDefaults):
         if action.keeps_disk:
             if seen.status not in _DOWN:
                 uuid = request_uuid(action.project, action.name, f"orphan-stop/{action.gce_id}/{self.asked_in}")
-                ending_vms.stop(self.means.launcher, address, seen, uuid)
+                ending_vms.stop(self.means.launcher, address, seen, uuid, is_own=self.is_own)
                 self.is_asked = True
             return
         uuid = request_uuid(action.project, action.name, f"orphan/{action.gce_id}/{self.asked_in}")
-        ending_vms.delete(self.means.launcher, address, seen, uuid)
+        ending_vms.delete(self.means.launcher, address, seen, uuid, is_own=self.is_own)
         self.is_asked = True
 
     def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:

@@ -27,7 +27,7 @@ from costguard.model.attempt import ATTEMPT_LABEL
 from costguard.model.generation import REQUEST_LABEL
 from costguard.model.instance import InstanceKey, ProvisioningModel, Status
 from costguard.model.job import Job, JobState
-from costguard.model.keeper import keeper_of
+from costguard.model.keeper import keeper_of, keeper_of_own
 from costguard.model.lifetime import EndReason
 
 _PREFIX = "cg-"
@@ -43,13 +43,16 @@ class LabelledVm:
 
 
 def labelled(connection: Connection, guard_id: str) -> list[LabelledVm]:
-    """Those that are there; VMs that another installation made are none of ours, nor are those of a group."""
+    """Those that are there; VMs that another installation made are none of ours, nor are those of a group.
+
+    A VM with an attempt's id is that attempt's, whatever labels were given to it since.
+    """
     ours = [
         vm
         for vm in present(connection, _PREFIX)
         if vm.labels.get(GUARD_LABEL) == guard_id
         and vm.labels.get(ATTEMPT_LABEL) == vm.name
-        and keeper_of(vm.labels, vm.origin) is None
+        and keeper_of_own(vm.origin) is None
     ]
     names: dict[str, set[str]] = defaultdict(set)
     for vm in ours:
@@ -59,7 +62,12 @@ def labelled(connection: Connection, guard_id: str) -> list[LabelledVm]:
         for project, some in names.items()
         for one in attempts.of_instances(connection, project, names=some)
     }
-    return [_labelled(vm, by_name.get((vm.key.project, vm.name))) for vm in ours]
+    attempted = [(vm, by_name.get((vm.key.project, vm.name))) for vm in ours]
+    return [
+        _labelled(vm, one)
+        for vm, one in attempted
+        if (one is not None and one.gce_id == vm.key.gce_id) or keeper_of(vm.labels, vm.origin) is None
+    ]
 
 
 def find_orphans(connection: Connection, ours: list[LabelledVm], grace: timedelta, now: datetime) -> list[DeleteOrphan]:

@@ -245,10 +245,7 @@ class Assessor:
             checkable = replace(checkable, machine_type=None)
         refusals += recipe.override_problems(base, checkable, machine)
         if spec.secrets and not base.service_account:
-            message = (
-                "VMs of this preset have no service account, so none of them could read a secret: set service_account"
-            )
-            refusals.append(JobRefusal("secrets", f"{message} under [presets.{preset.name}.launch]."))
+            refusals.append(_no_account(preset.name))
         refusals += recipe.tracker_problems(spec, self._rules.jobs.trackers)
         if spec.owner:
             access, teams = self._rules.access, self._rules.teams
@@ -359,6 +356,11 @@ class Assessor:
             return self._checkpoints.look(plan.location, plan.look_for), []
         except CheckpointError as error:
             return None, [JobRefusal("checkpoint.location", str(error))]
+
+
+def _no_account(preset: str) -> JobRefusal:
+    message = "VMs of this preset have no service account, so none of them could read a secret: set service_account"
+    return JobRefusal("secrets", f"{message} under [presets.{preset}.launch].")
 
 
 def _warnings(spec: JobSpec, look: CheckpointLook | None) -> Iterator[str]:

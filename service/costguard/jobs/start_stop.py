@@ -45,7 +45,8 @@ class StopStep(AttemptStep):
         if seen.status in _AT_REST | _ON_ITS_WAY:
             return
         uuid = request_uuid(attempt.project, attempt.name, f"stop/{seen.gce_id}/{attempt.restarts}/{attempt.tries}")
-        ending_vms.stop(self.means.launcher, (attempt.project, attempt.zone, attempt.name), seen, uuid)
+        address, is_own = (attempt.project, attempt.zone, attempt.name), bool(attempt.gce_id)
+        ending_vms.stop(self.means.launcher, address, seen, uuid, is_own=is_own)
         self.is_asked = True
 
     def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:

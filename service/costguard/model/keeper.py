@@ -174,6 +174,15 @@ def keeper_of(labels: Mapping[str, str], origin: Mapping[str, str], zone: str = 
     return None
 
 
+def keeper_of_own(origin: Mapping[str, str]) -> Keeper | None:
+    """Who keeps a VM that Costguard launched, as its id proves: no service labels a VM that it did not make.
+
+    What is left is a group's `created-by`, which Google sets. "A managed instance group creates each of its managed
+    instances" (docs.cloud.google.com/compute/docs/instance-groups/working-with-managed-instances).
+    """
+    return keeper_of({}, {CREATED_BY: origin[CREATED_BY]}) if CREATED_BY in origin else None
+
+
 def _group(origin: Mapping[str, str]) -> tuple[str, str, str]:
     """Path, name and zone or region of the managed instance group that made it; a path that is odd counts as one."""
     path = origin.get(CREATED_BY, "")
