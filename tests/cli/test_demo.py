@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import io
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import tomllib
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 from tests.cli.conftest import serving
 from tests.pages import job_story
 from tests.sandbox.guest.served_vms import PATIENCE_S, processes_of
+from tests.waiting import freeze
 
 import costguard_sandbox
 from costguard.cli import demo_cloud
 from costguard.cli.demo import ADMIN, demo_settings, server_url
 from costguard.cli.demo_cloud import DemoJob
-from costguard.cli.demo_view import Addresses, View
+from costguard.cli.demo_view import Addresses, Story, View
 from costguard.db.transaction import Database
 from costguard.errors import SettingsError
 from costguard.model.reminder import Enforcement
@@ -111,6 +116,9 @@ def test_the_demos_job_loses_its_vm_and_comes_to_the_same_result(tmp_path: Path)
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, errors) == (0, "")
+    times = re.findall(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", seen, re.MULTILINE)
+    assert len(times) > 5
+    assert times == sorted(times)
     for part in (
         "dana@example.com launched a training",
         "it resumes from step ",
@@ -120,7 +128,7 @@ def test_the_demos_job_loses_its_vm_and_comes_to_the_same_result(tmp_path: Path)
         "on 2 VMs, 1 of them preempted",
     ):
         assert part in seen
-    assert processes_of(tmp_path) == []
+    assert what_is_left(tmp_path) == []
 
 
 def test_the_printed_export_line_lets_every_command_work(tmp_path: Path) -> None:
@@ -154,6 +162,49 @@ def test_the_printed_export_line_lets_every_command_work(tmp_path: Path) -> None
         process.communicate(timeout=PATIENCE_S)
 
 
+def test_a_demo_whose_cloud_hangs_leaves_nothing_behind_after_sigterm(tmp_path: Path) -> None:
+    """The watch waits for Google, and the simulated cloud does not end by itself: all of it ends, and is removed."""
+    with demo(tmp_path, "--json", "--steps", "0") as process:
+        read_until(process, "}")
+        (cloud,) = [
+            pid for pid in children_of(process.pid) if "costguard_sandbox" in Path(f"/proc/{pid}/cmdline").read_text()
+        ]
+        try:
+            freeze(cloud)
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=PATIENCE_S)
+        finally:
+            with suppress(ProcessLookupError):
+                os.kill(cloud, signal.SIGKILL)
+    assert process.returncode == 0
+    assert what_is_left(tmp_path) == []
+
+
+def test_the_child_of_make_demo_leaves_nothing_behind_after_sigterm(tmp_path: Path) -> None:
+    """Nor does it while its VMs run: make starts the demo itself, so that a signal to its child is one to the demo."""
+    root = Path(__file__).parents[2]
+    if shutil.which("make") is None or not Path(sys.prefix, "installed").exists():
+        pytest.skip("there is no make here, or make installed no environment")
+    made = ["make", "-C", str(root), "demo", f"VENV={sys.prefix}"]
+    with demo(tmp_path, program=[*made, f"ARGS=--listen 127.0.0.1:0 --scenario {tmp_path / 'short.toml'}"]) as process:
+        read_until(process, "The command of job train-moons runs")
+        (child,) = children_of(process.pid)
+        os.kill(child, signal.SIGTERM)
+        process.communicate(timeout=PATIENCE_S)
+    assert what_is_left(tmp_path) == []
+
+
+def what_is_left(folder: Path) -> list[object]:
+    """Files and processes of a demo whose temporary directory this was."""
+    return [*(path for path in folder.iterdir() if path.name != "short.toml"), *processes_of(folder)]
+
+
+def children_of(pid: int) -> list[int]:
+    return [
+        int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()
+    ]
+
+
 def test_a_demo_that_is_killed_leaves_nothing_running(tmp_path: Path) -> None:
     """Neither the simulated cloud nor what runs on its VMs outlives it."""
     with demo(tmp_path) as process:
@@ -177,6 +228,25 @@ def test_a_terminal_shows_the_demos_job(sqlite_database: Database, tmp_path: Pat
         view.show_job(DemoJob("j7k2m9q4", tmp_path, 700), Console(file=out, width=200))
     assert "j7k2m9q4" in out.getvalue()
     assert "saved checkpoint-30000 <done>" in out.getvalue()
+
+
+@given(st.lists(st.tuples(st.integers(0, 1200), st.integers(0, 600)), max_size=40))
+def test_the_story_is_told_in_the_order_of_time(events: list[tuple[int, int]]) -> None:
+    """However late Costguard learns of them, each is told once; what is very late says when it was."""
+    story, told = Story(timedelta(minutes=6)), []
+    moments = {number: NOW + timedelta(seconds=at) for number, (at, _) in enumerate(events)}
+    for second in range(0, 2400, 10):
+        now = NOW + timedelta(seconds=second)
+        for number, (at, late) in enumerate(events):
+            if second - 10 < at + late <= second:
+                story.add(moments[number], f"<{number}>")
+        told += story.due(now)
+    times = [line[:19] for line in told]
+    assert times == sorted(times)
+    assert len(told) == len(events)
+    for number, moment in moments.items():
+        (line,) = [line for line in told if f"<{number}>" in line]
+        assert f"{moment:%H:%M:%S}" in line
 
 
 def test_where_there_can_be_no_job() -> None:
@@ -210,13 +280,13 @@ def test_the_terms_of_jobs_fit_any_speed_at_which_there_are_jobs(speed: float) -
 
 
 @contextmanager
-def demo(folder: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+def demo(folder: Path, *options: str, program: Sequence[str] = ()) -> Iterator[subprocess.Popen[str]]:
     """A short story unless `options` ask for another, in a process of its own that is ended whatever happens."""
     scenario = folder / "short.toml"
     scenario.write_text(_SHORT)
     command = [str(Path(sys.executable).with_name("costguard")), "demo", "--listen", "127.0.0.1:0"]
     process = subprocess.Popen(
-        [*command, *(options or ("--steps", "150", "--scenario", str(scenario)))],
+        program or [*command, *(options or ("--steps", "150", "--scenario", str(scenario)))],
         env={**os.environ, "TMPDIR": str(folder)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 import tempfile
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -31,6 +32,8 @@ _EXAMPLES = """Examples:
 
   costguard demo --speed 1 --listen :9000    in real time, at another port
 """
+T = TypeVar("T")
+_MOST_REMOVALS, _BETWEEN_REMOVALS_S = 20, 0.1
 _LINK_LASTS = timedelta(days=1)  # longer than any demo
 _STEPS = 700  # some 70 real seconds, and what two preemptions take
 ADMIN = "chiara@example.com"  # a user of the simulated workspace
@@ -86,11 +89,54 @@ def _run(
     no_job = demo_cloud.why_no_job(steps, speed, server_url(address))
     has_job = bool(steps) and not no_job
     logs.configure("error", "console")
-    with (
-        tempfile.TemporaryDirectory(prefix="costguard-demo-") as name,
-        demo_cloud.simulated_cloud(scenario, sandbox_port, speed, Path(name) / "vms" if has_job else None) as cloud,
-    ):
-        _Demo(address, Path(name), cloud, speed, steps if has_job else 0, no_job, stop, as_json).run()
+    with _Belongings() as belongings:
+        folder = belongings.folder()
+        vms = folder / "vms" if has_job else None
+        cloud = belongings.enter(demo_cloud.simulated_cloud(scenario, sandbox_port, speed, vms))
+        _Demo(address, folder, cloud, speed, steps if has_job else 0, no_job, stop, as_json, belongings).run()
+
+
+class _Belongings:
+    """What a demo starts and makes, its folder last: all of it ends once, in whichever thread asks for that first."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> _Belongings:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._clear()
+
+    def enter(self, belonging: AbstractContextManager[T]) -> T:
+        return self._stack.enter_context(belonging)
+
+    def folder(self) -> Path:
+        made = tempfile.TemporaryDirectory(prefix="costguard-demo-", ignore_cleanup_errors=True)
+        self._stack.callback(_remove, made)
+        return Path(made.name)
+
+    def end(self, code: int) -> None:
+        """Ends the process as well, whatever in it hangs."""
+        self._clear()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+    def _clear(self) -> None:
+        with self._lock:
+            self._stack.close()
+
+
+def _remove(folder: tempfile.TemporaryDirectory[str]) -> None:
+    """What hangs, and VMs that are just ending, may still write a file while the others are removed."""
+    pause = threading.Event()
+    for _ in range(_MOST_REMOVALS):
+        folder.cleanup()
+        if not Path(folder.name).exists():
+            return
+        pause.wait(_BETWEEN_REMOVALS_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +151,7 @@ class _Demo:
     no_job: str
     stop: threading.Event
     as_json: bool
+    belongings: _Belongings
 
     def run(self) -> None:
         """Serves and shows the fleet until it is stopped."""
@@ -120,9 +167,11 @@ class _Demo:
         job_speed = self.speed if self.steps else None
         settings = demo_settings(self.address, self.cloud, self.folder, projects, clock.now(), environ, job_speed)
         server = settings.server
+        web = self.belongings.enter(main.start_web_process(server.host, server.port))
         with ExitStack() as stack:
-            web = stack.enter_context(main.start_web_process(server.host, server.port))
-            service = stack.enter_context(main.service(settings, web, clock, self.speed, self.stop))
+            service = stack.enter_context(
+                main.service(settings, web, clock, self.speed, self.stop, self.belongings.end)
+            )
             service.guard.refresh_prices(None)  # before the first pass, so that no figure changes later
             urls: list[str] = []
             ready = threading.Event()
@@ -145,6 +194,8 @@ class _Demo:
             finally:
                 self.stop.set()
             serving.result()  # raises what ended it, such as a port that is taken
+        if not service.has_ended:  # a part of it hangs, and Python would wait for that
+            self.belongings.end(0)
 
     def _show(self, at: demo_view.Addresses) -> None:
         view = demo_view.View(at, self.speed, self.no_job, self.stop, self.as_json)

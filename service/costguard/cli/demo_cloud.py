@@ -28,6 +28,7 @@ OWNER = "dana@example.com"  # a user of the simulated workspace
 FASTEST = 100.0  # beyond, the longest silence that settings allow is too short for VMs in real time
 _TRAINING = ("-m", "costguard_sandbox.scenarios.training")
 _STEP_S = 0.1
+_ENDING_S = 10.0
 
 
 @contextmanager
@@ -53,8 +54,17 @@ def simulated_cloud(scenario: str, port: int, speed: float, vms_folder: Path | N
     try:
         yield _address(process)
     finally:
-        process.terminate()
-        process.communicate(timeout=10)
+        _end(process)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Its VMs end with it. It has no more time than those who end a program by SIGTERM are ready to wait."""
+    process.terminate()
+    try:
+        process.communicate(timeout=_ENDING_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
 
 
 def with_port(address: str) -> str:

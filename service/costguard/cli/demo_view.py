@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
 
@@ -15,12 +16,13 @@ from costguard.cli.demo_cloud import DemoJob
 from costguard.cli.fleet import show_fleet
 from costguard.cli.jobs import show_jobs
 from costguard.cli.server import ServerClient
-from costguard.cli.tables import Answer, amount_text, clean, console, say, when
+from costguard.cli.tables import Answer, amount_text, clean, console, moment, say, when
 from costguard.errors import CostguardError, ServerUnreachable
 from costguard.model.words import count_text
 
 _EVENTS_SHOWN = 8
 _TABLES_EVERY = 30  # turns
+_HELD_S = 6  # real seconds, and longer than a pass takes to learn of most things
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,32 @@ class Addresses:
     project: str
 
 
+class Story:
+    """Lines in the order of the fleet's time. Each is held back for a while: Costguard learns of some things late."""
+
+    def __init__(self, held: timedelta) -> None:
+        self._held = held
+        self._waiting: list[tuple[datetime, int, str]] = []
+        self._count = 0
+        self._told_until = datetime.min.replace(tzinfo=UTC)
+
+    def add(self, at: datetime, text: str) -> None:
+        """What became known later still has the time of what is told already in front, and its own behind it."""
+        if at < self._told_until:
+            at, text = self._told_until, f"{text} (That was at {at:%H:%M:%S}.)"
+        self._count += 1
+        self._waiting.append((at, self._count, text))
+
+    def due(self, now: datetime) -> list[str]:
+        """Those that have waited long enough by the fleet's clock, each told once."""
+        self._waiting.sort()
+        until = now - self._held
+        told = [line for line in self._waiting if line[0] <= until]
+        self._waiting = self._waiting[len(told) :]
+        self._told_until = max(self._told_until, until)
+        return [f"{when(at.isoformat())}  {text}" for at, _, text in told]
+
+
 class View:
     """`no_job` says why there is no job, where one was wanted. As JSON, only the addresses are printed."""
 
@@ -50,6 +78,7 @@ class View:
         self._as_json = as_json
         self._job: DemoJob | None = None
         self._shown: set[str] = set()
+        self._story = Story(timedelta(seconds=_HELD_S * speed))
         self._last_of_job = ""
         self._title = f"Costguard: {at.page}. Slack as people see it: {at.slack}. Ctrl-C ends the demo."
         if as_json:
@@ -116,8 +145,8 @@ class View:
         out.print()
         if self._job is not None:
             self.show_job(self._job, out)
-        for event in reversed(events[:_EVENTS_SHOWN]):
-            say(out, _line(event), "dim")
+        for event in sorted(events, key=lambda event: moment(event["occurred_at"]))[-_EVENTS_SHOWN:]:
+            say(out, f"{when(event['occurred_at'])}  {clean(event['text'])}", "dim")
 
     def show_job(self, job: DemoJob, out: Console) -> None:
         detail, lines = job.look(self._server)
@@ -132,13 +161,13 @@ class View:
         turn = 0
         while not self._stop.is_set():
             fleet, events = self._fleet(), self._events()
-            if fleet["instances"]:
-                for event in reversed(events):
-                    if event["id"] not in self._shown:
-                        say(self._out, _line(event))
-                        self._shown.add(event["id"])
+            if fleet["instances"] or turn:  # the first look has seen the fleet
+                now = moment(fleet["as_of"])
+                self._note(events)
                 if self._job is not None:
-                    self._show_job_line(self._job)
+                    self._note_job(self._job, now)
+                for line in self._story.due(now):
+                    say(self._out, line)
                 if turn % _TABLES_EVERY == 0:
                     self._out.print()
                     show_fleet(self._out, fleet)
@@ -147,15 +176,21 @@ class View:
                 self._out.file.flush()
             self._stop.wait(1 if turn else 0.3)
 
-    def _show_job_line(self, job: DemoJob) -> None:
+    def _note(self, events: list[Answer]) -> None:
+        for event in reversed(events):  # of the same moment, in the order in which they were recorded
+            if event["id"] not in self._shown:
+                self._story.add(moment(event["occurred_at"]), clean(event["text"]))
+                self._shown.add(event["id"])
+
+    def _note_job(self, job: DemoJob, now: datetime) -> None:
         was_compared = job.comparison
         detail, lines = job.look(self._server)
         line = _job_line(detail, lines)
         if line != self._last_of_job:
-            say(self._out, line)
+            self._story.add(now, line)
             self._last_of_job = line
         if job.comparison and not was_compared:
-            say(self._out, job.comparison)
+            self._story.add(now, job.comparison)
 
     def _fleet(self) -> Answer:
         return self._server.pages("instances", "instances", 50)
@@ -163,10 +198,6 @@ class View:
     def _events(self) -> list[Answer]:
         events: list[Answer] = self._server.get("events", limit=50)["events"]
         return events
-
-
-def _line(event: Answer) -> str:
-    return f"{when(event['occurred_at'])}  {clean(event['text'])}"
 
 
 def _job_line(detail: Answer, lines: list[str]) -> str:

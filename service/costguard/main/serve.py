@@ -113,9 +113,13 @@ def service(
     clock: Clock | None = None,
     speed: float = 1.0,
     stop: threading.Event | None = None,
+    end: Callable[[int], object] = os._exit,
 ) -> Iterator[GuardService]:
-    """A guard that is about to serve; its web process is starting already. Setting `stop` ends it, as SIGTERM does."""
-    shutdown = Shutdown(stop)
+    """A guard that is about to serve; its web process is starting already. Setting `stop` ends it, as SIGTERM does.
+
+    Where a part of it hangs then, `end` ends the process with an exit code.
+    """
+    shutdown = Shutdown(stop, end=end)
     with opened(settings, clock, speed) as guard:
         made = GuardService(guard, web, shutdown)
         yield made
