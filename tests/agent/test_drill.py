@@ -138,6 +138,9 @@ def test_what_the_command_itself_writes_to_a_bucket_is_judged_there(vm: Vm, guar
     over = _drilled(vm, guard)
     assert (over["result"], over["resumed"]) == ("saved", "yes")
     assert vm.output(2).startswith(f"step {over['saved_step'] + 1}\n")
+    (resumed,) = vm.folder.glob("**/runs/2/resumed.json")
+    path = json.loads(resumed.read_text())["resume_from"]
+    assert path == f"{bucket}/step-{over['saved_step']}", "as the guard names it, and the command's own argument"
 
 
 @pytest.mark.parametrize("phase", ["waiting", "stopping", "resuming"])

@@ -26,7 +26,7 @@ from .remote import RemoteReader, fingerprint
 from .settings import AttemptSettings, Unwanted
 from .state import SavedState
 from .stopping import POWER_OFF_S
-from .transfer import Wait
+from .transfer import Wait, place
 from .travel import TravellingCheckpoints
 
 LOOK_S = 5.0
@@ -57,7 +57,9 @@ class BucketCheckpoints(DiskCheckpoints):
         is_file = list(files) == [os.path.basename(self._location)]
         if is_file:
             folder = os.path.dirname(self._location)
-        return Listing(self._location, files, is_file=is_file), RemoteReader(transfer, folder)
+        # As the guard names it, whose resume arguments the command knows: a folder by its path.
+        named = place(self._location) if self._location.startswith("file:") else self._location
+        return Listing(named, files, is_file=is_file), RemoteReader(transfer, folder)
 
 
 class Seen(NamedTuple):

@@ -13,7 +13,7 @@ from typing import Any, Callable
 
 from costguard.progress.alive import AliveRule, HangVerdict, Signs
 
-from .files import names_in, read, say, utc_of
+from .files import PACE, fleet_seconds, names_in, read, say, utc_of
 from .ranks import descendants
 from .settings import AttemptSettings
 from .tool import ToolFinder
@@ -61,10 +61,10 @@ class TreeCounters:
 
 
 class Liveness:
-    """One look at each heartbeat. `clock` counts seconds. A hang is reported with what its processes wait in."""
+    """One look at each heartbeat. `clock` counts the fleet's seconds. A hang is reported with what it waits in."""
 
     def __init__(
-        self, settings: AttemptSettings, log: str, py_spy: ToolFinder, clock: Callable[[], float] = time.monotonic
+        self, settings: AttemptSettings, log: str, py_spy: ToolFinder, clock: Callable[[], float] = fleet_seconds
     ) -> None:
         self._settings, self._log, self._py_spy, self._clock = settings, log, py_spy, clock
         self._rule, self._counters = AliveRule(settings.hang_least_s), TreeCounters()
@@ -93,6 +93,9 @@ class Liveness:
 
     def _signs(self, processes: list[int], heartbeat: Mapping[str, Any]) -> Signs:
         cpu_s, was_read, written = self._counters.look(processes)
+        if PACE != 1:  # what processors and disks do is by the VM's own second, and `clock` is the fleet's
+            cpu_s = None if cpu_s is None else cpu_s * PACE
+            was_read, written = (None if count is None else int(count * PACE) for count in (was_read, written))
         progress = heartbeat.get("progress") or {}
         step, total = progress.get("step") or heartbeat.get("step"), progress.get("total")
         mark = (heartbeat.get("step"), *(progress.get(name) for name in ("step", "epoch", "batch")))
@@ -174,4 +177,4 @@ _STATES = {"R": "running", "S": "sleeping", "D": "in an uninterruptible wait", "
 
 def _fields(hang: HangVerdict) -> dict[str, Any]:
     rounded = {name: round(value, 2) if isinstance(value, float) else value for name, value in hang._asdict().items()}
-    return {**rounded, "since": utc_of(time.time() - hang.silent_s)}
+    return {**rounded, "since": utc_of(time.time() - hang.silent_s / PACE)}

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from costguard.model.log_pattern import LogPattern
 
 LOOKS_IN_A_MINUTE = 10  # at least
+HANG_LOOKS = 4  # heartbeats without a step, at least, before a command counts as hung
 
 
 class NotStarted(Exception):
@@ -136,6 +137,8 @@ def at_pace(settings: AttemptSettings, pace: float) -> AttemptSettings:
         return settings
     scaled = ("look_s", "activity_s", "drill_settle_s", "drill_stake_s")
     settings = settings._replace(**{name: getattr(settings, name) / pace for name in scaled})
+    # The fleet's seconds already; but fewer looks than these may all fall into one pause of a busy computer.
+    settings = settings._replace(hang_least_s=max(settings.hang_least_s, HANG_LOOKS * settings.heartbeat_s * pace))
     return settings._replace(activity_look_s=min(settings.activity_look_s, settings.activity_s / LOOKS_IN_A_MINUTE))
 
 

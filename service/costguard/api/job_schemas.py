@@ -265,7 +265,9 @@ class DrillOut(Out):
     @classmethod
     def of(cls, drill: Drill) -> DrillOut:
         spans = {name: getattr(drill, name) for name in ("grace", "saved", "uploaded", "resumed")}
-        seconds = {f"{name}_seconds": span and span / timedelta(seconds=1) for name, span in spans.items()}
+        seconds = {
+            f"{name}_seconds": None if span is None else span / timedelta(seconds=1) for name, span in spans.items()
+        }
         return cls.read(drill, text=in_words(drill), **seconds)
 
 
