@@ -30,10 +30,10 @@ HANG: dict[str, Any] = {
 }
 
 
-def hanging(w: World, name: str = "cg-j1-1", **hang: Any) -> bool:
+def hanging(w: World, name: str = "cg-j1-1", step: int | None = 4100, **hang: Any) -> bool:
     """A heartbeat with a hang of six minutes."""
     since = (w.clock.now() - timedelta(minutes=6)).isoformat()
-    fields = {"is_running": True, "step": 4100, "output": "step 4100", "hang": {**HANG, "since": since, **hang}}
+    fields = {"is_running": True, "step": step, "output": f"step {step}", "hang": {**HANG, "since": since, **hang}}
     return w.say(name, ("heartbeat", fields))
 
 
@@ -152,6 +152,36 @@ def test_a_command_that_hangs_again_and_again_fails(sqlite_url: str) -> None:
         w.settle(minutes=2)
         assert w.job().state is JobState.FAILED
         assert "it was crash 2, and 1 were allowed" in w.job().reason
+        assert w.cloud.running() == []
+
+
+@pytest.mark.parametrize(
+    "minutes", [(20,), (2,), (20, 2), (2, 2, 20), (0, 0, 20)], ids=lambda spans: "-".join(map(str, spans))
+)
+@pytest.mark.parametrize("code", [-9, 0, None], ids=["killed", "leaves with 0", "says nothing"])
+def test_a_command_that_always_hangs_buys_few_vms(sqlite_url: str, code: int | None, minutes: tuple[int, ...]) -> None:
+    """However it ends, soon after a resume or late, and though it saves something new each time."""
+    with world(sqlite_url) as w:
+        w.submit(on_hang=OnHang.RESTART, ceiling=Money.of("1000"))
+        for number in range(1, 20):
+            name = f"cg-j1-{number}"
+            w.until_up(name, turns=200)
+            w.start(name)
+            w.shelf.save(1000 * number)
+            span = minutes[number % len(minutes)]
+            for minute in range(span):
+                w.beat(name, step=1000 * number + minute)
+                w.step(60)
+            while w.attempts()[-1].is_open:
+                asked = hanging(w, name, 1000 * number if span else None)
+                if asked and code is not None:
+                    w.exit(name, code=code, stop_request="hang")
+                w.step(30)
+            w.settle(minutes=1)
+            if w.job().state is JobState.FAILED:
+                break
+        assert w.job().state is JobState.FAILED
+        assert len(w.attempts()) <= 4  # its first, and three restarts
         assert w.cloud.running() == []
 
 

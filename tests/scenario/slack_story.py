@@ -216,7 +216,7 @@ def story(database_url: str, start: datetime = MONDAY, **settings: Mapping[str, 
             )
             assert way_in is not None
             try:
-                with _served(guard, way_in) as url:
+                with served(guard, way_in) as url:
                     world.slack.interactions.request_url = f"{url}/slack/interactions"
                     world.slack.interactions.answer_seconds = 60  # real ones, which a busy machine may need
                     yield Story(world, guard, way_in, url)
@@ -225,7 +225,7 @@ def story(database_url: str, start: datetime = MONDAY, **settings: Mapping[str, 
 
 
 @contextmanager
-def _served(guard: Guard, way_in: SlackIntake) -> Iterator[str]:
+def served(guard: Guard, way_in: SlackIntake) -> Iterator[str]:
     def trouble() -> OutboxTrouble:
         state = guard.slack_trouble
         return trouble_of(guard.database, state.workspace, state.channels)

@@ -6,7 +6,7 @@ from datetime import timedelta
 from enum import StrEnum
 
 from costguard.jobs.suspects import is_quick_crash, ran, resumed_run
-from costguard.model.attempt import Attempt
+from costguard.model.attempt import HUNG, Attempt
 from costguard.model.job import Terms
 from costguard.model.retry import Retry
 
@@ -29,9 +29,12 @@ def failure_of(attempt: Attempt, has_worked: bool, terms: Terms) -> Failure:
     """Of an attempt whose command failed. `has_worked`: an earlier run of the same command came past its start.
 
     A script that misses a program after hours of work has done that work, and crashed. The output of a command that
-    was asked to stop may be that of its own clean-up.
+    was asked to stop may be that of its own clean-up. A hang always counts: else one that hangs soon after each start
+    and late by turns would go on for long.
     """
     end = attempt.agent.exit
+    if attempt.stop_why == HUNG:
+        return Failure.CRASH
     retry = end.retry if end is not None and not end.asked else None
     is_first_try = not has_worked and attempt.agent.step is None and end is not None and not end.asked
     may_be_checkpoint = resumed_run(attempt).failed_at_once(terms.quick_crash)

@@ -9,7 +9,7 @@ from hashlib import sha256
 
 from costguard.jobs.failures import START, Failure, failure_of, failure_of_earlier
 from costguard.jobs.view import NEVER_A_VM, NO_ROOM, JobContext, JobView, of_attempt
-from costguard.model.attempt import SETUP_FAILED, Attempt, AttemptState, Interruption, Outcome
+from costguard.model.attempt import HUNG, SETUP_FAILED, Attempt, AttemptState, Interruption, Outcome
 from costguard.model.backoff import Backoff
 from costguard.model.duration import span_text
 from costguard.model.job import Job, JobKind, JobState, OnHang, Terms, WhenLate
@@ -255,7 +255,7 @@ class EndedRun:
     began_at: datetime
     ended_at: datetime | None
     ran: timedelta | None
-    attempt: Attempt | None = None  # where this is its last run, with the end that its agent reported
+    attempt: Attempt | None = None  # where this is its last run, with the end that its agent reported, or a hang
 
     def is_quick(self, terms: Terms) -> bool:
         return self.ran is None or self.ran < terms.quick_crash
@@ -302,7 +302,8 @@ def _runs_of(attempt: Attempt, interruptions: Sequence[Interruption]) -> list[En
     for one in mine:
         started_at = one.started_at or (agent.started_at if agent.run == one.run else None)
         ran = one.happened_at - started_at if started_at is not None else None
-        last = attempt if one is mine[-1] and agent.exit is not None and agent.run == one.run else None
+        is_reported = agent.exit is not None or attempt.stop_why == HUNG
+        last = attempt if one is mine[-1] and is_reported and agent.run == one.run else None
         runs.append(EndedRun(one.outcome, began_at, one.noticed_at, ran, last))
         began_at = one.happened_at
     # The interruption of its last run and its own outcome are one end.
