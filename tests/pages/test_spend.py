@@ -264,6 +264,27 @@ def test_label_filter_holds_for_the_whole_page(labelled: TestClient) -> None:
                 assert sum(Decimal(line["total_usd"]) for line in lines) == Decimal(spent["total"]["total"])
 
 
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_a_label_with_very_many_values_makes_no_long_page(
+    database: Database, client_with: Callable[..., TestClient]
+) -> None:
+    """An id that each run has for itself: the most expensive are listed, and the others are one row with their sum."""
+    with database.write() as connection:
+        rows.prices(connection)
+        rows.project(connection, "lab")
+        vm = rows.instance(connection, "busy", labels={"run": "last"})
+        rows.lifetime(connection, vm, NOW - 5 * HOUR)
+        start = NOW - 4 * HOUR
+        changes = [LabelChange(vm, "run", start + timedelta(seconds=n), f"run-{n}") for n in range(800)]
+        label_history.store(connection, changes)
+        charge_due(connection, NOW)
+    client = client_with(rules=Rules(by_name(PRESETS), spend_labels=("run",)))
+    page = page_of(client, "/spend?group_by=label:run")
+    assert "701 others, each with less" in tidy(page.text)
+    assert len(client.get("/spend?group_by=label:run").content) < 200_000
+    assert sum(cells(page)) == Decimal(client.get("/api/v1/spend").json()["total"]["total"])
+
+
 @pytest.mark.parametrize(
     "query", ["group_by=label:team", "label=team=a", "label=experiment", "group_by=label:", "label=%00"]
 )

@@ -29,6 +29,7 @@ SERIES = 6  # distinct colours; the groups beyond them are shown together
 GROUPINGS = (Grouping.PRESET, Grouping.OWNER, Grouping.PROJECT, Grouping.PROVISIONING_MODEL)
 _LONGEST = timedelta(days=366)
 _LISTED_UNPRICED = 20
+_LISTED_GROUPS = 100  # the most expensive; a label that each run has for itself may have thousands of values
 _FILTERS = ("project", "preset", "owner", "job")
 _OF_LABEL = "label:"
 
@@ -148,6 +149,15 @@ class SpendGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class UnlistedGroups:
+    """The cheapest groups together, where there are more than are listed."""
+
+    count: int
+    seconds: int
+    total: Money
+
+
+@dataclass(frozen=True, slots=True)
 class DayRow:
     day: date
     amounts: tuple[Money, ...]  # of each series, and of the others together
@@ -160,7 +170,9 @@ class SpendPage:
     curve: Curve
     total: Amounts
     price_note: str | None  # how old prices are that came with Costguard
-    groups: Sequence[SpendGroup]
+    groups: Sequence[SpendGroup]  # the most expensive
+    unlisted: UnlistedGroups | None
+    stacked: int  # how many of the groups have a colour of their own
     others: int  # how many groups have no colour of their own
     days: Sequence[DayRow]  # the latest first; those without spend are left out
     unpriced: Sequence[UnpricedSpan]
@@ -252,8 +264,10 @@ def _gathered(source: Source, wanted: SpendPageQuery, now: datetime) -> SpendPag
         price_note=accrual.price_note,
         groups=[
             SpendGroup(row, min(place, SERIES), 1000 * row.amounts.total.nanos // total)
-            for place, row in enumerate(story.groups)
+            for place, row in enumerate(story.groups[:_LISTED_GROUPS])
         ],
+        unlisted=_unlisted(story.groups[_LISTED_GROUPS:]),
+        stacked=len(story.groups) - story.others,
         others=story.others,
         days=_days(story),
         unpriced=story.unpriced[:_LISTED_UNPRICED],
@@ -261,6 +275,13 @@ def _gathered(source: Source, wanted: SpendPageQuery, now: datetime) -> SpendPag
         choices=filter_choices,
         label_choices=label_choices,
     )
+
+
+def _unlisted(rows: Sequence[SpendRow]) -> UnlistedGroups | None:
+    if not rows:
+        return None
+    amounts = [row.amounts for row in rows]
+    return UnlistedGroups(len(rows), sum(one.seconds for one in amounts), sum((one.total for one in amounts), ZERO))
 
 
 def _days(story: Story) -> list[DayRow]:
