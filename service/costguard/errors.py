@@ -202,6 +202,10 @@ class CheckpointLocationWrong(CheckpointError):
     """What was given is no location that checkpoints can be read from, or cannot be looked for there."""
 
 
+class CheckpointLocationTooLarge(CheckpointLocationWrong):
+    """It holds more files than one run's folder: nothing was looked for."""
+
+
 class CheckpointLocationMissing(CheckpointError):
     """There is no such bucket or folder."""
 

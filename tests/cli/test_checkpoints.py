@@ -105,3 +105,17 @@ def test_names_do_not_steer_the_terminal(tmp_path: Path, run: Run) -> None:
 def test_sizes(size: int, shown: str) -> None:
     """Two figures are enough."""
     assert size_text(size) == shown
+
+
+def test_a_folder_of_too_many_files_ends_the_look(tmp_path: Path, run: Run) -> None:
+    """Such as /usr: it is not listed to its end, and a sentence says what to name. --all goes on."""
+    for number in range(20_001):
+        (tmp_path / f"file-{number}").touch()
+    done = run(str(tmp_path))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{tmp_path} holds more than 20,000 files." in done.stderr
+    assert "Name the folder of one run" in done.stderr
+    assert "--all lists up to 200,000 files" in done.stderr
+    everything = run(str(tmp_path), "--all")
+    assert everything.returncode == 1
+    assert "20001 files lie at" in everything.stdout

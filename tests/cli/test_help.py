@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 
@@ -73,3 +74,28 @@ def test_shells_complete_it(monkeypatch: pytest.MonkeyPatch) -> None:
     for shell in ("bash", "zsh", "fish"):
         done = CliRunner().invoke(app, ["--show-completion", shell], prog_name="costguard")
         assert (done.exit_code, "costguard" in done.output) == (0, True)
+
+
+_TYPES = re.compile(r"\b(?:TEXT|INTEGER|FLOAT|BOOLEAN|FILENAME)\b|<(?!\w+(?:\|\w+)+>)[^>]*>")
+
+
+@pytest.mark.parametrize("path", list(_paths(COSTGUARD, ())), ids=" ".join)
+def test_values_have_names_in_place_of_types(path: tuple[str, ...]) -> None:
+    """TIME, JOB and FILE say what to type; TEXT, <str> and a switch's <bool> do not."""
+    with redirect_stdout(io.StringIO()) as printed:
+        COSTGUARD.main([*path, "--help"], "costguard", standalone_mode=False, terminal_width=200)
+    rows = [line for line in printed.getvalue().splitlines() if re.match(r"│ \*?\s+\S|│ --", line)]
+    assert [row for row in rows if _TYPES.search(row)] == []
+
+
+def test_commands_that_work_on_the_servers_database_say_where_to_run() -> None:
+    """Those that read its settings and ask no server. `serve` is the server, and `checkpoints` needs no settings."""
+    for path in _paths(COSTGUARD, ()):
+        command: object = COSTGUARD
+        for name in path:
+            assert isinstance(command, TyperGroup)
+            command = command.commands[name]
+        options = [option for parameter in getattr(command, "params", ()) for option in parameter.opts]
+        is_here = "--config" in options and path[0] not in ("serve", "checkpoints")
+        if is_here and path[0] != "token":  # which asks a server where it is told one
+            assert "Run it where the server runs." in " ".join(str(getattr(command, "help", "")).split()), path

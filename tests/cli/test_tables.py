@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from rich.text import Text
 
 from costguard.cli.events import show_events
 from costguard.cli.fleet import follow, show_fleet, show_vm
@@ -93,13 +94,49 @@ def test_a_narrow_terminal_tells_a_status_where_it_matters(changed: dict[str, An
     assert shown in _text(console)
 
 
-def test_what_cannot_fit_is_folded_and_never_cut() -> None:
-    """A terminal of 30 columns still shows every letter."""
+def test_what_cannot_fit_has_a_line_for_each_value() -> None:
+    """In 30 columns no name and no address is broken or cut off, and prose is still wrapped at words."""
     console = _terminal(30)
-    columns = (Column("Name", "name"), Column("Text", "text", prose=True))
-    show_table(console, columns, [{"name": "n" * 40, "text": "t" * 50}])
-    assert _text(console).count("n") == 40
-    assert _text(console).count("t") == 50 + 1  # and the heading's
+    columns = (
+        Column("Name", "name"),
+        Column("Owner", "owner", spare=1),
+        Column("", "bar"),
+        Column("Why", "why", prose=True),
+    )
+    row = {"name": "n" * 40, "owner": "chiara.of.the.long.name@research.example.com", "bar": "##", "why": "word " * 12}
+    show_table(console, columns, [row, {**row, "name": "short"}], [Text("sum"), Text(""), Text(""), Text("")])
+    lines = [line.rstrip() for line in _text(console).splitlines()]
+    assert lines[:3] == [f"Name: {row['name']}", f"Owner: {row['owner']}", "##"]
+    assert {len(line) <= 30 for line in lines if "word" in line} == {True}
+    assert lines[-1] == "Name: sum"
+
+
+def test_an_address_is_whole_at_every_width() -> None:
+    """Sessions and reminders name people: they can be copied from any terminal."""
+    address = "chiara.of.the.long.name@research.example.com"
+    columns = (
+        Column("Id", "id"),
+        Column("Who", "who"),
+        Column("Until", "until", spare=1),
+        Column("Why", "why", prose=True),
+    )
+    row = {"id": "8c1f0a9b2d3e4f50", "who": address, "until": "2026-11-28 00:52:39", "why": f"requested by {address}"}
+    for width in range(20, 160, 5):
+        console = _terminal(width)
+        show_table(console, columns, [row])
+        assert _text(console).count(address) == 2, width
+
+
+def test_columns_without_a_title_are_not_named_as_left_out() -> None:
+    console = _terminal(30)
+    columns = (
+        Column("Budget", "name"),
+        Column("", "bar", spare=3),
+        Column("Scope", "scope", spare=2),
+        Column("Range", "scope", spare=1),
+    )
+    show_table(console, columns, [{"name": "everything", "bar": "#" * 20, "scope": "project acme-training"}])
+    assert "Not shown, for want of width: Scope, Range." in " ".join(_text(console).split())
 
 
 def test_prose_is_wrapped_at_words_and_nothing_else_is() -> None:

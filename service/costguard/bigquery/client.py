@@ -15,6 +15,7 @@ from costguard.bigquery.errors import from_answer, from_reasons
 from costguard.bigquery.export_query import TableShape, decoded, export_query, parameters
 from costguard.errors import BadAnswer, CloudError, CloudUnavailable, CredentialsRefused, RateLimited
 from costguard.model.backoff import Backoff
+from costguard.model.words import count_text
 
 GOOGLE = "https://bigquery.googleapis.com"
 _SCOPES = ("https://www.googleapis.com/auth/bigquery",)  # the least that jobs.query takes
@@ -82,7 +83,9 @@ class ExportTable:
                 break
             answer = self._page(answer["jobReference"], {"pageToken": token, "maxResults": str(_PAGE)})
         if read != total:
-            raise BadAnswer(f"Reading {self.name}: {read} rows came of {total}.", "It is read again next time.")
+            raise BadAnswer(
+                f"Reading {self.name}: {count_text(read, 'row')} came of {total}.", "It is read again next time."
+            )
 
     def _started(self, sql: str, first: date, after: date) -> dict[str, Any]:
         """The first page of the query's result, with its schema."""

@@ -32,6 +32,7 @@ from costguard.db.types import storable
 from costguard.db.upsert import upsert
 from costguard.errors import Conflict
 from costguard.model.bill import BilledKind, CostType
+from costguard.model.words import count_text
 
 _COLUMNS = tuple(column.name for column in bill_usage.columns)
 
@@ -91,7 +92,7 @@ def _store(connection: Connection, partition: PartitionSums, origin: str, now: d
         if batches.keys() & before.batches.keys():
             raise Conflict(
                 f"{origin} has other rows of the export day {partition.day} than those that are stored: "
-                f"{partition.row_count} rows, where {before.row_count} are stored.",
+                f"{count_text(partition.row_count, 'row')}, where {before.row_count:,} are stored.",
                 "Give all files of that day in one command. If they hold the whole day as the export has it now, "
                 "give --whole, and the day is replaced.",
             )

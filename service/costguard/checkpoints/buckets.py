@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from costguard.checkpoints.folder import MOST_FILES
 from costguard.checkpoints.layouts.base import FileChanged
 from costguard.checkpoints.location import Location, of_store
-from costguard.errors import CheckpointLocationWrong
+from costguard.errors import CheckpointLocationTooLarge, CheckpointLocationWrong
 from costguard.model.checkpoint import LOGS_FOLDER, Listing, StoredFile, names_a_file
 
 READ_ONLY = "https://www.googleapis.com/auth/devstorage.read_only"
@@ -118,8 +118,8 @@ _PAGE = 1000
 _AT_ONCE = 16
 
 
-def too_many(where: Location, most: int) -> CheckpointLocationWrong:
-    return CheckpointLocationWrong(
+def too_many(where: Location, most: int) -> CheckpointLocationTooLarge:
+    return CheckpointLocationTooLarge(
         f"{where} holds more than {most:,} files.", "Name the folder of one run, and keep data elsewhere."
     )
 

@@ -36,10 +36,11 @@ class LocalFolder(Folder):
 
 
 class StoredCheckpoints:
-    """Implements `model.ports.Checkpoints`. Writes nothing."""
+    """Implements `model.ports.Checkpoints`. Writes nothing, and lists no location with more than `most` files."""
 
-    def __init__(self, access: StoreAccess) -> None:
+    def __init__(self, access: StoreAccess, most: int = MOST_FILES) -> None:
         self._access = access
+        self._most = most
 
     def listing(self, location: str) -> Listing:
         """Raises CheckpointError."""
@@ -64,14 +65,14 @@ class StoredCheckpoints:
         return look if again == listing else judge(again, look_for, place, listing, examine)
 
     def _place(self, where: Location) -> LocalFolder | BucketFolder:
-        return LocalFolder(where) if where.scheme == "file" else self._bucket(where)
+        return LocalFolder(where, self._most) if where.scheme == "file" else self._bucket(where)
 
     def _bucket(self, where: Location) -> BucketFolder:
         from google.auth.exceptions import GoogleAuthError
         from obstore.exceptions import BaseError
 
         try:
-            return BucketFolder(where, open_store(where, self._access))
+            return BucketFolder(where, open_store(where, self._access), self._most)
         except GoogleAuthError as wrong:
             raise CheckpointLocationRefused(
                 f"{where}: there are no Google credentials ({str(wrong).rstrip('.')}).",

@@ -60,7 +60,10 @@ def upgrade(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Migrate the database to this version, all or nothing. `serve` and `pass` do so by themselves."""
+    """Migrate the database to this version, all or nothing. `serve` and `pass` do so by themselves.
+
+    Run it where the server runs.
+    """
     from costguard.db import migrate  # only here, as below: other commands need no database, and start sooner
 
     if only_check:
@@ -75,7 +78,7 @@ def upgrade(
 
 
 def check(config: Config = None, as_json: AsJson = False) -> None:
-    """Check that the database is at this version, and change nothing."""
+    """Check that the database is at this version, and change nothing. Run it where the server runs."""
     from costguard.db import migrate
     from costguard.db.transaction import Database
 
@@ -92,7 +95,7 @@ def backup(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a backup of the database to one file, while the server runs."""
+    """Write a backup of the database to one file, while the server runs. Run it where the server runs."""
     from costguard.clock import SystemClock
     from costguard.main import backups
 
@@ -100,8 +103,9 @@ def backup(
     if as_json:
         print_json({"file": str(to), **manifest.model_dump(mode="json")})
         return
-    rows = sum(table.rows for table in manifest.tables.values())
-    print(f"{clean(str(to))} holds {rows} rows of {len(manifest.tables)} tables, revision {manifest.revision}.")
+    rows = count_text(sum(table.rows for table in manifest.tables.values()), "row")
+    tables = count_text(len(manifest.tables), "table")
+    print(f"{clean(str(to))} holds {rows} of {tables}, revision {manifest.revision}.")
 
 
 def restore(
@@ -115,6 +119,7 @@ def restore(
     """Replace the database by a backup, while no daemon runs.
 
     SQLite: the present database is kept next to it. PostgreSQL: all or nothing, in one transaction.
+    Run it where the server runs.
     """
     from costguard.clock import SystemClock
     from costguard.main import backups
@@ -147,7 +152,7 @@ def verify(
 ) -> None:
     """Check that a backup or the database is complete, and that its figures agree with each other.
 
-    Exits 1 when they do not.
+    Exits 1 when they do not. Run it where the server runs.
     """
     from costguard.main import backups
 
@@ -167,7 +172,7 @@ def archive(
 ) -> None:
     """Move what is older than the settings under "retention" say to compressed files, while the server runs or not.
 
-    No total changes. What reads is checked against the SHA-256 of what was written.
+    No total changes. What reads is checked against the SHA-256 of what was written. Run it where the server runs.
     """
     from costguard.clock import SystemClock
     from costguard.main import archives
@@ -201,6 +206,7 @@ def compact(config: Config = None, as_json: AsJson = False) -> None:
     """Rewrite an SQLite database without its free space, while no daemon runs.
 
     Needs as much free disk as the database takes. PostgreSQL reuses the space by itself.
+    Run it where the server runs.
     """
     from costguard.main import archives
 
@@ -212,7 +218,7 @@ def compact(config: Config = None, as_json: AsJson = False) -> None:
 
 
 def unknown(config: Config = None, as_json: AsJson = False) -> None:
-    """List VMs with this installation's labels that the ledger has no launch for."""
+    """List VMs with this installation's labels that the ledger has no launch for. Run it where the server runs."""
     from costguard.main.backups import unknown_vms_in
 
     vms = unknown_vms_in(_url(config))
@@ -228,7 +234,7 @@ def unknown(config: Config = None, as_json: AsJson = False) -> None:
 
 
 def adopt(vm: _UnknownVm, config: Config = None, as_json: AsJson = False) -> None:
-    """Adopt an unknown VM as the current attempt of the job that its label names."""
+    """Adopt an unknown VM as the current attempt of the job that its label names. Run it where the server runs."""
     _decide(vm, "adopt", config, as_json)
 
 
@@ -238,7 +244,7 @@ def delete_vm(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Delete an unknown VM with its disk. Whatever runs on it is lost."""
+    """Delete an unknown VM with its disk. Whatever runs on it is lost. Run it where the server runs."""
     if not yes and not typer.confirm(f"Delete {clean(vm)} with its disk?"):
         raise typer.Abort
     _decide(vm, "delete", config, as_json)

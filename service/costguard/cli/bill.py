@@ -160,7 +160,7 @@ def read(
 ) -> None:
     """Read files made from Google's detailed billing export, or from its FOCUS table, into the database.
 
-    Reading the same again changes nothing.
+    Reading the same again changes nothing. Run it where the server runs.
     """
     from costguard.clock import SystemClock  # only here: other commands need no database, and start sooner
     from costguard.main.bill import read_files

@@ -12,7 +12,7 @@ from rich.console import Console
 from costguard.cli.options import AsJson, Config, print_json
 from costguard.cli.server import WrongUsage
 from costguard.cli.tables import Column, cell, console, say, show_table
-from costguard.errors import CheckpointLocationWrong
+from costguard.errors import CheckpointLocationTooLarge, CheckpointLocationWrong
 from costguard.model.checkpoint import Checkpoint, CheckpointLook, CheckpointState, Framework, LookFor
 from costguard.model.words import count_text
 
@@ -25,6 +25,7 @@ _EXAMPLES = """Examples:
   costguard checkpoints ./out --marker DONE          folders with a file DONE
 """
 _ALL = 1_000_000
+_MOST_FILES = 20_000  # that are listed unasked: a run's folder has fewer, and a wrong one is told at once
 _MOST_REASONS = 3
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _STYLES = {
@@ -59,7 +60,7 @@ def checkpoints(
     examine: Annotated[
         int, typer.Option("--examine", min=1, metavar="N", help="Read this many, and on until one is complete.")
     ] = 10,
-    everything: Annotated[bool, typer.Option("--all", help="Read every checkpoint.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Read every checkpoint, among more files.")] = False,
     wait: Annotated[
         float, typer.Option("--wait", min=0, max=600, metavar="SECONDS", help="Between the two listings.")
     ] = 1.0,
@@ -68,20 +69,24 @@ def checkpoints(
 ) -> None:
     """Show each checkpoint at a location, why it is complete or not, and which one would be resumed from.
 
-    Lists twice, to see what is still being written. Exits 1 when there is nothing to resume from.
+    Lists twice, to see what is still being written, and at most 20,000 files without --all. Exits 1 when there is
+    nothing to resume from.
     """
     # Only here: other commands need none of this, and start sooner.
+    from costguard.main.checkpoints import MOST_FILES, look_twice, settings_if_any
     from costguard.main.checkpoints import checkpoints as reached
-    from costguard.main.checkpoints import look_twice, settings_if_any
 
     try:
         look = look_twice(
-            reached(settings_if_any(path, os.environ), os.environ),
+            reached(settings_if_any(path, os.environ), os.environ, MOST_FILES if everything else _MOST_FILES),
             location,
             LookFor(framework, pattern, marker),
             _ALL if everything else examine,
             lambda: threading.Event().wait(wait),
         )
+    except CheckpointLocationTooLarge as wrong:
+        more = "" if everything else f" If it is one, --all lists up to {MOST_FILES:,} files."
+        raise WrongUsage(wrong.message, wrong.what_next + more) from wrong
     except CheckpointLocationWrong as wrong:
         raise WrongUsage(wrong.message, wrong.what_next) from wrong
     if as_json:

@@ -46,7 +46,7 @@ def register(app: typer.Typer) -> None:
 
 @config.command("check", epilog="Example:  costguard config check --config costguard.toml")
 def check(path: Config = None, as_json: AsJson = False) -> None:
-    """Check all settings, and change nothing. Exits 1 when one is wrong."""
+    """Check all settings, and change nothing. Exits 1 when one is wrong. Run it where the server runs."""
     from costguard.settings import load, warnings, where_it_is  # only here, as below: other commands start sooner
 
     try:
@@ -108,7 +108,10 @@ def slack_test(
     ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Check token, scopes, channels and how button clicks arrive. Exits 1 when something is missing."""
+    """Check token, scopes, channels and how button clicks arrive. Exits 1 when something is missing.
+
+    Run it where the server runs.
+    """
     from costguard.clock import SystemClock
     from costguard.main.messaging import slack_checkup
     from costguard.main.slack_samples import send_samples
@@ -139,7 +142,10 @@ def webhooks_test(
     path: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Post a signed message of the kind WebhookTest, and show the answer. Exits 1 when it is not accepted."""
+    """Post a signed message of the kind WebhookTest, and show the answer. Exits 1 when it is not accepted.
+
+    Run it where the server runs.
+    """
     from costguard.clock import SystemClock
     from costguard.main.messaging import try_out
     from costguard.webhooks.signature import refusal

@@ -10,11 +10,17 @@ from typer.core import TyperCommand, TyperGroup
 
 
 def _named(parameters: list[Any]) -> list[Any]:
-    """A switch has no value, so no type stands next to it."""
+    """A switch has no value, and an argument's name says what it is: no type of Python's stands next to them."""
     for one in parameters:
         if getattr(one, "is_flag", False) and one.metavar is None:
             one.metavar = ""
+        if one.param_type_name == "argument":
+            one.display_type_rich = _no_type
     return parameters
+
+
+def _no_type(ctx: object) -> None:  # noqa: ARG001 as Typer asks
+    return None
 
 
 class Command(TyperCommand):

@@ -20,6 +20,7 @@ from urllib.request import Request, urlopen
 
 from costguard.cli.server import ServerClient
 from costguard.errors import CostguardError
+from costguard.model.words import count_text
 
 if TYPE_CHECKING:
     from costguard.clock import ScaledClock
@@ -203,5 +204,5 @@ def _comparison(job: dict[str, Any], result: Path, again: Path) -> str:
         return f"{job['title']}: its result could not be compared with that of an uninterrupted run: {error}"
     if text != other or math.isnan(loss):
         return f"{job['title']}: NOT the result of an uninterrupted run: something was lost or done twice."
-    vms = f"{job['attempts']} VMs, {job['preemptions']} of them preempted"
+    vms = f"{count_text(job['attempts'], 'VM')}, {job['preemptions']} of them preempted"
     return f"{job['title']}: same result as an uninterrupted run, to the last bit: loss {loss:.6f} on {vms}."

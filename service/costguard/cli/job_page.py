@@ -26,6 +26,7 @@ from costguard.cli.tables import (
 )
 from costguard.ledger.narrate import sentence
 from costguard.model.duration import span_text
+from costguard.model.money import about_text
 from costguard.model.tracker import Tracker
 from costguard.model.words import count_text
 
@@ -86,7 +87,7 @@ def show_ssh(console: Console, answer: Answer) -> None:
 
 def _kept_disk(answer: Answer) -> str:
     kept = answer["kept_disk"]
-    bills = f"about {dollars(kept['monthly'])} a month" if kept["monthly"] is not None else "an unknown price"
+    bills = f"{about_text(dollars(kept['monthly']))} a month" if kept["monthly"] is not None else "an unknown price"
     return (
         f"DISK KEPT: {kept['vm']} is stopped in {kept['zone']}; its disk of {kept['gib']} GiB bills {bills} "
         f"and holds {kept['holds']}. Delete both with: costguard delete-disk {answer['job']['id']}"
@@ -172,7 +173,7 @@ def _cost(answer: Answer) -> str:
     if job["ceiling"] is not None:
         parts.append(f"of {dollars(job['ceiling'])} at most")
     if place is not None and place["rate_per_hour"] is not None and job["settled_at"] is None:
-        parts.append(f"(about {rate(place['rate_per_hour'])} an hour)")
+        parts.append(f"({about_text(rate(place['rate_per_hour']))} an hour)")
     return " ".join(parts)
 
 

@@ -44,6 +44,7 @@ from costguard.client import steps
 from costguard.errors import ServerUnreachable
 from costguard.ledger.narrate import sentence
 from costguard.model.job import JobKind, JobState
+from costguard.model.money import about_text
 
 _EXAMPLES = """Examples:
 
@@ -298,7 +299,9 @@ def show_jobs(console: Console, answer: Answer, is_filtered: bool) -> None:
     show_page(console, _JOBS, answer, "jobs", nothing=nothing, order="newest")
     for job in answer["jobs"]:
         if (kept := job["kept_disk"]) is not None:
-            bills = f"about {dollars(kept['monthly'])} a month" if kept["monthly"] is not None else "an unknown price"
+            bills = (
+                f"{about_text(dollars(kept['monthly']))} a month" if kept["monthly"] is not None else "an unknown price"
+            )
             say(console, f"{job['title']}: its disk is kept: {bills}; costguard delete-disk {job['id']}", "yellow")
     if (disks := answer["kept_disks"])["count"] > 1:
         say(console, f"In all, {disks['count']} disks are kept: {amount_text(disks['monthly'])} a month.", "yellow")

@@ -41,7 +41,7 @@ def lifetimes(
     owner: Owner = None,
     reason: Annotated[
         list[EndReason] | None,
-        typer.Option("--reason", metavar="TEXT", help="Only those that ended like this, such as preempted."),
+        typer.Option("--reason", metavar="REASON", help="Only those that ended like this, such as preempted."),
     ] = None,
     is_open: Annotated[
         bool | None, typer.Option("--open/--ended", help="Only those still running, or only those that ended.")

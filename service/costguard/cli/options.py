@@ -153,9 +153,9 @@ OneJob = Annotated[
     typer.Option("--job", metavar="JOB", help="Only this job, by its id or name.", autocompletion=complete_jobs),
 ]
 Key = Annotated[
-    str, typer.Option("--key", metavar="TEXT", help="Repeating the command with the same key returns the same job.")
+    str, typer.Option("--key", metavar="KEY", help="Repeating the command with the same key returns the same job.")
 ]
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Recorded in the audit log.")]
+Reason = Annotated[str, typer.Option("--reason", metavar="WORDS", help="Recorded in the audit log.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=0, help="Show at most this many; 0 shows all.")]
 From = Annotated[
     str | None,

@@ -13,6 +13,7 @@ from costguard.cli.launch_options import JobOptions, takes_job
 from costguard.cli.options import DEFAULT_URL, AsJson, Url
 from costguard.cli.server import ServerClient
 from costguard.cli.tables import Answer, Column, dollars, rate, render, say, say_price_note, show_table
+from costguard.model.money import about_text
 from costguard.model.words import count_text
 
 _EXAMPLES = """Examples:
@@ -70,7 +71,7 @@ def _expected(expected: Answer) -> str:
     """`By its deadline: about $16.30 ($9.60 to $31.20 in nine of ten cases); 28% need on-demand.`"""
     between = f"{dollars(expected['low'])} to {dollars(expected['high'])} in nine of ten cases"
     return (
-        f"By its deadline: about {dollars(expected['mean'])} ({between}); "
+        f"By its deadline: {about_text(dollars(expected['mean']))} ({between}); "
         f"{expected['on_demand_percent']}% chance that it needs an on-demand VM."
     )
 

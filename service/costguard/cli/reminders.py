@@ -82,7 +82,7 @@ def reminders(
     ] = None,
     subject: Annotated[
         str | None,
-        typer.Option("--subject", metavar="TEXT", help="Only about this lifetime or stopped VM, such as run:12:7."),
+        typer.Option("--subject", metavar="SUBJECT", help="Only about this lifetime or stopped VM, such as run:12:7."),
     ] = None,
     status: Annotated[
         str | None,

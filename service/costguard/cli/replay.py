@@ -16,6 +16,7 @@ from costguard.cli.tables import Column, console, say, show_table
 from costguard.cli.traces import documents
 from costguard.errors import Invalid
 from costguard.model.duration import read_span
+from costguard.model.words import count_text
 
 if TYPE_CHECKING:
     from costguard.deadlines.replay import PolicyResult, Replay
@@ -102,7 +103,11 @@ def replay(
         print(json.dumps([_rounded(result) for result in replayed.results], indent=2))
         return
     show_table(console(), _COLUMNS, replayed.results)
-    say(console(), f"{runs} runs over {_count(len(replayed.recordings), 'recording')}, seed {seed}.", "dim")
+    say(
+        console(),
+        f"{count_text(runs, 'run')} over {count_text(len(replayed.recordings), 'recording')}, seed {seed}.",
+        "dim",
+    )
     if replayed.left_out:
         say(console(), f"Left out, as shorter than the deadline: {', '.join(replayed.left_out)}.", "dim")
 
@@ -149,10 +154,6 @@ def _rounded(result: PolicyResult) -> dict[str, object]:
         "ci95": interval,
         "preemptions": round(result.preemptions, 3),
     }
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _interval(result: PolicyResult) -> str:

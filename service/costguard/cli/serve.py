@@ -94,7 +94,7 @@ def serve(
 def run_pass(config: Config = None, as_json: AsJson = False) -> None:
     """Run one pass now, and print what it saw, recorded, decided and did.
 
-    Exits 1 when a project could not be read or recorded; the others were.
+    Exits 1 when a project could not be read or recorded; the others were. Run it where the server runs.
     """
     from costguard import main
 

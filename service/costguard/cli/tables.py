@@ -67,22 +67,25 @@ def render(answer: Answer, as_json: bool, show: Callable[..., None], *more: obje
 def show_table(console: Console, columns: Sequence[Column], rows: Iterable[Any], foot: Sequence[Text] = ()) -> None:
     """A table; where it does not fit, spare columns are left out, and named below it.
 
-    Only prose is wrapped. If the rest is still too wide, the other columns are folded as well: nothing is cut off.
+    Only prose is wrapped. Where the rest is still too wide each value has a line of its own: names and addresses are
+    neither cut off nor broken.
     """
     cells = [[column.cell(row) for column in columns] for row in rows]
     body = [*cells, foot] if foot else cells
     needs = {column.title: _needed(column, [row[at] for row in body]) for at, column in enumerate(columns)}
     shown = _fitting(columns, needs, console.width)
+    if _total(needs[column.title] for column in shown) > console.width:
+        _show_lines(console, columns, body)
+        return
     table = _empty(console)
     table.show_header = any(column.title.strip() for column in columns)
-    fits = _total(needs[column.title] for column in shown) <= console.width
     for column in shown:
         table.add_column(
             Text(column.title),
             justify="right" if column.right else "left",
             overflow="fold",
-            no_wrap=fits and not column.prose,
-            min_width=needs[column.title] if fits else None,
+            no_wrap=not column.prose,
+            min_width=needs[column.title],
         )
     places = [columns.index(column) for column in shown]
     for row in cells:
@@ -91,8 +94,22 @@ def show_table(console: Console, columns: Sequence[Column], rows: Iterable[Any],
         table.add_section()
         table.add_row(*(foot[at] for at in places))
     console.print(table)
-    if hidden := [column.title for column in columns if column not in shown]:
+    if hidden := [column.title for column in columns if column not in shown and column.title.strip()]:
         say(console, f"Not shown, for want of width: {', '.join(hidden)}.", "dim")
+
+
+def _show_lines(console: Console, columns: Sequence[Column], rows: Sequence[Sequence[Text]]) -> None:
+    """A line for each value. One with a word longer than a line is left to the terminal, which keeps it whole."""
+    for number, row in enumerate(rows):
+        if number:
+            console.print()
+        for column, value in zip(columns, row, strict=True):
+            if not value.plain.strip():
+                continue
+            title = f"{column.title.strip()}: " if column.title.strip() else ""
+            line = Text.assemble((title, "bold"), value)
+            is_long = any(cell_len(word) > console.width for word in line.plain.split())
+            console.print(line, soft_wrap=is_long or not column.prose)
 
 
 def show_values(console: Console, values: Iterable[tuple[str, object]]) -> None:

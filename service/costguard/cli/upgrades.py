@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from costguard.cli.tables import clean
 from costguard.model.duration import span_text
+from costguard.model.words import count_text
 
 if TYPE_CHECKING:
     from costguard.db.upgrade_plan import UpgradePlan, UpgradeStep
@@ -46,7 +47,9 @@ def lines(plan: UpgradePlan) -> Iterator[str]:
         yield clean(f"{plan.name} is at revision {plan.current}, the last one: an upgrade changes nothing.")
         return
     state = "has no tables yet" if plan.current is None else f"is at revision {plan.current}"
-    yield clean(f"{plan.name} {state}. An upgrade runs {len(plan.steps)} steps, to revision {plan.target}:")
+    yield clean(
+        f"{plan.name} {state}. An upgrade runs {count_text(len(plan.steps), 'step')}, to revision {plan.target}:"
+    )
     for step in plan.steps:
         yield clean(f"  {step.revision}  {step.subject}")
         yield from (f"        {line}" for line in _changes(step))
@@ -60,5 +63,5 @@ def _changes(step: UpgradeStep) -> Iterator[str]:
     """Each kind of change of a table once: rows are the most that it may concern."""
     counts = Counter(step.changes)
     for change, times in counts.items():
-        rows = f", up to {change.rows} rows" if change.rows else ""
+        rows = f", up to {count_text(change.rows, 'row')}" if change.rows else ""
         yield clean(f"{change.kind.value} {change.table}{rows}{f', {times} times' if times > 1 else ''}")

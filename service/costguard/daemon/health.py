@@ -25,7 +25,7 @@ from costguard.model.moments import clock_text
 from costguard.model.observation import Unread
 from costguard.model.ports import Clock
 from costguard.model.webhook import WebhookState
-from costguard.model.words import list_text
+from costguard.model.words import count_text, list_text
 
 _T = TypeVar("_T")
 
@@ -304,7 +304,8 @@ def _of_unknown(vms: Sequence[UnknownVm]) -> Iterator[str]:
 
 def _of_webhook(state: WebhookState, now: datetime) -> str:
     since = f", the oldest since {clock_text(state.since, now)}" if state.since is not None else ""
-    return f"Webhook {state.name}: {state.waiting} events wait{since}: {state.error}"
+    waits = "waits" if state.waiting == 1 else "wait"
+    return f"Webhook {state.name}: {count_text(state.waiting, 'event')} {waits}{since}: {state.error}"
 
 
 def _project(look: ProjectLook, now: datetime, stale_after: timedelta) -> ProjectState:

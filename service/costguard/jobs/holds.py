@@ -10,7 +10,7 @@ from costguard.access.teams import team_of
 from costguard.model.budget import AtLimit, Budget, Period
 from costguard.model.job import JobSpec
 from costguard.model.moments import clock_text
-from costguard.model.money import Money
+from costguard.model.money import Money, about_text
 from costguard.model.reminder import Team
 
 
@@ -101,8 +101,8 @@ def problem(use: BudgetUse, spec: JobSpec, expected: Money | None, now: datetime
     if share <= use.left:
         return None
     return (
-        f"It would cost about {share} until {clock_text(use.ends_at, now)}, and budget {use.budget.name} has "
-        f"{use.left} of {use.budget.limit} left until then. Give it a ceiling within that, or have the budget's "
+        f"It would cost {about_text(str(share))} until {clock_text(use.ends_at, now)}, and budget {use.budget.name} "
+        f"has {use.left} of {use.budget.limit} left until then. Give it a ceiling within that, or have the budget's "
         "limit raised."
     )
 

@@ -20,7 +20,7 @@ from costguard.model.hang import Hang
 from costguard.model.instance import InstanceKey, ProvisioningModel
 from costguard.model.job import Job, JobState, OnHang, SeenCheckpoint
 from costguard.model.moments import zone_of
-from costguard.model.money import rate_text
+from costguard.model.money import about_text, rate_text
 from costguard.model.progress import SeriesPoint
 
 _UTC = zone_of("UTC")
@@ -28,7 +28,7 @@ _BOUND = "JobBoundFound"
 
 
 def launched(job: Job, attempt: Attempt, now: datetime) -> Event:
-    rate = f", about {rate_text(attempt.rate)} an hour" if attempt.rate is not None else ""
+    rate = f", {about_text(rate_text(attempt.rate))} an hour" if attempt.rate is not None else ""
     text = (
         f"Attempt {attempt.number} of job {job.title} was asked of Google: {_model(attempt)} "
         f"{job.recipe.machine_type} in {attempt.zone}{rate}, for at most {span_text(attempt.max_run)}; "
@@ -78,7 +78,7 @@ def from_zero(
     job: Job, attempt: Attempt, loss: WorkAtRisk, now: datetime, has_saved: bool, what: str = "from_zero"
 ) -> Event:
     """Work that was paid for is lost. `has_saved`: something of it was ever seen at its location, complete or not."""
-    cost = f", about {loss.cost}" if loss.cost is not None else ""
+    cost = f", {about_text(str(loss.cost))}" if loss.cost is not None else ""
     if job.spec.checkpoint is None:
         why = "it saves no checkpoints"
     elif has_saved:
@@ -132,8 +132,8 @@ def passed_over(job: Job, attempt: Attempt, checkpoint: str, now: datetime) -> E
 
 def stalled(job: Job, attempt: Attempt, seen: SeenCheckpoint, risk: WorkAtRisk, now: datetime) -> Event:
     which = f"the newest is {seen.resume_from}" if seen.resume_from else "there is none yet"
-    rate = f" while it costs about {rate_text(attempt.rate)} an hour" if attempt.rate is not None else ""
-    cost = f", about {risk.cost}," if risk.cost is not None else ""
+    rate = f" while it costs {about_text(rate_text(attempt.rate))} an hour" if attempt.rate is not None else ""
+    cost = f", {about_text(str(risk.cost))}," if risk.cost is not None else ""
     text = f"Job {job.title} saves nothing new{rate}: {which}; {span_text(risk.span)} of work{cost} would be lost."
     saved = f"{seen.written_at:%Y%m%dT%H%M%S}" if seen.written_at is not None else "none"
     return of_attempt("CheckpointsStalled", job, attempt, now, text, f"stalled/{attempt.agent.run}/{saved}")
@@ -150,7 +150,7 @@ def hangs(job: Job, attempt: Attempt, run: int, hang: Hang, now: datetime) -> Ev
     what = {"evaluating": "its evaluation goes on without an end", "loading": "nothing was done since its start"}
     step = f"no step since {hang.since:%H:%M} UTC{'' if hang.step is None else f', after step {hang.step:,}'}"
     silence = f"{span_text(now - hang.since)}, and {span_text(hang.bound)} were to be expected at most"
-    rate = f" It costs about {rate_text(attempt.rate)} an hour." if attempt.rate is not None else ""
+    rate = f" It costs {about_text(rate_text(attempt.rate))} an hour." if attempt.rate is not None else ""
     text = (
         f"Job {job.title} seems to hang in {attempt.zone}: {what.get(hang.phase, step)} ({silence}). "
         f"{_closed(hang.text[0].upper() + hang.text[1:])}{hang_by_log(attempt.agent.output)}{rate}{_restarts(job)}"
@@ -169,7 +169,7 @@ def loss_wrong(
     place = f" at {point.unit} {point.done:,.10g}" if point.unit and point.done is not None else ""
     what = "is not a finite number" if value is None else f"is {value:.4g}"
     before = f"; it was {usual:.4g} before" if usual is not None else ""
-    rate = f" It costs about {rate_text(attempt.rate)} an hour." if attempt.rate is not None else ""
+    rate = f" It costs {about_text(rate_text(attempt.rate))} an hour." if attempt.rate is not None else ""
     text = f"The loss of job {job.title} {what}{place}{before}.{rate}"
     return of_attempt("JobLossWrong", job, attempt, now, text, f"loss/{point.run}/{point.at:%Y%m%dT%H%M%S%f}")
 

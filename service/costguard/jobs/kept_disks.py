@@ -14,7 +14,7 @@ from costguard.ledger.accrual import Accrual, accrual_at, region_of
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobState, SeenCheckpoint
-from costguard.model.money import ZERO, Money, Priced
+from costguard.model.money import ZERO, Money, Priced, about_text
 from costguard.model.price import PriceKey, Unit
 
 _THERE = frozenset({AttemptState.ENDING, AttemptState.KEPT})
@@ -39,8 +39,8 @@ class KeptJobDisk:
 
     @property
     def bills(self) -> str:
-        """`about $10 a month`."""
-        return f"about {self.monthly} a month" if self.monthly is not None else "a price that is not known"
+        """`about $10.00 a month`."""
+        return f"{about_text(str(self.monthly))} a month" if self.monthly is not None else "a price that is not known"
 
 
 def of_job(
@@ -100,7 +100,7 @@ def words(connection: Connection, job: Job, now: datetime) -> tuple[str, str]:
     tried = attempts.of_jobs(connection, [job.id]).get(job.id, [])
     monthly = _monthly(job, tried[-1].zone, accrual_at(connection, now)) if tried else None
     seen = job_rows.checkpoint(connection, [job.id]).get(job.id)
-    return holds(seen), f"about {monthly} a month" if monthly is not None else "a price that is not known"
+    return holds(seen), f"{about_text(str(monthly))} a month" if monthly is not None else "a price that is not known"
 
 
 def _monthly(job: Job, zone: str, accrual: Accrual) -> Money | None:

@@ -9,7 +9,7 @@ from costguard.jobs.offers import PlaceOffer
 from costguard.model.duration import span_text
 from costguard.model.job import JobSpec
 from costguard.model.launch import Recipe
-from costguard.model.money import Money, money_text, rate_text
+from costguard.model.money import Money, about_text, money_text, rate_text
 
 
 def question_of(
@@ -34,7 +34,7 @@ def question_of(
 
 def _likely(first: PlaceOffer | None, expected: ExpectedJobCost | None, span: timedelta) -> tuple[str, Money | None]:
     if expected is not None:
-        return f"It may cost about {money_text(expected.mean)} by its deadline.", expected.mean
+        return f"It may cost {about_text(money_text(expected.mean))} by its deadline.", expected.mean
     if first is None or first.rate is None:
         return "What it may cost is not known: it has no price.", None
     cost = first.rate.over(span)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from costguard.checkpoints.archives import StoredArchives
 from costguard.checkpoints.buckets import StoreAccess
 from costguard.checkpoints.client import StoredCheckpoints
+from costguard.checkpoints.folder import MOST_FILES as MOST_FILES
 from costguard.checkpoints.location import check
 from costguard.checkpoints.sizes import StoredData
 from costguard.clock import SystemClock
@@ -27,8 +28,9 @@ MOST_NEXT_TO_DATABASE = 4 << 30  # bytes of code: 16 folders of the largest size
 PRIVATE = 0o700
 
 
-def checkpoints(settings: Settings | None, environ: Mapping[str, str]) -> StoredCheckpoints:
-    return StoredCheckpoints(_access(settings, environ))
+def checkpoints(settings: Settings | None, environ: Mapping[str, str], most: int = MOST_FILES) -> StoredCheckpoints:
+    """`most`: of files at one location."""
+    return StoredCheckpoints(_access(settings, environ), most)
 
 
 def data_places(settings: Settings, environ: Mapping[str, str]) -> StoredData:

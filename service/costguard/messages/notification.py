@@ -23,7 +23,7 @@ from costguard.messages.outbox import Composed, Withdrawn
 from costguard.model.budget import Budget
 from costguard.model.event import Event
 from costguard.model.message import NotificationContent
-from costguard.model.money import ZERO, Money
+from costguard.model.money import ZERO, Money, about_text
 from costguard.model.ports import Clock
 from costguard.model.reminder import Team
 from costguard.reminders import message_rows
@@ -84,7 +84,7 @@ def crossed(event: Event, url: str) -> NotificationContent:
     """A budget as it was when it crossed a threshold."""
     data = event.data
     limit, spent, expected = (_money(event, name) for name in ("limit", "spent", "forecast"))
-    figures = {"Spent": str(spent), "Limit": f"{limit} a {data['period']}", "Forecast": f"about {expected}"}
+    figures = {"Spent": str(spent), "Limit": f"{limit} a {data['period']}", "Forecast": about_text(str(expected))}
     what = "spent" if data["on"] == On.SPENT.value else "forecast to be spent"
     return NotificationContent(
         icon="budget",

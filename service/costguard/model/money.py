@@ -78,6 +78,11 @@ def rate_text(rate: Money) -> str:
     return money_text(rate, 3 if 0 < abs(rate.nanos) < NANOS_PER_DOLLAR else 2)
 
 
+def about_text(amount: str) -> str:
+    """`about $41.20` of an amount's text, and `less than $0.01` of `<$0.01`."""
+    return f"less than {amount.removeprefix('<')}" if amount.startswith("<") else f"about {amount}"
+
+
 def exact_text(money: Money) -> str:
     """In full: `$0.031611`."""
     return f"${money.dollars.normalize():f}"

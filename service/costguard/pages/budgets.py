@@ -11,6 +11,7 @@ from starlette.responses import HTMLResponse
 
 from costguard.ledger.accrual import accrual_at
 from costguard.model.budget import AtLimit, Budget, Period
+from costguard.model.money import about_text
 from costguard.pages.charts import Curve, burn_down
 from costguard.pages.page import Given, Source, page_router
 from costguard.pages.show import day, link
@@ -112,7 +113,7 @@ def _verdict(standing: Standing) -> tuple[str, str]:
     if not forecast.is_grounded:
         return "early", TOO_EARLY
     if forecast.expected >= limit:
-        return "soon", f"on course to overspend by about {forecast.expected - limit}"
+        return "soon", f"on course to overspend by {about_text(str(forecast.expected - limit))}"
     if forecast.high >= limit:
         return "well", "on course, but could still overspend"
     return "well", "on course"

@@ -29,6 +29,7 @@ from costguard.model.job import Job, JobKind, JobState, SeenCheckpoint
 from costguard.model.metric import SeenMetric
 from costguard.model.money import ZERO, Money, Priced
 from costguard.model.output import output_folder
+from costguard.model.words import count_text
 from costguard.pages import timeline
 from costguard.pages.diagnosis import diagnosis_of_job
 from costguard.pages.drill_rows import DrillTable, drill_table
@@ -302,8 +303,9 @@ def _ran_until(attempt: Attempt, now: datetime) -> datetime:
 def _timeline_text(detail: JobOverview) -> str:
     zones = ", ".join(dict.fromkeys(attempt.zone for attempt in detail.row.attempts))
     return (
-        f"{len(detail.row.attempts)} attempts in {zones}, {len(detail.interruptions)} interruptions,"
-        f" {len(detail.seen)} checkpoints. The table of attempts below has the same."
+        f"{count_text(len(detail.row.attempts), 'attempt')} in {zones}, "
+        f"{count_text(len(detail.interruptions), 'interruption')}, "
+        f"{count_text(len(detail.seen), 'checkpoint')}. The table of attempts below has the same."
     )
 
 

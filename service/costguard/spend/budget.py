@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from costguard.model.budget import Budget, Period, Scope
 from costguard.model.event import event_key
-from costguard.model.money import ZERO, Money
+from costguard.model.money import ZERO, Money, about_text
 from costguard.spend.forecast import Forecast
 
 CROSSED = "BudgetThresholdCrossed"
@@ -63,7 +63,7 @@ class Standing:
     def forecast_text(self) -> str:
         """In a message."""
         made = self.outlook.forecast
-        return f"about {made.expected} ({self.forecast_percent}%)" if made.is_grounded else TOO_EARLY
+        return f"{about_text(str(made.expected))} ({self.forecast_percent}%)" if made.is_grounded else TOO_EARLY
 
     @property
     def forecast_percent(self) -> int:

@@ -19,7 +19,7 @@ from costguard.ledger import projects, running_totals
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.model.budget import Budget, LabelFilter, Period, Scope
 from costguard.model.event import Event, new_event
-from costguard.model.money import Money
+from costguard.model.money import Money, about_text
 from costguard.model.ports import Clock
 from costguard.model.reminder import Team
 from costguard.spend import budget as policy
@@ -361,8 +361,8 @@ def _crossing(standing: Standing, threshold: Threshold, now: datetime) -> Event:
         text = f"{spent} is spent, past {threshold.percent}% of the {budget.limit} for {when}."
     else:
         text = (
-            f"about {expected} will be spent by the end of {when}, past {threshold.percent}% of the {budget.limit}; "
-            f"{spent} is spent so far."
+            f"{about_text(str(expected))} will be spent by the end of {when}, past {threshold.percent}% of the "
+            f"{budget.limit}; {spent} is spent so far."
         )
     return new_event(
         policy.CROSSED,

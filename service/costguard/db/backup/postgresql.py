@@ -13,6 +13,7 @@ from sqlalchemy import Connection, inspect, text
 from costguard.db.backup.archive import Manifest, Reader, Rows, Writer
 from costguard.db.tables import metadata
 from costguard.errors import Conflict, Invalid
+from costguard.model.words import count_text
 
 _VERSION = "alembic_version"
 _FORMER_TABLES = {"facts"}  # of earlier versions, which a restore may have to replace
@@ -74,7 +75,7 @@ def fill(connection: Connection, reader: Reader) -> None:
     for name in (name for name in there if name in wanted):
         rows = _copy_in(connection, name, wanted[name].columns, reader.read(part_of(name)))
         if rows != wanted[name].rows:
-            raise Invalid(f"{reader.path} is damaged: {name} has {rows} rows.", "Use another backup.")
+            raise Invalid(f"{reader.path} is damaged: {name} has {count_text(rows, 'row')}.", "Use another backup.")
         # Queries are planned by it. Autovacuum comes a minute later, and pages of a large ledger took 20 s until then
         # (https://www.postgresql.org/docs/current/backup-dump.html#BACKUP-DUMP-RESTORE).
         connection.execute(text(f"ANALYZE {_quoted(name)}"))
