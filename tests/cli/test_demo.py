@@ -30,7 +30,7 @@ import costguard_sandbox
 from costguard.cli import demo_cloud
 from costguard.cli.demo import ADMIN, demo_settings, server_url
 from costguard.cli.demo_cloud import DemoJob
-from costguard.cli.demo_view import Addresses, Story, View
+from costguard.cli.demo_view import Addresses, EventLines, View
 from costguard.db.transaction import Database
 from costguard.errors import SettingsError
 from costguard.model.reminder import Enforcement
@@ -231,21 +231,21 @@ def test_a_terminal_shows_the_demos_job(sqlite_database: Database, tmp_path: Pat
 
 
 @given(st.lists(st.tuples(st.integers(0, 1200), st.integers(0, 600)), max_size=40))
-def test_the_story_is_told_in_the_order_of_time(events: list[tuple[int, int]]) -> None:
-    """However late Costguard learns of them, each is told once; what is very late says when it was."""
-    story, told = Story(timedelta(minutes=6)), []
+def test_events_are_printed_in_the_order_of_time(events: list[tuple[int, int]]) -> None:
+    """However late Costguard learns of them, each is printed once; what is very late says when it was."""
+    lines, printed = EventLines(timedelta(minutes=6)), []
     moments = {number: NOW + timedelta(seconds=at) for number, (at, _) in enumerate(events)}
     for second in range(0, 2400, 10):
         now = NOW + timedelta(seconds=second)
         for number, (at, late) in enumerate(events):
             if second - 10 < at + late <= second:
-                story.add(moments[number], f"<{number}>")
-        told += story.due(now)
-    times = [line[:19] for line in told]
+                lines.add(moments[number], f"<{number}>")
+        printed += lines.due(now)
+    times = [line[:19] for line in printed]
     assert times == sorted(times)
-    assert len(told) == len(events)
+    assert len(printed) == len(events)
     for number, moment in moments.items():
-        (line,) = [line for line in told if f"<{number}>" in line]
+        (line,) = [line for line in printed if f"<{number}>" in line]
         assert f"{moment:%H:%M:%S}" in line
 
 

@@ -97,5 +97,5 @@ def test_commands_that_work_on_the_servers_database_say_where_to_run() -> None:
             command = command.commands[name]
         options = [option for parameter in getattr(command, "params", ()) for option in parameter.opts]
         is_here = "--config" in options and path[0] not in ("serve", "checkpoints")
-        if is_here and path[0] != "token":  # which asks a server where it is told one
+        if is_here and path[0] != "token":  # which asks a server where one is named
             assert "Run it where the server runs." in " ".join(str(getattr(command, "help", "")).split()), path

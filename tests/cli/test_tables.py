@@ -128,6 +128,7 @@ def test_an_address_is_whole_at_every_width() -> None:
 
 
 def test_columns_without_a_title_are_not_named_as_left_out() -> None:
+    """A bar has none, and its comma stood alone."""
     console = _terminal(30)
     columns = (
         Column("Budget", "name"),

@@ -173,8 +173,8 @@ def test_a_command_that_always_hangs_buys_few_vms(sqlite_url: str, code: int | N
                 w.beat(name, step=1000 * number + minute)
                 w.step(60)
             while w.attempts()[-1].is_open:
-                asked = hanging(w, name, 1000 * number if span else None)
-                if asked and code is not None:
+                is_asked = hanging(w, name, 1000 * number if span else None)
+                if is_asked and code is not None:
                     w.exit(name, code=code, stop_request="hang")
                 w.step(30)
             w.settle(minutes=1)

@@ -25,23 +25,24 @@ _NO_AMOUNT = {"amount", "came", "likely", "name", "vm.name"}
     ("amount", "text"), [("41.2", "about $41.20"), ("0.004", "less than $0.01"), ("0", "about $0.00")]
 )
 def test_an_estimate_in_words(amount: str, text: str) -> None:
+    """Less than a cent is not "about" anything."""
     assert about_text(money_text(Money.of(amount))) == text
 
 
 def test_counts_that_may_be_one_are_counted_in_words() -> None:
     """`count_text` knows the singular. What is never one is listed here by its expression."""
-    found = {
+    unworded = {
         (path.name, one[1])
         for path in SOURCES
         for one in _PLURAL.finditer(path.read_text())
         if one[1] not in _NEVER_ONE and ":," not in one[1]
     }
-    assert found == set()
+    assert unworded == set()
 
 
 def test_amounts_are_never_about_less_than_something() -> None:
     """`about_text` words them; what is no amount is listed here by its expression."""
-    found = {
+    unworded = {
         (path.name, one[1]) for path in SOURCES for one in _ABOUT.finditer(path.read_text()) if one[1] not in _NO_AMOUNT
     }
-    assert found == set()
+    assert unworded == set()

@@ -1,4 +1,4 @@
-"""A button click that somebody recorded is delivered again: in its five minutes, to a server that never saw it."""
+"""A button click that an attacker recorded is delivered again: in its five minutes, to a server that never saw it."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _EXAMPLES = """Examples:
   costguard checkpoints ./out --marker DONE          folders with a file DONE
 """
 _ALL = 1_000_000
-_MOST_FILES = 20_000  # that are listed unasked: a run's folder has fewer, and a wrong one is told at once
+_MOST_FILES = 20_000  # that are listed unasked: a run's folder has fewer, and a wrong one is named at once
 _MOST_REASONS = 3
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _STYLES = {

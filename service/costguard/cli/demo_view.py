@@ -42,30 +42,30 @@ class Addresses:
     project: str
 
 
-class Story:
+class EventLines:
     """Lines in the order of the fleet's time. Each is held back for a while: Costguard learns of some things late."""
 
     def __init__(self, held: timedelta) -> None:
         self._held = held
         self._waiting: list[tuple[datetime, int, str]] = []
         self._count = 0
-        self._told_until = datetime.min.replace(tzinfo=UTC)
+        self._printed_until = datetime.min.replace(tzinfo=UTC)
 
     def add(self, at: datetime, text: str) -> None:
-        """What became known later still has the time of what is told already in front, and its own behind it."""
-        if at < self._told_until:
-            at, text = self._told_until, f"{text} (That was at {at:%H:%M:%S}.)"
+        """A line that came too late for its place has the time of the last printed one in front, and its own behind it."""
+        if at < self._printed_until:
+            at, text = self._printed_until, f"{text} (That was at {at:%H:%M:%S}.)"
         self._count += 1
         self._waiting.append((at, self._count, text))
 
     def due(self, now: datetime) -> list[str]:
-        """Those that have waited long enough by the fleet's clock, each told once."""
+        """Those that have waited long enough by the fleet's clock, each once."""
         self._waiting.sort()
         until = now - self._held
-        told = [line for line in self._waiting if line[0] <= until]
-        self._waiting = self._waiting[len(told) :]
-        self._told_until = max(self._told_until, until)
-        return [f"{when(at.isoformat())}  {text}" for at, _, text in told]
+        due_lines = [line for line in self._waiting if line[0] <= until]
+        self._waiting = self._waiting[len(due_lines) :]
+        self._printed_until = max(self._printed_until, until)
+        return [f"{when(at.isoformat())}  {text}" for at, _, text in due_lines]
 
 
 class View:
@@ -78,7 +78,7 @@ class View:
         self._as_json = as_json
         self._job: DemoJob | None = None
         self._shown: set[str] = set()
-        self._story = Story(timedelta(seconds=_HELD_S * speed))
+        self._lines = EventLines(timedelta(seconds=_HELD_S * speed))
         self._last_of_job = ""
         self._title = f"Costguard: {at.page}. Slack as people see it: {at.slack}. Ctrl-C ends the demo."
         if as_json:
@@ -166,7 +166,7 @@ class View:
                 self._note(events)
                 if self._job is not None:
                     self._note_job(self._job, now)
-                for line in self._story.due(now):
+                for line in self._lines.due(now):
                     say(self._out, line)
                 if turn % _TABLES_EVERY == 0:
                     self._out.print()
@@ -179,7 +179,7 @@ class View:
     def _note(self, events: list[Answer]) -> None:
         for event in reversed(events):  # of the same moment, in the order in which they were recorded
             if event["id"] not in self._shown:
-                self._story.add(moment(event["occurred_at"]), clean(event["text"]))
+                self._lines.add(moment(event["occurred_at"]), clean(event["text"]))
                 self._shown.add(event["id"])
 
     def _note_job(self, job: DemoJob, now: datetime) -> None:
@@ -187,10 +187,10 @@ class View:
         detail, lines = job.look(self._server)
         line = _job_line(detail, lines)
         if line != self._last_of_job:
-            self._story.add(now, line)
+            self._lines.add(now, line)
             self._last_of_job = line
         if job.comparison and not was_compared:
-            self._story.add(now, job.comparison)
+            self._lines.add(now, job.comparison)
 
     def _fleet(self) -> Answer:
         return self._server.pages("instances", "instances", 50)
