@@ -20,7 +20,7 @@ from costguard.deadlines.hazards import (
     stationary_ages,
 )
 from costguard.deadlines.plan import IDLE, ON_DEMAND, SPOT, Chances, PlanInput, moves_of, solve
-from costguard.deadlines.planner import Planner
+from costguard.deadlines.planner import MOST_KEPT, Planner
 from costguard.deadlines.run import Task, replay_run
 from costguard.deadlines.situation import Act, HeldVM, Situation, Why, Zone
 from costguard.deadlines.spot_alone import TYPICAL_AGE_H, on_spot_alone
@@ -69,6 +69,28 @@ def job(slack_h: float, *zones: Zone, held: HeldVM | None = None, work_h: float 
 
 UP = Zone("a", 1.0, True, 4.0)
 OUT = Zone("a", 1.0, False, 0.1)
+
+
+def test_moves_over_hours_are_the_short_ones_in_a_row() -> None:
+    """Forty of the shortest steps, and two hours at once."""
+    chances = Chances(Hazards(), 0.6)
+    once, over = moves_of(chances, 0.05), moves_of(chances, 2.0)
+    any_all, stay, fail = np.eye(16), np.eye(8), np.zeros((8, 16))
+    for _ in range(40):
+        fail = fail @ once.any + stay @ once.fail
+        stay, any_all = stay @ once.stay, any_all @ once.any
+    for made, expected in ((over.any, any_all), (over.stay, stay), (over.fail, fail)):
+        assert np.allclose(made, expected, rtol=1e-9)
+
+
+def test_plans_of_many_jobs_take_bounded_memory() -> None:
+    """Jobs with eight days of slack each, whose tables would together take more than is kept."""
+    planner = Planner()
+    zones = (Zone("a", 0.3, True, 4.0),)
+    for number in range(12):
+        choice = planner.choose(Situation(48.0, 48.0 + 200 + number, 0.1 + number / 100, 0.1, 1.0, zones))
+        assert choice.act is Act.START_SPOT
+    assert planner.kept <= MOST_KEPT
 
 
 def test_zone_that_is_up_is_used() -> None:

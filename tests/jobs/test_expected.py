@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -51,6 +53,18 @@ def test_more_time_costs_less_and_needs_on_demand_less_often() -> None:
     assert loose is not None
     assert loose.mean < tight.mean
     assert loose.on_demand_percent < tight.on_demand_percent
+
+
+def test_a_year_of_slack_costs_bounded_memory_however_many_ask() -> None:
+    """Four at once, each with tables of several hundred megabytes if all of them were kept."""
+    tracemalloc.start()
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(lambda number: result(hours=8700 + number, work=24), range(4)))
+        assert None not in found
+        assert tracemalloc.get_traced_memory()[1] < 400 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_nothing_is_said_where_nothing_is_known() -> None:

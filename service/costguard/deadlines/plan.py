@@ -169,12 +169,10 @@ def moves_of(chances: Chances, hours: float) -> Moves:
     """Over any span: many short ones in a row, in each of which at most one thing happens."""
     count = max(1, math.ceil(hours / SUBSTEP_H))
     any_once, stay_once, fail_once = _short_moves(chances, hours / count)
-    any_all, stay, fail = np.eye(STATES), np.eye(BINS), np.zeros((BINS, STATES))
-    for _ in range(count):
-        fail = fail @ any_once + stay @ fail_once
-        stay = stay @ stay_once
-        any_all = any_all @ any_once
-    return Moves(any_all, stay, fail)
+    # One matrix of all three, so that a year of short moves is twenty products.
+    once = np.block([[stay_once, fail_once], [np.zeros((STATES, BINS)), any_once]])
+    after = np.linalg.matrix_power(once, count)
+    return Moves(after[BINS:, BINS:], after[:BINS, :BINS], after[:BINS, BINS:])
 
 
 def _short_moves(chances: Chances, hours: float) -> tuple[Array, Array, Array]:

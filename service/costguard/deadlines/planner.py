@@ -58,6 +58,7 @@ WAITING_SAVES = 0.02  # of the rest's cost: for less, nothing is waited for whil
 PREEMPTION_WEIGHTS = stationary_ages(PRIOR_PREEMPTIONS)
 RECOVERY_WEIGHTS = stationary_ages(PRIOR_RECOVERIES)
 PLANS_KEPT = 256
+MOST_KEPT = 256 << 20  # bytes; of a job with ten days of slack for two of work a plan has 36 MB
 
 
 class _Option(NamedTuple):
@@ -79,6 +80,12 @@ class Planner:
         self._explains = explains
         self._waiting_saves = waiting_saves
         self._plans: OrderedDict[object, Plan] = OrderedDict()
+        self._kept = 0
+
+    @property
+    def kept(self) -> int:
+        """Bytes of the plans that it keeps."""
+        return self._kept
 
     def choose(self, situation: Situation) -> Choice:
         return guarded(situation, self._wish(situation))
@@ -125,9 +132,12 @@ class Planner:
         )
         plan = self._plans.get(problem)
         if plan is None:
-            plan = self._plans[problem] = solve(problem)
-            if len(self._plans) > PLANS_KEPT:
-                self._plans.popitem(last=False)
+            solved = solve(problem)
+            # Half as large, and exact to a millionth, where a plan's steps are good to a hundredth.
+            plan = self._plans[problem] = solved._replace(table=solved.table.astype("float32"))
+            self._kept += plan.table.nbytes
+            while len(self._plans) > 1 and (len(self._plans) > PLANS_KEPT or self._kept > MOST_KEPT):
+                self._kept -= self._plans.popitem(last=False)[1].table.nbytes
         self._plans.move_to_end(problem)
         return plan
 
