@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from fastapi import FastAPI
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.types import Message
 from tests.authenticators import make_principal
 from tests.loops import run
@@ -21,7 +22,7 @@ from costguard.web.rendering import Sharing
 from costguard.web.sharing import SharingMiddleware
 
 ADA, BOB = (make_principal(Role.OPERATOR, f"{name}@lab.example", Via.TOKEN) for name in ("ada", "bob"))
-QUOTE = "/api/v1/sweep-quotes"
+QUOTE, EXPORT = "/api/v1/sweep-quotes", "/api/v1/focus"
 _LONG = 600.0
 
 
@@ -34,13 +35,14 @@ class Ground:
         app = FastAPI()
         problems.install(app)
         app.add_api_route(QUOTE, self._quote, methods=["POST"])
+        app.add_api_route(EXPORT, self._quote, methods=["GET"], response_class=StreamingResponse)
         app.add_api_route("/api/v1/tokens", lambda: "made", methods=["POST"])
 
         self.sharing = Sharing(lambda: 0, patience=_LONG)
         app.add_middleware(SharingMiddleware, sharing=self.sharing)
         self.app = app
 
-    def _quote(self, go_on: WhileWanted) -> str:
+    def _quote(self, go_on: WhileWanted) -> Response:
         with self._lock:
             self.running += 1
         try:
@@ -52,7 +54,7 @@ class Ground:
         finally:
             with self._lock:
                 self.running -= 1
-        return "quoted"
+        return PlainTextResponse("quoted")
 
     def client(self, who: Principal, path: str = QUOTE) -> Client:
         return Client(self, who, path)
@@ -66,7 +68,7 @@ class Client:
         self._gone = asyncio.Event()
         scope: dict[str, Any] = {
             "type": "http",
-            "method": "POST",
+            "method": "GET" if path == EXPORT else "POST",
             "path": path,
             "query_string": b"",
             "headers": [],
@@ -98,17 +100,19 @@ async def until(holds: Callable[[], bool]) -> None:
     pytest.fail("it never came to that")
 
 
-def test_a_person_has_one_question_at_a_time() -> None:
+@pytest.mark.parametrize("path", [QUOTE, EXPORT])
+def test_a_person_has_one_question_and_one_export_at_a_time(path: str) -> None:
     """However many they ask: the rest wait without their bodies being read, and others are not kept waiting."""
 
     async def story() -> None:
         ground = Ground()
-        adas = [ground.client(ADA) for _ in range(5)]
+        adas = [ground.client(ADA, path) for _ in range(5)]
         await until(lambda: ground.running == 1)
         assert [client.has_read for client in adas] == [True, False, False, False, False]
-        bob = ground.client(BOB)
+        bob = ground.client(BOB, path)
         await until(lambda: ground.running == 2)
-        assert (bob.has_read, ground.sharing.questions.waiting) == (True, 4)
+        queue = ground.sharing.questions if path == QUOTE else ground.sharing.exports
+        assert (bob.has_read, queue.waiting) == (True, 4)
         other = ground.client(ADA, "/api/v1/tokens")
         await other.task
         assert other.status == 200
@@ -119,12 +123,13 @@ def test_a_person_has_one_question_at_a_time() -> None:
     run(story())
 
 
-def test_question_is_given_up_when_its_client_has_gone() -> None:
+@pytest.mark.parametrize("path", [QUOTE, EXPORT])
+def test_question_is_given_up_when_its_client_has_gone(path: str) -> None:
     """The work is notified, and ends at its next step."""
 
     async def story() -> None:
         ground = Ground()
-        client = ground.client(ADA)
+        client = ground.client(ADA, path)
         await until(lambda: ground.running == 1)
         client.leave()
         await asyncio.sleep(0.05)

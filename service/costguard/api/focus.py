@@ -24,9 +24,11 @@ from costguard.api.route import routes
 from costguard.api.spend import check_length
 from costguard.errors import Unavailable
 from costguard.model.budget import Scope
+from costguard.model.ports import GoOn
 from costguard.spend import focus_parquet
 from costguard.spend.focus import COLUMNS, UNKNOWN, VERSION, focus_row, text_of
 from costguard.spend.focus_rows import FocusExport
+from costguard.web.questions import WhileWanted
 
 router = routes("spend")
 
@@ -59,7 +61,7 @@ class FocusQuery(DaysQuery):
     response_class=StreamingResponse,
     responses=_FILES,
 )
-def focus(deps: Given, query: Annotated[FocusQuery, Parameter()], request: Request) -> Response:
+def focus(deps: Given, query: Annotated[FocusQuery, Parameter()], request: Request, go_on: WhileWanted) -> Response:
     """Every charge of a range of UTC days, with today's up to now. The costs add up to `GET /spend`.
 
     A charge in which a label of its VM changed has a row for each part, with the labels of that part.
@@ -73,7 +75,7 @@ def focus(deps: Given, query: Annotated[FocusQuery, Parameter()], request: Reque
         _check_parquet()
     export = FocusExport(deps.database, now, first, last, scope, deps.archive)
     account = deps.billing_account or UNKNOWN
-    rows = (focus_row(charged, account) for charged in export)
+    rows = _while_wanted((focus_row(charged, account) for charged in export), go_on)
     ending = "parquet" if wants_parquet else "csv"
     headers = {
         "Content-Disposition": f'attachment; filename="costguard-focus-{first}-{last}.{ending}"',
@@ -93,6 +95,14 @@ def focus(deps: Given, query: Annotated[FocusQuery, Parameter()], request: Reque
         path.unlink()
         raise
     return FileResponse(path, media_type=_PARQUET, headers=headers, background=BackgroundTask(path.unlink))
+
+
+def _while_wanted(rows: Iterator[tuple[Any, ...]], go_on: GoOn) -> Iterator[tuple[Any, ...]]:
+    """A file for which nobody waits any more is not written to its end. Raises Unavailable."""
+    for number, row in enumerate(rows):
+        if number % _AT_ONCE == 0:
+            go_on()
+        yield row
 
 
 def _accepted(request: Request) -> str:

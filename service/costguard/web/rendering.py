@@ -230,7 +230,7 @@ class Sharing:
     ) -> None:
         self.latest = Latest(read_state)
         self.renderings = FairQueue(at_once, patience)
-        self.exports = FairQueue(4, patience, most=20, most_each=4)
+        self.exports = FairQueue(4, patience, most=20, most_each=4, at_once_each=1)
         self.forms = FairQueue(2, patience)
         self.questions = FairQueue(_QUESTIONS, patience, at_once_each=1)
         self.searches = FairQueue(2, patience, at_once_each=1)  # in stored output, piece by piece from a bucket

@@ -62,8 +62,7 @@ class SharingMiddleware:
                 case GetKind.CHEAP:
                     await self._app(scope, receive, send)
                 case GetKind.EXPORT:
-                    async with sharing.exports.turn(principal.key):
-                        await self._app(scope, receive, send)
+                    await answer_in_turn(sharing.exports, self._app, scope, receive, send, person(principal))
                 case GetKind.SEARCH:
                     async with sharing.searches.turn(person(principal)):
                         await self._app(scope, receive, send)
