@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from tests.api import story
+from tests.api import rows, story
+from tests.api.conftest import deps_of
 from tests.api.story import ADA, ROOT, VIC
 from tests.authenticators import FixedAuthenticator, make_principal
+from tests.jobs import job_rows
+from tests.jobs.job_service import Office, priced
+from tests.sweeps import sweep_story
 
 from costguard.api.app import create_app
 from costguard.db.transaction import Database
@@ -79,3 +83,23 @@ def test_a_cancel_is_by_who_asks(post: Post) -> None:
     assert (nobody.status_code, nobody.json()["errors"][0]["where"]) == (422, "body.by")
     guest = post(person(GUEST, Role.ADMIN, is_granted=True), "jobs/j7k2m9q4/cancel", {"reason": "wrong data"})
     assert (guest.status_code, guest.json()["job"]["cancel_asked_by"]) == (202, GUEST)
+
+
+def test_sweeps_vms_and_filters_go_by_names(sqlite_database: Database) -> None:
+    """As paths of jobs do: a VM's and a sweep's name in a path, and a job's name in a filter."""
+    sweep_story.tell(Office(priced(sqlite_database)))
+    with sqlite_database.write() as connection:
+        job_rows.added(connection, "j1111111", name="resnet")
+        rows.instance(connection, "trainer", gce_id="4711", gone_at=rows.NOW)
+        rows.instance(connection, "trainer", gce_id="4712")
+        rows.event(connection, "started", rows.NOW, data={"job": "j1111111"})
+    client = TestClient(create_app(deps_of(sqlite_database)))
+    sweep = client.get(f"/api/v1/sweeps/{sweep_story.ID}").json()["sweep"]
+    assert client.get(f"/api/v1/sweeps/{sweep['name']}").json()["sweep"]["id"] == sweep_story.ID
+    assert client.get("/api/v1/instances/lab/trainer").json()["instance"]["gce_id"] == "4712"
+    assert client.get("/api/v1/instances/lab/nothing").status_code == 404
+    for path in ("events", "spend", "goodput", "forecast", "focus"):
+        answers = [client.get(f"/api/v1/{path}", params={"job": job}) for job in ("resnet", "j1111111")]
+        assert [answer.status_code for answer in answers] == [200, 200], path
+        assert answers[0].text == answers[1].text, path
+    assert len(client.get("/api/v1/events", params={"job": "resnet"}).json()["events"]) == 1

@@ -95,12 +95,13 @@ def test_table_has_parameters_states_and_costs(run: Run, office: Office) -> None
 
 
 def test_failed_member_is_resumed_and_the_sweep_cancelled(run: Run, office: Office) -> None:
-    """Each says how it stands then."""
+    """By its id or its name; each says how it stands then."""
     sweep_story.tell(office)
     resumed = run("sweep", "resume", sweep_story.ID, "--member", "2", "--ceiling", "60", **ADA)
     assert "resumed it; 1 member to be launched again" in resumed.stdout
     assert "of at most $60.00" in resumed.stdout
-    cancelled = run("sweep", "cancel", sweep_story.ID, "--reason", "wrong data", **ADA)
+    name = json.loads(run("sweep", "show", sweep_story.ID, "--json").stdout)["sweep"]["name"]
+    cancelled = run("sweep", "cancel", name, "--reason", "wrong data", **ADA)
     assert "cancels it: wrong data" in cancelled.stdout
     assert sweep_story.ID in run("sweep", "list").stdout
 

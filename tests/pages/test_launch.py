@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -154,6 +155,22 @@ def test_the_quote_follows_what_is_typed(client_of: Callable[[FixedAuthenticator
     text = shown(client.post("/launch/quote", data={**CSRF, "preset": "nope"}).text)[1]
     assert "There is no preset &#39;nope&#39;" in text or "There is no preset 'nope'" in text
     assert (stored(office), office.woken) == ([], 0)
+
+
+def test_an_expensive_launch_is_asked_about_as_the_command_asks(
+    client_of: Callable[[FixedAuthenticator], TestClient], office: Office
+) -> None:
+    """Above the settings' amount ($100 by default), in the same words; not below it, nor while something is wrong."""
+    client = client_of(ADA)
+    expensive = {**CSRF, "preset": "t4", "command": "python train.py", "work_hours": "2400", "overrides.spot": "no"}
+    text = shown(client.post("/launch/quote", data=expensive).text)[1]
+    rate = shown(client.post("/launch/quote", data={**expensive, "work_hours": "1"}).text)[1]
+    assert "Continue?" not in rate
+    assert re.search(r"It may cost \$[\d,.]+: 100 d at \$[\d.]+ an hour\. Continue\?", text), text
+    capped = shown(client.post("/launch/quote", data={**expensive, "ceiling": "50"}).text)[1]
+    assert "Continue?" not in capped
+    wrong = shown(client.post("/launch/quote", data={**expensive, "deadline_in_hours": "soon"}).text)[1]
+    assert "Continue?" not in wrong
 
 
 def test_a_vm_to_work_on_is_launched(client_of: Callable[[FixedAuthenticator], TestClient], office: Office) -> None:

@@ -23,6 +23,7 @@ from costguard.api.fields import (
     read_from,
     wrong_parameter,
 )
+from costguard.api.job_id import named_job
 from costguard.api.route import routes
 from costguard.ledger.accrual import accrual_at
 from costguard.model.budget import Period, Scope
@@ -118,7 +119,7 @@ class ForecastQuery(Query):
     preset: Text | None = None
     owner: Text | None = None
     team: Text | None = None
-    job: Text | None = None
+    job: Text | None = Field(None, description="A job, by its id or name.")
     label: LabelText | None = None
 
 
@@ -143,8 +144,9 @@ def forecast(deps: Given, query: Annotated[ForecastQuery, Parameter()]) -> Forec
             f"The teams under [teams] are: {names}.",
             "no such team",
         )
-    scope = Scope(query.project, query.preset, query.owner, query.team, query.job, label_filter(query.label))
     with deps.database.read() as connection:
+        job = named_job(connection, query.job)
+        scope = Scope(query.project, query.preset, query.owner, query.team, job, label_filter(query.label))
         accrual = accrual_at(connection, now)
         (outlook,) = engine.outlooks(connection, accrual, [(scope, Period(query.period))], deps.rules.teams)
     return ForecastResponse.read(outlook, as_of=now)

@@ -16,6 +16,7 @@ from starlette.concurrency import run_in_threadpool
 from costguard.api import cursors
 from costguard.api.deps import Deps, Given
 from costguard.api.fields import Moment, Out, Query, Text, Texts, When, read_from
+from costguard.api.job_id import named_job
 from costguard.api.route import CSV, routes, wants_csv
 from costguard.events import search, stream
 from costguard.events.audit_log import StoredEvent
@@ -69,7 +70,7 @@ class EventQuery(Query):
     kind: Text | None = None
     project: Text | None = None
     gce_id: Text | None = None
-    job: Text | None = Field(None, description="The id of a job.")
+    job: Text | None = Field(None, description="A job, by its id or name.")
     who: Text | None = Field(None, description="Part of the actor.", examples=["ana@"])
     words: Text | None = Field(None, description="Part of the text or of the VM's name.")
     sort: Literal["newest", "oldest"] = Field("newest", description="By when they happened.")
@@ -97,7 +98,7 @@ def events(deps: Given, query: Annotated[EventQuery, Parameter()], request: Requ
         kind=query.kind or "",
         gce_id=query.gce_id or "",
         project=query.project or "",
-        job=query.job or "",
+        job=_job_of(deps, query.job),
         who=query.who or "",
         words=query.words or "",
     )
@@ -116,6 +117,11 @@ def events(deps: Given, query: Annotated[EventQuery, Parameter()], request: Requ
         searched_to=result.looked_to,
         next_cursor=more,
     )
+
+
+def _job_of(deps: Deps, named: str | None) -> str:
+    with deps.database.read() as connection:
+        return named_job(connection, named) or ""
 
 
 async def _place(deps: Given, asker: Asker) -> AsyncIterator[None]:

@@ -20,6 +20,7 @@ from starlette.responses import FileResponse, StreamingResponse
 
 from costguard.api.deps import Given
 from costguard.api.fields import DaysQuery, LabelText, Text, label_filter
+from costguard.api.job_id import named_job
 from costguard.api.route import routes
 from costguard.api.spend import check_length
 from costguard.errors import Unavailable
@@ -49,7 +50,7 @@ class FocusQuery(DaysQuery):
     project: Text | None = None
     preset: Text | None = None
     owner: Text | None = None
-    job: Text | None = Field(None, description="The id of a job.")
+    job: Text | None = Field(None, description="A job, by its id or name.")
     label: LabelText | None = None
     format: Literal["csv", "parquet"] | None = Field(None, description="Default: by the Accept header, else csv.")
 
@@ -69,7 +70,9 @@ def focus(deps: Given, query: Annotated[FocusQuery, Parameter()], request: Reque
     now = deps.clock.now()
     first, last = query.days(now.date())
     check_length(first, last, _LONGEST)
-    scope = Scope(query.project, query.preset, query.owner, job=query.job, label=label_filter(query.label))
+    with deps.database.read() as connection:
+        job = named_job(connection, query.job)
+    scope = Scope(query.project, query.preset, query.owner, job=job, label=label_filter(query.label))
     wants_parquet = (query.format or _accepted(request)) == "parquet"
     if wants_parquet:
         _check_parquet()

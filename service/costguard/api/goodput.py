@@ -23,6 +23,7 @@ from costguard.api.fields import (
     one_of,
     read_from,
 )
+from costguard.api.job_id import named_job
 from costguard.api.route import routes
 from costguard.api.spend import check_length, split_names
 from costguard.ledger.accrual import accrual_at
@@ -90,7 +91,7 @@ class GoodputQuery(DaysQuery):
     project: Text | None = None
     preset: Text | None = None
     owner: Text | None = None
-    job: Text | None = Field(None, description="The id of a job.")
+    job: Text | None = Field(None, description="A job, by its id or name.")
 
 
 @router.get("/goodput", summary="Get what jobs' time and cost went into", operation_id="getGoodput")
@@ -101,7 +102,7 @@ def goodput(deps: Given, query: Annotated[GoodputQuery, Parameter()]) -> Goodput
     check_length(first, last, _LONGEST)
     group_by = list(dict.fromkeys(query.group_by)) or [GoodputGrouping.PRESET]
     with deps.database.read() as connection:
-        scope = Scope(query.project, query.preset, query.owner, job=query.job)
+        scope = Scope(query.project, query.preset, query.owner, job=named_job(connection, query.job))
         report = goodput_between(connection, accrual_at(connection, now), first, last, group_by, scope)
     names = [grouping.value for grouping in group_by]
     return GoodputResponse(

@@ -7,7 +7,6 @@ from decimal import Decimal
 from http import HTTPStatus
 from typing import Annotated, Any, Literal
 
-from fastapi import Path
 from fastapi import Query as Parameter
 from pydantic import BeforeValidator, Field
 
@@ -30,6 +29,7 @@ from costguard.api.fields import (
     read_from,
 )
 from costguard.api.route import routes
+from costguard.api.vm_id import GceId, Project
 from costguard.ledger import fleet_rows, history, prices, projects
 from costguard.ledger.accrual import accrual_at
 from costguard.ledger.history import LifetimeView, StorageView
@@ -307,9 +307,7 @@ def instances(deps: Given, query: Annotated[InstanceQuery, Parameter()]) -> Flee
     operation_id="getInstance",
     responses=NOT_FOUND,
 )
-def instance(
-    deps: Given, project: Annotated[Text, Path()], gce_id: Annotated[Text, Path(description="Google's numeric id.")]
-) -> InstanceResponse:
+def instance(deps: Given, project: Project, gce_id: GceId) -> InstanceResponse:
     """One VM, why it has not been stopped, its lifetimes and storage, and each charge with its price."""
     with deps.database.read() as connection:
         instance_id = fleet_rows.instance_id(connection, InstanceKey(project, gce_id))
@@ -317,7 +315,7 @@ def instance(
             raise ProblemError(
                 HTTPStatus.NOT_FOUND,
                 f"Costguard has never seen an instance {gce_id} in project {project}.",
-                "GET /api/v1/instances?gone=true lists all instances; ids are Google's numbers, not names.",
+                "GET /api/v1/instances?gone=true lists all instances.",
             )
         accrual, by_id = accrual_at(connection, deps.clock.now()), prices.by_id(connection)
         (view,) = fleet.views(connection, accrual, deps.rules.limits, [instance_id])

@@ -5,10 +5,16 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import Depends, Path
+from sqlalchemy import Connection
 
 from costguard.api.deps import Given
 from costguard.api.fields import Text
 from costguard.jobs import job_rows
+
+
+def named_job(connection: Connection, job: str | None) -> str | None:
+    """The id of the job that a filter names. Raises Conflict."""
+    return None if job is None else job_rows.id_of(connection, job)
 
 
 def _named(deps: Given, job_id: Annotated[Text, Path(description="Such as j7k2m9q4, or the job's name.")]) -> str:

@@ -30,6 +30,7 @@ from costguard.api.fields import (
     usd,
     wrong_parameter,
 )
+from costguard.api.job_id import named_job
 from costguard.api.route import CSV, routes, wants_csv
 from costguard.bill.basis import closed_days, spend_by_bill
 from costguard.ledger.accrual import accrual_at
@@ -127,7 +128,7 @@ class SpendQuery(DaysQuery):
     project: Text | None = None
     preset: Text | None = None
     owner: Text | None = None
-    job: Text | None = Field(None, description="The id of a job.")
+    job: Text | None = Field(None, description="A job, by its id or name.")
     label: LabelText | None = None
     basis: Literal["ledger", "bill"] = Field(
         "ledger",
@@ -155,7 +156,8 @@ def spend(deps: Given, query: Annotated[SpendQuery, Parameter()], request: Reque
     vms: Sequence[VmSpend] = ()
     with deps.database.read() as connection:
         accrual = accrual_at(connection, now)
-        scope = Scope(query.project, query.preset, query.owner, job=query.job, label=label_filter(query.label))
+        job = named_job(connection, query.job)
+        scope = Scope(query.project, query.preset, query.owner, job=job, label=label_filter(query.label))
         if by_vm:
             vms, spent = spend_by_vm(connection, accrual, first, last, group_by, scope)
         else:
@@ -200,7 +202,7 @@ class LabelSpendQuery(DaysQuery):
     project: Text | None = None
     preset: Text | None = None
     owner: Text | None = None
-    job: Text | None = Field(None, description="The id of a job.")
+    job: Text | None = Field(None, description="A job, by its id or name.")
     format: Literal["json", "csv"] | None = Field(None, description="Default: by the Accept header, else json.")
 
 
@@ -228,8 +230,8 @@ def spend_of_label(
     now = deps.clock.now()
     first, last = query.days(now.date())
     check_length(first, last, _LONGEST_BY_VM)
-    scope = Scope(query.project, query.preset, query.owner, job=query.job)
     with deps.database.read() as connection:
+        scope = Scope(query.project, query.preset, query.owner, job=named_job(connection, query.job))
         spent, whole = spend_by_label(connection, accrual_at(connection, now), first, last, label, scope)
     if len(spent) > _MOST_VALUES:
         raise wrong_parameter(

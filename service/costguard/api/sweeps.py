@@ -7,7 +7,7 @@ from datetime import timedelta
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import Path, Response
+from fastapi import Depends, Path, Response
 from fastapi import Query as Parameter
 from pydantic import Field, StrictBool, StrictFloat, StrictInt
 
@@ -38,7 +38,7 @@ from costguard.model.access import Permission
 from costguard.model.job import JobState
 from costguard.model.money import Money
 from costguard.model.sweep import MOST_MEMBERS, SweepState
-from costguard.sweeps import listing
+from costguard.sweeps import listing, sweep_rows
 from costguard.sweeps.members import SweepOrder
 from costguard.sweeps.quote import SweepQuote
 from costguard.sweeps.submit import available_sweeps
@@ -50,7 +50,13 @@ from costguard.web.questions import WhileWanted
 router = routes("sweeps")
 acting_router = routes("sweeps", Permission.JOBS)
 
-SweepId = Annotated[Text, Path(description="Such as s7k2m9q4.")]
+
+def _named(deps: Given, sweep_id: Annotated[Text, Path(description="Such as s7k2m9q4, or the sweep's name.")]) -> str:
+    with deps.database.read() as connection:
+        return sweep_rows.id_of(connection, sweep_id)
+
+
+SweepId = Annotated[str, Depends(_named)]
 Value = StrictBool | StrictInt | StrictFloat | Text
 AtOnce = Annotated[StrictInt, Field(description="How many members may be open at a time.")]
 Ceiling = Annotated[Dollars, Field(description="The most that all members together may cost.")]

@@ -57,7 +57,7 @@ class _FileFirst(CommandGroup):
         return super().parse_args(ctx, args)
 
 
-SweepId = Annotated[str, typer.Argument(metavar="SWEEP", help="Its id, such as s7k2m9q4.")]
+SweepId = Annotated[str, typer.Argument(metavar="SWEEP", help="Its id, such as s7k2m9q4, or its name.")]
 Limited = Annotated[
     str | None, typer.Option("--ceiling", metavar="USD", help="The new ceiling of all members together.")
 ]

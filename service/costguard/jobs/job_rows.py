@@ -23,17 +23,15 @@ from sqlalchemy import (
     update,
 )
 
+from costguard.db import named as named_rows
 from costguard.db.bulk import chunks
 from costguard.db.prepared import prepared
 from costguard.db.tables import LIVE_ATTEMPT, OPEN_JOB, attempts, jobs, seen_checkpoints, tracked_runs
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
-from costguard.errors import Conflict
 from costguard.model.attempt import AttemptState
 from costguard.model.job import Job, JobKind, JobSpec, JobState, SeenCheckpoint
 from costguard.model.launch import Recipe
-
-_MOST_NAMED = 10  # ids in the error that tells jobs of one name apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,18 +142,8 @@ def of_key(connection: Connection, idempotency_key: str) -> Job | None:
 
 
 def id_of(connection: Connection, named: str) -> str:
-    """The id of the job with this id, else with this name: the open one, or the newest where all have ended.
-
-    What names no job is returned as it is. Raises Conflict where several open jobs have the name.
-    """
-    text_ = storable(named)
-    if connection.scalar(select(jobs.c.id).where(jobs.c.id == text_)) is not None:
-        return named
-    of_name = select(jobs.c.id).where(jobs.c.name == text_).order_by(jobs.c.created_at.desc(), jobs.c.id)
-    still_open = list(connection.scalars(of_name.where(text(OPEN_JOB)).limit(_MOST_NAMED)))
-    if len(still_open) > 1:
-        raise Conflict(f"Several open jobs are named {named!r}: {', '.join(still_open)}.", "Name one by its id.")
-    return next(iter(still_open), None) or connection.scalar(of_name.limit(1)) or named
+    """The id of the job with this id or name, as `db.named.id_of` chooses. Raises Conflict."""
+    return named_rows.id_of(connection, jobs, _OPEN, named, "jobs")
 
 
 def read(connection: Connection, job_id: str) -> Job | None:

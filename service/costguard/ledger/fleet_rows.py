@@ -29,6 +29,7 @@ from costguard.db.prepared import prepared
 from costguard.db.remembered import remembers
 from costguard.db.tables import UNPRICED_RANK, instances, lifetimes, storage_spans
 from costguard.db.types import storable
+from costguard.errors import Conflict
 from costguard.ledger import projects
 from costguard.ledger.projects import ProjectLook
 from costguard.ledger.rows import shape_of
@@ -235,6 +236,21 @@ def gone_ids(connection: Connection, filters: Filters, after: tuple[datetime, in
 def instance_id(connection: Connection, key: InstanceKey) -> int | None:
     query = select(instances.c.id).where(instances.c.project == key.project, instances.c.gce_id == key.gce_id)
     return connection.scalar(query)
+
+
+def gce_id_of(connection: Connection, project: str, named: str) -> str:
+    """Google's id of the VM with this id or name: the one that exists, else the one that was seen last.
+
+    What names no VM is returned as it is. Raises Conflict where VMs of several zones have the name.
+    """
+    if named.isdecimal():
+        return named
+    at = instances.c
+    of_name = select(at.gce_id).where(at.project == storable(project), at.name == storable(named))
+    present = list(connection.scalars(of_name.where(at.gone_at.is_(None)).order_by(at.gce_id)))
+    if len(present) > 1:
+        raise Conflict(f"Several VMs of {project} are called {named}: {', '.join(present)}.", "Name one by its id.")
+    return next(iter(present), None) or connection.scalar(of_name.order_by(at.id.desc()).limit(1)) or named
 
 
 def known(connection: Connection, ids: Sequence[int]) -> list[FleetInstance]:

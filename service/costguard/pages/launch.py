@@ -220,7 +220,7 @@ def _job(source: Source, job_id: str) -> Job:
     job = None
     if len(job_id) <= LONGEST and "\x00" not in job_id:
         with source.database.read() as connection:
-            job = job_rows.read(connection, job_id)
+            job = job_rows.read(connection, job_rows.id_of(connection, job_id))
     if job is None:
         raise no_such_job(job_id)
     return job

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Protocol
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.routing import APIRoute
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
@@ -22,7 +23,7 @@ from costguard.errors import CostguardError
 from costguard.jobs.output import OpenFolder
 from costguard.jobs.submit import JobService
 from costguard.model.access import Permission, Principal
-from costguard.pages import show
+from costguard.pages import named, show
 from costguard.pages.query import BadAddress
 from costguard.sweeps.submit import SweepService
 from costguard.web.memo import memo_of
@@ -174,7 +175,7 @@ def redirect(address: str) -> RedirectResponse:
 
 
 class PageRoute(APIRoute):
-    """Errors become pages, with the same message as the API's."""
+    """Errors become pages, with the same message as the API's. An address with a name leads to the one with the id."""
 
     def get_route_handler(self) -> Callable[[Request], Any]:
         handle = super().get_route_handler()
@@ -182,14 +183,32 @@ class PageRoute(APIRoute):
         async def handle_with_errors(request: Request) -> Response:
             try:
                 return await handle(request)
-            except BadAddress as error:
-                return _error_page(request, error.status, error.message, error.what_next)
-            except ProblemError as error:
-                return _error_page(request, error.status, error.detail, error.what_next)
-            except CostguardError as error:
-                return _error_page(request, status_of(error), error.message, error.what_next or "See the server's log.")
+            except (BadAddress, ProblemError, CostguardError) as error:
+                if request.method == "GET" and _status(error) == HTTPStatus.NOT_FOUND:
+                    return await run_in_threadpool(_by_name, request, self.path, error)
+                return _told(request, error)
 
         return handle_with_errors
+
+
+def _by_name(request: Request, path: str, error: BadAddress | ProblemError | CostguardError) -> Response:
+    """The page of what has this name, or else the error."""
+    try:
+        there = named.with_id(pages_of(request).source.database, path, request.path_params)
+    except CostguardError as several:
+        return _told(request, several)
+    if there is None:
+        return _told(request, error)
+    return redirect(f"{there}?{request.url.query}" if request.url.query else there)
+
+
+def _status(error: BadAddress | ProblemError | CostguardError) -> HTTPStatus:
+    return status_of(error) if isinstance(error, CostguardError) else error.status
+
+
+def _told(request: Request, error: BadAddress | ProblemError | CostguardError) -> Response:
+    message = error.detail if isinstance(error, ProblemError) else error.message
+    return _error_page(request, _status(error), message, error.what_next or "See the server's log.")
 
 
 def answer_unknown_pages(app: FastAPI) -> None:

@@ -16,7 +16,7 @@ from costguard.messages.message_log import LogEntry
 from costguard.model.duration import span_text
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, gpu_words
 from costguard.model.lifetime import EndReason, Lifetime
-from costguard.model.money import Money, Priced, exact_text, rate_text
+from costguard.model.money import Money, Priced, about_text, exact_text, rate_text
 from costguard.model.unseen import shown
 from costguard.reminders.not_stopped import StopDiagnosis
 
@@ -276,4 +276,4 @@ FILTERS: dict[str, Callable[..., Any]] = {
         tick,
         ran,
     )
-} | {"age": span_text, "dollars": str, "rate": rate_text}
+} | {"age": span_text, "dollars": str, "rate": rate_text, "about": about_text}

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import TypeAdapter
 from sqlalchemy import Connection, Row, func, insert, select, text, tuple_, update
 
+from costguard.db import named as named_rows
 from costguard.db.bulk import chunks
 from costguard.db.tables import OPEN_SWEEP, jobs, sweep_jobs, sweep_members, sweeps
 from costguard.db.types import storable
@@ -85,6 +86,11 @@ def of_key(connection: Connection, idempotency_key: str) -> tuple[Sweep, str] | 
 def read(connection: Connection, sweep_id: str) -> Sweep | None:
     row = connection.execute(select(sweeps).where(sweeps.c.id == storable(sweep_id))).first()
     return None if row is None else _sweep(row)
+
+
+def id_of(connection: Connection, named: str) -> str:
+    """The id of the sweep with this id or name, as `db.named.id_of` chooses. Raises Conflict."""
+    return named_rows.id_of(connection, sweeps, _OPEN, named, "sweeps")
 
 
 def of_ids(connection: Connection, sweep_ids: Collection[str]) -> dict[str, Sweep]:
