@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -15,10 +16,12 @@ from tests.jobs import job_rows
 from tests.jobs.job_service import RULES
 
 from costguard.api.app import create_app
+from costguard.api.job_schemas import DrillOut
 from costguard.db.transaction import Database
 from costguard.jobs import attempts, interruptions
 from costguard.jobs import job_rows as jobs
 from costguard.model.attempt import AgentState, AttemptState, Exit, Interruption, Notice, Outcome
+from costguard.model.drill import Drill, DrillResult, DrillState
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import CheckpointPlan, JobKind, JobState, SeenCheckpoint
 from costguard.model.money import Money
@@ -340,3 +343,15 @@ def test_a_job_is_found_by_its_name(database: Database) -> None:
     assert (answers["none"].status_code, "no job 'none'" in answers["none"].json()["detail"]) == (404, True)
     assert (answers["vit"].status_code, "'vit': jb, ja" in answers["vit"].json()["detail"]) == (409, True)
     assert client.get("/api/v1/jobs/gpt/output").json()["job"] == "jopen"
+
+
+def test_a_drill_that_took_no_time_is_shown() -> None:
+    """A command that had just saved has its checkpoint at once: zero seconds are a time like any other."""
+    none = timedelta()
+    saved = Drill(
+        ID, 1, NOW, "ada@lab.example", DrillState.OVER, DrillResult.SAVED, saved=none, uploaded=none, resumed=none
+    )
+    shown = DrillOut.of(saved)
+    assert (shown.saved_seconds, shown.uploaded_seconds, shown.resumed_seconds, shown.grace_seconds) == (0, 0, 0, None)
+    assert "after 0.0 s" in shown.text
+    assert "after 0.0 s" in DrillOut.of(replace(saved, saved=timedelta(seconds=3))).text

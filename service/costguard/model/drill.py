@@ -91,7 +91,7 @@ def seconds_text(span: timedelta) -> str:
 def in_words(drill: Drill) -> str:
     """One sentence without a full stop."""
     name = f"{drill.checkpoint} " if drill.checkpoint else ""
-    took = drill.uploaded or drill.saved
+    took = drill.saved if drill.uploaded is None else drill.uploaded
     after = f" after {seconds_text(took)}" if took is not None else ""
     grace = f" of {seconds_text(drill.grace)}" if drill.grace is not None else ""
     step = f" at step {drill.step:,}" if drill.step is not None else ""
