@@ -18,7 +18,7 @@ from costguard.agent.bundle import bundle
 
 @pytest.fixture(scope="session")
 def agent_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The one file that travels, with its modules compiled beside their sources: each start would compile them again.
+    """The one file that travels, with its modules compiled next to their sources: each start would compile them again.
 
     The tests of the bundle and of a boot start it as it is.
     """

@@ -60,8 +60,8 @@ def test_a_year_of_slack_costs_bounded_memory_however_many_ask() -> None:
     tracemalloc.start()
     try:
         with ThreadPoolExecutor(4) as pool:
-            found = list(pool.map(lambda number: result(hours=8700 + number, work=24), range(4)))
-        assert None not in found
+            results = list(pool.map(lambda number: result(hours=8700 + number, work=24), range(4)))
+        assert None not in results
         assert tracemalloc.get_traced_memory()[1] < 400 << 20
     finally:
         tracemalloc.stop()

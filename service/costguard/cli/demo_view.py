@@ -52,7 +52,7 @@ class EventLines:
         self._printed_until = datetime.min.replace(tzinfo=UTC)
 
     def add(self, at: datetime, text: str) -> None:
-        """A line that came too late for its place has the time of the last printed one in front, and its own behind it."""
+        """A line that came too late for its place gets the time of the last printed one, and its own behind it."""
         if at < self._printed_until:
             at, text = self._printed_until, f"{text} (That was at {at:%H:%M:%S}.)"
         self._count += 1

@@ -80,12 +80,7 @@ class Planner:
         self._explains = explains
         self._waiting_saves = waiting_saves
         self._plans: OrderedDict[object, Plan] = OrderedDict()
-        self._kept = 0
-
-    @property
-    def kept(self) -> int:
-        """Bytes of the plans that it keeps."""
-        return self._kept
+        self.kept = 0  # bytes, of the plans
 
     def choose(self, situation: Situation) -> Choice:
         return guarded(situation, self._wish(situation))
@@ -135,9 +130,9 @@ class Planner:
             solved = solve(problem)
             # Half as large, and exact to a millionth, where a plan's steps are good to a hundredth.
             plan = self._plans[problem] = solved._replace(table=solved.table.astype("float32"))
-            self._kept += plan.table.nbytes
-            while len(self._plans) > 1 and (len(self._plans) > PLANS_KEPT or self._kept > MOST_KEPT):
-                self._kept -= self._plans.popitem(last=False)[1].table.nbytes
+            self.kept += plan.table.nbytes
+            while len(self._plans) > 1 and (len(self._plans) > PLANS_KEPT or self.kept > MOST_KEPT):
+                self.kept -= self._plans.popitem(last=False)[1].table.nbytes
         self._plans.move_to_end(problem)
         return plan
 
