@@ -34,20 +34,23 @@ from costguard_sandbox.world import World
 PROJECT, OWNER = "acme-training", "ana@example.com"
 SPEED = 60.0
 PATIENCE_S = 90.0
+_SILENCE = "6h"  # of the fleet's clock: six minutes, for a busy machine may keep an agent from speaking
 _UP = frozenset({Status.PROVISIONING, Status.STAGING, Status.RUNNING, Status.STOPPING})
 
 
 class Ground:
     """`grace_s` is what a VM has between its notice and the end of its power."""
 
-    def __init__(self, world: World, cloud: str, folder: Path, more_settings: str = "") -> None:
+    def __init__(
+        self, world: World, cloud: str, folder: Path, more_settings: str = "", silence: str = _SILENCE
+    ) -> None:
         self.world = world
         self.folder = folder
         self._port = _free_port()
         self.url = f"http://127.0.0.1:{self._port}"
         self._settings = folder / "costguard.toml"
         self._database = f"sqlite:///{folder}/costguard.db"
-        self._settings.write_text(_settings(self._database, cloud, self._port, more_settings))
+        self._settings.write_text(_settings(self._database, cloud, self._port, more_settings, silence))
         self._guard: BaseProcess | None = None
         self._pause = threading.Event()
 
@@ -68,6 +71,22 @@ class Ground:
         if how == signal.SIGKILL:
             with closing(Database.open(self._database)) as database, database.write() as connection:
                 connection.execute(update(leases).values(expires_at=database_time(connection)))
+
+    @property
+    def guard_pids(self) -> list[int]:
+        """The guard's, and that of the process that serves for it."""
+        assert self._guard is not None
+        children = Path(f"/proc/{self._guard.pid}/task").glob("*/children")
+        return [self._guard.pid or 0, *(int(pid) for one in children for pid in one.read_text().split())]
+
+    @property
+    def ready(self) -> dict[str, Any]:
+        """What /readyz says."""
+        request = urllib.request.Request(f"{self.url}/readyz")
+        request.add_header("Authorization", f"Bearer {guard_process.TOKEN}")
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            readiness: dict[str, Any] = json.load(answer)
+        return readiness
 
     def kill(self) -> None:
         """The process ends wherever it is, and another one goes on."""
@@ -144,7 +163,12 @@ class Ground:
 
 @contextmanager
 def ground(
-    folder: Path, grace_s: float = 3.0, more_settings: str = "", path: str = "", own_folders: tuple[Path, ...] = ()
+    folder: Path,
+    grace_s: float = 3.0,
+    more_settings: str = "",
+    path: str = "",
+    own_folders: tuple[Path, ...] = (),
+    silence: str = _SILENCE,
 ) -> Iterator[Ground]:
     """`more_settings` go on with the table [jobs]; `path` is the VMs' PATH, `own_folders` are theirs alone."""
     grace = timedelta(seconds=grace_s)
@@ -159,7 +183,7 @@ def ground(
     )
     world = World(ScaledClock(speed=SPEED), projects=[PROJECT], local_guests=machines)
     with running(world) as cloud:
-        made = Ground(world, cloud, folder, more_settings)
+        made = Ground(world, cloud, folder, more_settings, silence)
         made.start_guard()
         try:
             yield made
@@ -183,7 +207,7 @@ def _free_port() -> int:
         return port
 
 
-def _settings(database: str, cloud: str, port: int, more: str) -> str:
+def _settings(database: str, cloud: str, port: int, more: str, silence: str) -> str:
     return f"""
 [watch]
 projects = ["{PROJECT}"]
@@ -200,7 +224,7 @@ enabled = false
 enabled = false
 [jobs]
 guard_url = "http://127.0.0.1:{port}"
-silence = "6h"
+silence = "{silence}"
 stalled = "1d"
 {more}
 [presets.t4.launch]

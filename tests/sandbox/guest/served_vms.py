@@ -80,6 +80,11 @@ def processes_of(folder: Path) -> list[str]:
     return [_read(one / "cmdline") for one in _knowing(folder)]
 
 
+def pids_of(folder: Path) -> list[int]:
+    """The same processes by their ids."""
+    return [int(one.name) for one in _knowing(folder)]
+
+
 def command_lines() -> list[str]:
     return [_read(one / "cmdline") for one in Path("/proc").iterdir()]
 
