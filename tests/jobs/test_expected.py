@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -12,6 +13,7 @@ from tests.jobs.jobbed import HOUR, MINUTE, NOW, ON_DEMAND, RECIPE, SPOT, A, B
 from costguard.deadlines.hazards import SeenPeriod, counts_of
 from costguard.jobs.expected import ExpectedJobCost, expected_job_cost, unusual_beginning
 from costguard.jobs.offers import HourlyRate
+from costguard.jobs.quote import expected_in_turn
 from costguard.model.job import CheckpointPlan, JobKind, JobSpec
 from costguard.model.money import Money
 
@@ -29,12 +31,13 @@ def result(
     recipe: Any = FALLS_BACK,
     rates: Any = RATES,
     plan: CheckpointPlan | None = CheckpointPlan("gs://runs/one", "--from {checkpoint}"),
+    find: Callable[..., ExpectedJobCost | None] = expected_job_cost,
     **measured: Any,
 ) -> ExpectedJobCost | None:
     spec = JobSpec(
         JobKind.TRAINING, "t4", "lab", "ana@example.com", work=work * HOUR, deadline=NOW + hours * HOUR, checkpoint=plan
     )
-    return expected_job_cost(spec, recipe, rates, NOW, **measured)
+    return find(spec, recipe, rates, NOW, **measured)
 
 
 def test_the_cost_lies_between_all_on_spot_and_all_on_demand() -> None:
@@ -60,7 +63,7 @@ def test_a_year_of_slack_costs_bounded_memory_however_many_ask() -> None:
     tracemalloc.start()
     try:
         with ThreadPoolExecutor(4) as pool:
-            results = list(pool.map(lambda number: result(hours=8700 + number, work=24), range(4)))
+            results = list(pool.map(lambda number: result(8700 + number, 24, find=expected_in_turn), range(4)))
         assert None not in results
         assert tracemalloc.get_traced_memory()[1] < 400 << 20
     finally:

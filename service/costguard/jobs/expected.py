@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -28,7 +27,6 @@ _NANOS = 10**9
 NOTHING_SEEN: Mapping[str, ZoneCounts] = MappingProxyType({})
 _MOST_ZONES = 6  # the cheapest
 _SAVES = Terms().waiting_saves
-_ONE_AT_A_TIME = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +119,7 @@ def _zones(rates: HourlyRates, counts: Mapping[str, ZoneCounts]) -> tuple[Priced
 @lru_cache(maxsize=256)
 def _expected(task: Task, zones: tuple[PricedZone, ...], waiting_saves: float) -> ExpectedCost | None:
     """Remembered, as a form asks for the same again and again; it takes up to two seconds and 250 MB."""
-    with _ONE_AT_A_TIME:
-        return expected_cost(task, zones, Planner(waiting_saves=waiting_saves))
+    return expected_cost(task, zones, Planner(waiting_saves=waiting_saves))
 
 
 def _money(amount: float) -> Money:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -39,6 +41,8 @@ from costguard.model.launch import Recipe
 from costguard.model.money import Money
 from costguard.model.ports import Checkpoints, Clock, DataPlaces
 from costguard.model.preset import Preset
+
+_ONE_EXPECTED = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,7 @@ def quote(database: Database, rules: Rules, case: Assessment, hours: timedelta, 
     shape = case.machine
     planned = (case.spec, made, case.rates, now, case.start, case.counts, rules.jobs.terms.waiting_saves)
     begins = unusual_beginning(*planned)
-    expected = expected_job_cost(*planned)
+    expected = expected_in_turn(*planned)
     return JobQuote(
         as_of=now,
         spec=case.spec,
@@ -119,6 +123,14 @@ def quote(database: Database, rules: Rules, case: Assessment, hours: timedelta, 
         expected=expected,
         question=question_of(case.spec, made, first, expected, rules.jobs.confirm_above),
     )
+
+
+def expected_in_turn(
+    spec: JobSpec, recipe: Recipe | None, rates: HourlyRates, now: datetime, *known: Any
+) -> ExpectedJobCost | None:
+    """As `expected_job_cost`, for one job at a time: its replays take up to 250 MB."""
+    with _ONE_EXPECTED:
+        return expected_job_cost(spec, recipe, rates, now, *known)
 
 
 def first_offer(database: Database, case: Assessment, hours: timedelta, now: datetime) -> PlaceOffer | None:
