@@ -81,13 +81,13 @@ _SERVED = "costguard serve"
 
 def commands_of(text: str) -> list[str]:
     """In the order of the text: the lines of its blocks of commands, and commands named in its sentences."""
-    found: list[str] = []
+    commands: list[str] = []
     at = 0
     for block in re.finditer(r"^ *```(\w*)\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL):
-        found += _in_sentences(text[at : block.start()])
-        found += _in_block(block[2]) if not block[1] else []
+        commands += _in_sentences(text[at : block.start()])
+        commands += _in_block(block[2]) if not block[1] else []
         at = block.end()
-    return list(dict.fromkeys([*found, *_in_sentences(text[at:])]))
+    return list(dict.fromkeys([*commands, *_in_sentences(text[at:])]))
 
 
 def _in_sentences(text: str) -> list[str]:

@@ -126,11 +126,11 @@ def quote(database: Database, rules: Rules, case: Assessment, hours: timedelta, 
 
 
 def expected_in_turn(
-    spec: JobSpec, recipe: Recipe | None, rates: HourlyRates, now: datetime, *known: Any
+    spec: JobSpec, recipe: Recipe | None, rates: HourlyRates, now: datetime, *measured: Any
 ) -> ExpectedJobCost | None:
     """As `expected_job_cost`, for one job at a time: its replays take up to 250 MB."""
     with _ONE_EXPECTED:
-        return expected_job_cost(spec, recipe, rates, now, *known)
+        return expected_job_cost(spec, recipe, rates, now, *measured)
 
 
 def first_offer(database: Database, case: Assessment, hours: timedelta, now: datetime) -> PlaceOffer | None:
