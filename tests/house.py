@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
 from tests import wording
+from tests.sources import source_of
 
 MOST_LINES = 400
 MOST_LINES_OF_A_FUNCTION = 60
@@ -74,12 +74,9 @@ def _is_generated(file: Path) -> bool:
 
 def _long_functions(root: Path) -> Iterator[str]:
     for file in sorted([*(root / "service").rglob("*.py"), *(root / "tests").rglob("*.py")]):
-        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                continue
-            lines = (node.end_lineno or node.lineno) - node.lineno + 1
-            if lines > MOST_LINES_OF_A_FUNCTION:
-                yield f"{file.relative_to(root)}:{node.lineno}: {node.name} has {lines} lines; split it"
+        for one in source_of(file).functions:
+            if one.lines > MOST_LINES_OF_A_FUNCTION:
+                yield f"{file.relative_to(root)}:{one.line}: {one.name} has {one.lines} lines; split it"
 
 
 def _shared_class_names(root: Path) -> Iterator[str]:
@@ -89,9 +86,9 @@ def _shared_class_names(root: Path) -> Iterator[str]:
         for file in sorted(package.rglob("*.py")):
             if _is_generated(file.relative_to(root)):
                 continue
-            for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                    places.setdefault(node.name, []).append(str(file.relative_to(root)))
+            for name in source_of(file).classes:
+                if not name.startswith("_"):
+                    places.setdefault(name, []).append(str(file.relative_to(root)))
         for name, files in sorted(places.items()):
             if len(files) > 1:
                 yield f"{files[-1]}: the class name {name} is taken by {files[0]}; say what this one is"
@@ -99,9 +96,9 @@ def _shared_class_names(root: Path) -> Iterator[str]:
 
 def _silent_tests(root: Path) -> Iterator[str]:
     for file in sorted((root / "tests").rglob("test_*.py")):
-        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_") and not ast.get_docstring(node):
-                yield f"{file.relative_to(root)}:{node.lineno}: {node.name} has no docstring that states its rule"
+        for one in source_of(file).functions:
+            if one.name.startswith("test_") and not one.has_words:
+                yield f"{file.relative_to(root)}:{one.line}: {one.name} has no docstring that states its rule"
 
 
 def _files(folder: Path, ignored: list[str]) -> Iterator[Path]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+from tests.sources import source_of
 
 from costguard.model.event_kinds import EVENT_KINDS
 
@@ -51,7 +52,7 @@ def broken_rules(files: Iterable[Path], root: Path) -> Iterator[str]:
                 plainer = list(WORDS.values())[(match.lastindex or 1) - 1]
                 yield f'{place}:{number}: "{match.group()}" is not a word of the house; for example "{plainer}"'
         if file.suffix == ".py":
-            yield from (f"{place}:{line}: {name} does not say what it holds" for name, line in _names(text))
+            yield from (f"{place}:{line}: {name} does not say what it holds" for name, line in _names(file))
 
 
 def class_names_in_texts(package: Path) -> Iterator[str]:
@@ -59,10 +60,10 @@ def class_names_in_texts(package: Path) -> Iterator[str]:
 
     Docstrings, `__all__` and whole strings that are a kind of event are for programs; names of one word are English.
     """
-    trees = {file: ast.parse(file.read_text("utf-8")) for file in package.rglob("*.py") if "api" not in file.parts}
-    classes = {node.name for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    sources = {file: source_of(file) for file in package.rglob("*.py") if "api" not in file.parts}
+    classes = {name for source in sources.values() for name in source.classes}
     names = {name for name in classes - _USERS if re.search(r"[a-z][A-Z]", name)}
-    texts = [(file, line, text) for file, tree in trees.items() for line, text in _texts(tree)]
+    texts = [(file, line, text) for file, source in sources.items() for line, text in source.texts]
     for file in package.rglob("*.html"):
         lines = _TEMPLATE.sub("", file.read_text("utf-8")).splitlines()
         texts += [(file, number, line) for number, line in enumerate(lines, 1)]
@@ -74,25 +75,8 @@ def class_names_in_texts(package: Path) -> Iterator[str]:
                 yield f"{place}: {name} is the name of a class; write a person's word"
 
 
-def _texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    for_programs: set[ast.AST] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Expr):  # docstrings
-            for_programs.add(node.value)
-        elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
-            for_programs.update(ast.walk(node.value))
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in for_programs:
-            yield node.lineno, node.value
-
-
-def _names(text: str) -> Iterator[tuple[str, int]]:
-    tree = ast.parse(text)
-    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
-    fields = {node.target for one in classes for node in one.body if isinstance(node, ast.AnnAssign)}
-    for node in ast.walk(tree):
-        if node in fields and isinstance(node, ast.Name) and node.id in _FIELDS:
-            continue
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in NAMES:
-            yield node.id, node.lineno
-        elif isinstance(node, ast.arg) and node.arg in NAMES:
-            yield node.arg, node.lineno
+def _names(file: Path) -> Iterator[tuple[str, int]]:
+    source = source_of(file)
+    for name, line in source.stored:
+        if name in NAMES and not (name in _FIELDS and (name, line) in source.fields):
+            yield name, line

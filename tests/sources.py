@@ -1,0 +1,55 @@
+"""What the rules of the house look at in a Python file, parsed and walked once for all of them."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Function:
+    """`lines` is its length, `has_words` says that it has a docstring."""
+
+    name: str
+    line: int
+    lines: int
+    has_words: bool
+
+
+@dataclass
+class Source:
+    """Nodes and texts of one file. `stored` are the names of variables and parameters, with their lines."""
+
+    functions: list[Function] = field(default_factory=list)
+    classes: list[str] = field(default_factory=list)
+    stored: list[tuple[str, int]] = field(default_factory=list)
+    fields: set[tuple[str, int]] = field(default_factory=set)  # of classes, declared by an annotation
+    texts: list[tuple[int, str]] = field(default_factory=list)  # but docstrings and `__all__`
+
+
+@cache
+def source_of(file: Path) -> Source:
+    """Raises SyntaxError."""
+    source, for_programs = Source(), set[ast.AST]()
+    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        match node:
+            case ast.Constant(value=str(text)) if node not in for_programs:
+                source.texts.append((node.lineno, text))
+            case ast.Name(id=name, ctx=ast.Store()):
+                source.stored.append((name, node.lineno))
+            case ast.arg(arg=name):
+                source.stored.append((name, node.lineno))
+            case ast.Expr(value=value):
+                for_programs.add(value)
+            case ast.Assign(targets=[ast.Name(id="__all__"), *_], value=value):
+                for_programs.update(ast.walk(value))
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                source.functions.append(Function(node.name, node.lineno, lines, bool(ast.get_docstring(node))))
+            case ast.ClassDef():
+                source.classes.append(node.name)
+                declared = [one.target for one in node.body if isinstance(one, ast.AnnAssign)]
+                source.fields.update((one.id, one.lineno) for one in declared if isinstance(one, ast.Name))
+    return source
