@@ -34,7 +34,7 @@ def test_files_of_an_export_are_read_without_a_server(typist: Typist, tmp_path: 
     pieces[1].write_text("{", "utf-8")
     damaged = typed(typist, "bill", "read", *files, config=config)
     assert damaged.returncode == 1
-    assert "export-1.jsonl, row 1" in damaged.stderr
+    assert "export-1.jsonl breaks off after row 0: its last line is not whole." in damaged.stderr
 
 
 def test_a_file_that_is_not_there_exits_1(typist: Typist, tmp_path: Path) -> None:
