@@ -49,7 +49,10 @@ def main() -> None:
 
 
 def _record(revision: str, commit: str) -> None:
-    with tempfile.TemporaryDirectory(prefix="costguard-recording-") as folder, _worktree(commit, folder) as tree:
+    with (
+        tempfile.TemporaryDirectory(prefix="costguard-recording-", ignore_cleanup_errors=True) as folder,
+        _worktree(commit, folder) as tree,
+    ):
         left = Path(folder) / "left"
         _run_tests(tree, left)
         candidates = list(_databases(left, revision))
@@ -91,7 +94,17 @@ def _run_tests(tree: Path, left: Path) -> None:
         tests += [path for path in paths if re.fullmatch(_WITHOUT_STORIES, path)]
     environment = {**os.environ, "PYTHONPATH": f"{tree / 'service'}{os.pathsep}{tree}", "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", f"--basetemp={left}"]
-    options = ["-k", "not postgresql", "-o", "addopts=", "--continue-on-collection-errors", "-W", "default"]
+    options = [
+        "-k",
+        "not postgresql",
+        "-o",
+        "addopts=",
+        "-o",
+        "tmp_path_retention_policy=all",
+        "--continue-on-collection-errors",
+        "-W",
+        "default",
+    ]
     with suppress(subprocess.TimeoutExpired):
         done = subprocess.run(
             [*command, *options, *dict.fromkeys(tests)],

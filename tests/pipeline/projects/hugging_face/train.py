@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import time
 from pathlib import Path
+from typing import Any
 
 import numpy
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments, set_seed
+
+LATE_S = 0.04  # of each row: storage that answers late, so that no machine is done before its first checkpoint travels
+
+
+class Rows:
+    def __init__(self, rows: Any) -> None:
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, number: int) -> dict[str, Any]:
+        time.sleep(LATE_S)  # noqa: TID251 - as above
+        return {"input_ids": self.rows[number], "labels": self.rows[number]}
 
 
 def main() -> None:
@@ -35,8 +51,7 @@ def main() -> None:
         seed=7,
         dataloader_pin_memory=False,
     )
-    examples = [{"input_ids": row, "labels": row} for row in torch.from_numpy(rows).long()]
-    trainer = Trainer(model, arguments, train_dataset=examples)
+    trainer = Trainer(model, arguments, train_dataset=Rows(torch.from_numpy(rows).long()))
     trainer.train(resume_from_checkpoint=given.resume_from_checkpoint)
     trainer.save_model(given.model_dir)
 
