@@ -105,16 +105,17 @@ def _curves(source: TextIO, file: str) -> Curves:
         raise Invalid(f"{file} lacks the columns step and value; it has {named}.", "Write a first line: step,value")
     points: dict[str, list[tuple[float, int, float | None]]] = {}
     for place, row in enumerate(rows):
-        step = _number(row["step"])
+        step = finite_number(row["step"])
         if step is None:
             raise Invalid(f"{file}: {row['step']!r} in line {rows.line_num} is no step.", "Write a number there.")
-        points.setdefault(row.get("run") or "", []).append((step, place, _number(row["value"])))
+        points.setdefault(row.get("run") or "", []).append((step, place, finite_number(row["value"])))
     return {
         run: [value for _, _, value in sorted(of_run, key=lambda point: point[:2])] for run, of_run in points.items()
     }
 
 
-def _number(text: str | None) -> float | None:
+def finite_number(text: str | None) -> float | None:
+    """None where a cell of a file holds none."""
     try:
         value = float(text or "")
     except ValueError:

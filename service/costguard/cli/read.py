@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 from typing import TextIO
 
 import typer
 
 from costguard.cli.command_line import CommandLine
 from costguard.cli.options import AsJson
-from costguard.cli.progress import LogFile, opened
+from costguard.cli.progress import LogFile, finite_number, opened
 from costguard.cli.tables import console, say
 from costguard.errors import Invalid
 from costguard.progress.stragglers import StepTime, read_workers
@@ -93,16 +92,8 @@ def _step_times(source: TextIO, file: str) -> list[StepTime]:
     return [
         StepTime(row[worker] or "", moment, length)
         for row in rows
-        if (moment := _finite(row[at])) is not None and (length := _finite(row[took])) is not None
+        if (moment := finite_number(row[at])) is not None and (length := finite_number(row[took])) is not None
     ]
-
-
-def _finite(text: str | None) -> float | None:
-    try:
-        value = float(text or "")
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
 
 
 def _last(source: TextIO, most: int) -> str:

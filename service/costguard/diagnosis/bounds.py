@@ -40,13 +40,11 @@ from costguard.diagnosis.kinds import (
     Number,
     some,
 )
-from costguard.diagnosis.late_data import cause_of_input, each, each_worker
+from costguard.diagnosis.late_data import IN_D, MOST, cause_of_input, each, each_worker
 from costguard.diagnosis.power import HIGH, LOW, PowerRange, not_computing, power_share
 from costguard.diagnosis.window import SignalWindow
 
 _BUSY, _STARVED = 0.10, 0.20  # of the time without a kernel: up to this it is busy, from this on it is starved
-_MOST = 0.5  # of the main thread's waiting, to name what it waits for
-_IN_D, _IO_FULL = 0.25, 0.10
 _SAVES_IN_D = 0.1
 _SAVES_SEEN = 0.2  # of the stacks
 _WRITES = 10e6  # bytes per second by calls, on average, of a run that saves all the time
@@ -163,10 +161,10 @@ def _by_stacks(places: Mapping[str, float]) -> tuple[str, float]:
         if place in _GROUPS:
             shares[_GROUPS[place]] = shares.get(_GROUPS[place], 0.0) + share
     waiting = 1.0 - places.get(signals.DEVICE, 0.0)
-    if waiting < 1.0 - _BUSY - _MOST and sum(shares.values()) < _STARVED:
+    if waiting < 1.0 - _BUSY - MOST and sum(shares.values()) < _STARVED:
         return HOST, places.get(signals.DEVICE, 0.0)
     bound = max(shares, key=lambda one: shares[one], default=UNKNOWN)
-    if bound == UNKNOWN or shares[bound] < _MOST * waiting:
+    if bound == UNKNOWN or shares[bound] < MOST * waiting:
         return UNKNOWN, shares.get(bound, 0.0)
     return bound, shares[bound]
 
@@ -193,11 +191,11 @@ def _without_stacks(window: SignalWindow, waits: float, idle: Number) -> BoundVe
             INPUT_OR_HOST, None, waits, some(idle, busy, Number("loader workers", workers or 0.0, "count")), why
         )
     # Asleep for longer than the GPU works, it waits for something else: its workers, or other ranks.
-    waits_for_others = (asleep or 0.0) - (1.0 - waits) >= _MOST * waits and (command.ranks or 1.0) <= 1.0
+    waits_for_others = (asleep or 0.0) - (1.0 - waits) >= MOST * waits and (command.ranks or 1.0) <= 1.0
     if waits_for_others or (_workers_work(window) and (asleep or 0.0) > main):
         cause, number, why = cause_of_input(window)
         return BoundVerdict(INPUT, cause, waits, some(idle, busy, number), why)
-    if main >= _MOST and not _workers_work(window):
+    if main >= MOST and not _workers_work(window):
         rest = Number("of the workers' time used", each_worker(window) or 0.0, "share")
         return BoundVerdict(
             HOST, PYTHON, waits, (idle, busy, rest), "the loader's workers are idle, and the main thread is not"
@@ -223,7 +221,7 @@ def _saves(window: SignalWindow) -> bool:
 def _host(window: SignalWindow, waits: float, idle: Number, where: Number) -> BoundVerdict:
     main, queue = window.command.main_cpu, window.command.main_queue
     places = window.places or {}
-    if places.get(signals.HOST, 0.0) + places.get(signals.LOGGING, 0.0) < _MOST * waits:
+    if places.get(signals.HOST, 0.0) + places.get(signals.LOGGING, 0.0) < MOST * waits:
         return BoundVerdict(
             HOST, LAUNCHES, waits, some(idle, where, _main_cpu(window)), "the main thread waits for small kernels"
         )
@@ -241,7 +239,7 @@ def _main_cpu(window: SignalWindow) -> Number | None:
 def _workers_work(window: SignalWindow) -> bool:
     """Whether the loader's workers are at work or wait for their storage: idle ones have filled the queue."""
     busiest, in_d = window.command.workers_busiest, window.command.workers_in_d
-    return (busiest or 0.0) >= _MOST or (in_d or 0.0) >= _IN_D or (each_worker(window) or 0.0) >= _MOST
+    return (busiest or 0.0) >= MOST or (in_d or 0.0) >= IN_D or (each_worker(window) or 0.0) >= MOST
 
 
 # A GPU that is busy.
@@ -326,7 +324,7 @@ def _slowed(window: SignalWindow) -> BoundVerdict | None:
             number = Number(reason.replace("_", " "), held, "share")
             return BoundVerdict(THROTTLED, cause, held, some(number, at, _watts(window)), why)
     capped = reasons.get("sw_power_cap", 0.0)
-    if capped >= _MOST and clock is not None and clock < _SLOW_CLOCK:
+    if capped >= MOST and clock is not None and clock < _SLOW_CLOCK:
         number = Number("sw power cap", capped, "share")
         return BoundVerdict(
             THROTTLED, POWER, 1 - clock, some(number, at, _watts(window)), "its power limit holds its clocks down"

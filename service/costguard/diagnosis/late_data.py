@@ -5,8 +5,8 @@ from __future__ import annotations
 from costguard.diagnosis.kinds import NETWORK, PROCESSORS, STORAGE, WORKERS, Number
 from costguard.diagnosis.window import SignalWindow
 
-_MOST = 0.5  # of the main thread's waiting, to name what it waits for
-_IN_D, _IO_FULL = 0.25, 0.10
+MOST = 0.5  # of the main thread's waiting, to name what it waits for
+IN_D, _IO_FULL = 0.25, 0.10  # of the time in which tasks wait for the disk
 _QUEUED = 0.25  # of the time that threads want to run
 _AT_WORK = 0.2  # of a reader's time: with less it hardly wants a CPU
 _NO_CPU_LEFT, _MOSTLY_FULL = 0.92, 0.75
@@ -18,14 +18,14 @@ def cause_of_input(window: SignalWindow) -> tuple[str | None, Number | None, str
     """Why the data comes late, and the number that says so."""
     command, host = window.command, window.host
     in_d = command.workers_in_d if command.workers else command.main_in_d
-    if in_d is not None and in_d >= _IN_D:
+    if in_d is not None and in_d >= IN_D:
         return STORAGE, Number("readers wait for the disk", in_d, "share"), "what reads the data waits for the disk"
     if host.io_full is not None and host.io_full >= _IO_FULL:
         return STORAGE, Number("all tasks wait for the disk", host.io_full, "share"), "the VM waits for its disk"
     readers = each_worker(window) if command.workers else command.main_cpu
     if readers is None:
         return None, None, "what reads the data cannot be seen"
-    if readers < _MOST and (host.network_in_bytes_per_s or 0.0) >= _READ_AFAR and _is_afar(window):
+    if readers < MOST and (host.network_in_bytes_per_s or 0.0) >= _READ_AFAR and _is_afar(window):
         received = Number("received", host.network_in_bytes_per_s or 0.0, "bytes_per_s")
         return NETWORK, received, "the data comes over the network, and its readers sleep meanwhile"
     cpus = _allowed(window)
