@@ -87,11 +87,15 @@ def show_ssh(console: Console, answer: Answer) -> None:
 
 def _kept_disk(answer: Answer) -> str:
     kept = answer["kept_disk"]
-    bills = f"{about_text(dollars(kept['monthly']))} a month" if kept["monthly"] is not None else "an unknown price"
     return (
-        f"DISK KEPT: {kept['vm']} is stopped in {kept['zone']}; its disk of {kept['gib']} GiB bills {bills} "
+        f"DISK KEPT: {kept['vm']} is stopped in {kept['zone']}; its disk of {kept['gib']} GiB bills {disk_bills(kept)} "
         f"and holds {kept['holds']}. Delete both with: costguard delete-disk {answer['job']['id']}"
     )
+
+
+def disk_bills(kept: Answer) -> str:
+    """`about $10.00 a month`, of a kept disk."""
+    return f"{about_text(dollars(kept['monthly']))} a month" if kept["monthly"] is not None else "an unknown price"
 
 
 def _tracked(run: Answer) -> str:

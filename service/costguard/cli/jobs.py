@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from costguard.cli.job_page import show_job
+from costguard.cli.job_page import disk_bills, show_job
 from costguard.cli.options import (
     DEFAULT_URL,
     AsJson,
@@ -33,7 +33,6 @@ from costguard.cli.tables import (
     amount_text,
     cell,
     clean_lines,
-    dollars,
     nothing_fits,
     render,
     say,
@@ -44,7 +43,6 @@ from costguard.client import steps
 from costguard.errors import ServerUnreachable
 from costguard.ledger.narrate import sentence
 from costguard.model.job import JobKind, JobState
-from costguard.model.money import about_text
 
 _EXAMPLES = """Examples:
 
@@ -299,9 +297,7 @@ def show_jobs(console: Console, answer: Answer, is_filtered: bool) -> None:
     show_page(console, _JOBS, answer, "jobs", nothing=nothing, order="newest")
     for job in answer["jobs"]:
         if (kept := job["kept_disk"]) is not None:
-            bills = (
-                f"{about_text(dollars(kept['monthly']))} a month" if kept["monthly"] is not None else "an unknown price"
-            )
+            bills = disk_bills(kept)
             say(console, f"{job['title']}: its disk is kept: {bills}; costguard delete-disk {job['id']}", "yellow")
     if (disks := answer["kept_disks"])["count"] > 1:
         say(console, f"In all, {disks['count']} disks are kept: {amount_text(disks['monthly'])} a month.", "yellow")

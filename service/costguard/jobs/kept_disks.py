@@ -40,7 +40,7 @@ class KeptJobDisk:
     @property
     def bills(self) -> str:
         """`about $10.00 a month`."""
-        return f"{about_text(str(self.monthly))} a month" if self.monthly is not None else "a price that is not known"
+        return _bills(self.monthly)
 
 
 def of_job(
@@ -100,7 +100,11 @@ def words(connection: Connection, job: Job, now: datetime) -> tuple[str, str]:
     tried = attempts.of_jobs(connection, [job.id]).get(job.id, [])
     monthly = _monthly(job, tried[-1].zone, accrual_at(connection, now)) if tried else None
     seen = job_rows.checkpoint(connection, [job.id]).get(job.id)
-    return holds(seen), f"{about_text(str(monthly))} a month" if monthly is not None else "a price that is not known"
+    return holds(seen), _bills(monthly)
+
+
+def _bills(monthly: Money | None) -> str:
+    return f"{about_text(str(monthly))} a month" if monthly is not None else "a price that is not known"
 
 
 def _monthly(job: Job, zone: str, accrual: Accrual) -> Money | None:
