@@ -13,6 +13,7 @@ import psycopg
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from sqlalchemy import make_url
+from tests import statement_cache
 from tests.postgres import shared_server
 
 from costguard.db.migrate import upgrade
@@ -33,6 +34,8 @@ settings.load_profile("house")
 
 # Python's own pace walks the modules of the whole suite again and again: a tenth of the time that tests take.
 gc.set_threshold(20_000, 10, 10)
+
+statement_cache.share()
 
 # Quicker than TRUNCATE, which makes new files for every table and index.
 _EMPTY = "; ".join(
