@@ -26,13 +26,14 @@ TOP = {
     "service",
     "tests",
 }
+PACKAGES = ("costguard", "costguard_vm", "costguard_client")  # whose texts users read
 LOCKS = {"requirements.txt", "requirements-dev.txt"}
 LISTS = {"decisions.md"}  # read by its numbers, not from end to end
 DATA = {".json", ".csv", ".gz"}  # written and read by programs
 GENERATED = (  # by `python -m tests.golden`
     Path("tests/golden/files"),
     Path("service/docs/reference"),
-    Path("service/costguard/client/api"),
+    Path("service/costguard_client/api"),
 )
 
 
@@ -46,7 +47,7 @@ def broken_rules(root: Path) -> list[str]:
         *_shared_class_names(root),
         *_silent_tests(root),
         *wording.broken_rules(_files(root, ignored), root),
-        *wording.class_names_in_texts(root / "service" / "costguard"),
+        *(text for name in PACKAGES for text in wording.class_names_in_texts(root / "service" / name)),
     ]
 
 

@@ -22,7 +22,7 @@ from tests.agent.vm import Vm
 from tests.progress.alive_days import hangs_in_a_day
 from tests.progress.curves import CURVES
 
-from costguard.agent.bundle import bundle
+from costguard_vm.bundle import bundle
 
 EACH = 8
 DAYS = 1000

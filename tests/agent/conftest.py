@@ -13,7 +13,7 @@ from tests.agent.fake_guard import FakeGuard, Listener, guard_at_a_port
 from tests.agent.fake_metadata import metadata_server
 from tests.agent.vm import Vm
 
-from costguard.agent.bundle import bundle
+from costguard_vm.bundle import bundle
 
 
 @pytest.fixture(scope="session")

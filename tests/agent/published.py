@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from costguard.agent.outputs import MARKER
-from costguard.agent.transfer import Transfer, TransferProgress
-from costguard.model.checkpoint import StoredFile
+from costguard_vm.agent.outputs import MARKER
+from costguard_vm.agent.transfer import Transfer, TransferProgress
+from costguard_vm.model.checkpoint import StoredFile
 
 
 class VmGone(BaseException):

@@ -12,14 +12,14 @@ from tests.agent.fake_guard import Event, FakeGuard
 from tests.agent.vm import Vm
 from tests.waiting import until
 
-from costguard.agent.activity import ActivityWatch
-from costguard.agent.events import Spool
-from costguard.agent.gpu_watch import GpuWatch
-from costguard.agent.settings import AttemptSettings
-from costguard.agent.stack_watch import StackWatch
-from costguard.agent.tool import ToolFinder
-from costguard.diagnosis.signals import CommandSignals, Minute, read_minute
 from costguard.main.vm_tools import vm_tools
+from costguard_vm.agent.activity import ActivityWatch
+from costguard_vm.agent.events import Spool
+from costguard_vm.agent.gpu_watch import GpuWatch
+from costguard_vm.agent.settings import AttemptSettings
+from costguard_vm.agent.stack_watch import StackWatch
+from costguard_vm.agent.tool import ToolFinder
+from costguard_vm.diagnosis.signals import CommandSignals, Minute, read_minute
 
 COMPUTES = "print('begun', flush=True)\nwhile True: pass"
 QUICK = {"activity_s": 0.5, "activity_look_s": 0.05}

@@ -14,8 +14,8 @@ import pytest
 from tests.agent.fake_guard import PATIENCE_S, FakeGuard
 from tests.agent.vm import ATTEMPT, Vm, wait_until_unlocked
 
-from costguard.agent.bundle import bundle
 from costguard.gce.boot import SCRIPT, metadata_items
+from costguard_vm.bundle import bundle
 
 
 def run_script(vm: Vm, **more: str) -> subprocess.CompletedProcess[str]:

@@ -9,7 +9,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-from costguard.agent.bundle import bundle
+from costguard_vm.bundle import bundle
 
 ROOT = Path(__file__).parents[2]
 METADATA_LIMIT = 256 << 10  # of one value: https://cloud.google.com/compute/docs/metadata/overview
@@ -91,9 +91,9 @@ def test_it_runs_where_costguard_is_not_installed(tmp_path: Path) -> None:
 def test_it_carries_the_guards_own_rules() -> None:
     """A checkpoint on a VM's disk is judged by the very sources that judge one in a bucket."""
     files = sources()
-    layouts = sorted((ROOT / "service/costguard/checkpoints/layouts").glob("*.py"))
+    layouts = sorted((ROOT / "service/costguard_vm/checkpoints/layouts").glob("*.py"))
     assert len(layouts) > 10
-    for source in [*layouts, ROOT / "service/costguard/checkpoints/judge.py"]:
+    for source in [*layouts, ROOT / "service/costguard_vm/checkpoints/judge.py"]:
         carried = ast.parse(files[str(source.relative_to(ROOT / "service"))])
         assert program(carried) == program(ast.parse(source.read_text()))
 

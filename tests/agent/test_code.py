@@ -19,10 +19,10 @@ from tests.agent.scripts import WAIT
 from tests.agent.vm import ATTEMPT, Vm
 from tests.jobs.archives import packed
 
-from costguard.agent.code import check, unpack
 from costguard.cli.code import write_archive
 from costguard.cli.work_directory import work_files
-from costguard.model.code_archive import IN_IMAGE, WrongArchive
+from costguard_vm.agent.code import check, unpack
+from costguard_vm.model.code_archive import IN_IMAGE, WrongArchive
 
 TRAIN = "import os, pathlib; print(os.getcwd()); print(pathlib.Path('conf/a.yaml').read_text())"
 SECRET = "s3cret-value-of-the-index"

@@ -11,8 +11,8 @@ from tests.agent.fake_guard import FakeGuard
 from tests.agent.scripts import WAIT
 from tests.agent.vm import Vm
 
-from costguard.agent.checkpoints import DiskCheckpoints, failed_runs, on_the_vm
-from costguard.agent.settings import AttemptSettings
+from costguard_vm.agent.checkpoints import DiskCheckpoints, failed_runs, on_the_vm
+from costguard_vm.agent.settings import AttemptSettings
 
 # Saves the checkpoints that its environment names, says how it was called, and fails.
 FAILS = """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from costguard.agent.drill_rules import DrillLimits, Save, Steps, goes_on, is_old, judged
+from costguard_vm.agent.drill_rules import DrillLimits, Save, Steps, goes_on, is_old, judged
 
 ON_DISK, TRAVELS = DrillLimits(22, 30, uploads=False), DrillLimits(22, 30, uploads=True)
 STEPS = Steps(before=500, first=502, last=540)

@@ -15,9 +15,9 @@ from tests.agent.scripts import WAIT
 from tests.agent.test_boot import attempt, put, run_script
 from tests.agent.vm import Vm, parent, wait_until_unlocked
 
-from costguard.agent.bundle import bundle
-from costguard.agent.output import OutputLog, tail
 from costguard.gce.boot import metadata_items
+from costguard_vm.agent.output import OutputLog, tail
+from costguard_vm.bundle import bundle
 
 DISK_BYTES = 12 << 20
 LEFT_BYTES = 64 << 10  # the agent, which replaces files of its own, may leave some pages

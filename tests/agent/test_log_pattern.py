@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costguard.agent.metric import STEP
-from costguard.model.log_pattern import LogPattern
+from costguard_vm.agent.metric import STEP
+from costguard_vm.model.log_pattern import LogPattern
 
 DEFAULT = STEP
 MOST_CALLS = 700_000  # some 50 ms

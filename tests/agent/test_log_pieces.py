@@ -14,11 +14,11 @@ from tests.agent.scripts import WAIT
 from tests.agent.vm import Vm
 from tests.waiting import until
 
-from costguard.agent.failures import TransferFailed
-from costguard.agent.log_pieces import CLOSED_BYTES, LogPieces
-from costguard.agent.output import OutputLog
-from costguard.agent.preparation import CommandSecrets
-from costguard.agent.settings import AttemptSettings
+from costguard_vm.agent.failures import TransferFailed
+from costguard_vm.agent.log_pieces import CLOSED_BYTES, LogPieces
+from costguard_vm.agent.output import OutputLog
+from costguard_vm.agent.preparation import CommandSecrets
+from costguard_vm.agent.settings import AttemptSettings
 
 RCLONE = Path(sys.executable).with_name("rclone")
 

@@ -13,10 +13,10 @@ from tests.agent.fake_guard import FakeGuard
 from tests.agent.scripts import WAIT
 from tests.agent.vm import Vm
 
-from costguard.agent.log_reader import LogPlace, LogReader
-from costguard.agent.metric import MOST_BYTES, MetricReader, number_in
-from costguard.agent.output import OutputLog
-from costguard.agent.settings import AttemptSettings
+from costguard_vm.agent.log_reader import LogPlace, LogReader
+from costguard_vm.agent.metric import MOST_BYTES, MetricReader, number_in
+from costguard_vm.agent.output import OutputLog
+from costguard_vm.agent.settings import AttemptSettings
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from tests.agent.test_transfer import transfer_of
 from tests.agent.vm import Vm
 from tests.checkpoints.store_stub import StubBucket, store
 
-from costguard.agent.failures import TransferFailed
-from costguard.agent.transfer import leads_out
+from costguard_vm.agent.failures import TransferFailed
+from costguard_vm.agent.transfer import leads_out
 
 NAMES = ("../up", "../../up", "sub/../../../up", "..", "sub/..", ".", "//tmp/up", "x//y")
 

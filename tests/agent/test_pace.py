@@ -9,9 +9,9 @@ from tests.agent.fake_guard import FakeGuard
 from tests.agent.planted_hangs import planted
 from tests.agent.vm import Vm
 
-from costguard.agent.files import own_time, utc, utc_of
-from costguard.agent.settings import AttemptSettings, at_pace
-from costguard.diagnosis.signals import read_minute
+from costguard_vm.agent.files import own_time, utc, utc_of
+from costguard_vm.agent.settings import AttemptSettings, at_pace
+from costguard_vm.diagnosis.signals import read_minute
 
 A_MOMENT = 1_795_000_000.25
 STEPS = """

@@ -10,9 +10,9 @@ from contextlib import ExitStack, contextmanager
 import pytest
 from tests.waiting import until
 
-from costguard.agent.dcgm import DcgmTable
-from costguard.agent.process_watch import ProcessWatch, below, parse_stat, processes
-from costguard.diagnosis.signals import CommandSignals
+from costguard_vm.agent.dcgm import DcgmTable
+from costguard_vm.agent.process_watch import ProcessWatch, below, parse_stat, processes
+from costguard_vm.diagnosis.signals import CommandSignals
 
 SPIN = "import time\nprint(flush=True)\nwhile True: pass"
 SLEEP = "import time\nprint(flush=True)\ntime.sleep(600)"

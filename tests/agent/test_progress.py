@@ -14,8 +14,8 @@ from tests.agent.fake_guard import FakeGuard
 from tests.agent.scripts import WAIT
 from tests.agent.vm import Vm
 
-from costguard.agent.progress import MOST_WORK_S, ProgressReader, TrainerStates, shown
-from costguard.agent.settings import AttemptSettings
+from costguard_vm.agent.progress import MOST_WORK_S, ProgressReader, TrainerStates, shown
+from costguard_vm.agent.settings import AttemptSettings
 
 BAR = "\r {0}%|#####     | {0}/100 [00:10<01:30,  5.00it/s]"
 

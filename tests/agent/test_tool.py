@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from tests.agent.fake_guard import FakeGuard
 
-from costguard.agent.failures import TransferFailed
-from costguard.agent.settings import AttemptSettings
-from costguard.agent.tool import ToolFinder
 from costguard.main.vm_tools import vm_tools
+from costguard_vm.agent.failures import TransferFailed
+from costguard_vm.agent.settings import AttemptSettings
+from costguard_vm.agent.tool import ToolFinder
 
 HERE = f"{sys.platform}-{platform.machine()}"
 PROGRAM = b"#!/bin/sh\necho 'py-spy 0.4.3'\n"

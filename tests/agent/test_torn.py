@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 from tests.agent.torn import KINDS, SAME_NAME, Agent, Bucket, Kind, Moment, look_at, newest_version, torn, without_notes
 
-from costguard.agent.failures import TransferFailed
+from costguard_vm.agent.failures import TransferFailed
 
 SEEDS = range(2)  # orders in which rclone, which moves several files at the same time, may have done it
 

@@ -17,7 +17,7 @@ from tests.checkpoints.writers import hugging_face, torch_dcp, torch_zip
 
 from costguard.checkpoints.buckets import StoreAccess
 from costguard.checkpoints.client import StoredCheckpoints
-from costguard.model.checkpoint import CheckpointLook, LookFor
+from costguard_vm.model.checkpoint import CheckpointLook, LookFor
 
 UPLOADING = ".costguard/uploading/"
 # Saves the checkpoints that its environment names, each a folder with a marker; `!` leaves the marker out.

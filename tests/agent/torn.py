@@ -13,12 +13,12 @@ from tests.checkpoints import writers
 from tests.checkpoints.places import Memory, Written, below
 from tests.checkpoints.writers import LAYOUTS, dcp_metadata, safetensors, torch_zip
 
-from costguard.agent.remote import RemoteCheckpoints, Upload, planned
-from costguard.agent.transfer import Only, Progress, Transfer, TransferProgress
-from costguard.checkpoints.judge import candidates
-from costguard.checkpoints.layouts.base import CandidateCheckpoint
-from costguard.checkpoints.uploads import OURS, SLOTS
-from costguard.model.checkpoint import CheckpointLook, Framework, LookFor, StoredFile
+from costguard_vm.agent.remote import RemoteCheckpoints, Upload, planned
+from costguard_vm.agent.transfer import Only, Progress, Transfer, TransferProgress
+from costguard_vm.checkpoints.judge import candidates
+from costguard_vm.checkpoints.layouts.base import CandidateCheckpoint
+from costguard_vm.checkpoints.uploads import OURS, SLOTS
+from costguard_vm.model.checkpoint import CheckpointLook, Framework, LookFor, StoredFile
 
 WHERE = "s3://lab/run"
 DCP = {"__0_0.distcp": bytes(40), "__1_0.distcp": bytes(24)}

@@ -14,7 +14,7 @@ from tests.checkpoints import writers
 
 from costguard.checkpoints.buckets import StoreAccess
 from costguard.checkpoints.client import StoredCheckpoints
-from costguard.model.checkpoint import LookFor
+from costguard_vm.model.checkpoint import LookFor
 
 _CHECKPOINTS = 1_000  # of ten files each
 _TIMES = 7

@@ -22,9 +22,9 @@ from tests.agent.fake_metadata import metadata_server
 from tests.agent.vm import Vm
 from tests.benchmarks.measure import Measured
 
-from costguard.agent.bundle import bundle
-from costguard.agent.process_watch import TREE_S, ProcessWatch
 from costguard.main.vm_tools import vm_tools
+from costguard_vm.agent.process_watch import TREE_S, ProcessWatch
+from costguard_vm.bundle import bundle
 
 _PAIRS, _PHASE_S, _LOOKS = 20, 3, 20
 _GOAL_CORE, _GOAL_MB, _GOAL_PACE = 1.0, 40.0, 0.5  # percent of a core, MB, percent

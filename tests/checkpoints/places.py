@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
-from costguard.checkpoints.judge import judge
-from costguard.checkpoints.layouts.base import FileChanged
-from costguard.model.checkpoint import CheckpointLook, Listing, LookFor, StoredFile
+from costguard_vm.checkpoints.judge import judge
+from costguard_vm.checkpoints.layouts.base import FileChanged
+from costguard_vm.model.checkpoint import CheckpointLook, Listing, LookFor, StoredFile
 
 T = TypeVar("T")
 R = TypeVar("R")

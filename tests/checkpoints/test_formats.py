@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from tests.checkpoints.places import START, Memory
 from tests.checkpoints.writers import dcp_metadata, hdf5, safetensors, torch_zip
 
-from costguard.checkpoints.layouts.formats import problem_of
-from costguard.checkpoints.layouts.pickles import shards_of, step_inside, values
-from costguard.model.checkpoint import StoredFile
+from costguard_vm.checkpoints.layouts.formats import problem_of
+from costguard_vm.checkpoints.layouts.pickles import shards_of, step_inside, values
+from costguard_vm.model.checkpoint import StoredFile
 
 
 def problem(name: str, body: bytes) -> str:

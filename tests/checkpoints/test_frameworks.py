@@ -9,7 +9,7 @@ from tests.checkpoints import writers
 from tests.checkpoints.places import Memory, Written, below, reasons
 from tests.checkpoints.writers import dcp_metadata, hdf5, safetensors, torch_zip
 
-from costguard.model.checkpoint import Framework, LookFor
+from costguard_vm.model.checkpoint import Framework, LookFor
 
 DCP = {"__0_0.distcp": bytes(40), ".metadata": dcp_metadata({"__0_0.distcp": 40})}
 SHARED = {

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.checkpoints import writers
 from tests.checkpoints.places import Memory, Written, reasons
 
-from costguard.model.checkpoint import CheckpointState, Framework, LookFor
+from costguard_vm.model.checkpoint import CheckpointState, Framework, LookFor
 
 
 def steps(*numbers: int) -> list[Written]:

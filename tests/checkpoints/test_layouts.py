@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.checkpoints.places import Memory, Written
 from tests.checkpoints.writers import LAYOUTS, keras
 
-from costguard.model.checkpoint import CheckpointState, Framework, LookFor
+from costguard_vm.model.checkpoint import CheckpointState, Framework, LookFor
 
 OLD, NEW = 90, 100
 frameworks = st.sampled_from([layout for layout in LAYOUTS if layout is not Framework.KERAS])

@@ -11,7 +11,6 @@ from tests.checkpoints import writers
 
 from costguard.checkpoints.buckets import StoreAccess
 from costguard.checkpoints.client import LocalFolder, StoredCheckpoints
-from costguard.checkpoints.judge import judge
 from costguard.checkpoints.location import Location, of_system, parse
 from costguard.errors import (
     CheckpointError,
@@ -21,8 +20,9 @@ from costguard.errors import (
     CheckpointLocationWrong,
 )
 from costguard.main.checkpoints import look_twice
-from costguard.model.checkpoint import CheckpointState, LookFor
 from costguard.model.ports import Checkpoints
+from costguard_vm.checkpoints.judge import judge
+from costguard_vm.model.checkpoint import CheckpointState, LookFor
 
 HERE: Checkpoints = StoredCheckpoints(StoreAccess())
 

@@ -8,7 +8,7 @@ import pytest
 
 from costguard.checkpoints.location import Location, check, parse
 from costguard.errors import CheckpointLocationWrong
-from costguard.model.checkpoint import Framework, LookFor
+from costguard_vm.model.checkpoint import Framework, LookFor
 
 
 @pytest.mark.parametrize(

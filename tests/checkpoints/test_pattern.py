@@ -15,12 +15,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from costguard.access.rules import Protection
-from costguard.checkpoints.judge import notes_on
-from costguard.checkpoints.layouts import LAYOUTS
-from costguard.checkpoints.layouts.base import Tree
-from costguard.checkpoints.layouts.plain import STEP, StepPattern
-from costguard.model.checkpoint import Framework, Listing, LookFor, StoredFile
 from costguard.reminders.enforcement import protected_because
+from costguard_vm.checkpoints.judge import notes_on
+from costguard_vm.checkpoints.layouts import LAYOUTS
+from costguard_vm.checkpoints.layouts.base import Tree
+from costguard_vm.checkpoints.layouts.plain import STEP, StepPattern
+from costguard_vm.model.checkpoint import Framework, Listing, LookFor, StoredFile
 
 LONGEST_S = 0.05
 # Object names have at most 1,024 bytes of UTF-8. Sources: "Object naming guidelines" of Cloud Storage (1-1024 bytes),

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from tests.checkpoints.places import START, Memory
 
-from costguard.checkpoints.layouts.formats import problem_of
-from costguard.checkpoints.layouts.pickles import step_inside
-from costguard.model.checkpoint import StoredFile
+from costguard_vm.checkpoints.layouts.formats import problem_of
+from costguard_vm.checkpoints.layouts.pickles import step_inside
+from costguard_vm.model.checkpoint import StoredFile
 
 REAL = Path(__file__).parent / "real"
 LEGACY = ("legacy.pt", "legacy-protocol4.pt")

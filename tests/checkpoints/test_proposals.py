@@ -9,7 +9,7 @@ import pytest
 from tests.checkpoints import writers
 from tests.checkpoints.places import Memory
 
-from costguard.model.checkpoint import LookFor
+from costguard_vm.model.checkpoint import LookFor
 
 BODY = b"x" * 100
 # As they are named by their savers: Stable-Baselines3 (CheckpointCallback), fairseq (checkpoint_utils.py), nanoGPT

@@ -9,7 +9,7 @@ import pytest
 
 from costguard.clock import SystemClock
 from costguard.main.checkpoints import InScaledTime, checkpoints
-from costguard.model.checkpoint import Framework, LookFor
+from costguard_vm.model.checkpoint import Framework, LookFor
 
 LOOK_FOR = LookFor(Framework.FILES, "ckpt_{step}.txt")
 

@@ -12,10 +12,10 @@ from tests.checkpoints.writers import torch_zip
 
 from costguard.checkpoints.buckets import StoreAccess
 from costguard.checkpoints.client import StoredCheckpoints
-from costguard.checkpoints.folder import Folder
-from costguard.checkpoints.judge import judge
 from costguard.errors import CheckpointLocationMissing, CheckpointLocationWrong
-from costguard.model.checkpoint import CheckpointState, Framework, LookFor, StoredFile
+from costguard_vm.checkpoints.folder import Folder
+from costguard_vm.checkpoints.judge import judge
+from costguard_vm.model.checkpoint import CheckpointState, Framework, LookFor, StoredFile
 
 HERE = StoredCheckpoints(StoreAccess())
 REAL = Path(__file__).parent / "real"

@@ -16,7 +16,6 @@ from tests.checkpoints.store_stub import StubBucket, etag, store
 from costguard.checkpoints.buckets import BucketFolder as StoredBucket
 from costguard.checkpoints.buckets import StoreAccess, google_credentials, open_store
 from costguard.checkpoints.client import StoredCheckpoints
-from costguard.checkpoints.judge import judge
 from costguard.checkpoints.location import parse
 from costguard.errors import (
     CheckpointLocationMissing,
@@ -24,7 +23,8 @@ from costguard.errors import (
     CheckpointLocationUnavailable,
     CheckpointLocationWrong,
 )
-from costguard.model.checkpoint import CheckpointState, LookFor
+from costguard_vm.checkpoints.judge import judge
+from costguard_vm.model.checkpoint import CheckpointState, LookFor
 
 KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
 QUICK = timedelta(milliseconds=1)

@@ -7,9 +7,9 @@ from tests.checkpoints import writers
 from tests.checkpoints.places import Memory, Written, below, reasons
 from tests.checkpoints.writers import LAYOUTS
 
-from costguard.checkpoints.judge import candidates
-from costguard.checkpoints.uploads import in_order, note_of, parts_of
-from costguard.model.checkpoint import Framework, LookFor
+from costguard_vm.checkpoints.judge import candidates
+from costguard_vm.checkpoints.uploads import in_order, note_of, parts_of
+from costguard_vm.model.checkpoint import Framework, LookFor
 
 WHERE = "s3://lab/run-7"
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.checkpoints.places import Written, below
 
-from costguard.model.checkpoint import Framework, LookFor
+from costguard_vm.model.checkpoint import Framework, LookFor
 
 
 def torch_zip(content: object = None, name: str = "archive") -> bytes:

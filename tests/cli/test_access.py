@@ -19,12 +19,12 @@ from costguard.access.rules import Access
 from costguard.access.sessions import Sessions
 from costguard.access.tokens import NewToken, TokenService
 from costguard.api.app import create_app
-from costguard.client import profile
-from costguard.client.profile import Profile
 from costguard.clock import SystemClock
 from costguard.db.transaction import Database
 from costguard.errors import CostguardError
 from costguard.model.access import Role, Via
+from costguard_client import profile
+from costguard_client.profile import Profile
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 ACCESS = Access(frozenset({"vic@lab.example"}), frozenset(), frozenset())

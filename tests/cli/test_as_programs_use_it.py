@@ -17,9 +17,9 @@ from tests.cli.conftest import Run
 from tests.pages import job_story
 
 import costguard
-from costguard.client import profile
-from costguard.client.profile import Profile
 from costguard.db.transaction import Database
+from costguard_client import profile
+from costguard_client.profile import Profile
 
 HOUR = timedelta(hours=1)
 

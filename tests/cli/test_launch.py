@@ -19,8 +19,8 @@ from costguard.cli.app import app
 from costguard.cli.jobs import follow
 from costguard.cli.quotes import show_quote
 from costguard.cli.server import ServerClient, WrongUsage
-from costguard.client.steps import TRIES
 from costguard.errors import CostguardError, ServerUnreachable
+from costguard_client.steps import TRIES
 
 PROBLEM = {
     "detail": "The job cannot be taken in.",

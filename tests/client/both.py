@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
-from costguard.client import AsyncClient, AsyncJob, Client, JobHandle
-from costguard.client.calls import Call
+from costguard_client import AsyncClient, AsyncJob, Client, JobHandle
+from costguard_client.calls import Call
 
 T = TypeVar("T")
 Finish = Callable[[Any], Any]

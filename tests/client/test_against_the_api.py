@@ -15,12 +15,12 @@ from tests.api import story
 from tests.client.both import clients
 from tests.serving import serving
 
-from costguard.client import Client
-from costguard.client.api import operations
-from costguard.client.calls import Call
 from costguard.db.transaction import Database
 from costguard.errors import Conflict, Invalid, Missing
 from costguard.model.access import Role
+from costguard_client import Client
+from costguard_client.api import operations
+from costguard_client.calls import Call
 
 
 @pytest.fixture
@@ -107,6 +107,6 @@ def test_every_operation_of_the_document_has_a_call() -> None:
 def test_importing_the_client_loads_no_server_and_no_slow_library() -> None:
     """A command starts quickly; httpx2 and asyncio come with the first AsyncClient."""
     heavy = ("fastapi", "pydantic", "sqlalchemy", "httpx2", "asyncio", "google", "typer", "obstore")
-    code = f"import sys, costguard.client; print([name for name in {heavy!r} if name in sys.modules])"
+    code = f"import sys, costguard_client; print([name for name in {heavy!r} if name in sys.modules])"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert shown.stdout.strip() == "[]"

@@ -13,9 +13,6 @@ from tests.cli.job_answers import DETAIL, JOB
 from tests.client.both import Either, clients
 from tests.scripted import Script, scripted
 
-from costguard.client import AsyncClient, Client, JobNotSucceeded
-from costguard.client.api import operations
-from costguard.client.calls import Call, api
 from costguard.errors import (
     Conflict,
     CostguardError,
@@ -26,6 +23,9 @@ from costguard.errors import (
     SignInRefused,
     Unavailable,
 )
+from costguard_client import AsyncClient, Client, JobNotSucceeded
+from costguard_client.api import operations
+from costguard_client.calls import Call, api
 
 PROBLEM = {
     "type": "/problems/job-refused",

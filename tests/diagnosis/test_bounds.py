@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from tests.diagnosis.bounds import report
 from tests.diagnosis.bounds.grid import NAMES, PLANS, PLANS_OF_A_GPU
 
-from costguard.diagnosis import kinds, signals
-from costguard.diagnosis.advice import advise, most_saved
-from costguard.diagnosis.bounds import judge
-from costguard.diagnosis.signals import CommandSignals, GpuSignals, HostSignals, Minute, StackSignals, read_minute
-from costguard.diagnosis.window import SignalWindow, window_of
-from costguard.diagnosis.words import headline, number_text
+from costguard_vm.diagnosis import kinds, signals
+from costguard_vm.diagnosis.advice import advise, most_saved
+from costguard_vm.diagnosis.bounds import judge
+from costguard_vm.diagnosis.signals import CommandSignals, GpuSignals, HostSignals, Minute, StackSignals, read_minute
+from costguard_vm.diagnosis.window import SignalWindow, window_of
+from costguard_vm.diagnosis.words import headline, number_text
 
 GIB = 2.0**30
 BUSY = GpuSignals(kernel_active=0.97, memory_used_bytes=60 * GIB, memory_total_bytes=80 * GIB)

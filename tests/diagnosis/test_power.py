@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from costguard.diagnosis import kinds
-from costguard.diagnosis.bounds import judge
-from costguard.diagnosis.power import PowerRange, not_computing, power_share
-from costguard.diagnosis.signals import CommandSignals, GpuSignals, HostSignals, Minute
-from costguard.diagnosis.window import SignalWindow, window_of
-from costguard.diagnosis.words import headline
+from costguard_vm.diagnosis import kinds
+from costguard_vm.diagnosis.bounds import judge
+from costguard_vm.diagnosis.power import PowerRange, not_computing, power_share
+from costguard_vm.diagnosis.signals import CommandSignals, GpuSignals, HostSignals, Minute
+from costguard_vm.diagnosis.window import SignalWindow, window_of
+from costguard_vm.diagnosis.words import headline
 
 BEST = PowerRange(105.0, 518.0)  # of a GPU with a context and no kernel; of the run that saved every 1000 steps
 EVERY = {1000: (0.878, 518.0), 100: (0.867, 312.6), 10: (0.854, 178.4)}

@@ -6,7 +6,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costguard.diagnosis.signals import (
+from costguard_vm.diagnosis.signals import (
     MOST_GPUS,
     MOST_KINDS,
     CommandSignals,

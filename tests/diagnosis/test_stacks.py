@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from costguard.diagnosis.stacks import own_frame, place_of, read_raw, summed_up
+from costguard_vm.diagnosis.stacks import own_frame, place_of, read_raw, summed_up
 
 RECORDED: dict[str, Any] = json.loads((Path(__file__).parent / "stacks.json").read_text())
 RUNS = {name: run for name, run in RECORDED["runs"].items() if run["most"]}

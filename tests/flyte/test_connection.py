@@ -11,9 +11,9 @@ from tests.loops import run
 from tests.scripted import Script, scripted
 
 from costguard.errors import Invalid, Missing
-from costguard.flyte import connection
-from costguard.flyte.job import CostguardJob, request_of
 from costguard.model.job import JobState
+from costguard_client.flyte import connection
+from costguard_client.flyte.job import CostguardJob, request_of
 
 REQUEST = request_of(CostguardJob(preset="t4", command=("true",)), {}, (), "s3://x")
 

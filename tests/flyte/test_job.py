@@ -13,8 +13,8 @@ from google.protobuf.struct_pb2 import Struct
 
 from costguard.api.job_bodies import JobBody
 from costguard.errors import Invalid
-from costguard.flyte import CostguardJob
-from costguard.flyte.job import JobRequest, Place, request_of
+from costguard_client.flyte import CostguardJob
+from costguard_client.flyte.job import JobRequest, Place, request_of
 
 EVERYTHING = CostguardJob(
     preset="a100",

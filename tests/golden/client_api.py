@@ -38,10 +38,10 @@ from collections.abc import Sequence
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Literal
 
-from costguard.client.calls import Call
+from costguard_client.calls import Call
 
 if TYPE_CHECKING:
-    from costguard.client.api import schemas
+    from costguard_client.api import schemas
 
 '''
 

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 _FOLDER = Path("tests/golden/files")
 _FOLDERS = {
     "reference": Path("service/docs"),  # documents stand where people look for them
-    "api": Path("service/costguard/client"),  # and code where it is imported
+    "api": Path("service/costguard_client"),  # and code where it is imported
 }
 _SHOWN_LINES = 200
 

@@ -13,7 +13,7 @@ from typing import IO
 from tests.api.rows import NOW
 
 from costguard.errors import CheckpointLocationUnavailable
-from costguard.model.checkpoint import StoredFile
+from costguard_vm.model.checkpoint import StoredFile
 
 
 class MemoryArchives:

@@ -13,11 +13,11 @@ from tests.api.rows import NOW
 from costguard.jobs import attempts, job_rows
 from costguard.jobs.attempts import NewAttempt
 from costguard.model.attempt import Attempt, AttemptState, Outcome, attempt_name
-from costguard.model.checkpoint import Framework, LookFor
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState, SeenCheckpoint
 from costguard.model.launch import Recipe
 from costguard.model.money import Money
+from costguard_vm.model.checkpoint import Framework, LookFor
 
 RECIPE = Recipe(
     machine_type="n1-standard-8",

@@ -19,15 +19,6 @@ from costguard.jobs.code import CodeArchives
 from costguard.jobs.quote import Assessor
 from costguard.jobs.submit import JobService, LaunchTargets, Overrides, Submission
 from costguard.jobs.zone_advice import ZoneAdvice
-from costguard.model.checkpoint import (
-    Checkpoint,
-    CheckpointLook,
-    CheckpointState,
-    Framework,
-    Listing,
-    LookFor,
-    StoredFile,
-)
 from costguard.model.data import StoredSize
 from costguard.model.instance import Shape
 from costguard.model.job import JobKind, JobSpec
@@ -36,6 +27,15 @@ from costguard.model.ports import Archives
 from costguard.model.preset import Match, Preset
 from costguard.sweeps.quote import SweepAssessor
 from costguard.sweeps.submit import SweepService
+from costguard_vm.model.checkpoint import (
+    Checkpoint,
+    CheckpointLook,
+    CheckpointState,
+    Framework,
+    Listing,
+    LookFor,
+    StoredFile,
+)
 
 T4 = Recipe(
     machine_type="n1-standard-4",

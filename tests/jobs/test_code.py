@@ -20,9 +20,9 @@ from tests.jobs.job_service import Office, asked, priced
 from costguard.db.transaction import Database
 from costguard.errors import Conflict, Invalid, Missing
 from costguard.jobs.code import CodeArchives, check_archive
-from costguard.model.checkpoint import StoredFile
-from costguard.model.code_archive import MOST_UNPACKED, WrongArchive
 from costguard.model.job import JobCode, JobState
+from costguard_vm.model.checkpoint import StoredFile
+from costguard_vm.model.code_archive import MOST_UNPACKED, WrongArchive
 
 CONTENT, SHA256 = packed({"train.py": "print('step 1')", "conf/a.yaml": "lr: 1"}, {"latest": "conf/a.yaml"})
 CODE = JobCode(SHA256, len(CONTENT), 3)

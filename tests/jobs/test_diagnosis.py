@@ -9,9 +9,6 @@ from typing import Any
 import pytest
 from tests.jobs.world import World, world
 
-from costguard.diagnosis import kinds
-from costguard.diagnosis.kinds import BoundVerdict
-from costguard.diagnosis.signals import CommandSignals, GpuSignals, HostSignals, Minute, StackSignals, as_json
 from costguard.jobs import diagnosis, diagnosis_rows
 from costguard.jobs.agent_activity import MOST, JudgedWindow, MeasuredMinute
 from costguard.jobs.bound_savings import promised, script_of, time_left
@@ -22,6 +19,9 @@ from costguard.ledger.accrual import accrual_at
 from costguard.model.instance import Shape
 from costguard.model.money import Money
 from costguard_sandbox.gce.catalogue import machine_types
+from costguard_vm.diagnosis import kinds
+from costguard_vm.diagnosis.kinds import BoundVerdict
+from costguard_vm.diagnosis.signals import CommandSignals, GpuSignals, HostSignals, Minute, StackSignals, as_json
 
 MINUTE = timedelta(minutes=1)
 STARVED = Minute(

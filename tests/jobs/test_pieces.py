@@ -20,9 +20,9 @@ from costguard.jobs.turn import JobsTurn
 from costguard.jobs.vm_request import label_of
 from costguard.ledger.owner import OwnerRules
 from costguard.model.attempt import AttemptState, Outcome
-from costguard.model.checkpoint import Checkpoint, CheckpointLook, CheckpointState, Framework, Listing, LookFor
 from costguard.model.job import CheckpointPlan
 from costguard.model.launch import OperationAnswer
+from costguard_vm.model.checkpoint import Checkpoint, CheckpointLook, CheckpointState, Framework, Listing, LookFor
 
 
 @pytest.mark.parametrize(

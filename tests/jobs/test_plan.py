@@ -45,7 +45,7 @@ from costguard.jobs.work_left import APART, INTERVAL, START, MeasuredWork, overh
 from costguard.model.attempt import Attempt, AttemptState, Outcome
 from costguard.model.job import Job, JobState, WhenLate
 from costguard.model.money import Money, Priced
-from costguard.progress.finish import TrainingLeft
+from costguard_vm.progress.finish import TrainingLeft
 
 BOTH = (*PLACES, place(A, ON_DEMAND, "1.50"), place(B, ON_DEMAND, "1.60"))
 FALLS_BACK = replace(RECIPE, falls_back_to_on_demand=True)

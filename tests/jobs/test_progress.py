@@ -20,8 +20,8 @@ from costguard.ledger.accrual import accrual_at
 from costguard.model.attempt import AgentState, Attempt, Interruption, Notice, Outcome
 from costguard.model.money import Money, Priced
 from costguard.model.progress import EVALUATION, LOSS, NAMED, POSITION, SeenProgress, SeriesPoint
-from costguard.progress.series import MOST
 from costguard.spend.goodput import BilledVM
+from costguard_vm.progress.series import MOST
 
 MINUTE = timedelta(minutes=1)
 NO_BILL = SharedBill((), Priced(), NOW)

@@ -14,12 +14,12 @@ from costguard.jobs import checks, offers, submission
 from costguard.jobs.checks import ImageReference
 from costguard.jobs.offers import HourlyRate
 from costguard.jobs.submission import Overrides
-from costguard.model.checkpoint import Framework, LookFor
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.job import CheckpointPlan, JobKind, JobMetric, JobSpec
 from costguard.model.launch import Recipe
 from costguard.model.money import Money
 from costguard.model.reminder import Team
+from costguard_vm.model.checkpoint import Framework, LookFor
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 GUARD = "https://guard.example"

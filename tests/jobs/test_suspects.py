@@ -10,8 +10,8 @@ from tests.jobs.jobbed import NOW, TERMS, attempt, exited
 
 from costguard.jobs.suspects import resumed_run, suspects
 from costguard.model.attempt import AgentState, Attempt, AttemptState, Outcome
-from costguard.model.checkpoint import Checkpoint, CheckpointLook, CheckpointState, Framework, Listing
-from costguard.model.suspects import suspected_by, trusted
+from costguard_vm.model.checkpoint import Checkpoint, CheckpointLook, CheckpointState, Framework, Listing
+from costguard_vm.model.suspects import suspected_by, trusted
 
 MINUTE = timedelta(minutes=1)
 LATER = timedelta(hours=3)

@@ -31,14 +31,6 @@ from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
 from costguard.ledger.record import record
 from costguard.model.attempt import STANDING_BY, Attempt
-from costguard.model.checkpoint import (
-    Checkpoint,
-    CheckpointLook,
-    CheckpointState,
-    Framework,
-    Listing,
-    LookFor,
-)
 from costguard.model.event import Event
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState, Terms
@@ -47,6 +39,14 @@ from costguard.model.observation import Sighting
 from costguard.model.ports import Checkpoints
 from costguard.model.price import Price, PriceKey, Unit
 from costguard.sweeps.common import common_ceilings
+from costguard_vm.model.checkpoint import (
+    Checkpoint,
+    CheckpointLook,
+    CheckpointState,
+    Framework,
+    Listing,
+    LookFor,
+)
 
 ZONES = ("us-central1-a", "us-central1-b", "us-east1-c")
 T4 = Shape("n1-standard-8", 8, 30720)

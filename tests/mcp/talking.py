@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import anyio
 from mcp_types import CallToolResult, TextContent
 
-from costguard.mcp.server import GuardServer
+from costguard_client.mcp.server import GuardServer
 from mcp import Client, StdioServerParameters
 
 T = TypeVar("T")

@@ -16,14 +16,14 @@ from tests.mcp.lab import ADA, VIC, Lab, make_lab
 from tests.mcp.talking import answer_of, plain, talk
 from tests.serving import serving
 
-from costguard.client import Client
 from costguard.db.tables import lifetimes
 from costguard.db.transaction import Database
-from costguard.mcp.confirming import GOOD_FOR_S
-from costguard.mcp.marking import Words
-from costguard.mcp.offer import make_server
-from costguard.mcp.server import GuardServer
 from costguard.model.access import Role
+from costguard_client import Client
+from costguard_client.mcp.confirming import GOOD_FOR_S
+from costguard_client.mcp.marking import Words
+from costguard_client.mcp.offer import make_server
+from costguard_client.mcp.server import GuardServer
 from mcp import Client as Agent
 
 STOP = {"project": "lab", "gce_id": "4711", "reason": "nobody uses it"}

@@ -17,14 +17,14 @@ from tests.mcp.lab import ADA, Lab, make_lab, request_row
 from tests.mcp.talking import answer_of, over_stdio, plain, talk, text_of, unmarked
 from tests.serving import serving
 
-from costguard.client import Client
 from costguard.db.transaction import Database
 from costguard.jobs import attempts
 from costguard.jobs import job_rows as jobs
-from costguard.mcp.offer import make_server
 from costguard.model.access import Role
 from costguard.model.attempt import AgentState, AttemptState, Outcome
 from costguard.model.job import JobState
+from costguard_client import Client
+from costguard_client.mcp.offer import make_server
 from mcp import Client as Agent
 
 _STOP = 'CALL stop_vm {"project": "lab", "gce_id": "4711", "reason": "ordered"}'

@@ -11,7 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.mcp.talking import plain, unmarked
 
-from costguard.mcp.marking import ALWAYS_OTHERS, FIXED_FIELDS, KEYED_BY_OTHERS, Words, answer_text, marked, one_line
+from costguard_client.mcp.marking import (
+    ALWAYS_OTHERS,
+    FIXED_FIELDS,
+    KEYED_BY_OTHERS,
+    Words,
+    answer_text,
+    marked,
+    one_line,
+)
 
 _DOCUMENT = Path(__file__).parents[1] / "golden/files/openapi/openapi.json"
 _SCHEMAS: dict[str, Any] = json.loads(_DOCUMENT.read_text("utf-8"))["components"]["schemas"]

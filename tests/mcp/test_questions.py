@@ -21,10 +21,10 @@ from tests.serving import serving
 from costguard.db.transaction import Database
 from costguard.jobs import attempts
 from costguard.jobs import job_rows as jobs
-from costguard.mcp.reading import READING
 from costguard.model.access import Role
 from costguard.model.attempt import AgentState, AttemptState
 from costguard.model.job import JobState
+from costguard_client.mcp.reading import READING
 from mcp import Client
 
 HOUR = timedelta(hours=1)

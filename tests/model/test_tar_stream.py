@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from costguard.agent.code import unpack
 from costguard.jobs.code import check_archive
-from costguard.model.code_archive import FILE, LINK, MOST_FILES, WrongArchive
-from costguard.model.tar_stream import MOST_HEADER, GzipStream, TarStream
+from costguard_vm.agent.code import unpack
+from costguard_vm.model.code_archive import FILE, LINK, MOST_FILES, WrongArchive
+from costguard_vm.model.tar_stream import MOST_HEADER, GzipStream, TarStream
 
 END = bytes(1024)
 LONG = "/".join(["folder" * 10] * 6) + "/ä file.py"

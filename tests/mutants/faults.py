@@ -9,12 +9,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(__file__).parent / "faults"
-PRODUCT = Path("service/costguard")
+PRODUCT = Path("service")
 
 
 @dataclass(frozen=True)
 class Fault:
-    """`path` is below the product; `before` stands there once; `test` is a test, or a file or folder of them.
+    """`path` is below `service/`; `before` stands there once; `test` is a test, or a file or folder of them.
 
     `invariant` is what simulated lives show to be broken while the fault is planted; "" where it is none of theirs.
     `lives` is what they are about: a name of tests/simulation/aims.py.

@@ -12,8 +12,6 @@ from tests.jobs import job_rows
 
 from costguard.db.transaction import Database
 from costguard.deadlines.situation import Act
-from costguard.diagnosis import kinds
-from costguard.diagnosis.kinds import BoundVerdict, Number
 from costguard.jobs import attempts, diagnosis_rows, interruptions, plan_rows, progress_rows
 from costguard.jobs import job_rows as jobs
 from costguard.jobs.agent_activity import JudgedWindow
@@ -26,6 +24,8 @@ from costguard.model.job import Job, JobKind, JobState, SeenCheckpoint
 from costguard.model.metric import MetricValue, SeenMetric
 from costguard.model.money import Money
 from costguard.model.progress import EVALUATION, LOSS, POSITION, SeenProgress, SeriesPoint
+from costguard_vm.diagnosis import kinds
+from costguard_vm.diagnosis.kinds import BoundVerdict, Number
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 RATE = Money.of("0.25")

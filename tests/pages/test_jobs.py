@@ -21,9 +21,9 @@ from costguard.db.transaction import Database
 from costguard.jobs import attempts
 from costguard.jobs import job_rows as jobs
 from costguard.model.attempt import AgentState, AttemptState
-from costguard.model.checkpoint import LookFor
 from costguard.model.job import CheckpointPlan, JobInput, JobOutput, JobState, SeenCheckpoint
 from costguard.trackers import rows as tracker_rows
+from costguard_vm.model.checkpoint import LookFor
 
 ATTACK = "</title></svg><script>alert('1')</script>\"{{ 7 * 7 }}"
 

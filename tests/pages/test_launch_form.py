@@ -9,10 +9,10 @@ from tests.jobs import job_rows
 from tests.jobs.job_service import SPEC
 
 from costguard.jobs.submit import Overrides
-from costguard.model.checkpoint import Framework, LookFor
 from costguard.model.job import CheckpointPlan, JobCode, JobInput, JobKind, JobMetric, JobOutput, WhenLate
 from costguard.model.money import Money
 from costguard.pages import launch_form
+from costguard_vm.model.checkpoint import Framework, LookFor
 
 WHOLE = {
     "kind": "training", "preset": "t4", "project": " lab ", "name": "resnet", "owner": "not read here",

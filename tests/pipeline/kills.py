@@ -27,10 +27,10 @@ from tests.agent.s3_server import rclone_path
 from tests.agent.vm import Vm
 from tests.pipeline.object_store import KEY, KEY_ID, REGION, ObjectStore, object_store
 
-from costguard.agent.bundle import bundle
 from costguard.checkpoints.buckets import StoreAccess
 from costguard.checkpoints.client import StoredCheckpoints
-from costguard.model.checkpoint import Framework, LookFor
+from costguard_vm.bundle import bundle
+from costguard_vm.model.checkpoint import Framework, LookFor
 
 BUCKET = "kills"
 LOOK_FOR = LookFor(Framework.MARKER, marker="DONE")

@@ -12,7 +12,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from costguard.progress.alive import AliveRule, HangVerdict, Signs
+from costguard_vm.progress.alive import AliveRule, HangVerdict, Signs
 
 DAY_S = 86_400.0
 LOOK_S = 15.0

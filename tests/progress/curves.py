@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median, quantiles
 
-from costguard.progress.curve import first_standstill
+from costguard_vm.progress.curve import first_standstill
 
 ROOT = Path(__file__).parents[2]
 CURVES = ROOT.parent / "shared" / "loss-curves" / "curves.csv.gz"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from tests.progress.alive_days import LOOK_S, Habits, Span, hangs_in_a_day, looks, training
 
-from costguard.progress.alive import COMPUTING, LEAST_S, PRINTING, STILL, AliveRule, Gaps, HangVerdict, Signs
+from costguard_vm.progress.alive import COMPUTING, LEAST_S, PRINTING, STILL, AliveRule, Gaps, HangVerdict, Signs
 
 
 def found_in(spans: Iterator[Span], hours: float, has_gpu: bool = False) -> tuple[float, HangVerdict] | None:

@@ -10,7 +10,7 @@ import pytest
 from tests.progress.curves import CURVES, Measured, measure, recorded, this_rule
 from tests.progress.curves import FEWEST as LEAST
 
-from costguard.progress.curve import FEWEST, first_standstill, judge, once_each, slope, trend
+from costguard_vm.progress.curve import FEWEST, first_standstill, judge, once_each, slope, trend
 
 
 def decay(count: int, noise: float = 0.0, seed: int = 1) -> list[float]:

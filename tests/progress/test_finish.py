@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costguard.progress.finish import Mark, TrainingLeft, left
+from costguard_vm.progress.finish import Mark, TrainingLeft, left
 
 CURVES = Path(__file__).parents[3] / "shared" / "loss-curves" / "curves.csv.gz"
 

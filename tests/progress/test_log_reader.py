@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from costguard.progress.log_reader import LINE_END, readings
+from costguard_vm.progress.log_reader import LINE_END, readings
 
 SHARED = Path(__file__).parents[3] / "shared" / "training-logs"
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from costguard.progress.loss import loss_trouble
+from costguard_vm.progress.loss import loss_trouble
 
 GOOD: list[float | None] = [0.5 + 0.02 * (step % 5) for step in range(30)]
 

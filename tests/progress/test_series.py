@@ -8,7 +8,7 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costguard.progress.series import rewound, thinned
+from costguard_vm.progress.series import rewound, thinned
 
 
 class P(NamedTuple):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from costguard.progress.stragglers import StepTime, WorkerReading, read_workers
+from costguard_vm.progress.stragglers import StepTime, WorkerReading, read_workers
 
 OUTSIDE = Path(__file__).parents[3] / "shared" / "outside" / "gpu-samples"
 

@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costguard.progress.log_line import LogReading
-from costguard.progress.log_reader import OutputReader
-from costguard.progress.track import MOST_POINTS, Track
+from costguard_vm.progress.log_line import LogReading
+from costguard_vm.progress.log_reader import OutputReader
+from costguard_vm.progress.track import MOST_POINTS, Track
 
 
 def tracked(*lines: str, every_s: float = 1.0) -> Track:

@@ -12,7 +12,6 @@ from tests.jobs.job_service import asked
 from tests.sweeps.sweep_story import order
 
 from costguard.jobs.submission import JobRefusal
-from costguard.model.checkpoint import LookFor
 from costguard.model.job import CheckpointPlan, JobKind, JobMetric, JobOutput, JobSpec
 from costguard.sweeps.members import (
     SweepOrder,
@@ -22,6 +21,7 @@ from costguard.sweeps.members import (
     sharing_problems,
     text_problems,
 )
+from costguard_vm.model.checkpoint import LookFor
 
 
 def specs(given_order: SweepOrder) -> list[JobSpec]:

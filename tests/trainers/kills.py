@@ -13,7 +13,7 @@ from tests.trainers.bench_client import Ran, Save, Server, serving
 
 from costguard.checkpoints.buckets import StoreAccess
 from costguard.checkpoints.client import StoredCheckpoints
-from costguard.model.checkpoint import CheckpointLook, LookFor
+from costguard_vm.model.checkpoint import CheckpointLook, LookFor
 
 _TRIES = 6  # at a kill within a save, which may end before it is hit
 

@@ -14,7 +14,6 @@ from costguard.api.fields import (
     Text,
 )
 from costguard.jobs.submit import Overrides, Submission
-from costguard.model.checkpoint import Framework, LookFor
 from costguard.model.job import (
     CheckpointPlan,
     JobCode,
@@ -27,6 +26,7 @@ from costguard.model.job import (
     WhenLate,
 )
 from costguard.model.money import Money
+from costguard_vm.model.checkpoint import Framework, LookFor
 
 Dollars = Annotated[
     str,

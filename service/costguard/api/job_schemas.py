@@ -27,10 +27,10 @@ from costguard.api.job_plan import StoredPlanOut
 from costguard.api.presets import RecipeOut
 from costguard.api.progress import ProgressOut
 from costguard.model.attempt import AttemptState
-from costguard.model.checkpoint import Framework
 from costguard.model.drill import Drill, DrillResult, DrillState, in_words
 from costguard.model.job import JobKind, JobState, OnHang, WhenLate
 from costguard.model.tracker import Tracker
+from costguard_vm.model.checkpoint import Framework
 
 
 class JobVmOut(Out):

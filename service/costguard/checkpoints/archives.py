@@ -13,7 +13,7 @@ from typing import IO, Any
 from costguard.checkpoints.buckets import READ_WRITE, StoreAccess, open_store
 from costguard.checkpoints.location import Location, of_store, parse
 from costguard.errors import CheckpointError, CheckpointLocationRefused
-from costguard.model.checkpoint import StoredFile
+from costguard_vm.model.checkpoint import StoredFile
 
 _PIECE = 4 << 20  # bytes of one request: a request's time limit covers its whole answer
 _PAGE = 1000

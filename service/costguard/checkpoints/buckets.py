@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, timedelta
 from typing import Any, TypeVar
 
-from costguard.checkpoints.folder import MOST_FILES
-from costguard.checkpoints.layouts.base import FileChanged
 from costguard.checkpoints.location import Location, of_store
 from costguard.errors import CheckpointLocationTooLarge, CheckpointLocationWrong
-from costguard.model.checkpoint import LOGS_FOLDER, Listing, StoredFile, names_a_file
+from costguard_vm.checkpoints.folder import MOST_FILES
+from costguard_vm.checkpoints.layouts.base import FileChanged
+from costguard_vm.model.checkpoint import LOGS_FOLDER, Listing, StoredFile, names_a_file
 
 READ_ONLY = "https://www.googleapis.com/auth/devstorage.read_only"
 READ_WRITE = "https://www.googleapis.com/auth/devstorage.read_write"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 
 from costguard.checkpoints.buckets import BucketFolder, StoreAccess, open_store, too_many
-from costguard.checkpoints.folder import MOST_FILES, Folder, TooManyFiles
-from costguard.checkpoints.judge import judge
 from costguard.checkpoints.location import Location, check, of_store, of_system, parse
 from costguard.errors import CheckpointLocationRefused, CheckpointLocationWrong
-from costguard.model.checkpoint import CheckpointLook, Listing, LookFor, StoredFile
+from costguard_vm.checkpoints.folder import MOST_FILES, Folder, TooManyFiles
+from costguard_vm.checkpoints.judge import judge
+from costguard_vm.model.checkpoint import CheckpointLook, Listing, LookFor, StoredFile
 
 
 class LocalFolder(Folder):

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from costguard.checkpoints.layouts.plain import STEP
 from costguard.errors import (
     CheckpointError,
     CheckpointLocationMissing,
@@ -16,7 +15,8 @@ from costguard.errors import (
     CheckpointLocationUnavailable,
     CheckpointLocationWrong,
 )
-from costguard.model.checkpoint import Framework, LookFor
+from costguard_vm.checkpoints.layouts.plain import STEP
+from costguard_vm.model.checkpoint import Framework, LookFor
 
 _AGAIN = "It is tried again at the next look."
 _NETWORK = f"Check the network, proxy and endpoint. {_AGAIN}"

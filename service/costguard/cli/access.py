@@ -17,8 +17,8 @@ from costguard.cli.command_line import CommandLine
 from costguard.cli.options import DEFAULT_URL, AsJson, Config, Limit, Url, access_settings_of, print_json
 from costguard.cli.server import THIS_COMPUTER, ServerClient, WrongUsage
 from costguard.cli.tables import Answer, Column, cell, clean_lines, render, say, show_table, when
-from costguard.client import profile
 from costguard.model.access import Permission, Role
+from costguard_client import profile
 
 if TYPE_CHECKING:
     from costguard.main.local_access import ServerTokens

@@ -13,8 +13,8 @@ from costguard.cli.options import AsJson, Config, print_json
 from costguard.cli.server import WrongUsage
 from costguard.cli.tables import Column, cell, console, say, show_table
 from costguard.errors import CheckpointLocationTooLarge, CheckpointLocationWrong
-from costguard.model.checkpoint import Checkpoint, CheckpointLook, CheckpointState, Framework, LookFor
 from costguard.model.words import count_text
+from costguard_vm.model.checkpoint import Checkpoint, CheckpointLook, CheckpointState, Framework, LookFor
 
 _EXAMPLES = """Examples:
 

@@ -39,10 +39,10 @@ from costguard.cli.tables import (
     show_page,
     when,
 )
-from costguard.client import steps
 from costguard.errors import ServerUnreachable
 from costguard.ledger.narrate import sentence
 from costguard.model.job import JobKind, JobState
+from costguard_client import steps
 
 _EXAMPLES = """Examples:
 

@@ -14,9 +14,9 @@ from typer.models import ArgumentInfo
 
 from costguard.cli.options import Me, hours, moment_or_span
 from costguard.cli.server import BODY_OPTIONS, WrongUsage
-from costguard.model.checkpoint import Framework
 from costguard.model.duration import read_span
 from costguard.model.job import OnHang, WhenLate
+from costguard_vm.model.checkpoint import Framework
 
 _CODE, _CHECKPOINTS, _DATA = "Command and code", "Checkpoints", "Data"
 _VM, _COST, _WATCH = "VM", "Cost and time", "Progress and drills"

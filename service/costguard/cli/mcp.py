@@ -5,8 +5,8 @@ from __future__ import annotations
 import typer
 
 from costguard.cli.options import DEFAULT_URL, Url
-from costguard.client import Client
 from costguard.errors import CostguardError
+from costguard_client import Client
 
 
 def register(app: typer.Typer) -> None:
@@ -16,7 +16,7 @@ def register(app: typer.Typer) -> None:
 def mcp(url: Url = DEFAULT_URL) -> None:
     """Let an agent read, explain and quote by the Model Context Protocol, and ask to keep or stop VMs."""
     try:
-        from costguard.mcp.offer import run
+        from costguard_client.mcp.offer import run
     except ModuleNotFoundError as error:
         if (error.name or "costguard").partition(".")[0] == "costguard":
             raise

@@ -15,9 +15,9 @@ import typer
 from costguard.cli.options import AsJson
 from costguard.cli.tables import Column, console, say, show_table
 from costguard.errors import Invalid
-from costguard.progress.curve import first_standstill
-from costguard.progress.log_line import LogReading, printable
-from costguard.progress.log_reader import LINE_END, readings
+from costguard_vm.progress.curve import first_standstill
+from costguard_vm.progress.log_line import LogReading, printable
+from costguard_vm.progress.log_reader import LINE_END, readings
 
 LogFile = Annotated[str, typer.Argument(metavar="FILE", help="A file, or - for standard input.")]
 Better = Annotated[str, typer.Option("--better", metavar="lower|higher", help="Which way the metric is better.")]

@@ -13,7 +13,7 @@ from costguard.cli.options import AsJson
 from costguard.cli.progress import LogFile, finite_number, opened
 from costguard.cli.tables import console, say
 from costguard.errors import Invalid
-from costguard.progress.stragglers import StepTime, read_workers
+from costguard_vm.progress.stragglers import StepTime, read_workers
 
 read = CommandLine(no_args_is_help=True, help="What files of your own say, without a server.")
 

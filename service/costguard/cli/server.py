@@ -8,11 +8,11 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from costguard.client.answers import HOW_NAMED
-from costguard.client.clients import THIS_COMPUTER as THIS_COMPUTER
-from costguard.client.clients import TIMEOUT_S, Client
-from costguard.client.steps import Flow
 from costguard.errors import CostguardError, Invalid
+from costguard_client.answers import HOW_NAMED
+from costguard_client.clients import THIS_COMPUTER as THIS_COMPUTER
+from costguard_client.clients import TIMEOUT_S, Client
+from costguard_client.steps import Flow
 
 DEFAULT_URL = ""  # the profile's server, else this computer's
 # Options that are not named like the query parameter or the body's field.

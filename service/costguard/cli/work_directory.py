@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from costguard.cli import repository
 from costguard.errors import CostguardError, Invalid
-from costguard.model.code_archive import FILE, LINK, MOST_BYTES, MOST_FILES, problem_of
+from costguard_vm.model.code_archive import FILE, LINK, MOST_BYTES, MOST_FILES, problem_of
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

@@ -27,8 +27,8 @@ from costguard.ends.rule import Rule
 from costguard.ends.rules import GRADIENT_IS_NAN, GRADIENT_IS_NUMBER, LOSS_IS_NUMBER, NAN
 from costguard.ends.values import UNKNOWN_CAUSE, EndClass, EndReading, LogState, Proof, Rank
 from costguard.model.retry import Retry
-from costguard.progress.log_line import TRAIN
-from costguard.progress.log_reader import LINE_END, OutputReader
+from costguard_vm.progress.log_line import TRAIN
+from costguard_vm.progress.log_reader import LINE_END, OutputReader
 
 MOST_READ = 4 << 20  # characters from the end of the output: an end stands there
 _SURVIVED = 3  # steps after an error show that the training went on without it

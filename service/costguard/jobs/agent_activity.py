@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from costguard.diagnosis.advice import advise
-from costguard.diagnosis.bounds import judge
-from costguard.diagnosis.kinds import BoundVerdict
-from costguard.diagnosis.signals import Minute, read_minute
-from costguard.diagnosis.window import ENOUGH_S, MINUTES, window_of
+from costguard_vm.diagnosis.advice import advise
+from costguard_vm.diagnosis.bounds import judge
+from costguard_vm.diagnosis.kinds import BoundVerdict
+from costguard_vm.diagnosis.signals import Minute, read_minute
+from costguard_vm.diagnosis.window import ENOUGH_S, MINUTES, window_of
 
 MOST = 60  # minutes of one request, and those of an attempt that are kept
 _WARM_UP = timedelta(minutes=2)  # of a run that reports steps: compilers and caches

@@ -13,10 +13,10 @@ from costguard.jobs.agent_activity import MeasuredMinute
 from costguard.jobs.agent_drills import DrillReport, drill_report
 from costguard.jobs.log_ends import last_line, retry_of
 from costguard.model.attempt import AgentState, AttemptState, Exit
-from costguard.model.checkpoint import MOST_PASSED_OVER
 from costguard.model.job import SeenCheckpoint
 from costguard.model.metric import HIGHER, LOWER, MetricValue, SeenMetric
 from costguard.model.progress import SeriesPoint
+from costguard_vm.model.checkpoint import MOST_PASSED_OVER
 
 MOST_OUTPUT = 32 << 10  # bytes; the end of it counts
 MOST_MACHINE = 16 << 10  # characters

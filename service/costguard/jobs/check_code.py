@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from costguard.jobs import credentials
 from costguard.jobs.submission import MOST_DIFF, JobRefusal, shown
-from costguard.model.code_archive import IN_IMAGE
 from costguard.model.job import JobSpec
+from costguard_vm.model.code_archive import IN_IMAGE
 
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}|")
 

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 from costguard.jobs import credentials
 from costguard.jobs.submission import JobRefusal, shown
-from costguard.model.checkpoint import names_a_file
 from costguard.model.job import Job, JobSpec
+from costguard_vm.model.checkpoint import names_a_file
 
 SCHEMES = ("s3", "gs", "file")
 _FORMS = "write s3://bucket/path or gs://bucket/path"

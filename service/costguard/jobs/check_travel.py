@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from costguard.jobs.check_data import is_within, path_problems
 from costguard.jobs.submission import JobRefusal, shown
-from costguard.model.checkpoint import names_a_file
 from costguard.model.job import CheckpointPlan, JobSpec
+from costguard_vm.model.checkpoint import names_a_file
 
 # docs.aws.amazon.com/IAM/latest/UserGuide: reference_identifiers.html and, for the names, reference_iam-quotas.html.
 _ROLE = re.compile(r"arn:aws(?:-[a-z]+)*:iam::[0-9]{12}:role/[\w+=,.@/-]{1,512}", re.ASCII)

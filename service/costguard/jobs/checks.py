@@ -15,11 +15,11 @@ from costguard.jobs import check_data, credentials
 from costguard.jobs.check_code import code_problems
 from costguard.jobs.check_travel import travel_problems
 from costguard.jobs.submission import JobRefusal, drill_refusal, shown
-from costguard.model.checkpoint import Framework, names_a_file
 from costguard.model.job import CheckpointPlan, JobKind, JobSpec
-from costguard.model.log_pattern import LogPattern
 from costguard.model.moments import utc_text
 from costguard.model.tracker import is_mlflow_run, is_wandb_run
+from costguard_vm.model.checkpoint import Framework, names_a_file
+from costguard_vm.model.log_pattern import LogPattern
 
 _PART = re.compile(r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*")
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")

@@ -19,11 +19,11 @@ from costguard.db.transaction import Database
 from costguard.errors import CheckpointError, Conflict, Invalid, Missing, Unavailable
 from costguard.jobs import attempts, job_rows
 from costguard.jobs.submission import JobRefusal
-from costguard.model.checkpoint import StoredFile
-from costguard.model.code_archive import MOST_UNPACKED, ArchiveContents, WrongArchive
 from costguard.model.job import JobCode
 from costguard.model.ports import Archives, Clock
-from costguard.model.tar_stream import GzipStream, TarStream
+from costguard_vm.model.checkpoint import StoredFile
+from costguard_vm.model.code_archive import MOST_UNPACKED, ArchiveContents, WrongArchive
+from costguard_vm.model.tar_stream import GzipStream, TarStream
 
 KEPT = timedelta(days=30)  # after its last upload, where no open job needs it
 # A job cannot name an archive that is about to be deleted: it has to be uploaded again for the launch.

@@ -18,10 +18,10 @@ from costguard.model.event import Event
 from costguard.model.job import Job
 from costguard.model.money import Money
 from costguard.model.progress import EVALUATION, LOSS, NAMED, SeriesPoint
-from costguard.progress.curve import FEWEST, judge
-from costguard.progress.loss import LossTrouble, loss_trouble
-from costguard.progress.series import rewound
 from costguard.spend import burning
+from costguard_vm.progress.curve import FEWEST, judge
+from costguard_vm.progress.loss import LossTrouble, loss_trouble
+from costguard_vm.progress.series import rewound
 
 _LOSS_POINTS = 100  # that are looked at, the new ones included
 _LOWER = re.compile(

@@ -11,10 +11,6 @@ from sqlalchemy import Connection, select
 
 from costguard.db import tables
 from costguard.db.bulk import chunks
-from costguard.diagnosis import kinds
-from costguard.diagnosis.advice import most_saved
-from costguard.diagnosis.window import MINUTES
-from costguard.diagnosis.words import headline
 from costguard.events import audit_log
 from costguard.jobs import agent_activity, attempts, diagnosis_rows, job_events, job_rows, progress, progress_rows
 from costguard.jobs.agent_activity import BoundStretch, MeasuredMinute
@@ -39,6 +35,10 @@ from costguard.model.job import Job
 from costguard.model.money import Money, rate_text
 from costguard.model.progress import POSITION, SeriesPoint
 from costguard.spend import burning
+from costguard_vm.diagnosis import kinds
+from costguard_vm.diagnosis.advice import most_saved
+from costguard_vm.diagnosis.window import MINUTES
+from costguard_vm.diagnosis.words import headline
 
 # A busy GPU is no news, and an evaluation ends by itself.
 _NO_NEWS = frozenset({kinds.UNKNOWN, kinds.GPU, kinds.EVALUATION})

@@ -13,9 +13,9 @@ from costguard.db.prepared import prepared
 from costguard.db.tables import activity_minutes, job_bounds
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
-from costguard.diagnosis.kinds import BoundVerdict, Number
-from costguard.diagnosis.signals import Minute, as_json, read_minute
 from costguard.jobs.agent_activity import MOST, BoundStretch, JudgedWindow, MeasuredMinute
+from costguard_vm.diagnosis.kinds import BoundVerdict, Number
+from costguard_vm.diagnosis.signals import Minute, as_json, read_minute
 
 MOST_STRETCHES = 100  # of a job
 _MS = timedelta(milliseconds=1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from costguard.diagnosis.words import headline, number_text
 from costguard.jobs.agent_activity import BoundStretch
 from costguard.jobs.bound_savings import PromisedSaving, saving_text
 from costguard.jobs.disk import DiskReading
@@ -22,6 +21,7 @@ from costguard.model.job import Job, JobState, OnHang, SeenCheckpoint
 from costguard.model.moments import zone_of
 from costguard.model.money import about_text, rate_text
 from costguard.model.progress import SeriesPoint
+from costguard_vm.diagnosis.words import headline, number_text
 
 _UTC = zone_of("UTC")
 _BOUND = "JobBoundFound"

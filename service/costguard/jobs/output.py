@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from costguard.model.checkpoint import StoredFile
-from costguard.model.log_pattern import LogPattern
 from costguard.model.output import OutputPlace, place_of_piece
 from costguard.model.ports import Archives
+from costguard_vm.model.checkpoint import StoredFile
+from costguard_vm.model.log_pattern import LogPattern
 
 OpenFolder = Callable[[str], Archives]  # by its location
 

@@ -13,9 +13,9 @@ from costguard.jobs import output as stored
 from costguard.jobs.output import OpenFolder, OutputPage
 from costguard.model.attempt import Attempt
 from costguard.model.job import Job
-from costguard.model.log_pattern import LogPattern
 from costguard.model.output import OutputPlace, output_folder
 from costguard.model.ports import Archives
+from costguard_vm.model.log_pattern import LogPattern
 
 
 @dataclass(frozen=True, slots=True)

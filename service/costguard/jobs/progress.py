@@ -15,10 +15,10 @@ from costguard.model.attempt import Attempt, Interruption
 from costguard.model.job import Job
 from costguard.model.money import Money, Priced
 from costguard.model.progress import EVALUATION, LOSS, NAMED, POSITION, SeenProgress, SeriesPoint
-from costguard.progress.finish import Mark, TrainingLeft, left
-from costguard.progress.series import rewound
 from costguard.spend import goodput_rows, job_costs
 from costguard.spend.goodput import BilledVM
+from costguard_vm.progress.finish import Mark, TrainingLeft, left
+from costguard_vm.progress.series import rewound
 
 _MICROSECOND = timedelta(microseconds=1)
 

@@ -13,7 +13,7 @@ from costguard.db.bulk import chunks
 from costguard.db.tables import progress_points
 from costguard.db.types import storable
 from costguard.model.progress import EVALUATION, SeriesPoint
-from costguard.progress.series import MOST, rewound, thinned
+from costguard_vm.progress.series import MOST, rewound, thinned
 
 MOST_EVALUATIONS = 20  # series of a job
 

@@ -33,7 +33,6 @@ from costguard.jobs.zone_advice import ZoneAdvice
 from costguard.jobs.zone_history import VMKind
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.model.access import Authority
-from costguard.model.checkpoint import Checkpoint, CheckpointLook, names_a_file, written_over
 from costguard.model.data import DataMove
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.job import JobKind, JobSpec
@@ -41,6 +40,7 @@ from costguard.model.launch import Recipe
 from costguard.model.money import Money
 from costguard.model.ports import Checkpoints, Clock, DataPlaces
 from costguard.model.preset import Preset
+from costguard_vm.model.checkpoint import Checkpoint, CheckpointLook, names_a_file, written_over
 
 _ONE_EXPECTED = threading.Lock()
 

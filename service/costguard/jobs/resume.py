@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from costguard.errors import CheckpointError, CheckpointLocationUnavailable
-from costguard.model import suspects
 from costguard.model.attempt import Attempt
-from costguard.model.checkpoint import Checkpoint, CheckpointLook, CheckpointState, filled, words_of
 from costguard.model.job import CheckpointPlan, Job, SeenCheckpoint
 from costguard.model.ports import Checkpoints
-from costguard.model.suspects import ResumedRun
+from costguard_vm.model import suspects
+from costguard_vm.model.checkpoint import Checkpoint, CheckpointLook, CheckpointState, filled, words_of
+from costguard_vm.model.suspects import ResumedRun
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import timedelta
 
-from costguard.model import suspects as rule
 from costguard.model.attempt import Attempt, Outcome
 from costguard.model.job import Terms
+from costguard_vm.model import suspects as rule
 
 
 def is_quick_crash(attempt: Attempt, terms: Terms) -> bool:

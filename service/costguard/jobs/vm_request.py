@@ -12,12 +12,12 @@ from costguard.jobs.check_data import is_within
 from costguard.jobs.disk import saves_on_disk
 from costguard.ledger.owner import OwnerRules
 from costguard.model.attempt import ATTEMPT_LABEL, Attempt
-from costguard.model.checkpoint import words_of
 from costguard.model.generation import GENERATION_LABEL, REQUEST_LABEL
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec
 from costguard.model.launch import VmRequest
 from costguard.model.output import output_folder
 from costguard.model.vm_tool import PY_SPY, RCLONE, PinnedTool
+from costguard_vm.model.checkpoint import words_of
 
 GUARD_LABEL = "costguard-guard"
 JOB_LABEL = "costguard-job"

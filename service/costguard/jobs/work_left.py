@@ -13,7 +13,7 @@ from costguard.jobs.view import JobView
 from costguard.model.attempt import Attempt, Outcome
 from costguard.model.duration import span_text
 from costguard.model.job import JobKind
-from costguard.progress.finish import TrainingLeft
+from costguard_vm.progress.finish import TrainingLeft
 
 # Until starts were measured: a start, from the loss of one VM to useful work on the next, takes hardly ever longer.
 START = timedelta(minutes=20)

@@ -11,9 +11,9 @@ from datetime import datetime
 from sqlalchemy import Connection, select, text
 
 from costguard.db.tables import LIVE_ATTEMPT, activity_minutes, attempts
-from costguard.diagnosis.power import PowerRange, power_share
-from costguard.diagnosis.signals import GpuSignals, read_minute
 from costguard.model.utilisation import Metric, Sample, Usage
+from costguard_vm.diagnosis.power import PowerRange, power_share
+from costguard_vm.diagnosis.signals import GpuSignals, read_minute
 
 _METRICS = (Metric.SM, Metric.GPU, Metric.POWER)
 _Key = tuple[str, Metric]

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from costguard.diagnosis.power import LOW, not_computing
 from costguard.model.duration import span_text
 from costguard.model.instance import Shape
 from costguard.model.utilisation import Evidence, IdleRule, IdleState, Metric, Series, Usage
+from costguard_vm.diagnosis.power import LOW, not_computing
 
 # Longer without a value, and nobody knows what happened in between.
 GAP = timedelta(minutes=6)

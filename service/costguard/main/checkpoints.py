@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from costguard.checkpoints.archives import StoredArchives
 from costguard.checkpoints.buckets import StoreAccess
 from costguard.checkpoints.client import StoredCheckpoints
-from costguard.checkpoints.folder import MOST_FILES as MOST_FILES
 from costguard.checkpoints.location import check
 from costguard.checkpoints.sizes import StoredData
 from costguard.clock import SystemClock
 from costguard.db.transaction import Database
 from costguard.jobs.code import CodeArchives
-from costguard.model.checkpoint import Checkpoint, CheckpointLook, Listing, LookFor
 from costguard.model.ports import Checkpoints, Clock
+from costguard_vm.checkpoints.folder import MOST_FILES as MOST_FILES
+from costguard_vm.model.checkpoint import Checkpoint, CheckpointLook, Listing, LookFor
 
 if TYPE_CHECKING:
     from costguard.settings import Settings

@@ -17,7 +17,6 @@ import structlog
 
 from costguard.access import signing
 from costguard.access.rules import Rules
-from costguard.agent.bundle import bundle
 from costguard.clock import SystemClock
 from costguard.daemon import restoring
 from costguard.daemon.lease_keeper import LEASE, LEASE_TTL, kept
@@ -63,6 +62,7 @@ from costguard.sweeps.turn import SweepsTurn
 from costguard.trackers.delivery import Trackers
 from costguard.web.meters import WatchMeters
 from costguard.webhooks.delivery import Webhooks
+from costguard_vm.bundle import bundle
 
 if TYPE_CHECKING:
     from costguard.gce.client import ComputeCloud

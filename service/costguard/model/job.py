@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from costguard.model.checkpoint import LookFor
 from costguard.model.launch import Recipe
 from costguard.model.money import ZERO, Money
 from costguard.model.tracker import Tracker
+from costguard_vm.model.checkpoint import LookFor
 
 
 class JobKind(StrEnum):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from costguard.model.checkpoint import LOGS_FOLDER, names_a_file
 from costguard.model.job import JobKind, JobSpec
+from costguard_vm.model.checkpoint import LOGS_FOLDER, names_a_file
 
 _PIECE = re.compile(r"([0-9]{1,9})/([0-9]{15})\.log\.gz")
 _PLACE = re.compile(r"([0-9]{1,9})\.([0-9]{1,18})")

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import IO, Any, Protocol
 
-from costguard.model.checkpoint import CheckpointLook, Listing, LookFor, StoredFile
 from costguard.model.data import StoredSize
 from costguard.model.instance import InstanceKey, Shape
 from costguard.model.launch import OperationAnswer, Quota, VmRequest
@@ -15,6 +14,7 @@ from costguard.model.observation import Observation, Presence, Sighting
 from costguard.model.person import Person
 from costguard.model.price import Price
 from costguard.model.utilisation import Usage
+from costguard_vm.model.checkpoint import CheckpointLook, Listing, LookFor, StoredFile
 
 __all__ = [
     "Actuator",

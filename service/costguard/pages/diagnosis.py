@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from costguard.diagnosis.words import headline, value_text
 from costguard.jobs.diagnosis import JobDiagnosis, diagnosis_of
 from costguard.ledger.accrual import accrual_at
 from costguard.ledger.narrate import sentence
 from costguard.pages.page import Source
+from costguard_vm.diagnosis.words import headline, value_text
 
 _SHOWN = 6
 

@@ -20,7 +20,6 @@ from costguard.jobs.submission import JobRefusal
 from costguard.jobs.submit import JobQuote, available_service
 from costguard.ledger import projects
 from costguard.model.access import Permission, Principal
-from costguard.model.checkpoint import Framework
 from costguard.model.instance import ProvisioningModel, gpu_words
 from costguard.model.job import Job, JobCode
 from costguard.model.launch import Recipe
@@ -30,6 +29,7 @@ from costguard.pages.page import Form, Given, Source, page_router, redirect
 from costguard.pages.query import LONGEST, BadAddress
 from costguard.pages.show import job_link
 from costguard.web.permissions import Asker
+from costguard_vm.model.checkpoint import Framework
 
 _LONGEST_KEY = 100
 # Shown at first; all other fields stand behind "More".

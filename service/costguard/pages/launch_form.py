@@ -12,9 +12,9 @@ from typing import TypeVar
 
 from costguard.jobs.submission import JobRefusal
 from costguard.jobs.submit import Overrides, Submission
-from costguard.model.checkpoint import Framework, LookFor
 from costguard.model.job import CheckpointPlan, Job, JobCode, JobInput, JobKind, JobMetric, JobOutput, JobSpec, WhenLate
 from costguard.model.money import Money
+from costguard_vm.model.checkpoint import Framework, LookFor
 
 LONGEST = 262_144  # characters of a field, as over REST
 _ONE_HOUR = timedelta(hours=1)

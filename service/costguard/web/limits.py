@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from starlette.middleware.body_limit import RequestBodyLimitMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from costguard.model.code_archive import MOST_UNPACKED
+from costguard_vm.model.code_archive import MOST_UNPACKED
 
 
 class TooManyStreams(Exception):

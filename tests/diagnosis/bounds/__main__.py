@@ -25,7 +25,7 @@ from tests.diagnosis.bounds import report
 from tests.diagnosis.bounds.grid import PLANS, PLANS_OF_A_GPU, PlannedRun
 from tests.diagnosis.bounds.watch import MeteredStandIn, RealGpu, watch
 
-from costguard.diagnosis.signals import as_json
+from costguard_vm.diagnosis.signals import as_json
 
 ROOT = Path(__file__).parents[3]
 PYTHON = Path(os.environ.get("COSTGUARD_TRAINERS", str(ROOT / ".cache" / "trainers" / "venv"))) / "bin" / "python"

@@ -11,12 +11,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from costguard.diagnosis import kinds
-from costguard.diagnosis.bounds import judge
-from costguard.diagnosis.kinds import BoundVerdict
-from costguard.diagnosis.signals import Minute, read_minute
-from costguard.diagnosis.stacks import summed_up
-from costguard.diagnosis.window import window_of
+from costguard_vm.diagnosis import kinds
+from costguard_vm.diagnosis.bounds import judge
+from costguard_vm.diagnosis.kinds import BoundVerdict
+from costguard_vm.diagnosis.signals import Minute, read_minute
+from costguard_vm.diagnosis.stacks import summed_up
+from costguard_vm.diagnosis.window import window_of
 
 SAMPLES = Path(__file__).with_name("samples.json.gz")
 PAGE = Path(__file__).parents[3] / "service" / "docs" / "diagnosis.md"

@@ -19,9 +19,9 @@ from typing import Protocol
 
 from tests.diagnosis.bounds.meter import Counters
 
-from costguard.agent.dcgm import DcgmTable, watch_dcgm
-from costguard.agent.gpu_watch import GpuWatch
-from costguard.diagnosis.signals import CommandSignals, GpuSignals, HostSignals, Minute
+from costguard_vm.agent.dcgm import DcgmTable, watch_dcgm
+from costguard_vm.agent.gpu_watch import GpuWatch
+from costguard_vm.diagnosis.signals import CommandSignals, GpuSignals, HostSignals, Minute
 
 _TICK_S = 0.1
 _PROC = Path("/proc")

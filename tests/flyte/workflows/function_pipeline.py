@@ -9,7 +9,7 @@ import os
 
 from flytekit import task, workflow
 
-from costguard.flyte import CostguardJob
+from costguard_client.flyte import CostguardJob
 
 ON_THE_VM = {name: os.environ[name] for name in os.environ if name.startswith(("AWS_", "FLYTE_AWS_", "PYTHON"))}
 

@@ -23,7 +23,7 @@ from flytekit.core.type_engine import TypeEngine
 from flytekit.extend.backend.utils import is_terminal_phase
 from flytekit.tools.translator import get_serializable
 
-from costguard.flyte import CostguardJob, CostguardTask
+from costguard_client.flyte import CostguardJob, CostguardTask
 
 TYPES = {"rate": float, "count": int, "flag": bool, "when": datetime, "span": timedelta, "word": str}
 VALUES = {

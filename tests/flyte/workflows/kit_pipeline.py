@@ -14,7 +14,7 @@ from pathlib import Path
 from flytekit import kwtypes, task, workflow
 from flytekit.types.directory import FlyteDirectory
 
-from costguard.flyte import CostguardJob, CostguardTask
+from costguard_client.flyte import CostguardJob, CostguardTask
 
 OWN = os.environ["OWN_FOLDER"]  # on the VM
 FIT = Path(__file__).with_name("fit.py")

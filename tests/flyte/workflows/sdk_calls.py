@@ -19,8 +19,8 @@ from flyteidl2.core.execution_pb2 import TaskExecution
 from flyteidl2.core.identifier_pb2 import NodeExecutionIdentifier, TaskExecutionIdentifier
 
 import flyte
-from costguard.flyte import CostguardJob
-from costguard.flyte.sdk import CostguardSdkTask
+from costguard_client.flyte import CostguardJob
+from costguard_client.flyte.sdk import CostguardSdkTask
 
 TYPES = {"rate": float, "count": int, "flag": bool, "when": datetime, "span": timedelta, "word": str}
 VALUES = {

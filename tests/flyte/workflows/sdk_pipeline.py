@@ -11,8 +11,8 @@ from pathlib import Path
 from flyte.io import Dir
 
 import flyte
-from costguard.flyte import CostguardJob
-from costguard.flyte.sdk import CostguardSdkTask
+from costguard_client.flyte import CostguardJob
+from costguard_client.flyte.sdk import CostguardSdkTask
 
 OWN = os.environ["OWN_FOLDER"]  # on the VM
 FIT = Path(__file__).with_name("fit.py")

@@ -13,9 +13,9 @@ from tests.agent.fake_guard import FakeGuard, guard_at_a_port
 from tests.sandbox.guest.served_vms import ServedVMs, served_vms
 from tests.sandbox.vms import MINUTE, PROJECT, SPOT, T4, ZONE, body
 
-from costguard.agent.bundle import bundle
 from costguard.gce.boot import metadata_items
 from costguard_sandbox.gce.vm import VM, Status
+from costguard_vm.bundle import bundle
 
 ATTEMPT = "nightly-7f3a-1"
 TRAINS = """

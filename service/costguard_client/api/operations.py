@@ -1,0 +1,658 @@
+"""Every call of the API. Generated from its document by `python -m tests.golden api`: do not edit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Literal
+
+from costguard_client.calls import Call
+
+if TYPE_CHECKING:
+    from costguard_client.api import schemas
+
+
+def get_bill(
+    *, from_: date | str | None = None, to: date | str | None = None, project: str | None = None
+) -> Call[schemas.BillResponse]:
+    """Compare the ledger with Google's bill. Days are UTC, and amounts dollars at the rate of the bill's own
+    rows. Nothing is corrected in the ledger.
+    """
+    return Call("GET", ("api", "v1", "bill"), {"from": from_, "to": to, "project": project})
+
+
+def list_budgets() -> Call[schemas.BudgetsResponse]:
+    """List budgets. Spend, forecast, limit and thresholds of each budget in its present period."""
+    return Call("GET", ("api", "v1", "budgets"))
+
+
+def get_code(sha256: str) -> Call[schemas.ArchiveOut]:
+    """Get an archive of code. Whether it has to be uploaded before a job can name it. One that nothing uses
+    goes after 30 days.
+    """
+    return Call("GET", ("api", "v1", "code", sha256))
+
+
+def put_code(sha256: str) -> Call[schemas.ArchiveOut]:
+    """Upload an archive of code. A gzipped tar of files and links, without folders, under the SHA-256 of the
+    tar. A repeat changes nothing.
+    """
+    return Call("PUT", ("api", "v1", "code", sha256))
+
+
+def get_enforcement(
+    *, from_: date | str | None = None, to: date | str | None = None
+) -> Call[schemas.EnforcementResponse]:
+    """List stops and what they saved. Stops by when they were decided, the latest first, each with its rule,
+    reminder and evidence.
+    """
+    return Call("GET", ("api", "v1", "enforcement"), {"from": from_, "to": to})
+
+
+def list_events(
+    *,
+    since: datetime | str | None = None,
+    until: datetime | str | None = None,
+    kind: str | None = None,
+    project: str | None = None,
+    gce_id: str | None = None,
+    job: str | None = None,
+    who: str | None = None,
+    words: str | None = None,
+    sort: Literal["newest", "oldest"] | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Call[schemas.EventsResponse]:
+    """List events. The audit log. Events are appended once and never changed. As CSV, `Link` leads to the next
+    page.
+    """
+    return Call(
+        "GET",
+        ("api", "v1", "events"),
+        {
+            "since": since,
+            "until": until,
+            "kind": kind,
+            "project": project,
+            "gce_id": gce_id,
+            "job": job,
+            "who": who,
+            "words": words,
+            "sort": sort,
+            "limit": limit,
+            "cursor": cursor,
+        },
+    )
+
+
+def get_forecast(
+    *,
+    period: Literal["day", "week", "month"] | None = None,
+    project: str | None = None,
+    preset: str | None = None,
+    owner: str | None = None,
+    team: str | None = None,
+    job: str | None = None,
+    label: str | None = None,
+) -> Call[schemas.ForecastResponse]:
+    """Forecast the spend of a period. For the present day, week or month; of everything where no scope is
+    given.
+    """
+    return Call(
+        "GET",
+        ("api", "v1", "forecast"),
+        {
+            "period": period,
+            "project": project,
+            "preset": preset,
+            "owner": owner,
+            "team": team,
+            "job": job,
+            "label": label,
+        },
+    )
+
+
+def get_goodput(
+    *,
+    from_: date | str | None = None,
+    to: date | str | None = None,
+    group_by: Sequence[schemas.GoodputGrouping] | None = None,
+    project: str | None = None,
+    preset: str | None = None,
+    owner: str | None = None,
+    job: str | None = None,
+) -> Call[schemas.GoodputResponse]:
+    """Get what jobs' time and cost went into. Of training jobs over UTC days, including both ends. Development
+    VMs are not counted.
+    """
+    return Call(
+        "GET",
+        ("api", "v1", "goodput"),
+        {
+            "from": from_,
+            "to": to,
+            "group_by": group_by,
+            "project": project,
+            "preset": preset,
+            "owner": owner,
+            "job": job,
+        },
+    )
+
+
+def list_instances(
+    *,
+    project: Sequence[str] | None = None,
+    preset: Sequence[str] | None = None,
+    owner: Sequence[str] | None = None,
+    status: Sequence[schemas.Status] | None = None,
+    name: str | None = None,
+    gce_id: str | None = None,
+    gpu: str | None = None,
+    spot: bool | None = None,
+    gone: bool | None = None,
+    sort: schemas.Sort | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Call[schemas.FleetResponse]:
+    """List instances with their cost. Every VM with its hourly cost and its cost so far, and the parts of the
+    fleet that cannot be read.
+    """
+    return Call(
+        "GET",
+        ("api", "v1", "instances"),
+        {
+            "project": project,
+            "preset": preset,
+            "owner": owner,
+            "status": status,
+            "name": name,
+            "gce_id": gce_id,
+            "gpu": gpu,
+            "spot": spot,
+            "gone": gone,
+            "sort": sort,
+            "limit": limit,
+            "cursor": cursor,
+        },
+    )
+
+
+def get_instance(project: str, gce_id: str) -> Call[schemas.InstanceResponse]:
+    """Get a VM with its whole history. One VM, why it has not been stopped, its lifetimes and storage, and each
+    charge with its price.
+    """
+    return Call("GET", ("api", "v1", "instances", project, gce_id))
+
+
+def claim_instance(
+    project: str, gce_id: str, body: schemas.RequestBody, *, key: str | None = None
+) -> Call[schemas.RequestResponse]:
+    """Claim a VM. Its cost counts as the requester's from now on. Only operators of its team can claim an
+    unowned VM. The team's channel is notified; until then, or for an hour, a claim does not allow stopping the
+    VM. The request is stored and carried out by the next pass, within seconds: follow the request in the
+    response.
+    """
+    return Call("POST", ("api", "v1", "instances", project, gce_id, "claim"), body=body, key=key)
+
+
+def disown_instance(
+    project: str, gce_id: str, body: schemas.RequestBody, *, key: str | None = None
+) -> Call[schemas.RequestResponse]:
+    """Disown a VM. The VM becomes unowned, and its team gets the reminders. The request is stored and carried
+    out by the next pass, within seconds: follow the request in the response.
+    """
+    return Call("POST", ("api", "v1", "instances", project, gce_id, "disown"), body=body, key=key)
+
+
+def keep_instance(
+    project: str, gce_id: str, body: schemas.KeepBody, *, key: str | None = None
+) -> Call[schemas.RequestResponse]:
+    """Keep a VM. No reminders are sent about it and no rule stops it during that time. The request is stored
+    and carried out by the next pass, within seconds: follow the request in the response.
+    """
+    return Call("POST", ("api", "v1", "instances", project, gce_id, "keep"), body=body, key=key)
+
+
+def stop_instance(
+    project: str, gce_id: str, body: schemas.RequestBody, *, key: str | None = None
+) -> Call[schemas.RequestResponse]:
+    """Stop a VM. A VM that runs a job has the job cancelled. Disks are kept, and bill. The request is stored
+    and carried out by the next pass, within seconds: follow the request in the response.
+    """
+    return Call("POST", ("api", "v1", "instances", project, gce_id, "stop"), body=body, key=key)
+
+
+def list_jobs(
+    *,
+    state: Sequence[schemas.JobState] | None = None,
+    owner: Sequence[str] | None = None,
+    preset: Sequence[str] | None = None,
+    project: Sequence[str] | None = None,
+    kind: Sequence[schemas.JobKind] | None = None,
+    open: bool | None = None,
+    or_disk_kept: bool | None = None,
+    sort: Literal["newest", "oldest"] | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Call[schemas.JobsResponse]:
+    """List jobs. The state of each and why, its cost, and where its VM is."""
+    return Call(
+        "GET",
+        ("api", "v1", "jobs"),
+        {
+            "state": state,
+            "owner": owner,
+            "preset": preset,
+            "project": project,
+            "kind": kind,
+            "open": open,
+            "or_disk_kept": or_disk_kept,
+            "sort": sort,
+            "limit": limit,
+            "cursor": cursor,
+        },
+    )
+
+
+def launch_job(body: schemas.JobBody, *, key: str | None = None) -> Call[schemas.JobResponse]:
+    """Launch a job. Accepts the job, or lists everything that is wrong with it. The daemon launches its VM
+    within seconds.
+    """
+    return Call("POST", ("api", "v1", "jobs"), body=body, key=key)
+
+
+def get_job(job_id: str) -> Call[schemas.JobResponse]:
+    """Get a job with all its attempts. The request, every VM that tried it, what interrupted them, and what
+    comes next.
+    """
+    return Call("GET", ("api", "v1", "jobs", job_id))
+
+
+def list_attempts(job_id: str) -> Call[schemas.AttemptsResponse]:
+    """List the attempts of a job. Each is one VM, in order."""
+    return Call("GET", ("api", "v1", "jobs", job_id, "attempts"))
+
+
+def cancel_job(job_id: str, body: schemas.CancelBody) -> Call[schemas.JobResponse]:
+    """Cancel a job. Stores the request. The daemon notifies the command, and then deletes the VM. Where the job
+    saves on its VM's own disk, the VM is stopped instead and its disk kept, which bills, unless `delete_disk`
+    confirms that everything saved there may be lost.
+    """
+    return Call("POST", ("api", "v1", "jobs", job_id, "cancel"), body=body)
+
+
+def delete_disk(job_id: str, body: schemas.DeleteDiskBody) -> Call[schemas.JobResponse]:
+    """Delete a job's kept disk. Confirms that everything the job saved on its VM's own disk is lost. The daemon
+    deletes the VM with its disk.
+    """
+    return Call("POST", ("api", "v1", "jobs", job_id, "delete-disk"), body=body)
+
+
+def get_diagnosis(job_id: str) -> Call[schemas.DiagnosisResponse]:
+    """Get what bounds a job. Judged from what its agent measures on the VM; nothing acts on it. What cannot be
+    read is unknown.
+    """
+    return Call("GET", ("api", "v1", "jobs", job_id, "diagnosis"))
+
+
+def drill_job(job_id: str, body: schemas.DrillBody) -> Call[schemas.JobResponse]:
+    """Drill a preemption of a job. Stores the request. At the next moment at which little is at stake, the
+    command gets the notice of a preemption. Its save is timed and judged; then it is started again on the same
+    VM, from its newest complete checkpoint.
+    """
+    return Call("POST", ("api", "v1", "jobs", job_id, "drill"), body=body)
+
+
+def never_mind(job_id: str, body: schemas.NeverMindBody) -> Call[schemas.JobResponse]:
+    """Silence the hint about a job. Silences the hint at its metric's standstill until a new best value, and
+    undoes a cancel after a checkpoint.
+    """
+    return Call("POST", ("api", "v1", "jobs", job_id, "never-mind"), body=body)
+
+
+def get_output(
+    job_id: str,
+    *,
+    attempt: int | None = None,
+    begin: str | None = None,
+    search: str | None = None,
+    lines: int | None = None,
+) -> Call[schemas.OutputResponse]:
+    """Get a job's output. The end of it is kept with the attempt. The whole is stored in pieces, some 30
+    seconds behind. An answer is bounded: repeat with `begin` set to `next` until `is_end` is true, or, to
+    follow, while the job runs.
+    """
+    return Call(
+        "GET",
+        ("api", "v1", "jobs", job_id, "output"),
+        {"attempt": attempt, "begin": begin, "search": search, "lines": lines},
+    )
+
+
+def get_job_progress(job_id: str) -> Call[schemas.JobProgressResponse]:
+    """Get how far a job's training is. What is read in its output: its step, loss, evaluations and speed, and
+    the hours and dollars that are left.
+    """
+    return Call("GET", ("api", "v1", "jobs", job_id, "progress"))
+
+
+def list_lifetimes(
+    *,
+    project: Sequence[str] | None = None,
+    gce_id: str | None = None,
+    preset: Sequence[str] | None = None,
+    owner: Sequence[str] | None = None,
+    end_reason: Sequence[schemas.EndReason] | None = None,
+    state: Literal["open", "ended"] | None = None,
+    started_from: datetime | str | None = None,
+    started_before: datetime | str | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Call[schemas.LifetimesResponse]:
+    """List lifetimes, the latest recorded first. Continuous billed runs of instances, each with why and by whom
+    it ended.
+    """
+    return Call(
+        "GET",
+        ("api", "v1", "lifetimes"),
+        {
+            "project": project,
+            "gce_id": gce_id,
+            "preset": preset,
+            "owner": owner,
+            "end_reason": end_reason,
+            "state": state,
+            "started_from": started_from,
+            "started_before": started_before,
+            "limit": limit,
+            "cursor": cursor,
+        },
+    )
+
+
+def get_me() -> Call[schemas.MeResponse]:
+    """Get the caller and their permissions. For the token or session of this request."""
+    return Call("GET", ("api", "v1", "me"))
+
+
+def list_places() -> Call[schemas.PlacesResponse]:
+    """List zones with their recent stockouts and preemptions. Besides the price, Costguard chooses zones by
+    their stockouts and preemptions, which fade with time.
+    """
+    return Call("GET", ("api", "v1", "places"))
+
+
+def list_presets() -> Call[schemas.PresetsResponse]:
+    """List presets in the order they are tried. The kinds of VM, how they are recognised, how long they may
+    run, and how they are launched.
+    """
+    return Call("GET", ("api", "v1", "presets"))
+
+
+def list_prices(
+    *,
+    resource: str | None = None,
+    region: str | None = None,
+    history: bool | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Call[schemas.PricesResponse]:
+    """List prices. What a unit of each billed resource costs in each region, since when, and from which source."""
+    return Call(
+        "GET",
+        ("api", "v1", "prices"),
+        {"resource": resource, "region": region, "history": history, "limit": limit, "cursor": cursor},
+    )
+
+
+def list_projects() -> Call[schemas.ProjectsResponse]:
+    """List the watched projects. The result of the last reads of each project, and the parts that could not be
+    read.
+    """
+    return Call("GET", ("api", "v1", "projects"))
+
+
+def quote_job(body: schemas.QuoteBody) -> Call[schemas.QuoteOut]:
+    """Quote a job. Spot and on-demand prices in every zone, the cost, what is left of budgets, and why the job
+    would be refused. Nothing is stored.
+    """
+    return Call("POST", ("api", "v1", "quotes"), body=body)
+
+
+def get_recoveries(*, days: int | None = None) -> Call[schemas.RecoveriesResponse]:
+    """Get how soon preempted work resumed. From each preemption until it was noticed, until the next VM was
+    requested, and until the command ran again.
+    """
+    return Call("GET", ("api", "v1", "recoveries"), {"days": days})
+
+
+def list_reminders(
+    *,
+    subject: str | None = None,
+    gce_id: str | None = None,
+    status: Literal["intended", "sending", "accepted", "withdrawn", "failed"] | None = None,
+    kind: Literal["reminder", "digest", "notification", "job", "ephemeral"] | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Call[schemas.MessagesResponse]:
+    """List messages, the latest first. Reminders, digests and notifications, with their recipients and whether
+    Slack accepted them.
+    """
+    return Call(
+        "GET",
+        ("api", "v1", "reminders"),
+        {"subject": subject, "gce_id": gce_id, "status": status, "kind": kind, "limit": limit, "cursor": cursor},
+    )
+
+
+def preview_reminders() -> Call[schemas.PreviewResponse]:
+    """Preview reminders and stops. What a pass would send and do now, as far as the ledger knows the fleet.
+    Nothing is sent.
+    """
+    return Call("GET", ("api", "v1", "reminders", "preview"))
+
+
+def list_requests(
+    *,
+    status: Literal["open", "done", "refused"] | None = None,
+    project: str | None = None,
+    gce_id: str | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Call[schemas.RequestsResponse]:
+    """List requests for VMs, the latest first. From Slack, pages, REST and the command line, including requests
+    that a pass refused.
+    """
+    return Call(
+        "GET",
+        ("api", "v1", "requests"),
+        {"status": status, "project": project, "gce_id": gce_id, "limit": limit, "cursor": cursor},
+    )
+
+
+def get_request(request_id: str | int) -> Call[schemas.RequestResponse]:
+    """Get a request. It is open until a pass has looked at it; then done or refused, with the reason."""
+    return Call("GET", ("api", "v1", "requests", str(request_id)))
+
+
+def get_savings(
+    *,
+    from_: date | str | None = None,
+    to: date | str | None = None,
+    project: str | None = None,
+    preset: str | None = None,
+    owner: str | None = None,
+) -> Call[schemas.SavingsResponse]:
+    """Get what Spot and stops saved, and what keeps cost. Estimates, each with its method. What could not be
+    compared is listed, and never counted as saved.
+    """
+    return Call(
+        "GET", ("api", "v1", "savings"), {"from": from_, "to": to, "project": project, "preset": preset, "owner": owner}
+    )
+
+
+def end_sessions(*, address: str | None = None) -> Call[schemas.EndedSessionsResponse]:
+    """Sign a person out everywhere. Ends all sessions of one person. Their tokens stay valid: when a person
+    leaves, revoke those too.
+    """
+    return Call("DELETE", ("api", "v1", "sessions"), {"address": address})
+
+
+def list_sessions(*, limit: int | None = None, cursor: str | None = None) -> Call[schemas.SessionsResponse]:
+    """List sessions, the latest first. Your own browser sessions; admins see everyone's. People who sign in
+    through a proxy have none here.
+    """
+    return Call("GET", ("api", "v1", "sessions"), {"limit": limit, "cursor": cursor})
+
+
+def end_session(session_id: str) -> Call[schemas.SessionResponse]:
+    """End a session. Its browser is signed out at once. A session that has ended is not found."""
+    return Call("DELETE", ("api", "v1", "sessions", session_id))
+
+
+def get_spend(
+    *,
+    from_: date | str | None = None,
+    to: date | str | None = None,
+    group_by: Sequence[schemas.Grouping] | None = None,
+    project: str | None = None,
+    preset: str | None = None,
+    owner: str | None = None,
+    job: str | None = None,
+    label: str | None = None,
+    basis: Literal["ledger", "bill"] | None = None,
+) -> Call[schemas.SpendResponse]:
+    """Get spend. Spend over UTC days, including both ends, with today's share so far."""
+    return Call(
+        "GET",
+        ("api", "v1", "spend"),
+        {
+            "from": from_,
+            "to": to,
+            "group_by": group_by,
+            "project": project,
+            "preset": preset,
+            "owner": owner,
+            "job": job,
+            "label": label,
+            "basis": basis,
+        },
+    )
+
+
+def get_spend_by_label(
+    label: str,
+    *,
+    from_: date | str | None = None,
+    to: date | str | None = None,
+    project: str | None = None,
+    preset: str | None = None,
+    owner: str | None = None,
+    job: str | None = None,
+) -> Call[schemas.LabelSpendResponse]:
+    """Get spend by a label. Spend over at most a year of UTC days by the value of a VM label, split at the
+    moment a label changed. Changes are known from the day Costguard began to keep them: for earlier time a VM's
+    labels of that day count. Of several changes between two looks at a project only the last one is known. It
+    is read from charges, like spend by VM, so it takes longer than spend by preset. A label with more than
+    2,000 values is refused.
+    """
+    return Call(
+        "GET",
+        ("api", "v1", "spend", "labels", label),
+        {"from": from_, "to": to, "project": project, "preset": preset, "owner": owner, "job": job},
+    )
+
+
+def quote_sweep(body: schemas.SweepQuoteBody) -> Call[schemas.SweepQuoteOut]:
+    """Quote a sweep. What each member and all of them would cost, and why the sweep would be refused. Nothing
+    is stored.
+    """
+    return Call("POST", ("api", "v1", "sweep-quotes"), body=body)
+
+
+def list_sweeps(
+    *,
+    state: Sequence[schemas.SweepState] | None = None,
+    owner: Sequence[str] | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Call[schemas.SweepsResponse]:
+    """List sweeps. The state of each and why, its cost, and how many members have come how far. The newest
+    first.
+    """
+    return Call("GET", ("api", "v1", "sweeps"), {"state": state, "owner": owner, "limit": limit, "cursor": cursor})
+
+
+def launch_sweep(body: schemas.SweepBody, *, key: str | None = None) -> Call[schemas.SweepResponse]:
+    """Launch a sweep. Accepts the sweep, or lists everything that is wrong with any member. The daemon launches
+    them in turn.
+    """
+    return Call("POST", ("api", "v1", "sweeps"), body=body, key=key)
+
+
+def get_sweep(sweep_id: str) -> Call[schemas.SweepResponse]:
+    """Get a sweep with all its members. Each member with its parameters, its job, its metric and its cost."""
+    return Call("GET", ("api", "v1", "sweeps", sweep_id))
+
+
+def cancel_sweep(sweep_id: str, body: schemas.CancelSweepBody) -> Call[schemas.SweepResponse]:
+    """Cancel a sweep. Cancels every open member, whose command may save first, and launches no others."""
+    return Call("POST", ("api", "v1", "sweeps", sweep_id, "cancel"), body=body)
+
+
+def resume_sweep(sweep_id: str, body: schemas.ResumeSweepBody) -> Call[schemas.SweepResponse]:
+    """Resume a sweep. Launches another job for each member that failed, which resumes from the member's
+    checkpoints.
+    """
+    return Call("POST", ("api", "v1", "sweeps", sweep_id, "resume"), body=body)
+
+
+def list_tokens(*, limit: int | None = None, cursor: str | None = None) -> Call[schemas.TokensResponse]:
+    """List tokens, the latest first. Your own; admins see everyone's. Secrets are never shown."""
+    return Call("GET", ("api", "v1", "tokens"), {"limit": limit, "cursor": cursor})
+
+
+def create_token(body: schemas.TokenBody, *, key: str | None = None) -> Call[schemas.NewTokenResponse]:
+    """Create a token. A token never has more permissions than the caller. The secret is only in this response."""
+    return Call("POST", ("api", "v1", "tokens"), body=body, key=key)
+
+
+def revoke_token(token_id: str) -> Call[schemas.TokenResponse]:
+    """Revoke a token. Requests with it are refused from now on. Revoking it again changes nothing."""
+    return Call("DELETE", ("api", "v1", "tokens", token_id))
+
+
+def confirm_token(token_id: str) -> Call[schemas.TokenResponse]:
+    """Confirm a token that was created in a one-time link's session. It then lasts as long as requested at its
+    creation. People who signed in with a link cannot confirm tokens.
+    """
+    return Call("POST", ("api", "v1", "tokens", token_id, "confirm"))
+
+
+def list_traces(*, days: int | None = None, gap_seconds: int | None = None) -> Call[schemas.TracesResponse]:
+    """Get the fleet's Spot history as series. Lifetimes of Spot VMs and stockouts that jobs met, by zone.
+    Nothing in it names a project, a person or a VM.
+    """
+    return Call("GET", ("api", "v1", "traces"), {"days": days, "gap_seconds": gap_seconds})
+
+
+def get_liveness() -> Call[schemas.AliveResponse]:
+    """Check that the process is alive. Answers while the process does, without the database or Google."""
+    return Call("GET", ("healthz",))
+
+
+def get_problem(kind: str) -> Call[schemas.ProblemKindOut]:
+    """Explain a kind of problem. For the `type` of a problem document, where it is not about:blank."""
+    return Call("GET", ("problems", kind))
+
+
+def get_readiness() -> Call[schemas.ReadyDetailResponse | schemas.ReadyResponse]:
+    """Check that its answers can be trusted. The verdict alone, unless the caller has the permission read: then
+    also the reasons. 503 when the database cannot be read, no daemon acts, nothing was ever seen, or there are
+    no prices. A database that does not answer within two seconds counts as unreadable, and no daemon as acting.
+    One project that cannot be read leaves it ready but degraded, because the others still answer. So do
+    problems with Slack.
+    """
+    return Call("GET", ("readyz",))

@@ -1,0 +1,398 @@
+"""One attempt: from its settings to the last event that the guard accepted."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from costguard_vm.diagnosis.signals import Minute, as_json
+
+from .activity import ActivityWatch
+from .calls import Metadata, Trouble, watch
+from .checkpoints import DiskCheckpoints, on_the_vm
+from .drill import DrillWork, HeldDrill
+from .events import EventSender, Spool
+from .failures import TransferFailed
+from .files import boot_id, lock, make_folder, say, utc, write_json
+from .liveness import Liveness
+from .log_pieces import LogPieces
+from .output import NO_PROGRESS, CommandProgress
+from .phases import Phases
+from .preparation import CommandSecrets, Stage
+from .progress import ProgressReader
+from .runner import birth, container, hand_over, prepare
+from .settings import AgentPaths, AttemptSettings, NotStarted, Unwanted
+from .setup import SetupWatch
+from .stack_watch import StackWatch
+from .state import VM_ENDS, SavedState
+from .steps import finish_stage, prepare_stage
+from .stopping import CommandStop, VmEnds
+from .tool import ToolFinder
+from .travel import TravellingCheckpoints
+from .usage import VmUsage
+
+LAST_WORDS_S = 5
+
+
+class AgentAttempt:
+    """One command on this VM. Its folder shows a later agent, also after a reboot, how far this one came."""
+
+    def __init__(self, settings: AttemptSettings, token: str, metadata: Metadata, places: AgentPaths) -> None:
+        self._settings, self._token, self._metadata = settings, token, metadata
+        self._folder, self._volumes = os.path.join(places.home, "attempts", settings.attempt), places.volumes
+        finder = ToolFinder.rclone(settings, token, places.home)
+        self._credentials = CommandSecrets(settings, metadata, self._folder, finder)
+        spool = Spool(os.path.join(self._folder, "spool"), settings.spool_most)
+        self._guard = EventSender(
+            settings, token, spool, self._cancel, lambda number: self._drill.order(number), self._let_begin
+        )
+        self._state = SavedState(self._folder)
+        if settings.resume:
+            self._state.begin_again()
+        self._logs = places.logs
+        self._log = self._log_of(self._state.run)
+        self._step_file = settings.step_file or os.path.join(self._state.run_folder, "step", "step")
+        for folder in (self._state.run_folder, places.logs, os.path.dirname(self._step_file)):
+            make_folder(folder)
+        if not settings.step_file:
+            with contextlib.suppress(OSError):  # a container's user need not be root
+                os.chmod(os.path.dirname(self._step_file), 0o1777)  # noqa: S103
+        self._usage = VmUsage(self._folder)
+        py_spy = ToolFinder.py_spy(settings, token, places.home)
+        stacks = StackWatch(settings, py_spy, self._folder)
+        self._activity = ActivityWatch(
+            settings, self._usage.nvml, stacks, self._running, self._container_name, self._report_activity
+        )
+        saves_to = on_the_vm(
+            settings, settings.checkpoint.get("local") or settings.checkpoint.get("location", ""), places.volumes
+        )
+        self._reader = ProgressReader(settings, self._log, self._step_file, saves_to)
+        self._progress = CommandProgress(settings, self._log, self._reader)
+        self._travel = TravellingCheckpoints(settings, self._folder, places.volumes, self._credentials, self._send)
+        self._pieces = self._pieces_of(self._state.run)
+        self._checkpoints = DiskCheckpoints(settings, places.volumes, os.path.join(self._folder, "runs"))
+        self._setup = SetupWatch(settings, self._state, self._log)
+        self._liveness = Liveness(settings, self._log, py_spy)
+        self._phases = Phases()
+        self._reporting = threading.RLock()  # events of a run are in order
+        self._over = threading.Event()
+        self._stop = CommandStop(settings, self._state, self._guard)
+        self._stop.when_noticed.append(lambda: self._pieces.hurry())
+        self._stop.when_vm_ends.append(self._travel.hurry)
+        work = DrillWork(self._stop.begin_drill, self._kill, self._send, self._note_end)
+        self._drill = HeldDrill(
+            settings, self._state, self._folder, places.volumes, self._credentials, self._travel, work
+        )
+        self._is_again = False
+        self._runner: subprocess.Popen[bytes] | None = None
+        self._reading: threading.Thread | None = None
+
+    def _log_of(self, run: int) -> str:
+        return os.path.join(self._logs, f"{self._settings.attempt}.{run}.log")
+
+    def _pieces_of(self, run: int) -> LogPieces:
+        folder = os.path.join(self._folder, "runs", str(run))
+        return LogPieces(self._settings, self._credentials, self._log_of(run), folder)
+
+    def end(self, *_: Any) -> None:
+        """The VM goes down. A signal handler: nothing here may take a lock."""
+        self._stop.is_vm_ending = True
+
+    def _cancel(self, why: str) -> None:
+        self._stop.request(why, self._settings.cancel_grace_s)
+
+    def work(self, wrong: list[str]) -> bool:
+        """Returns when all events were accepted, or shortly after the VM begins to go down.
+
+        True: a drill ended the command, and the agent is to begin again as after a restart of its own.
+        """
+        self._guard.start()
+        self._send("boot", boot=boot_id(), python=sys.version.split()[0])
+        if "exit" not in self._state.sent:
+            for task in self._watchers():
+                threading.Thread(target=task, daemon=True).start()
+            self._attend(wrong)
+        self._over.set()
+        self._drill.close()
+        if self._is_again:
+            self._travel.close()
+        self._pieces.hurry()  # so that its thread ends
+        latest = time.monotonic() + LAST_WORDS_S if self._is_again else float("inf")
+        while not self._guard.is_done() and time.monotonic() < latest:
+            if self._stop.is_vm_ending:
+                latest = min(latest, time.monotonic() + LAST_WORDS_S)
+            self._stop.wait(self._settings.poll_s)
+        return self._is_again and not self._stop.is_vm_ending
+
+    def _let_begin(self, go: Mapping[str, Any]) -> None:
+        """The guard lets the command of a VM that stood by begin. The first word counts."""
+        if not self._state.go:
+            resume_from, words = go.get("resume_from"), go.get("arguments")
+            self._state.go = {
+                "resume_from": resume_from if isinstance(resume_from, str) else "",
+                "step": go.get("step"),
+                "arguments": [word for word in words if isinstance(word, str)] if isinstance(words, list) else [],
+            }
+            self._state.save()
+
+    def _stand_by(self) -> Mapping[str, Any]:
+        """Waits for that word, and asks for it every few seconds: until then another VM of the job trains."""
+        with self._phases.phase("standing_by"):
+            while not self._state.go:
+                fields = {"is_running": False, **NO_PROGRESS, **self._phases.fields()}
+                self._send("heartbeat", is_urgent=False, **fields)
+                again_at = time.monotonic() + self._settings.stand_by_s
+                while not self._state.go and time.monotonic() < again_at:
+                    self._stop.hold(min(self._settings.poll_s, self._settings.stand_by_s))
+        return self._state.go
+
+    def _watchers(self) -> list[Callable[[], object]]:
+        """What goes on in the background, each in a thread of its own, until the attempt is over."""
+        settings, over, metadata, stop = self._settings, self._over, self._metadata, self._stop
+        watchers: list[Callable[[], object]] = [
+            lambda: self._usage.watch_gpus(settings.heartbeat_s, over),
+            self._beat,
+            lambda: self._activity.watch_gpus(over),
+            lambda: self._activity.watch_counters(over),
+            lambda: self._activity.watch(over),
+            lambda: self._pieces.watch(over),
+            lambda: self._checkpoints.watch(settings.look_s, over),
+            lambda: self._reader.watch(settings.look_s, over),
+            lambda: watch(metadata, "instance/preempted", stop.preempted, over, settings.retry_s),
+            lambda: watch(metadata, "instance/maintenance-event", stop.maintained, over, settings.retry_s),
+        ]
+        if self._state.run > 1:  # the VM may have gone before the end of that run was stored
+            earlier = self._pieces_of(self._state.run - 1)
+            watchers.append(lambda: earlier.save(over.wait, is_last=True))
+        return watchers
+
+    def _attend(self, wrong: list[str]) -> None:
+        held = lock(os.path.join(self._state.run_folder, "lock"))
+        if held is not None:
+            try:
+                if not self._state.of_runner("begun.json"):
+                    self._start(wrong, held)
+            except VmEnds:
+                return
+            except (NotStarted, Trouble, TransferFailed, OSError, ValueError, KeyError) as problem:
+                repeats = isinstance(problem, (NotStarted, TransferFailed)) and problem.repeats
+                ended = {"reason": "not_started", "error": str(problem), "repeats": repeats, "ended_at": utc()}
+                self._bring_away({}, lambda: self._pieces.save(self._stop.carry_on, is_last=True))
+                self._report_exit(ended)
+                return
+            finally:
+                os.close(held)
+        self._travel.start()
+        self._drill.go_on()
+        while not self._is_over():
+            self._stop.wait(self._settings.poll_s)
+
+    def _start(self, wrong: list[str], held: int) -> None:
+        if wrong:
+            raise NotStarted(f"the attempt's settings are wrong: {'; '.join(wrong)}", True)
+        settings, run = self._settings, self._state.run
+        # A VM may be started only to fetch what is on its disk: the guard knows whether the job goes on.
+        while run > 1 and self._state.drilled_boot != boot_id() and not self._guard.has_answered.is_set():
+            self._stop.hold(settings.poll_s)
+        more, resumed = self._drill.place.resume(run)
+        write_json(os.path.join(self._state.run_folder, "resumed.json"), resumed)
+        stage = self._stage(self._stop.hold)
+        prepare_stage(stage)
+        settings = settings._replace(**stage.changes)
+        if run > 1 and settings.plain_command:
+            settings = settings._replace(command=settings.plain_command)
+        settings = settings._replace(
+            command=[*settings.command, *more, *stage.arguments],
+            environment={**settings.environment, **stage.environment},
+        )
+        order = prepare(settings, stage.secrets, self._folder, run, self._step_file, stage.image)
+        order["log"] = self._log
+        order["hidden"].append(self._token)
+        self._stop.hold(0)
+        self._runner = hand_over(order, self._state.run_folder, held)
+        self._reading = threading.Thread(target=self._read_reports, args=(self._runner,), daemon=True)
+        self._reading.start()
+
+    def _read_reports(self, runner: subprocess.Popen[bytes]) -> None:
+        """The runner also reports what it writes to files: neither disk nor memory may have taken them."""
+        assert runner.stdout is not None
+        for line in runner.stdout:
+            with contextlib.suppress(ValueError, KeyError):
+                report = json.loads(line)
+                self._state.reported[report["name"]] = report["document"]
+
+    def _is_over(self) -> bool:
+        """Looks at the runner's files once: reports the start, stops the command if requested, reports the exit."""
+        self._stop.request_if_vm_ends()
+        is_gone = self._is_runner_gone()  # before its last file is looked for
+        command = self._report_start()
+        pid = command["pid"] if command else self._setup.pid
+        if pid:
+            self._stop.apply(pid)
+        ended = self._state.of_runner("exit.json")
+        if is_gone and not ended:
+            is_reboot = not self._state.is_of_this_boot()
+            left = command or self._state.of_runner("setup.json")
+            if not is_reboot and left and birth(left["pid"]) == left["birth"]:
+                self._stop.kill(left["pid"])
+            why = "the VM was restarted" if is_reboot else "the process that held the command's output was ended"
+            ended = {"reason": "cut_off", "error": why, "ended_at": utc()}
+        if ended:
+            self._is_again = self._drill.ends(ended, self._look_out)
+            if not self._is_again:
+                self._finish(dict(ended))
+        return bool(ended)
+
+    def _look_out(self, seconds: float) -> None:
+        self._stop.request_if_vm_ends()
+        self._stop.wait(seconds)
+
+    def _kill(self) -> None:
+        if command := self._state.of_runner("command.json"):
+            self._stop.kill(command["pid"])
+
+    def _send(self, kind: str, is_urgent: bool = True, **event: Any) -> None:
+        self._guard.send(kind, is_urgent, run=self._state.known_run, **event)
+
+    def _stage(self, wait: Callable[[float], None]) -> Stage:
+        run, send = self._state.run, self._send
+        return Stage(
+            self._settings,
+            run,
+            self._folder,
+            self._state.run_folder,
+            wait,
+            self._credentials,
+            send,
+            self._phases,
+            self._volumes,
+            self._log,
+            self._travel.prepare if self._travel.is_wanted else None,
+            self._token,
+            self._stand_by if self._settings.stands_by and run == 1 else None,
+        )
+
+    def _finish(self, ended: dict[str, Any]) -> None:
+        """Brings away what must outlast the VM, then reports the exit; first of all where the VM ends in seconds."""
+        stop = self._state.stop
+        if stop.get("why") in VM_ENDS:
+            self._report_exit(ended)
+        is_success = ended.get("reason") == "exited" and ended.get("code") == 0 and not stop
+        if is_success:  # also if it is asked to stop while its outputs are published
+            ended["asked"] = None
+        self._bring_away(ended, lambda: self._travel.finish(self._stop.carry_on, stop.get("why", "")))
+        self._bring_away(ended, lambda: finish_stage(self._stage(self._stop.carry_on), ended, is_success))
+        self._bring_away({}, lambda: self._pieces.save(self._stop.carry_on, is_last=True))
+        self._report_exit(ended)
+
+    def _bring_away(self, ended: dict[str, Any], work: Callable[[], object]) -> None:
+        try:
+            work()
+        except Unwanted as unwanted:
+            ended.pop("asked", None)
+            say(str(unwanted))
+        except Exception as problem:  # the exit is reported, whatever a step meets
+            say(f"not all was brought away: {problem!r}")
+
+    def _is_runner_gone(self) -> bool:
+        if self._runner is not None:
+            is_gone = self._runner.poll() is not None
+            if is_gone and self._reading is not None:
+                self._reading.join(LAST_WORDS_S)
+            return is_gone
+        held = lock(os.path.join(self._state.run_folder, "lock"))
+        if held is not None:
+            os.close(held)
+        return held is not None
+
+    def _report_start(self) -> dict[str, Any]:
+        """Reports the start once the command runs. Returns the runner's note of it; empty before."""
+        command = self._state.of_runner("command.json")
+        if command:
+            resumed = self._state.of_runner("resumed.json")
+            fields = {"pid": command["pid"], "started_at": command["started_at"], "image": self._settings.image}
+            fields.update(self._setup.start())
+            self._report_once("start", **fields, **({"checkpoint": resumed} if resumed else {}))
+        return command
+
+    def _report_once(self, kind: str, **event: Any) -> None:
+        with self._reporting:
+            if kind not in self._state.sent:
+                self._send(kind, **event)
+                self._state.mark_reported(kind)
+
+    def _report_exit(self, ended: Mapping[str, Any]) -> None:
+        if "exit" in self._state.sent:
+            return
+        why = self._state.stop.get("why")
+        how = {"code": None, "signal": None, "error": "", "repeats": False, "asked": why, **ended}
+        usage = self._usage.look(3 * self._settings.heartbeat_s + 20)
+        # Where the VM ends only seconds are left, and the next run looks before it begins.
+        saved = {"checkpoint": self._checkpoints.look()} if self._checkpoints.is_on_disk and why not in VM_ENDS else {}
+        fields = {**how, "was_killed": self._stop.was_killed, "machine": usage, **saved, **self._phases.fields()}
+        last = {**self._progress.final(), **self._setup.exit(how["reason"])}
+        self._report_points(is_final=True)
+        if self._checkpoints.is_on_disk:
+            self._note_end({**how, **last})
+        self._report_once("exit", **fields, **last)
+
+    def _note_end(self, ended: Mapping[str, Any]) -> None:
+        """For a later run, which decides by it whether to trust the checkpoint that this one resumed from."""
+        started_at = self._state.of_runner("command.json").get("started_at")
+        kept = {name: ended.get(name) for name in ("reason", "code", "asked", "ended_at", "step")}
+        with contextlib.suppress(OSError):
+            write_json(os.path.join(self._state.run_folder, "ended.json"), {**kept, "started_at": started_at})
+
+    def _running(self) -> int:
+        """The command's process; 0 before and after it runs."""
+        is_over = bool(self._state.of_runner("exit.json")) or "exit" in self._state.sent
+        return 0 if is_over else self._state.of_runner("command.json").get("pid", 0)
+
+    def _container_name(self) -> str:
+        return container(self._settings, self._state.run) if self._settings.image else ""
+
+    def _report_activity(self, minute: Minute) -> None:
+        with self._reporting:
+            if "exit" not in self._state.sent:
+                self._send("activity", is_urgent=False, minute=as_json(minute))
+
+    def _beat(self) -> None:
+        while not self._over.wait(self._settings.heartbeat_s):
+            try:
+                self._report_heartbeat()
+            except Exception as error:  # a heartbeat that fails must not be the last
+                say(f"no heartbeat: {error!r}")
+
+    def _report_heartbeat(self) -> None:
+        """Reads progress before it looks for the start, so that no progress is reported before the start."""
+        usage = self._usage.look(3 * self._settings.heartbeat_s + 20)
+        progress = self._progress.now()
+        self._drill.see(progress["step"])
+        with self._reporting:
+            command = self._report_start()
+            if "exit" not in self._state.sent:
+                fields = {
+                    "run": self._state.known_run,
+                    "is_running": bool(command),
+                    "machine": usage,
+                    **self._checkpoints.news(),
+                    **self._phases.fields(),
+                }
+                fields.update(progress if command else {**NO_PROGRESS, **self._setup.heartbeat()})
+                if command and not self._state.stop and self._drill.phase != "stopping":
+                    fields.update(self._liveness.look(command["pid"], fields))
+                self._guard.send("heartbeat", is_urgent=False, **fields)
+                if command:
+                    self._report_points()
+
+    def _report_points(self, is_final: bool = False) -> None:
+        points = self._progress.points(is_final)
+        if points:
+            self._send("progress", is_urgent=False, points=points)

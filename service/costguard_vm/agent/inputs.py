@@ -1,0 +1,118 @@
+"""Brings a job's data to the VM before its command starts, and not again after a restart of the same VM."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from typing import Any
+
+from costguard_vm.model.checkpoint import StoredFile
+
+from .checkpoints import on_the_vm
+from .failures import TransferFailed
+from .files import read_json, say, write_json
+from .phases import ReportedTransfer
+from .preparation import Stage
+from .settings import NotStarted, Unwanted
+from .transfer import leads_out
+
+ROOM = 64 << 20  # bytes that a download leaves free
+
+
+def fetch_inputs(stage: Stage) -> None:
+    """Each by itself, in its order. Raises NotStarted or TransferFailed."""
+    with stage.phases.phase("downloading"):
+        for number, (path, source) in enumerate(stage.settings.inputs.items()):
+            reported = stage.phases.transfer("input", source, path)
+            try:
+                _fetch(stage, source, path, os.path.join(stage.folder, "inputs", f"{number}.json"), reported)
+            except (NotStarted, TransferFailed) as problem:
+                reported.fail(str(problem))
+                raise
+            except Unwanted as unwanted:
+                reported.fail(f"it was ended: {unwanted}")
+                raise
+
+
+def _fetch(stage: Stage, source: str, path: str, note: str, reported: ReportedTransfer) -> None:
+    noted = read_json(note)
+    if noted.get("source") == source and _is_there(noted):
+        files: Mapping[str, list[int]] = noted["files"]
+        reported.end("skipped", len(files), sum(size for size, _ in files.values()))
+        return
+    target = on_the_vm(stage.settings, path, stage.volumes)
+    listed = stage.transfer.listing(source)
+    if not listed:
+        raise TransferFailed(f"there is nothing at {source}: check its bucket and its path", True)
+    if wrong := next(filter(leads_out, listed), None):
+        raise TransferFailed(f"{source} has an object {wrong!r}, whose name leads out of its folder: rename it", True)
+    if path.endswith("/") and _is_object(source, listed):
+        target = os.path.join(target, source.rpartition("/")[2])
+    target = target.rstrip("/")
+    _check_room(source, target, listed)
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    stage.transfer.download(source, target, reported.progress)
+    files = _files(target, listed)
+    os.sync()  # before the note: after a power cut a file may have its size and not its contents
+    os.makedirs(os.path.dirname(note), exist_ok=True)
+    write_json(note, {"source": source, "target": target, "files": files})
+    reported.end("done", len(files), sum(size for size, _ in files.values()))
+
+
+def _is_there(noted: Mapping[str, Any]) -> bool:
+    """Whether all that was downloaded is still as it was, by size and time of change."""
+    target = noted["target"]
+    return all(_stamp(_place(target, name)) == stamp for name, stamp in noted["files"].items())
+
+
+def _files(target: str, listed: Mapping[str, StoredFile]) -> dict[str, list[int]]:
+    """Size and time of change of each file; of a single object under the empty name. Raises TransferFailed."""
+    names = [""] if os.path.isfile(target) else list(listed)
+    stamps = {name: _stamp(_place(target, name)) for name in names}
+    missing = [name for name, stamp in stamps.items() if stamp is None]
+    if missing:
+        raise TransferFailed(f"{_place(target, missing[0])} is not there after its download")
+    return {name: stamp for name, stamp in stamps.items() if stamp is not None}
+
+
+def _place(target: str, name: str) -> str:
+    return os.path.join(target, name) if name else target
+
+
+def _stamp(path: str) -> list[int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return [status.st_size, status.st_mtime_ns]
+
+
+def _is_object(source: str, listed: Mapping[str, StoredFile]) -> bool:
+    return list(listed) == [source.rpartition("/")[2]]
+
+
+def _check_room(source: str, target: str, listed: Mapping[str, StoredFile]) -> None:
+    """A full disk is known before the download: the rest of the VM needs room too. Raises NotStarted."""
+    place = target
+    while not os.path.isdir(place):
+        place = os.path.dirname(place)
+    size = sum(file.size for file in listed.values())
+    there = sum(
+        min(file.size, os.path.getsize(_place(target, name)))
+        for name, file in listed.items()
+        if os.path.isfile(_place(target, name))
+    )
+    try:
+        free = shutil.disk_usage(place).free
+    except OSError as error:
+        say(f"it is not known how much room {place} has: {error}")
+        return
+    if size - there > free - ROOM:
+        raise NotStarted(
+            f"{source} has {_gib(size)} and the disk at {place} has {_gib(free)} free: take a larger one (--disk)", True
+        )
+
+
+def _gib(size: int) -> str:
+    return f"{size / 2**30:.1f} GiB"

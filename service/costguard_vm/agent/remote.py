@@ -1,0 +1,286 @@
+"""The checkpoints at the job's location: uploaded, replaced and deleted so that no torn one ever looks whole."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timezone
+from typing import Callable, NamedTuple, Sequence, TypeVar
+
+from costguard_vm.checkpoints.judge import age, candidates
+from costguard_vm.checkpoints.layouts.base import CandidateCheckpoint, FileChanged, join
+from costguard_vm.checkpoints.layouts.megatron import TRACKER
+from costguard_vm.checkpoints.layouts.plain import STEP, StepPattern
+from costguard_vm.checkpoints.uploads import OURS, SLOTS, UPLOADING, in_order, in_slot, note_of, parts_of
+from costguard_vm.model.checkpoint import Framework, Listing, LookFor, StoredFile, names_a_file
+
+from .failures import NothingThere, TransferFailed
+from .transfer import Progress, Transfer
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Held(NamedTuple):
+    """A complete checkpoint at the location. `groups` are its paths below the location, in the order of the upload."""
+
+    name: str
+    step: int
+    written_at: datetime
+    groups: Sequence[Sequence[str]]
+    pointer: Mapping[str, bytes]
+
+    @property
+    def paths(self) -> list[str]:
+        return [path for group in self.groups for path in group]
+
+
+class RemoteReader:
+    """Ranges of files at a location, for the layouts."""
+
+    def __init__(self, transfer: Transfer, location: str) -> None:
+        self._transfer, self._location = transfer, location
+
+    def read(self, file: StoredFile, start: int, length: int) -> bytes:
+        try:
+            data = self._transfer.read(join(self._location, file.path), start, length)
+        except NothingThere:
+            raise FileChanged(file.path) from None
+        if len(data) != length:
+            raise FileChanged(file.path)
+        return data
+
+    def each(self, work: Callable[[T], R], items: Sequence[T]) -> Sequence[R]:
+        return [work(item) for item in items]
+
+
+class Contents:
+    """A reader of nothing but a few small files whose content is known."""
+
+    def __init__(self, contents: Mapping[str, bytes]) -> None:
+        self._contents = contents
+
+    def read(self, file: StoredFile, start: int, length: int) -> bytes:
+        if file.path not in self._contents:
+            raise FileChanged(file.path)
+        return self._contents[file.path][start : start + length]
+
+    def each(self, work: Callable[[T], R], items: Sequence[T]) -> Sequence[R]:
+        return [work(item) for item in items]
+
+
+class Upload(NamedTuple):
+    """What goes to the location for one checkpoint, one group after another; `written` has contents of our own."""
+
+    candidate: CandidateCheckpoint
+    groups: Sequence[Sequence[str]]
+    written: Mapping[str, bytes]
+
+    @property
+    def paths(self) -> list[str]:
+        return [path for group in self.groups for path in group]
+
+    @property
+    def is_one_file(self) -> bool:
+        return len(self.paths) + len(self.written) == 1
+
+
+def planned(candidate: CandidateCheckpoint, listing: Listing, look_for: LookFor) -> Upload | None:
+    """None where the checkpoint is not one by itself, as Keras's backup is not without the newer weights."""
+    files = {file.path: file for file in candidate.files.values()}
+    if listing.is_file:
+        return Upload(candidate, [list(files)], {})
+    markers = _markers(candidate, listing, look_for)
+    files.update((path, listing.files[path]) for path in markers)
+    written = pointer(candidate)
+    if not _stands(candidate, files, written, look_for):
+        return None
+    return Upload(candidate, in_order(candidate, markers, look_for.marker), written)
+
+
+def _markers(candidate: CandidateCheckpoint, listing: Listing, look_for: LookFor) -> list[str]:
+    """The paths of the markers of its step, where they lie next to it."""
+    if STEP not in look_for.marker:
+        return []
+    pattern = StepPattern(look_for.marker)
+    return [file.path for name, file in listing.files.items() if pattern.step_of(name) == candidate.step]
+
+
+def pointer(candidate: CandidateCheckpoint) -> dict[str, bytes]:
+    """The file in which a framework names its newest checkpoint, where it does not load one without."""
+    if candidate.framework is Framework.DEEPSPEED:
+        return {"latest": candidate.name.encode()}
+    if candidate.framework is Framework.MEGATRON:
+        return {TRACKER: str(candidate.step).encode()}
+    return {}
+
+
+def _stands(
+    candidate: CandidateCheckpoint, files: Mapping[str, StoredFile], written: Mapping[str, bytes], look_for: LookFor
+) -> bool:
+    """Whether names alone show a complete checkpoint where there is nothing but these files."""
+    now = datetime.now(timezone.utc)
+    alone = {**files, **{name: StoredFile(name, len(text), "", now) for name, text in written.items()}}
+    seen = candidates(Listing("s3://b/l", alone), look_for, Contents(written))
+    return any(one.name == candidate.name and not one.missing for one in seen)
+
+
+class RemoteCheckpoints:
+    """`keep` is how many complete ones stay; 0: all. Used by one thread."""
+
+    def __init__(self, location: str, look_for: LookFor, keep: int) -> None:
+        self.location, self._look_for, self._keep = location.rstrip("/"), look_for, keep
+        self._held: dict[str, Held] = {}
+        self._unfinished: list[str] = []
+        self._begun: dict[str, list[Sequence[Sequence[str]]]] = {}  # what failed uploads may have left, by name
+        self.is_file = names_a_file(location)
+        self._resumed = ""  # the name of the one that this run resumed from, which stays
+
+    def read_in(self, transfer: Transfer) -> list[CandidateCheckpoint]:
+        """Learns what lies there. Returns the checkpoints that are complete by their names, the newest first."""
+        files = transfer.listing(self.location)
+        if self.is_file:
+            files = {name: file for name, file in files.items() if name == os.path.basename(self.location)}
+        listing = Listing(self.location, files, is_file=self.is_file)
+        seen = candidates(listing, self._look_for, RemoteReader(transfer, self.folder))
+        whole = sorted((one for one in seen if not one.missing), key=age, reverse=True)
+        plain, slots, _ = parts_of(listing)
+        for one in whole:
+            slot = slot_of(one.name)
+            groups = in_order(one, _markers(one, slots.get(slot, plain), self._look_for), self._look_for.marker)
+            named = pointer(replace(one, name=one.name[len(slot) :]))
+            self._held[one.name] = Held(one.name, _step(one), age(one)[1], groups, named)
+        self._unfinished = [path for path in files if path.startswith(UPLOADING)]
+        return whole
+
+    def clean(self, transfer: Transfer) -> None:
+        """Deletes what earlier attempts left unfinished, once a framework's note of its newest names a whole one."""
+        if self._unfinished and (newest := self._newest()) is not None:
+            for name, content in newest.pointer.items():
+                transfer.write(join(self.location, name), content)
+        for sign in self._unfinished:
+            try:
+                text = transfer.read(join(self.location, sign), 0, 16 << 20).decode("utf-8", "surrogateescape")
+            except NothingThere:
+                continue  # the VM before was in its last seconds, and has finished
+            held = {path for one in self._held.values() for path in one.paths}
+            for group in text.split("\n\n"):
+                transfer.delete(self.location, only=[path for path in group.split("\n") if path and path not in held])
+            transfer.delete(self.location, only=[sign])
+        self._unfinished = []
+
+    def _newest(self) -> Held | None:
+        """Of those that lie at the location itself."""
+        here = [one for one in self._held.values() if not one.name.startswith(SLOTS)]
+        return max(here, key=lambda one: (one.step, one.written_at), default=None)
+
+    @property
+    def folder(self) -> str:
+        """The location, or the folder of the one file that it names."""
+        return os.path.dirname(self.location) if self.is_file else self.location
+
+    def try_out(self, transfer: Transfer, attempt: str) -> None:
+        """Writes a small file of our own: a missing permission is known before the command runs for hours."""
+        transfer.write(join(self.folder, f"{OURS}attempt"), attempt.encode())
+
+    def protect(self, name: str) -> None:
+        self._resumed = name
+
+    def upload(
+        self, transfer: Transfer, upload: Upload, root: str, is_unchanged: Callable[[], bool], progress: Progress
+    ) -> str:
+        """Uploads a checkpoint of the folder, or the file, `root`. Returns its name at the location.
+
+        Raises TransferFailed; then it is not complete there, unless it is a single file, which is there as a whole.
+        """
+        one = upload.candidate
+        if self.is_file:
+            transfer.upload(root, self.location, progress)
+            return one.name
+        prefix = "" if upload.is_one_file else self._slot(one.name)
+        target = join(self.location, prefix.rstrip("/"))
+        placed = in_slot(prefix, one) if prefix else one
+        paths = [prefix + path for path in upload.paths]
+        before = self._held.pop(placed.name, None)
+        groups = [[prefix + path for path in group] for group in upload.groups]
+        if upload.is_one_file:
+            transfer.upload(root, target, progress, only=upload.paths)
+        else:
+            sign = note_of(placed.name)
+            there = [*([before.groups] if before is not None else []), *self._begun.get(placed.name, [])]
+            stale = sorted({path for was in there for group in was for path in group} - set(paths))
+            self._begun[placed.name] = [*there, groups]
+            slot_only = [[prefix + name for name in upload.written]] if prefix else []
+            self._sign(transfer, sign, [stale, *groups, *slot_only])
+            for group in (group for was in there for group in reversed(was[1:])):
+                transfer.delete(self.location, only=group)  # from here on it is torn for everybody
+            transfer.delete(self.location, only=stale)
+            *first, last = upload.groups
+            for group in first:
+                transfer.upload(root, target, progress, only=group)
+            if not is_unchanged():
+                raise TransferFailed(f"{one.name} changed while it was uploaded")
+            transfer.upload(root, target, progress, only=last)
+            if not is_unchanged():
+                transfer.delete(target, only=last)
+                raise TransferFailed(f"{one.name} changed while it was uploaded")
+            newest = self._newest()
+            if prefix or newest is None or newest.step <= _step(one):
+                for name, content in upload.written.items():
+                    transfer.write(join(target, name), content)
+            transfer.delete(self.location, only=[sign])
+            del self._begun[placed.name]
+        now = datetime.now(timezone.utc)
+        self._held[placed.name] = Held(placed.name, _step(one), now, groups, upload.written)
+        return placed.name
+
+    def trim(self, transfer: Transfer) -> None:
+        """Deletes all but the newest; what the run resumed from stays, and so does the newest of all."""
+        newest = sorted(self._held.values(), key=lambda one: (one.step, one.written_at), reverse=True)
+        for old in newest[self._keep :] if self._keep else ():
+            if old.name != self._resumed:
+                self._delete(transfer, old)
+
+    def _delete(self, transfer: Transfer, old: Held) -> None:
+        sign = note_of(old.name)
+        if len(old.paths) > 1:
+            self._sign(transfer, sign, old.groups)
+        for group in reversed(old.groups):
+            transfer.delete(self.location, only=group)
+        del self._held[old.name]
+        if len(old.paths) > 1:
+            transfer.delete(self.location, only=[sign])
+
+    def _sign(self, transfer: Transfer, sign: str, groups: Sequence[Sequence[str]]) -> None:
+        """Names the files in the order in which they are to be deleted: a line each, an empty one between groups."""
+        text = "\n\n".join("\n".join(group) for group in reversed(groups) if group) + "\n"
+        transfer.write(join(self.location, sign), text.encode("utf-8", "surrogateescape"))
+
+    def _slot(self, name: str) -> str:
+        """Where a checkpoint of this name goes: in place, unless that would break the only complete one."""
+        if name not in self._held or len(self._held) > 1:
+            return ""
+        number = 1
+        while any(held.startswith(f"{SLOTS}{number}/") or held == f"{SLOTS}{number}" for held in self._held):
+            number += 1
+        return f"{SLOTS}{number}/"
+
+
+def slot_of(name: str) -> str:
+    """The slot of a checkpoint at the location, with its slash; "" for one that lies at the location itself."""
+    number = name[len(SLOTS) :].split("/")[0]
+    return f"{SLOTS}{number}/" if name.startswith(SLOTS) else ""
+
+
+def fingerprint(one: CandidateCheckpoint, listing: Listing) -> str:
+    """Differs whenever a file of the checkpoint does, by the folder's listing."""
+    held = sorted(
+        (file.path, listing.files[file.path].tag) for file in one.files.values() if file.path in listing.files
+    )
+    return hashlib.sha256(repr((len(one.files), held)).encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
+def _step(one: CandidateCheckpoint) -> int:
+    return -1 if one.step is None else one.step

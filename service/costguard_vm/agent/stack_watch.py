@@ -1,0 +1,116 @@
+"""Where the command's main thread stands, over half a minute: py-spy reads its stacks without stopping it.
+
+`--nonblocking` matters: py-spy otherwise stops every thread of the process at every look, which slowed a training with
+many threads by 5 to 15 times (benfred/py-spy, issue 872). One process of it takes 150 looks; to start it for each look
+costs as much CPU time as all of them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+
+from costguard_vm.diagnosis.signals import Minute, StackSignals
+from costguard_vm.diagnosis.stacks import read_raw, summed_up
+
+from .failures import TransferFailed
+from .files import make_folder, read, say
+from .settings import AttemptSettings, NotStarted
+from .tool import ToolFinder
+
+SPAN_S, PER_S = 30, 5
+AGAIN_S, OFTEN, LATER_S = 300.0, 6, 1800.0  # six times every five minutes, then every half hour
+WAITS = 0.2  # share of time without a kernel
+PATIENCE_S = 60  # beyond the span
+
+
+class StackWatch:
+    """Looks when the GPUs wait, or there are none, and only where the owner allows it."""
+
+    def __init__(self, settings: AttemptSettings, py_spy: ToolFinder, folder: str) -> None:
+        self._settings, self._py_spy, self._folder = settings, py_spy, folder
+        self._result: StackSignals | None = None
+        self._thread: threading.Thread | None = None
+        self._began, self._times = float("-inf"), 0
+
+    def take(self) -> StackSignals | None:
+        """Once for each half minute of looks."""
+        result, self._result = self._result, None
+        return result
+
+    def after(self, minute: Minute, main: int | None) -> None:
+        """Begins where this minute calls for it."""
+        pause = AGAIN_S if self._times < OFTEN else LATER_S
+        is_due = time.monotonic() - self._began >= pause * self._settings.activity_s / 60
+        if self._settings.stacks and main and is_due and is_waiting(minute) and not self._is_busy():
+            self._began, self._times = time.monotonic(), self._times + 1
+            self._thread = threading.Thread(target=self._look, args=(main,), daemon=True)
+            self._thread.start()
+
+    def _is_busy(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def _look(self, pid: int) -> None:
+        try:
+            self._result = self._signals(pid)
+        except (OSError, subprocess.SubprocessError, TransferFailed, NotStarted) as problem:
+            say(f"stacks cannot be read: {problem}")
+            self._result = StackSignals(looks=0.0, error=str(problem)[:120])
+
+    def _signals(self, pid: int) -> StackSignals:
+        path = self._py_spy.path(lambda seconds: threading.Event().wait(seconds))
+        make_folder(self._folder)
+        every, locked = (os.path.join(self._folder, name) for name in ("stacks.raw", "locked.raw"))
+        span = max(1, round(SPAN_S * self._settings.activity_s / 60))
+        runs = [self._record(path, pid, span, "--idle", every), self._record(path, pid, span, "--gil", locked)]
+        ends = [one() for one in runs]
+        stacks, holding = (read_raw(_taken(output), _numbers(pid)) for output in (every, locked))
+        if not stacks:
+            return StackSignals(looks=0.0, error=f"py-spy read no stacks: {ends[0] or 'no main thread'}"[:120])
+        return summed_up(stacks, min(1.0, sum(holding.values()) / sum(stacks.values())))
+
+    def _record(self, path: str, pid: int, span: int, which: str, output: str) -> Callable[[], str]:
+        command = [path, "record", "--nonblocking", "--threads", which, "--format", "raw", "--rate", str(PER_S)]
+        command += ["--duration", str(span), "--output", output, "--pid", str(pid)]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd="/")
+
+        def end() -> str:
+            """The last words of an error."""
+            try:
+                words = process.communicate(timeout=span + PATIENCE_S)[1]
+            except subprocess.TimeoutExpired:
+                process.kill()
+                return "it did not end"
+            lines = words.decode("utf-8", "replace").strip().splitlines()
+            return lines[-1] if process.returncode and lines else ""
+
+        return end
+
+
+def is_waiting(minute: Minute) -> bool:
+    """Whether a GPU waits for a fifth of the time, or the VM has none, so that nothing else shows a wait."""
+    if minute.gpus is None:
+        return False
+    shares = [gpu.kernel_active for gpu in minute.gpus if gpu.kernel_active is not None]
+    return not minute.gpus or (bool(shares) and 1 - min(shares) > WAITS)
+
+
+def _numbers(pid: int) -> list[str]:
+    """Of the main thread, here and in its container (man 5 proc, NSpid)."""
+    line = re.search(r"(?m)^NSpid:(.*)", read(f"/proc/{pid}/status"))
+    return line.group(1).split() if line else [str(pid)]
+
+
+def _taken(path: str) -> str:
+    """The file's text, which is removed: stacks name people's functions."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            text = file.read(1 << 22)
+        os.unlink(path)
+    except OSError:
+        return ""
+    return text

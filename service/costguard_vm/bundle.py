@@ -1,0 +1,104 @@
+"""The agent as the one file that travels to a VM: `python3 agent.pyz`."""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+PACKAGE = Path(__file__).parent
+BEGINS = ("agent/main.py", "agent/runner.py")  # what `START` imports
+EPOCH = (1980, 1, 1, 0, 0, 0)  # the same sources make the same file
+# Ends at once: Python aborts where a thread still prints something as it ends.
+START = b"""import os, sys
+if sys.argv[1:2] == ["run"]:
+    from costguard_vm.agent.runner import main
+else:
+    from costguard_vm.agent.main import main
+code = main()
+sys.stdout.flush()
+os._exit(code)
+"""
+
+
+def bundle() -> bytes:
+    """A zip that Python runs as it is: the agent's sources, and those of this package that they import.
+
+    Without comments and docstrings, a fourth of it: a VM's metadata has little room. Lines keep their numbers.
+    """
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(zipfile.ZipInfo("__main__.py", EPOCH), START, zipfile.ZIP_DEFLATED)
+        for source in sources():
+            name = f"{PACKAGE.name}/{source.relative_to(PACKAGE).as_posix()}"
+            content = without_words(source.read_text("utf-8"))
+            archive.writestr(zipfile.ZipInfo(name, EPOCH), content, zipfile.ZIP_DEFLATED)
+    return packed.getvalue()
+
+
+def sources() -> list[Path]:
+    """The files of this package that travel: found by following imports, in the order of their paths."""
+    travelling: set[Path] = set()
+    waiting = [PACKAGE / name for name in BEGINS]
+    while waiting:
+        source = waiting.pop()
+        if source not in travelling:
+            travelling.add(source)
+            waiting.extend(_imported_by(source))
+    return sorted(travelling)
+
+
+def _imported_by(source: Path) -> Iterator[Path]:
+    """The files of this package that one file imports, and the packages that lead to them and to itself."""
+    for folder in (source.parent, *source.parent.parents):
+        if PACKAGE not in (folder, *folder.parents):
+            break
+        yield folder / "__init__.py"
+    for node in ast.walk(ast.parse(source.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield from _file_of(alias.name)
+        elif isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            if node.level:
+                package = source.parents[node.level - 1].relative_to(PACKAGE.parent)
+                module = ".".join([*package.parts, *([module] if module else [])])
+            yield from _file_of(module)
+            for alias in node.names:
+                yield from _file_of(f"{module}.{alias.name}")
+
+
+def _file_of(module: str) -> Iterator[Path]:
+    """The file of a module of this package; nothing where it is another's, or a name inside a module."""
+    if module.split(".")[0] == PACKAGE.name:
+        path = PACKAGE.parent.joinpath(*module.split("."))
+        for file in (path.with_suffix(".py"), path / "__init__.py"):
+            if file.is_file():
+                yield file
+
+
+def without_words(source: str) -> bytes:
+    """The same program, line by line: a docstring becomes an empty one, a comment nothing."""
+    lines = source.split("\n")
+    words = [
+        (token.start, token.end, "")
+        for token in tokenize.generate_tokens(io.StringIO(source).readline)
+        if token.type == tokenize.COMMENT
+    ]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
+            first = node.body[0]
+            assert first.end_lineno is not None
+            assert first.end_col_offset is not None
+            words.append(((first.lineno, first.col_offset), (first.end_lineno, first.end_col_offset), '""'))
+    for (begin, column), (end, end_column), instead in sorted(words, reverse=True):
+        rest = lines[end - 1][end_column:] if end > begin else ""
+        if end == begin:
+            lines[begin - 1] = (lines[begin - 1][:column] + instead + lines[begin - 1][end_column:]).rstrip()
+        else:
+            lines[begin - 1] = lines[begin - 1][:column] + instead
+            lines[begin:end] = [""] * (end - begin - 1) + [rest]
+    return "\n".join(lines).encode()

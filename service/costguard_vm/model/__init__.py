@@ -1,0 +1,1 @@
+"""The values and rules that the agent shares with the server."""

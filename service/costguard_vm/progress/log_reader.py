@@ -1,0 +1,399 @@
+"""Reads step, epoch, loss and metrics out of what a training prints, whatever program printed it.
+
+It leans on what formats share: a name, a sign and a number; `n/total`; epoch, step, iter; loss, val_, eval_. What it
+is not sure of it leaves out. Tested against real output of 14 programs and more (tests/progress). Travels with the
+agent: Python 3.8 and its standard library must do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from costguard_vm.progress import log_patterns as shapes
+from costguard_vm.progress.log_line import (
+    EVAL,
+    TRAIN,
+    LogReading,
+    cleaned,
+    count,
+    dictionary,
+    is_counter,
+    is_evaluation,
+    is_known_metric,
+    is_metric,
+    is_number,
+    is_step,
+    is_structured,
+    name_of_loss,
+    number,
+    numbers_of,
+    pairs,
+    parted,
+    table_heading,
+    values_after,
+    whole,
+    without_counters,
+    without_prefix,
+    without_time,
+)
+
+LINE_END = re.compile(r"\r\n|\n|\r")
+TOTALS = ("total_steps", "max_steps", "num_training_steps", "train/total_steps")  # of a dictionary that has a step
+
+
+class OutputReader:
+    """Reads lines in their order. It keeps what a later line relies on: the epoch, the bar, the columns."""
+
+    def __init__(self) -> None:
+        self._epoch: float | None = None
+        self._epoch_total: int | None = None
+        self._step: int | None = None  # of the bar of the whole run
+        self._run_total: int | None = None
+        self._batch_total: int | None = None  # of the training's bar within an epoch
+        self._is_epoch_over = False
+        self._columns: list[str] = []
+        self._is_table_of_evaluation = False
+        self._is_evaluating = False  # a heading said so
+        self._is_headed = False  # the line before named an epoch, and nothing else
+        self._is_summary = False  # a heading said that averages over the whole run follow
+        self._last_count: tuple[float | None, int | None] = (None, None)  # the epoch and step printed before
+        self._has_batches_and_steps = False  # so that an "iter" alone is no step
+        self._counts_on: bool | None = None  # whether steps printed with an epoch go on over epochs
+
+    def read(self, line: str) -> LogReading | None:
+        """None where the line says nothing, or nothing certain."""
+        text = cleaned(line)
+        if not text.strip() or shapes.TIMER.search(text):
+            return None
+        values = dictionary(text)
+        bar = shapes.TQDM.match(text)
+        if bar is not None:
+            return self._bar(bar, values)
+        if values:
+            return self._dictionary(values)
+        if shapes.ENDLESS.match(text):
+            return None
+        for pattern in (shapes.KERAS, shapes.HASHES):
+            match = pattern.match(text)
+            if match is not None:
+                return self._epoch_bar(match)
+        return self._table(text) or self._words(text)
+
+    def read_values(self, values: Mapping[str, Any]) -> LogReading | None:
+        """A dictionary that needs no reading: a line of JSON, or an entry of a trainer's own log."""
+        return self._dictionary(numbers_of(values))
+
+    def _bar(self, bar: re.Match[str], values: dict[str, float] | None) -> LogReading | None:
+        title, done, total = bar["title"].strip(), int(bar["done"]), int(bar["total"])
+        postfix = values_after(bar["rest"] or "")
+        if self._heading(title):
+            return None
+        row = self._row(title)
+        if row is not None:
+            return row._replace(batch=done, batch_total=total)
+        tune = shapes.TORCHTUNE.match(title)
+        if tune is not None:
+            loss, metrics = parted(list(pairs(title[tune.end() :])) + postfix, is_training=True)
+            return LogReading(TRAIN, step=int(tune["step"]), epoch=int(tune["epoch"]), loss=loss, metrics=metrics)
+        if is_evaluation(title) or re.search(r"sanity|predict|infer|generat|sampl", title, re.IGNORECASE):
+            return None
+        loss, metrics = parted(postfix, is_training=True)
+        epoch = shapes.EPOCH.search(title)
+        if epoch is not None:
+            self._begin_epoch(float(epoch["epoch"]), whole(epoch["total"]))
+            self._batch_total = total
+            reading = LogReading(TRAIN, None, None, self._epoch, self._epoch_total, done, total, loss, metrics)
+            return self._with_step(reading, bar["rest"] or "")
+        if re.fullmatch(r"(?:train(?:ing)?\s*)?epochs?:?", title, re.IGNORECASE):
+            self._begin_epoch(done, total)
+            return LogReading(TRAIN, epoch=done, epoch_total=total, loss=loss, metrics=metrics) if done else None
+        is_named = bool(
+            re.fullmatch(r"(?:global |train(?:ing)? )?(?:steps?|iters?|iterations?|updates?|progress):?", title, re.I)
+        )
+        if title and not is_named:
+            if not re.fullmatch(r"train(?:ing)?:?", title, re.IGNORECASE) or not done:
+                return None
+            return LogReading(TRAIN, batch=done, batch_total=total, loss=loss, metrics=metrics)
+        if self._run_total is None or is_named:
+            self._run_total = total
+        if total != self._run_total or (self._step is not None and done < self._step and done == 0):
+            return None  # another bar, such as an evaluation's
+        self._step = done
+        if values:
+            dict_reading = self._dictionary(values)
+            if dict_reading is not None and dict_reading.phase == TRAIN:
+                return dict_reading._replace(total=total)
+        if not done and loss is None:
+            return None
+        return LogReading(TRAIN, step=done, total=total, loss=loss, metrics=metrics)
+
+    def _epoch_bar(self, bar: re.Match[str]) -> LogReading | None:
+        """A bar that counts within an epoch which an earlier line named, as Keras prints it."""
+        done, total = int(bar["done"]), whole(bar["total"])
+        title = bar.groupdict().get("title") or ""
+        numbers = list(without_time(pairs(bar["rest"])))
+        is_other = self._is_epoch_over and self._batch_total is not None and total != self._batch_total
+        if is_evaluation(title) or is_other or self._is_evaluating:
+            metrics = {name: value for name, value, _ in numbers if is_metric(name)}
+            is_done = total is None or done == total
+            return LogReading(EVAL, epoch=self._epoch, metrics=metrics) if metrics and is_done else None
+        if self._epoch is None:
+            return None
+        self._batch_total = total
+        self._is_epoch_over = total is None or done >= total
+        loss, metrics = parted(numbers, is_training=True)
+        return LogReading(TRAIN, None, None, self._epoch, self._epoch_total, done, total, loss, metrics)
+
+    def _dictionary(self, values: dict[str, float]) -> LogReading | None:
+        plain = {name: value for name, value in values.items() if is_metric(name) and not is_counter(name)}
+        step = next((int(values[name]) for name in values if is_step(name) and values[name] == int(values[name])), None)
+        epoch = next(
+            (values[name] for name in values if name.lower() in ("epoch", "train/epoch", "current_epoch")), None
+        )
+        is_summary = any(name in values for name in ("train_runtime", "train_samples_per_second"))
+        names = [name for name in plain if is_known_metric(name)]
+        evaluations = [name for name in names if is_evaluation(name)]
+        loss_name = None if is_summary else name_of_loss(name for name in names if not is_evaluation(name))
+        if loss_name is None and evaluations:
+            return LogReading(EVAL, step=step, epoch=epoch, metrics=plain)
+        if loss_name is None and not names and step is None:
+            return None
+        if loss_name is None and is_summary:
+            return LogReading(TRAIN, epoch=epoch, metrics=plain) if plain else None
+        metrics = {name: value for name, value in plain.items() if name != loss_name}
+        loss = values[loss_name] if loss_name is not None else None
+        total = next((int(values[name]) for name in TOTALS if values.get(name, 0) >= max(step or 0, 1)), None)
+        is_counted = step is not None and total is not None
+        metrics = {name: value for name, value in metrics.items() if not (is_counted and name in TOTALS)}
+        return LogReading(
+            TRAIN,
+            step if step is not None else self._step,
+            total if step is not None else None,
+            epoch,
+            loss=loss,
+            metrics=metrics,
+        )
+
+    def _heading(self, text: str) -> bool:
+        heading = table_heading(text)
+        if heading is not None:
+            self._columns, self._is_table_of_evaluation = heading
+        return heading is not None
+
+    def _table(self, text: str) -> LogReading | None:
+        if self._heading(text):
+            return None
+        return self._row(text)
+
+    def _row(self, text: str) -> LogReading | None:
+        """A row under the last heading: as many cells as columns, and numbers where the columns want them."""
+        if not self._columns:
+            return None
+        cells = re.split(r"[\s|\u2502]+", text.strip(" |\u2502:"))
+        if len(cells) != len(self._columns):
+            return None
+        if self._is_table_of_evaluation:
+            if cells[0].lower() != "all":
+                return None
+            named = zip(self._columns[1:], cells[1:])
+            metrics = {name: number(cell) for name, cell in named if is_number(cell) and is_metric(name)}
+            return LogReading(EVAL, epoch=self._epoch, metrics=metrics) if metrics else None
+        row = dict(zip((name.lower() for name in self._columns), cells))
+        epoch = re.fullmatch(r"(\d+)(?:/(\d+))?", row.get("epoch", ""))
+        step = next((row[name] for name in row if is_step(name) and row[name].isdecimal()), None)
+        if epoch is None and step is None:
+            return None
+        if epoch is not None:
+            self._begin_epoch(float(epoch[1]), whole(epoch[2]))
+        values = [(name, number(row[name.lower()]), "") for name in self._columns if is_number(row[name.lower()])]
+        loss, metrics = parted([one for one in values if not is_counter(one[0])], is_training=True)
+        if loss is None and not metrics:
+            return None
+        in_epoch = self._epoch if epoch is not None else None
+        return LogReading(
+            TRAIN,
+            whole(step),
+            None,
+            in_epoch,
+            self._epoch_total if in_epoch is not None else None,
+            loss=loss,
+            metrics=metrics,
+        )
+
+    def _words(self, text: str) -> LogReading | None:
+        body = without_prefix(text)
+        self._note_heading(body)
+        is_assigned = bool(re.match(r"\w+\s*=\s", body))
+        if (
+            (self._is_summary and is_assigned)
+            or (self._is_evaluating and re.match(r"epoch\s*=", body))
+            or shapes.OF_THE_PAST.match(body)
+        ):
+            return None
+        glued = re.search(r"ETA:\s*\S+?(\d{4}-\d\d-\d\d .*)$", body)
+        if glued is not None:
+            body = without_prefix(glued[1])
+        counted, kind = self._counters(body)
+        numbers = [one for one in without_time(pairs(without_counters(body))) if not is_counter(one[0])]
+        metric_pairs = [one for one in numbers if is_known_metric(one[0])]
+        is_chore = bool(shapes.CHORES.search(body)) and not any("loss" in name.lower() for name, _, _ in metric_pairs)
+        if is_chore:
+            return None
+        evaluations = [name for name, _, _ in metric_pairs if is_evaluation(name)]
+        loss_name = name_of_loss(name for name, _, _ in metric_pairs if not is_evaluation(name))
+        is_counted = counted is not None and (counted.step is not None or counted.epoch is not None)
+        if kind == EVAL or (self._is_evaluating and not is_counted and metric_pairs):
+            metrics = {name: value for name, value, _ in numbers if is_metric(name)}
+            is_running = bool(
+                re.match(r"^(test|val\w*|eval\w*):?\s*\[", body, re.IGNORECASE) or shapes.IS_RUNNING.search(body)
+            )
+            if not any(is_known_metric(name) for name in metrics) or is_running:
+                return None
+            at = counted if counted is not None else LogReading(EVAL)
+            return LogReading(EVAL, step=at.step, total=at.total, epoch=at.epoch, metrics=metrics)
+        if counted is None and not metric_pairs:
+            return None
+        is_headed = self._is_headed
+        self._is_headed = not numbers and counted == LogReading(TRAIN, None, None, self._epoch, self._epoch_total)
+        if counted is None and is_headed and evaluations and loss_name is not None:  # Keras' line below `Epoch 3/10`
+            counted = LogReading(TRAIN, epoch=self._epoch, epoch_total=self._epoch_total)
+        return self._judged(counted or LogReading(TRAIN), body, numbers, loss_name, evaluations)
+
+    def _judged(
+        self,
+        counted: LogReading,
+        body: str,
+        numbers: list[tuple[str, float, str]],
+        loss_name: str | None,
+        evaluations: list[str],
+    ) -> LogReading | None:
+        has_epoch = counted.epoch is not None
+        if evaluations and (loss_name is None or not has_epoch):
+            metrics = {name: value for name, value, _ in numbers if is_metric(name)}
+            return LogReading(EVAL, step=counted.step, total=counted.total, epoch=counted.epoch, metrics=metrics)
+        if not counted.batch and not has_epoch and counted.step is None:
+            if loss_name is None or not is_structured(body, loss_name):
+                return None
+            samples = shapes.SAMPLES.search(body)
+            if samples is not None:
+                counted = counted._replace(
+                    batch=int(samples["done"]), batch_total=int(samples["of"]), epoch=self._epoch
+                )
+            else:
+                counted = counted._replace(epoch=self._epoch)
+        loss, metrics = parted(numbers, is_training=loss_name is not None or counted.step is not None)
+        return counted._replace(loss=loss, metrics=metrics)
+
+    def _counters(self, body: str) -> tuple[LogReading | None, str]:
+        """Epoch, step and batch as the line counts them, and whose they are."""
+        bracket = shapes.TRAIN_BRACKET.match(body)
+        if bracket is not None:
+            self._begin_epoch(float(bracket["epoch"]), None)
+            return LogReading(
+                TRAIN, epoch=self._epoch, batch=int(bracket["done"]), batch_total=int(bracket["of"])
+            ), TRAIN
+        iteration = shapes.ITER_BRACKET.search(body)
+        if iteration is not None:
+            kind = EVAL if is_evaluation(iteration["kind"]) else TRAIN
+            done = (int(iteration["done"]), int(iteration["of"])) if kind == TRAIN else (None, None)
+            return LogReading(kind, step=done[0], total=done[1]), kind
+        valid_on = shapes.VALID_ON.search(body)
+        if valid_on is not None:
+            updates = re.search(r"\bnum_updates (\d+)", body)
+            named = shapes.EPOCH.search(body)
+            in_epoch = float(named["epoch"]) if named is not None else self._epoch
+            return LogReading(EVAL, step=whole(updates[1]) if updates else None, epoch=in_epoch), EVAL
+        tag = shapes.EVAL_TAG.match(body)
+        if tag is not None:
+            return self._steps(body[tag.end() :], None)[0] or LogReading(EVAL, epoch=self._epoch), EVAL
+        if re.match(r"^(test|val(id(ation)?)?|eval(uation)?)\b", body, re.IGNORECASE) or body.startswith("* "):
+            return LogReading(EVAL, epoch=self._epoch), EVAL
+        epoch = shapes.EPOCH.search(body)
+        starts = epoch is not None and epoch.start() < 40 and not re.search(r"\bepochs?\b", body[: epoch.start()], re.I)
+        if epoch is None or not starts:
+            return self._steps(body, None)
+        kind = EVAL if is_evaluation(f"{epoch['kind'] or ''} {epoch['phase'] or ''}".strip() or "-") else TRAIN
+        if kind == EVAL:
+            return LogReading(EVAL, epoch=float(epoch["epoch"])), EVAL
+        if float(epoch["epoch"]) == int(float(epoch["epoch"])):
+            self._begin_epoch(float(epoch["epoch"]), whole(epoch["total"]))
+        at = LogReading(TRAIN, epoch=float(epoch["epoch"]), epoch_total=whole(epoch["total"]) or self._epoch_total)
+        if epoch["done"] is not None:
+            return at._replace(batch=int(epoch["done"]), batch_total=whole(epoch["of"])), TRAIN
+        return self._steps(body, at)
+
+    def _steps(self, body: str, at: LogReading | None) -> tuple[LogReading | None, str]:
+        both = shapes.ITER_AND_STEP.search(body)
+        if both is not None:
+            self._has_batches_and_steps = True
+            return (at or LogReading(TRAIN))._replace(step=int(both["step"])), TRAIN
+        whole_run = shapes.GLOBAL_STEP.search(body)
+        if whole_run is not None:
+            total = count(whole_run["of"]) if whole_run["of"] else None
+            return (at or LogReading(TRAIN))._replace(step=count(whole_run["done"]), total=total), TRAIN
+        boosting = shapes.BOOSTING.match(body)
+        if boosting is not None:
+            return LogReading(TRAIN, step=int(boosting["step"])), TRAIN
+        batch = shapes.BATCH.search(body) if at is not None else None
+        if batch is not None and at is not None:
+            return at._replace(batch=int(batch["done"]), batch_total=whole(batch["of"])), TRAIN
+        step = shapes.STEP.search(body)
+        before = body[: step.start()].rstrip() if step is not None else ""
+        if before and before[-1] not in "|,;:[](){}->" and not before[-1].isdigit():
+            return at, TRAIN  # "total optimization steps = 532" counts nothing
+        if step is None or (step["point"] and set(step["point"]) - set(".0")):
+            return at, TRAIN
+        done, total = count(step["done"]), count(step["of"]) if step["of"] else None
+        if at is None:
+            if self._has_batches_and_steps and step["name"].strip().lower().startswith("iter"):
+                return LogReading(TRAIN), TRAIN
+            has_sign = step["sign"] in (":", "=") or total is not None
+            is_alone = not has_sign and not any(is_known_metric(name) for name, _, _ in pairs(without_counters(body)))
+            is_alone = is_alone and not shapes.STEP_ALONE.match(body)
+            return (None if is_alone else LogReading(TRAIN, step=done, total=total)), TRAIN
+        is_whole_epoch, goes_on = at.epoch is not None and at.epoch == int(at.epoch), self._goes_on(at.epoch, done)
+        if total is not None and is_whole_epoch and not self._counts_on:
+            return at._replace(batch=done, batch_total=total), TRAIN
+        return (at._replace(step=done, total=total) if goes_on else at), TRAIN
+
+    def _goes_on(self, epoch: float | None, step: int) -> bool:
+        """Whether steps printed with an epoch count the whole run. Known once an epoch has ended; true in the first."""
+        last_epoch, last_step = self._last_count
+        if last_step is not None and epoch is not None and last_epoch is not None and epoch > last_epoch:
+            self._counts_on = step > last_step
+        self._last_count = (epoch, step)
+        if self._counts_on is None:
+            return epoch is not None and (epoch <= 1 or epoch != int(epoch))
+        return self._counts_on
+
+    def _with_step(self, reading: LogReading, rest: str) -> LogReading:
+        step = shapes.GLOBAL_STEP.search(rest)
+        return reading if step is None else reading._replace(step=count(step["done"]))
+
+    def _begin_epoch(self, epoch: float, total: int | None) -> None:
+        if epoch != self._epoch:
+            self._is_epoch_over = False
+        is_beyond = total is None and self._epoch_total is not None and epoch > self._epoch_total
+        self._epoch, self._epoch_total = epoch, None if is_beyond else total or self._epoch_total
+        self._is_evaluating = False
+
+    def _note_heading(self, body: str) -> None:
+        if not re.match(r"\w+\s*=\s", body):
+            self._is_summary = bool(re.fullmatch(r"[*=# ]*train metrics[*=# ]*", body, re.IGNORECASE))
+        if re.fullmatch(
+            r"[*=\-# ]*(test|eval(uation)?|val(idation)?)( error| metrics| results?| set)?[*=\-#: ]*", body, re.I
+        ):
+            self._is_evaluating = True
+        elif re.match(r"[*=\-# ]*train", body, re.IGNORECASE):
+            self._is_evaluating = False
+
+
+def readings(lines: Iterable[str]) -> Iterator[tuple[int, LogReading]]:
+    """Each line that says something, by its number from 0."""
+    reader = OutputReader()
+    for place, line in enumerate(lines):
+        reading = reader.read(line)
+        if reading is not None:
+            yield place, reading
