@@ -9,16 +9,15 @@ from tests.simulation.faults import ORDINARY, Kind
 from tests.simulation.plan import DAY, START, Plan, Planned, PlannedFault, PlannedKill
 
 _MINUTE = timedelta(minutes=1)
-_LAST_DAY = 5  # of a plan, at most
 _KILLS = st.tuples(
     st.integers(1, 200), st.sampled_from((timedelta(), timedelta(hours=3), timedelta(hours=20))), st.booleans()
 )
 
 
 @st.composite
-def plans(draw: st.DrawFn) -> Plan:
-    """Of a few days, with any faults and kills at any moments: several of one kind, or many at once, too."""
-    days = draw(st.integers(2, _LAST_DAY))
+def plans(draw: st.DrawFn, most_days: int) -> Plan:
+    """Of two days or more, with any faults and kills at any moments: several of one kind, or many at once, too."""
+    days = draw(st.integers(2, most_days))
     start = START + draw(st.integers(0, 60)) * DAY
     moments = st.integers(0, (days - 1) * 24 * 60).map(lambda minute: start + minute * _MINUTE)
 

@@ -11,8 +11,9 @@ from typing import Any
 
 from tests.scenario.fleet import HOUR, body
 from tests.simulation.plan import Plan
-from tests.simulation.settings import PROJECT, ZONES
+from tests.simulation.settings import PROJECT, WILD, ZONES, price_list
 
+from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.gce import changes
 from costguard_sandbox.gce.errors import Refused
 from costguard_sandbox.gce.groups import service_agent
@@ -39,6 +40,16 @@ _SERVICES: Mapping[str, dict[str, str]] = {
     "batch": {"batch-job-id": "eval", "batch-job-uid": "eval-1", "batch-node": "true"},
     "dataflow": {"goog-dataflow-job-id": "2026-10-01_00_00_00-1"},
 }
+
+
+def world_of(plan: Plan, clock: ManualClock) -> World:
+    """The cloud and the Slack workspace of one life."""
+    world = World(
+        clock, projects=[PROJECT, WILD], seed=plan.seed,
+        operation_retention=plan.aim.keeps_operations * HOUR, start_stamps_apart=plan.aim.are_stamps_apart,
+    )  # fmt: skip
+    world.prices = price_list()
+    return world
 
 
 @dataclass(frozen=True, slots=True)

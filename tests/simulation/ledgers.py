@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.simulation.crashing import FragileDatabase
 from tests.simulation.plan import START
+from tests.simulation.settings import price_list
 from tests.simulation.wire import URL, RequestsAdapter, Wire
 
 from costguard.db.mark_file import MarkFile
@@ -53,6 +54,7 @@ def opened(url: str) -> FragileDatabase:
 def price(url: str) -> None:
     """What the catalogue says, as a guard had read it before the first life begins."""
     world = World(ManualClock(START), projects=[])
+    world.prices = price_list()
     adapter = RequestsAdapter(Wire(world, lambda _: None))
     with closing(Database.open(url)) as database:
         price_refresh.refresh(database, CatalogPrices(URL, adapter=adapter), START)

@@ -17,7 +17,7 @@ from tests.simulation.backups import Older, copied
 from tests.simulation.crashing import FragileDatabase, Fuse, Killed
 from tests.simulation.database_trouble import DatabaseTrouble
 from tests.simulation.faults import GOOGLES, GUARD_OFF, Weather
-from tests.simulation.fleet import DAY, Fleet
+from tests.simulation.fleet import DAY, Fleet, world_of
 from tests.simulation.gaps import Gaps
 from tests.simulation.glances import Glances, meddle, newer_words
 from tests.simulation.guard import Place, Process
@@ -41,7 +41,6 @@ from costguard.errors import LeaseLost, StoreError
 from costguard.model.observation import Observation
 from costguard.settings import Settings
 from costguard_sandbox.clock import ManualClock
-from costguard_sandbox.world import World
 
 _MOMENT = timedelta(milliseconds=100)
 _PATIENCE = 2 * MINUTE  # for an outbox that has to wait; the next step goes on with it
@@ -78,10 +77,7 @@ class Life:
         self.lost_requests: dict[str, datetime] = {}  # for such VMs, and since when
         self.adopted: set[int] = set()  # VMs of attempts that databases knew until they were put back
         self.alone = Alone(ALONE_FOR)
-        self.world = World(
-            self.clock, projects=[PROJECT, WILD], seed=plan.seed,
-            operation_retention=plan.aim.keeps_operations * HOUR, start_stamps_apart=plan.aim.are_stamps_apart,
-        )  # fmt: skip
+        self.world = world_of(plan, self.clock)
         self.wire = Wire(self.world, self.move)
         if plan.aim.meddles or plan.aim.restarts:
             self.wire.looked = partial(meddle, self)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
+from datetime import UTC, datetime
 
 import pytest
 from tests.mutants import faults
@@ -20,44 +19,50 @@ from tests.simulation.plan import DAY, PlannedFault, draw
 from tests.simulation.run import Outcome, live, lived
 from tests.simulation.shrink import kind_of, shrunk
 
-# Other seeds are tried by `make soak`; one that finds something stays here, with its reason in docs/simulation.md.
-SEEDS = (2, 15, 32, 37, 302, 603, 701, 702, 822, 901)
-DAYS = 10
-LONG = 25  # days
-
-
-@pytest.fixture
-def ledgers(tmp_path: Path) -> Iterator[Ledgers]:
-    with closing(Ledgers(tmp_path)) as made:
-        yield made
+# The fewest seeds whose short lives have every kind of fault. `make soak` lives longer, and other seeds.
+SEEDS = (221, 303, 1212, 1376, 2594, 2616)
+DAYS = 3
+SIZE = 5
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_life_breaks_no_invariant(ledgers: Ledgers, seed: int) -> None:
     """Days with crashes, outages, lost and silent answers, people and jobs."""
-    outcome = live(seed, DAYS, ledgers.fresh(), size=5)
+    outcome = live(seed, DAYS, ledgers.fresh(), size=SIZE)
     assert outcome.wrong == [], outcome.plan.command
     assert outcome.counts["passes"] > DAYS
-    assert outcome.injected.total() > 0
+    assert outcome.injected.keys() >= {fault.kind for fault in outcome.plan.faults}
 
 
-@pytest.mark.parametrize("seed", [901, 902, 903, 904])
-def test_a_long_life_breaks_no_invariant(ledgers: Ledgers, seed: int) -> None:
-    """With few VMs: across the ends of months and of budgets' periods."""
-    outcome = live(seed, LONG, ledgers.fresh(), size=2)
+def test_lives_have_every_kind_of_fault() -> None:
+    """Guards also end, stay off for hours and stand still, and budgets fill up."""
+    plans = [draw(seed, DAYS, SIZE) for seed in SEEDS]
+    kills = [kill for plan in plans for kill in plan.kills]
+    assert {fault.kind for plan in plans for fault in plan.faults} == {kind.name for kind in ORDINARY}
+    assert {kill.freezes for kill in kills} == {True, False}
+    assert any(kill.off for kill in kills)
+    assert any(plan.budgets for plan in plans)
+
+
+def test_a_long_life_breaks_no_invariant(ledgers: Ledgers) -> None:
+    """With few VMs: across the end of a month, of budgets' periods, and of summer time in Europe and America."""
+    outcome = live(33, 14, ledgers.fresh(), size=2)
     assert outcome.wrong == [], outcome.plan.command
+    assert outcome.plan.start < datetime(2026, 10, 25, tzinfo=UTC)
+    assert outcome.plan.end > datetime(2026, 11, 2, tzinfo=UTC)
+    assert outcome.plan.budgets
     assert outcome.injected.total() > 0
 
 
 def test_guard_that_was_overtaken_changes_nothing(ledgers: Ledgers) -> None:
     """Guards stand still around writes under their lease, while others take over: only one of them acts."""
-    outcome = lived(draw(2, 2, 5, aim_name="takeover"), ledgers.fresh())
+    outcome = lived(draw(2, 1, 5, aim_name="takeover"), ledgers.fresh())
     assert outcome.wrong == [], outcome.plan.command
     assert outcome.counts["freezes"] > 0
     assert outcome.counts["lease lost"] > 0
 
 
-@pytest.mark.parametrize(("aim", "seed", "days"), [("fates", 3, 4), ("glances", 3, 3)])
+@pytest.mark.parametrize(("aim", "seed", "days"), [("fates", 3, 2), ("glances", 3, 2)])
 def test_ledger_has_every_run_as_google_had_it(ledgers: Ledgers, aim: str, seed: int, days: int) -> None:
     """VMs that fail, restart, stop gracefully and start again, also while the guard looks at them."""
     outcome = lived(draw(seed, days, 6, aim_name=aim), ledgers.fresh())
@@ -67,7 +72,7 @@ def test_ledger_has_every_run_as_google_had_it(ledgers: Ledgers, aim: str, seed:
 
 def test_guard_whose_machine_sleeps_gives_up_no_vm(ledgers: Ledgers) -> None:
     """Its clock is set as well, and its first turn comes before any agent has tried again."""
-    outcome = lived(draw(8, 2, 6, aim_name="gaps"), ledgers.fresh())
+    outcome = lived(draw(8, 1, 6, aim_name="gaps"), ledgers.fresh())
     assert outcome.wrong == [], outcome.plan.command
     assert outcome.injected["guard's machine asleep"] > 0
     assert outcome.injected["clock jumps"] > 0
@@ -85,7 +90,7 @@ def test_jobs_vms_between_two_looks_are_priced_by_the_meter(ledgers: Ledgers) ->
 
 def test_jobs_with_deadlines_break_nothing(ledgers: Ledgers) -> None:
     """Most of them are preempted, some move, and anything may go wrong meanwhile."""
-    outcome = lived(draw(307, 4, 10, [kind.name for kind in ORDINARY], "deadlines"), ledgers.fresh())
+    outcome = lived(draw(307, 1, 10, [kind.name for kind in ORDINARY], "deadlines"), ledgers.fresh())
     assert outcome.wrong == [], outcome.plan.command
     assert outcome.counts["submitted"] > 1
 
@@ -101,7 +106,7 @@ def test_a_life_on_postgresql_breaks_no_invariant(postgres_url: str) -> None:
     """The same on the database of an organisation."""
     price(postgres_url)
     with closing(opened(postgres_url)) as database:
-        outcome = live(4, 3, database, size=6)
+        outcome = live(4, 1.5, database, size=6)
     assert outcome.wrong == [], outcome.plan.command
 
 
@@ -109,8 +114,8 @@ def test_restored_postgresql_keeps_what_it_promises(postgres_url: str) -> None:
     """Rows of hours ago are put back while VMs and jobs go on: nothing is deleted for it, and the ledger is right."""
     price(postgres_url)
     with closing(opened(postgres_url)) as database:
-        plan = draw(9, 3, 5, ())
-        fault = PlannedFault(0, plan.start + 1.2 * DAY, plan.start + 1.6 * DAY, RESTORED)
+        plan = draw(9, 1.5, 5, ())
+        fault = PlannedFault(0, plan.start + 0.6 * DAY, plan.start + 0.9 * DAY, RESTORED)
         outcome = lived(replace(plan, faults=(fault,)), database)
     assert outcome.wrong == []
     assert outcome.counts["databases restored"] > 0
@@ -121,7 +126,7 @@ def test_guard_that_stood_still_before_a_write_does_no_harm(ledgers: Ledgers) ->
 
     `python -m tests.simulation --freeze` tries every write.
     """
-    outcomes = [outcome for _, outcome in frozen_at_each(draw(7, 1, 3), ledgers.fresh, most=4)]
+    outcomes = [outcome for _, outcome in frozen_at_each(draw(7, 0.5, 3), ledgers.fresh, most=4)]
     assert [outcome.wrong for outcome in outcomes] == [[]] * len(outcomes)
     assert sum(outcome.counts["freezes"] for outcome in outcomes) > 2
     assert sum(outcome.counts["lease lost"] for outcome in outcomes) > 2
@@ -129,9 +134,9 @@ def test_guard_that_stood_still_before_a_write_does_no_harm(ledgers: Ledgers) ->
 
 def test_same_seed_lives_the_same_life_in_every_process(ledgers: Ledgers) -> None:
     """No hash order, wall clock or random id decides anything."""
-    here = live(5, 4, ledgers.fresh(), size=6).trace
+    here = live(5, 1, ledgers.fresh(), size=3).trace
     elsewhere = subprocess.run(
-        [sys.executable, "-m", "tests.simulation", "--first", "5", "--days", "4", "--vms", "6"],
+        [sys.executable, "-m", "tests.simulation", "--first", "5", "--days", "1", "--vms", "3"],
         capture_output=True,
         text=True,
         check=True,

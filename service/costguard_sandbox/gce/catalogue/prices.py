@@ -1,7 +1,7 @@
 """The price list of the simulated cloud: one timeline per resource, region and provisioning model."""
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -220,11 +220,14 @@ class NoRate(LookupError):
 
 
 class PriceList:
-    """Prices with their history. A change applies from a later moment than the last one."""
+    """Prices with their history. A change applies from a later moment than the last one.
 
-    def __init__(self) -> None:
+    `regions` are those that it sells in: all of them by default, and fewer where a catalogue is to be read quickly.
+    """
+
+    def __init__(self, regions: Collection[str] = REGIONS) -> None:
         self._timelines: dict[tuple[str, str, bool], Timeline] = {
-            key: ((OPENING, nanos),) for key, nanos in first_prices().items()
+            key: ((OPENING, nanos),) for key, nanos in first_prices().items() if key[1] in regions
         }
 
     def rate(self, resource: str, region: str, spot: bool, at: datetime) -> tuple[int, str]:
@@ -272,7 +275,7 @@ class MisprintedList(PriceList):
     """The prices as a wrong catalogue shows them. What is billed is the list that it was made of."""
 
     def __init__(self, right: PriceList, misprint: Misprint) -> None:
-        super().__init__()
+        super().__init__(regions=())
         self._right = right
         self._misprint = misprint
 
