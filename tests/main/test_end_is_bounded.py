@@ -48,8 +48,10 @@ def test_while_the_database_is_silent(cloud: str, postgres_url: str, tmp_path: P
         assert not is_alive(web)
 
 
-def test_while_google_is_silent(cloud: str, world: World, tmp_path: Path) -> None:
-    """A pass that waits for an answer writes nothing more; the lease is free for another at once."""
+def test_while_google_is_silent_and_clients_hold_on(cloud: str, world: World, tmp_path: Path) -> None:
+    """A pass that waits for an answer writes nothing more; an open stream and a request that comes in byte by byte
+    are cut off.
+    """
     with served(tmp_path, cloud) as guard:
         until(lambda: guard.has_passed)
         silence = {
@@ -62,14 +64,9 @@ def test_while_google_is_silent(cloud: str, world: World, tmp_path: Path) -> Non
         }
         world.faults.add("lost_answer", **silence)
         until(lambda: not world.faults.listed())  # it is asked, and waits
-        assert ended(guard) == 0
-
-
-def test_while_clients_hold_on(cloud: str, tmp_path: Path) -> None:
-    """An open stream and a request that comes in byte by byte are cut off."""
-    with served(tmp_path, cloud) as guard, a_stream(guard), half_a_request(guard):
         web = guard.web
-        assert ended(guard) == 0
+        with a_stream(guard), half_a_request(guard):
+            assert ended(guard) == 0
         assert not is_alive(web)
 
 

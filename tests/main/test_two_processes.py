@@ -37,7 +37,7 @@ ADMIN = '[access]\nadmins = ["ana@example.com"]'
 HOUR = "1h"  # between passes: what happens sooner was asked for
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def world() -> World:
     """One VM that has run for most of an hour."""
     now = SystemClock().now()
@@ -48,28 +48,38 @@ def world() -> World:
     return made
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def cloud(world: World) -> Iterator[str]:
     with running(world) as url:
         yield url
 
 
+@pytest.fixture(scope="module")
+def shared(cloud: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """For tests that leave it at work, whichever of its other processes they kill. Its passes are an hour apart."""
+    with served(tmp_path_factory.mktemp("guard"), cloud, every=HOUR, more=ADMIN) as guard:
+        until(lambda: guard.has_passed)
+        yield guard
+
+
 @pytest.fixture
 def guard(cloud: str, tmp_path: Path) -> Iterator[Served]:
+    """For a test that ends it."""
     with served(tmp_path, cloud) as guard:
         until(lambda: guard.has_passed)
         yield guard
 
 
-def test_killed_serving_process_is_started_again_while_the_watch_goes_on(guard: Served, tmp_path: Path) -> None:
+def test_killed_serving_process_is_started_again_while_the_watch_goes_on(shared: Served) -> None:
     """As by the kernel when memory runs out: one line says so, the port stays, and the lease never changes hands."""
-    before, first = held(tmp_path), guard.web
+    guard = shared
+    before, first, earlier = held(guard), guard.web, len(guard.events("web_process_ended"))
     os.kill(first, signal.SIGKILL)
     until(lambda: guard.web not in (0, first) and guard.get("/healthz")[0] == 200)
-    [line] = guard.events("web_process_ended")
+    [line] = guard.events("web_process_ended")[earlier:]
     assert "SIGKILL" in line["how"]
     assert guard.process.poll() is None
-    assert (held(tmp_path).holder, held(tmp_path).epoch) == (before.holder, before.epoch)
+    assert (held(guard).holder, held(guard).epoch) == (before.holder, before.epoch)
     until(lambda: guard.get("/readyz")[1]["last_pass_at"] is not None)  # the new one knows what the watch has done
 
 
@@ -85,8 +95,9 @@ def test_serving_process_ends_when_the_watching_one_is_killed(guard: Served) -> 
         another.listen()
 
 
-def test_guard_is_not_ready_while_its_watching_process_is_frozen(guard: Served) -> None:
+def test_guard_is_not_ready_while_its_watching_process_is_frozen(shared: Served) -> None:
     """Its lease runs out, and its silence is named. The page of health gives the same reason."""
+    guard = shared
     freeze(guard.process.pid)
     try:
         until(lambda: guard.get("/readyz")[0] == 503)
@@ -101,58 +112,54 @@ def test_guard_is_not_ready_while_its_watching_process_is_frozen(guard: Served) 
     until(lambda: guard.get("/readyz")[0] == 200)
 
 
-def test_request_to_the_serving_process_is_executed_by_the_watching_one_at_once(
-    cloud: str, world: World, tmp_path: Path
-) -> None:
+def test_request_to_the_serving_process_is_executed_by_the_watching_one_at_once(shared: Served, world: World) -> None:
     """The wake crosses the wire: the next pass by itself is an hour away."""
-    with served(tmp_path, cloud, every=HOUR, more=ADMIN) as guard:
-        until(lambda: guard.has_passed)
-        [vm] = guard.get("/api/v1/instances")[1]["instances"]
-        path = f"/api/v1/instances/{PROJECT}/{vm['gce_id']}/stop"
-        status, answer = guard.get(path, {"by": "ana@example.com"})
-        assert status in (200, 202), answer
+    [vm] = shared.get("/api/v1/instances")[1]["instances"]
+    path = f"/api/v1/instances/{PROJECT}/{vm['gce_id']}/stop"
+    status, answer = shared.get(path, {"by": "ana@example.com"})
+    assert status in (200, 202), answer
 
-        def is_stopped() -> bool:
-            world.advance(timedelta(seconds=0.1))  # a call of Google's takes time
-            return world.instance(PROJECT, "trainer").status in (Status.STOPPING, Status.TERMINATED)
+    def is_stopped() -> bool:
+        world.advance(timedelta(seconds=0.1))  # a call of Google's takes time
+        return world.instance(PROJECT, "trainer").status in (Status.STOPPING, Status.TERMINATED)
 
-        until(is_stopped)
+    until(is_stopped)
 
 
-def test_metrics_are_of_both_processes(guard: Served) -> None:
+def test_metrics_are_of_both_processes(shared: Served) -> None:
     """Requests are counted where they are answered, passes where they are made; each process shows its own memory."""
 
     def counted() -> bool:
-        return 'costguard_pass_duration_seconds_count{outcome="done"} 0.0' not in guard.text("/metrics")
+        return 'costguard_pass_duration_seconds_count{outcome="done"} 0.0' not in shared.text("/metrics")
 
     until(counted)
-    scraped = guard.text("/metrics")
+    scraped = shared.text("/metrics")
     assert 'costguard_http_request_duration_seconds_count{method="GET",route="/readyz"' in scraped
     for name in ("process_resident_memory_bytes", "costguard_watch_process_resident_memory_bytes"):
         assert f"\n{name} " in scraped
 
 
-def test_no_secret_is_in_the_list_of_processes(guard: Served) -> None:
+def test_no_secret_is_in_the_list_of_processes(shared: Served) -> None:
     """The settings reach the serving process over its wire."""
-    for pid in (guard.process.pid, guard.web):
+    for pid in (shared.process.pid, shared.web):
         assert TOKEN not in Path(f"/proc/{pid}/cmdline").read_text()
-    assert TOKEN not in Path(f"/proc/{guard.web}/environ").read_text()
+    assert TOKEN not in Path(f"/proc/{shared.web}/environ").read_text()
 
 
-def test_serving_process_gives_way(guard: Served) -> None:
+def test_serving_process_gives_way(shared: Served) -> None:
     """To the watch, for the processor and for memory."""
-    assert os.getpriority(os.PRIO_PROCESS, guard.web) > os.getpriority(os.PRIO_PROCESS, guard.process.pid)
-    assert int(Path(f"/proc/{guard.web}/oom_score_adj").read_text()) >= 500
+    assert os.getpriority(os.PRIO_PROCESS, shared.web) > os.getpriority(os.PRIO_PROCESS, shared.process.pid)
+    assert int(Path(f"/proc/{shared.web}/oom_score_adj").read_text()) >= 500
 
 
-def test_many_pages_are_made_by_a_third_process(guard: Served, tmp_path: Path) -> None:
+def test_many_pages_are_made_by_a_third_process(shared: Served) -> None:
     """Killed, it is replaced, and pages come meanwhile; it ends with the serving process, however that ends."""
-    web = guard.web
+    guard, web = shared, shared.web
     first = third_process(guard)
     assert os.getpriority(os.PRIO_PROCESS, first) > os.getpriority(os.PRIO_PROCESS, web)
     assert TOKEN not in Path(f"/proc/{first}/cmdline").read_text()
     assert int(Path(f"/proc/{first}/oom_score_adj").read_text()) > 500
-    page = page_of(guard, tmp_path, "ada@lab.example")
+    page = page_of(guard, "ada@lab.example")
     assert "ada@lab.example" in page  # the name was filled in by the serving process
     assert "csrfz" not in page
 
@@ -168,25 +175,12 @@ def test_many_pages_are_made_by_a_third_process(guard: Served, tmp_path: Path) -
     freeze(second)
     os.kill(web, signal.SIGKILL)
     until(lambda: not is_alive(second))
+    until(lambda: guard.web not in (0, web) and guard.get("/healthz")[0] == 200)  # as the next test needs it
 
 
-def test_third_process_knows_the_watch_and_ends_with_the_others(guard: Served) -> None:
-    """A frozen watching process is named on its pages, too, and a signal to that one ends all three."""
-    third, pause = third_process(guard), threading.Event()
-    freeze(guard.process.pid)
-    try:
-        until(lambda: pause.wait(1) or "The process that watches has said nothing for" in guard.text("/health"))
-    finally:
-        os.kill(guard.process.pid, signal.SIGCONT)
-    guard.process.send_signal(signal.SIGTERM)
-    assert guard.process.wait(60) == 0
-    until(lambda: not is_alive(third))
-    assert "Traceback" not in guard.log.read_text()
-
-
-def page_of(guard: Served, folder: Path, address: str) -> str:
+def page_of(guard: Served, address: str) -> str:
     """The page Jobs as a person in a browser sees it."""
-    with closing(Database.open(f"sqlite:///{folder}/costguard.db")) as database:
+    with opened(guard) as database:
         sessions = Sessions(database, SystemClock(), timedelta(hours=1))
         _session, cookie = begin_session(database, sessions, address, Via.LINK, Role.OPERATOR)
     headers = {"Cookie": f"{COOKIES[1]}={cookie}", "Accept": "text/html"}
@@ -206,19 +200,39 @@ def third_process(guard: Served, but: int = 0) -> int:
     raise AssertionError("there is none")
 
 
-@pytest.mark.parametrize(("sign", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
-def test_both_end_by_one_signal(guard: Served, tmp_path: Path, sign: signal.Signals, code: int) -> None:
-    """To the process that was started; the lease is free for another."""
+def test_all_three_end_by_sigterm(guard: Served) -> None:
+    """To the process that was started. Before, while that one is frozen, pages of the third process name it, too."""
+    web, third, pause = guard.web, third_process(guard), threading.Event()
+    freeze(guard.process.pid)
+    try:
+        until(lambda: pause.wait(1) or "The process that watches has said nothing for" in guard.text("/health"))
+    finally:
+        os.kill(guard.process.pid, signal.SIGCONT)
+    guard.process.send_signal(signal.SIGTERM)
+    has_ended(guard, web, 0)
+    until(lambda: not is_alive(third))
+
+
+def test_both_end_by_one_ctrl_c(guard: Served) -> None:
     web = guard.web
-    guard.process.send_signal(sign)
+    guard.process.send_signal(signal.SIGINT)
+    has_ended(guard, web, 128 + signal.SIGINT)
+
+
+def has_ended(guard: Served, web: int, code: int) -> None:
+    """Both of its processes, without a complaint; the lease is free for another."""
     assert guard.process.wait(60) == code
     assert not is_alive(web)
     assert "Traceback" not in guard.log.read_text()
     assert guard.events("web_process_ended") == []
-    with closing(Database.open(f"sqlite:///{tmp_path}/costguard.db")) as database:
+    with opened(guard) as database:
         assert leases.acquire(database, LEASE, "another", LEASE_TTL) is not None
 
 
-def held(folder: Path) -> Row[Any]:
-    with closing(Database.open(f"sqlite:///{folder}/costguard.db")) as database, database.read() as connection:
+def opened(guard: Served) -> closing[Database]:
+    return closing(Database.open(f"sqlite:///{guard.log.parent}/costguard.db"))
+
+
+def held(guard: Served) -> Row[Any]:
+    with opened(guard) as database, database.read() as connection:
         return connection.execute(select(stored_leases)).one()
