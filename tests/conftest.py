@@ -11,6 +11,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from anyio.from_thread import start_blocking_portal
+from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, Phase, settings
 from sqlalchemy import make_url
 from tests import statement_cache
@@ -51,6 +53,15 @@ _EMPTY = "; ".join(
 def pytest_collection_finish() -> None:
     """What is there before the first test stays to the end, and is not looked through for garbage."""
     gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_loop_for_requests() -> Iterator[None]:
+    """One event loop for all requests of all clients. Starlette's own way is a thread and a loop for each request,
+    which costs several times what the request does. A client that is entered still has a loop of its own."""
+    with start_blocking_portal() as portal, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TestClient, "portal", portal)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import urllib.request
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
@@ -13,9 +16,12 @@ from tests.serving import serving
 from costguard.db.transaction import Database
 
 
-@pytest.fixture
-def client(sqlite_database: Database) -> Iterator[TestClient]:
-    with TestClient(told.tell(sqlite_database).app) as client:
+@pytest.fixture(scope="module")
+def client(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    """Nothing here changes anything, so that one story does for all."""
+    path = tmp_path_factory.mktemp("methods") / "costguard.db"
+    shutil.copy(sqlite_template, path)
+    with closing(Database.open(f"sqlite:///{path}")) as database, TestClient(told.tell(database).app) as client:
         yield client
 
 

@@ -11,10 +11,10 @@ import pytest
 from fastapi import FastAPI
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute, iter_route_contexts
-from fastapi.testclient import TestClient
 from starlette.routing import Mount
 from tests.api.conftest import Standstill, deps_of
 from tests.authenticators import authenticator_of, begin_session, make_principal, sign_in_pages
+from tests.in_one_thread import OneThread, in_one_thread
 from tests.jobs import job_rows
 from tests.jobs.job_service import Office
 
@@ -69,6 +69,8 @@ class Comer:
 
 
 class House:
+    client: OneThread
+
     def __init__(self, database: Database) -> None:
         clock = Standstill()
         self.office = Office(database)
@@ -84,7 +86,6 @@ class House:
         self.app = create_app(deps)
         add_pages(self.app, deps)
         add_sign_in(self.app, sign_in_pages(database, clock))
-        self.client = TestClient(self.app, follow_redirects=False)
         self._tokens = TokenService(database, clock)
         self._sessions = Sessions(database, clock, timedelta(hours=1))
         with database.write() as connection:
@@ -172,7 +173,8 @@ def _permissions(dependant: Dependant) -> list[Permission]:
 @pytest.fixture
 def house(sqlite_database: Database) -> Iterator[House]:
     house = House(sqlite_database)
-    yield house
+    with in_one_thread(house.app) as house.client:
+        yield house
     house.authenticator.close()
 
 
@@ -195,14 +197,20 @@ def test_strangers_get_nowhere(house: House) -> None:
         for stranger in strangers:
             assert house.status(route, stranger) == 401, (route, stranger.name)
     assert (
-        house.client.post(
-            EVENTS.format(attempt="cg-j7k2m9q4-2"), json={"events": []}, headers=_bearer(AGENTS.of("cg-j7k2m9q4-1"))
+        house.client.request(
+            "POST",
+            EVENTS.format(attempt="cg-j7k2m9q4-2"),
+            json={"events": []},
+            headers=_bearer(AGENTS.of("cg-j7k2m9q4-1")),
         ).status_code
         == 401
     )
     assert (
-        house.client.post(
-            EVENTS.format(attempt="cg-j7k2m9q4-1"), json={"events": []}, headers=_bearer(AGENTS.of("cg-j7k2m9q4-1"))
+        house.client.request(
+            "POST",
+            EVENTS.format(attempt="cg-j7k2m9q4-1"),
+            json={"events": []},
+            headers=_bearer(AGENTS.of("cg-j7k2m9q4-1")),
         ).status_code
         == 200
     )
@@ -233,5 +241,7 @@ def test_pages_of_others_change_nothing(house: House) -> None:
 
 def test_no_body_is_taken_in_that_does_not_fit(house: House) -> None:
     """Megabytes are refused before they are understood."""
-    answer = house.client.post("/api/v1/jobs", json={"name": "x" * (3 << 20)}, headers=_bearer("the master's token"))
+    answer = house.client.request(
+        "POST", "/api/v1/jobs", json={"name": "x" * (3 << 20)}, headers=_bearer("the master's token")
+    )
     assert (answer.status_code, answer.json()["next"]) == (413, "Send less at once.")
