@@ -19,6 +19,7 @@ from tests.within import charge_due
 
 from costguard.daemon.lease_keeper import LEASE
 from costguard.db import lease, migrate
+from costguard.db.before_baseline import LAST_BEFORE
 from costguard.db.tables import metadata
 from costguard.db.transaction import Database
 from costguard.errors import Conflict, Invalid, StoreError
@@ -114,17 +115,21 @@ def test_a_restore_is_refused_while_a_guard_acts(url: str, tmp_path: Path) -> No
     assert backups.restore(url, file, NOW, replace=True).generation.number == 2
 
 
-def test_a_later_schema_is_refused_and_an_earlier_one_is_migrated(empty_database_url: str, tmp_path: Path) -> None:
+def test_a_later_schema_is_refused_and_an_earlier_one_is_migrated(url: str, tmp_path: Path) -> None:
     """A backup that was made before an upgrade is brought to this version on its way."""
-    url, file = empty_database_url, tmp_path / "old.zip"
-    migrate.upgrade(url)
-    migrate.downgrade(url, "0013")
     with closing(Database.open(url)) as database, database.write() as connection:
-        connection.execute(text("INSERT INTO signing_keys (name, value, made_at) VALUES ('guard-id', '00', 0)"))
-    assert backups.backup(url, file, NOW).revision == "0013"
+        connection.execute(text("UPDATE alembic_version SET version_num = :old"), {"old": LAST_BEFORE})
+    file, before = tmp_path / "old.zip", _everything(url)
+    assert backups.backup(url, file, NOW).revision == LAST_BEFORE
+    assert backups.verify_backup(file).is_sound
     assert backups.restore(url, file, NOW, replace=True).revision == migrate.head()
-    with closing(Database.open(url)) as database, database.read() as connection:
-        assert connection.execute(text("SELECT name FROM signing_keys")).scalar_one() == "guard-id"
+    after = _everything(url)
+    assert {name: after[name] for name in after.keys() - _OWN} == {name: before[name] for name in before.keys() - _OWN}
+    before_baseline = _changed(file, tmp_path / "older.zip", revision="0046")
+    for refuse in (backups.verify_backup, lambda source: backups.restore(url, source, NOW, replace=True)):
+        with pytest.raises(StoreError, match=r"earlier version .*0046.*costguard db restore"):
+            refuse(before_baseline)
+    assert _everything(url) == after
     newer = _changed(file, tmp_path / "newer.zip", revision="9999")
     with pytest.raises(StoreError, match="later version"):
         backups.restore(url, newer, NOW, replace=True)

@@ -40,10 +40,9 @@ def recorded(rows: Rows, expected: Rows) -> dict[str, object]:
     figures["spend by VM"] = dict(by_vm)
     figures["jobs"] = {row["id"]: (row["name"], row["state"]) for row in rows.get("jobs", [])}
     figures["attempts"] = sorted((row["job_id"], row["number"], row["state"]) for row in rows.get("attempts", []))
-    is_open = [row for row in rows.get("requests", []) if row["status"] == "open" and row.get("asked") != "suspend"]
-    figures["open requests"] = sorted(row["key"] for row in is_open)
+    figures["open requests"] = sorted(row["key"] for row in rows.get("requests", []) if row["status"] == "open")
     figures["tokens"] = {row["id"]: row["owner"] for row in rows.get("api_tokens", [])}
-    figures["messages"] = {row["key"].replace("whisper/", "ephemeral/", 1) for row in rows.get("messages", [])}
+    figures["messages"] = {row["key"] for row in rows.get("messages", [])}
     return figures
 
 
@@ -66,6 +65,6 @@ def shown(connection: Connection, rows: Rows) -> dict[str, object]:
     figures["open requests"] = sorted(request.key for _, request in requests.open_requests(connection))
     tokens = [token_rows.read(connection, row["id"]) for row in rows.get("api_tokens", [])]
     figures["tokens"] = {token.id: token.owner for token in tokens if token is not None}
-    keys = [row["key"].replace("whisper/", "ephemeral/", 1) for row in rows.get("messages", [])]
+    keys = [row["key"] for row in rows.get("messages", [])]
     figures["messages"] = message_rows.known(connection, keys)
     return figures

@@ -16,21 +16,28 @@ from sqlalchemy import make_url
 from tests.upgrades.recordings import VERSION_TABLE, Recording, Table, read_sqlite
 
 from costguard.db import migrate
+from costguard.db.before_baseline import LAST_BEFORE
 from costguard.db.transaction import Database
 
 
 def place(recording: Recording, url: str) -> None:
-    """Into an empty database. On SQLite by the recorded SQL; PostgreSQL's tables come from the migrations."""
+    """Into an empty database. On SQLite by the recorded SQL; PostgreSQL's tables come from the migrations.
+
+    Of a revision that no migration makes any more, PostgreSQL's have the recorded names, and texts in all columns.
+    """
     if url.startswith("sqlite"):
         _place_sqlite(recording, _file(url))
-    else:
+        return
+    if recording.revision >= LAST_BEFORE:
         upgrade_to(url, recording.revision)
-        _fill_postgres(recording, url)
+    else:
+        _create_texts(recording, url)
+    _fill_postgres(recording, url)
 
 
-def upgrade_to(url: str, revision: str) -> None:
+def upgrade_to(url: str, revision: str, folder: Path = migrate.MIGRATIONS) -> None:
     with closing(Database.open(url, migrating=True)) as database, database.write() as connection:
-        migrate.upgrade_within(connection, revision)
+        migrate.upgrade_within(connection, revision, folder)
 
 
 def read(url: str) -> dict[str, Table]:
@@ -87,10 +94,20 @@ def _place_sqlite(recording: Recording, path: Path) -> None:
         connection.execute(f"INSERT INTO {VERSION_TABLE} VALUES (?)", [recording.revision])
 
 
+def _create_texts(recording: Recording, url: str) -> None:
+    tables = {**recording.tables, VERSION_TABLE: Table(["version_num"], [])}
+    with _postgres(url) as connection:
+        for name, table in tables.items():
+            columns = sql.SQL(", ").join(sql.SQL("{} text").format(sql.Identifier(column)) for column in table.columns)
+            connection.execute(sql.SQL("CREATE TABLE {} ({})").format(sql.Identifier(name), columns))
+
+
 def _fill_postgres(recording: Recording, url: str) -> None:
     with _postgres(url) as connection, connection.transaction():
         connection.execute("SET LOCAL session_replication_role = replica")  # neither order nor triggers matter
         columns = _columns(connection)
+        connection.execute(f"DELETE FROM {VERSION_TABLE}")
+        connection.execute(f"INSERT INTO {VERSION_TABLE} VALUES (%s)", [recording.revision])
         for name, table in recording.tables.items():
             assert set(columns[name]) == set(table.columns), f"{name} of {recording.revision} is not as it was recorded"
             connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(name)))
@@ -121,7 +138,11 @@ def _boolean(value: Any) -> Any:
     return None if value is None else bool(value)
 
 
-_CONVERTERS: dict[str, Callable[[Any], Any]] = {"bool": _boolean}
+def _text(value: Any) -> Any:
+    return None if value is None else str(value)
+
+
+_CONVERTERS: dict[str, Callable[[Any], Any]] = {"bool": _boolean, "text": _text}
 
 
 def _columns(connection: psycopg.Connection) -> dict[str, dict[str, str]]:

@@ -27,13 +27,12 @@ _VERSIONS = "alembic/versions"
 _MOST_ROWS = 1_500
 _MOST_DATABASES = 3
 _LIMIT_S = 75  # for all tests of one revision: what they left until then will do
-_WANTED = (  # tests that run in one process and leave much in a database, under the names they had over time
-    r"tests/(api|pages|dashboard)/test_(jobs|spend|tokens|requests|budgets|sessions)\.py",
-    r"tests/scenario/test_slack_story(_told|_notifications)?\.py",
+_WANTED = (  # tests that run in one process and leave much in a database
+    r"tests/(api|pages)/test_(jobs|spend|tokens|requests|budgets|sessions)\.py",
+    r"tests/scenario/test_slack_story(_notifications)?\.py",
     r"tests/[\w/]*/test_(storm|hangs|drills?|cancel_after|disk|delivery|idle_watch)\.py",
     r"tests/(sweeps|bill|progress|diagnosis|jobs)/test_(?!crash|recovery|disks)\w+\.py",
 )
-_WITHOUT_STORIES = r"tests/(engine|dashboard)/test_(?!schedule)\w+\.py"
 
 
 def main() -> None:
@@ -90,8 +89,6 @@ def _databases(left: Path, revision: str) -> Iterator[Recording]:
 def _run_tests(tree: Path, left: Path) -> None:
     paths = _git("ls-files", "tests", folder=tree).split()
     tests = [path for pattern in _WANTED for path in paths if re.fullmatch(pattern, path)]
-    if not any("slack_story" in path for path in tests):
-        tests += [path for path in paths if re.fullmatch(_WITHOUT_STORIES, path)]
     environment = {**os.environ, "PYTHONPATH": f"{tree / 'service'}{os.pathsep}{tree}", "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", f"--basetemp={left}"]
     options = [

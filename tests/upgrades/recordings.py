@@ -1,4 +1,7 @@
-"""Databases recorded from the code of each revision: `recorded/0007.json.xz` holds those that revision 0007 made."""
+"""Databases recorded from the code of each revision: `recorded/0047.json.xz` holds those that revision 0047 made.
+
+0047 is the last revision before the baseline, and is taken over. 0012 stands for those before it, which are refused.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +45,12 @@ class Recording:
         return sum(len(table.rows) for table in self.tables.values())
 
 
+REFUSED = "0012"
+
+
 def recorded_revisions() -> list[str]:
-    return sorted(path.name.partition(".")[0] for path in FOLDER.glob("*.json.xz"))
+    """Those that this version upgrades."""
+    return sorted({path.name.partition(".")[0] for path in FOLDER.glob("*.json.xz")} - {REFUSED})
 
 
 def load(revision: str) -> list[Recording]:

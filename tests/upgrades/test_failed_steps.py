@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from contextlib import closing, suppress
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import event
+from tests.upgrades.later import LATER
 from tests.upgrades.placing import place, state, upgrade_to
 from tests.upgrades.recordings import load
 
 from costguard.db import migrate
+from costguard.db.before_baseline import LAST_BEFORE
 from costguard.db.transaction import Database
 
 
@@ -17,29 +20,33 @@ class _Planted(Exception):
     pass
 
 
-def test_failed_step_leaves_the_old_state_whole(empty_database_url: str) -> None:
+def test_failed_step_leaves_the_old_state_whole(empty_database_url: str, later: Path) -> None:
     """Each step fails when all but its number is written, is found undone, and then succeeds on the same database."""
-    place(load("0001")[0], empty_database_url)
+    place(load(LAST_BEFORE)[0], empty_database_url)
+    migrate.upgrade(empty_database_url)
     before = state(empty_database_url)
-    for revision, _ in migrate.missing_after("0001"):
-        _fail(empty_database_url, revision, before_writing=revision)
+    steps = [revision for revision, _ in migrate.missing_after(migrate.head(), later)]
+    assert steps == LATER
+    for revision in steps:
+        _fail(empty_database_url, revision, revision, later)
         assert state(empty_database_url) == before, revision
-        upgrade_to(empty_database_url, revision)
+        upgrade_to(empty_database_url, revision, later)
         after = state(empty_database_url)
         assert after != before, f"{revision} does something"
         before = after
 
 
-def test_failed_upgrade_over_many_revisions_leaves_the_first(empty_database_url: str) -> None:
-    """From the first revision to the last: a fault in the last step undoes all of them."""
-    place(load("0001")[0], empty_database_url)
+def test_failed_upgrade_over_many_revisions_leaves_the_first(empty_database_url: str, later: Path) -> None:
+    """From a revision that is taken over to the last: a fault in the last step undoes all of them."""
+    place(load(LAST_BEFORE)[0], empty_database_url)
     before = state(empty_database_url)
-    _fail(empty_database_url, "head", before_writing=migrate.head())
+    _fail(empty_database_url, None, LATER[-1], later)
     assert state(empty_database_url) == before
+    assert migrate.upgrade(empty_database_url, later) == LATER[-1]
 
 
-def _fail(url: str, revision: str, before_writing: str) -> None:
-    """Upgrades until the number of a revision would be written; the fault is planted there."""
+def _fail(url: str, revision: str | None, before_writing: str, folder: Path) -> None:
+    """Upgrades, all the way where no revision is given, until a number would be written; the fault is planted there."""
     reached = []
 
     def plant(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
@@ -49,5 +56,8 @@ def _fail(url: str, revision: str, before_writing: str) -> None:
 
     with closing(Database.open(url, migrating=True)) as database, suppress(_Planted), database.write() as connection:
         event.listen(connection, "before_cursor_execute", plant)
-        migrate.upgrade_within(connection, revision)
+        if revision is None:
+            migrate.upgrade_whole(connection, database.name, folder)
+        else:
+            migrate.upgrade_within(connection, revision, folder)
     assert reached, "the fault was never reached"

@@ -14,21 +14,20 @@ from sqlalchemy import delete
 from structlog.testing import capture_logs
 from tests.scenario.slack_story import story
 from tests.upgrades import declared, figures
+from tests.upgrades.later import CHANGES, LATER
 from tests.upgrades.placing import comparable, place, read, upgrade_to
 from tests.upgrades.recordings import Recording, load, recorded_revisions
 
 from costguard.db import migrate
+from costguard.db.before_baseline import LAST_BEFORE
 from costguard.db.tables import leases
 from costguard.db.transaction import Database
 
-_ALL = "COSTGUARD_ALL_UPGRADES" in os.environ  # `make upgrades`: two minutes of CPU
+_ALL = "COSTGUARD_ALL_UPGRADES" in os.environ  # `make upgrades`
 _SHORTEST_PROJECT = 6  # Google's ids: the settings refuse shorter ones, which some tests wrote into tables
 _LAST_OF_EMPTY = 1_780_000_000_000_000  # microseconds: when a recorded database without a moment was used last
-_SOME = (
-    [(revision, number) for revision in recorded_revisions() for number in range(len(load(revision)))]
-    if _ALL
-    else [(revision, 0) for revision in recorded_revisions()[::7]]
-)
+_RECORDED = [(revision, number) for revision in recorded_revisions() for number in range(len(load(revision)))]
+_SOME = _RECORDED if _ALL else [(revision, 0) for revision in recorded_revisions()[:1]]
 
 
 def test_every_revision_before_the_last_has_a_recording() -> None:
@@ -47,10 +46,10 @@ def test_tables_of_a_revision_are_those_that_its_own_code_made(revision: str, tm
         assert {name: sorted(table.columns) for name, table in recording.tables.items()} == made
 
 
-@pytest.mark.parametrize("revision", recorded_revisions())
-def test_upgrade_keeps_every_value_and_figure(revision: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("revision", "number"), _RECORDED)
+def test_upgrade_keeps_every_value_and_figure(revision: str, number: int, tmp_path: Path) -> None:
     """On SQLite: rows but for declared changes; spend, jobs, requests, tokens and messages as they read before."""
-    _upgrade(load(revision)[0], f"sqlite:///{tmp_path / 'old.db'}")
+    _upgrade(load(revision)[number], f"sqlite:///{tmp_path / 'old.db'}")
 
 
 @pytest.mark.parametrize(("revision", "number"), _SOME)
@@ -63,12 +62,26 @@ def test_next_pass_works_on_an_upgraded_database(revision: str, number: int, emp
     assert settled.items() <= _settled_charges(empty_database_url).items()
 
 
+def test_later_migrations_keep_what_they_do_not_declare(empty_database_url: str, later: Path) -> None:
+    """A value that a migration changes without saying so fails the comparison, and no other does."""
+    recording = load(LAST_BEFORE)[0]
+    rows = _rows(recording)
+    place(recording, empty_database_url)
+    assert migrate.upgrade(empty_database_url, later) == LATER[-1]
+    expected = declared.expected_after_upgrade(LAST_BEFORE, rows, CHANGES)
+    assert _lost(expected, empty_database_url) == {}
+    undeclared = {**expected, "instances": rows["instances"]}
+    owned = [row for row in rows["instances"] if row["owner"]]
+    assert owned
+    assert _lost(undeclared, empty_database_url) == {"instances": owned}
+
+
 def test_a_lost_value_would_be_seen(tmp_path: Path) -> None:
     """One amount in one row that an upgrade changed by a nano-dollar fails the comparison."""
-    recording = load("0001")[0]
+    recording = next(recording for recording in load(LAST_BEFORE) if recording.tables["charges"].rows)
     url = f"sqlite:///{tmp_path / 'changed.db'}"
     _upgrade(recording, url)
-    expected = declared.expected_after_upgrade("0001", _rows(recording))
+    expected = declared.expected_after_upgrade(LAST_BEFORE, _rows(recording))
     expected["charges"][0]["amount_nanos"] += 1
     assert _lost(expected, url) == {"charges": [expected["charges"][0]]}
 

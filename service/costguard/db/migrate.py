@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,6 +16,14 @@ from sqlalchemy import Connection, inspect
 
 import costguard
 from costguard.db import connect, tables
+from costguard.db.before_baseline import (
+    BASELINE,
+    LAST_BEFORE,
+    check_tables,
+    of_same_tables,
+    refuse_before,
+    take_over,
+)
 from costguard.db.errors import UPGRADE
 from costguard.db.transaction import Database
 from costguard.errors import DatabaseUnreachable, StoreError
@@ -20,42 +31,59 @@ from costguard.errors import DatabaseUnreachable, StoreError
 _LOCK_TIMEOUT = timedelta(minutes=1)
 
 
-def migrations_folder() -> Path:
+def _folder() -> Path:
     """The migrations in the installed package, or those of the checkout."""
     packaged = Path(costguard.__file__).parent / "migrations"
     return packaged if packaged.is_dir() else Path(__file__).parents[3] / "alembic"
 
 
-def upgrade(url: str) -> str:
+MIGRATIONS = _folder()  # what takes a folder runs those of another one in tests
+
+
+def upgrade(url: str, folder: Path = MIGRATIONS) -> str:
     """Runs the migrations that are missing, all or none, and returns the revision. Makes a missing SQLite file.
 
     Of two processes that upgrade at once, the second waits and finds nothing to do.
     """
-    _check_folder(url)
-    return _migrate(url, "head")
+    _check_place(url)
+    opened = closing(Database.open(url, lock_timeout=_LOCK_TIMEOUT, migrating=True))
+    with opened as database, database.write() as connection:
+        return upgrade_whole(connection, database.name, folder)
 
 
-def downgrade(url: str, revision: str) -> str:
-    """Takes the database back to a revision, or to nothing with "base". What later tables held is lost."""
-    return _migrate(url, revision)
+def upgrade_whole(connection: Connection, name: str, folder: Path = MIGRATIONS) -> str:
+    """As `upgrade`, within a write to the database of this name."""
+    if check_upgradable(connection, name, folder) == LAST_BEFORE:
+        take_over(connection)
+    return upgrade_within(connection, folder=folder)
 
 
-def upgrade_within(connection: Connection, revision: str = "head") -> str:
+def upgrade_within(connection: Connection, revision: str = "head", folder: Path = MIGRATIONS) -> str:
     """As `upgrade`, within a write of the caller's, up to a revision that this version knows."""
-    config = _config()
+    config = _config(folder)
     config.attributes["connection"] = connection
-    command.upgrade(config, revision)
+    command.upgrade(config, of_same_tables(revision))
     return revision_of(connection) or ""
 
 
-def head() -> str:
-    return ScriptDirectory.from_config(_config()).get_current_head() or ""
+@contextmanager
+def empty_database() -> Iterator[Connection]:
+    """A write to a new SQLite database without tables, which is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="costguard-upgrade-") as folder:
+        url = f"sqlite:///{Path(folder) / 'empty.db'}"
+        with closing(Database.open(url, migrating=True)) as database, database.write() as connection:
+            yield connection
 
 
-def missing_after(revision: str | None) -> list[tuple[str, str]]:
+def head(folder: Path = MIGRATIONS) -> str:
+    return _script(folder).get_current_head() or ""
+
+
+def missing_after(revision: str | None, folder: Path = MIGRATIONS) -> list[tuple[str, str]]:
     """The revisions that an upgrade runs, in their order, each with the first line of what it says of itself."""
-    script = ScriptDirectory.from_config(_config())
-    newest_first = script.iterate_revisions("head", revision or "base")
+    if revision == LAST_BEFORE:
+        return [(BASELINE, "The same tables, as the baseline."), *missing_after(BASELINE, folder)]
+    newest_first = _script(folder).iterate_revisions("head", revision or "base")
     return [(step.revision, step.doc) for step in newest_first][::-1]
 
 
@@ -64,9 +92,29 @@ def revision_of(connection: Connection) -> str | None:
     return MigrationContext.configure(connection).get_current_revision()
 
 
-def check_known(revision: str, name: str) -> None:
-    """Raises StoreError for a revision that only a later version has."""
-    _refuse_newer(ScriptDirectory.from_config(_config()), revision, name)
+def check_known(revision: str, name: str, folder: Path = MIGRATIONS) -> None:
+    """Raises StoreError for a revision that this version cannot upgrade: too early, or only of a later version."""
+    if revision == LAST_BEFORE or revision in {step.revision for step in _script(folder).walk_revisions()}:
+        return
+    refuse_before(revision, name)
+    raise StoreError(
+        f"{name} was made by a later version of Costguard (revision {revision}).",
+        "Install that version, or put back the backup that was made before its upgrade.",
+    )
+
+
+def check_upgradable(connection: Connection, name: str, folder: Path = MIGRATIONS) -> str | None:
+    """Returns the revision. Raises StoreError for a database that an upgrade would refuse."""
+    current = revision_of(connection)
+    if current is None:
+        check_empty(connection, name)
+        return None
+    check_known(current, name, folder)
+    if current == LAST_BEFORE:
+        with empty_database() as empty:
+            upgrade_within(empty, BASELINE, folder)
+            check_tables(connection, empty, name)
+    return current
 
 
 def check_empty(connection: Connection, name: str) -> None:
@@ -81,56 +129,26 @@ def check_empty(connection: Connection, name: str) -> None:
 
 
 def check(database: Database) -> None:
-    """Raises StoreError or StoreError unless the database is exactly at this version."""
+    """Raises StoreError unless the database is exactly at this version."""
     with database.read() as connection:
-        current = revision_of(connection)
-        if current is None:
-            check_empty(connection, database.name)
-    script = ScriptDirectory.from_config(_config())
-    if current == script.get_current_head():
-        return
-    _refuse_newer(script, current, database.name)
-    state = "has no tables yet" if current is None else "was made by an earlier version of Costguard"
-    raise StoreError(f"{database.name} {state}.", UPGRADE)
+        current = check_upgradable(connection, database.name)
+    if current != head():
+        state = "has no tables yet" if current is None else "was made by an earlier version of Costguard"
+        raise StoreError(f"{database.name} {state}.", UPGRADE)
 
 
-def _migrate(url: str, target: str) -> str:
-    database = Database.open(url, lock_timeout=_LOCK_TIMEOUT, migrating=True)
-    config = _config()
-    script = ScriptDirectory.from_config(config)
-    try:
-        with database.write() as connection:
-            current = revision_of(connection)
-            _refuse_newer(script, current, database.name)
-            if current is None:
-                check_empty(connection, database.name)
-            config.attributes["connection"] = connection
-            if target == "head":
-                command.upgrade(config, target)
-            else:
-                command.downgrade(config, target)
-            return revision_of(connection) or ""
-    finally:
-        database.close()
-
-
-def _config() -> Config:
+def _config(folder: Path) -> Config:
     config = Config()
     # ConfigParser would take a percent sign in the path for an interpolation.
-    config.set_main_option("script_location", str(migrations_folder()).replace("%", "%%"))
+    config.set_main_option("script_location", str(folder).replace("%", "%%"))
     return config
 
 
-def _refuse_newer(script: ScriptDirectory, current: str | None, name: str) -> None:
-    revisions = {revision.revision for revision in script.walk_revisions()}
-    if current is not None and current not in revisions:
-        raise StoreError(
-            f"{name} was made by a later version of Costguard (revision {current}).",
-            "Install that version, or put back the backup that was made before its upgrade.",
-        )
+def _script(folder: Path) -> ScriptDirectory:
+    return ScriptDirectory.from_config(_config(folder))
 
 
-def _check_folder(url: str) -> None:
+def _check_place(url: str) -> None:
     parsed = connect.parse(url)
     if parsed.get_backend_name() != "sqlite":
         return
