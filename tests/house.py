@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
-from tests import wording
+from tests import docstrings, wording
 from tests.sources import source_of
 
 MOST_LINES = 400
@@ -48,6 +48,7 @@ def broken_rules(root: Path) -> list[str]:
         *_silent_tests(root),
         *wording.broken_rules(_files(root, ignored), root),
         *(text for name in PACKAGES for text in wording.class_names_in_texts(root / "service" / name)),
+        *docstrings.broken_rules([file for file in _python(root) if not _is_generated(file.relative_to(root))], root),
     ]
 
 
@@ -74,7 +75,7 @@ def _is_generated(file: Path) -> bool:
 
 
 def _long_functions(root: Path) -> Iterator[str]:
-    for file in sorted([*(root / "service").rglob("*.py"), *(root / "tests").rglob("*.py")]):
+    for file in _python(root):
         for one in source_of(file).functions:
             if one.lines > MOST_LINES_OF_A_FUNCTION:
                 yield f"{file.relative_to(root)}:{one.line}: {one.name} has {one.lines} lines; split it"
@@ -100,6 +101,10 @@ def _silent_tests(root: Path) -> Iterator[str]:
         for one in source_of(file).functions:
             if one.name.startswith("test_") and not one.has_words:
                 yield f"{file.relative_to(root)}:{one.line}: {one.name} has no docstring that states its rule"
+
+
+def _python(root: Path) -> list[Path]:
+    return sorted([*(root / "service").rglob("*.py"), *(root / "tests").rglob("*.py")])
 
 
 def _files(folder: Path, ignored: list[str]) -> Iterator[Path]:

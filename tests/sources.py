@@ -27,6 +27,7 @@ class Source:
     stored: list[tuple[str, int]] = field(default_factory=list)
     fields: set[tuple[str, int]] = field(default_factory=set)  # of classes, declared by an annotation
     texts: list[tuple[int, str]] = field(default_factory=list)  # but docstrings and `__all__`
+    docstrings: list[tuple[int, str]] = field(default_factory=list)
 
 
 @cache
@@ -43,6 +44,8 @@ def source_of(file: Path) -> Source:
                 source.stored.append((name, node.lineno))
             case ast.Expr(value=value):
                 for_programs.add(value)
+                if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                    source.docstrings.append((value.lineno, value.value))
             case ast.Assign(targets=[ast.Name(id="__all__"), *_], value=value):
                 for_programs.update(ast.walk(value))
             case ast.FunctionDef() | ast.AsyncFunctionDef():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+from tests.docstrings import is_fragment
 from tests.house import broken_rules
 
 
@@ -73,3 +75,40 @@ def test_class_names_in_texts_are_named(tmp_path: Path) -> None:
         "service/costguard/disk.py:12: DiskReading is the name of a class; write a person's word",
         "service/costguard/page.html:2: DiskReading is the name of a class; write a person's word",
     ]
+
+
+def test_docstrings_that_begin_with_a_fragment_are_counted_by_room(tmp_path: Path) -> None:
+    """A room may have as many fragments as the table says: one more is named with its place, one less is noted."""
+    (tmp_path / ".gitignore").write_text("")
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "docstrings.toml").write_text('"costguard/jobs" = 1\n"costguard/spend" = 2\n')
+    for room in ("jobs", "spend", "access"):
+        (tmp_path / "service" / "costguard" / room).mkdir(parents=True)
+        (tmp_path / "service" / "costguard" / room / "rows.py").write_text('"""Of a room."""\n')
+    (tmp_path / "service" / "costguard" / "clock.py").write_text('"""Tells the time in UTC."""\n')
+    assert broken_rules(tmp_path) == [
+        "costguard/access: 1 docstrings begin with a fragment and 0 may; write sentences in "
+        "service/costguard/access/rows.py:1",
+        "costguard/spend: 1 docstrings begin with a fragment and not 2; write 1 in tests/docstrings.toml now",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Prices one hour of a VM, in nano-dollars.", False),
+        ("The price of an hour.", False),
+        ("`rate` is in nano-dollars an hour.", False),
+        ("", False),
+        ("One row. More than that.", True),
+        ("What a VM costs.", True),
+        ("Of a job.", True),
+        ("None: it is not known.", True),
+        ("Also where nothing runs.", True),
+        ("Where the page of this token starts. Raises ValueError, and more.", True),
+        ("Where two presets match, the first is the VM's.", False),
+    ],
+)
+def test_fragments_differ_from_sentences(text: str, expected: bool) -> None:
+    """A relative clause, a preposition or a pronoun at the head makes a fragment, as does a clause alone."""
+    assert is_fragment(text) is expected
