@@ -11,6 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 from tests.api import story
 from tests.api.examples import TOKEN_ID, made
+from tests.docstrings import is_fragment
 
 from costguard.api.document import operations
 from costguard.db.transaction import Database
@@ -95,3 +96,21 @@ def _json_of(operation: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     for where in (operation.get("requestBody", {}), *answers[-1:]):
         if "application/json" in where.get("content", {}):
             yield where["content"]["application/json"]
+
+
+def _descriptions(part: object) -> Iterator[str]:
+    if isinstance(part, Mapping):
+        if isinstance(text := part.get("description"), str):
+            yield text
+        for inner in part.values():
+            yield from _descriptions(inner)
+    elif isinstance(part, list):
+        for inner in part:
+            yield from _descriptions(inner)
+
+
+def test_no_description_is_a_fragment(lab: story.Story) -> None:
+    """Each begins with its subject or its verb: "The mean number of preemptions.", not "In the mean."."""
+    texts = set(_descriptions(lab.app.openapi()))
+    assert len(texts) > 500
+    assert sorted(text for text in texts if is_fragment(text) and not text.startswith("Whether ")) == []

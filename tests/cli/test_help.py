@@ -9,6 +9,7 @@ from contextlib import redirect_stdout
 
 import pytest
 import typer
+from tests.docstrings import is_fragment
 from typer.core import TyperGroup
 from typer.testing import CliRunner
 
@@ -51,6 +52,18 @@ def test_settings_are_named_as_the_readme_names_them() -> None:
     assert "server.listen" in _help("serve")
     assert "compute.endpoint and prices.endpoint" in _help("sandbox")
     assert "Only `costguard demo` follows a clock that was sped up" in _help("sandbox")
+
+
+@pytest.mark.parametrize("path", list(_paths(COSTGUARD, ())), ids=" ".join)
+def test_no_help_is_a_fragment(path: tuple[str, ...]) -> None:
+    """The help of a command begins with its verb, and that of an option with what it sets or does."""
+    command: object = COSTGUARD
+    for name in path:
+        assert isinstance(command, TyperGroup)
+        command = command.commands[name]
+    texts = [getattr(command, "help", "")]
+    texts += [getattr(parameter, "help", "") for parameter in getattr(command, "params", ())]
+    assert [text for text in texts if is_fragment(text or "") and not text.startswith("Only ")] == []
 
 
 def test_every_command_has_json_and_says_what_for() -> None:

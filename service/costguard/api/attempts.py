@@ -58,13 +58,13 @@ class ExitOut(Out):
     code: int | None
     signal: int | None
     error: str
-    repeats: bool = Field(description="Whether the error would happen on every VM: then it is not tried again.")
-    asked: str = Field(description="Why the command had been asked to stop; empty where it ended by itself.")
+    repeats: bool = Field(description="True: the error would happen on every VM, so it is not tried again.")
+    asked: str = Field(description="The reason why the command was notified to stop; empty where it ended by itself.")
     at: Moment
 
 
 class DiskOut(Out):
-    """The VM's filesystem that holds what the command writes, unless that is mounted from elsewhere."""
+    """The VM's filesystem that holds the command's output, unless that is mounted from elsewhere."""
 
     state: Annotated[str, one_of(DiskState)]
     mount: str = Field(examples=["/"])
@@ -74,38 +74,42 @@ class DiskOut(Out):
 
 
 class TransferOut(Out):
-    """What a VM downloads or publishes, by its agent's last report."""
+    """A download or upload of a VM, by its agent's last report."""
 
     kind: str = Field(description="input or output.")
     source: str
     target: str
-    state: Annotated[str, one_of(TransferState)] = Field(description="skipped: all of it was there already.")
-    bytes_done: int | None = Field(description="null: not known; so for the others.")
+    state: Annotated[str, one_of(TransferState)] = Field(description="`skipped`: all of it was there already.")
+    bytes_done: int | None = Field(description="The bytes moved; null in this and the other figures: not known.")
     bytes_total: int | None
     files_done: int | None
     files_total: int | None
     bytes_per_s: int | None
     seconds: int | None
-    error: str = Field(description="While it is running: why it is tried again.")
+    error: str = Field(description="The reason why it is tried again, while it is running.")
     text: str = Field(examples=["downloading: 1.2 GiB of 4.0 GiB, 300 of 1,000 files, 110.0 MiB a second"])
 
 
 class HangOut(Out):
-    """A command that makes no progress any more."""
+    """A command that no longer makes progress."""
 
-    since: Moment = Field(description="When its last step was made.")
+    since: Moment = Field(description="The time of its last step.")
     kind: Annotated[str, one_of(KINDS)] = Field(
-        description="still: nothing moves; computing: nothing is printed or written; printing: no step is made."
+        description=(
+            "`still`: nothing moves; computing: nothing is printed or written; printing: it prints, but makes no steps."
+        )
     )
     phase: Annotated[str, one_of(PHASES)]
     bound_seconds: Seconds = read_from("bound", description="The silence after which it counts as a hang.")
     step: int | None
-    text: str = Field(description="What was seen, and how its steps came before.")
-    where: str = Field(description="Its stacks where they were permitted, else what its threads wait in.")
+    text: str = Field(description="The evidence, and the pace of its steps before.")
+    where: str = Field(
+        description="The stacks of its threads where reading them was permitted, else the calls that they wait in."
+    )
 
 
 class AttemptOut(Out):
-    """One VM. The agent's reports are of its latest run."""
+    """A VM of a job, with the reports of its agent's latest run."""
 
     number: int
     name: str
@@ -113,14 +117,16 @@ class AttemptOut(Out):
     zone: str
     provisioning_model: Provisioning
     state: Annotated[str, one_of(AttemptState)]
-    outcome: Annotated[str, one_of(Outcome)] | None = Field(description="null: not known yet.")
+    outcome: Annotated[str, one_of(Outcome)] | None = Field(
+        description="The outcome of the attempt; null: not known yet."
+    )
     reason: str
     rate_per_hour: Usd | None = read_from("rate")
     max_run_seconds: Seconds = read_from("max_run")
-    resume_from: str = Field(description="Empty: it starts from the beginning.")
+    resume_from: str = Field(description="The checkpoint that it resumed from; empty: it starts from the beginning.")
     resume_step: int | None
     resume_why: str = Field(
-        description="Why it did not resume from the newest complete checkpoint; empty where it did."
+        description="The reason why it did not resume from the newest complete checkpoint; empty where it did."
     )
     image: str = Field(
         description="The image that its VM is given, with a digest where one was known; empty: no container."
@@ -128,51 +134,60 @@ class AttemptOut(Out):
     image_digest: str = read_from("agent.image_digest", description="The digest that its VM pulled; empty before that.")
     intended_at: Moment
     asked_at: Moment | None
-    made_at: Moment | None = Field(description="When its VM was known to exist.")
-    started_at: Moment | None = read_from("agent.started_at", description="When the command started.")
+    made_at: Moment | None = Field(description="The time at which its VM was known to exist.")
+    started_at: Moment | None = read_from("agent.started_at", description="The time at which the command started.")
     ended_at: Moment | None
-    gone_at: Moment | None = Field(description="When its VM was known to be deleted.")
+    gone_at: Moment | None = Field(description="The time at which its VM was known to be deleted.")
     gce_id: str
-    restarts: int = Field(description="How often the same VM was started again.")
+    restarts: int = Field(description="The number of times the same VM was started again.")
     run: int = read_from("agent.run")
     heard_at: Moment | None = read_from("agent.at")
     step: int | None = read_from("agent.step")
     step_at: Moment | None = read_from("agent.step_at")
-    noticed_at: Moment | None = read_from("agent.noticed_at", description="When the VM was notified of its preemption.")
+    noticed_at: Moment | None = read_from(
+        "agent.noticed_at", description="The time at which the VM was notified of its preemption."
+    )
     stop_asked_at: Moment | None
     stop_why: str
     exit: ExitOut | None = read_from("agent.exit")
-    hang: HangOut | None = read_from("agent.hang", description="null: it makes progress, as far as is known.")
-    disk: DiskOut | None = Field(description="From the last report; null: not known.")
+    hang: HangOut | None = read_from(
+        "agent.hang", description="The hang of its command; null: it makes progress, as far as is known."
+    )
+    disk: DiskOut | None = Field(description="The VM's disk by the last report; null: not known.")
     machine: Mapping[str, Any] = read_from("agent.machine", description="The agent's measurements in its last report.")
     setup_seconds: Seconds | None = read_from(
         "agent.setup",
-        description="How long the setup before the command took; null: it did not run, or not to its end.",
+        description=(
+            "The duration of the setup before the command, in seconds; null: it did not run, or not to its end."
+        ),
     )
     phase: str = read_from(
-        "agent.phase", description="What the agent does for the command; empty while the command runs."
+        "agent.phase", description="The agent's work before or after the command; empty while the command runs."
     )
     transfers: Sequence[TransferOut] = read_from(
-        "agent.transfers", description="Of the latest attempt that reported; empty for the others."
+        "agent.transfers",
+        description="The downloads and uploads of the latest attempt that reported; empty for the others.",
     )
     error: str = Field(description="The error of the last call to Google.")
     try_after: Moment | None
 
 
 class InterruptionOut(Out):
-    """One run that ended before the work was done, counted once whatever reported it."""
+    """A run that ended before the work was done, counted once even if several sources reported it."""
 
     attempt: int
     run: int
     outcome: Annotated[str, one_of(Outcome)]
     happened_at: Moment
     noticed_at: Moment
-    noticed_by: Annotated[str, one_of(Notice)] = Field(description="What reported it first.")
-    requested_at: Moment | None = Field(description="When the next VM was requested from Google.")
-    resumed_at: Moment | None = Field(description="When the command was running again.")
-    lost_seconds: Seconds | None = read_from("lost", description="Work since the checkpoint that was resumed from.")
+    noticed_by: Annotated[str, one_of(Notice)] = Field(description="The source that reported it first.")
+    requested_at: Moment | None = Field(description="The time at which the next VM was requested from Google.")
+    resumed_at: Moment | None = Field(description="The time at which the command was running again.")
+    lost_seconds: Seconds | None = read_from(
+        "lost", description="The work since the checkpoint that was resumed from, in seconds."
+    )
     lost_cost: Usd | None
-    from_zero: bool = Field(description="There was no checkpoint: all of the work was lost.")
+    from_zero: bool = Field(description="True: there was no checkpoint, and all of the work was lost.")
 
 
 def attempt_out(attempt: Attempt) -> AttemptOut:
@@ -190,35 +205,45 @@ VmTime = Annotated[AwareDatetime, AfterValidator(_of_a_vm)]
 
 
 class AgentEventBody(BaseModel):
-    """One event, as the agent's PROTOCOL.md describes it. Further parts depend on its kind."""
+    """An event, as the agent's PROTOCOL.md describes it. Further parts depend on its kind."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
-    seq: int = Field(strict=True, ge=1, lt=2**63, description="Grows across restarts of the agent and of the VM.")
-    kind: Annotated[str, StringConstraints(max_length=50)] = Field(
-        description="boot, start, heartbeat, notice, stopping or exit; others are ignored.", examples=["heartbeat"]
+    seq: int = Field(
+        strict=True,
+        ge=1,
+        lt=2**63,
+        description="The event's number, which grows across restarts of the agent and of the VM.",
     )
-    at: VmTime = Field(description="By the VM's clock.")
+    kind: Annotated[str, StringConstraints(max_length=50)] = Field(
+        description="The kind: boot, start, heartbeat, notice, stopping or exit; others are ignored.",
+        examples=["heartbeat"],
+    )
+    at: VmTime = Field(description="The time by the VM's clock.")
 
 
 class AgentEventsBody(BaseModel):
     events: list[AgentEventBody] = Field(
-        max_length=MOST_EVENTS, description="In any order; events that were reported before change nothing."
+        max_length=MOST_EVENTS, description="Events in any order; events that were reported before change nothing."
     )
-    sent_at: VmTime | None = Field(None, description="By the VM's clock, which may be wrong; default: the latest `at`.")
+    sent_at: VmTime | None = Field(
+        None, description="The time by the VM's clock, which may be wrong; default: the latest `at`."
+    )
 
 
 class GoResponse(Out):
     resume_from: str = Field(description="The checkpoint to begin with; empty: the beginning.")
-    step: int | None = Field(description="Its step; null: not known.")
-    arguments: list[str] = Field(description="Added to the command.")
+    step: int | None = Field(description="The checkpoint's step; null: not known.")
+    arguments: list[str] = Field(description="The arguments added to the command.")
 
 
 class AgentEventsResponse(Out):
-    cancel: bool = Field(description="The command must be notified and end.")
+    cancel: bool = Field(description="True: the agent must notify the command and end it.")
     accepted_through: int = Field(description="Every event up to this number is stored.")
-    why: str = Field(description="hang: the command is to run again; else empty.")
-    drill: int | None = Field(description="The drill of a preemption that the agent is to hold; null: none.")
-    go: GoResponse | None = Field(description="Lets the command of a VM that stands by begin; null: nothing does.")
+    why: str = Field(description="`hang`: the command is cancelled to be restarted; else empty.")
+    drill: int | None = Field(description="The preemption drill that the agent is to hold; null: none.")
+    go: GoResponse | None = Field(
+        description="The start of the command on a VM that stands by; null: it does not start yet."
+    )
 
 
 _BODY = TypeAdapter(AgentEventsBody)

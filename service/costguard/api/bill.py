@@ -21,7 +21,7 @@ router = routes("spend")
 
 
 class BillSavingsOut(Out):
-    """What was not paid of the list price, by what earned it."""
+    """The part of the list price that was not paid, by what reduced it."""
 
     sustained_use: Usd
     committed_use: Usd
@@ -32,24 +32,28 @@ class BillSavingsOut(Out):
 class BillDayOut(Out):
     day: date
     state: Annotated[str, one_of(BillState)] = Field(
-        description="open: the bill is still to come, or the day cannot be compared. A day closes 72 h after its end."
+        description=(
+            "`open`: the bill is still to come, or the day cannot be compared. A day closes 72 h after its end."
+        )
     )
     why_open: str
     ledger: Usd
     list_price: Usd = Field(description="The bill at list price, before discounts, of what the ledger holds.")
-    difference: Usd = Field(description="list_price less ledger.")
+    difference: Usd = Field(description="The list price on the bill less the ledger's amount.")
     explained: Usd = Field(description="The part of the difference that is rounding, or has a known reason.")
     unexplained: Usd
-    effective: Usd = Field(description="What was paid: after discounts and credits.")
+    effective: Usd = Field(description="The amount paid, after discounts and credits.")
     savings: BillSavingsOut
-    outside: Usd = Field(description="What Google billed and the ledger does not hold, such as network and licences.")
+    outside: Usd = Field(
+        description="The amount billed for SKUs that the ledger does not hold, such as network and licences."
+    )
     unused_reservations: Usd
     differing: int = Field(description="Lines that differ without an explanation.")
 
 
 class WorstVmOut(Out):
     project: str
-    gce_id: str = Field(description="Empty: a disk of no VM in the ledger.")
+    gce_id: str = Field(description="Google's numeric id; empty: a disk of no VM in the ledger.")
     title: str
     difference: Usd
     is_explained: bool
@@ -74,18 +78,26 @@ class NotHeldOut(Out):
 
 
 class CommitmentsOut(Out):
-    fees: Sequence[NotHeldOut] = Field(description="The ten dearest, before what use took off them.")
-    paid: Usd = Field(description="All fees less what use took off them. They are in `outside` of the days, too.")
-    saved: Usd = Field(description="What commitments took off Compute Engine's usage, by price and by credit.")
-    net: Usd = Field(description="saved less paid.")
+    fees: Sequence[NotHeldOut] = Field(description="The ten largest fees, before the part that usage offset.")
+    paid: Usd = Field(
+        description="All fees less the part that usage offset. The `outside` amounts of the days include them."
+    )
+    saved: Usd = Field(
+        description="The amount that commitments took off Compute Engine's usage, by price and by credit."
+    )
+    net: Usd = Field(description="The amount saved less the amount paid.")
     unused: Usd | None = Field(
-        description="The part of fees that nothing used. Only fees of spend-based commitments since 2025 say it; "
-        "null: none does."
+        description=(
+            "The part of the fees that no usage offset. Only fees of spend-based commitments since 2025 show "
+            "it; null: none does."
+        )
     )
 
 
 class AccuracyOut(Out):
-    permille: int = Field(description="Of the list price: all differences of lines, each by itself, rounded up.")
+    permille: int = Field(
+        description="The sum of the absolute differences of all lines, per mille of the list price, rounded up."
+    )
     through: date = Field(description="The last closed UTC day.")
     text: str
 
@@ -95,13 +107,17 @@ class BillResponse(Out):
     currency: str = CURRENCY
     from_: date = Field(alias="from", description="The first UTC day.")
     to: date = Field(description="The last UTC day.")
-    accuracy: AccuracyOut | None = Field(description="Of the latest 30 closed days; null: no day is closed.")
-    total: BillDayOut | None = Field(description="Of the closed days in the range.")
-    days: Sequence[BillDayOut] = Field(description="The latest first; a day that was never compared is left out.")
+    accuracy: AccuracyOut | None = Field(
+        description="The accuracy over the latest 30 closed days; null: no day is closed."
+    )
+    total: BillDayOut | None = Field(description="The sum over the closed days in the range.")
+    days: Sequence[BillDayOut] = Field(
+        description="The days in the range, the latest first; a day that was never compared is left out."
+    )
     worst: Sequence[WorstVmOut] = Field(description="The ten VMs or disks with the largest differences.")
-    savings: Sequence[SavingVmOut] = Field(description="The ten VMs that earned the most.")
+    savings: Sequence[SavingVmOut] = Field(description="The ten VMs with the largest discounts and credits.")
     commitments: CommitmentsOut
-    reservations: Sequence[NotHeldOut] = Field(description="Unused reservations: burn without a VM.")
+    reservations: Sequence[NotHeldOut] = Field(description="Unused reservations, which cost money without a VM.")
     outside: Sequence[NotHeldOut] = Field(description="The ten dearest SKUs that the ledger does not hold.")
 
 
@@ -111,7 +127,10 @@ class BillQuery(DaysQuery):
 
 @router.get("/bill", summary="Compare the ledger with Google's bill", operation_id="getBill")
 def bill(deps: Given, query: Annotated[BillQuery, Parameter()]) -> BillResponse:
-    """Days are UTC, and amounts dollars at the rate of the bill's own rows. Nothing is corrected in the ledger."""
+    """Compares the ledger with Google's bill. Days are UTC, and amounts dollars at the rate of the bill's own rows.
+
+    Nothing is corrected in the ledger.
+    """
     now = deps.clock.now()
     first, last = query.days(now.date())
     check_length(first, last)

@@ -39,10 +39,12 @@ class ForecastOut(Out):
     expected: Usd
     low: Usd
     high: Usd
-    method: str = Field(description="How it was calculated, in sentences.")
-    days_known: int = Field(description="The full days it is based on, at most 28.")
+    method: str = Field(description="The method of the forecast, in sentences.")
+    days_known: int = Field(description="The number of full days that it is based on, at most 28.")
     is_grounded: bool = Field(
-        description="False: too early to forecast. Pages and commands then show no figure, and it crosses no threshold."
+        description=(
+            "False: it is too early to forecast. Pages and commands then show no figure, and it crosses no threshold."
+        )
     )
 
 
@@ -54,22 +56,26 @@ class ForecastResponse(Out):
     owner: str | None = read_from("scope.owner")
     team: str | None = read_from("scope.team")
     job: str | None = read_from("scope.job")
-    label: LabelOut = read_from("scope.label", description="With its value, such as `experiment=a`.")
+    label: LabelOut = read_from("scope.label", description="The label with its value, such as `experiment=a`.")
     period: Annotated[str, one_of(Period)] = Field(description="A day, a week from Monday, or a month, in UTC.")
     starts_at: Moment
     ends_at: Moment
     spent: Usd
-    rate_per_hour: Usd = read_from("rate", description="The hourly cost now of everything that has a price.")
+    rate_per_hour: Usd = read_from("rate", description="The present hourly cost of everything that has a price.")
     forecast: ForecastOut
-    unpriced: int = Field(description="Lifetimes and disks without a price: the amounts are too low by them.")
+    unpriced: int = Field(
+        description="The number of lifetimes and disks without a price: the amounts are too low by their cost."
+    )
 
 
 class ThresholdOut(Out):
     on: Annotated[str, one_of(policy.On)]
     percent: int
     amount: Usd
-    is_crossed: bool = Field(description="Now. A forecast can fall again.")
-    first_at: Moment | None = Field(description="When people were notified in this period; null: they were not.")
+    is_crossed: bool = Field(description="True: it is crossed now. A forecast can fall again.")
+    first_at: Moment | None = Field(
+        description="The time at which people were notified in this period; null: they were not."
+    )
 
 
 class BudgetOut(Out):
@@ -78,7 +84,7 @@ class BudgetOut(Out):
     owner: str | None = read_from("outlook.scope.owner")
     team: str | None = read_from("outlook.scope.team")
     job: str | None = read_from("outlook.scope.job")
-    label: LabelOut = read_from("outlook.scope.label", description="With its value, such as `experiment=a`.")
+    label: LabelOut = read_from("outlook.scope.label", description="The label with its value, such as `experiment=a`.")
     period: Annotated[str, one_of(Period)] = read_from(
         "outlook.period", description="A day, a week from Monday, or a month, in UTC."
     )
@@ -87,22 +93,29 @@ class BudgetOut(Out):
     spent: Usd = read_from("outlook.spent")
     downloads: Usd = read_from(
         "outlook.downloads",
-        description="Of what is spent: what jobs' VMs paid for their inputs, at list prices, on another cloud's bill.",
+        description=(
+            "The part of the spend that jobs' VMs paid for their inputs, at list prices, on another cloud's bill."
+        ),
     )
-    rate_per_hour: Usd = read_from("outlook.rate", description="The hourly cost now of everything that has a price.")
+    rate_per_hour: Usd = read_from(
+        "outlook.rate", description="The present hourly cost of everything that has a price."
+    )
     forecast: ForecastOut = read_from("outlook.forecast")
     unpriced: int = read_from(
-        "outlook.unpriced", description="Lifetimes and disks without a price: the amounts are too low by them."
+        "outlook.unpriced",
+        description="The number of lifetimes and disks without a price: the amounts are too low by their cost.",
     )
     name: str = read_from("budget.name")
     contact: str = read_from("budget.contact", description="The address of the person responsible; empty: none.")
     limit: Usd = read_from("budget.limit")
     at_limit: Annotated[str, one_of(("tell", "refuse", "stop-spot"))] = read_from(
         "budget.at_limit",
-        description="Once all of it is spent: tell notifies people, refuse launches no VMs for jobs, and stop-spot "
-        "also stops their Spot VMs.",
+        description=(
+            "The action once the limit is spent: `tell` notifies people, `refuse` launches no VMs for jobs, "
+            "and `stop-spot` also stops their Spot VMs."
+        ),
     )
-    spent_percent: int = read_from("percent", description="Of the limit, rounded down to whole percents.")
+    spent_percent: int = read_from("percent", description="The spend in percent of the limit, rounded down.")
     forecast_percent: int
     thresholds: Sequence[ThresholdOut]
 
@@ -125,7 +138,7 @@ class ForecastQuery(Query):
 
 @router.get("/budgets", summary="List budgets", operation_id="listBudgets")
 def budgets(deps: Given) -> BudgetsResponse:
-    """Spend, forecast, limit and thresholds of each budget in its present period."""
+    """Lists the spend, forecast, limit and thresholds of each budget in its present period."""
     now = deps.clock.now()
     with deps.database.read() as connection:
         standings = engine.standings(connection, accrual_at(connection, now), deps.budgets, deps.rules.teams)
@@ -134,7 +147,7 @@ def budgets(deps: Given) -> BudgetsResponse:
 
 @router.get("/forecast", summary="Forecast the spend of a period", operation_id="getForecast")
 def forecast(deps: Given, query: Annotated[ForecastQuery, Parameter()]) -> ForecastResponse:
-    """For the present day, week or month; of everything where no scope is given."""
+    """Forecasts the spend at the end of the present day, week or month; of everything where no scope is given."""
     now = deps.clock.now()
     if query.team is not None and all(team.name != query.team for team in deps.rules.teams):
         names = ", ".join(team.name for team in deps.rules.teams) or "none"

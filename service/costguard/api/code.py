@@ -32,17 +32,17 @@ __all__ = ["acting_router", "agents_router"]
 _ENOUGH = 1 << 20  # bytes that are written to the disk at once
 acting_router = routes("jobs", Permission.JOBS)
 
-Sha256 = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$", description="Of the tar inside of the archive.")]
+Sha256 = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$", description="The SHA-256 of the tar inside the archive.")]
 _ARCHIVE = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
-_UNAVAILABLE = problem("The place of archives does not answer.")
-_NO_PLACE: dict[int | str, dict[str, Any]] = {409: problem("The server has no place for code, or no room there.")}
+_UNAVAILABLE = problem("The storage for archives does not answer.")
+_NO_PLACE: dict[int | str, dict[str, Any]] = {409: problem("The server has no storage for code, or it is full.")}
 
 
 class ArchiveOut(Out):
     """An archive that a job may name."""
 
     sha256: str
-    size: int = Field(description="Bytes, packed.")
+    size: int = Field(description="The size of the packed archive in bytes.")
     uploaded_at: Moment = read_from("modified_at")
 
 
@@ -53,7 +53,10 @@ class ArchiveOut(Out):
     responses={**NOT_FOUND, **_NO_PLACE, 503: _UNAVAILABLE},
 )
 def code(deps: Given, sha256: Sha256) -> ArchiveOut:
-    """Whether it has to be uploaded before a job can name it. One that nothing uses goes after 30 days."""
+    """Says whether the archive must be uploaded before a job can name it.
+
+    An unused archive is deleted after 30 days.
+    """
     return ArchiveOut.read(_archives(deps).find(sha256), sha256=sha256)
 
 
@@ -107,7 +110,10 @@ Received = Annotated[IO[bytes], Depends(_received)]
     },
 )
 def put_code(deps: Given, sha256: Sha256, file: Received) -> ArchiveOut:
-    """A gzipped tar of files and links, without folders, under the SHA-256 of the tar. A repeat changes nothing."""
+    """Uploads a gzipped tar of files and links, without folders, under the SHA-256 of the tar.
+
+    A repeat changes nothing.
+    """
     archives = _archives(deps)
     archives.keep(sha256, file)
     return ArchiveOut.read(archives.find(sha256), sha256=sha256)
@@ -126,7 +132,7 @@ def put_code(deps: Given, sha256: Sha256, file: Received) -> ArchiveOut:
     },
 )
 def attempt_code(attempt: Name, request: Request, deps: Given) -> StreamingResponse:
-    """The archive that the job names. Only the attempt's own token is accepted."""
+    """Downloads the archive that the job names. Only the attempt's own token is accepted."""
     allowed_agent(deps.agent_events, attempt, request)
     archive = _archives(deps).of_attempt(attempt)
     first = next(archive.content, b"")  # what cannot be read has a status of its own

@@ -29,12 +29,14 @@ problems_router = APIRouter(
 
 class ProjectOut(Out):
     project: str
-    instances: int = read_from("instance_count", description="In the last read that covered every zone.")
+    instances: int = read_from(
+        "instance_count", description="The number of instances in the last read that covered every zone."
+    )
     first_seen_at: Moment
     last_tried_at: Moment
     last_complete_at: Moment | None = Field(description="The last read that covered every zone; null: there was none.")
     operations_through_at: Moment | None = Field(description="Operations, and who started them, are known up to here.")
-    is_stale: bool = Field(description="The last complete read is older than it should be, or there is none.")
+    is_stale: bool = Field(description="True: the last complete read is older than it should be, or there is none.")
     unread: list[UnreadOut]
 
 
@@ -50,7 +52,7 @@ class ProblemKindOut(Out):
 
 @router.get("/projects", summary="List the watched projects", operation_id="listProjects")
 def projects(deps: Given) -> ProjectsResponse:
-    """The result of the last reads of each project, and the parts that could not be read."""
+    """Lists the result of the last reads of each project, and the parts that could not be read."""
     now = deps.clock.now()
     with deps.database.read() as connection:
         looks = stored_projects.read_all(connection)
@@ -69,7 +71,7 @@ def projects(deps: Given) -> ProjectsResponse:
 
 @problems_router.get("/{kind}", summary="Explain a kind of problem", operation_id="getProblem")
 def problem_kind(kind: Annotated[Text, Path(examples=["job-over"])]) -> ProblemKindOut:
-    """For the `type` of a problem document, where it is not about:blank."""
+    """Explains the `type` of a problem document, where it is not about:blank."""
     if kind not in KINDS:
         raise ProblemError(
             HTTPStatus.NOT_FOUND, f"There is no kind of problem {kind!r}.", f"The kinds are: {', '.join(KINDS)}."

@@ -28,50 +28,57 @@ class BoundNumberOut(Out):
 
 
 class BoundStretchOut(Out):
-    """Windows of five minutes in a row with the same verdict."""
+    """Consecutive windows of five minutes with the same verdict."""
 
     bound: Annotated[str, one_of(BOUNDS)] = read_from("verdict.bound")
-    cause: str | None = read_from("verdict.cause", description="null: the bound alone is known.", examples=["workers"])
+    cause: str | None = read_from(
+        "verdict.cause", description="The cause of the bound; null: only the bound is known.", examples=["workers"]
+    )
     text: Annotated[str, BeforeValidator(lambda verdict: _text(verdict))] = read_from(
-        "verdict", description='In words, after "bound by".', examples=["its input (too few loader workers)"]
+        "verdict",
+        description='The bound in words that follow "bound by".',
+        examples=["its input (too few loader workers)"],
     )
     share: float | None = read_from(
-        "verdict.share", description="Of the time that it costs, or in which it held, on average; null: not known."
+        "verdict.share",
+        description="The mean share of time that the bound costs, or in which it held; null: not known.",
     )
     numbers: Annotated[list[BoundNumberOut], BeforeValidator(lambda verdict: _numbers(verdict))] = read_from(
-        "verdict", description="What the verdict rests on, of the last window."
+        "verdict", description="The measurements of the last window that the verdict rests on."
     )
     why: str = read_from("verdict.why")
-    advice: str = Field(description="One line; empty: none.")
+    advice: str = Field(description="A line of advice; empty: none.")
     since: Moment
     until: Moment
-    windows: int = Field(description="From two on the verdict holds.")
-    steps_per_s: float | None = Field(description="null: its steps are not known.")
+    windows: int = Field(description="The number of windows. The verdict holds from two on.")
+    steps_per_s: float | None = Field(description="Steps per second; null: its steps are not known.")
 
 
 class PromisedSavingOut(Out):
-    """At best, "up to"."""
+    """A saving at best, shown as "up to"."""
 
-    share: float = Field(description="Of the time that is left.")
-    per_hour: Usd | None = Field(description="Of each hour of its VM; null: it has no price.")
-    total: Usd | None = Field(description="Of what is left of the run; null: how long that takes is not known.")
+    share: float = Field(description="The saving as a share of the time that is left.")
+    per_hour: Usd | None = Field(description="The saving on each hour of its VM; null: it has no price.")
+    total: Usd | None = Field(description="The saving on the rest of the run; null: its length is not known.")
     seconds: Seconds | None = read_from("span")
 
 
 class LargerVmOut(Out):
     machine_type: str
     vcpus: int
-    more_per_hour: Usd = read_from("more", description="Than the VM that the job has, with the same GPUs.")
+    more_per_hour: Usd = read_from(
+        "more", description="The additional hourly cost over the job's VM, with the same GPUs."
+    )
 
 
 class AchievedSavingOut(Out):
-    """By the cost of a step, if a step does as much work in both jobs."""
+    """The cost of a step next to an earlier job's, as if a step did as much work in both jobs."""
 
     job: str = read_from("job_id", description="The earlier job with the same owner, preset and script.")
-    bound: str = Field(description="What bound that one.")
+    bound: str = Field(description="The bound of the earlier job.")
     promised: float | None
-    share: float = Field(description="How much less a step costs; below zero: more.")
-    faster: float = Field(description="Steps per second, now over then.")
+    share: float = Field(description="The share by which a step costs less now; negative if it costs more.")
+    faster: float = Field(description="Steps per second of this job, divided by those of the earlier one.")
 
 
 class DiagnosisResponse(Out):
@@ -79,16 +86,20 @@ class DiagnosisResponse(Out):
     currency: str = CURRENCY
     job: str = read_from("job.id")
     held: BoundStretchOut | None = Field(description="The latest verdict that held for two windows; null: none has.")
-    is_current: bool = Field(description="Whether the last window says the same, of a command that runs.")
-    advice: str = Field(description="With the next larger VM, where processors are what is missing.")
-    saving: PromisedSavingOut | None = Field(description="null: what mending it saves is not known.")
+    is_current: bool = Field(description="True: the command runs, and the last window has the same verdict.")
+    advice: str = Field(description="Advice, with the next larger VM where CPUs are the bottleneck.")
+    saving: PromisedSavingOut | None = Field(description="The expected saving of a remedy; null: not known.")
     saving_text: str
     larger_vm: LargerVmOut | None = read_from("larger")
-    achieved: AchievedSavingOut | None = Field(description="null: no earlier job compares.")
+    achieved: AchievedSavingOut | None = Field(
+        description="The saving over an earlier job; null: no earlier job compares."
+    )
     achieved_text: str
-    stretches: list[BoundStretchOut] = Field(description="The newest first.")
-    minutes: Annotated[int, BeforeValidator(len)] = Field(description="Measured in the last hour of its latest VM.")
-    why_none: str = Field(description="Why no verdict has held yet.")
+    stretches: list[BoundStretchOut] = Field(description="The stretches of windows, the newest first.")
+    minutes: Annotated[int, BeforeValidator(len)] = Field(
+        description="The minutes that were measured in the last hour of its latest VM."
+    )
+    why_none: str = Field(description="The reason why no verdict has held yet.")
 
 
 @router.get(
@@ -98,7 +109,10 @@ class DiagnosisResponse(Out):
     responses=NOT_FOUND,
 )
 def diagnosis(deps: Given, job_id: JobId) -> DiagnosisResponse:
-    """Judged from what its agent measures on the VM; nothing acts on it. What cannot be read is unknown."""
+    """Diagnoses the bottleneck from the measurements of the agent on the VM. Nothing acts on it.
+
+    Unread measurements are unknown.
+    """
     with deps.database.read() as connection:
         accrual = accrual_at(connection, deps.clock.now())
         answer = diagnosis_of(connection, accrual, job_id)

@@ -24,14 +24,14 @@ _TAGS = {
     "sweeps": "Sweeps: a job for each set of parameters, with a common ceiling.",
     "spend": "Spend in any grouping, and savings.",
     "budgets": "Budgets, how much of them is spent, and forecasts.",
-    "prices": "What a unit of each resource costs, and the prices that were refused.",
+    "prices": "The price of a unit of each resource, and the prices that were refused.",
     "reminders": "Messages that were sent, a preview of the next, and stops.",
     "events": "The audit log: listed, searched and streamed.",
     "configuration": "The watched projects and the presets.",
     "metrics": "Metrics for Prometheus.",
     "tokens": "The caller, and the tokens that programs use.",
-    "sessions": "Who is signed in, and signing people out.",
-    "health": "Whether the process is alive, and whether its answers can be trusted. No token is required.",
+    "sessions": "Sessions of people who are signed in, and signing people out.",
+    "health": "Checks that the process is alive, and that its answers can be trusted. No token is required.",
     "agents": "Reports of agents on VMs, each with its own token.",
 }
 _SECURITY = {
@@ -46,7 +46,10 @@ _LICENCE = {"name": "Apache License 2.0", "identifier": "Apache-2.0"}
 # Relative to where this document was read: the server does not know the name its callers use.
 _SERVERS = [{"url": "/", "description": "The server that this document came from."}]
 _HEADERS: Mapping[str, Mapping[str, Any]] = {
-    "ETag": {"description": "Weak: unchanged while nothing is new but the time.", "schema": {"type": "string"}},
+    "ETag": {
+        "description": "A weak ETag that stays the same while only the time has changed.",
+        "schema": {"type": "string"},
+    },
     "Location": {"description": "The address of the result.", "schema": {"type": "string"}},
     "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}},
 }

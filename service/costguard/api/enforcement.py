@@ -26,7 +26,7 @@ class StopSavingOut(Out):
     amount: Amount
     since: Moment
     until: Moment
-    bound: Annotated[str, one_of(Bound)] = Field(description="What ended the time that counts.")
+    bound: Annotated[str, one_of(Bound)] = Field(description="The event that ended the time that counts.")
 
 
 class DecidedStopOut(Out):
@@ -52,12 +52,14 @@ class StopOut(DecidedStopOut):
     outcome: Annotated[str, one_of(StopOutcome)] = read_from("stop.outcome")
     error: str = read_from("stop.error")
     rate_per_hour: Amount | None = read_from("rate", description="The hourly cost that ended; null: not stopped.")
-    saved: StopSavingOut | None = read_from("saving", description="An estimate; null: it has not stopped.")
+    saved: StopSavingOut | None = read_from("saving", description="The estimated saving; null: it has not stopped.")
 
 
 class ShadowStopOut(DecidedStopOut):
-    would_have_saved: StopSavingOut | None = read_from("saving", description="null: its lifetime is not in the ledger.")
-    cost: Amount | None = Field(description="Its cost from then until it ended, or until now.")
+    would_have_saved: StopSavingOut | None = read_from(
+        "saving", description="The amount that the stop would have saved; null: its lifetime is not in the ledger."
+    )
+    cost: Amount | None = Field(description="The VM's cost from then until it ended, or until now.")
 
 
 class EnforcementResponse(Out):
@@ -65,10 +67,12 @@ class EnforcementResponse(Out):
     currency: str = CURRENCY
     from_: date = Field(alias="from", description="The first UTC day.")
     to: date = Field(description="The last UTC day.")
-    is_shadow: bool = Field(description="Now: rules do not stop anything; what they would have stopped is recorded.")
+    is_shadow: bool = Field(
+        description="True: rules stop nothing at present; the stops that they would have made are recorded."
+    )
     stops: list[StopOut]
     saved: Amount
-    method: str = Field(default=STOP_METHOD, description="How the estimate is calculated.")
+    method: str = Field(default=STOP_METHOD, description="The method of the estimate, in sentences.")
     shadow_stops: list[ShadowStopOut]
     would_have_saved: Amount
     shadow_cost: Amount
@@ -77,7 +81,7 @@ class EnforcementResponse(Out):
 
 @router.get("/enforcement", summary="List stops and what they saved", operation_id="getEnforcement")
 def enforcement(deps: Given, query: Annotated[DaysQuery, Parameter()]) -> EnforcementResponse:
-    """Stops by when they were decided, the latest first, each with its rule, reminder and evidence."""
+    """Lists stops by when they were decided, the latest first, each with its rule, reminder and evidence."""
     now = deps.clock.now()
     first, last = query.days(now.date())
     since, until = day_start(first), day_start(last) + timedelta(days=1)

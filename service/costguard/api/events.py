@@ -42,26 +42,30 @@ _STREAMED: dict[int | str, dict[str, Any]] = {
 
 
 class EventOut(Out):
-    id: int = Field(description="Grows in the order of recording.")
+    id: int = Field(description="The event's id, which grows in the order of recording.")
     kind: str = read_from("event.kind", examples=["LifetimeStarted"])
     occurred_at: Moment = read_from("event.occurred_at")
     recorded_at: Moment
-    text: str = read_from("event.text", description="One sentence for people.")
+    text: str = read_from("event.text", description="A sentence for people.")
     project: str = read_from("event.project")
     gce_id: str = read_from("event.gce_id")
     name: str = read_from("event.name")
-    actor: str = read_from("event.actor", description="Who did it; empty or `system` where it was no person.")
-    data: Mapping[str, Any] = read_from("event.data", description="Details for programs, which depend on the kind.")
+    actor: str = read_from("event.actor", description="The actor's address; empty or `system` where it was no person.")
+    data: Mapping[str, Any] = read_from(
+        "event.data", description="Details for programs. Their fields depend on the kind."
+    )
 
 
 class EventsResponse(Out):
     as_of: Moment
     events: list[EventOut]
     searched_to: Moment | None = Field(
-        description="How far back a search for few matches got; `next_cursor` continues it. null: the page is full, or "
-        "this is the end."
+        description=(
+            "The time back to which a search with few matches got; `next_cursor` continues it. null: the page "
+            "is full, or this is the end."
+        )
     )
-    next_cursor: str | None = Field(description="null: this was the last page.")
+    next_cursor: str | None = Field(description="The `cursor` of the next page; null: this was the last page.")
 
 
 class EventQuery(Query):
@@ -71,25 +75,29 @@ class EventQuery(Query):
     project: Text | None = None
     gce_id: Text | None = None
     job: Text | None = Field(None, description="A job, by its id or name.")
-    who: Text | None = Field(None, description="Part of the actor.", examples=["ana@"])
-    words: Text | None = Field(None, description="Part of the text or of the VM's name.")
-    sort: Literal["newest", "oldest"] = Field("newest", description="By when they happened.")
+    who: Text | None = Field(None, description="A part of the actor.", examples=["ana@"])
+    words: Text | None = Field(None, description="A part of the text or of the VM's name.")
+    sort: Literal["newest", "oldest"] = Field(
+        "newest", description="The first moment; events are found by when they happened."
+    )
     limit: int = Field(100, ge=1, le=1000)
     cursor: Text | None = None
-    format: Literal["json", "csv"] | None = Field(None, description="Default: by the Accept header, else json.")
+    format: Literal["json", "csv"] | None = Field(
+        None, description="The format; default: by the Accept header, else json."
+    )
 
 
 class StreamQuery(Query):
-    kind: Texts = Field(default_factory=list, description="Repeat it for several kinds.")
+    kind: Texts = Field(default_factory=list, description="The kind; repeat it for several kinds.")
     project: Texts = Field(default_factory=list)
     after: int | None = Field(
-        None, ge=0, lt=2**63, description="Start after the event with this id; default: with the next event."
+        None, ge=0, lt=2**63, description="The id of the event to start after; default: starts with the next event."
     )
 
 
 @router.get("/events", summary="List events", operation_id="listEvents", response_model=EventsResponse, responses=CSV)
 def events(deps: Given, query: Annotated[EventQuery, Parameter()], request: Request) -> Any:
-    """The audit log. Events are appended once and never changed. As CSV, `Link` leads to the next page."""
+    """Lists the audit log. Events are appended once and never changed. As CSV, `Link` leads to the next page."""
     order = f"events {query.sort}"
     last = None if query.cursor is None else int(cursors.decode(query.cursor, order, (int,))[0])
     filters = EventFilters(
@@ -148,7 +156,7 @@ def _begin(
             alias="Last-Event-ID",
             ge=0,
             lt=2**63,
-            description="Where to continue, as browsers send it; wins over `after`.",
+            description="The id of the last event, as browsers send it; wins over `after`.",
         ),
     ] = None,
 ) -> int:

@@ -93,8 +93,10 @@ Usd = Annotated[
 PriceNote = Annotated[
     str | None,
     Field(
-        description="How old the prices are that these figures rest on, where they came with Costguard: after 60 days "
-        "they are an estimate. null: they were read from Google's catalogue."
+        description=(
+            "The age of the prices behind these figures, where they came with Costguard: after 60 days they "
+            "are an estimate. null: they were read from Google's catalogue."
+        )
     ),
 ]
 # Whole seconds, cut off.
@@ -177,8 +179,8 @@ LabelText = Annotated[
     StringConstraints(pattern=LABEL_FILTER),
     AfterValidator(_label_text),
     Field(
-        description="Only while VMs had this label and value: `experiment:a`. `experiment:` is the empty value, and "
-        "`!experiment` is for VMs without the label.",
+        description="Selects VMs while they had this label and value: `experiment:a`. `experiment:` is the empty "
+        "value, and `!experiment` selects VMs without the label.",
         examples=["experiment:a"],
     ),
 ]

@@ -46,13 +46,15 @@ _FILES: dict[int | str, dict[str, Any]] = {
 
 
 class FocusQuery(DaysQuery):
-    version: Literal["1.2"] = Field(VERSION, description="Of FOCUS.")
+    version: Literal["1.2"] = Field(VERSION, description="The version of FOCUS.")
     project: Text | None = None
     preset: Text | None = None
     owner: Text | None = None
     job: Text | None = Field(None, description="A job, by its id or name.")
     label: LabelText | None = None
-    format: Literal["csv", "parquet"] | None = Field(None, description="Default: by the Accept header, else csv.")
+    format: Literal["csv", "parquet"] | None = Field(
+        None, description="The format; default: by the Accept header, else csv."
+    )
 
 
 @router.get(

@@ -51,20 +51,25 @@ Uses = Annotated[str, one_of(TimeUse)]
 class GoodputOut(Out):
     seconds: Mapping[Uses, Seconds] = read_from(
         "spans",
-        description="kept: the command ran, and its work stands; lost: it had to be done again or led to nothing; "
-        "unsaved: since the newest checkpoint; starting, ending: a VM before and after its command; waiting: no VM.",
+        description=(
+            "Seconds by use. kept: the command ran, and its work stands; lost: the work was repeated or led "
+            "to nothing; unsaved: the work since the newest checkpoint; starting, ending: a VM before and "
+            "after its command; waiting: no VM."
+        ),
     )
     percent: Annotated[Mapping[Uses, _Percent], BeforeValidator(_percents)] = read_from(
-        "shares", description="Of all the time; together 100."
+        "shares", description="The share of each use in all the time, in percent; together 100."
     )
-    cost_by_use: Mapping[Uses, Usd] = read_from("costs", description="Together the cost.")
-    cost: Amount = Field(description="Of VMs and disks.")
+    cost_by_use: Mapping[Uses, Usd] = read_from("costs", description="The cost by use; the parts add up to `cost`.")
+    cost: Amount = Field(description="The cost of VMs and disks.")
     kept_percent_of_paid: Annotated[_Percent | None, BeforeValidator(_percent)] = read_from(
-        "kept_share_of_paid", description="Of the time that VMs billed; null where none did."
+        "kept_share_of_paid", description="The kept time in percent of the time that VMs billed; null where none did."
     )
-    useful_gpu_seconds: Seconds = read_from("useful_gpu_time", description="The time that was kept, times its GPUs.")
+    useful_gpu_seconds: Seconds = read_from(
+        "useful_gpu_time", description="The kept time multiplied by the number of GPUs, in seconds."
+    )
     cost_per_useful_gpu_hour: Usd | None = Field(
-        description="All of the cost by the GPU-hours that were kept; null: none were, or part has no price."
+        description="The whole cost divided by the useful GPU-hours; null: there were none, or part has no price."
     )
 
 
@@ -86,7 +91,7 @@ class GoodputResponse(Out):
 
 class GoodputQuery(DaysQuery):
     group_by: Annotated[list[GoodputGrouping], BeforeValidator(split_names)] = Field(
-        [], max_length=100, description="Repeated, or separated by commas; default: preset."
+        [], max_length=100, description="The groupings, repeated or separated by commas; default: preset."
     )
     project: Text | None = None
     preset: Text | None = None
@@ -96,7 +101,10 @@ class GoodputQuery(DaysQuery):
 
 @router.get("/goodput", summary="Get what jobs' time and cost went into", operation_id="getGoodput")
 def goodput(deps: Given, query: Annotated[GoodputQuery, Parameter()]) -> GoodputResponse:
-    """Of training jobs over UTC days, including both ends. Development VMs are not counted."""
+    """Divides the time and cost of training jobs by use, over UTC days including both ends.
+
+    Development VMs are not counted.
+    """
     now = deps.clock.now()
     first, last = query.days(now.date())
     check_length(first, last, _LONGEST)

@@ -35,12 +35,12 @@ class ProjectHealthOut(Out):
     age_seconds: Seconds | None = read_from("age")
     is_stale: bool
     is_unread: bool = read_from(
-        "look.is_unread", description="The last read failed completely; `unread` has the reason and the fix."
+        "look.is_unread", description="True: the last read failed completely; `unread` has the reason and the fix."
     )
 
 
 class ReadyResponse(Out):
-    """What anonymous callers get."""
+    """The response for anonymous callers."""
 
     status: Verdict = Field(
         description="degraded: it answers, but not everything is up to date or complete; see `warnings`."
@@ -48,15 +48,15 @@ class ReadyResponse(Out):
 
 
 class ReadyDetailResponse(ReadyResponse):
-    """What callers with the permission read get."""
+    """The response for callers with the permission read."""
 
     status: Verdict = read_from(
         "verdict", description="degraded: it answers, but not everything is up to date or complete; see `warnings`."
     )
     as_of: Moment
     version: str
-    reasons: Sequence[str] = Field(description="Why it is not ready.")
-    warnings: Sequence[str] = Field(description="What needs attention although it can answer.")
+    reasons: Sequence[str] = Field(description="The reasons why it is not ready.")
+    warnings: Sequence[str] = Field(description="Problems that need attention although it can answer.")
     is_acting: bool = Field(description="Whether this replica's daemon holds the lease, by the database.")
     last_pass_at: Moment | None = read_from("daemon.last_pass_at")
     leases: Sequence[LeaseOut] = read_from("holders")
@@ -68,7 +68,7 @@ class ReadyDetailResponse(ReadyResponse):
     )
     slack_waiting: int = read_from("slack.waiting", description="Messages that are waiting to be sent. None is lost.")
     slack_waiting_since: Moment | None = read_from(
-        "slack.waiting_since", description="Since when the oldest of them has been waiting."
+        "slack.waiting_since", description="The time since which the oldest of them has been waiting."
     )
 
 

@@ -65,7 +65,9 @@ class IdleOut(Out):
     since: Moment
     evidence: str = read_from("sentence", examples=["GPU under 5 % for 2 h 10 min (max 3 %)"])
     is_weak: bool = Field(
-        description="The VM has GPUs, and is idle or busy by CPU and network alone, or busy by utilisation alone."
+        description=(
+            "True: the VM has GPUs, and is idle or busy by CPU and network alone, or busy by utilisation alone."
+        )
     )
 
 
@@ -78,15 +80,17 @@ class InstanceOut(Out):
         "instance.status", description="running, stopped (Google: TERMINATED), suspended, ...", examples=["running"]
     )
     preset: str = read_from("instance.preset")
-    owner: str = read_from("instance.owner", description="Empty: the VM is unowned.")
+    owner: str = read_from("instance.owner", description="The owner's address; empty: the VM is unowned.")
     owner_source: Annotated[str, one_of(OwnerSource)] = read_from(
-        "instance.owner_source", description="How the owner is known; empty: the VM is unowned."
+        "instance.owner_source", description="The source of the owner; empty: the VM is unowned."
     )
     job: str = read_from("instance.job")
     created_by: str = read_from("instance.created_by", description="The creator's account; empty when unknown.")
     never_stopped: str = read_from(
         "instance.never_stopped",
-        description="Why no rule and no request stops it, and what to do instead; empty: it can be stopped.",
+        description=(
+            "The reason why no rule and no request stops it, and what to do instead; empty: it can be stopped."
+        ),
     )
     machine_type: str = read_from("instance.shape.machine_type")
     vcpus: int = read_from("instance.shape.vcpus")
@@ -97,31 +101,38 @@ class InstanceOut(Out):
     provisioning_model: Provisioning = read_from("instance.provisioning_model", description="standard or spot.")
     labels: Mapping[str, str] = read_from("instance.labels")
     created_at: Moment = read_from("instance.created_at")
-    started_at: Moment | None = Field(description="When the open lifetime began; null: the VM is not running.")
-    due_at: Moment | None = Field(description="When it reaches the preset's limit; null: no limit, or not running.")
+    started_at: Moment | None = Field(description="The start of the open lifetime; null: the VM is not running.")
+    due_at: Moment | None = Field(
+        description="The time at which it reaches the preset's limit; null: no limit, or not running."
+    )
     terminates_at: Moment | None = read_from(
-        "instance.terminates_at", description="When Google's run-time limit ends it."
+        "instance.terminates_at", description="The time at which Google's run-time limit ends it."
     )
     first_seen_at: Moment = read_from("instance.first_seen_at")
     last_seen_at: Moment | None = read_from(
-        "instance.last_seen_at", description="When it was last certainly seen; null: its project was never read."
+        "instance.last_seen_at",
+        description="The last time at which it was certainly there; null: its project was never read.",
     )
-    gone_at: Moment | None = read_from("instance.gone_at", description="When it was deleted or found absent.")
-    unread: str = read_from("instance.unread", description="Why its zone cannot be read now; empty when it can.")
+    gone_at: Moment | None = read_from(
+        "instance.gone_at", description="The time at which it was deleted or found absent."
+    )
+    unread: str = read_from(
+        "instance.unread", description="The reason why its zone cannot be read now; empty when it can."
+    )
     rate_per_hour: Amount = read_from(
         "rate", description="The cost per hour now: the VM while it runs, and its storage."
     )
     lifetime_cost: Amount = Field(description="The cost of the open lifetime so far, without storage.")
-    total_cost: Amount = Field(description="All its lifetimes and storage so far.")
+    total_cost: Amount = Field(description="The cost of all its lifetimes and storage so far.")
     unpriced: Sequence[str] = Field(description="The parts that have no price, in sentences.")
-    idle: IdleOut | None = Field(description="Its measured use; null: not running, or not measured recently.")
+    idle: IdleOut | None = Field(description="The measured use; null: not running, or not measured recently.")
 
 
 class UnreadOut(Out):
     """A part of a project that the last read missed. Unread does not mean deleted."""
 
     project: str
-    scope: str = Field(description="A zone, instances, disks, operations, or project.")
+    scope: str = Field(description="The part: a zone, instances, disks, operations, or project.")
     code: str
     reason: str
     command: str = Field(description="The shell command that fixes it; empty where no one command does.")
@@ -129,12 +140,14 @@ class UnreadOut(Out):
 
 
 class FleetTotalsOut(Out):
-    """For all instances that match the filters, not just this page, without deleted ones."""
+    """The totals of all instances that match the filters, not just this page, without deleted ones."""
 
     instances: int
     running: int
     rate_per_hour: Usd = read_from("rate", description="The hourly cost of everything that has a price.")
-    unpriced: int = Field(description="Instances with a part that has no price: the rate is too low by those parts.")
+    unpriced: int = Field(
+        description="The number of instances with a part that has no price: the rate is too low by those parts."
+    )
 
 
 class FleetResponse(Out):
@@ -152,11 +165,11 @@ class ChargeOut(Out):
 
     resource: str = Field(examples=["gpu:nvidia-tesla-t4"])
     quantity: Annotated[str, _decimal(1000)] = read_from(
-        "quantity_millis", description="vCPUs, GiB or GPUs, as a decimal.", examples=["4", "3.75"]
+        "quantity_millis", description="The number of vCPUs, GiB or GPUs, as a decimal.", examples=["4", "3.75"]
     )
     rate: Usd | None = Field(description="Dollars per unit; null: the price is no longer known.")
     unit: Annotated[str, one_of(Unit)] | None = Field(
-        description="h, GiBy.h or GiBy.mo (the calendar month in US Pacific time)."
+        description="`h`, `GiBy.h` or `GiBy.mo` (the calendar month in US Pacific time)."
     )
     price_source: str | None
     started_at: Moment
@@ -179,14 +192,18 @@ class LifetimeOut(Out):
     owner: str = read_from("stored.attribution.owner")
     job: str = read_from("stored.attribution.job")
     started_at: Moment = read_from("stored.lifetime.started_at")
-    ended_at: Moment | None = read_from("stored.lifetime.ended_at", description="null: still running.")
+    ended_at: Moment | None = read_from(
+        "stored.lifetime.ended_at", description="The end of the lifetime; null: still running."
+    )
     end_reason: Annotated[str, one_of(EndReason)] | None = read_from("stored.lifetime.end_reason")
-    ended_by: str = read_from("stored.lifetime.ended_by", description="An account, `system`, or empty when unknown.")
+    ended_by: str = read_from(
+        "stored.lifetime.ended_by", description="The account that ended it, `system`, or empty when unknown."
+    )
     end_is_estimate: bool = read_from(
         "stored.lifetime.end_is_estimate",
-        description="No operation shows the exact time: ended_at is the latest it can be.",
+        description="True: no operation shows the exact time, and `ended_at` is the latest it can be.",
     )
-    seconds: Seconds = Field(description="From its start to its end, or to now.")
+    seconds: Seconds = Field(description="The seconds from its start to its end, or to now.")
     cost: Amount
     unpriced: str
 
@@ -216,13 +233,15 @@ class LifetimesResponse(Out):
 
 
 class NotStoppedOut(Out):
-    """What keeps a VM from being stopped; the first reason where there are several."""
+    """The reason why a VM is not stopped; the first where there are several."""
 
     cause: Annotated[str, one_of(StopBlocker)]
     sentence: str = Field(description="The whole explanation for people, with times in UTC.")
     rule: str = Field(description="The rule that could stop it; empty where none can.")
-    missing: Sequence[str] = Field(description="What the rule still needs, in order: evidence, warnings, grace.")
-    at: Moment | None = Field(description="When the next of these happens; null where no time is known.")
+    missing: Sequence[str] = Field(
+        description="The conditions that the rule still needs, in order: evidence, warnings, grace."
+    )
+    at: Moment | None = Field(description="The time of the next missing condition; null where no time is known.")
 
 
 class InstanceResponse(Out):
@@ -238,14 +257,14 @@ class InstanceResponse(Out):
 class InstanceQuery(Query):
     project: Texts = Field(default_factory=list)
     preset: Texts = Field(default_factory=list)
-    owner: Texts = Field(default_factory=list, description="An empty value finds unowned VMs.")
+    owner: Texts = Field(default_factory=list, description="The owner's address; an empty value finds unowned VMs.")
     status: list[Status] = Field(default_factory=list)
     name: Text | None = None
     gce_id: Text | None = None
     gpu: Text | None = Field(None, description="An accelerator type, `any` or `none`.", examples=["nvidia-tesla-t4"])
     spot: bool | None = None
-    gone: bool = Field(False, description="Include deleted instances; they come last, the latest first.")
-    sort: fleet.Sort = Field(fleet.Sort.RATE, description="rate: the most expensive per hour first.")
+    gone: bool = Field(False, description="True: includes deleted instances; they come last, the latest first.")
+    sort: fleet.Sort = Field(fleet.Sort.RATE, description="The order; `rate`: the most expensive per hour first.")
     limit: int = Field(100, ge=1, le=1000)
     cursor: Text | None = None
 
@@ -265,7 +284,7 @@ class LifetimeQuery(Query):
 
 @router.get("/instances", summary="List instances with their cost", operation_id="listInstances")
 def instances(deps: Given, query: Annotated[InstanceQuery, Parameter()]) -> FleetResponse:
-    """Every VM with its hourly cost and its cost so far, and the parts of the fleet that cannot be read."""
+    """Lists every VM with its hourly cost and its cost so far, and the parts of the fleet that cannot be read."""
     filters = fleet_rows.Filters(
         projects=tuple(query.project),
         presets=tuple(query.preset),
@@ -308,7 +327,7 @@ def instances(deps: Given, query: Annotated[InstanceQuery, Parameter()]) -> Flee
     responses=NOT_FOUND,
 )
 def instance(deps: Given, project: Project, gce_id: GceId) -> InstanceResponse:
-    """One VM, why it has not been stopped, its lifetimes and storage, and each charge with its price."""
+    """Gets a VM, the reason why it has not been stopped, its lifetimes and storage, and each charge with its price."""
     with deps.database.read() as connection:
         instance_id = fleet_rows.instance_id(connection, InstanceKey(project, gce_id))
         if instance_id is None:
@@ -337,7 +356,7 @@ def instance(deps: Given, project: Project, gce_id: GceId) -> InstanceResponse:
 
 @router.get("/lifetimes", summary="List lifetimes, the latest recorded first", operation_id="listLifetimes")
 def lifetimes(deps: Given, query: Annotated[LifetimeQuery, Parameter()]) -> LifetimesResponse:
-    """Continuous billed runs of instances, each with why and by whom it ended."""
+    """Lists continuous billed runs of instances, each with its end, the reason for it, and its actor."""
     filters = LifetimeFilters(
         projects=query.project,
         gce_id=query.gce_id,

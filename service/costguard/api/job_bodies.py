@@ -48,12 +48,16 @@ class CheckpointBody(Body):
     )
     resume: Name = Field(
         "",
-        description="Added to the command to resume. {checkpoint}, {location} and {step} in it are replaced.",
+        description=(
+            "The arguments added to the command to resume. {checkpoint}, {location} and {step} in it are replaced."
+        ),
         examples=["--from_checkpoint {checkpoint}"],
     )
-    framework: Framework | None = Field(None, description="null: detected by file names.")
-    pattern: Text = Field("", description="For plain files: a path with {step} in it.", examples=["ckpt_{step}.pt"])
-    marker: Text = Field("", description="The file that is written last.", examples=["DONE"])
+    framework: Framework | None = Field(
+        None, description="The framework that writes the checkpoints; null: detected by file names."
+    )
+    pattern: Text = Field("", description="The path of plain files, with {step} in it.", examples=["ckpt_{step}.pt"])
+    marker: Text = Field("", description="The name of the file that is written last.", examples=["DONE"])
     local: Name = Field(
         "",
         description="The folder or file on the VM where the command saves. Complete checkpoints in it are uploaded to "
@@ -61,9 +65,9 @@ class CheckpointBody(Body):
         examples=["/data/out"],
     )
     keep: Annotated[StrictInt, Field(ge=0, le=1_000)] = Field(
-        3, description="With local: how many complete checkpoints stay at the location; 0: all."
+        3, description="The number of complete checkpoints that stay at the location, with `local`; 0: all."
     )
-    uploads_itself: StrictBool = Field(False, description="The command writes to the location by itself.")
+    uploads_itself: StrictBool = Field(False, description="True: the command itself writes to the location.")
 
     def plan(self) -> CheckpointPlan:
         look_for = LookFor(self.framework, self.pattern, self.marker)
@@ -71,14 +75,16 @@ class CheckpointBody(Body):
 
 
 class InputBody(Body):
-    source: Name = Field(description="s3://bucket/path or gs://bucket/path.", examples=["s3://acme-data/v7"])
+    source: Name = Field(
+        description="An address: s3://bucket/path or gs://bucket/path.", examples=["s3://acme-data/v7"]
+    )
     path: Name = Field(description="A path on the VM.", examples=["/data"])
 
 
 class OutputBody(Body):
     path: Name = Field(description="A path on the VM.", examples=["/data/model"])
     destination: Name = Field(
-        description="s3://bucket/path or gs://bucket/path, published once the command has succeeded.",
+        description="The address s3://bucket/path or gs://bucket/path, published once the command has succeeded.",
         examples=["s3://acme-models/run-12"],
     )
 
@@ -87,16 +93,17 @@ class CodeBody(Body):
     """The archive of a work directory, uploaded before under its SHA-256."""
 
     sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-    size: Annotated[StrictInt, Field(ge=0)] = Field(description="Bytes, packed.")
+    size: Annotated[StrictInt, Field(ge=0)] = Field(description="The size of the packed archive in bytes.")
     files: Annotated[StrictInt, Field(ge=0)]
     commit: Text = ""
     branch: Text = ""
-    diff: Word = Field("", description="What was not committed, cut where it is long.")
+    diff: Word = Field("", description="The uncommitted changes, cut where they are long.")
 
 
 class MetricBody(Body):
     pattern: Text = Field(
-        description="Finds the number in the output: a regular expression with a group.", examples=[r"val_loss (\S+)"]
+        description="A regular expression with a group that finds the number in the output.",
+        examples=[r"val_loss (\S+)"],
     )
     better: Literal["lower", "higher"] = "lower"
 
@@ -108,9 +115,9 @@ class OverridesBody(Body):
     spot: StrictBool | None = None
     machine_type: Name | None = None
     disk_gib: StrictInt | None = None
-    max_run_hours: Hours | None = Field(None, description="How long each VM may run; then Google ends it.")
+    max_run_hours: Hours | None = Field(None, description="The hours that each VM may run; then Google ends it.")
     on_demand_fallback: StrictBool | None = Field(
-        None, description="Use on-demand when Spot is out of stock everywhere."
+        None, description="Whether to use on-demand when Spot is out of stock everywhere."
     )
     image: Name | None = Field(None, description="The boot image: projects/P/global/images/family/F.")
 
@@ -128,25 +135,31 @@ class OverridesBody(Body):
 
 class JobBody(Body):
     kind: JobKind = Field(
-        JobKind.TRAINING, description="dev: a VM to work on, without a command; it is not replaced when it ends."
+        JobKind.TRAINING, description="`dev`: a VM to work on, without a command; it is not replaced when it ends."
     )
     preset: Name
-    project: Name = Field("", description="Empty: the watched project, where there is only one.")
+    project: Name = Field("", description="The project's id; empty: the watched project, where there is only one.")
     owner: Name = Field(
         "",
         description="The address of the person responsible; default: the caller. Only admins name another.",
         examples=["ana@example.com"],
     )
-    name: Name = Field("", description="For people.")
+    name: Name = Field("", description="A name for people.")
     command: list[Word] = Field(
-        default_factory=list, max_length=5_000, description="Run directly on the VM or in the image, without a shell."
+        default_factory=list,
+        max_length=5_000,
+        description="The command, run directly on the VM or in the image, without a shell.",
     )
     image: Name = Field("", description="A container image by tag or digest; empty: run on the VM itself.")
     pull: StrictBool = Field(
         False,
-        description="Resolve the tag on each VM; by default all VMs run the digest that the first one pulled.",
+        description=(
+            "Whether to resolve the tag on each VM; by default all VMs run the digest that the first one pulled."
+        ),
     )
-    environment: Variables = Field(default_factory=dict, description="Not secret: do not put passwords here.")
+    environment: Variables = Field(
+        default_factory=dict, description="Environment variables. They are not secret: do not put passwords here."
+    )
     secrets: Variables = Field(
         default_factory=dict,
         description="References to Secret Manager; the VM reads the values itself.",
@@ -155,33 +168,45 @@ class JobBody(Body):
     workdir: Name = ""
     mounts: list[Name] = Field(default_factory=list, max_length=100, examples=[["/var/data:/data:ro"]])
     checkpoint: CheckpointBody | None = None
-    step_pattern: Text = Field("", description="Finds the step in the output: a regular expression with a group.")
+    step_pattern: Text = Field("", description="A regular expression with a group that finds the step in the output.")
     ceiling: Dollars | None = Field(None, description="The most that all its VMs together may cost.")
-    deadline: BodyMoment | None = Field(None, description="When it must be finished.")
+    deadline: BodyMoment | None = Field(None, description="The time by which it must be finished.")
     deadline_in_hours: Hours | None = Field(
-        None, description="The same, in hours from its launch; give one of the two."
+        None, description="The deadline in hours from its launch; give one of the two."
     )
-    work_hours: Hours | None = Field(None, description="How long it takes on its preset without interruptions.")
+    work_hours: Hours | None = Field(None, description="The hours that it takes on its preset without interruptions.")
     total_steps: Annotated[StrictInt, Field(ge=1, le=10**12)] | None = Field(
-        None, description="How many steps it takes in all."
+        None, description="The number of steps that it takes in all."
     )
     when_late: WhenLate = Field(
-        WhenLate.FINISH, description="finish: late, within its ceiling; stop: at the deadline, after a checkpoint."
+        WhenLate.FINISH,
+        description=(
+            "finish: it goes on past the deadline, within its ceiling; stop: it stops at the deadline, after "
+            "a checkpoint."
+        ),
     )
     on_hang: OnHang = Field(
-        OnHang.TELL, description="restart: a command without progress is restarted from its newest checkpoint."
+        OnHang.TELL, description="`restart`: a command without progress is restarted from its newest checkpoint."
     )
     stacks: StrictBool = Field(
         False, description="Whether the agent may look for 30 s at where the command's main thread stands."
     )
-    drill: StrictBool = Field(False, description="Whether a save on a notice is tried once, early.")
+    drill: StrictBool = Field(False, description="Whether to try a save on a notice once, early.")
     max_preemptions: Count = 100
     max_crashes: Count = Field(
-        0, description="How often a command that failed after progress is run again. What fails at its start never is."
+        0,
+        description=(
+            "The number of times that a command that failed after progress is run again. A command that fails "
+            "at its start is never run again."
+        ),
     )
-    inputs: list[InputBody] = Field(default_factory=list, max_length=100, description="Downloaded before it starts.")
-    outputs: list[OutputBody] = Field(default_factory=list, max_length=100, description="Published when it succeeds.")
-    code: CodeBody | None = Field(None, description="Unpacked on each VM; the command runs in it.")
+    inputs: list[InputBody] = Field(
+        default_factory=list, max_length=100, description="Data that is downloaded before the command starts."
+    )
+    outputs: list[OutputBody] = Field(
+        default_factory=list, max_length=100, description="Data that is published when the command succeeds."
+    )
+    code: CodeBody | None = Field(None, description="The code that is unpacked on each VM; the command runs in it.")
     setup: Word = Field(
         "", description="A shell command, run once on each VM before the command.", examples=["pip install -e ."]
     )
@@ -191,7 +216,7 @@ class JobBody(Body):
         examples=["arn:aws:iam::123456789012:role/training"],
     )
     bandwidth_mib_s: Annotated[StrictInt, Field(ge=1, le=100_000)] | None = Field(
-        None, description="Of uploads and downloads together; null: unlimited."
+        None, description="The limit on uploads and downloads together, in MiB/s; null: unlimited."
     )
     metric: MetricBody | None = Field(None, description="A number in the output, such as a validation loss.")
     mlflow_run: Text = Field(
@@ -255,27 +280,38 @@ class QuoteBody(JobBody):
 
 
 class DeleteDiskBody(Body):
-    by: Address | None = Field(None, description="Who confirms it; default: the caller. Only admins name another.")
+    by: Address | None = Field(
+        None, description="The address of the person who confirms it; default: the caller. Only admins name another."
+    )
 
 
 class DrillBody(Body):
-    by: Address | None = Field(None, description="Who requests it; default: the caller. Only admins name another.")
+    by: Address | None = Field(
+        None, description="The requester's address; default: the caller. Only admins name another."
+    )
 
 
 class NeverMindBody(Body):
-    by: Address | None = Field(None, description="Who requests it; default: the caller. Only admins name another.")
+    by: Address | None = Field(
+        None, description="The requester's address; default: the caller. Only admins name another."
+    )
 
 
 class CancelBody(Body):
-    by: Address | None = Field(None, description="Who cancels; default: the caller. Only admins name another.")
+    by: Address | None = Field(
+        None, description="The address of the person who cancels; default: the caller. Only admins name another."
+    )
     reason: Text = ""
     delete_disk: bool = Field(
         False,
-        description="Also delete the disk that holds the only copy of what the job saved. By default it is kept, and "
+        description="Delete also the disk that holds the only copy of what the job saved. By default it is kept, and "
         "bills.",
     )
     after_checkpoint: bool = Field(
-        False, description="Only once a checkpoint was written after this request, or where nothing of it runs."
+        False,
+        description=(
+            "True: cancels once a checkpoint was written after this request, or at once where none of its VMs runs."
+        ),
     )
 
 

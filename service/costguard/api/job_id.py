@@ -17,7 +17,9 @@ def named_job(connection: Connection, job: str | None) -> str | None:
     return None if job is None else job_rows.id_of(connection, job)
 
 
-def _named(deps: Given, job_id: Annotated[Text, Path(description="Such as j7k2m9q4, or the job's name.")]) -> str:
+def _named(
+    deps: Given, job_id: Annotated[Text, Path(description="The job's id, such as j7k2m9q4, or its name.")]
+) -> str:
     with deps.database.read() as connection:
         return job_rows.id_of(connection, job_id)
 

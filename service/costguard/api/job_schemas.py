@@ -44,7 +44,9 @@ class JobVmOut(Out):
     state: Annotated[str, one_of(AttemptState)] = Field(
         description="The attempt's state; ending and over: its outcome is known."
     )
-    rate_per_hour: Usd | None = read_from("rate", description="VM and disk, as estimated at the launch.")
+    rate_per_hour: Usd | None = read_from(
+        "rate", description="The hourly cost of VM and disk, as estimated at the launch."
+    )
 
 
 class KeptDiskOut(Out):
@@ -53,68 +55,79 @@ class KeptDiskOut(Out):
     vm: str = read_from("attempt.name")
     zone: str = read_from("attempt.zone")
     gib: int
-    holds: str = Field(description="What would be lost with it.")
-    monthly: Usd | None = Field(description="null: it has no price.")
+    holds: str = Field(description="The data that would be lost with it.")
+    monthly: Usd | None = Field(description="The monthly cost; null: it has no price.")
 
 
 class MetricValueOut(Out):
-    value: float | None = Field(description="null: it is not a finite number.")
-    text: str = Field(description="The same as text, which may be nan or inf.", examples=["0.3417"])
+    value: float | None = Field(description="The value; null: it is not a finite number.")
+    text: str = Field(description="The same as text, which may be `nan` or `inf`.", examples=["0.3417"])
     step: int | None = Field(description="The last step that was known by then; null: none.")
-    at: Moment = Field(description="When the agent read it.")
+    at: Moment = Field(description="The time at which the agent read it.")
 
 
 class SeenMetricOut(Out):
-    """What the command printed so far, on all VMs."""
+    """The values that the command has printed on all VMs."""
 
     better: Annotated[str, one_of(("lower", "higher"))]
     last: MetricValueOut
-    best: MetricValueOut | None = Field(description="null: no value was finite.")
+    best: MetricValueOut | None = Field(description="The best value; null: no value was finite.")
 
 
 class JobOut(Out):
     id: str = read_from("job.id")
     name: str = read_from("job.spec.name")
     title: str = read_from("job.title", description="The name, or the id where it has none.")
-    kind: Annotated[str, one_of(JobKind)] = read_from("job.spec.kind", description="training, or dev: a VM to work on.")
+    kind: Annotated[str, one_of(JobKind)] = read_from(
+        "job.spec.kind", description="`training`, or `dev`: a VM to work on."
+    )
     state: Annotated[str, one_of(JobState)] = read_from("job.state")
-    reason: str = read_from("job.reason", description="Why it is in this state, and what comes next.")
+    reason: str = read_from("job.reason", description="The reason for its state, and the next step.")
     owner: str = read_from("job.spec.owner")
     preset: str = read_from("job.spec.preset")
     project: str = read_from("job.spec.project")
     image: str = read_from("job.spec.image", description="The requested container image; empty: none.")
-    image_digest: str = Field(description="The digest that was pulled: sha256:...; empty before that.")
+    image_digest: str = Field(description="The digest that was pulled, as sha256:...; empty before that.")
     command: Sequence[str] = read_from("job.spec.command")
     via: Annotated[str, one_of(("api", "cli", "page"))] = read_from("job.via")
     created_at: Moment = read_from("job.created_at")
-    settled_at: Moment | None = read_from("job.settled_at", description="When it ended; null: it has not.")
+    settled_at: Moment | None = read_from("job.settled_at", description="The time at which it ended; null: it has not.")
     next_at: Moment | None = read_from(
         "job.next_at", description="The next time it is checked, unless there is news before."
     )
     cancel_asked_at: Moment | None = read_from("job.cancel_asked_at")
     cancel_asked_by: str = read_from("job.cancel_asked_by")
     cancel_after_at: Moment | None = read_from(
-        "job.cancel_after_at", description="When a cancel after its next checkpoint was requested."
+        "job.cancel_after_at", description="The time at which a cancel after its next checkpoint was requested."
     )
     cancel_after_by: str = read_from("job.cancel_after_by")
     never_mind_at: Moment | None = read_from(
-        "job.never_mind_at", description="A standstill whose best value came before is not hinted at."
+        "job.never_mind_at",
+        description=(
+            'The time of the last "never mind": a standstill whose best value came before it is not hinted at.'
+        ),
     )
     never_mind_by: str = read_from("job.never_mind_by")
     deadline: Moment | None = read_from("job.spec.deadline")
     ceiling: Usd | None = read_from("job.spec.ceiling")
-    cost: Amount = Field(description="All its VMs with their disks, so far.")
+    cost: Amount = Field(description="The cost of all its VMs with their disks, so far.")
     attempts: Annotated[int, BeforeValidator(len)]
     preemptions: int
     crashes: int
     step: int | None
-    metric: SeenMetricOut | None = Field(description="null: the job names none, or it has printed none yet.")
-    place: JobVmOut | None = read_from("last", description="null: no VM has been requested yet.")
-    kept_disk: KeptDiskOut | None = Field(description="null: none is kept. POST /jobs/{job_id}/delete-disk deletes it.")
+    metric: SeenMetricOut | None = Field(
+        description="The latest value of its metric; null: the job names none, or it has printed none yet."
+    )
+    place: JobVmOut | None = read_from(
+        "last", description="The place of its latest VM; null: no VM has been requested yet."
+    )
+    kept_disk: KeptDiskOut | None = Field(
+        description="The disk that was kept; null: none. POST /jobs/{job_id}/delete-disk deletes it."
+    )
 
 
 class KeptDisksOut(Out):
-    """The kept disks of all ended jobs, whatever the filters: each bills until it is deleted."""
+    """The kept disks of all ended jobs, also those that the filters exclude: each bills until it is deleted."""
 
     count: int
     monthly: Amount
@@ -135,17 +148,17 @@ class CheckpointPlanOut(Out):
     pattern: str = read_from("look_for.pattern")
     marker: str = read_from("look_for.marker")
     local: str = Field(description="The folder or file on the VM whose checkpoints are uploaded; empty: none is.")
-    keep: int = Field(description="With local: how many complete checkpoints stay at the location; 0: all.")
-    uploads_itself: bool = Field(description="The command writes to the location by itself.")
+    keep: int = Field(description="The number of complete checkpoints that stay at the location, with `local`; 0: all.")
+    uploads_itself: bool = Field(description="True: the command itself writes to the location.")
 
 
 class InputOut(Out):
     source: str
-    path: str = Field(description="On the VM.")
+    path: str = Field(description="The path on the VM.")
 
 
 class OutputOut(Out):
-    path: str = Field(description="On the VM.")
+    path: str = Field(description="The path on the VM.")
     destination: str
 
 
@@ -153,11 +166,11 @@ class CodeOut(Out):
     """The archive of a work directory, and the state of its repository when it was packed."""
 
     sha256: str
-    size: int = Field(description="Bytes, packed.")
+    size: int = Field(description="The size of the packed archive in bytes.")
     files: int
-    commit: str = Field(description="Empty outside of a repository.")
+    commit: str = Field(description="The commit's id; empty outside of a repository.")
     branch: str
-    diff: str = Field(description="What was not committed, cut where it is long.")
+    diff: str = Field(description="The uncommitted changes, cut where they are long.")
 
 
 class MetricOut(Out):
@@ -169,14 +182,16 @@ class JobSpecOut(Out):
     """The request, which never changes."""
 
     environment: Mapping[str, str]
-    secrets: Mapping[str, str] = Field(description="References, never values.")
+    secrets: Mapping[str, str] = Field(description="References to secrets, never their values.")
     workdir: str
     mounts: Sequence[str]
     checkpoint: CheckpointPlanOut | None
     step_pattern: str
     pull: bool = Field(description="Whether each VM resolves the image's tag again.")
     work_seconds: Seconds | None = read_from("work")
-    deadline_in_seconds: Seconds | None = read_from("deadline_in", description="From its launch on.")
+    deadline_in_seconds: Seconds | None = read_from(
+        "deadline_in", description="The deadline, in seconds from its launch."
+    )
     total_steps: int | None
     when_late: WhenLate
     on_hang: OnHang
@@ -184,12 +199,14 @@ class JobSpecOut(Out):
     drill: bool
     max_preemptions: int
     max_crashes: int
-    inputs: Sequence[InputOut] = Field(description="Downloaded before the command starts.")
-    outputs: Sequence[OutputOut] = Field(description="Published when the command has succeeded.")
-    code: CodeOut | None = Field(description="null: its code is in the image, or on the VM already.")
+    inputs: Sequence[InputOut] = Field(description="Data that is downloaded before the command starts.")
+    outputs: Sequence[OutputOut] = Field(description="Data that is published when the command has succeeded.")
+    code: CodeOut | None = Field(
+        description="The code that is unpacked on each VM; null: its code is in the image, or on the VM already."
+    )
     setup: str = Field(description="The shell command that runs once on each VM before the command.")
     aws_role: str
-    bandwidth_mib_s: int | None = Field(description="The most for uploads and downloads; null: no limit.")
+    bandwidth_mib_s: int | None = Field(description="The limit on uploads and downloads, in MiB/s; null: no limit.")
     metric: MetricOut | None
     mlflow_run: str = Field(description="The MLflow run that its cost is logged to; empty: none.")
     wandb_run: str = Field(description="The W&B run whose summary shows its cost; empty: none.")
@@ -197,17 +214,17 @@ class JobSpecOut(Out):
 
 
 class CheckpointOut(Out):
-    """What the last look at the location found."""
+    """The checkpoints found by the last look at the location."""
 
     looked_at: Moment
     resume_from: str = Field(description="The newest complete checkpoint that was seen; empty: there is none.")
-    seen_at: Moment | None = Field(description="When it was last seen complete: later looks failed.")
-    is_deleted: bool = Field(description="It was on the disk of a VM that has been deleted.")
+    seen_at: Moment | None = Field(description="The last time at which it was seen complete, if later looks failed.")
+    is_deleted: bool = Field(description="True: the checkpoint was on the disk of a VM that has been deleted.")
     step: int | None
     written_at: Moment | None
-    advanced_at: Moment | None = Field(description="When one newer than before was first seen.")
-    torn: Sequence[str] = Field(description="Newer ones that were skipped, and why.")
-    error: str = Field(description="Why the look failed; the present contents are then unknown.")
+    advanced_at: Moment | None = Field(description="The time at which a newer checkpoint than before was first seen.")
+    torn: Sequence[str] = Field(description="Newer checkpoints that were skipped, each with the reason.")
+    error: str = Field(description="The reason why the look failed; the present contents are then unknown.")
 
 
 class SeenCheckpointOut(Out):
@@ -218,11 +235,13 @@ class SeenCheckpointOut(Out):
 
 
 class PaceOut(Out):
-    steps: int | None = Field(description="Without repeated work.")
+    steps: int | None = Field(description="The number of steps, without repeated work.")
     per_hour: Annotated[str | None, BeforeValidator(_one_place)] = Field(
-        description="Of the latest attempt whose steps are known."
+        description="Steps per hour of the latest attempt whose steps are known."
     )
-    cost_per_1000_steps: Usd | None = read_from("cost_per_1000", description="The total cost by the steps that count.")
+    cost_per_1000_steps: Usd | None = read_from(
+        "cost_per_1000", description="The total cost per 1,000 steps, without repeated steps."
+    )
 
 
 class AtRiskOut(Out):
@@ -238,29 +257,36 @@ class LostOut(Out):
 
     seconds: Seconds = read_from("span")
     cost: Usd
-    from_zero: int = Field(description="How often there was no checkpoint to resume from.")
+    from_zero: int = Field(description="The number of times that there was no checkpoint to resume from.")
 
 
 class DrillOut(Out):
-    """A notice of a preemption on purpose. Seconds count from it; `resumed_seconds` from the start after it."""
+    """A preemption drill: the command gets a notice on purpose.
+
+    Seconds count from the notice; `resumed_seconds` from the start after it.
+    """
 
     number: int
     requested_at: Moment
     requested_by: str
     state: Annotated[str, one_of(DrillState)]
-    result: Annotated[str, one_of(DrillResult)] | None = Field(description="null: not known yet.")
+    result: Annotated[str, one_of(DrillResult)] | None = Field(
+        description="The outcome of the attempt; null: not known yet."
+    )
     text: str = Field(description="The result in words.")
     began_at: Moment | None
     ended_at: Moment | None
-    grace_seconds: float | None = Field(description="What a preemption leaves the command.")
-    saved_seconds: float | None = Field(description="Until a checkpoint was complete.")
-    uploaded_seconds: float | None = Field(description="Until it was at the location, where it travels.")
-    resumed_seconds: float | None = Field(description="Until the command went on.")
-    goes_on: str = Field(description="yes, no, unknown, or empty: whether the command went on from there.")
+    grace_seconds: float | None = Field(description="The time that a preemption leaves the command, in seconds.")
+    saved_seconds: float | None = Field(description="The time until a checkpoint was complete, in seconds.")
+    uploaded_seconds: float | None = Field(
+        description="The time until that checkpoint was at the location, where it is uploaded, in seconds."
+    )
+    resumed_seconds: float | None = Field(description="The time until the command continued, in seconds.")
+    goes_on: str = Field(description="Whether the command continued from that checkpoint: yes, no, unknown, or empty.")
     checkpoint: str
-    step: int | None = Field(description="Of that checkpoint.")
-    step_before: int | None = Field(description="Of the newest checkpoint before the notice.")
-    was_killed: bool = Field(description="The command did not end by itself.")
+    step: int | None = Field(description="The step of that checkpoint.")
+    step_before: int | None = Field(description="The step of the newest checkpoint before the notice.")
+    was_killed: bool = Field(description="True: the command did not end by itself.")
 
     @classmethod
     def of(cls, drill: Drill) -> DrillOut:
@@ -272,11 +298,11 @@ class DrillOut(Out):
 
 
 class SavedOnNoticeOut(Out):
-    """How often a checkpoint was saved on a notice, in drills and in announced preemptions."""
+    """The number of checkpoints saved on a notice, in drills and in announced preemptions."""
 
     saved: int
     times: int
-    drills: int = Field(description="Of `times`.")
+    drills: int = Field(description="The number of drills in `times`.")
     text: str = Field(examples=["saved on notice 3 of 5 times"])
 
 
@@ -284,26 +310,30 @@ class StandstillOut(Out):
     """A metric that seems to stand still: a hint, nothing acts on it."""
 
     metric: str = read_from("name")
-    gained: float = Field(description="Since then, as a share of all its gain.")
+    gained: float = Field(description="The gain since then, as a share of the whole gain.")
     since: Moment
-    until: Moment = Field(description="The last evaluation.")
-    cost: Usd | None = Field(description="Of that time, at the last VM's rate; null: not known.")
+    until: Moment = Field(description="The time of the last evaluation.")
+    cost: Usd | None = Field(
+        description="The cost of the time since its best value, at the last VM's rate; null: not known."
+    )
     best: float
     best_at: Moment
-    unit: str | None = Field(description="Of `best_done`, such as step.")
-    best_done: float | None = Field(description="Where its best was reached.")
+    unit: str | None = Field(description="The unit of `best_done`, such as step.")
+    best_done: float | None = Field(description="The position of its best value, in `unit`.")
     saved_in: str = Field(description="The complete checkpoint nearest to its best; empty: none is known.")
     text: str
 
 
 class TrackedRunOut(Out):
-    """A run of an experiment tracker that its cost is logged to."""
+    """A run of an experiment tracker to which the job's cost is logged."""
 
     tracker: Annotated[str, one_of(Tracker)]
     run: str
-    waiting: int = Field(description="How many points are to be logged.")
-    logged_at: Moment | None = Field(description="When the tracker accepted some last; null: it has not yet.")
-    error: str = Field(description="Why the last try failed; empty: it did not.")
+    waiting: int = Field(description="The number of points to be logged.")
+    logged_at: Moment | None = Field(
+        description="The last time at which the tracker accepted points; null: it has not yet."
+    )
+    error: str = Field(description="The reason why the last try failed; empty: it did not.")
 
 
 class JobResponse(Out):
@@ -316,30 +346,44 @@ class JobResponse(Out):
     attempts: list[AttemptOut]
     interruptions: list[InterruptionOut]
     checkpoint: CheckpointOut | None
-    checkpoints: Sequence[SeenCheckpointOut] = read_from("seen", description="Complete ones, the oldest first.")
+    checkpoints: Sequence[SeenCheckpointOut] = read_from(
+        "seen", description="The complete checkpoints, the oldest first."
+    )
     pace: PaceOut
-    work_at_risk: AtRiskOut | None = Field(description="null: no command is running.")
+    work_at_risk: AtRiskOut | None = Field(
+        description="The work since the newest checkpoint; null: no command is running."
+    )
     lost: LostOut
-    drills: Sequence[DrillOut] = Field(description="The newest first.")
+    drills: Sequence[DrillOut] = Field(description="The drills, the newest first.")
     on_notice: SavedOnNoticeOut
     kept_disk: KeptDiskOut | None = read_from(
-        "row.kept_disk", description="null: none is kept. POST /jobs/{job_id}/delete-disk deletes it."
+        "row.kept_disk", description="The disk that was kept; null: none. POST /jobs/{job_id}/delete-disk deletes it."
     )
     bound: str | None = Field(
-        description="What bounds its run now, in words; null: not known. GET /jobs/{job_id}/diagnosis has it whole."
+        description=(
+            "The bottleneck of its present run, in words; null: not known. GET /jobs/{job_id}/diagnosis has "
+            "the whole diagnosis."
+        )
     )
     standstill: StandstillOut | None = Field(
-        description="null: its metric improves, noise hides that, or a user has decided on it: see `never_mind_at`."
+        description=(
+            "The standstill of its metric; null: its metric improves, noise hides that, or a user has decided "
+            "on it: see `never_mind_at`."
+        )
     )
     progress: ProgressOut | None = Field(
-        description="null: nothing was read of it yet. GET /jobs/{job_id}/progress has its curves."
+        description=(
+            "The progress read in its output; null: nothing was read yet. GET /jobs/{job_id}/progress has its curves."
+        )
     )
-    goodput: GoodputOut | None = Field(description="What its time and cost went into; null for a development VM.")
-    plan: StoredPlanOut | None = Field(description="Of a job with a deadline; null: nothing is planned for it.")
+    goodput: GoodputOut | None = Field(description="The time and cost of the job by use; null for a development VM.")
+    plan: StoredPlanOut | None = Field(
+        description="The plan of a job with a deadline; null: nothing is planned for it."
+    )
     trackers: list[TrackedRunOut] = Field(description="The runs of experiment trackers that it names.")
-    next: str = Field(description="What happens if its VM is lost, or once it gets one; empty: nothing.")
-    ssh_command: str | None = Field(description="null: there is no VM.")
-    notebook_command: str | None = Field(description="For a development VM: forwards its port 8888.")
+    next: str = Field(description="The next step if its VM is lost, or once it gets one; empty: nothing.")
+    ssh_command: str | None = Field(description="The command that opens a shell on its VM; null: there is no VM.")
+    notebook_command: str | None = Field(description="The command that forwards port 8888 of a development VM.")
 
 
 class AttemptsResponse(Out):

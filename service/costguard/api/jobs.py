@@ -57,9 +57,9 @@ class JobQuery(Query):
     kind: list[JobKind] = Field(default_factory=list)
     open: bool | None = Field(None, description="true: jobs that have not ended; false: jobs that have.")
     or_disk_kept: bool = Field(
-        False, description="With open=true: also ended jobs whose disk is kept, because it bills."
+        False, description="True: adds ended jobs whose disk is kept, because it bills, to open=true."
     )
-    sort: Literal["newest", "oldest"] = Field("newest", description="By when they were submitted.")
+    sort: Literal["newest", "oldest"] = Field("newest", description="The first time of submission.")
     limit: int = Field(100, ge=1, le=1000)
     cursor: Text | None = None
 
@@ -92,7 +92,7 @@ def submit(
 
 @router.get("/jobs", summary="List jobs", operation_id="listJobs")
 def jobs(deps: Given, query: Annotated[JobQuery, Parameter()]) -> JobsResponse:
-    """The state of each and why, its cost, and where its VM is."""
+    """Lists jobs with the state of each, the reason for it, its cost, and the place of its VM."""
     filters = JobFilters(
         state=tuple(query.state),
         owner=tuple(owner.lower() for owner in query.owner),
@@ -121,7 +121,7 @@ def jobs(deps: Given, query: Annotated[JobQuery, Parameter()]) -> JobsResponse:
 
 @router.get("/jobs/{job_id}", summary="Get a job with all its attempts", operation_id="getJob", responses=NOT_FOUND)
 def job(deps: Given, job_id: JobId) -> JobResponse:
-    """The request, every VM that tried it, what interrupted them, and what comes next."""
+    """Gets the request, every VM that tried it, its interruptions, and the next step."""
     return _detail(deps, job_id)
 
 
@@ -129,7 +129,7 @@ def job(deps: Given, job_id: JobId) -> JobResponse:
     "/jobs/{job_id}/attempts", summary="List the attempts of a job", operation_id="listAttempts", responses=NOT_FOUND
 )
 def attempts(deps: Given, job_id: JobId) -> AttemptsResponse:
-    """Each is one VM, in order."""
+    """Lists the job's attempts, each with its own VM, in order."""
     detail = _detail(deps, job_id)
     return AttemptsResponse(as_of=detail.as_of, job=detail.job.id, attempts=detail.attempts)
 

@@ -44,12 +44,15 @@ _Labels = TypeVar("_Labels", bound=tuple[str, ...])
     responses={
         200: {
             "content": {"text/plain": _TEXT, "application/openmetrics-text": _TEXT},
-            "description": "One line per metric, in the format that Accept prefers.",
+            "description": "The metrics, one per line, in the format that Accept prefers.",
         }
     },
 )
 def metrics(deps: Given, request: Request) -> Response:
-    """A token for this alone: `costguard token create prometheus --permission metrics`."""
+    """Returns all metrics. A token may have this permission alone:
+
+    `costguard token create prometheus --permission metrics`.
+    """
     encode, media_type = choose_encoder(request.headers.get("accept", ""))
     return Response(encode(_Everything(deps)), media_type=media_type, headers={"Cache-Control": "no-store"})
 

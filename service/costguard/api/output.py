@@ -22,9 +22,9 @@ from costguard.web.problems import NOT_FOUND, problem
 router = routes("jobs")
 
 _LOGS = "/var/log/costguard"
-_UNREAD = problem("The place where it is stored cannot be read.")
+_UNREAD = problem("The storage of the output cannot be read.")
 
-_ATTEMPT = Field(None, ge=1, le=1_000_000, description="Default: the latest that reported.")
+_ATTEMPT = Field(None, ge=1, le=1_000_000, description="The attempt's number; default: the latest that reported.")
 
 
 class OutputQuery(Query):
@@ -37,7 +37,7 @@ class OutputQuery(Query):
     search: Text | None = Field(
         None, description="Reads the stored output, and returns only lines in which this regular expression matches."
     )
-    lines: int = Field(1_000, ge=1, le=MOST_LINES, description="At most so many lines of the stored output.")
+    lines: int = Field(1_000, ge=1, le=MOST_LINES, description="The most lines of the stored output to return.")
 
 
 class TextQuery(Query):
@@ -45,22 +45,23 @@ class TextQuery(Query):
 
 
 class OutputResponse(Out):
-    """What an attempt's command printed, as a terminal would show it."""
+    """The output of an attempt's command, as a terminal would show it."""
 
     as_of: Moment
     job: str
-    attempt: int | None = Field(description="null: no agent has reported yet.")
+    attempt: int | None = Field(description="The attempt's number; null: no agent has reported yet.")
     heard_at: Moment | None
     output: str
     log: str = Field(description="The file on the VM with the whole output.")
-    stored: str = Field(description="Where the whole output is stored; empty: nowhere.")
+    stored: str = Field(description="The address of the whole stored output; empty: it is not stored.")
     stored_at: Moment | None = Field(
-        default=None, description="With `begin` or `search`: when the newest part was stored; null: none is yet."
+        default=None,
+        description="The time at which the newest part was stored, with `begin` or `search`; null: none is yet.",
     )
     next: str | None = Field(
-        default=None, description="With `begin` or `search`: the `begin` with which the output goes on, now or later."
+        default=None, description="The `begin` of the next request, now or later, with `begin` or `search`."
     )
-    is_end: bool | None = Field(default=None, description="With `begin` or `search`: all that is stored was read.")
+    is_end: bool | None = Field(default=None, description="True: all stored output was read, with `begin` or `search`.")
 
 
 @router.get(
@@ -70,9 +71,8 @@ class OutputResponse(Out):
     responses={**NOT_FOUND, 503: _UNREAD},
 )
 def output(deps: Given, job_id: JobId, query: Annotated[OutputQuery, Parameter()]) -> OutputResponse:
-    """The end of it is kept with the attempt. The whole is stored in pieces, some 30 seconds behind.
-
-    An answer is bounded: repeat with `begin` set to `next` until `is_end` is true, or, to follow, while the job runs.
+    """Returns the end of the output, which is kept with the attempt, or the stored output, which is some 30 seconds
+    behind.
     """
     wanted = output_source(deps.database, deps.rules.jobs.logs, job_id, query.attempt)
     attempt, folder = wanted.attempt, wanted.folder
@@ -101,7 +101,7 @@ def output(deps: Given, job_id: JobId, query: Annotated[OutputQuery, Parameter()
     responses={200: {"description": "The text.", "content": {"text/plain": {}}}, **NOT_FOUND, 503: _UNREAD},
 )
 def output_text(deps: Given, job_id: JobId, query: Annotated[TextQuery, Parameter()]) -> StreamingResponse:
-    """Everything that is stored of one attempt."""
+    """Returns the whole stored output of one attempt."""
     wanted = output_source(deps.database, deps.rules.jobs.logs, job_id, query.attempt)
     lines = whole_text(opened(wanted, deps.output))
     try:

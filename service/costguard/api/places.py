@@ -40,12 +40,16 @@ class PlaceOut(Out):
     """A zone for one kind of GPU and one provisioning model."""
 
     zone: str
-    gpu_type: str = Field(description="Empty: VMs without a GPU.")
+    gpu_type: str = Field(description="The GPU's type; empty: VMs without a GPU.")
     provisioning_model: Provisioning
     stockouts: _Score = read_from(
-        "score.stockouts", description="Each counts 1 at first, and fades with its half-life."
+        "score.stockouts",
+        description="The weight of recent stockouts: each counts 1 at first, and fades with its half-life.",
     )
-    preemptions: _Score = read_from("score.preemptions", description="The same, with a longer half-life.")
+    preemptions: _Score = read_from(
+        "score.preemptions",
+        description="The weight of recent preemptions: each counts 1 at first, and fades with a longer half-life.",
+    )
     presets: Sequence[str] = Field(description="The presets that launch there.")
     events: Sequence[PlaceEventOut] = Field(description="The events behind the figures, the newest first; at most ten.")
 
@@ -58,15 +62,21 @@ class PlacesResponse(Out):
 
 
 class BucketOut(Out):
-    up_to_seconds: Seconds | None = Field(description="And above the bucket before; null: anything above.")
+    up_to_seconds: Seconds | None = Field(
+        description=(
+            "The bucket's upper bound; it begins at the bound of the bucket before. null: there is no upper bound."
+        )
+    )
     count: int
 
 
 class SpanOut(Out):
-    what: Annotated[str, one_of(("noticed", "requested", "resumed"))] = Field(description="Since the preemption.")
+    what: Annotated[str, one_of(("noticed", "requested", "resumed"))] = Field(
+        description="The end of the span, which begins with the preemption."
+    )
     count: int
     median_seconds: _Millis = read_from("median")
-    p90_seconds: _Millis = read_from("p90", description="90% took at most this long.")
+    p90_seconds: _Millis = read_from("p90", description="The 90th percentile in seconds.")
     longest_seconds: _Millis = read_from("longest")
     buckets: list[BucketOut]
 
@@ -83,12 +93,14 @@ class RecoveriesResponse(Out):
     currency: str = CURRENCY
     interruptions_total: int = read_from("total")
     by_outcome: dict[str, int]
-    noticed_first: dict[str, int] = Field(description="What reported them first.")
+    noticed_first: dict[str, int] = Field(
+        description="The number of interruptions by the source that reported them first."
+    )
     from_zero: int = read_from("lost.from_zero")
     lost_seconds: Seconds = read_from("lost.span")
     lost_cost: Usd = read_from("lost.cost")
-    spans: list[SpanOut] = Field(description="For preemptions alone.")
-    interruptions: list[RecoveryOut] = Field(description="The newest first; at most 200.")
+    spans: list[SpanOut] = Field(description="The spans of preemptions alone.")
+    interruptions: list[RecoveryOut] = Field(description="The interruptions, the newest first; at most 200.")
 
 
 class RecoveryQuery(Query):
@@ -97,7 +109,10 @@ class RecoveryQuery(Query):
 
 @router.get("/places", summary="List zones with their recent stockouts and preemptions", operation_id="listPlaces")
 def places(deps: Given) -> PlacesResponse:
-    """Besides the price, Costguard chooses zones by their stockouts and preemptions, which fade with time."""
+    """Lists zones.
+
+    Besides the price, Costguard chooses zones by their stockouts and preemptions, which fade with time.
+    """
     now = deps.clock.now()
     with deps.database.read() as connection:
         scores = place_scores(connection, deps.rules, now)
@@ -117,7 +132,9 @@ def places(deps: Given) -> PlacesResponse:
 
 @router.get("/recoveries", summary="Get how soon preempted work resumed", operation_id="getRecoveries")
 def recoveries(deps: Given, query: Annotated[RecoveryQuery, Parameter()]) -> RecoveriesResponse:
-    """From each preemption until it was noticed, until the next VM was requested, and until the command ran again."""
+    """Measures the time from each preemption until it was noticed, the next VM was requested, and the command ran
+    again.
+    """
     now = deps.clock.now()
     with deps.database.read() as connection:
         report = engine.recoveries(connection, now - timedelta(days=query.days))

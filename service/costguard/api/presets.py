@@ -28,35 +28,44 @@ class MatchOut(Out):
 
 
 class IdleRuleOut(Out):
-    window_seconds: Seconds = read_from("window", description="How long a VM must stay below the thresholds.")
-    gpu_below_percent: _Percent = read_from("gpu_below", description="Applies to every GPU of the VM.")
-    sm_below_percent: _Percent = read_from(
-        "sm_below", description="Of the multiprocessors of every GPU; decides where DCGM measures them."
+    window_seconds: Seconds = read_from("window", description="The time that a VM must stay below the thresholds.")
+    gpu_below_percent: _Percent = read_from(
+        "gpu_below", description="The threshold of use that applies to every GPU of the VM."
     )
-    cpu_below_percent: _Percent = read_from("cpu_below", description="Used where GPUs are not measured.")
+    sm_below_percent: _Percent = read_from(
+        "sm_below",
+        description="The threshold for the multiprocessors of every GPU, which decides where DCGM measures them.",
+    )
+    cpu_below_percent: _Percent = read_from(
+        "cpu_below", description="The threshold of CPU use where GPUs are not measured."
+    )
 
 
 class ReminderRuleOut(Out):
     every_seconds: Seconds = read_from("every", description="The time between reminders to the owner after the limit.")
-    keeps: int = Field(description="How often an owner may keep one lifetime; after that only an admin can.")
+    keeps: int = Field(
+        description="The number of times that an owner may keep one lifetime; after that only an admin can."
+    )
     longest_keep_seconds: Seconds = read_from("longest_keep")
     when_unanswered: Annotated[Literal["remind", "stop"], BeforeValidator(str)] = read_from("enforcement")
-    stop_after: int = Field(description="Unanswered reminders before a VM is stopped.")
-    grace_seconds: Seconds = read_from("grace", description="Counted from when Slack accepted the last of them.")
+    stop_after: int = Field(description="The number of unanswered reminders before a VM is stopped.")
+    grace_seconds: Seconds = read_from(
+        "grace", description="The grace period, counted from when Slack accepted the last of them."
+    )
 
 
 class RecipeOut(Out):
     machine_type: str
     gpu_type: str
     gpu_count: int
-    zones: Sequence[str] = Field(description="In order of preference where nothing else decides.")
+    zones: Sequence[str] = Field(description="Zones in order of preference where nothing else decides.")
     image: str = Field(description="The boot image.")
     provisioning_model: Provisioning
-    falls_back_to_on_demand: bool = Field(description="Used once every zone is out of Spot stock.")
+    falls_back_to_on_demand: bool = Field(description="Whether on-demand is used once every zone is out of Spot stock.")
     max_run_seconds: Seconds = read_from("max_run", description="Google ends each VM after this time.")
     disk_gib: int
     disk_type: str
-    service_account: str = Field(description="Empty: the VM cannot call Google APIs.")
+    service_account: str = Field(description="The service account of its VMs; empty: the VM cannot call Google APIs.")
     network: str
     subnetwork: str
     external_address: bool
@@ -64,12 +73,12 @@ class RecipeOut(Out):
 
 
 class StartsOut(Out):
-    """From the request of a VM to the first step of its job."""
+    """The time from the request of a VM to the first step of its job."""
 
-    count: int = Field(description="First starts in the last 90 days.")
-    usual_seconds: Seconds = read_from("usual", description="The median.")
+    count: int = Field(description="The number of first starts in the last 90 days.")
+    usual_seconds: Seconds = read_from("usual", description="The median in seconds.")
     slowest_seconds: Seconds | None = read_from(
-        "slowest", description="99 of 100 take no longer, by these; null: too few were seen to say."
+        "slowest", description="The 99th percentile of these starts, in seconds; null: too few were seen."
     )
     phase_seconds: Mapping[str, Seconds] = read_from(
         "phases",
@@ -82,18 +91,18 @@ class PresetOut(Out):
     name: str
     description: str
     limit_seconds: Seconds | None = read_from(
-        "limit", description="How long a lifetime may last before its owner gets a reminder; null: no limit."
+        "limit", description="The length of a lifetime after which its owner gets a reminder; null: no limit."
     )
-    match: MatchOut = Field(description="How a VM is recognised: all conditions must hold.")
-    idle: IdleRuleOut | None = Field(description="What counts as idle; null: idleness is not used.")
+    match: MatchOut = Field(description="The conditions that recognise a VM: all must hold.")
+    idle: IdleRuleOut | None = Field(description="The rule for idleness; null: idleness is not used.")
     reminders: ReminderRuleOut
-    launch: RecipeOut | None = Field(description="How its VMs are launched; null: they cannot be.")
+    launch: RecipeOut | None = Field(description="The recipe that launches its VMs; null: they cannot be launched.")
     dev_image: str = Field(description="The boot image of development VMs; empty: the recipe's image.")
     overrides: Sequence[str] = Field(
         description="The parts of the recipe that operators may override; admins may override all."
     )
-    starts: StartsOut | None = Field(description="How long its jobs' VMs took to start; null: none was seen.")
-    starts_by_zone: Mapping[str, StartsOut] = Field(description="The same, in each zone in which any was seen.")
+    starts: StartsOut | None = Field(description="The start times of its jobs' VMs; null: none was seen.")
+    starts_by_zone: Mapping[str, StartsOut] = Field(description="The start times in each zone in which any was seen.")
 
 
 class PresetsResponse(Out):
@@ -102,7 +111,7 @@ class PresetsResponse(Out):
 
 @router.get("/presets", summary="List presets in the order they are tried", operation_id="listPresets")
 def presets(deps: Given) -> PresetsResponse:
-    """The kinds of VM, how they are recognised, how long they may run, and how they are launched."""
+    """Lists the kinds of VM with the rules that recognise them, their limits, and the recipes that launch them."""
     with deps.database.read() as connection:
         starts = start_rows.read(connection, deps.clock.now())
     return PresetsResponse(presets=[_preset(preset, starts.get(preset.name, {})) for preset in deps.presets])

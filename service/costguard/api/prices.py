@@ -31,8 +31,10 @@ class PriceOut(Out):
     resource: str = read_from("price.key.resource", examples=["a2:core"])
     region: str = read_from("price.key.region")
     provisioning_model: Provisioning = read_from("price.key.provisioning_model")
-    rate: _UnitPrice = read_from("price.rate_nanos", description="Dollars per unit.")
-    unit: str = read_from("price.unit", description="h, GiBy.h or GiBy.mo (the calendar month in US Pacific time).")
+    rate: _UnitPrice = read_from("price.rate_nanos", description="The price in dollars per unit.")
+    unit: str = read_from(
+        "price.unit", description="`h`, `GiBy.h` or `GiBy.mo` (the calendar month in US Pacific time)."
+    )
     in_force_from: Moment = read_from("price.in_force_from")
     is_in_force: bool = Field(description="False: a later price replaced it, or it is not in force yet.")
     source: str = read_from("price.source")
@@ -48,7 +50,7 @@ class RefusedPriceOut(Out):
     unit: Annotated[str, one_of(Unit)] = read_from("refused.price.unit")
     source: str = read_from("refused.price.source")
     reason: str = read_from(
-        "refused.reason", description="Why it failed the sanity check; the last good price stays in force."
+        "refused.reason", description="The reason why it failed the sanity check; the last good price stays in force."
     )
     refused_at: Moment
 
@@ -62,15 +64,19 @@ class UnpricedUseOut(Out):
 
 class PricesResponse(Out):
     as_of: Moment
-    age_seconds: Seconds | None = Field(description="Since a price was last added.")
+    age_seconds: Seconds | None = Field(description="Seconds since a price was last added.")
     currency: str = CURRENCY
     recorded_at: Moment | None
     sources: list[str]
-    unpriced_total: int = Field(description="Lifetimes and disks in use now that have no price.")
-    unpriced: list[UnpricedUseOut] = Field(description=f"The first {_LISTED_UNPRICED} of them.")
+    unpriced_total: int = Field(description="The number of lifetimes and disks in use now that have no price.")
+    unpriced: list[UnpricedUseOut] = Field(
+        description=f"The first {_LISTED_UNPRICED} lifetimes and disks in use without a price."
+    )
     refused: list[RefusedPriceOut]
-    prices: list[PriceOut] = Field(description="By resource, region and model, each with the latest first.")
-    next_cursor: str | None = Field(description="For the prices alone; null: this was the last page.")
+    prices: list[PriceOut] = Field(description="The prices by resource, region and model, each with the latest first.")
+    next_cursor: str | None = Field(
+        description="The `cursor` of the next page of prices; null: this was the last page."
+    )
 
 
 class PriceQuery(Query):
@@ -83,7 +89,7 @@ class PriceQuery(Query):
 
 @router.get("/prices", summary="List prices", operation_id="listPrices")
 def prices(deps: Given, query: Annotated[PriceQuery, Parameter()]) -> PricesResponse:
-    """What a unit of each billed resource costs in each region, since when, and from which source."""
+    """Lists the price of a unit of each billed resource by region, with its first moment and its source."""
     now = deps.clock.now()
     with deps.database.read() as connection:
         stored = price_list.listed(connection)

@@ -24,7 +24,7 @@ router = routes("jobs", Permission.JOBS)  # it reads buckets, with Costguard's o
 
 
 class QuotedVmOut(Out):
-    """Sizes are 0 where the machine type is not known; it has no price then either."""
+    """The VM to quote. Sizes are 0 where the machine type is not known; it has no price then either."""
 
     machine_type: str
     vcpus: int
@@ -38,7 +38,7 @@ class QuotedVmOut(Out):
 
 
 class HourlyRateOut(Out):
-    """Dollars per hour; null where there is no price."""
+    """A rate in dollars per hour; null where there is no price."""
 
     machine: Usd | None
     gpu: Usd | None
@@ -58,7 +58,7 @@ class OfferOut(Out):
     zone: str
     provisioning_model: Provisioning
     rate_per_hour: Usd | None = read_from("rate")
-    cost: Usd | None = Field(description="For the hours of the request.")
+    cost: Usd | None = Field(description="The cost of the hours in the request.")
 
 
 class QuotedBudgetOut(Out):
@@ -69,56 +69,60 @@ class QuotedBudgetOut(Out):
     ends_at: Moment
     limit: Usd = read_from("budget.limit")
     spent: Usd
-    left: Usd = Field(description="Below zero once it is overspent.")
-    left_after: Usd | None = Field(description="If all of the cost falls into this period; null: not known.")
+    left: Usd = Field(description="The amount left; below zero once it is overspent.")
+    left_after: Usd | None = Field(
+        description="The amount left if all of the cost falls into this period; null: not known."
+    )
     at_limit: Annotated[str, one_of(AtLimit)] = read_from("budget.at_limit")
 
 
 class JobOutlookOut(Out):
-    """Based on `work_hours`, without interruptions. `no` is refused; `at_risk` gives a warning."""
+    """The outlook based on `work_hours`, without interruptions. `no` is refused; `at_risk` gives a warning."""
 
-    ends_at: Moment | None = Field(description="If its VM starts within 20 minutes; null: the duration is not known.")
+    ends_at: Moment | None = Field(
+        description="The expected end if its VM starts within 20 minutes; null: the duration is not known."
+    )
     deadline: Moment | None
     meets_deadline: Annotated[str, one_of(Chance)]
-    least: OfferOut | None = Field(description="In the cheapest zone that it may use.")
-    most: OfferOut | None = Field(description="In the most expensive one.")
+    least: OfferOut | None = Field(description="The cost in the cheapest zone that it may use.")
+    most: OfferOut | None = Field(description="The cost in the most expensive zone that it may use.")
     ceiling: Usd | None
     within_ceiling: Annotated[str, one_of(Chance)]
 
 
 class ExpectedCostOut(Out):
-    """Of replayed plans of a job with a deadline, by how often Spot VMs are preempted."""
+    """The cost of a job with a deadline over replayed plans, by the frequency of preemptions."""
 
     mean: Usd
     low: Usd = Field(description="Nine of ten runs lie between this and `high`.")
     high: Usd
-    on_demand_percent: int = Field(description="Of the runs that needed an on-demand VM.")
-    preemptions: float = Field(description="In the mean.")
+    on_demand_percent: int = Field(description="The percentage of the runs that needed an on-demand VM.")
+    preemptions: float = Field(description="The mean number of preemptions of a run.")
     runs: int
 
 
 class StoredSizeOut(Out):
     bytes: int
     files: int
-    is_whole: bool = Field(description="false: counting stopped at a limit; there is at least this much.")
+    is_whole: bool = Field(description="False: counting stopped at a limit; there is at least this much.")
 
 
 class DataMoveOut(Out):
     """An input or an output. Each VM of a job downloads its inputs again."""
 
-    where: str = Field(description="The part of the body.", examples=["inputs.0"])
+    where: str = Field(description="The path of this input or output in the request's body.", examples=["inputs.0"])
     source: str
     target: str
-    size: StoredSizeOut | None = Field(description="null: it is not known.")
+    size: StoredSizeOut | None = Field(description="The amount of data; null: it is not known.")
     cost: Usd | None = Field(
-        description="One move at the provider's list prices, without its free allowance; null: it is not known."
+        description="The cost at the provider's list prices, without its free allowance; null: it is not known."
     )
     note: str
 
 
 class RefusalOut(Out):
-    where: str = Field(description="The part of the body.")
-    message: str = Field(description="What is wrong with it, and what to change.")
+    where: str = Field(description="The path of this input or output in the request's body.")
+    message: str = Field(description="The error, and what to change.")
 
 
 class QuoteOut(Out):
@@ -129,23 +133,23 @@ class QuoteOut(Out):
     kind: Annotated[str, one_of(JobKind)] = read_from("spec.kind")
     hours: str
     price_note: PriceNote
-    machine: QuotedVmOut | None = Field(description="null: there is no such preset, or it cannot be launched.")
-    places: Sequence[QuotedPlaceOut] = Field(description="In the order in which they would be tried now.")
-    cheapest: OfferOut | None = Field(description="Of the provisioning models it may use; null: nothing has a price.")
-    first: OfferOut | None = Field(description="Where it would start now.")
-    saving_percent: int | None = Field(description="Spot compared with on-demand in that zone.")
+    machine: QuotedVmOut | None = Field(description="The VM; null: there is no such preset, or it cannot be launched.")
+    places: Sequence[QuotedPlaceOut] = Field(description="The places in the order in which they would be tried now.")
+    cheapest: OfferOut | None = Field(
+        description="The cheapest of the provisioning models it may use; null: nothing has a price."
+    )
+    first: OfferOut | None = Field(description="The place in which it would start now.")
+    saving_percent: int | None = Field(description="The saving of Spot over on-demand in that zone, in percent.")
     budgets: Sequence[QuotedBudgetOut]
     outlook: JobOutlookOut = Field(description="Whether it can meet its deadline and stay within its ceiling.")
     expected: ExpectedCostOut | None = Field(
-        description="For a job with a deadline and work_hours; null: nothing can be said."
+        description="The expected cost of a job with a deadline and work_hours; null: not known."
     )
     warnings: Sequence[str] = Field(description="Concerns that do not refuse the job.")
-    moves: Sequence[DataMoveOut] = Field(description="Its inputs and outputs, and what moving them costs.")
-    question: str = Field(
-        description="What a person should confirm before the launch, as it may be expensive; empty: nothing."
-    )
+    moves: Sequence[DataMoveOut] = Field(description="The inputs and outputs with the cost of moving them.")
+    question: str = Field(description="A question for a person to confirm before an expensive launch; empty: none.")
     refusals: Sequence[RefusalOut] = Field(
-        description="Why POST /api/v1/jobs would refuse this; owner and command may still be missing."
+        description="The reasons why POST /api/v1/jobs would refuse this; owner and command may still be missing."
     )
 
 
@@ -157,9 +161,8 @@ class QuoteOut(Out):
     responses=WRITTEN,
 )
 def quote(deps: Given, asker: Asker, body: QuoteBody) -> QuoteOut:
-    """Spot and on-demand prices in every zone, the cost, what is left of budgets, and why the job would be refused.
-
-    Nothing is stored.
+    """Quotes Spot and on-demand prices in every zone, the cost, the remaining budgets, and the reasons to refuse the
+    job.
     """
     owner = owner_of(asker, body)
     job_quote = available_service(deps.jobs).quote(body.submission(owner.address), body.span, owner.authority)

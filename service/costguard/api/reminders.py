@@ -28,24 +28,26 @@ _WAITING = frozenset({"intended", "sending"})
 
 class MessageOut(Out):
     id: int
-    key: str = Field(description="Natural: there is never a second message with the same key.")
+    key: str = Field(description="The message's natural key: no two messages have the same.")
     kind: Annotated[str, one_of(_KINDS)]
     status: Annotated[str, one_of(_STATUSES)] = Field(
         description="accepted: Slack accepted it; failed: it will not be sent."
     )
-    subject: str = Field(description="What a reminder concerns: run or rest, and two numbers; empty for others.")
+    subject: str = Field(description="The subject of a reminder: `run` or `rest`, and two numbers; empty for others.")
     project: str
     gce_id: str
     name: str
-    cycle: int = Field(description="How many answers there were before it: each answer starts a new cycle of stages.")
-    stage: int = Field(description="0 is the first of its cycle.")
-    target: Annotated[str, one_of((*Target, ""))] = Field(description="For a reminder; empty for others.")
+    cycle: int = Field(description="The number of answers before it: each answer starts a new cycle of stages.")
+    stage: int = Field(description="The position in its cycle; 0 is the first.")
+    target: Annotated[str, one_of((*Target, ""))] = Field(description="The VM or disk of a reminder; empty for others.")
     address: str = Field(description="The recipient: an address, a channel, or a Slack id.")
     intended_at: Moment
-    try_after: Moment | None = Field(description="When it is sent or tried again; null: it is not waiting.")
+    try_after: Moment | None = Field(
+        description="The time at which it is sent or tried again; null: it is not waiting."
+    )
     attempts: int
     accepted_at: Moment | None
-    error: str = Field(description="Why the last attempt failed, or why it is not sent any more.")
+    error: str = Field(description="The reason why the last attempt failed, or why it is not sent any more.")
 
 
 class MessagesResponse(Out):
@@ -84,10 +86,14 @@ class DueReminderOut(Out):
     stage: int = read_from("send.stage")
     to: list[RecipientOut]
     reason: str = read_from("send.reason")
-    started_at: Moment | None = read_from("view.started_at", description="null: not running, but its storage bills.")
+    started_at: Moment | None = read_from(
+        "view.started_at", description="The start of the open lifetime; null: not running, but its storage bills."
+    )
     rate_per_hour: Amount = read_from("view.rate")
-    cost: Amount = Field(description="Of the open lifetime; for a stopped VM, of all its lifetimes and storage.")
-    evidence: str = Field(description="Of idleness; empty where nothing is known.")
+    cost: Amount = Field(
+        description="The cost of the open lifetime; for a stopped VM, of all its lifetimes and storage."
+    )
+    evidence: str = Field(description="The evidence that the VM is idle; empty where nothing is known.")
 
 
 class OtherActionOut(Out):
@@ -102,17 +108,17 @@ class LeftAloneOut(Out):
     gce_id: str = read_from("key.gce_id")
     name: str
     reason: str
-    overdue: bool = Field(description="It is past the preset's limit.")
+    overdue: bool = Field(description="True: it is past the preset's limit.")
     due_at: Moment | None
-    next_at: Moment | None = Field(description="When the next reminder is sent unless someone answers.")
-    stop_at: Moment | None = Field(description="When a rule stops it unless someone answers.")
+    next_at: Moment | None = Field(description="The time of the next reminder unless a user answers.")
+    stop_at: Moment | None = Field(description="The time at which a rule stops it unless a user answers.")
 
 
 class PreviewResponse(Out):
     as_of: Moment
     currency: str = CURRENCY
-    is_shadow: bool = Field(description="Rules do not stop anything; what they would have stopped is recorded.")
-    channel: str = Field(description="Where reminders go that have no team's channel; empty: Slack is not set up.")
+    is_shadow: bool = Field(description="True: rules stop nothing; the stops that they would have made are recorded.")
+    channel: str = Field(description="The channel for reminders without a team's channel; empty: Slack is not set up.")
     messages: list[DueReminderOut]
     actions: list[OtherActionOut]
     left_alone: Sequence[LeftAloneOut]
@@ -120,7 +126,7 @@ class PreviewResponse(Out):
 
 @router.get("/reminders", summary="List messages, the latest first", operation_id="listReminders")
 def reminders(deps: Given, query: Annotated[MessageQuery, Parameter()]) -> MessagesResponse:
-    """Reminders, digests and notifications, with their recipients and whether Slack accepted them."""
+    """Lists reminders, digests and notifications, with their recipients and whether Slack accepted them."""
     before = cursors.decode_id(query.cursor, "reminders")
     filters = MessageFilters(query.subject, query.gce_id, query.status, query.kind)
     with deps.database.read() as connection:
@@ -135,7 +141,10 @@ def reminders(deps: Given, query: Annotated[MessageQuery, Parameter()]) -> Messa
 
 @router.get("/reminders/preview", summary="Preview reminders and stops", operation_id="previewReminders")
 def preview_now(deps: Given) -> PreviewResponse:
-    """What a pass would send and do now, as far as the ledger knows the fleet. Nothing is sent."""
+    """Previews the reminders and stops of a pass at this moment, as far as the ledger knows the fleet.
+
+    Nothing is sent.
+    """
     now = deps.clock.now()
     with deps.database.read() as connection:
         previewed = preview(connection, deps.rules, now)

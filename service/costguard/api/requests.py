@@ -33,8 +33,8 @@ _MOST_HOURS = 24 * 365
 
 
 class LinksOut(Out):
-    self: str = Field(description="This request.", examples=["/api/v1/requests/7"])
-    instance: str = Field(description="The VM.", examples=["/api/v1/instances/lab/4711"])
+    self: str = Field(description="The address of this request.", examples=["/api/v1/requests/7"])
+    instance: str = Field(description="The address of the VM.", examples=["/api/v1/instances/lab/4711"])
 
 
 class RequestOut(Out):
@@ -47,11 +47,13 @@ class RequestOut(Out):
     via: Annotated[str, one_of(("slack", "page", "api", "cli"))] = read_from("request.via")
     at: Moment = read_from("request.at")
     hours: int | None = read_from(
-        "request.hours", description="For a keep; null: until tomorrow morning in the requester's time zone."
+        "request.hours", description="The hours of a keep; null: until tomorrow morning in the requester's time zone."
     )
     reason: str = read_from("request.reason")
     due_at: Moment | None = read_from("request.due_at", description="The due time that the requester saw; null: none.")
-    status: Annotated[str, one_of(("open", "done", "refused"))] = Field(description="open: for the next pass.")
+    status: Annotated[str, one_of(("open", "done", "refused"))] = Field(
+        description="`open`: the next pass carries it out."
+    )
     outcome: str = Field(description="The result, in a sentence; empty while it is open.")
     settled_at: Moment | None
     links: LinksOut
@@ -77,15 +79,23 @@ class RequestQuery(Query):
 
 
 class RequestBody(Body):
-    reason: Text = Field("", description="Shown in the audit log and in notifications.", examples=["done for today"])
+    reason: Text = Field(
+        "", description="The reason, shown in the audit log and in notifications.", examples=["done for today"]
+    )
     by: Address | None = Field(None, description="The requester; default: the caller. Only admins name another.")
-    started_at: BodyMoment | None = Field(None, description="Only if the run that began then is still running.")
-    due_at: BodyMoment | None = Field(None, description="Only if it is still due then.")
+    started_at: BodyMoment | None = Field(
+        None, description="The start of the run that the requester saw: the request is refused if that run has ended."
+    )
+    due_at: BodyMoment | None = Field(
+        None, description="The due time that the requester saw: the request is refused if it has changed."
+    )
 
 
 class KeepBody(RequestBody):
     hours: Annotated[StrictInt, Field(ge=1, le=_MOST_HOURS)] | None = Field(
-        None, description="Counted from when it is due; null: until tomorrow morning.", examples=[4]
+        None,
+        description="The length of the keep in hours from when it is due; null: until tomorrow morning.",
+        examples=[4],
     )
 
 
@@ -133,22 +143,27 @@ def _offer(kind: RequestKind, summary: str, description: str) -> None:
 
 
 _AFTER = "The request is stored and carried out by the next pass, within seconds: follow the request in the response."
-_offer(RequestKind.STOP, "Stop a VM", f"A VM that runs a job has the job cancelled. Disks are kept, and bill. {_AFTER}")
-_offer(RequestKind.KEEP, "Keep a VM", f"No reminders are sent about it and no rule stops it during that time. {_AFTER}")
+_offer(
+    RequestKind.STOP, "Stop a VM", f"Stops the VM, or cancels the job that it runs. Disks are kept, and bill. {_AFTER}"
+)
+_offer(
+    RequestKind.KEEP, "Keep a VM", f"Holds back reminders about the VM, and stops by rules, during that time. {_AFTER}"
+)
 _offer(
     RequestKind.CLAIM,
     "Claim a VM",
     (
-        "Its cost counts as the requester's from now on. Only operators of its team can claim an unowned VM. The "
-        f"team's channel is notified; until then, or for an hour, a claim does not allow stopping the VM. {_AFTER}"
+        "Makes the requester the owner: the VM's cost counts as theirs from now on. Only operators of its team can "
+        "claim an unowned VM. The team's channel is notified; until then, or for an hour, a claim does not allow "
+        f"stopping the VM. {_AFTER}"
     ),
 )
-_offer(RequestKind.DISOWN, "Disown a VM", f"The VM becomes unowned, and its team gets the reminders. {_AFTER}")
+_offer(RequestKind.DISOWN, "Disown a VM", f"Makes the VM unowned; its team gets the reminders. {_AFTER}")
 
 
 @router.get("/requests", summary="List requests for VMs, the latest first", operation_id="listRequests")
 def listed(deps: Given, query: Annotated[RequestQuery, Parameter()]) -> RequestsResponse:
-    """From Slack, pages, REST and the command line, including requests that a pass refused."""
+    """Lists requests from Slack, pages, REST and the command line, including requests that a pass refused."""
     before = cursors.decode_id(query.cursor, "requests")
     with deps.database.read() as connection:
         instance_id = None
@@ -164,7 +179,7 @@ def listed(deps: Given, query: Annotated[RequestQuery, Parameter()]) -> Requests
 
 @router.get("/requests/{request_id}", summary="Get a request", operation_id="getRequest", responses=NOT_FOUND)
 def request(deps: Given, request_id: Annotated[int, Path(ge=1, le=2**63 - 1)]) -> RequestResponse:
-    """It is open until a pass has looked at it; then done or refused, with the reason."""
+    """Gets a request. It is open until a pass has looked at it; then done or refused, with the reason."""
     with deps.database.read() as connection:
         stored = requests.read(connection, request_id)
         if stored is None:

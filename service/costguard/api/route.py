@@ -87,7 +87,12 @@ Key = Annotated[
         examples=["6f0c2c1e-nightly"],
     ),
 ]
-Client = Annotated[str, Header(alias="Costguard-Client", max_length=20, description="`cli` for the command line.")]
+Client = Annotated[
+    str,
+    Header(
+        alias="Costguard-Client", max_length=20, description="The source of the request: `cli` for the command line."
+    ),
+]
 
 
 def via_of(client: str) -> str:

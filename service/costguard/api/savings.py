@@ -24,10 +24,10 @@ router = routes("spend")
 
 class SpotSavingsOut(Out):
     cost: Usd = Field(description="The bill for Spot VMs and their GPUs, without disks.")
-    on_demand: Usd = Field(description="What the same use would have cost on demand.")
+    on_demand: Usd = Field(description="The cost of the same use on demand.")
     saved: Usd
-    percent: int = Field(description="Of the on-demand price, rounded down to whole percents.")
-    unpriced: Sequence[str] = Field(description="What has no on-demand price, and is in neither amount.")
+    percent: int = Field(description="The saving in percent of the on-demand price, rounded down.")
+    unpriced: Sequence[str] = Field(description="Usage without an on-demand price, which is in neither amount.")
     lost_to_preemptions: Usd = Field(description="The cost of work that had to be repeated. It is not subtracted.")
     method: str = METHOD
 
@@ -51,13 +51,15 @@ class KeepOut(Out):
     at: Moment = read_from("keep.at")
     until: Moment = read_from("keep.until")
     reason: str = read_from("keep.reason")
-    cost: Amount = Field(description="From when it would have been due until the keep expired, the VM ended, or now.")
+    cost: Amount = Field(
+        description="The cost from when it would have been due until the keep expired, the VM ended, or now."
+    )
 
 
 class KeepsOut(Out):
     cost: Amount = read_from("by_keeps")
     method: str = KEEP_METHOD
-    keeps: Sequence[KeepOut] = Field(description="The latest first.")
+    keeps: Sequence[KeepOut] = Field(description="The keeps, the latest first.")
 
 
 class SavingsResponse(Out):
@@ -78,7 +80,10 @@ class SavingsQuery(DaysQuery):
 
 @router.get("/savings", summary="Get what Spot and stops saved, and what keeps cost", operation_id="getSavings")
 def savings(deps: Given, query: Annotated[SavingsQuery, Parameter()]) -> SavingsResponse:
-    """Estimates, each with its method. What could not be compared is listed, and never counted as saved."""
+    """Estimates savings, each with its method.
+
+    Usage that could not be compared is listed, and never counted as saved.
+    """
     now = deps.clock.now()
     first, last = query.days(now.date())
     check_length(first, last)

@@ -23,14 +23,14 @@ router = routes("sessions", Permission.TOKENS)
 
 class SessionOut(Out):
     id: str
-    address: str = Field(description="Who is signed in.", examples=["ana@example.com"])
-    role: Annotated[str, one_of(Role)] = Field(description="Their role today.", examples=["operator"])
-    via: Annotated[str, one_of(Via)] = Field(description="How they signed in.", examples=["oidc"])
-    client: str = Field(description="The network address they came from; empty: not known.", examples=["10.0.0.7"])
+    address: str = Field(description="The person who is signed in.", examples=["ana@example.com"])
+    role: Annotated[str, one_of(Role)] = Field(description="The person's role today.", examples=["operator"])
+    via: Annotated[str, one_of(Via)] = Field(description="The way in which the person signed in.", examples=["oidc"])
+    client: str = Field(description="The network address of the browser; empty: not known.", examples=["10.0.0.7"])
     began_at: Moment
     expires_at: Moment
-    last_used_at: Moment | None = Field(description="To the minute; null: not used yet.")
-    is_this: bool = Field(description="The session of this request.")
+    last_used_at: Moment | None = Field(description="The last use, to the minute; null: not used yet.")
+    is_this: bool = Field(description="True: this request belongs to the session.")
 
 
 class SessionResponse(Out):
@@ -55,12 +55,14 @@ class SessionQuery(Query):
 
 
 class EndSessionsQuery(Query):
-    address: Address | None = Field(None, description="Whose; default: the caller's. Only admins name another.")
+    address: Address | None = Field(
+        None, description="The person's address; default: the caller's. Only admins name another."
+    )
 
 
 @router.get("/sessions", summary="List sessions, the latest first", operation_id="listSessions")
 def sessions(deps: Given, asker: Asker, query: Annotated[SessionQuery, Parameter()]) -> SessionsResponse:
-    """Your own browser sessions; admins see everyone's. People who sign in through a proxy have none here."""
+    """Lists your own browser sessions; admins see everyone's. People who sign in through a proxy have none here."""
     rows = _sessions(deps).listing(asker, cursors.decode_place(query.cursor, "sessions"), query.limit + 1)
     page, more = rows[: query.limit], None
     if len(rows) > query.limit:
@@ -72,7 +74,7 @@ def sessions(deps: Given, asker: Asker, query: Annotated[SessionQuery, Parameter
 
 @router.delete("/sessions/{session_id}", summary="End a session", operation_id="endSession", responses=NOT_FOUND)
 def end(deps: Given, asker: Asker, session_id: Annotated[Text, Path()]) -> SessionResponse:
-    """Its browser is signed out at once. A session that has ended is not found."""
+    """Ends the session: its browser is signed out at once. A session that has ended is not found."""
     ended = _sessions(deps).end(session_id, asker)
     return SessionResponse(as_of=deps.clock.now(), session=_session(deps, asker, ended))
 

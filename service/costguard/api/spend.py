@@ -54,12 +54,12 @@ _FIGURES = (*(f"{name}_{CURRENCY.lower()}" for name in _AMOUNTS), "seconds", "ho
 
 
 class SumsOut(Out):
-    machine: Usd = Field(description="vCPUs, memory and local SSDs.")
+    machine: Usd = Field(description="The cost of vCPUs, memory and local SSDs.")
     gpu: Usd
-    storage: Usd = Field(description="Disks, and the saved memory of suspended VMs.")
+    storage: Usd = Field(description="The cost of disks, and of the saved memory of suspended VMs.")
     total: Usd
-    seconds: int = Field(description="Of running VMs.")
-    hours: str = Field(description="The same in hours, to four places.")
+    seconds: int = Field(description="The running time of VMs in seconds.")
+    hours: str = Field(description="The running time of VMs in hours, to four places.")
 
 
 class SpentVmOut(Out):
@@ -80,8 +80,10 @@ class SpentVmOut(Out):
 
 class SpendRowOut(SumsOut):
     group: dict[str, str] = Field(description="The value of each grouping.")
-    unpriced: int = Field(description="Lifetimes and disks in it without a price: the amounts are too low by them.")
-    vm: SpentVmOut | None = Field(None, description="Only where VMs are grouped by.")
+    unpriced: int = Field(
+        description="The number of lifetimes and disks without a price: the amounts are too low by their cost."
+    )
+    vm: SpentVmOut | None = Field(None, description="The VM of the row, only where rows are grouped by VM.")
 
 
 class UnpricedSpanOut(Out):
@@ -106,10 +108,10 @@ class SpendResponse(Out):
     total: SumsOut
     price_note: PriceNote
     paid_days: int | None = Field(
-        description="With basis=bill: the days whose amounts are what was paid. The others are at list prices."
+        description="The days whose amounts are those paid, with basis=bill. The others are at list prices."
     )
-    unpriced: int = Field(description="Lifetimes and disks without a price. They are not in the amounts.")
-    unpriced_spans: list[UnpricedSpanOut] = Field(description=f"The latest {_LISTED_UNPRICED} of them.")
+    unpriced: int = Field(description="The number of lifetimes and disks without a price. They are not in the amounts.")
+    unpriced_spans: list[UnpricedSpanOut] = Field(description=f"The latest {_LISTED_UNPRICED} spans without a price.")
 
 
 def split_names(given: object) -> object:
@@ -122,8 +124,10 @@ class SpendQuery(DaysQuery):
     group_by: Annotated[list[Grouping], BeforeValidator(split_names)] = Field(
         [],
         max_length=100,
-        description="Repeated, or separated by commas; default: day. With `vm`, a VM has a row for each owner, preset "
-        "and job.",
+        description=(
+            "The groupings, repeated or separated by commas; default: day. With `vm`, a VM has a row for each "
+            "owner, preset and job."
+        ),
     )
     project: Text | None = None
     preset: Text | None = None
@@ -132,10 +136,15 @@ class SpendQuery(DaysQuery):
     label: LabelText | None = None
     basis: Literal["ledger", "bill"] = Field(
         "ledger",
-        description="bill: what was paid, after discounts and credits, on days that closed on Google's bill; the "
-        "ledger's list prices on the others. Not with `vm` (GET /api/v1/bill has the VMs), and not with `label`.",
+        description=(
+            "`bill`: the amount paid, after discounts and credits, on days that closed on Google's bill; the "
+            "ledger's list prices on the others. Not with `vm` (GET /api/v1/bill has the VMs), and not with "
+            "`label`."
+        ),
     )
-    format: Literal["json", "csv"] | None = Field(None, description="Default: by the Accept header, else json.")
+    format: Literal["json", "csv"] | None = Field(
+        None, description="The format; default: by the Accept header, else json."
+    )
 
 
 @router.get("/spend", summary="Get spend", operation_id="getSpend", response_model=SpendResponse, responses=CSV)
@@ -184,7 +193,9 @@ def spend(deps: Given, query: Annotated[SpendQuery, Parameter()], request: Reque
 
 class LabelSpendRowOut(SumsOut):
     value: str | None = Field(description="The label's value; null: VMs while they had no such label.")
-    unpriced: int = Field(description="Lifetimes and disks in it without a price: the amounts are too low by them.")
+    unpriced: int = Field(
+        description="The number of lifetimes and disks without a price: the amounts are too low by their cost."
+    )
 
 
 class LabelSpendResponse(Out):
@@ -195,7 +206,7 @@ class LabelSpendResponse(Out):
     to: date = Field(description="The last UTC day; today counts up to now.")
     rows: list[LabelSpendRowOut]
     total: SumsOut
-    unpriced: int = Field(description="Lifetimes and disks without a price. They are not in the amounts.")
+    unpriced: int = Field(description="The number of lifetimes and disks without a price. They are not in the amounts.")
 
 
 class LabelSpendQuery(DaysQuery):
@@ -203,7 +214,9 @@ class LabelSpendQuery(DaysQuery):
     preset: Text | None = None
     owner: Text | None = None
     job: Text | None = Field(None, description="A job, by its id or name.")
-    format: Literal["json", "csv"] | None = Field(None, description="Default: by the Accept header, else json.")
+    format: Literal["json", "csv"] | None = Field(
+        None, description="The format; default: by the Accept header, else json."
+    )
 
 
 _LabelKey = Annotated[

@@ -51,21 +51,23 @@ router = routes("sweeps")
 acting_router = routes("sweeps", Permission.JOBS)
 
 
-def _named(deps: Given, sweep_id: Annotated[Text, Path(description="Such as s7k2m9q4, or the sweep's name.")]) -> str:
+def _named(
+    deps: Given, sweep_id: Annotated[Text, Path(description="The sweep's id, such as s7k2m9q4, or its name.")]
+) -> str:
     with deps.database.read() as connection:
         return sweep_rows.id_of(connection, sweep_id)
 
 
 SweepId = Annotated[str, Depends(_named)]
 Value = StrictBool | StrictInt | StrictFloat | Text
-AtOnce = Annotated[StrictInt, Field(description="How many members may be open at a time.")]
+AtOnce = Annotated[StrictInt, Field(description="The number of members that may be open at a time.")]
 Ceiling = Annotated[Dollars, Field(description="The most that all members together may cost.")]
 
 
 class SweepBody(Body):
     """Every combination of the grid's values, or each set in the list, or each set with each combination."""
 
-    name: Name = Field("", description="For people.")
+    name: Name = Field("", description="A name for people.")
     grid: dict[Text, Annotated[list[Value], Field(max_length=MOST_MEMBERS)]] = Field(
         default_factory=dict, max_length=50, examples=[{"lr": ["1e-4", "3e-4"], "seed": [1, 2]}]
     )
@@ -75,8 +77,10 @@ class SweepBody(Body):
     at_once: AtOnce = 4
     ceiling: Ceiling | None = None
     job: JobBody = Field(
-        description="What each member launches. {name} in its texts stands for a parameter; {sweep} and {member} for "
-        "the sweep's id and the member's number. Its own ceiling is each member's."
+        description=(
+            "The job that each member launches. {name} in its texts stands for a parameter; {sweep} and "
+            "{member} for the sweep's id and the member's number. Its own ceiling is each member's."
+        )
     )
 
     def order(self, owner: str) -> SweepOrder:
@@ -98,17 +102,23 @@ class SweepQuoteBody(SweepBody):
 
 
 class CancelSweepBody(Body):
-    by: Address | None = Field(None, description="Who cancels; default: the caller. Only admins name another.")
+    by: Address | None = Field(
+        None, description="The address of the person who cancels; default: the caller. Only admins name another."
+    )
     reason: Text = ""
 
 
 class ResumeSweepBody(Body):
-    by: Address | None = Field(None, description="Who resumes; default: the caller. Only admins name another.")
-    members: Annotated[list[StrictInt], Field(max_length=MOST_MEMBERS)] = Field(
-        default_factory=list, description="Their numbers. Empty: all that failed or were never launched."
+    by: Address | None = Field(
+        None, description="The address of the person who resumes; default: the caller. Only admins name another."
     )
-    ceiling: Ceiling | None = Field(None, description="The new ceiling; null: as it was.")
-    at_once: AtOnce | None = Field(None, description="null: as it was.")
+    members: Annotated[list[StrictInt], Field(max_length=MOST_MEMBERS)] = Field(
+        default_factory=list, description="The members' numbers. Empty: all that failed or were never launched."
+    )
+    ceiling: Ceiling | None = Field(None, description="The new ceiling; null: unchanged.")
+    at_once: AtOnce | None = Field(
+        None, description="The number of members that may be open at a time; null: unchanged."
+    )
 
 
 class SweepQuery(Query):
@@ -123,22 +133,26 @@ class SweepOut(Out):
     name: str = read_from("sweep.name")
     title: str = read_from("sweep.title", description="The name, or the id where it has none.")
     state: Annotated[str, one_of(SweepState)] = read_from("sweep.state")
-    reason: str = read_from("sweep.reason", description="Why it is in this state, and what comes next.")
+    reason: str = read_from("sweep.reason", description="The reason for its state, and the next step.")
     owner: str = read_from("sweep.owner")
     project: str = read_from("sweep.project")
     preset: str = read_from("sweep.preset")
     via: Annotated[str, one_of(("api", "cli", "page"))] = read_from("sweep.via")
     created_at: Moment = read_from("sweep.created_at")
-    settled_at: Moment | None = read_from("sweep.settled_at", description="When it ended; null: it has not.")
+    settled_at: Moment | None = read_from(
+        "sweep.settled_at", description="The time at which it ended; null: it has not."
+    )
     cancel_asked_at: Moment | None = read_from("sweep.cancel_asked_at")
     cancel_asked_by: str = read_from("sweep.cancel_asked_by")
-    round: int = read_from("sweep.round", description="1, and one more each time that it was resumed.")
+    round: int = read_from("sweep.round", description="The round: 1, and one more each time that it was resumed.")
     at_once: int = read_from("sweep.at_once")
-    ceiling: Usd | None = read_from("sweep.ceiling", description="Of all members together.")
-    cost: Amount = Field(description="All VMs of all members with their disks, so far.")
-    reserved: Usd | None = Field(description="What VMs that run may still cost; null: unknown, or there is no ceiling.")
+    ceiling: Usd | None = read_from("sweep.ceiling", description="The most that all members together may cost.")
+    cost: Amount = Field(description="The cost of all VMs of all members with their disks, so far.")
+    reserved: Usd | None = Field(
+        description="The amount that running VMs may still cost; null: unknown, or there is no ceiling."
+    )
     members: int
-    waiting: int = Field(description="To be launched yet.")
+    waiting: int = Field(description="The number of members still to be launched.")
     open: int
     succeeded: int
     failed: int
@@ -150,14 +164,16 @@ class SweepMemberOut(Out):
     parameters: Mapping[str, str] = read_from("member.parameters")
     state: Annotated[str, one_of(("waiting", *JobState))]
     job: str | None = read_from("job_id", description="The last of its jobs; null: none has been launched yet.")
-    jobs: Sequence[str] = read_from("member.jobs", description="All of them, the oldest first.")
-    reason: str = Field(description="Of its job; empty before the first.")
+    jobs: Sequence[str] = read_from("member.jobs", description="All its jobs, the oldest first.")
+    reason: str = Field(description="The reason for its job's state; empty before the first.")
     step: int | None
     attempts: int
     preemptions: int
     crashes: int
-    cost: Amount = Field(description="All of its jobs, so far.")
-    metric: SeenMetricOut | None = Field(description="null: no value was printed yet, or it names no metric.")
+    cost: Amount = Field(description="The cost of all of its jobs, so far.")
+    metric: SeenMetricOut | None = Field(
+        description="The latest value of its metric; null: no value was printed yet, or it names no metric."
+    )
     is_best: bool = Field(description="Whether its metric is the best of all members.")
 
 
@@ -172,30 +188,34 @@ class SweepResponse(Out):
     as_of: Moment
     currency: str = CURRENCY
     sweep: SweepOut
-    parameters: Sequence[str] = Field(description="Their names, in order.")
+    parameters: Sequence[str] = Field(description="The parameters' names, in order.")
     metric: str = Field(description="The regular expression that finds it; empty: none.")
-    better: str = Field(description="lower or higher; empty where there is no metric.")
+    better: str = Field(
+        description="The better direction of the metric, lower or higher; empty where there is no metric."
+    )
     members: Sequence[SweepMemberOut]
 
 
 class QuotedMemberOut(Out):
     number: int = read_from("plan.number")
     parameters: Mapping[str, str] = read_from("plan.parameters")
-    first: OfferOut | None = Field(description="Where it would start now; null: nowhere.")
+    first: OfferOut | None = Field(description="The place in which it would start now; null: none.")
 
 
 class SweepQuoteOut(Out):
     as_of: Moment
     currency: str = CURRENCY
     hours: str
-    span_seconds: Seconds = read_from("span", description="From the first member's start to the last one's end.")
-    machine: QuotedVmOut | None = Field(description="Of the first member.")
+    span_seconds: Seconds = read_from(
+        "span", description="The seconds from the first member's start to the last one's end."
+    )
+    machine: QuotedVmOut | None = Field(description="The VM of the first member.")
     members: Sequence[QuotedMemberOut]
-    total: Usd | None = Field(description="Of all members, where each would start now; null: not known.")
+    total: Usd | None = Field(description="The cost of all members, where each would start now; null: not known.")
     ceiling: Usd | None
     budgets: Sequence[QuotedBudgetOut]
     warnings: Sequence[str]
-    refusals: Sequence[RefusalOut] = Field(description="Why POST /api/v1/sweeps would refuse this.")
+    refusals: Sequence[RefusalOut] = Field(description="The reasons why POST /api/v1/sweeps would refuse this.")
 
 
 @acting_router.post(
@@ -238,7 +258,7 @@ def submit(
     responses=WRITTEN,
 )
 def quote(deps: Given, asker: Asker, body: SweepQuoteBody, go_on: WhileWanted) -> SweepQuoteOut:
-    """What each member and all of them would cost, and why the sweep would be refused. Nothing is stored."""
+    """Quotes the cost of each member and of all, and the reasons to refuse the sweep. Nothing is stored."""
     owner = owner_of(asker, body.job)
     span = timedelta(seconds=round(body.hours * 3600))
     order = body.order(owner.address)
@@ -248,7 +268,7 @@ def quote(deps: Given, asker: Asker, body: SweepQuoteBody, go_on: WhileWanted) -
 
 @router.get("/sweeps", summary="List sweeps", operation_id="listSweeps")
 def sweeps(deps: Given, query: Annotated[SweepQuery, Parameter()]) -> SweepsResponse:
-    """The state of each and why, its cost, and how many members have come how far. The newest first."""
+    """Lists sweeps, the newest first, with the state of each, the reason for it, its cost, and its members by state."""
     filters = SweepFilters(tuple(query.state), tuple(owner.lower() for owner in query.owner))
     after = cursors.decode_place(query.cursor, "sweeps")
     with deps.database.read() as connection:
@@ -264,7 +284,7 @@ def sweeps(deps: Given, query: Annotated[SweepQuery, Parameter()]) -> SweepsResp
     "/sweeps/{sweep_id}", summary="Get a sweep with all its members", operation_id="getSweep", responses=NOT_FOUND
 )
 def sweep(deps: Given, sweep_id: SweepId) -> SweepResponse:
-    """Each member with its parameters, its job, its metric and its cost."""
+    """Gets each member with its parameters, its job, its metric and its cost."""
     return _detail(deps, sweep_id)
 
 
@@ -297,7 +317,7 @@ def cancel(deps: Given, asker: Asker, sweep_id: SweepId, body: CancelSweepBody, 
     status_code=HTTPStatus.ACCEPTED,
     dependencies=[CHECKED],
     responses={
-        409: problem("Nothing of it failed or was left over, or it is being cancelled."),
+        409: problem("No member failed or was left over, or it is being cancelled."),
         **NOT_FOUND,
         **WRITTEN,
     },

@@ -32,12 +32,18 @@ _Permissions = Annotated[
 
 
 class MeResponse(Out):
-    address: str = Field(description="Empty: the master token, which has no address.", examples=["ana@example.com"])
+    address: str = Field(
+        description="The caller's address; empty: the master token, which has no address.", examples=["ana@example.com"]
+    )
     role: Annotated[str, one_of(Role)] = Field(examples=["operator"])
-    permissions: _Permissions = Field(description="What this token or session may do.")
-    via: Annotated[str, one_of(Via)] = Field(description="How the caller was identified.", examples=["token"])
+    permissions: _Permissions = Field(description="The permissions of this token or session.")
+    via: Annotated[str, one_of(Via)] = Field(
+        description="The way in which the caller was identified.", examples=["token"]
+    )
     token: str | None = Field(description="The id of the token; null: no token was sent.")
-    expires_at: Moment | None = Field(description="When that token expires; null: never, or there is none.")
+    expires_at: Moment | None = Field(
+        description="The time at which that token expires; null: never, or there is none."
+    )
 
 
 class TokenOut(Out):
@@ -45,22 +51,26 @@ class TokenOut(Out):
     name: str
     owner: str = Field(description="The person it acts as.")
     role: Annotated[str, one_of(Role)] = Field(
-        description="The most it may be used for; its owner's role limits it too."
+        description="The highest role that it may be used with; its owner's role limits it too."
     )
     permissions: _Permissions
     made_at: Moment
     made_by: str
-    expires_at: Moment | None = read_from("ends_at", description="As things stand; null: never.")
+    expires_at: Moment | None = read_from(
+        "ends_at", description="The time at which it expires as things stand; null: never."
+    )
     is_provisional: bool = Field(
-        description="Created in a one-time link's session: it ends with that session, and at expires_at at the latest, "
-        "unless an admin confirms it."
+        description=(
+            "True: it was created in a one-time link's session. It ends with that session, and at expires_at "
+            "at the latest, unless an admin confirms it."
+        )
     )
     confirmed_at: Moment | None
     confirmed_by: str
     revoked_at: Moment | None
     revoked_by: str
-    last_used_at: Moment | None = Field(description="To the minute; null: never used.")
-    is_usable: bool = Field(description="Neither revoked nor expired.")
+    last_used_at: Moment | None = Field(description="The last use, to the minute; null: never used.")
+    is_usable: bool = Field(description="True: it is neither revoked nor expired.")
 
 
 class TokenResponse(Out):
@@ -70,7 +80,7 @@ class TokenResponse(Out):
 
 class NewTokenResponse(TokenResponse):
     secret: str | None = Field(
-        description="Shown once and not stored. null: this is a repeat of an earlier request.",
+        description="The secret, shown once and not stored. null: this is a repeat of an earlier request.",
         examples=["cgt_4f0e19a2c7_..."],
     )
 
@@ -88,26 +98,32 @@ class TokenQuery(Query):
 
 class TokenBody(Body):
     name: Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_NAME, pattern=r"^[^\x00]*$")] = Field(
-        description="What will use it.", examples=["nightly"]
+        description="The name of the program that will use it.", examples=["nightly"]
     )
     permissions: list[Permission] | None = Field(
-        None, min_length=1, max_length=10, description="null: all of the caller's.", examples=[["read", "jobs"]]
+        None,
+        min_length=1,
+        max_length=10,
+        description="The token's permissions; null: all of the caller's.",
+        examples=[["read", "jobs"]],
     )
     days: Annotated[StrictInt, Field(ge=1, le=_MOST_DAYS)] | None = Field(
-        90, description="How long it lasts; null: for ever, or as long as the caller's token."
+        90, description="The number of days that it lasts; null: for ever, or as long as the caller's token."
     )
     owner: Address | None = Field(
         None, description="The person it acts as; default: the caller. Only admins name another."
     )
     role: Role | None = Field(
         None,
-        description="The most it may be used for; null: the caller's role. The settings' lists decide as well.",
+        description=(
+            "The highest role that it may be used with; null: the caller's role. The settings' lists decide as well."
+        ),
     )
 
 
 @open_router.get("/me", summary="Get the caller and their permissions", operation_id="getMe")
 def me(asker: Asker) -> MeResponse:
-    """For the token or session of this request."""
+    """Describes the caller of this request, by its token or session."""
     ends = (end for end in (asker.until, asker.link_until) if end and asker.token_id)
     return MeResponse.read(asker, token=asker.token_id or None, expires_at=min(ends, default=None))
 
@@ -128,7 +144,7 @@ def me(asker: Asker) -> MeResponse:
     },
 )
 def make(deps: Given, asker: Asker, body: TokenBody, response: Response, key: Key = None) -> NewTokenResponse:
-    """A token never has more permissions than the caller. The secret is only in this response."""
+    """Creates a token with at most the caller's permissions. The secret is only in this response."""
     wanted = NewToken(
         name=body.name,
         permissions=None if body.permissions is None else frozenset(body.permissions),
@@ -145,7 +161,7 @@ def make(deps: Given, asker: Asker, body: TokenBody, response: Response, key: Ke
 
 @router.get("/tokens", summary="List tokens, the latest first", operation_id="listTokens")
 def tokens(deps: Given, asker: Asker, query: Annotated[TokenQuery, Parameter()]) -> TokensResponse:
-    """Your own; admins see everyone's. Secrets are never shown."""
+    """Lists your own tokens; admins see everyone's. Secrets are never shown."""
     before = cursors.decode_place(query.cursor, "tokens")
     rows = TokenService(deps.database, deps.clock).listing(asker, before, query.limit + 1)
     page, now, more = rows[: query.limit], deps.clock.now(), None
@@ -156,7 +172,7 @@ def tokens(deps: Given, asker: Asker, query: Annotated[TokenQuery, Parameter()])
 
 @router.delete("/tokens/{token_id}", summary="Revoke a token", operation_id="revokeToken", responses=NOT_FOUND)
 def revoke(deps: Given, asker: Asker, token_id: Annotated[Text, Path()]) -> TokenResponse:
-    """Requests with it are refused from now on. Revoking it again changes nothing."""
+    """Revokes the token: requests with it are refused from now on. Revoking it again changes nothing."""
     revoked = TokenService(deps.database, deps.clock).revoke(token_id, asker)
     now = deps.clock.now()
     return TokenResponse(as_of=now, token=_token(revoked, now))
@@ -170,7 +186,10 @@ def revoke(deps: Given, asker: Asker, token_id: Annotated[Text, Path()]) -> Toke
     responses={409: problem("It has ended, or the caller may not confirm it."), **NOT_FOUND, **WRITTEN},
 )
 def confirm(deps: Given, asker: Asker, token_id: Annotated[Text, Path()]) -> TokenResponse:
-    """It then lasts as long as requested at its creation. People who signed in with a link cannot confirm tokens."""
+    """Confirms the token, which then lasts as long as requested at its creation.
+
+    People who signed in with a link cannot confirm tokens.
+    """
     confirmed = TokenService(deps.database, deps.clock).confirm(token_id, asker)
     now = deps.clock.now()
     return TokenResponse(as_of=now, token=_token(confirmed, now))

@@ -17,31 +17,43 @@ router = routes("jobs")
 
 
 class TraceOut(Out):
-    """One zone and kind of VM. The format is the one of github.com/skypilot-org/spot-traces, without moments."""
+    """The series of one zone and kind of VM, in the format of github.com/skypilot-org/spot-traces, without moments."""
 
-    name: str = Field(description="Zone, GPU type and count, or machine type.", examples=["us-central1-a_nvidia-l4_1"])
+    name: str = Field(
+        description="The zone with the GPU's type and count, or the machine type.",
+        examples=["us-central1-a_nvidia-l4_1"],
+    )
     gap_seconds: int
     data: list[int] = Field(
-        description="1: a Spot VM ran, or the last that was seen was no refusal; 0: it was preempted, or out of stock."
+        description=(
+            "A value per point: 1: a Spot VM ran, or the last attempt to start one was not refused; 0: it "
+            "was preempted, or out of stock."
+        )
     )
-    seen: int = Field(description="Points with a VM, or within an hour after a launch, a stockout or an end.")
-    price_per_hour: Usd | None = Field(description="On Spot, as estimated for the latest VM of a job; null: unknown.")
+    seen: int = Field(
+        description="The number of points with a VM, or within an hour after a launch, a stockout or an end."
+    )
+    price_per_hour: Usd | None = Field(
+        description="The Spot price, as estimated for the latest VM of a job; null: unknown."
+    )
     on_demand_price_per_hour: Usd | None
 
 
 class TracesResponse(Out):
     as_of: Moment
-    traces: list[TraceOut] = Field(description="Those of one kind of VM begin together.")
+    traces: list[TraceOut] = Field(description="The series. All of one kind of VM begin together.")
 
 
 class TraceQuery(Query):
-    days: int = Field(30, ge=1, le=90, description="How far back.")
-    gap_seconds: int = Field(600, ge=60, le=3600, description="From one point to the next.")
+    days: int = Field(30, ge=1, le=90, description="The length of the series, up to now.")
+    gap_seconds: int = Field(600, ge=60, le=3600, description="The time from one point to the next.")
 
 
 @router.get("/traces", summary="Get the fleet's Spot history as series", operation_id="listTraces")
 def traces(deps: Given, query: Annotated[TraceQuery, Parameter()]) -> TracesResponse:
-    """Lifetimes of Spot VMs and stockouts that jobs met, by zone. Nothing in it names a project, a person or a VM."""
+    """Returns lifetimes of Spot VMs and stockouts that jobs met, by zone, without the name of a project, a person or a
+    VM.
+    """
     now = deps.clock.now()
     with deps.database.read() as connection:
         series = fleet_series(connection, now - timedelta(days=query.days), now, timedelta(seconds=query.gap_seconds))

@@ -54,7 +54,7 @@ _Local = Annotated[
         "--config", "-c", metavar="FILE", help="Work directly on this settings file's database, without a server."
     ),
 ]
-_TokenId = Annotated[str, typer.Argument(metavar="ID", help="As `costguard token list` shows it.")]
+_TokenId = Annotated[str, typer.Argument(metavar="ID", help="The token's id, as `costguard token list` shows it.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -65,7 +65,10 @@ def register(app: typer.Typer) -> None:
 
 def sign_in(
     address: Annotated[
-        str, typer.Option("--as", metavar="ADDRESS", help="Who signs in. Default: reminders.contact.")
+        str,
+        typer.Option(
+            "--as", metavar="ADDRESS", help="The address of the person who signs in. Default: reminders.contact."
+        ),
     ] = "",
     role: Annotated[Role, typer.Option("--role", metavar="ROLE", help="Their role until they sign out.")] = Role.ADMIN,
     url: Annotated[str, typer.Option("--url", metavar="URL", help="The server's address. Default: sign_in.url.")] = "",
@@ -86,21 +89,25 @@ def sign_in(
 
 @token.command("create", epilog=_CREATE)
 def create(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Named after what will use it.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name after the program that will use it.")],
     permission: Annotated[
         list[Permission] | None,
         typer.Option(
             "--permission",
             metavar="read|jobs|instances|tokens|metrics|admin",
-            help="Only this; repeatable. Default: all of your own.",
+            help="A permission of the token; repeatable. Default: all of your own.",
         ),
     ] = None,
     days: Annotated[
-        int, typer.Option("--days", metavar="DAYS", min=0, max=3650, help="How long it lasts; 0: it never expires.")
+        int,
+        typer.Option(
+            "--days", metavar="DAYS", min=0, max=3650, help="The number of days that it lasts; 0: it never expires."
+        ),
     ] = 90,
-    owner: Annotated[str, typer.Option("--owner", metavar="ADDRESS", help="Whom it speaks for. Default: you.")] = "",
+    owner: Annotated[str, typer.Option("--owner", metavar="ADDRESS", help="The person it acts as. Default: you.")] = "",
     role: Annotated[
-        Role | None, typer.Option("--role", metavar="ROLE", help="Its role, where less than its owner's.")
+        Role | None,
+        typer.Option("--role", metavar="ROLE", help="The token's role, where it is lower than its owner's."),
     ] = None,
     save: Annotated[bool, typer.Option("--save", help="Save it in the profile, for this command to use.")] = False,
     config: _Local = None,
@@ -145,7 +152,7 @@ def _print_secret(answer: Answer, saved: Path | None) -> None:
 
 @token.command("list", epilog="Example:  costguard token list --json")
 def list_tokens(limit: Limit = 100, config: _Local = None, url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
-    """Your tokens, the newest first; for an admin everyone's. Their secrets are not shown."""
+    """List your tokens, the newest first; for an admin everyone's. Their secrets are not shown."""
     local = _local(config, url)
     answer = ServerClient(url).pages("tokens", "tokens", limit) if local is None else local.listing(limit)
     render(answer, as_json, _show_tokens)
@@ -180,16 +187,21 @@ def confirm(token_id: _TokenId, config: _Local = None, url: Url = DEFAULT_URL, a
 
 @session.command("list", epilog="Example:  costguard session list --json")
 def list_sessions(limit: Limit = 100, url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
-    """Your sessions, the newest first; for an admin everyone's."""
+    """List your sessions, the newest first; for an admin everyone's."""
     render(ServerClient(url).pages("sessions", "sessions", limit), as_json, _show_sessions)
 
 
 @session.command("end", epilog=_END)
 def end(
-    session_id: Annotated[str, typer.Argument(metavar="[ID]", help="As `costguard session list` shows it.")] = "",
-    everywhere: Annotated[bool, typer.Option("--all", help="All of your sessions, or --address's.")] = False,
+    session_id: Annotated[
+        str, typer.Argument(metavar="[ID]", help="The session's id, as `costguard session list` shows it.")
+    ] = "",
+    everywhere: Annotated[bool, typer.Option("--all", help="End all of your sessions, or all of --address's.")] = False,
     address: Annotated[
-        str, typer.Option("--address", metavar="ADDRESS", help="Whose, with --all; only admins name another.")
+        str,
+        typer.Option(
+            "--address", metavar="ADDRESS", help="The person whose sessions end, with --all; only admins name another."
+        ),
     ] = "",
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 database = CommandLine(no_args_is_help=True, help="The database: migrations and backups.")
 
-_UnknownVm = Annotated[str, typer.Argument(metavar="PROJECT/NAME", help="As `costguard db unknown` shows it.")]
+_UnknownVm = Annotated[str, typer.Argument(metavar="PROJECT/NAME", help="The VM, as `costguard db unknown` shows it.")]
 _AFTER_RESTORE = (
     "VMs launched since are adopted where that is clear, else reported; none is deleted: costguard db unknown",
     "Jobs, keeps, claims and tokens created since are lost. Tokens revoked since work again: check them.",
@@ -91,7 +91,7 @@ def check(config: Config = None, as_json: AsJson = False) -> None:
 
 
 def backup(
-    to: Annotated[Path, typer.Argument(metavar="FILE", help="It must not exist yet.")],
+    to: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write; it must not exist yet.")],
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
@@ -109,7 +109,9 @@ def backup(
 
 
 def restore(
-    source: Annotated[Path, typer.Argument(metavar="FILE", help="Written by `costguard db backup`.")],
+    source: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The backup to restore, written by `costguard db backup`.")
+    ],
     config: Config = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="PostgreSQL: also into a database with data in it.")
@@ -146,7 +148,9 @@ def restore(
 
 
 def verify(
-    source: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="A backup. Default: the database.")] = None,
+    source: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="The backup to verify. Default: the database.")
+    ] = None,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
@@ -170,7 +174,7 @@ def archive(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Move what is older than the settings under "retention" say to compressed files, while the server runs or not.
+    """Move rows older than the settings under "retention" say to compressed files, while the server runs or not.
 
     No total changes. What reads is checked against the SHA-256 of what was written. Run it where the server runs.
     """
@@ -205,8 +209,8 @@ def archive(
 def compact(config: Config = None, as_json: AsJson = False) -> None:
     """Rewrite an SQLite database without its free space, while no daemon runs.
 
-    Needs as much free disk as the database takes. PostgreSQL reuses the space by itself.
-    Run it where the server runs.
+    It needs as much free disk as the database takes. PostgreSQL reuses the space by itself. Run it where the server
+    runs.
     """
     from costguard.main import archives
 

@@ -53,7 +53,7 @@ def bill(
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
 ) -> None:
-    """The ledger against Google's bill, a line for each UTC day, and the VMs that differ most."""
+    """Compare the ledger with Google's bill, a line for each UTC day, and list the VMs that differ most."""
     if context.invoked_subcommand is not None:
         return
     server = ServerClient(url)

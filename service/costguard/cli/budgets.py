@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
 
 
 def budgets(url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
-    """Each budget in its current day, week or month: spent, forecast with its range, and thresholds."""
+    """List budgets in their current day, week or month: spent, forecast with its range, and thresholds."""
     render(ServerClient(url).get("budgets"), as_json, show_budgets)
 
 

@@ -58,11 +58,14 @@ def checkpoints(
         str, typer.Option("--marker", metavar="NAME", help="File that is written last, in a checkpoint's folder.")
     ] = "",
     examine: Annotated[
-        int, typer.Option("--examine", min=1, metavar="N", help="Read this many, and on until one is complete.")
+        int,
+        typer.Option(
+            "--examine", min=1, metavar="N", help="Read this many checkpoints, and more until one is complete."
+        ),
     ] = 10,
     everything: Annotated[bool, typer.Option("--all", help="Read every checkpoint, among more files.")] = False,
     wait: Annotated[
-        float, typer.Option("--wait", min=0, max=600, metavar="SECONDS", help="Between the two listings.")
+        float, typer.Option("--wait", min=0, max=600, metavar="SECONDS", help="Seconds between the two listings.")
     ] = 1.0,
     path: Config = None,
     as_json: AsJson = False,

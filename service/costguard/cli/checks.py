@@ -96,14 +96,17 @@ def init(as_json: AsJson = False) -> None:
 @slack.command("test", epilog=_SLACK_EXAMPLES)
 def slack_test(
     path: Config = None,
-    with_message: Annotated[bool, typer.Option("--message", help="Also post a message to the channel.")] = False,
+    with_message: Annotated[bool, typer.Option("--message", help="Post also a message to the channel.")] = False,
     send: Annotated[
-        bool, typer.Option("--send", help="Also send you a sample of each kind of message, at once and to nobody else.")
+        bool, typer.Option("--send", help="Send you also a sample of each kind of message, at once and to nobody else.")
     ] = False,
     who: Annotated[
         str,
         typer.Option(
-            "--as", metavar="ADDRESS", envvar="COSTGUARD_OWNER", help="You, for --send. Default: reminders.contact."
+            "--as",
+            metavar="ADDRESS",
+            envvar="COSTGUARD_OWNER",
+            help="Your address, for --send. Default: reminders.contact.",
         ),
     ] = "",
     as_json: AsJson = False,
@@ -138,11 +141,13 @@ def slack_test(
 
 @webhooks.command("test", epilog=_WEBHOOKS_EXAMPLES)
 def webhooks_test(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="As in webhooks.NAME of the settings.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="The webhook's name, as in webhooks.NAME of the settings.")
+    ],
     path: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Post a signed message of the kind WebhookTest, and show the answer. Exits 1 when it is not accepted.
+    """Post a signed test message to a webhook, and show the answer. Exits 1 when it is not accepted.
 
     Run it where the server runs.
     """

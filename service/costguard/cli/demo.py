@@ -57,10 +57,13 @@ def demo(
         str, typer.Option("--listen", metavar="HOST:PORT", help="HOST:PORT of the server.")
     ] = "127.0.0.1:8765",
     sandbox_port: Annotated[
-        int, typer.Option("--sandbox-port", metavar="PORT", min=0, max=65535, help="0: any free port.")
+        int,
+        typer.Option(
+            "--sandbox-port", metavar="PORT", min=0, max=65535, help="Port of the simulated cloud; 0: any free port."
+        ),
     ] = 0,
     scenario: Annotated[
-        str, typer.Option("--scenario", metavar="FILE", help="A file, or the name of a shipped one.")
+        str, typer.Option("--scenario", metavar="FILE", help="A scenario's file, or the name of a shipped one.")
     ] = "demo",
     speed: Annotated[
         float, typer.Option("--speed", metavar="TIMES", min=0.1, max=3600, help="Simulated seconds per real second.")

@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
 
 
 def diagnose(job_id: JobId, url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
-    """What bounds a job: its input, its own code, saving, or the GPU; with the numbers, the advice and the saving.
+    """Find a job's bottleneck (its input, its own code, saving, or the GPU), with figures, advice and saving.
 
     A verdict holds after two equal windows of five minutes. Nothing acts on it.
     """

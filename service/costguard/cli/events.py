@@ -47,10 +47,10 @@ def events(
         str | None, typer.Option("--kind", metavar="KIND", help="Only this kind, such as LifetimeStarted.")
     ] = None,
     who: Annotated[
-        str | None, typer.Option("--who", metavar="NAME", help="Part of the actor's name, such as ana@.")
+        str | None, typer.Option("--who", metavar="NAME", help="A part of the actor's name, such as ana@.")
     ] = None,
     words: Annotated[
-        str | None, typer.Option("--words", metavar="WORDS", help="Part of the text, or of the VM's name.")
+        str | None, typer.Option("--words", metavar="WORDS", help="A part of the text, or of the VM's name.")
     ] = None,
     job: OneJob = None,
     project: OneProject = None,
@@ -64,7 +64,7 @@ def events(
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
 ) -> None:
-    """What happened, the latest first: who did what, and why."""
+    """List events, the latest first, each with its actor and its reason."""
     server = ServerClient(url)
     filters = {
         "since": not_before(server, since, last),

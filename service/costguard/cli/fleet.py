@@ -82,7 +82,7 @@ def ps(
     ] = None,
     spot: Annotated[bool | None, typer.Option("--spot/--no-spot", help="Only Spot VMs, or only others.")] = None,
     gone: Annotated[bool, typer.Option("--all", "-a", help="Include VMs that are gone.")] = False,
-    sort: Annotated[Literal["rate", "age", "name"], typer.Option("--sort", help="What to sort by.")] = "rate",
+    sort: Annotated[Literal["rate", "age", "name"], typer.Option("--sort", help="The column to sort by.")] = "rate",
     limit: Limit = 200,
     watch: Annotated[
         float | None, typer.Option("--watch", "-w", min=0.5, metavar="SECONDS", help="Refresh this often.")
@@ -90,7 +90,7 @@ def ps(
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
 ) -> None:
-    """The fleet: each VM's owner, age, rate and cost so far."""
+    """List the fleet: each VM's owner, age, rate and cost so far."""
     filters = {"project": project, "preset": preset, "owner": owner, "status": status, "gpu": gpu_type, "spot": spot}
     fetch = partial(ServerClient(url).pages, "instances", "instances", limit, **filters, gone=gone, sort=sort)
     if watch is None:
@@ -103,7 +103,7 @@ def ps(
 
 
 def show(vm: Vm, project: Project = None, url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
-    """One VM: every lifetime and disk, charge by charge, with the price it was billed at."""
+    """Show a VM: every lifetime and disk, charge by charge, with the price it was billed at."""
     server = ServerClient(url)
     instance = find_vm(server, vm, project)
     render(server.get("instances", instance["project"], instance["gce_id"]), as_json, show_vm)

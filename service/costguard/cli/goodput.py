@@ -58,7 +58,7 @@ def goodput(
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
 ) -> None:
-    """What the time of training jobs went into, and the cost of a useful GPU-hour, in a range of UTC days."""
+    """Divide the time of training jobs by use, with the cost of a useful GPU-hour, in a range of UTC days."""
     server = ServerClient(url)
     first, to = days(server, first, to, last)
     given = {

@@ -83,7 +83,7 @@ def jobs(
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
 ) -> None:
-    """Jobs, the newest first: owner, state and why, attempts, and cost so far."""
+    """List jobs, the newest first: owner, state with its reason, attempts, and cost so far."""
     filters = {"state": state, "owner": owner, "preset": preset, "project": project, "kind": kind}
     only_open = None if everything or state is not None else True
     answer = ServerClient(url).pages("jobs", "jobs", limit, open=only_open, or_disk_kept=only_open, **filters)
@@ -91,7 +91,7 @@ def jobs(
 
 
 def job(job_id: JobId, url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
-    """One job: the timeline of its attempts, checkpoints, work at risk and lost, its cost, and what comes next."""
+    """Show a job: the timeline of its attempts, checkpoints, work at risk and lost, cost, and next step."""
     render(ServerClient(url).get("jobs", job_id), as_json, show_job)
 
 
@@ -99,15 +99,19 @@ def output(
     job_id: JobId,
     attempt: Annotated[
         int | None,
-        typer.Option("--attempt", metavar="N", min=1, help="Of this attempt. Default: the last one that reported."),
+        typer.Option(
+            "--attempt", metavar="N", min=1, help="The attempt's number. Default: the last one that reported."
+        ),
     ] = None,
-    whole: Annotated[bool, typer.Option("--all", help="All that is stored, also of VMs that are gone.")] = False,
-    grep: Annotated[str, typer.Option("--grep", metavar="REGEX", help="Only the stored lines that match.")] = "",
-    follow_: Annotated[bool, typer.Option("--follow", "-f", help="All of it, and what is printed later.")] = False,
+    whole: Annotated[bool, typer.Option("--all", help="Print all stored output, also of VMs that are gone.")] = False,
+    grep: Annotated[str, typer.Option("--grep", metavar="REGEX", help="Print only the stored lines that match.")] = "",
+    follow_: Annotated[
+        bool, typer.Option("--follow", "-f", help="Print all output, and go on as more is printed.")
+    ] = False,
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
 ) -> None:
-    """What a job's command printed: the end as its VM reported it, or the whole as it is stored."""
+    """Print a job's output: the end as its VM reported it, or the whole as it is stored."""
     server = ServerClient(url)
     if whole or grep or follow_:
         if as_json:
@@ -131,17 +135,17 @@ def cancel(
     reason: Reason = "",
     delete_disk: Annotated[
         bool,
-        typer.Option("--delete-disk", help="Also delete a disk that holds the only copy of what the job saved."),
+        typer.Option("--delete-disk", help="Delete also a disk that holds the only copy of what the job saved."),
     ] = False,
     after_checkpoint: Annotated[
         bool,
-        typer.Option("--after-checkpoint", help="Only once its next checkpoint is saved; it then counts as cancelled."),
+        typer.Option(
+            "--after-checkpoint", help="Cancel once its next checkpoint is saved; the job then counts as cancelled."
+        ),
     ] = False,
     never_mind: Annotated[
         bool,
-        typer.Option(
-            "--never-mind", help="Take --after-checkpoint back; no hint at its standstill until a new best value."
-        ),
+        typer.Option("--never-mind", help="Undo --after-checkpoint; no hint at its standstill until a new best value."),
     ] = False,
     owner: Me = "",
     url: Url = DEFAULT_URL,

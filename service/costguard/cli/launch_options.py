@@ -127,7 +127,7 @@ class JobOptions:
         _option(
             "--checkpoint",
             "URI",
-            "Where the command saves: gs://, s3://, or a path on the disk; a folder or a file.",
+            "The location of checkpoints: gs://, s3://, or a path on the disk; a folder or a file.",
             _CHECKPOINTS,
         ),
         _Sends("checkpoint.location"),
@@ -163,14 +163,23 @@ class JobOptions:
         _option(
             "--local",
             "PATH",
-            "Where the command saves on the VM: checkpoints there are uploaded to --checkpoint and brought back.",
+            (
+                "The folder or file on the VM where the command saves: checkpoints there are uploaded to "
+                "--checkpoint and brought back."
+            ),
             _CHECKPOINTS,
         ),
         _Sends("checkpoint.local"),
     ] = ""
     keep: Annotated[
         int | None,
-        _option("--keep", "N", "How many checkpoints stay at --checkpoint; 0: all. Default: 3.", _CHECKPOINTS, min=0),
+        _option(
+            "--keep",
+            "N",
+            "The number of checkpoints that stay at --checkpoint; 0: all. Default: 3.",
+            _CHECKPOINTS,
+            min=0,
+        ),
         _Sends("checkpoint.keep"),
     ] = None
     uploads_itself: Annotated[
@@ -185,7 +194,7 @@ class JobOptions:
     ] = None
     output: Annotated[
         list[str] | None,
-        _option("--output", "PATH=URI", "What to publish when the command succeeds; repeatable.", _DATA),
+        _option("--output", "PATH=URI", "Data to publish when the command succeeds; repeatable.", _DATA),
         _Sends("outputs", _places("--output", "/data/model=s3://b/m", ("path", "destination"))),
     ] = None
     mount: Annotated[
@@ -200,7 +209,7 @@ class JobOptions:
     ] = ""
     bandwidth: Annotated[
         int | None,
-        _option("--bandwidth", "MIB_PER_S", "The most for uploads and downloads.", _DATA, min=1),
+        _option("--bandwidth", "MIB_PER_S", "The limit on uploads and downloads together.", _DATA, min=1),
         _Sends("bandwidth_mib_s"),
     ] = None
     project: Annotated[
@@ -208,7 +217,7 @@ class JobOptions:
         _option(
             "--project",
             "PROJECT",
-            "Needed only where several projects are watched.",
+            "The project, needed only where several are watched.",
             _VM,
             "-p",
             envvar="COSTGUARD_PROJECT",
@@ -219,16 +228,18 @@ class JobOptions:
         list[str] | None, _option("--zone", "ZONE", "Only this zone; repeatable.", _VM), _Sends("overrides.zones")
     ] = None
     spot: Annotated[
-        bool | None, _option("--spot/--on-demand", None, "Instead of the preset's.", _VM), _Sends("overrides.spot")
+        bool | None,
+        _option("--spot/--on-demand", None, "Use this provisioning model instead of the preset's.", _VM),
+        _Sends("overrides.spot"),
     ] = None
     fallback: Annotated[
         bool | None,
-        _option("--fallback/--no-fallback", None, "Whether to use on-demand where Spot is out of stock.", _VM),
+        _option("--fallback/--no-fallback", None, "Use on-demand where Spot is out of stock, or wait for Spot.", _VM),
         _Sends("overrides.on_demand_fallback"),
     ] = None
     machine_type: Annotated[
         str | None,
-        _option("--machine-type", "TYPE", "Instead of the preset's.", _VM),
+        _option("--machine-type", "TYPE", "Use this machine type instead of the preset's.", _VM),
         _Sends("overrides.machine_type"),
     ] = None
     disk: Annotated[
@@ -257,7 +268,7 @@ class JobOptions:
         _option(
             "--deadline",
             "TIME|SPAN",
-            "When it must be finished: 2026-11-22T08:00Z, or 18h from now.",
+            "The time by which it must be finished: 2026-11-22T08:00Z, or 18h from now.",
             _COST,
             callback=moment_or_span,
         ),
@@ -265,44 +276,55 @@ class JobOptions:
     ] = None
     work: Annotated[
         float | None,
-        _option("--work", "SPAN", "How long it takes without interruptions, such as 16h.", _COST, parser=hours),
+        _option("--work", "SPAN", "The time that it takes without interruptions, such as 16h.", _COST, parser=hours),
         _Sends("work_hours"),
     ] = None
     steps: Annotated[
-        int | None, _option("--steps", "N", "How many steps it takes in all.", _COST, min=1), _Sends("total_steps")
+        int | None,
+        _option("--steps", "N", "The number of steps that it takes in all.", _COST, min=1),
+        _Sends("total_steps"),
     ] = None
     when_late: Annotated[
         WhenLate,
         _option(
             "--when-late",
             "finish|stop",
-            "finish: late, within the ceiling; stop: at the deadline, after a checkpoint.",
+            "finish: go on past the deadline, within the ceiling; stop: stop at the deadline, after a checkpoint.",
             _COST,
         ),
         _Sends("when_late"),
     ] = WhenLate.FINISH
     max_preemptions: Annotated[
         int | None,
-        _option("--max-preemptions", "N", "It fails after more than this. Default: 100.", _COST, min=0),
+        _option("--max-preemptions", "N", "The number of preemptions that it survives. Default: 100.", _COST, min=0),
         _Sends("max_preemptions"),
     ] = None
     max_crashes: Annotated[
         int | None,
-        _option("--max-crashes", "N", "How many crashes after progress it survives. Default: 0.", _COST, min=0),
+        _option(
+            "--max-crashes", "N", "The number of crashes after progress that it survives. Default: 0.", _COST, min=0
+        ),
         _Sends("max_crashes"),
     ] = None
     step_pattern: Annotated[
         str,
-        _option("--step-pattern", "REGEX", "Finds the step in the output; its first group is the number.", _WATCH),
+        _option(
+            "--step-pattern",
+            "REGEX",
+            "An expression that finds the step in the output; its first group is the number.",
+            _WATCH,
+        ),
         _Sends("step_pattern"),
     ] = ""
     metric: Annotated[
         str,
-        _option("--metric", "REGEX", "Finds a number in the output, such as 'val_loss (\\S+)'.", _WATCH),
+        _option(
+            "--metric", "REGEX", "An expression that finds a number in the output, such as 'val_loss (\\S+)'.", _WATCH
+        ),
         _Sends("metric.pattern"),
     ] = ""
     better: Annotated[
-        str, _option("--better", "lower|higher", "Which way the metric is better.", _WATCH), _Sends("metric.better")
+        str, _option("--better", "lower|higher", "The better direction of the metric.", _WATCH), _Sends("metric.better")
     ] = "lower"
     mlflow_run: Annotated[
         str, _option("--mlflow-run", "ID", "The MLflow run to log the job's cost to.", _WATCH), _Sends("mlflow_run")

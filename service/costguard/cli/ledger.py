@@ -50,7 +50,7 @@ def lifetimes(
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
 ) -> None:
-    """Continuous runs of VMs: when they ran, why they ended, and what each cost."""
+    """List continuous runs of VMs with their start, their end and its reason, and their cost."""
     filters: dict[str, Any] = {
         "project": project,
         "preset": preset,
@@ -71,7 +71,7 @@ def prices(
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
 ) -> None:
-    """Prices in force, refused prices, and what has no price."""
+    """List prices in force, refused prices, and resources without a price."""
     answer = ServerClient(url).get("prices", resource=resource, region=region, history=history)
     render(answer, as_json, show_prices, has_filter(resource, region))
 

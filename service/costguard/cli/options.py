@@ -121,13 +121,18 @@ Url = Annotated[
 ]
 Config = Annotated[
     Path | None,
-    typer.Option("--config", "-c", metavar="FILE", help="Default: $COSTGUARD_CONFIG, else ./costguard.toml."),
+    typer.Option(
+        "--config", "-c", metavar="FILE", help="The settings file. Default: $COSTGUARD_CONFIG, else ./costguard.toml."
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 AsJsonLine = Annotated[bool, typer.Option("--json", help="Print only the address, as one line of JSON.")]
-Vm = Annotated[str, typer.Argument(metavar="VM", help="Its name, or Google's numeric id.", autocompletion=complete_vms)]
+Vm = Annotated[
+    str, typer.Argument(metavar="VM", help="The VM's name, or Google's numeric id.", autocompletion=complete_vms)
+]
 JobId = Annotated[
-    str, typer.Argument(metavar="JOB", help="Its id, such as j7k2m9q4, or its name.", autocompletion=complete_jobs)
+    str,
+    typer.Argument(metavar="JOB", help="The job's id, such as j7k2m9q4, or its name.", autocompletion=complete_jobs),
 ]
 Project = Annotated[
     list[str] | None, typer.Option("--project", "-p", metavar="PROJECT", help="Only this project; repeatable.")
@@ -155,7 +160,7 @@ OneJob = Annotated[
 Key = Annotated[
     str, typer.Option("--key", metavar="KEY", help="Repeating the command with the same key returns the same job.")
 ]
-Reason = Annotated[str, typer.Option("--reason", metavar="WORDS", help="Recorded in the audit log.")]
+Reason = Annotated[str, typer.Option("--reason", metavar="WORDS", help="The reason, recorded in the audit log.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=0, help="Show at most this many; 0 shows all.")]
 From = Annotated[
     str | None,
@@ -167,15 +172,18 @@ Last = Annotated[
     typer.Option("--last", metavar="SPAN", callback=_span, help="The last 7d (today and six days before), or 2w."),
 ]
 LastHours = Annotated[
-    str | None, typer.Option("--last", metavar="SPAN", callback=_span, help="Not older than 12h, 7d or 2w.")
+    str | None, typer.Option("--last", metavar="SPAN", callback=_span, help="The longest age, such as 12h, 7d or 2w.")
 ]
 Since = Annotated[
     str | None,
     typer.Option(
-        "--since", metavar="TIME", callback=utc_moment, help="From this time on, such as 2026-11-20T08:00:00Z; in UTC."
+        "--since", metavar="TIME", callback=utc_moment, help="The first time in UTC, such as 2026-11-20T08:00:00Z."
     ),
 ]
-Until = Annotated[str | None, typer.Option("--until", metavar="TIME", callback=utc_moment, help="Before this time.")]
+Until = Annotated[
+    str | None,
+    typer.Option("--until", metavar="TIME", callback=utc_moment, help="The end; only earlier events are shown."),
+]
 
 
 def job_id(server: ServerClient, job: str | None) -> str | None:

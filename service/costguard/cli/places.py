@@ -38,16 +38,18 @@ def register(app: typer.Typer) -> None:
 
 
 def places(url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
-    """Zones with their recent stockouts and preemptions, which count less as they age."""
+    """List zones with their recent stockouts and preemptions, which count less as they age."""
     render(ServerClient(url).get("places"), as_json, show_places)
 
 
 def recoveries(
-    days: Annotated[int, typer.Option("--days", metavar="DAYS", min=1, max=3650, help="How far back to look.")] = 30,
+    days: Annotated[
+        int, typer.Option("--days", metavar="DAYS", min=1, max=3650, help="The number of days to look back.")
+    ] = 30,
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
 ) -> None:
-    """How long jobs took to run again after they lost a VM, and how the loss was detected."""
+    """Show the time that jobs took to run again after they lost a VM, and how each loss was detected."""
     render(ServerClient(url).get("recoveries", days=days), as_json, show_recoveries)
 
 

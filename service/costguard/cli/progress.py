@@ -20,7 +20,7 @@ from costguard_vm.progress.log_line import LogReading, printable
 from costguard_vm.progress.log_reader import LINE_END, readings
 
 LogFile = Annotated[str, typer.Argument(metavar="FILE", help="A file, or - for standard input.")]
-Better = Annotated[str, typer.Option("--better", metavar="lower|higher", help="Which way the metric is better.")]
+Better = Annotated[str, typer.Option("--better", metavar="lower|higher", help="The better direction of the metric.")]
 
 Curves = dict[str, list[float | None]]
 

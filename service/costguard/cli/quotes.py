@@ -37,12 +37,12 @@ def quote(
     job: JobOptions,
     hours: Annotated[
         float | None,
-        typer.Option("--hours", metavar="HOURS", help="For how many hours. Default: as --work says, else 1."),
+        typer.Option("--hours", metavar="HOURS", help="The hours to quote for. Default: as --work says, else 1."),
     ] = None,
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
 ) -> None:
-    """What a launch would cost, Spot and on-demand, zone by zone. Nothing is launched.
+    """Quote a launch, Spot and on-demand, zone by zone. Nothing is launched.
 
     Takes every option of `costguard launch`. Exits 1 when the launch would be refused.
     """

@@ -15,7 +15,7 @@ from costguard.cli.tables import console, say
 from costguard.errors import Invalid
 from costguard_vm.progress.stragglers import StepTime, read_workers
 
-read = CommandLine(no_args_is_help=True, help="What files of your own say, without a server.")
+read = CommandLine(no_args_is_help=True, help="Read files of your own, without a server.")
 
 _CHUNK = 1 << 20  # characters
 _EXAMPLES = """Examples:

@@ -76,13 +76,15 @@ def reminders(
             "--vm",
             "--id",
             metavar="VM",
-            help="Only about this VM, by name or id.",
+            help="Only messages about this VM, by name or id.",
             autocompletion=complete_vms,
         ),
     ] = None,
     subject: Annotated[
         str | None,
-        typer.Option("--subject", metavar="SUBJECT", help="Only about this lifetime or stopped VM, such as run:12:7."),
+        typer.Option(
+            "--subject", metavar="SUBJECT", help="Only messages about this lifetime or stopped VM, such as run:12:7."
+        ),
     ] = None,
     status: Annotated[
         str | None,
@@ -95,7 +97,10 @@ def reminders(
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
 ) -> None:
-    """Messages, the latest first: the recipient, and whether Slack accepted them. `preview`: what would be sent now."""
+    """List messages, the latest first: the recipient, and whether Slack accepted them.
+
+    `preview` shows the next ones.
+    """
     if context.invoked_subcommand is not None:
         return
     server = ServerClient(url)
@@ -105,14 +110,14 @@ def reminders(
 
 
 def preview(url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
-    """What would be sent now and why, and why each other VM is left alone. Nothing is sent."""
+    """Preview the reminders that are due, with the reasons, and why each other VM gets none. Nothing is sent."""
     render(ServerClient(url).get("reminders", "preview"), as_json, show_preview)
 
 
 def enforcement(
     first: From = None, to: To = None, last: Last = None, url: Url = DEFAULT_URL, as_json: AsJson = False
 ) -> None:
-    """What was stopped or would have been, by which rule, and what that saved."""
+    """List the VMs that rules stopped or would have stopped, each with its rule and the saving."""
     server = ServerClient(url)
     first, to = days(server, first, to, last)
     render(server.get("enforcement", **{"from": first, "to": to}), as_json, show_enforcement)

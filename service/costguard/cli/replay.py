@@ -40,23 +40,33 @@ Traces = Annotated[
 History = Annotated[
     bool, typer.Option("--history", help="Replay the fleet's own Spot history instead, as the server's ledger has it.")
 ]
-Days = Annotated[int, typer.Option("--days", metavar="DAYS", min=1, max=90, help="With --history: how far back.")]
+Days = Annotated[
+    int, typer.Option("--days", metavar="DAYS", min=1, max=90, help="The number of days to look back, with --history.")
+]
 Work = Annotated[str, typer.Option("--work", metavar="TIME", help="Work of the job, such as 48h.")]
-Deadline = Annotated[str, typer.Option("--deadline", metavar="TIME", help="From the launch on, such as 72h.")]
+Deadline = Annotated[
+    str, typer.Option("--deadline", metavar="TIME", help="Time from the launch to the deadline, such as 72h.")
+]
 Overhead = Annotated[
-    str, typer.Option("--overhead", metavar="TIME", help="What each start costs, such as 0.2h or 12m.")
+    str, typer.Option("--overhead", metavar="TIME", help="The time that each start costs, such as 0.2h or 12m.")
 ]
 Zones = Annotated[
     str,
-    typer.Option("--zones", metavar="each|all|NAME,...", help="Zones that a job may use together: a file's name each."),
+    typer.Option(
+        "--zones", metavar="each|all|NAME,...", help="Zones that a job may use together, each by a file's name."
+    ),
 ]
 PriceRatio = Annotated[
     float | None,
-    typer.Option("--price-ratio", metavar="K", help="On demand over Spot, instead of the prices of the files."),
+    typer.Option(
+        "--price-ratio",
+        metavar="K",
+        help="The on-demand price divided by the Spot price, instead of the prices of the files.",
+    ),
 ]
 Runs = Annotated[int, typer.Option("--runs", metavar="N", help="Runs of each policy, over all recordings.")]
-Seed = Annotated[int, typer.Option("--seed", metavar="S", help="Draws other starts.")]
-Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Write a drawing too, as SVG.")]
+Seed = Annotated[int, typer.Option("--seed", metavar="S", help="Seed of the random starts.")]
+Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Write also a drawing as SVG to this file.")]
 
 
 def register(app: typer.Typer) -> None:

@@ -68,7 +68,8 @@ def _plain(verb: str) -> Callable[..., None]:
 def keep(
     vm: Vm,
     hours: Annotated[
-        int | None, typer.Option("--hours", metavar="HOURS", min=1, help="Default: until tomorrow morning.")
+        int | None,
+        typer.Option("--hours", metavar="HOURS", min=1, help="Hours to keep it. Default: until tomorrow morning."),
     ] = None,
     project: Project = None,
     reason: Reason = "",

@@ -112,8 +112,13 @@ def run_pass(config: Config = None, as_json: AsJson = False) -> None:
 
 
 def sandbox(
-    scenario: Annotated[str, typer.Argument(metavar="SCENARIO", help="A file, or the name of a shipped one.")] = "demo",
-    port: Annotated[int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="0: any free port.")] = 8766,
+    scenario: Annotated[
+        str, typer.Argument(metavar="SCENARIO", help="A scenario's file, or the name of a shipped one.")
+    ] = "demo",
+    port: Annotated[
+        int,
+        typer.Option("--port", metavar="PORT", min=0, max=65535, help="Port of the simulated cloud; 0: any free port."),
+    ] = 8766,
     speed: Annotated[
         float, typer.Option("--speed", metavar="TIMES", min=0.001, help="Simulated seconds per real second.")
     ] = 1.0,

@@ -139,7 +139,7 @@ def spend(
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
 ) -> None:
-    """Cost in a range of UTC days, including today up to now."""
+    """Show the cost in a range of UTC days, including today up to now."""
     if sum((as_csv, as_json, focus is not None)) > 1:
         raise typer.BadParameter("--csv, --json and --focus exclude each other.")
     _check(focus, by, label, basis)

@@ -57,7 +57,7 @@ class _FileFirst(CommandGroup):
         return super().parse_args(ctx, args)
 
 
-SweepId = Annotated[str, typer.Argument(metavar="SWEEP", help="Its id, such as s7k2m9q4, or its name.")]
+SweepId = Annotated[str, typer.Argument(metavar="SWEEP", help="The sweep's id, such as s7k2m9q4, or its name.")]
 Limited = Annotated[
     str | None, typer.Option("--ceiling", metavar="USD", help="The new ceiling of all members together.")
 ]
@@ -82,10 +82,10 @@ def init(as_json: AsJson = False) -> None:
 
 
 def launch(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Such as sweep.toml.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The sweep's file, such as sweep.toml.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it would cost, and launch nothing.")] = False,
     hours: Annotated[
-        float, typer.Option("--hours", metavar="HOURS", help="With --dry-run: for how many hours each member runs.")
+        float, typer.Option("--hours", metavar="HOURS", help="The hours that each member runs, with --dry-run.")
     ] = 1,
     key: Key = "",
     wait: Annotated[
@@ -94,7 +94,7 @@ def launch(
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
 ) -> None:
-    """Launch a sweep: the server launches its members in turn, whatever becomes of this computer."""
+    """Launch a sweep: the server launches its members in turn, also while this computer is off."""
     server = ServerClient(url)
     parts = sweep_file.read(file)
     job = job_file.job_of(parts["launch"], "[launch]")
@@ -125,14 +125,14 @@ def list_(
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
 ) -> None:
-    """Sweeps, the newest first: state and why, how many members have come how far, and cost so far."""
+    """List sweeps, the newest first: state with its reason, members by state, and cost so far."""
     wanted = state if state is not None or everything else SweepState.RUNNING
     answer = ServerClient(url).pages("sweeps", "sweeps", limit, state=wanted, owner=owner)
     render(answer, as_json, show_sweeps, has_filter(owner, wanted))
 
 
 def show(sweep_id: SweepId, url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
-    """One sweep: each member with its parameters, state, step, metric and cost."""
+    """Show a sweep: each member with its parameters, state, step, metric and cost."""
     render(ServerClient(url).get("sweeps", sweep_id), as_json, show_sweep)
 
 
@@ -157,7 +157,7 @@ def resume(
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
 ) -> None:
-    """Launch what failed again, from its checkpoints, and what was never launched."""
+    """Launch failed members again from their checkpoints, and members that were never launched."""
     body: dict[str, Any] = {"members": member or [], "ceiling": ceiling, "at_once": at_once}
     answer = ServerClient(url).post("sweeps", sweep_id, "resume", body={**body, **({"by": owner} if owner else {})})
     render(answer, as_json, show_state)

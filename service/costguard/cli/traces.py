@@ -21,7 +21,7 @@ _EXAMPLE = "Example:  costguard trace export traces && costguard replay --traces
 
 trace = CommandLine(no_args_is_help=True, help="The fleet's own history of Spot VMs, as series for a replay.")
 
-Days = Annotated[int, typer.Option("--days", metavar="DAYS", min=1, max=90, help="How far back.")]
+Days = Annotated[int, typer.Option("--days", metavar="DAYS", min=1, max=90, help="The number of days to look back.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -30,7 +30,9 @@ def register(app: typer.Typer) -> None:
 
 
 def export(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="For the files: one for each zone and kind of VM.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The folder for the files, one for each zone and kind of VM.")
+    ],
     days: Days = 30,
     gap: Annotated[
         int, typer.Option("--gap", metavar="SECONDS", min=60, max=3600, help="Seconds from one point to the next.")
@@ -38,7 +40,7 @@ def export(
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
 ) -> None:
-    """Write when Spot VMs ran, were preempted and were not to be had, by zone.
+    """Write the times at which Spot VMs ran, were preempted and were out of stock, by zone.
 
     The files name zones and kinds of VM, and nobody: no project, owner, VM or moment. Their format is that of the Spot
     traces of "Can't Be Late" (github.com/skypilot-org/spot-traces).

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class Role(StrEnum):
-    """What a principal may do. Each may all that those before it may."""
+    """The role of a principal. Each role includes the permissions of those before it."""
 
     NOBODY = "nobody"
     VIEWER = "viewer"
@@ -22,7 +22,7 @@ class Role(StrEnum):
 
 
 class Permission(StrEnum):
-    """What a request needs. A token is given some of those that its owner's role has."""
+    """A permission that a request needs. A token has some of those that its owner's role has."""
 
     READ = "read"  # all that is shown
     JOBS = "jobs"  # launch and cancel

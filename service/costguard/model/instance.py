@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class Status(StrEnum):
-    """Compute Engine's statuses, in words that mean what they say."""
+    """The status of a VM, in plainer words than Compute Engine's."""
 
     PENDING = "pending"
     PROVISIONING = "provisioning"

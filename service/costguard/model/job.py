@@ -36,14 +36,14 @@ _OVER = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
 
 
 class WhenLate(StrEnum):
-    """What a job does whose deadline cannot be met any more."""
+    """The action for a job that can no longer meet its deadline."""
 
     FINISH = "finish"  # late, within its ceiling
     STOP = "stop"  # at the deadline, after a checkpoint
 
 
 class OnHang(StrEnum):
-    """What happens to a command that makes no progress any more."""
+    """The action for a command that no longer makes progress."""
 
     TELL = "tell"  # its owner is notified
     RESTART = "restart"  # it is also restarted from its newest checkpoint

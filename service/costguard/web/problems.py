@@ -61,8 +61,8 @@ MEDIA_TYPE = "application/problem+json"
 
 
 class FieldError(BaseModel):
-    where: str = Field(description="Which parameter, or part of the body.", examples=["query.from", "body.image"])
-    message: str = Field(description="What is wrong with it.")
+    where: str = Field(description="The parameter, or the path in the body.", examples=["query.from", "body.image"])
+    message: str = Field(description="The error in that place, in a sentence.")
 
 
 class Problem(BaseModel):
@@ -70,15 +70,15 @@ class Problem(BaseModel):
 
     type: str = Field(
         default="about:blank",
-        description="What kind of problem: /problems/NAME says what it means; about:blank: the status says it all.",
+        description="The kind of problem: GET /problems/NAME explains it; about:blank: the status explains it.",
         examples=["about:blank", "/problems/job-refused"],
     )
     title: str = Field(description="The kind of problem in a few words.")
     status: int = Field(description="The HTTP status again.")
-    detail: str = Field(description="What happened, to what.")
-    next: str = Field(description="What to do next.")
-    instance: str = Field(default="", description="The path that was asked for.")
-    errors: list[FieldError] = Field(default_factory=list, description="What of the request is wrong.")
+    detail: str = Field(description="Explains what happened, and to which resource.")
+    next: str = Field(description="The next step for the caller.")
+    instance: str = Field(default="", description="The path of the request.")
+    errors: list[FieldError] = Field(default_factory=list, description="The errors in the request.")
 
 
 class ProblemError(Exception):
@@ -128,14 +128,14 @@ _NEXT = {
 }
 
 RESPONSES: dict[int | str, dict[str, Any]] = {
-    401: problem("Nobody is signed in, or the token is not known, revoked or over."),
-    403: problem("The caller may not."),
+    401: problem("Nobody is signed in, or the token is unknown, revoked or expired."),
+    403: problem("The caller lacks the permission."),
     422: problem("A parameter, or a part of the body, is wrong."),
-    429: problem("This token or session asks too often; Retry-After says when to come again."),
-    500: problem("A mistake in Costguard."),
+    429: problem("This token or session sends too many requests; Retry-After says how long to wait."),
+    500: problem("Costguard failed; its log has the details."),
     503: problem("The database did not answer."),
 }
-NOT_FOUND: dict[int | str, dict[str, Any]] = {404: problem("There is no such thing.")}
+NOT_FOUND: dict[int | str, dict[str, Any]] = {404: problem("The resource does not exist.")}
 
 
 def components() -> dict[str, Any]:

@@ -15,27 +15,27 @@ if TYPE_CHECKING:
 def get_bill(
     *, from_: date | str | None = None, to: date | str | None = None, project: str | None = None
 ) -> Call[schemas.BillResponse]:
-    """Compare the ledger with Google's bill. Days are UTC, and amounts dollars at the rate of the bill's own
-    rows. Nothing is corrected in the ledger.
+    """Compare the ledger with Google's bill. Compares the ledger with Google's bill. Days are UTC, and amounts
+    dollars at the rate of the bill's own rows. Nothing is corrected in the ledger.
     """
     return Call("GET", ("api", "v1", "bill"), {"from": from_, "to": to, "project": project})
 
 
 def list_budgets() -> Call[schemas.BudgetsResponse]:
-    """List budgets. Spend, forecast, limit and thresholds of each budget in its present period."""
+    """List budgets. Lists the spend, forecast, limit and thresholds of each budget in its present period."""
     return Call("GET", ("api", "v1", "budgets"))
 
 
 def get_code(sha256: str) -> Call[schemas.ArchiveOut]:
-    """Get an archive of code. Whether it has to be uploaded before a job can name it. One that nothing uses
-    goes after 30 days.
+    """Get an archive of code. Says whether the archive must be uploaded before a job can name it. An unused
+    archive is deleted after 30 days.
     """
     return Call("GET", ("api", "v1", "code", sha256))
 
 
 def put_code(sha256: str) -> Call[schemas.ArchiveOut]:
-    """Upload an archive of code. A gzipped tar of files and links, without folders, under the SHA-256 of the
-    tar. A repeat changes nothing.
+    """Upload an archive of code. Uploads a gzipped tar of files and links, without folders, under the SHA-256
+    of the tar. A repeat changes nothing.
     """
     return Call("PUT", ("api", "v1", "code", sha256))
 
@@ -43,8 +43,8 @@ def put_code(sha256: str) -> Call[schemas.ArchiveOut]:
 def get_enforcement(
     *, from_: date | str | None = None, to: date | str | None = None
 ) -> Call[schemas.EnforcementResponse]:
-    """List stops and what they saved. Stops by when they were decided, the latest first, each with its rule,
-    reminder and evidence.
+    """List stops and what they saved. Lists stops by when they were decided, the latest first, each with its
+    rule, reminder and evidence.
     """
     return Call("GET", ("api", "v1", "enforcement"), {"from": from_, "to": to})
 
@@ -63,8 +63,8 @@ def list_events(
     limit: int | None = None,
     cursor: str | None = None,
 ) -> Call[schemas.EventsResponse]:
-    """List events. The audit log. Events are appended once and never changed. As CSV, `Link` leads to the next
-    page.
+    """List events. Lists the audit log. Events are appended once and never changed. As CSV, `Link` leads to the
+    next page.
     """
     return Call(
         "GET",
@@ -95,8 +95,8 @@ def get_forecast(
     job: str | None = None,
     label: str | None = None,
 ) -> Call[schemas.ForecastResponse]:
-    """Forecast the spend of a period. For the present day, week or month; of everything where no scope is
-    given.
+    """Forecast the spend of a period. Forecasts the spend at the end of the present day, week or month; of
+    everything where no scope is given.
     """
     return Call(
         "GET",
@@ -123,8 +123,8 @@ def get_goodput(
     owner: str | None = None,
     job: str | None = None,
 ) -> Call[schemas.GoodputResponse]:
-    """Get what jobs' time and cost went into. Of training jobs over UTC days, including both ends. Development
-    VMs are not counted.
+    """Get what jobs' time and cost went into. Divides the time and cost of training jobs by use, over UTC days
+    including both ends. Development VMs are not counted.
     """
     return Call(
         "GET",
@@ -156,8 +156,8 @@ def list_instances(
     limit: int | None = None,
     cursor: str | None = None,
 ) -> Call[schemas.FleetResponse]:
-    """List instances with their cost. Every VM with its hourly cost and its cost so far, and the parts of the
-    fleet that cannot be read.
+    """List instances with their cost. Lists every VM with its hourly cost and its cost so far, and the parts of
+    the fleet that cannot be read.
     """
     return Call(
         "GET",
@@ -180,8 +180,8 @@ def list_instances(
 
 
 def get_instance(project: str, gce_id: str) -> Call[schemas.InstanceResponse]:
-    """Get a VM with its whole history. One VM, why it has not been stopped, its lifetimes and storage, and each
-    charge with its price.
+    """Get a VM with its whole history. Gets a VM, the reason why it has not been stopped, its lifetimes and
+    storage, and each charge with its price.
     """
     return Call("GET", ("api", "v1", "instances", project, gce_id))
 
@@ -189,10 +189,10 @@ def get_instance(project: str, gce_id: str) -> Call[schemas.InstanceResponse]:
 def claim_instance(
     project: str, gce_id: str, body: schemas.RequestBody, *, key: str | None = None
 ) -> Call[schemas.RequestResponse]:
-    """Claim a VM. Its cost counts as the requester's from now on. Only operators of its team can claim an
-    unowned VM. The team's channel is notified; until then, or for an hour, a claim does not allow stopping the
-    VM. The request is stored and carried out by the next pass, within seconds: follow the request in the
-    response.
+    """Claim a VM. Makes the requester the owner: the VM's cost counts as theirs from now on. Only operators of
+    its team can claim an unowned VM. The team's channel is notified; until then, or for an hour, a claim does
+    not allow stopping the VM. The request is stored and carried out by the next pass, within seconds: follow
+    the request in the response.
     """
     return Call("POST", ("api", "v1", "instances", project, gce_id, "claim"), body=body, key=key)
 
@@ -200,8 +200,8 @@ def claim_instance(
 def disown_instance(
     project: str, gce_id: str, body: schemas.RequestBody, *, key: str | None = None
 ) -> Call[schemas.RequestResponse]:
-    """Disown a VM. The VM becomes unowned, and its team gets the reminders. The request is stored and carried
-    out by the next pass, within seconds: follow the request in the response.
+    """Disown a VM. Makes the VM unowned; its team gets the reminders. The request is stored and carried out by
+    the next pass, within seconds: follow the request in the response.
     """
     return Call("POST", ("api", "v1", "instances", project, gce_id, "disown"), body=body, key=key)
 
@@ -209,7 +209,7 @@ def disown_instance(
 def keep_instance(
     project: str, gce_id: str, body: schemas.KeepBody, *, key: str | None = None
 ) -> Call[schemas.RequestResponse]:
-    """Keep a VM. No reminders are sent about it and no rule stops it during that time. The request is stored
+    """Keep a VM. Holds back reminders about the VM, and stops by rules, during that time. The request is stored
     and carried out by the next pass, within seconds: follow the request in the response.
     """
     return Call("POST", ("api", "v1", "instances", project, gce_id, "keep"), body=body, key=key)
@@ -218,7 +218,7 @@ def keep_instance(
 def stop_instance(
     project: str, gce_id: str, body: schemas.RequestBody, *, key: str | None = None
 ) -> Call[schemas.RequestResponse]:
-    """Stop a VM. A VM that runs a job has the job cancelled. Disks are kept, and bill. The request is stored
+    """Stop a VM. Stops the VM, or cancels the job that it runs. Disks are kept, and bill. The request is stored
     and carried out by the next pass, within seconds: follow the request in the response.
     """
     return Call("POST", ("api", "v1", "instances", project, gce_id, "stop"), body=body, key=key)
@@ -237,7 +237,7 @@ def list_jobs(
     limit: int | None = None,
     cursor: str | None = None,
 ) -> Call[schemas.JobsResponse]:
-    """List jobs. The state of each and why, its cost, and where its VM is."""
+    """List jobs. Lists jobs with the state of each, the reason for it, its cost, and the place of its VM."""
     return Call(
         "GET",
         ("api", "v1", "jobs"),
@@ -264,14 +264,14 @@ def launch_job(body: schemas.JobBody, *, key: str | None = None) -> Call[schemas
 
 
 def get_job(job_id: str) -> Call[schemas.JobResponse]:
-    """Get a job with all its attempts. The request, every VM that tried it, what interrupted them, and what
-    comes next.
+    """Get a job with all its attempts. Gets the request, every VM that tried it, its interruptions, and the
+    next step.
     """
     return Call("GET", ("api", "v1", "jobs", job_id))
 
 
 def list_attempts(job_id: str) -> Call[schemas.AttemptsResponse]:
-    """List the attempts of a job. Each is one VM, in order."""
+    """List the attempts of a job. Lists the job's attempts, each with its own VM, in order."""
     return Call("GET", ("api", "v1", "jobs", job_id, "attempts"))
 
 
@@ -291,8 +291,8 @@ def delete_disk(job_id: str, body: schemas.DeleteDiskBody) -> Call[schemas.JobRe
 
 
 def get_diagnosis(job_id: str) -> Call[schemas.DiagnosisResponse]:
-    """Get what bounds a job. Judged from what its agent measures on the VM; nothing acts on it. What cannot be
-    read is unknown.
+    """Get what bounds a job. Diagnoses the bottleneck from the measurements of the agent on the VM. Nothing
+    acts on it. Unread measurements are unknown.
     """
     return Call("GET", ("api", "v1", "jobs", job_id, "diagnosis"))
 
@@ -320,9 +320,8 @@ def get_output(
     search: str | None = None,
     lines: int | None = None,
 ) -> Call[schemas.OutputResponse]:
-    """Get a job's output. The end of it is kept with the attempt. The whole is stored in pieces, some 30
-    seconds behind. An answer is bounded: repeat with `begin` set to `next` until `is_end` is true, or, to
-    follow, while the job runs.
+    """Get a job's output. Returns the end of the output, which is kept with the attempt, or the stored output,
+    which is some 30 seconds behind.
     """
     return Call(
         "GET",
@@ -332,8 +331,8 @@ def get_output(
 
 
 def get_job_progress(job_id: str) -> Call[schemas.JobProgressResponse]:
-    """Get how far a job's training is. What is read in its output: its step, loss, evaluations and speed, and
-    the hours and dollars that are left.
+    """Get how far a job's training is. Returns the progress read in its output: step, loss, evaluations and
+    speed, and the hours and dollars that are left.
     """
     return Call("GET", ("api", "v1", "jobs", job_id, "progress"))
 
@@ -351,8 +350,8 @@ def list_lifetimes(
     limit: int | None = None,
     cursor: str | None = None,
 ) -> Call[schemas.LifetimesResponse]:
-    """List lifetimes, the latest recorded first. Continuous billed runs of instances, each with why and by whom
-    it ended.
+    """List lifetimes, the latest recorded first. Lists continuous billed runs of instances, each with its end,
+    the reason for it, and its actor.
     """
     return Call(
         "GET",
@@ -373,20 +372,20 @@ def list_lifetimes(
 
 
 def get_me() -> Call[schemas.MeResponse]:
-    """Get the caller and their permissions. For the token or session of this request."""
+    """Get the caller and their permissions. Describes the caller of this request, by its token or session."""
     return Call("GET", ("api", "v1", "me"))
 
 
 def list_places() -> Call[schemas.PlacesResponse]:
-    """List zones with their recent stockouts and preemptions. Besides the price, Costguard chooses zones by
-    their stockouts and preemptions, which fade with time.
+    """List zones with their recent stockouts and preemptions. Lists zones. Besides the price, Costguard chooses
+    zones by their stockouts and preemptions, which fade with time.
     """
     return Call("GET", ("api", "v1", "places"))
 
 
 def list_presets() -> Call[schemas.PresetsResponse]:
-    """List presets in the order they are tried. The kinds of VM, how they are recognised, how long they may
-    run, and how they are launched.
+    """List presets in the order they are tried. Lists the kinds of VM with the rules that recognise them, their
+    limits, and the recipes that launch them.
     """
     return Call("GET", ("api", "v1", "presets"))
 
@@ -399,7 +398,9 @@ def list_prices(
     limit: int | None = None,
     cursor: str | None = None,
 ) -> Call[schemas.PricesResponse]:
-    """List prices. What a unit of each billed resource costs in each region, since when, and from which source."""
+    """List prices. Lists the price of a unit of each billed resource by region, with its first moment and its
+    source.
+    """
     return Call(
         "GET",
         ("api", "v1", "prices"),
@@ -408,22 +409,22 @@ def list_prices(
 
 
 def list_projects() -> Call[schemas.ProjectsResponse]:
-    """List the watched projects. The result of the last reads of each project, and the parts that could not be
-    read.
+    """List the watched projects. Lists the result of the last reads of each project, and the parts that could
+    not be read.
     """
     return Call("GET", ("api", "v1", "projects"))
 
 
 def quote_job(body: schemas.QuoteBody) -> Call[schemas.QuoteOut]:
-    """Quote a job. Spot and on-demand prices in every zone, the cost, what is left of budgets, and why the job
-    would be refused. Nothing is stored.
+    """Quote a job. Quotes Spot and on-demand prices in every zone, the cost, the remaining budgets, and the
+    reasons to refuse the job.
     """
     return Call("POST", ("api", "v1", "quotes"), body=body)
 
 
 def get_recoveries(*, days: int | None = None) -> Call[schemas.RecoveriesResponse]:
-    """Get how soon preempted work resumed. From each preemption until it was noticed, until the next VM was
-    requested, and until the command ran again.
+    """Get how soon preempted work resumed. Measures the time from each preemption until it was noticed, the
+    next VM was requested, and the command ran again.
     """
     return Call("GET", ("api", "v1", "recoveries"), {"days": days})
 
@@ -437,8 +438,8 @@ def list_reminders(
     limit: int | None = None,
     cursor: str | None = None,
 ) -> Call[schemas.MessagesResponse]:
-    """List messages, the latest first. Reminders, digests and notifications, with their recipients and whether
-    Slack accepted them.
+    """List messages, the latest first. Lists reminders, digests and notifications, with their recipients and
+    whether Slack accepted them.
     """
     return Call(
         "GET",
@@ -448,8 +449,8 @@ def list_reminders(
 
 
 def preview_reminders() -> Call[schemas.PreviewResponse]:
-    """Preview reminders and stops. What a pass would send and do now, as far as the ledger knows the fleet.
-    Nothing is sent.
+    """Preview reminders and stops. Previews the reminders and stops of a pass at this moment, as far as the
+    ledger knows the fleet. Nothing is sent.
     """
     return Call("GET", ("api", "v1", "reminders", "preview"))
 
@@ -462,8 +463,8 @@ def list_requests(
     limit: int | None = None,
     cursor: str | None = None,
 ) -> Call[schemas.RequestsResponse]:
-    """List requests for VMs, the latest first. From Slack, pages, REST and the command line, including requests
-    that a pass refused.
+    """List requests for VMs, the latest first. Lists requests from Slack, pages, REST and the command line,
+    including requests that a pass refused.
     """
     return Call(
         "GET",
@@ -473,7 +474,9 @@ def list_requests(
 
 
 def get_request(request_id: str | int) -> Call[schemas.RequestResponse]:
-    """Get a request. It is open until a pass has looked at it; then done or refused, with the reason."""
+    """Get a request. Gets a request. It is open until a pass has looked at it; then done or refused, with the
+    reason.
+    """
     return Call("GET", ("api", "v1", "requests", str(request_id)))
 
 
@@ -485,8 +488,8 @@ def get_savings(
     preset: str | None = None,
     owner: str | None = None,
 ) -> Call[schemas.SavingsResponse]:
-    """Get what Spot and stops saved, and what keeps cost. Estimates, each with its method. What could not be
-    compared is listed, and never counted as saved.
+    """Get what Spot and stops saved, and what keeps cost. Estimates savings, each with its method. Usage that
+    could not be compared is listed, and never counted as saved.
     """
     return Call(
         "GET", ("api", "v1", "savings"), {"from": from_, "to": to, "project": project, "preset": preset, "owner": owner}
@@ -501,14 +504,16 @@ def end_sessions(*, address: str | None = None) -> Call[schemas.EndedSessionsRes
 
 
 def list_sessions(*, limit: int | None = None, cursor: str | None = None) -> Call[schemas.SessionsResponse]:
-    """List sessions, the latest first. Your own browser sessions; admins see everyone's. People who sign in
-    through a proxy have none here.
+    """List sessions, the latest first. Lists your own browser sessions; admins see everyone's. People who sign
+    in through a proxy have none here.
     """
     return Call("GET", ("api", "v1", "sessions"), {"limit": limit, "cursor": cursor})
 
 
 def end_session(session_id: str) -> Call[schemas.SessionResponse]:
-    """End a session. Its browser is signed out at once. A session that has ended is not found."""
+    """End a session. Ends the session: its browser is signed out at once. A session that has ended is not
+    found.
+    """
     return Call("DELETE", ("api", "v1", "sessions", session_id))
 
 
@@ -566,8 +571,8 @@ def get_spend_by_label(
 
 
 def quote_sweep(body: schemas.SweepQuoteBody) -> Call[schemas.SweepQuoteOut]:
-    """Quote a sweep. What each member and all of them would cost, and why the sweep would be refused. Nothing
-    is stored.
+    """Quote a sweep. Quotes the cost of each member and of all, and the reasons to refuse the sweep. Nothing is
+    stored.
     """
     return Call("POST", ("api", "v1", "sweep-quotes"), body=body)
 
@@ -579,8 +584,8 @@ def list_sweeps(
     limit: int | None = None,
     cursor: str | None = None,
 ) -> Call[schemas.SweepsResponse]:
-    """List sweeps. The state of each and why, its cost, and how many members have come how far. The newest
-    first.
+    """List sweeps. Lists sweeps, the newest first, with the state of each, the reason for it, its cost, and its
+    members by state.
     """
     return Call("GET", ("api", "v1", "sweeps"), {"state": state, "owner": owner, "limit": limit, "cursor": cursor})
 
@@ -593,7 +598,7 @@ def launch_sweep(body: schemas.SweepBody, *, key: str | None = None) -> Call[sch
 
 
 def get_sweep(sweep_id: str) -> Call[schemas.SweepResponse]:
-    """Get a sweep with all its members. Each member with its parameters, its job, its metric and its cost."""
+    """Get a sweep with all its members. Gets each member with its parameters, its job, its metric and its cost."""
     return Call("GET", ("api", "v1", "sweeps", sweep_id))
 
 
@@ -610,30 +615,34 @@ def resume_sweep(sweep_id: str, body: schemas.ResumeSweepBody) -> Call[schemas.S
 
 
 def list_tokens(*, limit: int | None = None, cursor: str | None = None) -> Call[schemas.TokensResponse]:
-    """List tokens, the latest first. Your own; admins see everyone's. Secrets are never shown."""
+    """List tokens, the latest first. Lists your own tokens; admins see everyone's. Secrets are never shown."""
     return Call("GET", ("api", "v1", "tokens"), {"limit": limit, "cursor": cursor})
 
 
 def create_token(body: schemas.TokenBody, *, key: str | None = None) -> Call[schemas.NewTokenResponse]:
-    """Create a token. A token never has more permissions than the caller. The secret is only in this response."""
+    """Create a token. Creates a token with at most the caller's permissions. The secret is only in this
+    response.
+    """
     return Call("POST", ("api", "v1", "tokens"), body=body, key=key)
 
 
 def revoke_token(token_id: str) -> Call[schemas.TokenResponse]:
-    """Revoke a token. Requests with it are refused from now on. Revoking it again changes nothing."""
+    """Revoke a token. Revokes the token: requests with it are refused from now on. Revoking it again changes
+    nothing.
+    """
     return Call("DELETE", ("api", "v1", "tokens", token_id))
 
 
 def confirm_token(token_id: str) -> Call[schemas.TokenResponse]:
-    """Confirm a token that was created in a one-time link's session. It then lasts as long as requested at its
-    creation. People who signed in with a link cannot confirm tokens.
+    """Confirm a token that was created in a one-time link's session. Confirms the token, which then lasts as
+    long as requested at its creation. People who signed in with a link cannot confirm tokens.
     """
     return Call("POST", ("api", "v1", "tokens", token_id, "confirm"))
 
 
 def list_traces(*, days: int | None = None, gap_seconds: int | None = None) -> Call[schemas.TracesResponse]:
-    """Get the fleet's Spot history as series. Lifetimes of Spot VMs and stockouts that jobs met, by zone.
-    Nothing in it names a project, a person or a VM.
+    """Get the fleet's Spot history as series. Returns lifetimes of Spot VMs and stockouts that jobs met, by
+    zone, without the name of a project, a person or a VM.
     """
     return Call("GET", ("api", "v1", "traces"), {"days": days, "gap_seconds": gap_seconds})
 
@@ -644,7 +653,7 @@ def get_liveness() -> Call[schemas.AliveResponse]:
 
 
 def get_problem(kind: str) -> Call[schemas.ProblemKindOut]:
-    """Explain a kind of problem. For the `type` of a problem document, where it is not about:blank."""
+    """Explain a kind of problem. Explains the `type` of a problem document, where it is not about:blank."""
     return Call("GET", ("problems", kind))
 
 

@@ -10,24 +10,24 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 class AccuracyOut(TypedDict):
     permille: int
-    """Of the list price: all differences of lines, each by itself, rounded up."""
+    """The sum of the absolute differences of all lines, per mille of the list price, rounded up."""
     text: str
     through: str
     """The last closed UTC day."""
 
 
 class AchievedSavingOut(TypedDict):
-    """By the cost of a step, if a step does as much work in both jobs."""
+    """The cost of a step next to an earlier job's, as if a step did as much work in both jobs."""
 
     bound: str
-    """What bound that one."""
+    """The bound of the earlier job."""
     faster: float
-    """Steps per second, now over then."""
+    """Steps per second of this job, divided by those of the earlier one."""
     job: str
     """The earlier job with the same owner, preset and script."""
     promised: float | None
     share: float
-    """How much less a step costs; below zero: more."""
+    """The share by which a step costs less now; negative if it costs more."""
 
 
 class AliveResponse(TypedDict):
@@ -50,14 +50,14 @@ class ArchiveOut(TypedDict):
 
     sha256: str
     size: int
-    """Bytes, packed."""
+    """The size of the packed archive in bytes."""
     uploaded_at: str
 
 
 class AtRiskOfDeadlineOut(TypedDict):
     risk: Literal["work", "stock", "no_on_demand", "ceiling", "failures", "held", "unsaved"]
     text: str
-    """Why, when it is expected to finish, and what would help."""
+    """Explains why, when the job is expected to finish, and what would help."""
 
 
 class AtRiskOut(TypedDict):
@@ -69,20 +69,20 @@ class AtRiskOut(TypedDict):
 
 
 class AttemptOut(TypedDict):
-    """One VM. The agent's reports are of its latest run."""
+    """A VM of a job, with the reports of its agent's latest run."""
 
     asked_at: str | None
     disk: DiskOut | None
-    """From the last report; null: not known."""
+    """The VM's disk by the last report; null: not known."""
     ended_at: str | None
     error: str
     """The error of the last call to Google."""
     exit: ExitOut | None
     gce_id: str
     gone_at: str | None
-    """When its VM was known to be deleted."""
+    """The time at which its VM was known to be deleted."""
     hang: HangOut | None
-    """null: it makes progress, as far as is known."""
+    """The hang of its command; null: it makes progress, as far as is known."""
     heard_at: str | None
     image: str
     """The image that its VM is given, with a digest where one was known; empty: no container."""
@@ -92,11 +92,11 @@ class AttemptOut(TypedDict):
     machine: dict[str, Any]
     """The agent's measurements in its last report."""
     made_at: str | None
-    """When its VM was known to exist."""
+    """The time at which its VM was known to exist."""
     max_run_seconds: int
     name: str
     noticed_at: str | None
-    """When the VM was notified of its preemption."""
+    """The time at which the VM was notified of its preemption."""
     number: int
     outcome: (
         Literal[
@@ -118,32 +118,32 @@ class AttemptOut(TypedDict):
         ]
         | None
     )
-    """null: not known yet."""
+    """The outcome of the attempt; null: not known yet."""
     phase: str
-    """What the agent does for the command; empty while the command runs."""
+    """The agent's work before or after the command; empty while the command runs."""
     project: str
     provisioning_model: Literal["standard", "spot", "flex_start", "reservation_bound"]
     rate_per_hour: str | None
     reason: str
     restarts: int
-    """How often the same VM was started again."""
+    """The number of times the same VM was started again."""
     resume_from: str
-    """Empty: it starts from the beginning."""
+    """The checkpoint that it resumed from; empty: it starts from the beginning."""
     resume_step: int | None
     resume_why: str
-    """Why it did not resume from the newest complete checkpoint; empty where it did."""
+    """The reason why it did not resume from the newest complete checkpoint; empty where it did."""
     run: int
     setup_seconds: int | None
-    """How long the setup before the command took; null: it did not run, or not to its end."""
+    """The duration of the setup before the command, in seconds; null: it did not run, or not to its end."""
     started_at: str | None
-    """When the command started."""
+    """The time at which the command started."""
     state: Literal["intended", "asked", "booting", "running", "resting", "restarting", "ending", "kept", "over"]
     step: int | None
     step_at: str | None
     stop_asked_at: str | None
     stop_why: str
     transfers: list[TransferOut]
-    """Of the latest attempt that reported; empty for the others."""
+    """The downloads and uploads of the latest attempt that reported; empty for the others."""
     try_after: str | None
     zone: str
 
@@ -157,11 +157,11 @@ class AttemptsResponse(TypedDict):
 class BillDayOut(TypedDict):
     day: str
     difference: str
-    """list_price less ledger."""
+    """The list price on the bill less the ledger's amount."""
     differing: int
     """Lines that differ without an explanation."""
     effective: str
-    """What was paid: after discounts and credits."""
+    """The amount paid, after discounts and credits."""
     explained: str
     """The part of the difference that is rounding, or has a known reason."""
     ledger: str
@@ -169,10 +169,10 @@ class BillDayOut(TypedDict):
     list_price: str
     """The bill at list price, before discounts, of what the ledger holds."""
     outside: str
-    """What Google billed and the ledger does not hold, such as network and licences."""
+    """The amount billed for SKUs that the ledger does not hold, such as network and licences."""
     savings: BillSavingsOut
     state: Literal["open", "agreed", "differs"]
-    """open: the bill is still to come, or the day cannot be compared. A day closes 72 h after its end."""
+    """`open`: the bill is still to come, or the day cannot be compared. A day closes 72 h after its end."""
     unexplained: str
     """Exact decimal dollars, to the nano-dollar."""
     unused_reservations: str
@@ -200,7 +200,7 @@ BillResponse = TypedDict(
 
 
 class BillSavingsOut(TypedDict):
-    """What was not paid of the list price, by what earned it."""
+    """The part of the list price that was not paid, by what reduced it."""
 
     committed_use: str
     """Exact decimal dollars, to the nano-dollar."""
@@ -220,10 +220,10 @@ class BoundNumberOut(TypedDict):
 
 
 class BoundStretchOut(TypedDict):
-    """Windows of five minutes in a row with the same verdict."""
+    """Consecutive windows of five minutes with the same verdict."""
 
     advice: str
-    """One line; empty: none."""
+    """A line of advice; empty: none."""
     bound: Literal[
         "input",
         "host",
@@ -240,43 +240,43 @@ class BoundStretchOut(TypedDict):
         "unknown",
     ]
     cause: str | None
-    """null: the bound alone is known."""
+    """The cause of the bound; null: only the bound is known."""
     numbers: list[BoundNumberOut]
-    """What the verdict rests on, of the last window."""
+    """The measurements of the last window that the verdict rests on."""
     share: float | None
-    """Of the time that it costs, or in which it held, on average; null: not known."""
+    """The mean share of time that the bound costs, or in which it held; null: not known."""
     since: str
     steps_per_s: float | None
-    """null: its steps are not known."""
+    """Steps per second; null: its steps are not known."""
     text: str
-    """In words, after "bound by"."""
+    """The bound in words that follow "bound by"."""
     until: str
     why: str
     windows: int
-    """From two on the verdict holds."""
+    """The number of windows. The verdict holds from two on."""
 
 
 class BucketOut(TypedDict):
     count: int
     up_to_seconds: int | None
-    """And above the bucket before; null: anything above."""
+    """The bucket's upper bound; it begins at the bound of the bucket before. null: there is no upper bound."""
 
 
 class BudgetOut(TypedDict):
     at_limit: Literal["tell", "refuse", "stop-spot"]
-    """Once all of it is spent: tell notifies people, refuse launches no VMs for jobs, and stop-spot also stops
-    their Spot VMs.
+    """The action once the limit is spent: `tell` notifies people, `refuse` launches no VMs for jobs, and `stop-
+    spot` also stops their Spot VMs.
     """
     contact: str
     """The address of the person responsible; empty: none."""
     downloads: str
-    """Of what is spent: what jobs' VMs paid for their inputs, at list prices, on another cloud's bill."""
+    """The part of the spend that jobs' VMs paid for their inputs, at list prices, on another cloud's bill."""
     ends_at: str
     forecast: ForecastOut
     forecast_percent: int
     job: str | None
     label: str | None
-    """With its value, such as `experiment=a`."""
+    """The label with its value, such as `experiment=a`."""
     limit: str
     """Exact decimal dollars, to the nano-dollar."""
     name: str
@@ -286,16 +286,16 @@ class BudgetOut(TypedDict):
     preset: str | None
     project: str | None
     rate_per_hour: str
-    """The hourly cost now of everything that has a price."""
+    """The present hourly cost of everything that has a price."""
     spent: str
     """Exact decimal dollars, to the nano-dollar."""
     spent_percent: int
-    """Of the limit, rounded down to whole percents."""
+    """The spend in percent of the limit, rounded down."""
     starts_at: str
     team: str | None
     thresholds: list[ThresholdOut]
     unpriced: int
-    """Lifetimes and disks without a price: the amounts are too low by them."""
+    """The number of lifetimes and disks without a price: the amounts are too low by their cost."""
 
 
 class BudgetsResponse(TypedDict):
@@ -306,17 +306,17 @@ class BudgetsResponse(TypedDict):
 
 class CancelBody(TypedDict):
     after_checkpoint: NotRequired[bool]
-    """Only once a checkpoint was written after this request, or where nothing of it runs."""
+    """True: cancels once a checkpoint was written after this request, or at once where none of its VMs runs."""
     by: NotRequired[str | None]
-    """Who cancels; default: the caller. Only admins name another."""
+    """The address of the person who cancels; default: the caller. Only admins name another."""
     delete_disk: NotRequired[bool]
-    """Also delete the disk that holds the only copy of what the job saved. By default it is kept, and bills."""
+    """Delete also the disk that holds the only copy of what the job saved. By default it is kept, and bills."""
     reason: NotRequired[str]
 
 
 class CancelSweepBody(TypedDict):
     by: NotRequired[str | None]
-    """Who cancels; default: the caller. Only admins name another."""
+    """The address of the person who cancels; default: the caller. Only admins name another."""
     reason: NotRequired[str]
 
 
@@ -328,21 +328,21 @@ class ChargeOut(TypedDict):
     ended_at: str
     price_source: str | None
     quantity: str
-    """vCPUs, GiB or GPUs, as a decimal."""
+    """The number of vCPUs, GiB or GPUs, as a decimal."""
     rate: str | None
     """Dollars per unit; null: the price is no longer known."""
     resource: str
     seconds: int
     started_at: str
     unit: Literal["h", "GiBy.h", "GBy.h", "GiBy.mo"] | None
-    """h, GiBy.h or GiBy.mo (the calendar month in US Pacific time)."""
+    """`h`, `GiBy.h` or `GiBy.mo` (the calendar month in US Pacific time)."""
 
 
 class CheckpointBody(TypedDict):
     framework: NotRequired[Framework | None]
-    """null: detected by file names."""
+    """The framework that writes the checkpoints; null: detected by file names."""
     keep: NotRequired[int]
-    """With local: how many complete checkpoints stay at the location; 0: all."""
+    """The number of complete checkpoints that stay at the location, with `local`; 0: all."""
     local: NotRequired[str]
     """The folder or file on the VM where the command saves. Complete checkpoints in it are uploaded to the
     location, and the newest is downloaded before the command resumes.
@@ -352,32 +352,32 @@ class CheckpointBody(TypedDict):
     overwritten.
     """
     marker: NotRequired[str]
-    """The file that is written last."""
+    """The name of the file that is written last."""
     pattern: NotRequired[str]
-    """For plain files: a path with {step} in it."""
+    """The path of plain files, with {step} in it."""
     resume: NotRequired[str]
-    """Added to the command to resume. {checkpoint}, {location} and {step} in it are replaced."""
+    """The arguments added to the command to resume. {checkpoint}, {location} and {step} in it are replaced."""
     uploads_itself: NotRequired[bool]
-    """The command writes to the location by itself."""
+    """True: the command itself writes to the location."""
 
 
 class CheckpointOut(TypedDict):
-    """What the last look at the location found."""
+    """The checkpoints found by the last look at the location."""
 
     advanced_at: str | None
-    """When one newer than before was first seen."""
+    """The time at which a newer checkpoint than before was first seen."""
     error: str
-    """Why the look failed; the present contents are then unknown."""
+    """The reason why the look failed; the present contents are then unknown."""
     is_deleted: bool
-    """It was on the disk of a VM that has been deleted."""
+    """True: the checkpoint was on the disk of a VM that has been deleted."""
     looked_at: str
     resume_from: str
     """The newest complete checkpoint that was seen; empty: there is none."""
     seen_at: str | None
-    """When it was last seen complete: later looks failed."""
+    """The last time at which it was seen complete, if later looks failed."""
     step: int | None
     torn: list[str]
-    """Newer ones that were skipped, and why."""
+    """Newer checkpoints that were skipped, each with the reason."""
     written_at: str | None
 
 
@@ -398,7 +398,7 @@ class CheckpointPlanOut(TypedDict):
         | None
     )
     keep: int
-    """With local: how many complete checkpoints stay at the location; 0: all."""
+    """The number of complete checkpoints that stay at the location, with `local`; 0: all."""
     local: str
     """The folder or file on the VM whose checkpoints are uploaded; empty: none is."""
     location: str
@@ -406,7 +406,7 @@ class CheckpointPlanOut(TypedDict):
     pattern: str
     resume: str
     uploads_itself: bool
-    """The command writes to the location by itself."""
+    """True: the command itself writes to the location."""
 
 
 class CodeBody(TypedDict):
@@ -415,11 +415,11 @@ class CodeBody(TypedDict):
     branch: NotRequired[str]
     commit: NotRequired[str]
     diff: NotRequired[str]
-    """What was not committed, cut where it is long."""
+    """The uncommitted changes, cut where they are long."""
     files: int
     sha256: str
     size: int
-    """Bytes, packed."""
+    """The size of the packed archive in bytes."""
 
 
 class CodeOut(TypedDict):
@@ -427,27 +427,27 @@ class CodeOut(TypedDict):
 
     branch: str
     commit: str
-    """Empty outside of a repository."""
+    """The commit's id; empty outside of a repository."""
     diff: str
-    """What was not committed, cut where it is long."""
+    """The uncommitted changes, cut where they are long."""
     files: int
     sha256: str
     size: int
-    """Bytes, packed."""
+    """The size of the packed archive in bytes."""
 
 
 class CommitmentsOut(TypedDict):
     fees: list[NotHeldOut]
-    """The ten dearest, before what use took off them."""
+    """The ten largest fees, before the part that usage offset."""
     net: str
-    """saved less paid."""
+    """The amount saved less the amount paid."""
     paid: str
-    """All fees less what use took off them. They are in `outside` of the days, too."""
+    """All fees less the part that usage offset. The `outside` amounts of the days include them."""
     saved: str
-    """What commitments took off Compute Engine's usage, by price and by credit."""
+    """The amount that commitments took off Compute Engine's usage, by price and by credit."""
     unused: str | None
-    """The part of fees that nothing used. Only fees of spend-based commitments since 2025 say it; null: none
-    does.
+    """The part of the fees that no usage offset. Only fees of spend-based commitments since 2025 show it; null:
+    none does.
     """
 
 
@@ -455,66 +455,66 @@ class CurveOut(TypedDict):
     kind: Literal["loss", "metric", "evaluation", "speed"]
     name: str
     points: list[CurvePointOut]
-    """At most 500, thinned evenly; without work that was done again after a preemption, but for speed."""
+    """The points, at most 500, thinned evenly. Steps repeated after a preemption count for the speed alone."""
 
 
 class CurvePointOut(TypedDict):
     at: str
     cost: str | None
-    """What the job's VMs had cost by then, as estimated at their launch."""
+    """The cost of the job's VMs by then, as estimated at their launch."""
     done: float | None
     """The position of the training, in the unit."""
     unit: Literal["epoch", "batch", "step"] | None
     value: float | None
-    """null: not a finite number."""
+    """The value at this point; null: not a finite number."""
 
 
 class DataMoveOut(TypedDict):
     """An input or an output. Each VM of a job downloads its inputs again."""
 
     cost: str | None
-    """One move at the provider's list prices, without its free allowance; null: it is not known."""
+    """The cost at the provider's list prices, without its free allowance; null: it is not known."""
     note: str
     size: StoredSizeOut | None
-    """null: it is not known."""
+    """The amount of data; null: it is not known."""
     source: str
     target: str
     where: str
-    """The part of the body."""
+    """The path of this input or output in the request's body."""
 
 
 class DeleteDiskBody(TypedDict):
     by: NotRequired[str | None]
-    """Who confirms it; default: the caller. Only admins name another."""
+    """The address of the person who confirms it; default: the caller. Only admins name another."""
 
 
 class DiagnosisResponse(TypedDict):
     achieved: AchievedSavingOut | None
-    """null: no earlier job compares."""
+    """The saving over an earlier job; null: no earlier job compares."""
     achieved_text: str
     advice: str
-    """With the next larger VM, where processors are what is missing."""
+    """Advice, with the next larger VM where CPUs are the bottleneck."""
     as_of: str
     currency: str
     held: BoundStretchOut | None
     """The latest verdict that held for two windows; null: none has."""
     is_current: bool
-    """Whether the last window says the same, of a command that runs."""
+    """True: the command runs, and the last window has the same verdict."""
     job: str
     larger_vm: LargerVmOut | None
     minutes: int
-    """Measured in the last hour of its latest VM."""
+    """The minutes that were measured in the last hour of its latest VM."""
     saving: PromisedSavingOut | None
-    """null: what mending it saves is not known."""
+    """The expected saving of a remedy; null: not known."""
     saving_text: str
     stretches: list[BoundStretchOut]
-    """The newest first."""
+    """The stretches of windows, the newest first."""
     why_none: str
-    """Why no verdict has held yet."""
+    """The reason why no verdict has held yet."""
 
 
 class DiskOut(TypedDict):
-    """The VM's filesystem that holds what the command writes, unless that is mounted from elsewhere."""
+    """The VM's filesystem that holds the command's output, unless that is mounted from elsewhere."""
 
     free_bytes: int
     mount: str
@@ -526,47 +526,49 @@ class DiskOut(TypedDict):
 
 class DrillBody(TypedDict):
     by: NotRequired[str | None]
-    """Who requests it; default: the caller. Only admins name another."""
+    """The requester's address; default: the caller. Only admins name another."""
 
 
 class DrillOut(TypedDict):
-    """A notice of a preemption on purpose. Seconds count from it; `resumed_seconds` from the start after it."""
+    """A preemption drill: the command gets a notice on purpose.  Seconds count from the notice;
+    `resumed_seconds` from the start after it.
+    """
 
     began_at: str | None
     checkpoint: str
     ended_at: str | None
     goes_on: str
-    """yes, no, unknown, or empty: whether the command went on from there."""
+    """Whether the command continued from that checkpoint: yes, no, unknown, or empty."""
     grace_seconds: float | None
-    """What a preemption leaves the command."""
+    """The time that a preemption leaves the command, in seconds."""
     number: int
     requested_at: str
     requested_by: str
     result: Literal["saved", "too_late", "torn", "never", "old", "not_resumed", "interrupted", "not_held"] | None
-    """null: not known yet."""
+    """The outcome of the attempt; null: not known yet."""
     resumed_seconds: float | None
-    """Until the command went on."""
+    """The time until the command continued, in seconds."""
     saved_seconds: float | None
-    """Until a checkpoint was complete."""
+    """The time until a checkpoint was complete, in seconds."""
     state: Literal["waiting", "stopping", "resuming", "over"]
     step: int | None
-    """Of that checkpoint."""
+    """The step of that checkpoint."""
     step_before: int | None
-    """Of the newest checkpoint before the notice."""
+    """The step of the newest checkpoint before the notice."""
     text: str
     """The result in words."""
     uploaded_seconds: float | None
-    """Until it was at the location, where it travels."""
+    """The time until that checkpoint was at the location, where it is uploaded, in seconds."""
     was_killed: bool
-    """The command did not end by itself."""
+    """True: the command did not end by itself."""
 
 
 class DueReminderOut(TypedDict):
     cost: Amount
-    """Of the open lifetime; for a stopped VM, of all its lifetimes and storage."""
+    """The cost of the open lifetime; for a stopped VM, of all its lifetimes and storage."""
     cycle: int
     evidence: str
-    """Of idleness; empty where nothing is known."""
+    """The evidence that the VM is idle; empty where nothing is known."""
     gce_id: str
     gpu_count: int
     gpu_type: str | None
@@ -580,7 +582,7 @@ class DueReminderOut(TypedDict):
     reason: str
     stage: int
     started_at: str | None
-    """null: not running, but its storage bills."""
+    """The start of the open lifetime; null: not running, but its storage bills."""
     subject: str
     to: list[RecipientOut]
     zone: str
@@ -627,29 +629,29 @@ EnforcementResponse = TypedDict(
 
 class EventOut(TypedDict):
     actor: str
-    """Who did it; empty or `system` where it was no person."""
+    """The actor's address; empty or `system` where it was no person."""
     data: dict[str, Any]
-    """Details for programs, which depend on the kind."""
+    """Details for programs. Their fields depend on the kind."""
     gce_id: str
     id: int
-    """Grows in the order of recording."""
+    """The event's id, which grows in the order of recording."""
     kind: str
     name: str
     occurred_at: str
     project: str
     recorded_at: str
     text: str
-    """One sentence for people."""
+    """A sentence for people."""
 
 
 class EventsResponse(TypedDict):
     as_of: str
     events: list[EventOut]
     next_cursor: str | None
-    """null: this was the last page."""
+    """The `cursor` of the next page; null: this was the last page."""
     searched_to: str | None
-    """How far back a search for few matches got; `next_cursor` continues it. null: the page is full, or this is
-    the end.
+    """The time back to which a search with few matches got; `next_cursor` continues it. null: the page is full,
+    or this is the end.
     """
 
 
@@ -657,18 +659,18 @@ class ExitOut(TypedDict):
     """The agent's final report of a run."""
 
     asked: str
-    """Why the command had been asked to stop; empty where it ended by itself."""
+    """The reason why the command was notified to stop; empty where it ended by itself."""
     at: str
     code: int | None
     error: str
     reason: Literal["exited", "not_published", "setup_failed", "not_started", "cut_off"]
     repeats: bool
-    """Whether the error would happen on every VM: then it is not tried again."""
+    """True: the error would happen on every VM, so it is not tried again."""
     signal: int | None
 
 
 class ExpectedCostOut(TypedDict):
-    """Of replayed plans of a job with a deadline, by how often Spot VMs are preempted."""
+    """The cost of a job with a deadline over replayed plans, by the frequency of preemptions."""
 
     high: str
     """Exact decimal dollars, to the nano-dollar."""
@@ -677,9 +679,9 @@ class ExpectedCostOut(TypedDict):
     mean: str
     """Exact decimal dollars, to the nano-dollar."""
     on_demand_percent: int
-    """Of the runs that needed an on-demand VM."""
+    """The percentage of the runs that needed an on-demand VM."""
     preemptions: float
-    """In the mean."""
+    """The mean number of preemptions of a run."""
     runs: int
 
 
@@ -690,39 +692,39 @@ class FleetResponse(TypedDict):
     next_cursor: str | None
     """Pass it as `cursor` for the next page; null: this was the last."""
     price_note: str | None
-    """How old the prices are that these figures rest on, where they came with Costguard: after 60 days they are
-    an estimate. null: they were read from Google's catalogue.
+    """The age of the prices behind these figures, where they came with Costguard: after 60 days they are an
+    estimate. null: they were read from Google's catalogue.
     """
     totals: FleetTotalsOut
     unread: list[UnreadOut]
 
 
 class FleetTotalsOut(TypedDict):
-    """For all instances that match the filters, not just this page, without deleted ones."""
+    """The totals of all instances that match the filters, not just this page, without deleted ones."""
 
     instances: int
     rate_per_hour: str
     """The hourly cost of everything that has a price."""
     running: int
     unpriced: int
-    """Instances with a part that has no price: the rate is too low by those parts."""
+    """The number of instances with a part that has no price: the rate is too low by those parts."""
 
 
 class ForecastOut(TypedDict):
     """An estimate of the spend at the end of the period, never below what is already spent."""
 
     days_known: int
-    """The full days it is based on, at most 28."""
+    """The number of full days that it is based on, at most 28."""
     expected: str
     """Exact decimal dollars, to the nano-dollar."""
     high: str
     """Exact decimal dollars, to the nano-dollar."""
     is_grounded: bool
-    """False: too early to forecast. Pages and commands then show no figure, and it crosses no threshold."""
+    """False: it is too early to forecast. Pages and commands then show no figure, and it crosses no threshold."""
     low: str
     """Exact decimal dollars, to the nano-dollar."""
     method: str
-    """How it was calculated, in sentences."""
+    """The method of the forecast, in sentences."""
 
 
 class ForecastResponse(TypedDict):
@@ -732,20 +734,20 @@ class ForecastResponse(TypedDict):
     forecast: ForecastOut
     job: str | None
     label: str | None
-    """With its value, such as `experiment=a`."""
+    """The label with its value, such as `experiment=a`."""
     owner: str | None
     period: Literal["day", "week", "month"]
     """A day, a week from Monday, or a month, in UTC."""
     preset: str | None
     project: str | None
     rate_per_hour: str
-    """The hourly cost now of everything that has a price."""
+    """The present hourly cost of everything that has a price."""
     spent: str
     """Exact decimal dollars, to the nano-dollar."""
     starts_at: str
     team: str | None
     unpriced: int
-    """Lifetimes and disks without a price: the amounts are too low by them."""
+    """The number of lifetimes and disks without a price: the amounts are too low by their cost."""
 
 
 Framework = Literal[
@@ -757,21 +759,22 @@ GoodputGrouping = Literal["month", "project", "preset", "owner", "job"]
 
 class GoodputOut(TypedDict):
     cost: Amount
-    """Of VMs and disks."""
+    """The cost of VMs and disks."""
     cost_by_use: dict[str, str]
-    """Together the cost."""
+    """The cost by use; the parts add up to `cost`."""
     cost_per_useful_gpu_hour: str | None
-    """All of the cost by the GPU-hours that were kept; null: none were, or part has no price."""
+    """The whole cost divided by the useful GPU-hours; null: there were none, or part has no price."""
     kept_percent_of_paid: str | None
-    """Of the time that VMs billed; null where none did."""
+    """The kept time in percent of the time that VMs billed; null where none did."""
     percent: dict[str, str]
-    """Of all the time; together 100."""
+    """The share of each use in all the time, in percent; together 100."""
     seconds: dict[str, int]
-    """kept: the command ran, and its work stands; lost: it had to be done again or led to nothing; unsaved:
-    since the newest checkpoint; starting, ending: a VM before and after its command; waiting: no VM.
+    """Seconds by use. kept: the command ran, and its work stands; lost: the work was repeated or led to
+    nothing; unsaved: the work since the newest checkpoint; starting, ending: a VM before and after its command;
+    waiting: no VM.
     """
     useful_gpu_seconds: int
-    """The time that was kept, times its GPUs."""
+    """The kept time multiplied by the number of GPUs, in seconds."""
 
 
 GoodputResponse = TypedDict(
@@ -791,48 +794,51 @@ GoodputResponse = TypedDict(
 
 class GoodputRowOut(TypedDict):
     cost: Amount
-    """Of VMs and disks."""
+    """The cost of VMs and disks."""
     cost_by_use: dict[str, str]
-    """Together the cost."""
+    """The cost by use; the parts add up to `cost`."""
     cost_per_useful_gpu_hour: str | None
-    """All of the cost by the GPU-hours that were kept; null: none were, or part has no price."""
+    """The whole cost divided by the useful GPU-hours; null: there were none, or part has no price."""
     group: dict[str, str]
     """The value of each grouping."""
     jobs: int
     kept_percent_of_paid: str | None
-    """Of the time that VMs billed; null where none did."""
+    """The kept time in percent of the time that VMs billed; null where none did."""
     percent: dict[str, str]
-    """Of all the time; together 100."""
+    """The share of each use in all the time, in percent; together 100."""
     seconds: dict[str, int]
-    """kept: the command ran, and its work stands; lost: it had to be done again or led to nothing; unsaved:
-    since the newest checkpoint; starting, ending: a VM before and after its command; waiting: no VM.
+    """Seconds by use. kept: the command ran, and its work stands; lost: the work was repeated or led to
+    nothing; unsaved: the work since the newest checkpoint; starting, ending: a VM before and after its command;
+    waiting: no VM.
     """
     useful_gpu_seconds: int
-    """The time that was kept, times its GPUs."""
+    """The kept time multiplied by the number of GPUs, in seconds."""
 
 
 Grouping = Literal["day", "project", "preset", "owner", "job", "provisioning_model", "vm"]
 
 
 class HangOut(TypedDict):
-    """A command that makes no progress any more."""
+    """A command that no longer makes progress."""
 
     bound_seconds: int
     """The silence after which it counts as a hang."""
     kind: Literal["still", "computing", "printing"]
-    """still: nothing moves; computing: nothing is printed or written; printing: no step is made."""
+    """`still`: nothing moves; computing: nothing is printed or written; printing: it prints, but makes no
+    steps.
+    """
     phase: Literal["training", "evaluating", "loading"]
     since: str
-    """When its last step was made."""
+    """The time of its last step."""
     step: int | None
     text: str
-    """What was seen, and how its steps came before."""
+    """The evidence, and the pace of its steps before."""
     where: str
-    """Its stacks where they were permitted, else what its threads wait in."""
+    """The stacks of its threads where reading them was permitted, else the calls that they wait in."""
 
 
 class HourlyRateOut(TypedDict):
-    """Dollars per hour; null where there is no price."""
+    """A rate in dollars per hour; null where there is no price."""
 
     disk: str | None
     gpu: str | None
@@ -845,7 +851,7 @@ class HourlyRateOut(TypedDict):
 class IdleOut(TypedDict):
     evidence: str
     is_weak: bool
-    """The VM has GPUs, and is idle or busy by CPU and network alone, or busy by utilisation alone."""
+    """True: the VM has GPUs, and is idle or busy by CPU and network alone, or busy by utilisation alone."""
     since: str
     state: Literal["busy", "idle", "unknown"]
     """busy, idle or unknown. A VM that was not measured is unknown, never idle."""
@@ -853,25 +859,25 @@ class IdleOut(TypedDict):
 
 class IdleRuleOut(TypedDict):
     cpu_below_percent: int
-    """Used where GPUs are not measured."""
+    """The threshold of CPU use where GPUs are not measured."""
     gpu_below_percent: int
-    """Applies to every GPU of the VM."""
+    """The threshold of use that applies to every GPU of the VM."""
     sm_below_percent: int
-    """Of the multiprocessors of every GPU; decides where DCGM measures them."""
+    """The threshold for the multiprocessors of every GPU, which decides where DCGM measures them."""
     window_seconds: int
-    """How long a VM must stay below the thresholds."""
+    """The time that a VM must stay below the thresholds."""
 
 
 class InputBody(TypedDict):
     path: str
     """A path on the VM."""
     source: str
-    """s3://bucket/path or gs://bucket/path."""
+    """An address: s3://bucket/path or gs://bucket/path."""
 
 
 class InputOut(TypedDict):
     path: str
-    """On the VM."""
+    """The path on the VM."""
     source: str
 
 
@@ -880,20 +886,20 @@ class InstanceOut(TypedDict):
     created_by: str
     """The creator's account; empty when unknown."""
     due_at: str | None
-    """When it reaches the preset's limit; null: no limit, or not running."""
+    """The time at which it reaches the preset's limit; null: no limit, or not running."""
     first_seen_at: str
     gce_id: str
     """Google's numeric id; names are reused."""
     gone_at: str | None
-    """When it was deleted or found absent."""
+    """The time at which it was deleted or found absent."""
     gpu_count: int
     gpu_type: str | None
     idle: IdleOut | None
-    """Its measured use; null: not running, or not measured recently."""
+    """The measured use; null: not running, or not measured recently."""
     job: str
     labels: dict[str, str]
     last_seen_at: str | None
-    """When it was last certainly seen; null: its project was never read."""
+    """The last time at which it was certainly there; null: its project was never read."""
     lifetime_cost: Amount
     """The cost of the open lifetime so far, without storage."""
     local_ssd_gib: int
@@ -901,11 +907,11 @@ class InstanceOut(TypedDict):
     memory_mib: int
     name: str
     never_stopped: str
-    """Why no rule and no request stops it, and what to do instead; empty: it can be stopped."""
+    """The reason why no rule and no request stops it, and what to do instead; empty: it can be stopped."""
     owner: str
-    """Empty: the VM is unowned."""
+    """The owner's address; empty: the VM is unowned."""
     owner_source: Literal["job", "claim", "label", "creator", ""]
-    """How the owner is known; empty: the VM is unowned."""
+    """The source of the owner; empty: the VM is unowned."""
     preset: str
     project: str
     provisioning_model: Literal["standard", "spot", "flex_start", "reservation_bound"]
@@ -913,7 +919,7 @@ class InstanceOut(TypedDict):
     rate_per_hour: Amount
     """The cost per hour now: the VM while it runs, and its storage."""
     started_at: str | None
-    """When the open lifetime began; null: the VM is not running."""
+    """The start of the open lifetime; null: the VM is not running."""
     status: Literal[
         "pending",
         "provisioning",
@@ -930,13 +936,13 @@ class InstanceOut(TypedDict):
     ]
     """running, stopped (Google: TERMINATED), suspended, ..."""
     terminates_at: str | None
-    """When Google's run-time limit ends it."""
+    """The time at which Google's run-time limit ends it."""
     total_cost: Amount
-    """All its lifetimes and storage so far."""
+    """The cost of all its lifetimes and storage so far."""
     unpriced: list[str]
     """The parts that have no price, in sentences."""
     unread: str
-    """Why its zone cannot be read now; empty when it can."""
+    """The reason why its zone cannot be read now; empty when it can."""
     vcpus: int
     zone: str
 
@@ -948,25 +954,25 @@ class InstanceResponse(TypedDict):
     lifetimes: list[LifetimeDetailOut]
     not_stopped: NotStoppedOut
     price_note: str | None
-    """How old the prices are that these figures rest on, where they came with Costguard: after 60 days they are
-    an estimate. null: they were read from Google's catalogue.
+    """The age of the prices behind these figures, where they came with Costguard: after 60 days they are an
+    estimate. null: they were read from Google's catalogue.
     """
     storage: list[StorageOut]
 
 
 class InterruptionOut(TypedDict):
-    """One run that ended before the work was done, counted once whatever reported it."""
+    """A run that ended before the work was done, counted once even if several sources reported it."""
 
     attempt: int
     from_zero: bool
-    """There was no checkpoint: all of the work was lost."""
+    """True: there was no checkpoint, and all of the work was lost."""
     happened_at: str
     lost_cost: str | None
     lost_seconds: int | None
-    """Work since the checkpoint that was resumed from."""
+    """The work since the checkpoint that was resumed from, in seconds."""
     noticed_at: str
     noticed_by: Literal["notice", "exit", "operation", "status", "silence"]
-    """What reported it first."""
+    """The source that reported it first."""
     outcome: Literal[
         "succeeded",
         "crashed",
@@ -985,9 +991,9 @@ class InterruptionOut(TypedDict):
         "moved",
     ]
     requested_at: str | None
-    """When the next VM was requested from Google."""
+    """The time at which the next VM was requested from Google."""
     resumed_at: str | None
-    """When the command was running again."""
+    """The time at which the command was running again."""
     run: int
 
 
@@ -995,30 +1001,32 @@ class JobBody(TypedDict):
     aws_role: NotRequired[str]
     """The role that the VM assumes at AWS with its Google identity, instead of keys."""
     bandwidth_mib_s: NotRequired[int | None]
-    """Of uploads and downloads together; null: unlimited."""
+    """The limit on uploads and downloads together, in MiB/s; null: unlimited."""
     ceiling: NotRequired[Decimal | str | None]
     """The most that all its VMs together may cost."""
     checkpoint: NotRequired[CheckpointBody | None]
     code: NotRequired[CodeBody | None]
-    """Unpacked on each VM; the command runs in it."""
+    """The code that is unpacked on each VM; the command runs in it."""
     command: NotRequired[Sequence[str]]
-    """Run directly on the VM or in the image, without a shell."""
+    """The command, run directly on the VM or in the image, without a shell."""
     deadline: NotRequired[datetime | str | None]
-    """When it must be finished."""
+    """The time by which it must be finished."""
     deadline_in_hours: NotRequired[float | None]
-    """The same, in hours from its launch; give one of the two."""
+    """The deadline in hours from its launch; give one of the two."""
     drill: NotRequired[bool]
-    """Whether a save on a notice is tried once, early."""
+    """Whether to try a save on a notice once, early."""
     environment: NotRequired[Mapping[str, str]]
-    """Not secret: do not put passwords here."""
+    """Environment variables. They are not secret: do not put passwords here."""
     image: NotRequired[str]
     """A container image by tag or digest; empty: run on the VM itself."""
     inputs: NotRequired[Sequence[InputBody]]
-    """Downloaded before it starts."""
+    """Data that is downloaded before the command starts."""
     kind: NotRequired[JobKind]
-    """dev: a VM to work on, without a command; it is not replaced when it ends."""
+    """`dev`: a VM to work on, without a command; it is not replaced when it ends."""
     max_crashes: NotRequired[int]
-    """How often a command that failed after progress is run again. What fails at its start never is."""
+    """The number of times that a command that failed after progress is run again. A command that fails at its
+    start is never run again.
+    """
     max_preemptions: NotRequired[int]
     metric: NotRequired[MetricBody | None]
     """A number in the output, such as a validation loss."""
@@ -1026,19 +1034,19 @@ class JobBody(TypedDict):
     """The id of the MLflow run that its cost is logged to."""
     mounts: NotRequired[Sequence[str]]
     name: NotRequired[str]
-    """For people."""
+    """A name for people."""
     on_hang: NotRequired[OnHang]
-    """restart: a command without progress is restarted from its newest checkpoint."""
+    """`restart`: a command without progress is restarted from its newest checkpoint."""
     outputs: NotRequired[Sequence[OutputBody]]
-    """Published when it succeeds."""
+    """Data that is published when the command succeeds."""
     overrides: NotRequired[OverridesBody | None]
     owner: NotRequired[str]
     """The address of the person responsible; default: the caller. Only admins name another."""
     preset: str
     project: NotRequired[str]
-    """Empty: the watched project, where there is only one."""
+    """The project's id; empty: the watched project, where there is only one."""
     pull: NotRequired[bool]
-    """Resolve the tag on each VM; by default all VMs run the digest that the first one pulled."""
+    """Whether to resolve the tag on each VM; by default all VMs run the digest that the first one pulled."""
     secrets: NotRequired[Mapping[str, str]]
     """References to Secret Manager; the VM reads the values itself."""
     setup: NotRequired[str]
@@ -1046,15 +1054,17 @@ class JobBody(TypedDict):
     stacks: NotRequired[bool]
     """Whether the agent may look for 30 s at where the command's main thread stands."""
     step_pattern: NotRequired[str]
-    """Finds the step in the output: a regular expression with a group."""
+    """A regular expression with a group that finds the step in the output."""
     total_steps: NotRequired[int | None]
-    """How many steps it takes in all."""
+    """The number of steps that it takes in all."""
     wandb_run: NotRequired[str]
     """The W&B run whose summary shows its cost: ENTITY/PROJECT/RUN."""
     when_late: NotRequired[WhenLate]
-    """finish: late, within its ceiling; stop: at the deadline, after a checkpoint."""
+    """finish: it goes on past the deadline, within its ceiling; stop: it stops at the deadline, after a
+    checkpoint.
+    """
     work_hours: NotRequired[float | None]
-    """How long it takes on its preset without interruptions."""
+    """The hours that it takes on its preset without interruptions."""
     workdir: NotRequired[str]
 
 
@@ -1064,14 +1074,14 @@ JobKind = Literal["training", "dev"]
 class JobOut(TypedDict):
     attempts: int
     cancel_after_at: str | None
-    """When a cancel after its next checkpoint was requested."""
+    """The time at which a cancel after its next checkpoint was requested."""
     cancel_after_by: str
     cancel_asked_at: str | None
     cancel_asked_by: str
     ceiling: str | None
     command: list[str]
     cost: Amount
-    """All its VMs with their disks, so far."""
+    """The cost of all its VMs with their disks, so far."""
     crashes: int
     created_at: str
     deadline: str | None
@@ -1079,29 +1089,29 @@ class JobOut(TypedDict):
     image: str
     """The requested container image; empty: none."""
     image_digest: str
-    """The digest that was pulled: sha256:...; empty before that."""
+    """The digest that was pulled, as sha256:...; empty before that."""
     kept_disk: KeptDiskOut | None
-    """null: none is kept. POST /jobs/{job_id}/delete-disk deletes it."""
+    """The disk that was kept; null: none. POST /jobs/{job_id}/delete-disk deletes it."""
     kind: Literal["training", "dev"]
-    """training, or dev: a VM to work on."""
+    """`training`, or `dev`: a VM to work on."""
     metric: SeenMetricOut | None
-    """null: the job names none, or it has printed none yet."""
+    """The latest value of its metric; null: the job names none, or it has printed none yet."""
     name: str
     never_mind_at: str | None
-    """A standstill whose best value came before is not hinted at."""
+    """The time of the last "never mind": a standstill whose best value came before it is not hinted at."""
     never_mind_by: str
     next_at: str | None
     """The next time it is checked, unless there is news before."""
     owner: str
     place: JobVmOut | None
-    """null: no VM has been requested yet."""
+    """The place of its latest VM; null: no VM has been requested yet."""
     preemptions: int
     preset: str
     project: str
     reason: str
-    """Why it is in this state, and what comes next."""
+    """The reason for its state, and the next step."""
     settled_at: str | None
-    """When it ended; null: it has not."""
+    """The time at which it ended; null: it has not."""
     state: Literal["queued", "provisioning", "running", "recovering", "succeeded", "failed", "cancelled"]
     step: int | None
     title: str
@@ -1110,34 +1120,34 @@ class JobOut(TypedDict):
 
 
 class JobOutlookOut(TypedDict):
-    """Based on `work_hours`, without interruptions. `no` is refused; `at_risk` gives a warning."""
+    """The outlook based on `work_hours`, without interruptions. `no` is refused; `at_risk` gives a warning."""
 
     ceiling: str | None
     deadline: str | None
     ends_at: str | None
-    """If its VM starts within 20 minutes; null: the duration is not known."""
+    """The expected end if its VM starts within 20 minutes; null: the duration is not known."""
     least: OfferOut | None
-    """In the cheapest zone that it may use."""
+    """The cost in the cheapest zone that it may use."""
     meets_deadline: Literal["yes", "at_risk", "no", "unknown"]
     most: OfferOut | None
-    """In the most expensive one."""
+    """The cost in the most expensive zone that it may use."""
     within_ceiling: Literal["yes", "at_risk", "no", "unknown"]
 
 
 class JobPlanOut(TypedDict):
-    """Where it runs now and why."""
+    """The plan of a job with a deadline: where it runs now and why."""
 
     act: Literal["start_spot", "start_on_demand", "stay", "wait"]
     at_risk: AtRiskOfDeadlineOut | None
-    """null: the deadline can be kept."""
+    """The risk to the deadline; null: the deadline can be kept."""
     behind_seconds: int | None
-    """Behind the straight line from launch to deadline; below zero: ahead of it."""
+    """Seconds behind the straight line from launch to deadline; below zero: ahead of it."""
     finishes_at: str | None
-    """If nothing interrupts it from now on."""
+    """The expected end if nothing interrupts it from now on."""
     is_urgent: bool
-    """The guard acts: nothing is waited for."""
+    """True: the guard acts at once and waits for nothing."""
     latest_safe_at: str | None
-    """When on-demand must start, if nothing is gained before."""
+    """The latest time at which on-demand must start, if the job gains nothing before."""
     overhead: OverheadOut | None
     reason: str
     work_left: WorkLeftOut | None
@@ -1151,51 +1161,55 @@ class JobProgressResponse(TypedDict):
     interrupted_at: list[str]
     job: str
     progress: ProgressOut | None
-    """null: nothing was read of it yet."""
+    """The progress read in its output; null: nothing was read yet."""
 
 
 class JobResponse(TypedDict):
     as_of: str
     attempts: list[AttemptOut]
     bound: str | None
-    """What bounds its run now, in words; null: not known. GET /jobs/{job_id}/diagnosis has it whole."""
+    """The bottleneck of its present run, in words; null: not known. GET /jobs/{job_id}/diagnosis has the whole
+    diagnosis.
+    """
     checkpoint: CheckpointOut | None
     checkpoints: list[SeenCheckpointOut]
-    """Complete ones, the oldest first."""
+    """The complete checkpoints, the oldest first."""
     currency: str
     drills: list[DrillOut]
-    """The newest first."""
+    """The drills, the newest first."""
     goodput: GoodputOut | None
-    """What its time and cost went into; null for a development VM."""
+    """The time and cost of the job by use; null for a development VM."""
     interruptions: list[InterruptionOut]
     job: JobOut
     kept_disk: KeptDiskOut | None
-    """null: none is kept. POST /jobs/{job_id}/delete-disk deletes it."""
+    """The disk that was kept; null: none. POST /jobs/{job_id}/delete-disk deletes it."""
     lost: LostOut
     next: str
-    """What happens if its VM is lost, or once it gets one; empty: nothing."""
+    """The next step if its VM is lost, or once it gets one; empty: nothing."""
     notebook_command: str | None
-    """For a development VM: forwards its port 8888."""
+    """The command that forwards port 8888 of a development VM."""
     on_notice: SavedOnNoticeOut
     pace: PaceOut
     plan: StoredPlanOut | None
-    """Of a job with a deadline; null: nothing is planned for it."""
+    """The plan of a job with a deadline; null: nothing is planned for it."""
     price_note: str | None
-    """How old the prices are that these figures rest on, where they came with Costguard: after 60 days they are
-    an estimate. null: they were read from Google's catalogue.
+    """The age of the prices behind these figures, where they came with Costguard: after 60 days they are an
+    estimate. null: they were read from Google's catalogue.
     """
     progress: ProgressOut | None
-    """null: nothing was read of it yet. GET /jobs/{job_id}/progress has its curves."""
+    """The progress read in its output; null: nothing was read yet. GET /jobs/{job_id}/progress has its curves."""
     recipe: RecipeOut
     spec: JobSpecOut
     ssh_command: str | None
-    """null: there is no VM."""
+    """The command that opens a shell on its VM; null: there is no VM."""
     standstill: StandstillOut | None
-    """null: its metric improves, noise hides that, or a user has decided on it: see `never_mind_at`."""
+    """The standstill of its metric; null: its metric improves, noise hides that, or a user has decided on it:
+    see `never_mind_at`.
+    """
     trackers: list[TrackedRunOut]
     """The runs of experiment trackers that it names."""
     work_at_risk: AtRiskOut | None
-    """null: no command is running."""
+    """The work since the newest checkpoint; null: no command is running."""
 
 
 class JobSpecOut(TypedDict):
@@ -1203,16 +1217,16 @@ class JobSpecOut(TypedDict):
 
     aws_role: str
     bandwidth_mib_s: int | None
-    """The most for uploads and downloads; null: no limit."""
+    """The limit on uploads and downloads, in MiB/s; null: no limit."""
     checkpoint: CheckpointPlanOut | None
     code: CodeOut | None
-    """null: its code is in the image, or on the VM already."""
+    """The code that is unpacked on each VM; null: its code is in the image, or on the VM already."""
     deadline_in_seconds: int | None
-    """From its launch on."""
+    """The deadline, in seconds from its launch."""
     drill: bool
     environment: dict[str, str]
     inputs: list[InputOut]
-    """Downloaded before the command starts."""
+    """Data that is downloaded before the command starts."""
     max_crashes: int
     max_preemptions: int
     metric: MetricOut | None
@@ -1221,11 +1235,11 @@ class JobSpecOut(TypedDict):
     mounts: list[str]
     on_hang: OnHang
     outputs: list[OutputOut]
-    """Published when the command has succeeded."""
+    """Data that is published when the command has succeeded."""
     pull: bool
     """Whether each VM resolves the image's tag again."""
     secrets: dict[str, str]
-    """References, never values."""
+    """References to secrets, never their values."""
     setup: str
     """The shell command that runs once on each VM before the command."""
     stacks: bool
@@ -1255,7 +1269,7 @@ class JobVmOut(TypedDict):
     provisioning_model: Literal["standard", "spot", "flex_start", "reservation_bound"]
     """spot or standard."""
     rate_per_hour: str | None
-    """VM and disk, as estimated at the launch."""
+    """The hourly cost of VM and disk, as estimated at the launch."""
     state: Literal["intended", "asked", "booting", "running", "resting", "restarting", "ending", "kept", "over"]
     """The attempt's state; ending and over: its outcome is known."""
     zone: str
@@ -1273,20 +1287,20 @@ class KeepBody(TypedDict):
     by: NotRequired[str | None]
     """The requester; default: the caller. Only admins name another."""
     due_at: NotRequired[datetime | str | None]
-    """Only if it is still due then."""
+    """The due time that the requester saw: the request is refused if it has changed."""
     hours: NotRequired[int | None]
-    """Counted from when it is due; null: until tomorrow morning."""
+    """The length of the keep in hours from when it is due; null: until tomorrow morning."""
     reason: NotRequired[str]
-    """Shown in the audit log and in notifications."""
+    """The reason, shown in the audit log and in notifications."""
     started_at: NotRequired[datetime | str | None]
-    """Only if the run that began then is still running."""
+    """The start of the run that the requester saw: the request is refused if that run has ended."""
 
 
 class KeepOut(TypedDict):
     at: str
     by: str
     cost: Amount
-    """From when it would have been due until the keep expired, the VM ended, or now."""
+    """The cost from when it would have been due until the keep expired, the VM ended, or now."""
     gce_id: str
     name: str
     owner: str
@@ -1299,7 +1313,7 @@ class KeepOut(TypedDict):
 class KeepsOut(TypedDict):
     cost: Amount
     keeps: list[KeepOut]
-    """The latest first."""
+    """The keeps, the latest first."""
     method: str
 
 
@@ -1308,15 +1322,15 @@ class KeptDiskOut(TypedDict):
 
     gib: int
     holds: str
-    """What would be lost with it."""
+    """The data that would be lost with it."""
     monthly: str | None
-    """null: it has no price."""
+    """The monthly cost; null: it has no price."""
     vm: str
     zone: str
 
 
 class KeptDisksOut(TypedDict):
-    """The kept disks of all ended jobs, whatever the filters: each bills until it is deleted."""
+    """The kept disks of all ended jobs, also those that the filters exclude: each bills until it is deleted."""
 
     count: int
     monthly: Amount
@@ -1341,17 +1355,17 @@ class LabelSpendRowOut(TypedDict):
     gpu: str
     """Exact decimal dollars, to the nano-dollar."""
     hours: str
-    """The same in hours, to four places."""
+    """The running time of VMs in hours, to four places."""
     machine: str
-    """vCPUs, memory and local SSDs."""
+    """The cost of vCPUs, memory and local SSDs."""
     seconds: int
-    """Of running VMs."""
+    """The running time of VMs in seconds."""
     storage: str
-    """Disks, and the saved memory of suspended VMs."""
+    """The cost of disks, and of the saved memory of suspended VMs."""
     total: str
     """Exact decimal dollars, to the nano-dollar."""
     unpriced: int
-    """Lifetimes and disks in it without a price: the amounts are too low by them."""
+    """The number of lifetimes and disks without a price: the amounts are too low by their cost."""
     value: str | None
     """The label's value; null: VMs while they had no such label."""
 
@@ -1359,7 +1373,7 @@ class LabelSpendRowOut(TypedDict):
 class LargerVmOut(TypedDict):
     machine_type: str
     more_per_hour: str
-    """Than the VM that the job has, with the same GPUs."""
+    """The additional hourly cost over the job's VM, with the same GPUs."""
     vcpus: int
 
 
@@ -1376,20 +1390,20 @@ class LeftAloneOut(TypedDict):
     gce_id: str
     name: str
     next_at: str | None
-    """When the next reminder is sent unless someone answers."""
+    """The time of the next reminder unless a user answers."""
     overdue: bool
-    """It is past the preset's limit."""
+    """True: it is past the preset's limit."""
     project: str
     reason: str
     stop_at: str | None
-    """When a rule stops it unless someone answers."""
+    """The time at which a rule stops it unless a user answers."""
 
 
 class LifetimeDetailOut(TypedDict):
     charges: list[ChargeOut]
     cost: Amount
     end_is_estimate: bool
-    """No operation shows the exact time: ended_at is the latest it can be."""
+    """True: no operation shows the exact time, and `ended_at` is the latest it can be."""
     end_reason: (
         Literal[
             "stopped",
@@ -1406,9 +1420,9 @@ class LifetimeDetailOut(TypedDict):
         | None
     )
     ended_at: str | None
-    """null: still running."""
+    """The end of the lifetime; null: still running."""
     ended_by: str
-    """An account, `system`, or empty when unknown."""
+    """The account that ended it, `system`, or empty when unknown."""
     gce_id: str
     gpu_count: int
     gpu_type: str | None
@@ -1421,7 +1435,7 @@ class LifetimeDetailOut(TypedDict):
     project: str
     provisioning_model: Literal["standard", "spot", "flex_start", "reservation_bound"]
     seconds: int
-    """From its start to its end, or to now."""
+    """The seconds from its start to its end, or to now."""
     started_at: str
     unpriced: str
     zone: str
@@ -1430,7 +1444,7 @@ class LifetimeDetailOut(TypedDict):
 class LifetimeOut(TypedDict):
     cost: Amount
     end_is_estimate: bool
-    """No operation shows the exact time: ended_at is the latest it can be."""
+    """True: no operation shows the exact time, and `ended_at` is the latest it can be."""
     end_reason: (
         Literal[
             "stopped",
@@ -1447,9 +1461,9 @@ class LifetimeOut(TypedDict):
         | None
     )
     ended_at: str | None
-    """null: still running."""
+    """The end of the lifetime; null: still running."""
     ended_by: str
-    """An account, `system`, or empty when unknown."""
+    """The account that ended it, `system`, or empty when unknown."""
     gce_id: str
     gpu_count: int
     gpu_type: str | None
@@ -1462,7 +1476,7 @@ class LifetimeOut(TypedDict):
     project: str
     provisioning_model: Literal["standard", "spot", "flex_start", "reservation_bound"]
     seconds: int
-    """From its start to its end, or to now."""
+    """The seconds from its start to its end, or to now."""
     started_at: str
     unpriced: str
     zone: str
@@ -1477,9 +1491,9 @@ class LifetimesResponse(TypedDict):
 
 class LinksOut(TypedDict):
     instance: str
-    """The VM."""
+    """The address of the VM."""
     self: str
-    """This request."""
+    """The address of this request."""
 
 
 class LostOut(TypedDict):
@@ -1488,7 +1502,7 @@ class LostOut(TypedDict):
     cost: str
     """Exact decimal dollars, to the nano-dollar."""
     from_zero: int
-    """How often there was no checkpoint to resume from."""
+    """The number of times that there was no checkpoint to resume from."""
     seconds: int
 
 
@@ -1501,16 +1515,16 @@ class MatchOut(TypedDict):
 
 class MeResponse(TypedDict):
     address: str
-    """Empty: the master token, which has no address."""
+    """The caller's address; empty: the master token, which has no address."""
     expires_at: str | None
-    """When that token expires; null: never, or there is none."""
+    """The time at which that token expires; null: never, or there is none."""
     permissions: list[Literal["read", "jobs", "instances", "tokens", "metrics", "admin"]]
-    """What this token or session may do."""
+    """The permissions of this token or session."""
     role: Literal["nobody", "viewer", "operator", "admin"]
     token: str | None
     """The id of the token; null: no token was sent."""
     via: Literal["master", "token", "link", "iap", "oidc"]
-    """How the caller was identified."""
+    """The way in which the caller was identified."""
 
 
 class MessageOut(TypedDict):
@@ -1519,27 +1533,27 @@ class MessageOut(TypedDict):
     """The recipient: an address, a channel, or a Slack id."""
     attempts: int
     cycle: int
-    """How many answers there were before it: each answer starts a new cycle of stages."""
+    """The number of answers before it: each answer starts a new cycle of stages."""
     error: str
-    """Why the last attempt failed, or why it is not sent any more."""
+    """The reason why the last attempt failed, or why it is not sent any more."""
     gce_id: str
     id: int
     intended_at: str
     key: str
-    """Natural: there is never a second message with the same key."""
+    """The message's natural key: no two messages have the same."""
     kind: Literal["reminder", "digest", "notification", "job", "ephemeral"]
     name: str
     project: str
     stage: int
-    """0 is the first of its cycle."""
+    """The position in its cycle; 0 is the first."""
     status: Literal["intended", "sending", "accepted", "withdrawn", "failed"]
     """accepted: Slack accepted it; failed: it will not be sent."""
     subject: str
-    """What a reminder concerns: run or rest, and two numbers; empty for others."""
+    """The subject of a reminder: `run` or `rest`, and two numbers; empty for others."""
     target: Literal["owner", "channel", "contact", ""]
-    """For a reminder; empty for others."""
+    """The VM or disk of a reminder; empty for others."""
     try_after: str | None
-    """When it is sent or tried again; null: it is not waiting."""
+    """The time at which it is sent or tried again; null: it is not waiting."""
 
 
 class MessagesResponse(TypedDict):
@@ -1551,7 +1565,7 @@ class MessagesResponse(TypedDict):
 class MetricBody(TypedDict):
     better: NotRequired[Literal["lower", "higher"]]
     pattern: str
-    """Finds the number in the output: a regular expression with a group."""
+    """A regular expression with a group that finds the number in the output."""
 
 
 class MetricOut(TypedDict):
@@ -1561,24 +1575,24 @@ class MetricOut(TypedDict):
 
 class MetricValueOut(TypedDict):
     at: str
-    """When the agent read it."""
+    """The time at which the agent read it."""
     step: int | None
     """The last step that was known by then; null: none."""
     text: str
-    """The same as text, which may be nan or inf."""
+    """The same as text, which may be `nan` or `inf`."""
     value: float | None
-    """null: it is not a finite number."""
+    """The value; null: it is not a finite number."""
 
 
 class NeverMindBody(TypedDict):
     by: NotRequired[str | None]
-    """Who requests it; default: the caller. Only admins name another."""
+    """The requester's address; default: the caller. Only admins name another."""
 
 
 class NewTokenResponse(TypedDict):
     as_of: str
     secret: str | None
-    """Shown once and not stored. null: this is a repeat of an earlier request."""
+    """The secret, shown once and not stored. null: this is a repeat of an earlier request."""
     token: TokenOut
 
 
@@ -1590,10 +1604,10 @@ class NotHeldOut(TypedDict):
 
 
 class NotStoppedOut(TypedDict):
-    """What keeps a VM from being stopped; the first reason where there are several."""
+    """The reason why a VM is not stopped; the first where there are several."""
 
     at: str | None
-    """When the next of these happens; null where no time is known."""
+    """The time of the next missing condition; null where no time is known."""
     cause: Literal[
         "gone",
         "not_running",
@@ -1617,7 +1631,7 @@ class NotStoppedOut(TypedDict):
         "due_now",
     ]
     missing: list[str]
-    """What the rule still needs, in order: evidence, warnings, grace."""
+    """The conditions that the rule still needs, in order: evidence, warnings, grace."""
     rule: str
     """The rule that could stop it; empty where none can."""
     sentence: str
@@ -1626,7 +1640,7 @@ class NotStoppedOut(TypedDict):
 
 class OfferOut(TypedDict):
     cost: str | None
-    """For the hours of the request."""
+    """The cost of the hours in the request."""
     provisioning_model: Literal["standard", "spot", "flex_start", "reservation_bound"]
     rate_per_hour: str | None
     zone: str
@@ -1644,7 +1658,7 @@ class OtherActionOut(TypedDict):
 
 class OutputBody(TypedDict):
     destination: str
-    """s3://bucket/path or gs://bucket/path, published once the command has succeeded."""
+    """The address s3://bucket/path or gs://bucket/path, published once the command has succeeded."""
     path: str
     """A path on the VM."""
 
@@ -1652,35 +1666,35 @@ class OutputBody(TypedDict):
 class OutputOut(TypedDict):
     destination: str
     path: str
-    """On the VM."""
+    """The path on the VM."""
 
 
 class OutputResponse(TypedDict):
-    """What an attempt's command printed, as a terminal would show it."""
+    """The output of an attempt's command, as a terminal would show it."""
 
     as_of: str
     attempt: int | None
-    """null: no agent has reported yet."""
+    """The attempt's number; null: no agent has reported yet."""
     heard_at: str | None
     is_end: bool | None
-    """With `begin` or `search`: all that is stored was read."""
+    """True: all stored output was read, with `begin` or `search`."""
     job: str
     log: str
     """The file on the VM with the whole output."""
     next: str | None
-    """With `begin` or `search`: the `begin` with which the output goes on, now or later."""
+    """The `begin` of the next request, now or later, with `begin` or `search`."""
     output: str
     stored: str
-    """Where the whole output is stored; empty: nowhere."""
+    """The address of the whole stored output; empty: it is not stored."""
     stored_at: str | None
-    """With `begin` or `search`: when the newest part was stored; null: none is yet."""
+    """The time at which the newest part was stored, with `begin` or `search`; null: none is yet."""
 
 
 class OverheadOut(TypedDict):
     loss_seconds: int
     """The most work that a preemption can undo."""
     start_seconds: int
-    """From the loss of a VM to work on the next, at most."""
+    """The longest time from the loss of a VM to work on the next."""
 
 
 class OverridesBody(TypedDict):
@@ -1691,20 +1705,20 @@ class OverridesBody(TypedDict):
     """The boot image: projects/P/global/images/family/F."""
     machine_type: NotRequired[str | None]
     max_run_hours: NotRequired[float | None]
-    """How long each VM may run; then Google ends it."""
+    """The hours that each VM may run; then Google ends it."""
     on_demand_fallback: NotRequired[bool | None]
-    """Use on-demand when Spot is out of stock everywhere."""
+    """Whether to use on-demand when Spot is out of stock everywhere."""
     spot: NotRequired[bool | None]
     zones: NotRequired[Sequence[str] | None]
 
 
 class PaceOut(TypedDict):
     cost_per_1000_steps: str | None
-    """The total cost by the steps that count."""
+    """The total cost per 1,000 steps, without repeated steps."""
     per_hour: str | None
-    """Of the latest attempt whose steps are known."""
+    """Steps per hour of the latest attempt whose steps are known."""
     steps: int | None
-    """Without repeated work."""
+    """The number of steps, without repeated work."""
 
 
 Permission = Literal["read", "jobs", "instances", "tokens", "metrics", "admin"]
@@ -1721,14 +1735,14 @@ class PlaceOut(TypedDict):
     events: list[PlaceEventOut]
     """The events behind the figures, the newest first; at most ten."""
     gpu_type: str
-    """Empty: VMs without a GPU."""
+    """The GPU's type; empty: VMs without a GPU."""
     preemptions: str
-    """The same, with a longer half-life."""
+    """The weight of recent preemptions: each counts 1 at first, and fades with a longer half-life."""
     presets: list[str]
     """The presets that launch there."""
     provisioning_model: Literal["standard", "spot", "flex_start", "reservation_bound"]
     stockouts: str
-    """Each counts 1 at first, and fades with its half-life."""
+    """The weight of recent stockouts: each counts 1 at first, and fades with its half-life."""
     zone: str
 
 
@@ -1751,7 +1765,7 @@ class PlannedStepOut(TypedDict):
     latest_safe_at: str | None
     reason: str
     zone: str
-    """Where Spot is started; empty: nowhere."""
+    """The zone in which Spot is started; empty: none."""
 
 
 class PresetOut(TypedDict):
@@ -1759,21 +1773,21 @@ class PresetOut(TypedDict):
     dev_image: str
     """The boot image of development VMs; empty: the recipe's image."""
     idle: IdleRuleOut | None
-    """What counts as idle; null: idleness is not used."""
+    """The rule for idleness; null: idleness is not used."""
     launch: RecipeOut | None
-    """How its VMs are launched; null: they cannot be."""
+    """The recipe that launches its VMs; null: they cannot be launched."""
     limit_seconds: int | None
-    """How long a lifetime may last before its owner gets a reminder; null: no limit."""
+    """The length of a lifetime after which its owner gets a reminder; null: no limit."""
     match: MatchOut
-    """How a VM is recognised: all conditions must hold."""
+    """The conditions that recognise a VM: all must hold."""
     name: str
     overrides: list[str]
     """The parts of the recipe that operators may override; admins may override all."""
     reminders: ReminderRuleOut
     starts: StartsOut | None
-    """How long its jobs' VMs took to start; null: none was seen."""
+    """The start times of its jobs' VMs; null: none was seen."""
     starts_by_zone: dict[str, StartsOut]
-    """The same, in each zone in which any was seen."""
+    """The start times in each zone in which any was seen."""
 
 
 class PresetsResponse(TypedDict):
@@ -1784,10 +1798,10 @@ class PreviewResponse(TypedDict):
     actions: list[OtherActionOut]
     as_of: str
     channel: str
-    """Where reminders go that have no team's channel; empty: Slack is not set up."""
+    """The channel for reminders without a team's channel; empty: Slack is not set up."""
     currency: str
     is_shadow: bool
-    """Rules do not stop anything; what they would have stopped is recorded."""
+    """True: rules stop nothing; the stops that they would have made are recorded."""
     left_alone: list[LeftAloneOut]
     messages: list[DueReminderOut]
 
@@ -1798,32 +1812,32 @@ class PriceOut(TypedDict):
     """False: a later price replaced it, or it is not in force yet."""
     provisioning_model: Literal["standard", "spot", "flex_start", "reservation_bound"]
     rate: str
-    """Dollars per unit."""
+    """The price in dollars per unit."""
     recorded_at: str
     region: str
     resource: str
     sku_id: str
     source: str
     unit: str
-    """h, GiBy.h or GiBy.mo (the calendar month in US Pacific time)."""
+    """`h`, `GiBy.h` or `GiBy.mo` (the calendar month in US Pacific time)."""
 
 
 class PricesResponse(TypedDict):
     age_seconds: int | None
-    """Since a price was last added."""
+    """Seconds since a price was last added."""
     as_of: str
     currency: str
     next_cursor: str | None
-    """For the prices alone; null: this was the last page."""
+    """The `cursor` of the next page of prices; null: this was the last page."""
     prices: list[PriceOut]
-    """By resource, region and model, each with the latest first."""
+    """The prices by resource, region and model, each with the latest first."""
     recorded_at: str | None
     refused: list[RefusedPriceOut]
     sources: list[str]
     unpriced: list[UnpricedUseOut]
-    """The first 100 of them."""
+    """The first 100 lifetimes and disks in use without a price."""
     unpriced_total: int
-    """Lifetimes and disks in use now that have no price."""
+    """The number of lifetimes and disks in use now that have no price."""
 
 
 class ProblemKindOut(TypedDict):
@@ -1834,30 +1848,30 @@ class ProblemKindOut(TypedDict):
 class ProgressOut(TypedDict):
     done: float | None
     epoch: float | None
-    """As printed."""
+    """The epoch as printed."""
     left: TimeLeftOut | None
-    """null: its total or its pace is unknown, or it has ended."""
+    """The time and cost left; null: its total or its pace is unknown, or it has ended."""
     loss: str | None
     """The training loss, as a number or nan, inf, -inf."""
     metrics: dict[str, str]
-    """What else was printed, by its name."""
+    """Other values that were printed, by name."""
     per_second: float | None
-    """Over the last minutes; null for a job that has ended."""
+    """Steps or other units per second over the last minutes; null for a job that has ended."""
     phase: str
-    """train or eval, of what was read last."""
+    """`train` or `eval`: the phase that was read last."""
     read_at: str
-    """When its agent last read anything of it."""
+    """The time at which its agent last read progress in the output."""
     total: float | None
-    """The job's own number of steps, else what its output says."""
+    """The job's own number of steps, or else the total in its output."""
     unit: Literal["epoch", "batch", "step"] | None
-    """What done and total count; null: nothing was counted yet."""
+    """The unit of `done` and `total`; null: nothing was counted yet."""
 
 
 class ProjectHealthOut(TypedDict):
     age_seconds: int | None
     is_stale: bool
     is_unread: bool
-    """The last read failed completely; `unread` has the reason and the fix."""
+    """True: the last read failed completely; `unread` has the reason and the fix."""
     last_complete_at: str | None
     project: str
 
@@ -1865,9 +1879,9 @@ class ProjectHealthOut(TypedDict):
 class ProjectOut(TypedDict):
     first_seen_at: str
     instances: int
-    """In the last read that covered every zone."""
+    """The number of instances in the last read that covered every zone."""
     is_stale: bool
-    """The last complete read is older than it should be, or there is none."""
+    """True: the last complete read is older than it should be, or there is none."""
     last_complete_at: str | None
     """The last read that covered every zone; null: there was none."""
     last_tried_at: str
@@ -1883,47 +1897,49 @@ class ProjectsResponse(TypedDict):
 
 
 class PromisedSavingOut(TypedDict):
-    """At best, "up to"."""
+    """A saving at best, shown as "up to"."""
 
     per_hour: str | None
-    """Of each hour of its VM; null: it has no price."""
+    """The saving on each hour of its VM; null: it has no price."""
     seconds: int | None
     share: float
-    """Of the time that is left."""
+    """The saving as a share of the time that is left."""
     total: str | None
-    """Of what is left of the run; null: how long that takes is not known."""
+    """The saving on the rest of the run; null: its length is not known."""
 
 
 class QuoteBody(TypedDict):
     aws_role: NotRequired[str]
     """The role that the VM assumes at AWS with its Google identity, instead of keys."""
     bandwidth_mib_s: NotRequired[int | None]
-    """Of uploads and downloads together; null: unlimited."""
+    """The limit on uploads and downloads together, in MiB/s; null: unlimited."""
     ceiling: NotRequired[Decimal | str | None]
     """The most that all its VMs together may cost."""
     checkpoint: NotRequired[CheckpointBody | None]
     code: NotRequired[CodeBody | None]
-    """Unpacked on each VM; the command runs in it."""
+    """The code that is unpacked on each VM; the command runs in it."""
     command: NotRequired[Sequence[str]]
-    """Run directly on the VM or in the image, without a shell."""
+    """The command, run directly on the VM or in the image, without a shell."""
     deadline: NotRequired[datetime | str | None]
-    """When it must be finished."""
+    """The time by which it must be finished."""
     deadline_in_hours: NotRequired[float | None]
-    """The same, in hours from its launch; give one of the two."""
+    """The deadline in hours from its launch; give one of the two."""
     drill: NotRequired[bool]
-    """Whether a save on a notice is tried once, early."""
+    """Whether to try a save on a notice once, early."""
     environment: NotRequired[Mapping[str, str]]
-    """Not secret: do not put passwords here."""
+    """Environment variables. They are not secret: do not put passwords here."""
     hours: NotRequired[float]
     """The running time to quote for."""
     image: NotRequired[str]
     """A container image by tag or digest; empty: run on the VM itself."""
     inputs: NotRequired[Sequence[InputBody]]
-    """Downloaded before it starts."""
+    """Data that is downloaded before the command starts."""
     kind: NotRequired[JobKind]
-    """dev: a VM to work on, without a command; it is not replaced when it ends."""
+    """`dev`: a VM to work on, without a command; it is not replaced when it ends."""
     max_crashes: NotRequired[int]
-    """How often a command that failed after progress is run again. What fails at its start never is."""
+    """The number of times that a command that failed after progress is run again. A command that fails at its
+    start is never run again.
+    """
     max_preemptions: NotRequired[int]
     metric: NotRequired[MetricBody | None]
     """A number in the output, such as a validation loss."""
@@ -1931,19 +1947,19 @@ class QuoteBody(TypedDict):
     """The id of the MLflow run that its cost is logged to."""
     mounts: NotRequired[Sequence[str]]
     name: NotRequired[str]
-    """For people."""
+    """A name for people."""
     on_hang: NotRequired[OnHang]
-    """restart: a command without progress is restarted from its newest checkpoint."""
+    """`restart`: a command without progress is restarted from its newest checkpoint."""
     outputs: NotRequired[Sequence[OutputBody]]
-    """Published when it succeeds."""
+    """Data that is published when the command succeeds."""
     overrides: NotRequired[OverridesBody | None]
     owner: NotRequired[str]
     """The address of the person responsible; default: the caller. Only admins name another."""
     preset: str
     project: NotRequired[str]
-    """Empty: the watched project, where there is only one."""
+    """The project's id; empty: the watched project, where there is only one."""
     pull: NotRequired[bool]
-    """Resolve the tag on each VM; by default all VMs run the digest that the first one pulled."""
+    """Whether to resolve the tag on each VM; by default all VMs run the digest that the first one pulled."""
     secrets: NotRequired[Mapping[str, str]]
     """References to Secret Manager; the VM reads the values itself."""
     setup: NotRequired[str]
@@ -1951,15 +1967,17 @@ class QuoteBody(TypedDict):
     stacks: NotRequired[bool]
     """Whether the agent may look for 30 s at where the command's main thread stands."""
     step_pattern: NotRequired[str]
-    """Finds the step in the output: a regular expression with a group."""
+    """A regular expression with a group that finds the step in the output."""
     total_steps: NotRequired[int | None]
-    """How many steps it takes in all."""
+    """The number of steps that it takes in all."""
     wandb_run: NotRequired[str]
     """The W&B run whose summary shows its cost: ENTITY/PROJECT/RUN."""
     when_late: NotRequired[WhenLate]
-    """finish: late, within its ceiling; stop: at the deadline, after a checkpoint."""
+    """finish: it goes on past the deadline, within its ceiling; stop: it stops at the deadline, after a
+    checkpoint.
+    """
     work_hours: NotRequired[float | None]
-    """How long it takes on its preset without interruptions."""
+    """The hours that it takes on its preset without interruptions."""
     workdir: NotRequired[str]
 
 
@@ -1967,34 +1985,34 @@ class QuoteOut(TypedDict):
     as_of: str
     budgets: list[QuotedBudgetOut]
     cheapest: OfferOut | None
-    """Of the provisioning models it may use; null: nothing has a price."""
+    """The cheapest of the provisioning models it may use; null: nothing has a price."""
     currency: str
     expected: ExpectedCostOut | None
-    """For a job with a deadline and work_hours; null: nothing can be said."""
+    """The expected cost of a job with a deadline and work_hours; null: not known."""
     first: OfferOut | None
-    """Where it would start now."""
+    """The place in which it would start now."""
     hours: str
     kind: Literal["training", "dev"]
     machine: QuotedVmOut | None
-    """null: there is no such preset, or it cannot be launched."""
+    """The VM; null: there is no such preset, or it cannot be launched."""
     moves: list[DataMoveOut]
-    """Its inputs and outputs, and what moving them costs."""
+    """The inputs and outputs with the cost of moving them."""
     outlook: JobOutlookOut
     """Whether it can meet its deadline and stay within its ceiling."""
     places: list[QuotedPlaceOut]
-    """In the order in which they would be tried now."""
+    """The places in the order in which they would be tried now."""
     preset: str
     price_note: str | None
-    """How old the prices are that these figures rest on, where they came with Costguard: after 60 days they are
-    an estimate. null: they were read from Google's catalogue.
+    """The age of the prices behind these figures, where they came with Costguard: after 60 days they are an
+    estimate. null: they were read from Google's catalogue.
     """
     project: str
     question: str
-    """What a person should confirm before the launch, as it may be expensive; empty: nothing."""
+    """A question for a person to confirm before an expensive launch; empty: none."""
     refusals: list[RefusalOut]
-    """Why POST /api/v1/jobs would refuse this; owner and command may still be missing."""
+    """The reasons why POST /api/v1/jobs would refuse this; owner and command may still be missing."""
     saving_percent: int | None
-    """Spot compared with on-demand in that zone."""
+    """The saving of Spot over on-demand in that zone, in percent."""
     warnings: list[str]
     """Concerns that do not refuse the job."""
 
@@ -2005,9 +2023,9 @@ class QuotedBudgetOut(TypedDict):
     at_limit: Literal["tell", "refuse", "stop-spot"]
     ends_at: str
     left: str
-    """Below zero once it is overspent."""
+    """The amount left; below zero once it is overspent."""
     left_after: str | None
-    """If all of the cost falls into this period; null: not known."""
+    """The amount left if all of the cost falls into this period; null: not known."""
     limit: str
     """Exact decimal dollars, to the nano-dollar."""
     name: str
@@ -2018,7 +2036,7 @@ class QuotedBudgetOut(TypedDict):
 
 class QuotedMemberOut(TypedDict):
     first: OfferOut | None
-    """Where it would start now; null: nowhere."""
+    """The place in which it would start now; null: none."""
     number: int
     parameters: dict[str, str]
 
@@ -2032,7 +2050,7 @@ class QuotedPlaceOut(TypedDict):
 
 
 class QuotedVmOut(TypedDict):
-    """Sizes are 0 where the machine type is not known; it has no price then either."""
+    """The VM to quote. Sizes are 0 where the machine type is not known; it has no price then either."""
 
     disk_gib: int
     disk_type: str
@@ -2046,7 +2064,7 @@ class QuotedVmOut(TypedDict):
 
 
 class ReadyDetailResponse(TypedDict):
-    """What callers with the permission read get."""
+    """The response for callers with the permission read."""
 
     as_of: str
     is_acting: bool
@@ -2056,23 +2074,23 @@ class ReadyDetailResponse(TypedDict):
     prices_age_seconds: int | None
     projects: list[ProjectHealthOut]
     reasons: list[str]
-    """Why it is not ready."""
+    """The reasons why it is not ready."""
     slack_refused: dict[str, int]
     """Requests from Slack that were refused since this process started, by reason."""
     slack_waiting: int
     """Messages that are waiting to be sent. None is lost."""
     slack_waiting_since: str | None
-    """Since when the oldest of them has been waiting."""
+    """The time since which the oldest of them has been waiting."""
     status: Verdict
     """degraded: it answers, but not everything is up to date or complete; see `warnings`."""
     unread: list[UnreadOut]
     version: str
     warnings: list[str]
-    """What needs attention although it can answer."""
+    """Problems that need attention although it can answer."""
 
 
 class ReadyResponse(TypedDict):
-    """What anonymous callers get."""
+    """The response for anonymous callers."""
 
     status: Verdict
     """degraded: it answers, but not everything is up to date or complete; see `warnings`."""
@@ -2083,7 +2101,7 @@ class RecipeOut(TypedDict):
     disk_type: str
     external_address: bool
     falls_back_to_on_demand: bool
-    """Used once every zone is out of Spot stock."""
+    """Whether on-demand is used once every zone is out of Spot stock."""
     gpu_count: int
     gpu_type: str
     image: str
@@ -2095,10 +2113,10 @@ class RecipeOut(TypedDict):
     network: str
     provisioning_model: Literal["standard", "spot", "flex_start", "reservation_bound"]
     service_account: str
-    """Empty: the VM cannot call Google APIs."""
+    """The service account of its VMs; empty: the VM cannot call Google APIs."""
     subnetwork: str
     zones: list[str]
-    """In order of preference where nothing else decides."""
+    """Zones in order of preference where nothing else decides."""
 
 
 class RecipientOut(TypedDict):
@@ -2112,30 +2130,30 @@ class RecoveriesResponse(TypedDict):
     currency: str
     from_zero: int
     interruptions: list[RecoveryOut]
-    """The newest first; at most 200."""
+    """The interruptions, the newest first; at most 200."""
     interruptions_total: int
     lost_cost: str
     """Exact decimal dollars, to the nano-dollar."""
     lost_seconds: int
     noticed_first: dict[str, int]
-    """What reported them first."""
+    """The number of interruptions by the source that reported them first."""
     since: str
     spans: list[SpanOut]
-    """For preemptions alone."""
+    """The spans of preemptions alone."""
 
 
 class RecoveryOut(TypedDict):
     attempt: int
     from_zero: bool
-    """There was no checkpoint: all of the work was lost."""
+    """True: there was no checkpoint, and all of the work was lost."""
     happened_at: str
     job: str
     lost_cost: str | None
     lost_seconds: int | None
-    """Work since the checkpoint that was resumed from."""
+    """The work since the checkpoint that was resumed from, in seconds."""
     noticed_at: str
     noticed_by: Literal["notice", "exit", "operation", "status", "silence"]
-    """What reported it first."""
+    """The source that reported it first."""
     outcome: Literal[
         "succeeded",
         "crashed",
@@ -2154,9 +2172,9 @@ class RecoveryOut(TypedDict):
         "moved",
     ]
     requested_at: str | None
-    """When the next VM was requested from Google."""
+    """The time at which the next VM was requested from Google."""
     resumed_at: str | None
-    """When the command was running again."""
+    """The time at which the command was running again."""
     run: int
     title: str
     zone: str
@@ -2164,9 +2182,9 @@ class RecoveryOut(TypedDict):
 
 class RefusalOut(TypedDict):
     message: str
-    """What is wrong with it, and what to change."""
+    """The error, and what to change."""
     where: str
-    """The part of the body."""
+    """The path of this input or output in the request's body."""
 
 
 class RefusedPriceOut(TypedDict):
@@ -2174,7 +2192,7 @@ class RefusedPriceOut(TypedDict):
     rate: str
     """Exact decimal dollars, to the nano-dollar."""
     reason: str
-    """Why it failed the sanity check; the last good price stays in force."""
+    """The reason why it failed the sanity check; the last good price stays in force."""
     refused_at: str
     region: str
     resource: str
@@ -2186,12 +2204,12 @@ class ReminderRuleOut(TypedDict):
     every_seconds: int
     """The time between reminders to the owner after the limit."""
     grace_seconds: int
-    """Counted from when Slack accepted the last of them."""
+    """The grace period, counted from when Slack accepted the last of them."""
     keeps: int
-    """How often an owner may keep one lifetime; after that only an admin can."""
+    """The number of times that an owner may keep one lifetime; after that only an admin can."""
     longest_keep_seconds: int
     stop_after: int
-    """Unanswered reminders before a VM is stopped."""
+    """The number of unanswered reminders before a VM is stopped."""
     when_unanswered: Literal["remind", "stop"]
 
 
@@ -2199,11 +2217,11 @@ class RequestBody(TypedDict):
     by: NotRequired[str | None]
     """The requester; default: the caller. Only admins name another."""
     due_at: NotRequired[datetime | str | None]
-    """Only if it is still due then."""
+    """The due time that the requester saw: the request is refused if it has changed."""
     reason: NotRequired[str]
-    """Shown in the audit log and in notifications."""
+    """The reason, shown in the audit log and in notifications."""
     started_at: NotRequired[datetime | str | None]
-    """Only if the run that began then is still running."""
+    """The start of the run that the requester saw: the request is refused if that run has ended."""
 
 
 class RequestOut(TypedDict):
@@ -2214,7 +2232,7 @@ class RequestOut(TypedDict):
     """The due time that the requester saw; null: none."""
     gce_id: str
     hours: int | None
-    """For a keep; null: until tomorrow morning in the requester's time zone."""
+    """The hours of a keep; null: until tomorrow morning in the requester's time zone."""
     id: int
     kind: Literal["stop", "keep", "claim", "disown"]
     links: LinksOut
@@ -2225,7 +2243,7 @@ class RequestOut(TypedDict):
     reason: str
     settled_at: str | None
     status: Literal["open", "done", "refused"]
-    """open: for the next pass."""
+    """`open`: the next pass carries it out."""
     via: Literal["slack", "page", "api", "cli"]
 
 
@@ -2242,23 +2260,23 @@ class RequestsResponse(TypedDict):
 
 class ResumeSweepBody(TypedDict):
     at_once: NotRequired[int | None]
-    """null: as it was."""
+    """The number of members that may be open at a time; null: unchanged."""
     by: NotRequired[str | None]
-    """Who resumes; default: the caller. Only admins name another."""
+    """The address of the person who resumes; default: the caller. Only admins name another."""
     ceiling: NotRequired[str | None]
-    """The new ceiling; null: as it was."""
+    """The new ceiling; null: unchanged."""
     members: NotRequired[Sequence[int]]
-    """Their numbers. Empty: all that failed or were never launched."""
+    """The members' numbers. Empty: all that failed or were never launched."""
 
 
 Role = Literal["nobody", "viewer", "operator", "admin"]
 
 
 class SavedOnNoticeOut(TypedDict):
-    """How often a checkpoint was saved on a notice, in drills and in announced preemptions."""
+    """The number of checkpoints saved on a notice, in drills and in announced preemptions."""
 
     drills: int
-    """Of `times`."""
+    """The number of drills in `times`."""
     saved: int
     text: str
     times: int
@@ -2299,30 +2317,30 @@ class SeenCheckpointOut(TypedDict):
 
 
 class SeenMetricOut(TypedDict):
-    """What the command printed so far, on all VMs."""
+    """The values that the command has printed on all VMs."""
 
     best: MetricValueOut | None
-    """null: no value was finite."""
+    """The best value; null: no value was finite."""
     better: Literal["lower", "higher"]
     last: MetricValueOut
 
 
 class SessionOut(TypedDict):
     address: str
-    """Who is signed in."""
+    """The person who is signed in."""
     began_at: str
     client: str
-    """The network address they came from; empty: not known."""
+    """The network address of the browser; empty: not known."""
     expires_at: str
     id: str
     is_this: bool
-    """The session of this request."""
+    """True: this request belongs to the session."""
     last_used_at: str | None
-    """To the minute; null: not used yet."""
+    """The last use, to the minute; null: not used yet."""
     role: Literal["nobody", "viewer", "operator", "admin"]
-    """Their role today."""
+    """The person's role today."""
     via: Literal["master", "token", "link", "iap", "oidc"]
-    """How they signed in."""
+    """The way in which the person signed in."""
 
 
 class SessionResponse(TypedDict):
@@ -2347,7 +2365,7 @@ class ShadowStopOut(TypedDict):
     asked_by: str
     """The requester; empty: a rule decided."""
     cost: Amount | None
-    """Its cost from then until it ended, or until now."""
+    """The VM's cost from then until it ended, or until now."""
     decided_at: str
     evidence: dict[str, Any]
     gce_id: str
@@ -2363,7 +2381,7 @@ class ShadowStopOut(TypedDict):
     """Reminders that Slack had accepted before it."""
     rule: str
     would_have_saved: StopSavingOut | None
-    """null: its lifetime is not in the ledger."""
+    """The amount that the stop would have saved; null: its lifetime is not in the ledger."""
     zone: str
 
 
@@ -2376,9 +2394,9 @@ class SpanOut(TypedDict):
     longest_seconds: str | None
     median_seconds: str | None
     p90_seconds: str | None
-    """90% took at most this long."""
+    """The 90th percentile in seconds."""
     what: Literal["noticed", "requested", "resumed"]
-    """Since the preemption."""
+    """The end of the span, which begins with the preemption."""
 
 
 SpendResponse = TypedDict(
@@ -2405,19 +2423,19 @@ class SpendRowOut(TypedDict):
     group: dict[str, str]
     """The value of each grouping."""
     hours: str
-    """The same in hours, to four places."""
+    """The running time of VMs in hours, to four places."""
     machine: str
-    """vCPUs, memory and local SSDs."""
+    """The cost of vCPUs, memory and local SSDs."""
     seconds: int
-    """Of running VMs."""
+    """The running time of VMs in seconds."""
     storage: str
-    """Disks, and the saved memory of suspended VMs."""
+    """The cost of disks, and of the saved memory of suspended VMs."""
     total: str
     """Exact decimal dollars, to the nano-dollar."""
     unpriced: int
-    """Lifetimes and disks in it without a price: the amounts are too low by them."""
+    """The number of lifetimes and disks without a price: the amounts are too low by their cost."""
     vm: SpentVmOut | None
-    """Only where VMs are grouped by."""
+    """The VM of the row, only where rows are grouped by VM."""
 
 
 class SpentVmOut(TypedDict):
@@ -2444,13 +2462,13 @@ class SpotSavingsOut(TypedDict):
     """The cost of work that had to be repeated. It is not subtracted."""
     method: str
     on_demand: str
-    """What the same use would have cost on demand."""
+    """The cost of the same use on demand."""
     percent: int
-    """Of the on-demand price, rounded down to whole percents."""
+    """The saving in percent of the on-demand price, rounded down."""
     saved: str
     """Exact decimal dollars, to the nano-dollar."""
     unpriced: list[str]
-    """What has no on-demand price, and is in neither amount."""
+    """Usage without an on-demand price, which is in neither amount."""
 
 
 class StandstillOut(TypedDict):
@@ -2459,35 +2477,35 @@ class StandstillOut(TypedDict):
     best: float
     best_at: str
     best_done: float | None
-    """Where its best was reached."""
+    """The position of its best value, in `unit`."""
     cost: str | None
-    """Of that time, at the last VM's rate; null: not known."""
+    """The cost of the time since its best value, at the last VM's rate; null: not known."""
     gained: float
-    """Since then, as a share of all its gain."""
+    """The gain since then, as a share of the whole gain."""
     metric: str
     saved_in: str
     """The complete checkpoint nearest to its best; empty: none is known."""
     since: str
     text: str
     unit: str | None
-    """Of `best_done`, such as step."""
+    """The unit of `best_done`, such as step."""
     until: str
-    """The last evaluation."""
+    """The time of the last evaluation."""
 
 
 class StartsOut(TypedDict):
-    """From the request of a VM to the first step of its job."""
+    """The time from the request of a VM to the first step of its job."""
 
     count: int
-    """First starts in the last 90 days."""
+    """The number of first starts in the last 90 days."""
     phase_seconds: dict[str, int]
     """Medians: `requested` until Google made the VM, `boot` until its agent ran, `prepare` until the command
     did (image, data, setup), `load` until the first step. A phase that was never seen is left out.
     """
     slowest_seconds: int | None
-    """99 of 100 take no longer, by these; null: too few were seen to say."""
+    """The 99th percentile of these starts, in seconds; null: too few were seen."""
     usual_seconds: int
-    """The median."""
+    """The median in seconds."""
 
 
 Status = Literal[
@@ -2528,14 +2546,14 @@ class StopOut(TypedDict):
     """Reminders that Slack had accepted before it."""
     rule: str
     saved: StopSavingOut | None
-    """An estimate; null: it has not stopped."""
+    """The estimated saving; null: it has not stopped."""
     zone: str
 
 
 class StopSavingOut(TypedDict):
     amount: Amount
     bound: Literal["ran_again", "ended", "decided_again", "ran_out", "now", "longest"]
-    """What ended the time that counts."""
+    """The event that ended the time that counts."""
     since: str
     until: str
 
@@ -2569,13 +2587,13 @@ class StoredPlanOut(TypedDict):
     as_if: str | None
     """The deadline that the policies assume where the job has none."""
     curve: list[PlanPointOut]
-    """Its progress over time, thinned evenly."""
+    """The progress over time, thinned evenly."""
     decisions: list[PlannedStepOut]
-    """The oldest first; each holds until the next."""
+    """The decisions, the oldest first; each holds until the next."""
     plan: JobPlanOut | None
-    """null: it has no deadline, or how much work it is is not known."""
+    """The plan; null: the job has no deadline, or its amount of work is not known."""
     shadow: list[ShadowChoiceOut]
-    """What each policy would do now."""
+    """The present decision of each policy."""
     updated_at: str
 
 
@@ -2583,20 +2601,20 @@ class StoredSizeOut(TypedDict):
     bytes: int
     files: int
     is_whole: bool
-    """false: counting stopped at a limit; there is at least this much."""
+    """False: counting stopped at a limit; there is at least this much."""
 
 
 class SumsOut(TypedDict):
     gpu: str
     """Exact decimal dollars, to the nano-dollar."""
     hours: str
-    """The same in hours, to four places."""
+    """The running time of VMs in hours, to four places."""
     machine: str
-    """vCPUs, memory and local SSDs."""
+    """The cost of vCPUs, memory and local SSDs."""
     seconds: int
-    """Of running VMs."""
+    """The running time of VMs in seconds."""
     storage: str
-    """Disks, and the saved memory of suspended VMs."""
+    """The cost of disks, and of the saved memory of suspended VMs."""
     total: str
     """Exact decimal dollars, to the nano-dollar."""
 
@@ -2605,36 +2623,36 @@ class SweepBody(TypedDict):
     """Every combination of the grid's values, or each set in the list, or each set with each combination."""
 
     at_once: NotRequired[int]
-    """How many members may be open at a time."""
+    """The number of members that may be open at a time."""
     ceiling: NotRequired[str | None]
     grid: NotRequired[Mapping[str, Any]]
     job: JobBody
-    """What each member launches. {name} in its texts stands for a parameter; {sweep} and {member} for the
-    sweep's id and the member's number. Its own ceiling is each member's.
+    """The job that each member launches. {name} in its texts stands for a parameter; {sweep} and {member} for
+    the sweep's id and the member's number. Its own ceiling is each member's.
     """
     list: NotRequired[Sequence[Mapping[str, Any]]]
     name: NotRequired[str]
-    """For people."""
+    """A name for people."""
 
 
 class SweepMemberOut(TypedDict):
     attempts: int
     cost: Amount
-    """All of its jobs, so far."""
+    """The cost of all of its jobs, so far."""
     crashes: int
     is_best: bool
     """Whether its metric is the best of all members."""
     job: str | None
     """The last of its jobs; null: none has been launched yet."""
     jobs: list[str]
-    """All of them, the oldest first."""
+    """All its jobs, the oldest first."""
     metric: SeenMetricOut | None
-    """null: no value was printed yet, or it names no metric."""
+    """The latest value of its metric; null: no value was printed yet, or it names no metric."""
     number: int
     parameters: dict[str, str]
     preemptions: int
     reason: str
-    """Of its job; empty before the first."""
+    """The reason for its job's state; empty before the first."""
     state: Literal["waiting", "queued", "provisioning", "running", "recovering", "succeeded", "failed", "cancelled"]
     step: int | None
 
@@ -2645,9 +2663,9 @@ class SweepOut(TypedDict):
     cancel_asked_by: str
     cancelled: int
     ceiling: str | None
-    """Of all members together."""
+    """The most that all members together may cost."""
     cost: Amount
-    """All VMs of all members with their disks, so far."""
+    """The cost of all VMs of all members with their disks, so far."""
     created_at: str
     failed: int
     id: str
@@ -2658,36 +2676,36 @@ class SweepOut(TypedDict):
     preset: str
     project: str
     reason: str
-    """Why it is in this state, and what comes next."""
+    """The reason for its state, and the next step."""
     reserved: str | None
-    """What VMs that run may still cost; null: unknown, or there is no ceiling."""
+    """The amount that running VMs may still cost; null: unknown, or there is no ceiling."""
     round: int
-    """1, and one more each time that it was resumed."""
+    """The round: 1, and one more each time that it was resumed."""
     settled_at: str | None
-    """When it ended; null: it has not."""
+    """The time at which it ended; null: it has not."""
     state: Literal["running", "succeeded", "failed", "cancelled"]
     succeeded: int
     title: str
     """The name, or the id where it has none."""
     via: Literal["api", "cli", "page"]
     waiting: int
-    """To be launched yet."""
+    """The number of members still to be launched."""
 
 
 class SweepQuoteBody(TypedDict):
     at_once: NotRequired[int]
-    """How many members may be open at a time."""
+    """The number of members that may be open at a time."""
     ceiling: NotRequired[str | None]
     grid: NotRequired[Mapping[str, Any]]
     hours: NotRequired[float]
     """The running time of each member to quote for."""
     job: JobBody
-    """What each member launches. {name} in its texts stands for a parameter; {sweep} and {member} for the
-    sweep's id and the member's number. Its own ceiling is each member's.
+    """The job that each member launches. {name} in its texts stands for a parameter; {sweep} and {member} for
+    the sweep's id and the member's number. Its own ceiling is each member's.
     """
     list: NotRequired[Sequence[Mapping[str, Any]]]
     name: NotRequired[str]
-    """For people."""
+    """A name for people."""
 
 
 class SweepQuoteOut(TypedDict):
@@ -2697,27 +2715,27 @@ class SweepQuoteOut(TypedDict):
     currency: str
     hours: str
     machine: QuotedVmOut | None
-    """Of the first member."""
+    """The VM of the first member."""
     members: list[QuotedMemberOut]
     refusals: list[RefusalOut]
-    """Why POST /api/v1/sweeps would refuse this."""
+    """The reasons why POST /api/v1/sweeps would refuse this."""
     span_seconds: int
-    """From the first member's start to the last one's end."""
+    """The seconds from the first member's start to the last one's end."""
     total: str | None
-    """Of all members, where each would start now; null: not known."""
+    """The cost of all members, where each would start now; null: not known."""
     warnings: list[str]
 
 
 class SweepResponse(TypedDict):
     as_of: str
     better: str
-    """lower or higher; empty where there is no metric."""
+    """The better direction of the metric, lower or higher; empty where there is no metric."""
     currency: str
     members: list[SweepMemberOut]
     metric: str
     """The regular expression that finds it; empty: none."""
     parameters: list[str]
-    """Their names, in order."""
+    """The parameters' names, in order."""
     sweep: SweepOut
 
 
@@ -2735,20 +2753,20 @@ class ThresholdOut(TypedDict):
     amount: str
     """Exact decimal dollars, to the nano-dollar."""
     first_at: str | None
-    """When people were notified in this period; null: they were not."""
+    """The time at which people were notified in this period; null: they were not."""
     is_crossed: bool
-    """Now. A forecast can fall again."""
+    """True: it is crossed now. A forecast can fall again."""
     on: Literal["spent", "forecast"]
     percent: int
 
 
 class TimeLeftOut(TypedDict):
-    """Of running: what preemptions and starts add is not in it. Nine of ten trainings end between low and high."""
+    """The running time left, without preemptions and starts. Nine of ten trainings end between low and high."""
 
     cost_high: str | None
     cost_likely: str | None
     cost_low: str | None
-    """At the hourly price of the latest VM; null: that is not known."""
+    """The cost at the hourly price of the latest VM; null: that is not known."""
     seconds_high: int
     seconds_likely: int
     seconds_low: int
@@ -2756,31 +2774,31 @@ class TimeLeftOut(TypedDict):
 
 class TokenBody(TypedDict):
     days: NotRequired[int | None]
-    """How long it lasts; null: for ever, or as long as the caller's token."""
+    """The number of days that it lasts; null: for ever, or as long as the caller's token."""
     name: str
-    """What will use it."""
+    """The name of the program that will use it."""
     owner: NotRequired[str | None]
     """The person it acts as; default: the caller. Only admins name another."""
     permissions: NotRequired[Sequence[Permission] | None]
-    """null: all of the caller's."""
+    """The token's permissions; null: all of the caller's."""
     role: NotRequired[Role | None]
-    """The most it may be used for; null: the caller's role. The settings' lists decide as well."""
+    """The highest role that it may be used with; null: the caller's role. The settings' lists decide as well."""
 
 
 class TokenOut(TypedDict):
     confirmed_at: str | None
     confirmed_by: str
     expires_at: str | None
-    """As things stand; null: never."""
+    """The time at which it expires as things stand; null: never."""
     id: str
     is_provisional: bool
-    """Created in a one-time link's session: it ends with that session, and at expires_at at the latest, unless
-    an admin confirms it.
+    """True: it was created in a one-time link's session. It ends with that session, and at expires_at at the
+    latest, unless an admin confirms it.
     """
     is_usable: bool
-    """Neither revoked nor expired."""
+    """True: it is neither revoked nor expired."""
     last_used_at: str | None
-    """To the minute; null: never used."""
+    """The last use, to the minute; null: never used."""
     made_at: str
     made_by: str
     name: str
@@ -2790,7 +2808,7 @@ class TokenOut(TypedDict):
     revoked_at: str | None
     revoked_by: str
     role: Literal["nobody", "viewer", "operator", "admin"]
-    """The most it may be used for; its owner's role limits it too."""
+    """The highest role that it may be used with; its owner's role limits it too."""
 
 
 class TokenResponse(TypedDict):
@@ -2805,48 +2823,52 @@ class TokensResponse(TypedDict):
 
 
 class TraceOut(TypedDict):
-    """One zone and kind of VM. The format is the one of github.com/skypilot-org/spot-traces, without moments."""
+    """The series of one zone and kind of VM, in the format of github.com/skypilot-org/spot-traces, without
+    moments.
+    """
 
     data: list[int]
-    """1: a Spot VM ran, or the last that was seen was no refusal; 0: it was preempted, or out of stock."""
+    """A value per point: 1: a Spot VM ran, or the last attempt to start one was not refused; 0: it was
+    preempted, or out of stock.
+    """
     gap_seconds: int
     name: str
-    """Zone, GPU type and count, or machine type."""
+    """The zone with the GPU's type and count, or the machine type."""
     on_demand_price_per_hour: str | None
     price_per_hour: str | None
-    """On Spot, as estimated for the latest VM of a job; null: unknown."""
+    """The Spot price, as estimated for the latest VM of a job; null: unknown."""
     seen: int
-    """Points with a VM, or within an hour after a launch, a stockout or an end."""
+    """The number of points with a VM, or within an hour after a launch, a stockout or an end."""
 
 
 class TracesResponse(TypedDict):
     as_of: str
     traces: list[TraceOut]
-    """Those of one kind of VM begin together."""
+    """The series. All of one kind of VM begin together."""
 
 
 class TrackedRunOut(TypedDict):
-    """A run of an experiment tracker that its cost is logged to."""
+    """A run of an experiment tracker to which the job's cost is logged."""
 
     error: str
-    """Why the last try failed; empty: it did not."""
+    """The reason why the last try failed; empty: it did not."""
     logged_at: str | None
-    """When the tracker accepted some last; null: it has not yet."""
+    """The last time at which the tracker accepted points; null: it has not yet."""
     run: str
     tracker: Literal["mlflow", "wandb"]
     waiting: int
-    """How many points are to be logged."""
+    """The number of points to be logged."""
 
 
 class TransferOut(TypedDict):
-    """What a VM downloads or publishes, by its agent's last report."""
+    """A download or upload of a VM, by its agent's last report."""
 
     bytes_done: int | None
-    """null: not known; so for the others."""
+    """The bytes moved; null in this and the other figures: not known."""
     bytes_per_s: int | None
     bytes_total: int | None
     error: str
-    """While it is running: why it is tried again."""
+    """The reason why it is tried again, while it is running."""
     files_done: int | None
     files_total: int | None
     kind: str
@@ -2854,7 +2876,7 @@ class TransferOut(TypedDict):
     seconds: int | None
     source: str
     state: Literal["running", "done", "skipped", "failed"]
-    """skipped: all of it was there already."""
+    """`skipped`: all of it was there already."""
     target: str
     text: str
 
@@ -2889,7 +2911,7 @@ class UnreadOut(TypedDict):
     project: str
     reason: str
     scope: str
-    """A zone, instances, disks, operations, or project."""
+    """The part: a zone, instances, disks, operations, or project."""
 
 
 Verdict = Literal["ready", "degraded", "not ready"]
@@ -2900,7 +2922,7 @@ WhenLate = Literal["finish", "stop"]
 class WorkLeftOut(TypedDict):
     likely_seconds: int
     most_seconds: int
-    """What is counted on."""
+    """The upper estimate, which decisions use."""
     source: str
 
 
@@ -2908,7 +2930,7 @@ class WorstVmOut(TypedDict):
     difference: str
     """Exact decimal dollars, to the nano-dollar."""
     gce_id: str
-    """Empty: a disk of no VM in the ledger."""
+    """Google's numeric id; empty: a disk of no VM in the ledger."""
     is_explained: bool
     project: str
     reasons: list[

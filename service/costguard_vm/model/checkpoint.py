@@ -32,7 +32,7 @@ LOGS_FOLDER = ".costguard/logs"  # at a location: the output of its job, which i
 
 
 class Framework(_Word):
-    """Who wrote a checkpoint, and so what it must hold."""
+    """The framework that wrote a checkpoint, which decides the files that it must hold."""
 
     HUGGING_FACE = "hugging-face"
     LIGHTNING = "lightning"
