@@ -65,9 +65,7 @@ class IdleOut(Out):
     since: Moment
     evidence: str = read_from("sentence", examples=["GPU under 5 % for 2 h 10 min (max 3 %)"])
     is_weak: bool = Field(
-        description=(
-            "True: the VM has GPUs, and is idle or busy by CPU and network alone, or busy by utilisation alone."
-        )
+        description="True: a VM with GPUs is idle or busy by CPU and network alone, or busy by utilisation alone."
     )
 
 
@@ -88,9 +86,7 @@ class InstanceOut(Out):
     created_by: str = read_from("instance.created_by", description="The creator's account; empty when unknown.")
     never_stopped: str = read_from(
         "instance.never_stopped",
-        description=(
-            "The reason why no rule and no request stops it, and what to do instead; empty: it can be stopped."
-        ),
+        description="The reason why nothing stops it, and what to do instead; empty: it can be stopped.",
     )
     machine_type: str = read_from("instance.shape.machine_type")
     vcpus: int = read_from("instance.shape.vcpus")
@@ -102,23 +98,16 @@ class InstanceOut(Out):
     labels: Mapping[str, str] = read_from("instance.labels")
     created_at: Moment = read_from("instance.created_at")
     started_at: Moment | None = Field(description="The start of the open lifetime; null: the VM is not running.")
-    due_at: Moment | None = Field(
-        description="The time at which it reaches the preset's limit; null: no limit, or not running."
-    )
+    due_at: Moment | None = Field(description="The time of the preset's limit; null: no limit, or not running.")
     terminates_at: Moment | None = read_from(
         "instance.terminates_at", description="The time at which Google's run-time limit ends it."
     )
     first_seen_at: Moment = read_from("instance.first_seen_at")
     last_seen_at: Moment | None = read_from(
-        "instance.last_seen_at",
-        description="The last time at which it was certainly there; null: its project was never read.",
+        "instance.last_seen_at", description="The last time it was surely there; null: its project was never read."
     )
-    gone_at: Moment | None = read_from(
-        "instance.gone_at", description="The time at which it was deleted or found absent."
-    )
-    unread: str = read_from(
-        "instance.unread", description="The reason why its zone cannot be read now; empty when it can."
-    )
+    gone_at: Moment | None = read_from("instance.gone_at", description="The time of its deletion, as far as known.")
+    unread: str = read_from("instance.unread", description="The reason its zone cannot be read; empty when it can.")
     rate_per_hour: Amount = read_from(
         "rate", description="The cost per hour now: the VM while it runs, and its storage."
     )
@@ -145,9 +134,7 @@ class FleetTotalsOut(Out):
     instances: int
     running: int
     rate_per_hour: Usd = read_from("rate", description="The hourly cost of everything that has a price.")
-    unpriced: int = Field(
-        description="The number of instances with a part that has no price: the rate is too low by those parts."
-    )
+    unpriced: int = Field(description="Instances with a part that has no price: the rate is too low by those parts.")
 
 
 class FleetResponse(Out):
@@ -192,13 +179,9 @@ class LifetimeOut(Out):
     owner: str = read_from("stored.attribution.owner")
     job: str = read_from("stored.attribution.job")
     started_at: Moment = read_from("stored.lifetime.started_at")
-    ended_at: Moment | None = read_from(
-        "stored.lifetime.ended_at", description="The end of the lifetime; null: still running."
-    )
+    ended_at: Moment | None = read_from("stored.lifetime.ended_at", description="The end; null: still running.")
     end_reason: Annotated[str, one_of(EndReason)] | None = read_from("stored.lifetime.end_reason")
-    ended_by: str = read_from(
-        "stored.lifetime.ended_by", description="The account that ended it, `system`, or empty when unknown."
-    )
+    ended_by: str = read_from("stored.lifetime.ended_by", description="An account, `system`, or empty when unknown.")
     end_is_estimate: bool = read_from(
         "stored.lifetime.end_is_estimate",
         description="True: no operation shows the exact time, and `ended_at` is the latest it can be.",
@@ -238,9 +221,7 @@ class NotStoppedOut(Out):
     cause: Annotated[str, one_of(StopBlocker)]
     sentence: str = Field(description="The whole explanation for people, with times in UTC.")
     rule: str = Field(description="The rule that could stop it; empty where none can.")
-    missing: Sequence[str] = Field(
-        description="The conditions that the rule still needs, in order: evidence, warnings, grace."
-    )
+    missing: Sequence[str] = Field(description="The conditions still missing, in order: evidence, warnings, grace.")
     at: Moment | None = Field(description="The time of the next missing condition; null where no time is known.")
 
 

@@ -163,23 +163,14 @@ class JobOptions:
         _option(
             "--local",
             "PATH",
-            (
-                "The folder or file on the VM where the command saves: checkpoints there are uploaded to "
-                "--checkpoint and brought back."
-            ),
+            "The folder or file on the VM whose checkpoints are uploaded to --checkpoint and brought back.",
             _CHECKPOINTS,
         ),
         _Sends("checkpoint.local"),
     ] = ""
     keep: Annotated[
         int | None,
-        _option(
-            "--keep",
-            "N",
-            "The number of checkpoints that stay at --checkpoint; 0: all. Default: 3.",
-            _CHECKPOINTS,
-            min=0,
-        ),
+        _option("--keep", "N", "Checkpoints that stay at --checkpoint; 0: all. Default: 3.", _CHECKPOINTS, min=0),
         _Sends("checkpoint.keep"),
     ] = None
     uploads_itself: Annotated[
@@ -228,9 +219,7 @@ class JobOptions:
         list[str] | None, _option("--zone", "ZONE", "Only this zone; repeatable.", _VM), _Sends("overrides.zones")
     ] = None
     spot: Annotated[
-        bool | None,
-        _option("--spot/--on-demand", None, "Use this provisioning model instead of the preset's.", _VM),
-        _Sends("overrides.spot"),
+        bool | None, _option("--spot/--on-demand", None, "Replace the preset's model.", _VM), _Sends("overrides.spot")
     ] = None
     fallback: Annotated[
         bool | None,
@@ -280,9 +269,7 @@ class JobOptions:
         _Sends("work_hours"),
     ] = None
     steps: Annotated[
-        int | None,
-        _option("--steps", "N", "The number of steps that it takes in all.", _COST, min=1),
-        _Sends("total_steps"),
+        int | None, _option("--steps", "N", "The total number of steps.", _COST, min=1), _Sends("total_steps")
     ] = None
     when_late: Annotated[
         WhenLate,
@@ -296,31 +283,22 @@ class JobOptions:
     ] = WhenLate.FINISH
     max_preemptions: Annotated[
         int | None,
-        _option("--max-preemptions", "N", "The number of preemptions that it survives. Default: 100.", _COST, min=0),
+        _option("--max-preemptions", "N", "The preemptions that it survives. Default: 100.", _COST, min=0),
         _Sends("max_preemptions"),
     ] = None
     max_crashes: Annotated[
         int | None,
-        _option(
-            "--max-crashes", "N", "The number of crashes after progress that it survives. Default: 0.", _COST, min=0
-        ),
+        _option("--max-crashes", "N", "The crashes after progress that it survives. Default: 0.", _COST, min=0),
         _Sends("max_crashes"),
     ] = None
     step_pattern: Annotated[
         str,
-        _option(
-            "--step-pattern",
-            "REGEX",
-            "An expression that finds the step in the output; its first group is the number.",
-            _WATCH,
-        ),
+        _option("--step-pattern", "REGEX", "Find the step in the output; its first group is the number.", _WATCH),
         _Sends("step_pattern"),
     ] = ""
     metric: Annotated[
         str,
-        _option(
-            "--metric", "REGEX", "An expression that finds a number in the output, such as 'val_loss (\\S+)'.", _WATCH
-        ),
+        _option("--metric", "REGEX", "Find a number in the output, such as 'val_loss (\\S+)'.", _WATCH),
         _Sends("metric.pattern"),
     ] = ""
     better: Annotated[

@@ -43,7 +43,7 @@ PERMISSIONS: Mapping[Role, frozenset[Permission]] = {
 
 
 class Via(StrEnum):
-    """How a principal was identified."""
+    """The way in which a principal was identified."""
 
     MASTER = "master"  # COSTGUARD_TOKEN: the server's operator
     TOKEN = "token"  # noqa: S105 - the name of a way in
@@ -54,10 +54,10 @@ class Via(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """What a request was made with. It is stored with what they asked for, which never counts for more than this.
+    """The authority of a request. It is stored with the request, which never counts for more than this.
 
-    `address` is the requester's, "" the master token's. `role` is the most that counts; `is_granted`: it was
-    given on the server, and the settings' lists are not asked. `token_id` is "" where no token was shown.
+    `address` is the requester's, "" the master token's. `role` is the most that counts; `is_granted`: it was given on
+    the server, and the settings' lists are not asked. `token_id` is "" where no token was shown.
     """
 
     address: str
@@ -98,7 +98,7 @@ class Principal:
 
     @property
     def key(self) -> str:
-        """Who is counted as one when requests are limited."""
+        """Returns the key under which requests are counted for rate limits."""
         return self.token_id or self.session or f"{self.via.value}:{self.address}"
 
     def own(self, idempotency_key: str | None) -> str | None:
@@ -121,7 +121,7 @@ class Stranger:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What came with a request; "" for what did not. `session` is the cookie, `iap` the proxy's assertion."""
+    """The credentials of a request; "" for each that it lacks. `session` is the cookie, `iap` the proxy's assertion."""
 
     bearer: str = ""
     session: str = ""

@@ -13,7 +13,7 @@ from costguard.model.reminder import Request, Subject, Target
 
 @dataclass(frozen=True, slots=True)
 class SendReminder:
-    """One stage of reminding, to all of its targets. The natural key of each: subject, cycle, stage, target.
+    """Sends one stage of reminders to all of its targets. The natural key of each: subject, cycle, stage, target.
 
     `cycle` counts the answers so far (keeps and claims): an answer starts the stages again.
     """
@@ -64,7 +64,7 @@ class AssignOwner:
 
 @dataclass(frozen=True, slots=True)
 class CancelJob:
-    """What a stop of a VM comes to that works on a job: else the job would start another one in its place."""
+    """Cancels the job that a VM runs in place of a stop: after a stop alone the job would start another VM."""
 
     request: Request
     job: str
@@ -80,7 +80,7 @@ class RefuseRequest:
 
 
 class StopOutcome(StrEnum):
-    """How far a stop came. What is `unknown` is settled by looking, and asked again under the same request id."""
+    """The progress of a stop. What is `unknown` is settled by looking, and asked again under the same request id."""
 
     INTENDED = "intended"
     ASKED = "asked"  # Google accepted the operation

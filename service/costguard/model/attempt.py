@@ -33,7 +33,9 @@ ATTEMPT_LABEL = "costguard-attempt"  # on a VM: the name of the attempt that it 
 
 
 def attempt_name(job_id: str, number: int, generation: int = FIRST) -> str:
-    """Also the name of its VM: legal for both, and never used twice, nor again after an older database was restored."""
+    """Returns the name of an attempt and of its VM: legal for both, and never used twice, nor again after an older
+    database was restored.
+    """
     return str(AttemptName(job_id, number, generation))
 
 
@@ -50,7 +52,7 @@ class AttemptState(StrEnum):
 
 
 class Outcome(StrEnum):
-    """How an attempt, or one run of it, ended."""
+    """The way in which an attempt, or one run of it, ended."""
 
     SUCCEEDED = "succeeded"
     CRASHED = "crashed"  # the command ended by itself, with a code or signal other than success
@@ -70,7 +72,7 @@ class Outcome(StrEnum):
 
 
 class Notice(StrEnum):
-    """What told first that a run was being preempted, or had ended."""
+    """The first source that reported a preemption or the end of a run."""
 
     NOTICE = "notice"  # the VM's metadata server, through the agent
     EXIT = "exit"  # the agent told the end
@@ -103,7 +105,7 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class AgentState:
-    """What the agent told last of the present run. All of it is None or empty before its first word."""
+    """The agent's last report of the present run. All of it is None or empty before its first report."""
 
     at: datetime | None = None  # when the guard heard it last
     run: int = 0
@@ -128,7 +130,7 @@ class AgentState:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One VM for one job. `name` and `request_uuid` are committed before Google is asked, and never change."""
+    """A VM for a job. `name` and `request_uuid` are committed before Google is asked, and never change."""
 
     id: int
     job_id: str
@@ -171,27 +173,27 @@ class Attempt:
 
     @property
     def is_open(self) -> bool:
-        """Whether its outcome is not known yet."""
+        """Says whether its outcome is not known yet."""
         return self.outcome is None
 
     @property
     def took_over(self) -> bool:
-        """Whether its command may run: it follows no other attempt, or the one before it has ended."""
+        """Says whether its command may run: it follows no other attempt, or the one before it has ended."""
         return self.follows is None or self.released_at is not None or self.agent.started_at is not None
 
     @property
     def stands_by(self) -> bool:
-        """Whether its VM is made ready, or is ready, while another one runs the job's command."""
+        """Says whether its VM is prepared, or ready, while another one runs the job's command."""
         return self.is_open and not self.took_over
 
 
 @dataclass(frozen=True, slots=True)
 class Interruption:
-    """One run that ended before the work was done, whatever told of it, counted once: key (attempt, run).
+    """A run that ended before the work was done, counted once whatever reported it: key (attempt, run).
 
-    `run` is the agent's count; 0, and -1 and on after restarts, where no agent spoke before the end.
-    `happened_at` is Google's moment where it is known. `lost` is the work since the checkpoint that was resumed from,
-    `lost_cost` what it had cost; None: not known. `from_zero`: there was no checkpoint, so all of it was lost.
+    `run` is the agent's count; 0, and -1 and on after restarts, where no agent spoke before the end. `happened_at` is
+    Google's moment where it is known. `lost` is the work since the checkpoint that was resumed from, `lost_cost` what
+    it had cost; None: not known. `from_zero`: there was no checkpoint, so all of it was lost.
     """
 
     attempt_id: int

@@ -21,7 +21,7 @@ DEFAULT_MODEL = "7754-699E-0EBF"
 
 
 class BilledKind(StrEnum):
-    """What a row is billed for, from its resource.global_name."""
+    """The kind of resource that a row is billed for, from its resource.global_name."""
 
     INSTANCE = "instance"
     DISK = "disk"
@@ -30,7 +30,7 @@ class BilledKind(StrEnum):
 
 
 class CostType(StrEnum):
-    """Only REGULAR belongs to a resource; an adjustment may name one."""
+    """The type of a cost. Only REGULAR belongs to a resource; an adjustment may name one."""
 
     REGULAR = "regular"
     TAX = "tax"
@@ -50,7 +50,7 @@ class Credit:
 
 @dataclass(frozen=True, slots=True)
 class BillRow:
-    """One row of an export, or several of one day that agree in all but amounts, times and costs.
+    """A row of an export, or several of one day that agree in all but amounts, times and costs.
 
     `amount` is in `unit`, Google's base unit: seconds, byte-seconds, bytes, count. None stands for what the row does
     not say. `export_time` is the newest of the rows.
@@ -88,9 +88,9 @@ class BillRow:
     row_count: int = 1
     default_nanos: int | None = None  # at the account's price without a commitment; None where the row does not say
     repeated_count: int = 0
-    """Of the rows, how many equal an earlier one of the same batch in every field: Google's duplicates, not ours."""
+    """The number of rows that equal an earlier one of the same batch in every field: Google's duplicates, not ours."""
 
     @property
     def effective_nanos(self) -> int:
-        """What the account pays: the cost less its credits."""
+        """Returns what the account pays, in nano-dollars: the cost less its credits."""
         return self.cost_nanos + sum(credit.nanos for credit in self.credits)

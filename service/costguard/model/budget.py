@@ -19,7 +19,7 @@ class Period(StrEnum):
 
 
 class AtLimit(StrEnum):
-    """What is done once all of a budget is spent, until its period ends. Each does what those before it do."""
+    """The action once a budget is spent, until its period ends. Each includes the actions of those before it."""
 
     TELL = "tell"
     REFUSE = "refuse"  # no VM is launched for a job that counts against it
@@ -46,7 +46,7 @@ class LabelFilter:
         return cls(match["without"], None) if match["without"] else cls(match["label"], match["value"])
 
     def holds(self, labels: Mapping[str, str]) -> bool:
-        """Whether a VM with these labels counts."""
+        """Says whether a VM with these labels counts."""
         return labels.get(self.label) == self.value
 
     def __str__(self) -> str:
@@ -60,7 +60,7 @@ _SPLIT = re.compile(rf"!(?P<without>{_KEY})|(?P<label>{_KEY})[=:](?P<value>{_VAL
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a budget counts. Every part that is given must hold; nothing given counts everything."""
+    """The spend that a budget counts. Every part that is given must hold; nothing given counts everything."""
 
     project: str | None = None
     preset: str | None = None
@@ -70,9 +70,9 @@ class Scope:
     label: LabelFilter | None = None
 
     def holds(self, project: str, preset: str, owner: str, job: str) -> bool:
-        """Whether what is these people's counts.
+        """Says whether spend of this project, preset, owner and job counts.
 
-        Not looked at are the team, since who is in it stands in the settings, and the label, which changes with time.
+        The team and the label are not checked: the settings hold the team's members, and the label changes with time.
         """
         given = ((self.project, project), (self.preset, preset), (self.owner, owner), (self.job, job))
         return all(wanted is None or wanted == value for wanted, value in given)

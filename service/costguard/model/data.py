@@ -15,10 +15,11 @@ PUBLISHED = "_SUCCESS"  # in an output's folder: written last, so that its reade
 
 @dataclass(frozen=True, slots=True)
 class StoredSize:
-    """What lies at an address. `is_whole` is false where counting stopped at a limit: there is at least this much.
+    """The amount of data at an address. `is_whole` is false where counting stopped at a limit: there is at least this
+    much.
 
-    `region` is the bucket's, as S3 names it; "" where it is not known. `is_published`: the marker of a published
-    output lies there.
+    `region` is the bucket's, as S3 names it; "" where it is not known. `is_published`: the marker of a published output
+    lies there.
     """
 
     bytes: int
@@ -30,7 +31,7 @@ class StoredSize:
 
 @dataclass(frozen=True, slots=True)
 class DataMove:
-    """One input or output before it is moved. `size` and `cost` are None where they are not known.
+    """An input or output before it is moved. `size` and `cost` are None where they are not known.
 
     `cost` is what one move of it costs, at list prices; each VM of a job moves its inputs again. `note` is a sentence
     about the cost.
@@ -53,7 +54,7 @@ class TransferState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DataTransfer:
-    """One transfer on a VM, as its agent reported it last. `kind` is "input" or "output". None: not known."""
+    """A transfer on a VM, as its agent reported it last. `kind` is "input" or "output". None: not known."""
 
     kind: str
     source: str

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class DrillState(StrEnum):
-    """Where a drill stands; the first three are the agent's phases."""
+    """The state of a drill; the first three are the agent's phases."""
 
     WAITING = "waiting"  # for a moment at which little is at stake
     STOPPING = "stopping"  # the command has its notice
@@ -61,7 +61,7 @@ class Drill:
 
     @property
     def is_saved(self) -> bool | None:
-        """Whether a save was complete in time; None where this shows nothing, or not yet."""
+        """Says whether a save was complete in time; None where this shows nothing, or not yet."""
         if self.result is None or self.result in SHOWS_NOTHING:
             return None
         return self.result in (DrillResult.SAVED, DrillResult.NOT_RESUMED)
@@ -69,7 +69,7 @@ class Drill:
 
 @dataclass(frozen=True, slots=True)
 class SavedOnNotice:
-    """How often a job's command saved on a notice, in drills and in preemptions that were announced."""
+    """Counts the notices on which a job's command saved, in drills and in preemptions that were announced."""
 
     saved: int = 0
     times: int = 0
@@ -89,7 +89,7 @@ def seconds_text(span: timedelta) -> str:
 
 
 def in_words(drill: Drill) -> str:
-    """One sentence without a full stop."""
+    """Returns the result of a drill as one sentence without a full stop."""
     name = f"{drill.checkpoint} " if drill.checkpoint else ""
     took = drill.saved if drill.uploaded is None else drill.uploaded
     after = f" after {seconds_text(took)}" if took is not None else ""

@@ -17,7 +17,7 @@ _NAME = re.compile(r"cg-([a-z][a-z0-9]*)-([1-9][0-9]{0,8})(?:-g([1-9][0-9]{0,8})
 
 
 class Cause(StrEnum):
-    """Why a generation began."""
+    """The reason why a generation began."""
 
     RESTORED = "restored"  # by `costguard db restore`
     RECOGNISED = "recognised"  # VMs showed that another copy of this database launched them
@@ -37,7 +37,7 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class AttemptName:
-    """What the name of an attempt says."""
+    """The parts of an attempt's name."""
 
     job_id: str
     number: int
@@ -49,12 +49,12 @@ class AttemptName:
 
     @classmethod
     def parse(cls, name: str) -> AttemptName | None:
-        """None: it is no attempt's name."""
+        """Parses a name; None where it is no attempt's name."""
         match = _NAME.fullmatch(name)
         return None if match is None else cls(match[1], int(match[2]), int(match[3] or FIRST))
 
 
 def generation_of(labels: Mapping[str, str]) -> int:
-    """Of a VM by its labels. One that was launched before there was this label is of the first."""
+    """Returns the generation of a VM by its labels. A VM launched before this label existed is of the first."""
     value = labels.get(GENERATION_LABEL, "")
     return int(value) if _NUMBER.fullmatch(value) else FIRST

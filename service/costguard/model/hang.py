@@ -39,7 +39,7 @@ class Hang:
 
     @property
     def text(self) -> str:
-        """What was seen, and how its steps came before: the numbers that it rests on."""
+        """Describes the hang and the pace of its steps before: the numbers that it rests on."""
         usual = ""
         if self.usual is not None:
             longest = f", at most {_short(self.longest)} apart" if self.longest is not None else ""
@@ -48,7 +48,7 @@ class Hang:
 
     @property
     def where(self) -> str:
-        """Its stacks, or what its threads wait in; "" where neither is known."""
+        """Returns its stacks, or the calls that its threads wait in; "" where neither is known."""
         return self.stacks or "\n".join(self.waits)
 
     def _figures(self) -> str:

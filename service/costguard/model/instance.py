@@ -26,7 +26,7 @@ class Status(StrEnum):
 
     @property
     def bills_machine(self) -> bool:
-        """Whether vCPUs, memory and GPUs are billed (cloud.google.com/compute/docs/instances/instance-life-cycle)."""
+        """Says whether machine parts are billed (cloud.google.com/compute/docs/instances/instance-life-cycle)."""
         return self in _BILLS_MACHINE
 
 
@@ -34,7 +34,7 @@ _BILLS_MACHINE = frozenset({Status.RUNNING, Status.PENDING_STOP})
 
 
 class ProvisioningModel(StrEnum):
-    """How a VM is sold (cloud.google.com/compute/docs/instances/provisioning-models).
+    """The way in which a VM is sold (cloud.google.com/compute/docs/instances/provisioning-models).
 
     The last two have prices of their own, and only the first two are launched by Costguard.
     """
@@ -46,7 +46,7 @@ class ProvisioningModel(StrEnum):
 
     @property
     def in_words(self) -> str:
-        """As it stands in a sentence: `Spot`, `on-demand`."""
+        """Returns the model as a word in a sentence: `Spot`, `on-demand`."""
         return _IN_WORDS[self]
 
 
@@ -62,7 +62,7 @@ LIST_PRICED = (ProvisioningModel.STANDARD, ProvisioningModel.SPOT)
 
 @dataclass(frozen=True, slots=True, order=True)
 class InstanceKey:
-    """Which VM this is for ever. Names and zones are an address, and are reused."""
+    """The permanent identity of a VM. Names and zones are an address, and are reused."""
 
     project: str
     gce_id: str
@@ -70,7 +70,7 @@ class InstanceKey:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a VM is made of, as far as it is known and billed.
+    """The parts of a VM, as far as they are known and billed.
 
     `vcpus` and `memory_mib` are 0 when the machine type is not known: such a VM cannot be priced.
     """
@@ -118,7 +118,7 @@ class AttachedDisk:
 
 @dataclass(frozen=True, slots=True)
 class SeenInstance:
-    """One VM as one listing showed it."""
+    """A VM as one listing showed it."""
 
     key: InstanceKey
     name: str

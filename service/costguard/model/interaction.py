@@ -27,7 +27,7 @@ class ButtonClick:
 
 
 class JobChoice(StrEnum):
-    """What a hint about a job offers."""
+    """The choices that a hint about a job offers."""
 
     STOP_AFTER = "stop_after"  # its next checkpoint
     NEVER_MIND = "never_mind"

@@ -85,7 +85,7 @@ def download_cost(inputs: Iterable[JobInput]) -> Money:
 
 @dataclass(frozen=True, slots=True)
 class JobOutput:
-    """What the command leaves at `path`, published at `destination` in a bucket once the command has succeeded."""
+    """The output of a command at `path`, published at `destination` in a bucket once the command has succeeded."""
 
     path: str
     destination: str
@@ -117,7 +117,7 @@ class JobMetric:
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """What was asked for; it never changes. `secrets` are references (projects/P/secrets/S), never values."""
+    """The request for a job; it never changes. `secrets` are references (projects/P/secrets/S), never values."""
 
     kind: JobKind
     preset: str
@@ -157,7 +157,7 @@ class JobSpec:
 
     @property
     def download_cost(self) -> Money:
-        """What downloading all inputs to one VM costs, as far as it is known."""
+        """Returns the cost of downloading all inputs to one VM, as far as it is known."""
         return download_cost(self.inputs)
 
     @property
@@ -218,7 +218,7 @@ class SeenCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """How long to wait for what, and what for. All of it can be set under [jobs]."""
+    """The waiting times and limits of jobs. All of them can be set under [jobs]."""
 
     silence: timedelta = timedelta(minutes=10)  # of an agent that was heard before, until its VM counts as lost
     boot: timedelta = timedelta(minutes=30)  # from the VM to the first word of its agent

@@ -34,7 +34,8 @@ class KeeperKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Keeper:
-    """Whose a VM is: `name` is the cluster, job or group, `place` its zone or region; "" where nothing says it.
+    """The service that keeps a VM: `name` is the cluster, job or group, `place` its zone or region; "" where nothing
+    says it.
 
     `evidence` names the labels and metadata items that say so.
     """
@@ -54,7 +55,7 @@ class Keeper:
 
     @property
     def effect(self) -> str:
-        """What a stop behind the keeper's back would do."""
+        """Describes the effect of a stop behind the keeper's back."""
         if self.kind is KeeperKind.GROUP or self.group:
             return "its group would recreate it on a fresh boot disk, so its data would be lost while it bills on"
         return f"only {_SERVICES[self.kind]} knows what runs on it, and may replace it on a fresh boot disk"
@@ -85,14 +86,14 @@ class Keeper:
                 )
 
     def refusal(self, vm: str, project: str) -> str:
-        """Why no way of Costguard stops this VM, and what to do instead, as sentences."""
+        """Explains why no way of Costguard stops this VM, and what to do instead, as sentences."""
         return f"{self.why(vm)} Instead, {self.advice(vm, project)}."
 
     def why(self, vm: str) -> str:
         return f"{vm} belongs to {self.whose}, so Costguard does not stop it: {self.effect}."
 
     def advice(self, vm: str, project: str) -> str:
-        """What a person does instead, as a clause with its command."""
+        """Advises what a person does instead, as a clause with its command."""
         if self.kind is KeeperKind.GKE and vm.startswith("gk3-"):
             return "delete or scale down the workloads that run on it, and GKE Autopilot removes it"
         what = "its whole node pool" if self.kind is KeeperKind.GKE else _WHAT.get(self.kind, "it")
@@ -120,9 +121,10 @@ _SERVICES = {
 
 
 def origin_of(items: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Of a VM's metadata items, what says who keeps it: a few short values of perhaps 30 KB.
+    """Returns the metadata items that show a VM's keeper: a few short values of perhaps 30 KB.
 
-    Of a GKE node's `kube-labels`, its node pool alone. Raises AttributeError or TypeError for what are no items.
+    Of a GKE node's `kube-labels` it takes the node pool alone. Raises AttributeError or TypeError for values that are
+    no items.
     """
     origin: dict[str, str] = {}
     for item in items:
@@ -139,12 +141,12 @@ def origin_of(items: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def is_of_origin(item: Mapping[str, Any]) -> bool:
-    """Whether `origin_of` takes anything from this metadata item."""
+    """Says whether `origin_of` takes anything from this metadata item."""
     return item.get("key") in _ORIGIN
 
 
 def keeper_of(labels: Mapping[str, str], origin: Mapping[str, str], zone: str = "") -> Keeper | None:
-    """Who keeps a VM with these labels and this origin; None where a stop from outside is safe.
+    """Returns the keeper of a VM with these labels and this origin; None where a stop from outside is safe.
 
     Vertex AI Workbench is no keeper: its VMs may be stopped through Compute Engine. `zone` is the VM's own.
     """
@@ -175,10 +177,11 @@ def keeper_of(labels: Mapping[str, str], origin: Mapping[str, str], zone: str = 
 
 
 def keeper_of_own(origin: Mapping[str, str]) -> Keeper | None:
-    """Who keeps a VM that Costguard launched, as its id proves: no service labels a VM that it did not make.
+    """Returns the keeper of a VM that Costguard launched, as its id proves: no service labels a VM that it did not
+    make.
 
-    What is left is a group's `created-by`, which Google sets. "A managed instance group creates each of its managed
-    instances" (docs.cloud.google.com/compute/docs/instance-groups/working-with-managed-instances).
+    The only evidence left is a group's `created-by`, which Google sets. "A managed instance group creates each of its
+    managed instances" (docs.cloud.google.com/compute/docs/instance-groups/working-with-managed-instances).
     """
     return keeper_of({}, {CREATED_BY: origin[CREATED_BY]}) if CREATED_BY in origin else None
 
@@ -209,7 +212,7 @@ _BATCH = frozenset({"batch-job-id", "batch-job-uid", "batch-node"})
 
 
 def _of_gke(labels: Mapping[str, str], origin: Mapping[str, str], group: str) -> list[str] | None:
-    """What says that it is a node; None where it is none.
+    """Returns the evidence that a VM is a GKE node; None where it is none.
 
     Nodes of all ages have `goog-gke-node`; their group's name and `kube-labels` say it where labels went.
     """

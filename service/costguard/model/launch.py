@@ -11,10 +11,10 @@ from costguard.model.instance import ProvisioningModel, Shape
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How to launch a VM of a preset. A job keeps the recipe that it was submitted with.
+    """The recipe to launch a VM of a preset. A job keeps the recipe that it was submitted with.
 
-    `gpu_type` and `gpu_count` are accelerators to be attached; machine types that have GPUs built in (A2, A3, G2)
-    name theirs too, and `attaches_gpus` says which it is. `image` is a boot image or family as Google writes it,
+    `gpu_type` and `gpu_count` are accelerators to be attached; machine types that have GPUs built in (A2, A3, G2) name
+    theirs too, and `attaches_gpus` says which it is. `image` is a boot image or family as Google writes it,
     `projects/P/global/images/family/F`. `max_run` bounds each VM by itself (Google's `maxRunDuration`).
     """
 
@@ -38,13 +38,13 @@ class Recipe:
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def shape(self, machine: Shape) -> Shape:
-        """What a VM of it is billed for: its machine type, and the GPUs that are attached to it."""
+        """Returns the billed shape of such a VM: its machine type, and the GPUs that are attached to it."""
         return replace(machine, gpu_type=self.gpu_type, gpu_count=self.gpu_count) if self.attaches_gpus else machine
 
 
 @dataclass(frozen=True, slots=True)
 class VmRequest:
-    """One VM to be made. A repeat with the same request id and the same contents is harmless."""
+    """A request for a VM. A repeat with the same request id and the same contents is harmless."""
 
     name: str
     recipe: Recipe
@@ -57,7 +57,7 @@ class VmRequest:
 
 @dataclass(frozen=True, slots=True)
 class OperationAnswer:
-    """How far an operation came. `error_code` is Google's, such as ZONE_RESOURCE_POOL_EXHAUSTED."""
+    """The progress of an operation. `error_code` is Google's, such as ZONE_RESOURCE_POOL_EXHAUSTED."""
 
     is_done: bool
     target_id: str = ""  # the numeric id of the VM that it is about

@@ -27,7 +27,7 @@ class EndReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """Whose money it is. Empty strings stand for nobody and nothing, so that they group."""
+    """The preset, owner and job that a cost belongs to. Empty strings stand for none, so that they group."""
 
     preset: str = "other"
     owner: str = ""
@@ -36,7 +36,7 @@ class Attribution:
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """One continuous billed run of an instance, keyed by (instance, started_at)."""
+    """A continuous billed run of an instance, keyed by (instance, started_at)."""
 
     key: InstanceKey
     started_at: datetime
@@ -52,7 +52,7 @@ class Lifetime:
 
     @property
     def counts_from(self) -> datetime:
-        """Since when a limit of hours counts."""
+        """Returns the moment from which a limit of hours counts."""
         return self.age_from or self.started_at
 
     @property
@@ -60,7 +60,7 @@ class Lifetime:
         return self.ended_at is None
 
     def ran(self, now: datetime) -> timedelta:
-        """How long it lasted, or has lasted by now, in the seconds that are billed."""
+        """Returns the time that it lasted, or has lasted by now, in whole billed seconds."""
         return elapsed(self.started_at, self.ended_at or now)
 
 
@@ -84,7 +84,7 @@ class StorageSpan:
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What one billed resource of one span cost between two moments of one UTC day, at one price."""
+    """The cost of one billed resource of one span between two moments of one UTC day, at one price."""
 
     resource: str
     day: date

@@ -16,7 +16,7 @@ from costguard.model.utilisation import Evidence
 
 @dataclass(frozen=True, slots=True)
 class VmCard:
-    """One VM as a message shows it. `since` is when it started or stopped running."""
+    """A VM as a message shows it. `since` is when it started or stopped running."""
 
     subject: Subject
     key: InstanceKey

@@ -19,7 +19,7 @@ class MetricValue:
 
     @property
     def value(self) -> float | None:
-        """None where it is not finite."""
+        """The number; None where it is not finite."""
         number = float(self.text)
         return number if isfinite(number) else None
 

@@ -29,7 +29,7 @@ class Money:
         return Decimal(self.nanos).scaleb(-9)
 
     def over(self, span: timedelta) -> Money:
-        """What this rate an hour comes to over a span, cut off to a nano-dollar."""
+        """Returns the cost of this hourly rate over a span, cut off to a nano-dollar."""
         return Money(self.nanos * (span // timedelta(microseconds=1)) // 3_600_000_000)
 
     def __add__(self, other: Money) -> Money:
@@ -84,7 +84,7 @@ def about_text(amount: str) -> str:
 
 
 def exact_text(money: Money) -> str:
-    """In full: `$0.031611`."""
+    """Formats an amount in full: `$0.031611`."""
     return f"${money.dollars.normalize():f}"
 
 

@@ -18,7 +18,7 @@ class OperationStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SeenOperation:
-    """One operation on an instance: the only record of who did what, and why a VM ended.
+    """An operation on an instance: the only record of its actor, and of the reason why a VM ended.
 
     `kind` is Google's `operationType`: `insert`, `stop`, `compute.instances.preempted`, ...
     """
@@ -73,7 +73,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """One VM as it is right now, looked at by its address."""
+    """A VM at this moment, looked up by its address."""
 
     gce_id: str
     status: Status

@@ -38,7 +38,8 @@ def place_of_piece(path: str) -> OutputPlace | None:
 
 
 def output_folder(spec: JobSpec, attempt_name: str, elsewhere: str) -> str:
-    """Where an attempt's output is stored: next to its job's checkpoints where these are in a bucket, else `elsewhere`.
+    """Returns the folder of an attempt's output: next to its job's checkpoints where these are in a bucket, else
+    `elsewhere`.
 
     "" where neither is set. `elsewhere` is [jobs] logs.
     """

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Membership(StrEnum):
-    """What someone is in the workspace that the app is installed in. Only members may ask for anything."""
+    """The standing of a person in the workspace in which the app is installed. Only members may make requests."""
 
     MEMBER = "member"
     GUEST = "guest"  # invited to one channel or to some
@@ -33,7 +33,7 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class AccountLookup:
-    """What was found when an address was looked up. `person` is None where nobody active has that address."""
+    """The result of looking up an address. `person` is None where no active person has that address."""
 
     address: str
     person: Person | None

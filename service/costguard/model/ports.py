@@ -56,15 +56,15 @@ class Cloud(Protocol):
         ...
 
     def shape(self, project: str, zone: str, machine_type: str) -> Shape | None:
-        """What a machine type is made of; None where that cannot be read now. Raises NotFound."""
+        """Returns the parts of a machine type; None where they cannot be read now. Raises NotFound."""
         ...
 
 
 class Actuator(Protocol):
-    """What changes VMs. Every method raises CloudError; a repeat under the same request id is harmless.
+    """Changes VMs. Every method raises CloudError; a repeat under the same request id is harmless.
 
-    After CloudUnavailable it may have begun; after any other error it has not. `instance` is a name, or the
-    numeric id, which no other VM will ever have. Operations are named by their ids, as the ledger has them.
+    After CloudUnavailable it may have begun; after any other error it has not. `instance` is a name, or the numeric id,
+    which no other VM will ever have. Operations are named by their ids, as the ledger has them.
     """
 
     def look(self, project: str, zone: str, name: str) -> Sighting | None:
@@ -77,7 +77,7 @@ class Actuator(Protocol):
 
 
 class Launcher(Protocol):
-    """What makes and unmakes the VMs of jobs. Every method raises CloudError; repeats with the same id are harmless.
+    """Creates and deletes the VMs of jobs. Every method raises CloudError; repeats with the same id are harmless.
 
     After CloudUnavailable a call may have begun; after any other error it has not. RequestRefused: Google refuses it
     for what it says, and will again. AlreadyExists: another VM, or an earlier call of ours, has this name.
@@ -104,11 +104,11 @@ class Launcher(Protocol):
         ...
 
     def operation(self, project: str, zone: str, operation: str) -> OperationAnswer | None:
-        """How far it came; None where Google does not know it (any more)."""
+        """Returns the progress of an operation; None where Google does not know it (any more)."""
         ...
 
     def quotas(self, project: str, region: str) -> Mapping[str, Quota]:
-        """By metric, as Google counts them now."""
+        """Returns the quotas by metric, as Google counts them now."""
         ...
 
 
@@ -127,7 +127,7 @@ class Notifier(Protocol):
         ...
 
     def post_ephemeral(self, channel: str, user_id: str, content: Content, thread_ts: str = "") -> None:
-        """For this person's eyes only. Nobody can find out later whether it arrived."""
+        """Posts a message for this person's eyes only. Its arrival cannot be checked later."""
         ...
 
     def find(self, channel: str, key: str, since: datetime, thread_ts: str = "") -> Posted | None:
@@ -135,7 +135,7 @@ class Notifier(Protocol):
         ...
 
     def person_of(self, address: str) -> Person | None:
-        """Who has this address; None for nobody, and for those who left."""
+        """Returns the person with this address; None where there is none, or they have left."""
         ...
 
     def person_by_id(self, user_id: str) -> Person | None: ...
@@ -147,7 +147,10 @@ class Notifier(Protocol):
 
 class UsageSource(Protocol):
     def usage(self, project: str, since: datetime, until: datetime) -> Usage:
-        """What was measured of a project's VMs. Never raises a CloudError: what could not be read is in `unread`."""
+        """Returns the measurements of a project's VMs.
+
+        Never raises a CloudError: what could not be read is in `unread`.
+        """
         ...
 
 
@@ -155,7 +158,7 @@ class Archives(Protocol):
     """Objects by name at one place of a bucket or in a folder. Every method raises CheckpointError."""
 
     def find(self, name: str) -> StoredFile | None:
-        """None where there is none."""
+        """Returns the archive with this name; None where there is none."""
         ...
 
     def put(self, name: str, file: IO[bytes]) -> None:
@@ -181,7 +184,7 @@ class Checkpoints(Protocol):
     def look(
         self, location: str, look_for: LookFor, earlier: Listing | None = None, examine: int = 1
     ) -> CheckpointLook:
-        """What lies at this location, and which of it can be resumed from. Raises CheckpointError.
+        """Looks at a location, and chooses the checkpoint to resume from. Raises CheckpointError.
 
         A checkpoint counts when nothing of it changed since the `earlier` listing. The newest `examine` are looked
         inside at least, and as many more as it takes to find a complete one.
@@ -191,7 +194,7 @@ class Checkpoints(Protocol):
 
 class DataPlaces(Protocol):
     def size(self, location: str, endpoint: str) -> StoredSize | None:
-        """How much lies at this address, an object or a folder. Raises CheckpointError.
+        """Measures the data at this address, an object or a folder. Raises CheckpointError.
 
         `endpoint` is where a job reads it; None where this installation reads such addresses elsewhere.
         """
@@ -203,7 +206,7 @@ class BillTable(Protocol):
 
     name: str
     bytes_billed: int
-    """Of all queries so far."""
+    """The bytes that all queries so far were billed for."""
 
     def rows(self, first: date, after: date) -> Iterator[Mapping[str, Any]]:
         """Every row that was appended on the UTC days from first up to after, as the export names its fields.
@@ -221,19 +224,25 @@ class PriceSource(Protocol):
 
 class IapVerifier(Protocol):
     def address(self, assertion: str) -> str:
-        """Whom Google's Identity-Aware Proxy let through, as an address in lower case. Raises SignInRefused."""
+        """Returns the address of the person whom Google's Identity-Aware Proxy let through, in lower case.
+
+        Raises SignInRefused.
+        """
         ...
 
 
 class OidcProvider(Protocol):
-    """Where people sign in by OpenID Connect. Every method raises SignInRefused."""
+    """Signs people in by OpenID Connect. Every method raises SignInRefused."""
 
     def begin(self, redirect_uri: str, state: str, nonce: str, verifier: str) -> str:
-        """Where to send the browser. The three secrets are this sign-in's own; `finish` takes the last two again."""
+        """Returns the address to send the browser to.
+
+        The three secrets are this sign-in's own; `finish` takes the last two again.
+        """
         ...
 
     def finish(self, code: str, redirect_uri: str, nonce: str, verifier: str) -> str:
-        """Who came back with this code, as an address in lower case that the provider has verified."""
+        """Returns the address of the person who came back with this code, in lower case, verified by the provider."""
         ...
 
 

@@ -13,7 +13,7 @@ from costguard.model.utilisation import IdleRule
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """How a VM is recognised. Every part that is given must hold; nothing given matches nothing."""
+    """The conditions that recognise a VM. Every part that is given must hold; nothing given matches nothing."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
     gpu_types: frozenset[str] = frozenset()

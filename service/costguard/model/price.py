@@ -13,7 +13,7 @@ from costguard.model.money import Money
 
 
 class Unit(StrEnum):
-    """What one unit of a price is. A GiB-month is a GiB held for one calendar month in US Pacific time."""
+    """The unit of a price. A GiB-month is a GiB held for one calendar month in US Pacific time."""
 
     HOUR = "h"
     GIB_HOUR = "GiBy.h"
@@ -21,16 +21,16 @@ class Unit(StrEnum):
     GIB_MONTH = "GiBy.mo"
 
     def seconds(self, at: datetime) -> int:
-        """How long one unit lasts at that moment: an hour, or the billing month around it."""
+        """Returns the length of one unit at that moment in seconds: an hour, or the billing month around it."""
         return seconds_of_month(at) if self is Unit.GIB_MONTH else 3600
 
 
 SHIPPED = "snapshot"
-"""What the source of a price that ships with Costguard begins with."""
+"""The prefix of the source of prices that ship with Costguard."""
 _GB_OF_A_GIB = Fraction(2**30, 10**9)
 
 OF_A_RUN = (":core", ":whole")
-"""How the names of resources end of which every running VM has one kind: their seconds are the run's."""
+"""The suffixes of resources of which every running VM has one kind: their seconds are the run's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +59,21 @@ class Price:
 
     @property
     def is_shipped(self) -> bool:
-        """Whether it came with Costguard, and no catalogue was read that has it."""
+        """Says whether it came with Costguard, and no catalogue was read that has it."""
         return self.source.startswith(SHIPPED)
 
     def nanos_per_second(self, at: datetime) -> Fraction:
-        """Of one vCPU, GPU or GiB. The only place that divides a monthly price by its month."""
+        """Returns the price of one vCPU, GPU or GiB for a second.
+
+        The only place that divides a monthly price by its month.
+        """
         rate = Fraction(self.rate_nanos, self.unit.seconds(at))
         return rate * _GB_OF_A_GIB if self.unit is Unit.GB_HOUR else rate
 
 
 @dataclass(frozen=True, slots=True)
 class PriceAge:
-    """Of figures that rest on prices that ship with Costguard: the oldest of these is from `since`."""
+    """The age of figures that rest on shipped prices: the oldest of these prices is from `since`."""
 
     since: datetime
     age: timedelta
@@ -103,9 +106,9 @@ class RefusedPrice:
 
 @dataclass(frozen=True, slots=True)
 class SpotUse:
-    """What was billed at one Spot price; `amount` is units, times seconds.
+    """The usage billed at one Spot price; `amount` is units, times seconds.
 
-    On one UTC day, or on several with the on-demand prices of this, the first of them.
+    It is of one UTC day, or of several with the same on-demand prices, of which `day` is the first.
     """
 
     day: date

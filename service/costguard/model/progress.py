@@ -13,7 +13,7 @@ UNITS = ("epoch", "batch", "step")  # the surest last
 
 @dataclass(frozen=True, slots=True)
 class SeenProgress:
-    """What was read last. Numbers of metrics are texts as Python writes them, "nan" and "inf" included.
+    """The progress that was read last. Numbers of metrics are texts as Python writes them, "nan" and "inf" included.
 
     `done` and `end` count `unit`: steps, batches over all epochs, or epochs. None is unknown.
     """
@@ -34,7 +34,7 @@ class SeenProgress:
 
 @dataclass(frozen=True, slots=True)
 class SeriesPoint:
-    """One value of a series; `value` is None where it is not finite, and in the series of positions."""
+    """A value of a series; `value` is None where it is not finite, and in the series of positions."""
 
     run: int
     series: str
@@ -46,5 +46,5 @@ class SeriesPoint:
 
     @property
     def start(self) -> tuple[int, int]:
-        """Which start of the command it belongs to, in their order."""
+        """The start of the command that it belongs to; starts sort by their order."""
         return self.attempt_id, self.run

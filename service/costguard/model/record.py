@@ -13,7 +13,7 @@ from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
 
 @dataclass(frozen=True, slots=True)
 class InstanceRecord:
-    """One VM as the ledger knows it, present or gone."""
+    """A VM as the ledger knows it, present or gone."""
 
     key: InstanceKey
     name: str
@@ -37,7 +37,7 @@ class InstanceRecord:
 
 @dataclass(frozen=True, slots=True)
 class VmRequested:
-    """What Google was asked for: the recipe, and what its machine type is made of."""
+    """The VM requested from Google: the recipe, and the parts of its machine type."""
 
     recipe: Recipe
     machine: Shape

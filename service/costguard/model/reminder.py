@@ -19,7 +19,7 @@ class SubjectKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Subject:
-    """What a reminder is about. Storage is known by the lifetime before it; `lifetime_id` 0 where there was none.
+    """The subject of a reminder. Storage is known by the lifetime before it; `lifetime_id` 0 where there was none.
 
     Written `run:12:7` and `rest:12:7`: kind, instance row, lifetime row.
     """
@@ -57,10 +57,10 @@ class Enforcement(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReminderRule:
-    """What a preset says about its VMs after the limit.
+    """The reminders of a preset's VMs after the limit.
 
-    `keeps` is how many times an owner may keep one lifetime; each further one needs an admin. With `stop`, a
-    VM is stopped `grace` after the `stop_after`-th unanswered reminder was accepted by Slack.
+    `keeps` is how many times an owner may keep one lifetime; each further one needs an admin. With `stop`, a VM is
+    stopped `grace` after the `stop_after`-th unanswered reminder was accepted by Slack.
     """
 
     every: timedelta = timedelta(hours=4)
@@ -87,7 +87,7 @@ class QuietRule:
 
 @dataclass(frozen=True, slots=True)
 class StorageRule:
-    """When storage of a stopped VM is worth a reminder. `after` None: never."""
+    """The time after which the storage of a stopped VM is worth a reminder. `after` None: never."""
 
     after: timedelta | None = timedelta(days=3)
     every: timedelta = timedelta(days=7)
@@ -132,14 +132,14 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """Why a VM has its owner: its creator ("" where unknown), and the latest claim."""
+    """The source of a VM's owner: its creator ("" where unknown), and the latest claim."""
 
     made_by: str = ""
     claim: Claim | None = None
 
 
 class RequestKind(StrEnum):
-    """What a person can request, by a button, a command or REST."""
+    """The requests that a person can make by a button, a command or REST."""
 
     STOP = "stop"
     KEEP = "keep"

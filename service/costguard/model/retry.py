@@ -1,4 +1,4 @@
-"""Where a command that failed may do better."""
+"""Decides where a command that failed may do better."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Retry(StrEnum):
-    """Where another attempt may do better."""
+    """The VM on which another attempt may do better."""
 
     NO = "no"  # nowhere: it would fail in the same way
     OTHER_VM = "other_vm"

@@ -51,7 +51,7 @@ class Sweep:
 
 @dataclass(frozen=True, slots=True)
 class MemberJob:
-    """How the present job of a member stands."""
+    """The state of a member's present job."""
 
     id: str
     state: JobState
@@ -61,10 +61,10 @@ class MemberJob:
 
 @dataclass(frozen=True, slots=True)
 class SweepMember:
-    """One set of parameters, and the job that follows from it.
+    """A set of parameters, and the job that follows from it.
 
-    `tries` is how many jobs it is to have had: one more each time that it is resumed. `jobs` are those that it has had,
-    the oldest first; while they are fewer than `tries`, the next is to be launched.
+    `tries` is the number of jobs that it is to have had: one more each time that it is resumed. `jobs` are those that
+    it has had, the oldest first; while they are fewer than `tries`, the next is to be launched.
     """
 
     number: int  # 1 is the first

@@ -55,7 +55,7 @@ class TrackerPoint:
 
     @property
     def metrics(self) -> dict[str, Decimal]:
-        """By the names that a tracker shows. What is not known is left out."""
+        """Returns the figures by the names that a tracker shows. What is not known is left out."""
         figures: dict[str, Decimal | None] = {
             "cost_usd": None if self.cost is None else self.cost.dollars,
             "usd_per_1000_steps": None if self.per_1000_steps is None else self.per_1000_steps.dollars,

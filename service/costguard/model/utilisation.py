@@ -40,7 +40,7 @@ class Usage:
     unread: Mapping[Metric, str] = field(default_factory=dict)
 
     def of(self, gce_id: str, metric: Metric) -> tuple[Series, ...]:
-        """One series of each GPU, and at most one of the other metrics."""
+        """Returns the series of a metric: one of each GPU, and at most one of the other metrics."""
         return self.series.get((gce_id, metric), ())
 
 
@@ -62,10 +62,10 @@ class IdleState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Whether a VM is idle, and why that is thought.
+    """The idle state of a VM, with its evidence.
 
-    `is_weak`, of a VM with GPUs: idle by CPU and network alone, or busy by them or by utilisation alone, which one
-    busy multiprocessor fills.
+    `is_weak`, of a VM with GPUs: idle by CPU and network alone, or busy by them or by utilisation alone, which one busy
+    multiprocessor fills.
     """
 
     state: IdleState

@@ -22,7 +22,7 @@ class Webhook:
 
 @dataclass(frozen=True, slots=True)
 class WebhookResponse:
-    """What a receiver answered. `words` is how its body begins, in one line."""
+    """The answer of a receiver. `words` is how its body begins, in one line."""
 
     status: int
     words: str = ""
@@ -40,7 +40,7 @@ class WebhookResponse:
 
 @dataclass(frozen=True, slots=True)
 class WebhookState:
-    """How it stands with a receiver. `since` is when the first of the events that wait was recorded."""
+    """The state of a receiver. `since` is when the first of the events that wait was recorded."""
 
     name: str
     waiting: int  # events; of very many, how many at least

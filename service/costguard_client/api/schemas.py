@@ -707,7 +707,7 @@ class FleetTotalsOut(TypedDict):
     """The hourly cost of everything that has a price."""
     running: int
     unpriced: int
-    """The number of instances with a part that has no price: the rate is too low by those parts."""
+    """Instances with a part that has no price: the rate is too low by those parts."""
 
 
 class ForecastOut(TypedDict):
@@ -851,7 +851,7 @@ class HourlyRateOut(TypedDict):
 class IdleOut(TypedDict):
     evidence: str
     is_weak: bool
-    """True: the VM has GPUs, and is idle or busy by CPU and network alone, or busy by utilisation alone."""
+    """True: a VM with GPUs is idle or busy by CPU and network alone, or busy by utilisation alone."""
     since: str
     state: Literal["busy", "idle", "unknown"]
     """busy, idle or unknown. A VM that was not measured is unknown, never idle."""
@@ -886,12 +886,12 @@ class InstanceOut(TypedDict):
     created_by: str
     """The creator's account; empty when unknown."""
     due_at: str | None
-    """The time at which it reaches the preset's limit; null: no limit, or not running."""
+    """The time of the preset's limit; null: no limit, or not running."""
     first_seen_at: str
     gce_id: str
     """Google's numeric id; names are reused."""
     gone_at: str | None
-    """The time at which it was deleted or found absent."""
+    """The time of its deletion, as far as known."""
     gpu_count: int
     gpu_type: str | None
     idle: IdleOut | None
@@ -899,7 +899,7 @@ class InstanceOut(TypedDict):
     job: str
     labels: dict[str, str]
     last_seen_at: str | None
-    """The last time at which it was certainly there; null: its project was never read."""
+    """The last time it was surely there; null: its project was never read."""
     lifetime_cost: Amount
     """The cost of the open lifetime so far, without storage."""
     local_ssd_gib: int
@@ -907,7 +907,7 @@ class InstanceOut(TypedDict):
     memory_mib: int
     name: str
     never_stopped: str
-    """The reason why no rule and no request stops it, and what to do instead; empty: it can be stopped."""
+    """The reason why nothing stops it, and what to do instead; empty: it can be stopped."""
     owner: str
     """The owner's address; empty: the VM is unowned."""
     owner_source: Literal["job", "claim", "label", "creator", ""]
@@ -942,7 +942,7 @@ class InstanceOut(TypedDict):
     unpriced: list[str]
     """The parts that have no price, in sentences."""
     unread: str
-    """The reason why its zone cannot be read now; empty when it can."""
+    """The reason its zone cannot be read; empty when it can."""
     vcpus: int
     zone: str
 
@@ -1420,9 +1420,9 @@ class LifetimeDetailOut(TypedDict):
         | None
     )
     ended_at: str | None
-    """The end of the lifetime; null: still running."""
+    """The end; null: still running."""
     ended_by: str
-    """The account that ended it, `system`, or empty when unknown."""
+    """An account, `system`, or empty when unknown."""
     gce_id: str
     gpu_count: int
     gpu_type: str | None
@@ -1461,9 +1461,9 @@ class LifetimeOut(TypedDict):
         | None
     )
     ended_at: str | None
-    """The end of the lifetime; null: still running."""
+    """The end; null: still running."""
     ended_by: str
-    """The account that ended it, `system`, or empty when unknown."""
+    """An account, `system`, or empty when unknown."""
     gce_id: str
     gpu_count: int
     gpu_type: str | None
@@ -1631,7 +1631,7 @@ class NotStoppedOut(TypedDict):
         "due_now",
     ]
     missing: list[str]
-    """The conditions that the rule still needs, in order: evidence, warnings, grace."""
+    """The conditions still missing, in order: evidence, warnings, grace."""
     rule: str
     """The rule that could stop it; empty where none can."""
     sentence: str

@@ -55,7 +55,7 @@ class CheckpointState(_Word):
 
 @dataclass(frozen=True)
 class StoredFile:
-    """One file or object. `path` is relative to the location; `tag` differs whenever the contents do."""
+    """A file or object. `path` is relative to the location; `tag` differs whenever the contents do."""
 
     path: str
     size: int
@@ -78,7 +78,7 @@ class Listing:
 
 @dataclass(frozen=True)
 class LookFor:
-    """What to look for. Without a framework every layout that is recognised by its names is tried.
+    """The checkpoints to look for. Without a framework every layout that is recognised by its names is tried.
 
     `pattern` is a path with `{step}` in it, `*` for anything within a name. `marker` is the file that is written last:
     in the checkpoint's folder, or next to the checkpoints when it holds `{step}` too.
@@ -91,7 +91,7 @@ class LookFor:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One checkpoint and what was found about it. `reasons` say why it is not complete."""
+    """A checkpoint with its state. `reasons` say why it is not complete."""
 
     framework: Framework
     name: str  # its path below the location
@@ -113,7 +113,7 @@ _STILL_WRITTEN = timedelta(minutes=1)
 
 @dataclass(frozen=True)
 class CheckpointLook:
-    """What was seen at a location, newest first. `listing` is what the next look is compared with."""
+    """The checkpoints seen at a location, newest first. `listing` is what the next look is compared with."""
 
     location: str
     listing: Listing = field(repr=False)
@@ -140,12 +140,14 @@ class CheckpointLook:
 
 
 def names_a_file(location: str) -> bool:
-    """By its last part; only asked where neither a file nor a folder lies there yet."""
+    """Guesses from its last part whether a location names a file; used only where neither a file nor a folder lies
+    there yet.
+    """
     return location.endswith(_SINGLE)
 
 
 def written_over(location: str) -> str:
-    """What it means that a location names one file."""
+    """Explains what it means that a location names one file."""
     name = location.rpartition("/")[2]
     if location.startswith(("gs:", "s3:")):
         return f"{name} is one file: each save takes the place of the one before, as a whole."
@@ -161,7 +163,7 @@ def words_of(template: str) -> list[str]:
 
 
 def filled(words: Sequence[str], checkpoint: str, location: str, step: int | None) -> list[str]:
-    """With each placeholder replaced, after splitting, so that a path with blanks stays one word."""
+    """Returns the words with each placeholder replaced, after splitting, so that a path with blanks stays one word."""
     values = {"{checkpoint}": checkpoint, "{location}": location, "{step}": "" if step is None else str(step)}
     return [_replaced(word, values) for word in words]
 

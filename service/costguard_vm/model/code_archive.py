@@ -29,7 +29,7 @@ class WrongArchive(Exception):
 
 
 def problem_of(name: str, kind: str, target: str = "") -> str:
-    """Why this member may not be unpacked; "" where it may. Links may lead to what is in the archive alone."""
+    """Returns why this member may not be unpacked; "" where it may. Links may lead to what is in the archive alone."""
     parts = name.split("/")
     if _UNSHOWN.search(name) and "\x00" not in name:
         return f"{name!a} has a sign in its name that cannot be shown"
@@ -54,7 +54,7 @@ def problem_of(name: str, kind: str, target: str = "") -> str:
 
 
 class ArchiveContents:
-    """What the members of an archive come to together. `add` each, then `finish`. Both raise WrongArchive."""
+    """Checks the members of an archive together. `add` each, then `finish`. Both raise WrongArchive."""
 
     def __init__(self) -> None:
         self.links: dict[str, str] = {}
@@ -88,7 +88,10 @@ class ArchiveContents:
             self._follow(name)
 
     def _follow(self, name: str) -> None:
-        """As Linux resolves it: each part in turn, through other links. Texts alone do not say where `..` leads."""
+        """Follows a link as Linux resolves it: each part in turn, through other links.
+
+        Texts alone do not say where `..` leads.
+        """
         place: list[str] = name.split("/")[:-1]
         waiting = self.links[name].split("/")[::-1]
         hops = 0

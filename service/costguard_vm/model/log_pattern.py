@@ -56,7 +56,7 @@ class LogPattern:
         self._can_begin: dict[str, bool] = {}
 
     def last_in(self, text: str) -> str:
-        """What the last match in the text holds; "" where there is none. Each line is matched alone."""
+        """Returns the captured text of the last match; "" where there is none. Each line is matched alone."""
         self._left = _BUDGET
         for line in reversed(re.split("[\r\n]", text)):
             last = self._last_of(line[:_LONGEST_LINE])
@@ -65,7 +65,9 @@ class LogPattern:
         return ""
 
     def matches_in(self, text: str, budget: int = _BUDGET) -> Iterator[tuple[str, int]]:
-        """What the last match of each line holds, and where the line ends; the last line first, within the budget."""
+        """Yields the captured text of the last match of each line, and the end of the line; the last line first, within
+        the budget.
+        """
         self._left = budget
         end = len(text)
         while end >= 0 and self._left > 0:
@@ -76,7 +78,9 @@ class LogPattern:
             end = begin - 1
 
     def is_in(self, text: str, budget: int) -> tuple[bool, int]:
-        """Whether it matches in some line of the text, and what is left of the budget; 0: not all was looked at."""
+        """Says whether it matches in some line of the text, with the rest of the budget; 0: not all lines were
+        searched.
+        """
         is_found = next(self.matches_in(text, min(budget, _BUDGET)), None) is not None
         return is_found, budget - min(budget, _BUDGET) + max(self._left, 0)
 
@@ -131,7 +135,7 @@ class LogPattern:
         return begin
 
     def _first_signs(self) -> list[_Holds] | None:
-        """What a match can begin with; None where it can be empty."""
+        """Returns the signs that a match can begin with; None where a match can be empty."""
         signs, waiting, seen = [], [self._begin], {self._begin}
         while waiting:
             kind, value, then = self._nodes[waiting.pop()]

@@ -36,7 +36,10 @@ class TarMember(NamedTuple):
 
 
 class GzipStream:
-    """What one gzip member holds. Raises WrongArchive where it is broken, cut off, or followed by anything."""
+    """Reads the contents of one gzip member.
+
+    Raises WrongArchive where it is broken, cut off, or followed by anything.
+    """
 
     def __init__(self, file: IO[bytes], most: int = MOST_UNPACKED) -> None:
         self._file, self._left = file, most
@@ -155,7 +158,7 @@ class TarStream:
 
 
 class _Header:
-    """One block. Raises WrongArchive."""
+    """A header block of a tar file. Raises WrongArchive."""
 
     def __init__(self, block: bytes) -> None:
         said = _number(block[148:156])
