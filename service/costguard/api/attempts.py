@@ -320,7 +320,10 @@ async def _body(request: Request) -> bytes:
 
 
 def _batches(request: Request, agent_events: AgentEvents) -> Batches[AgentReport, EventsAnswer | Forbidden]:
-    """Of this application; agents report every few seconds, and a transaction for each would keep others waiting."""
+    """Returns the batches of this application.
+
+    Agents report every few seconds, and a transaction for each would keep others waiting.
+    """
     state = request.app.state
     batches: Batches[AgentReport, EventsAnswer | Forbidden] | None = getattr(state, "agent_reports", None)
     if batches is None:

@@ -1,4 +1,4 @@
-"""What the API needs, passed in by main."""
+"""Dependencies of the API, passed in by main."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from costguard.web.rendering import Sharing
 
 @dataclass(frozen=True, slots=True)
 class DaemonStatus:
-    """What the daemon of this replica reports. Whether it acts is in the database: see `Deps.holder`."""
+    """The report of this replica's daemon. The database says whether it acts: see `Deps.holder`."""
 
     last_pass_at: datetime | None = None  # when the last pass ended
     last_error: str = ""  # why the last pass failed; "" when it did not

@@ -1,4 +1,4 @@
-"""What bounds a job: its verdicts with the numbers they rest on, the advice, and what mending it saves."""
+"""Routes for the bottleneck of a job: its verdicts with their figures, the advice, and the expected saving."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Out(BaseModel):
 
     @classmethod
     def read(cls, result: object, **more: Any) -> Self:
-        """From the attributes of a result, and parts that it does not have under the names of fields."""
+        """Reads the attributes of a result, and parts that it does not have under the names of fields."""
         return cls.model_validate(_Extended(result, more) if more else result)
 
 
@@ -104,7 +104,7 @@ Seconds = Annotated[int, BeforeValidator(lambda span: span // _SECOND if isinsta
 
 
 def one_of(values: Iterable[str]) -> WithJsonSchema:
-    """How the API document describes a text in a response that is always one of these values."""
+    """Describes, for the API document, a text in a response that is always one of these values."""
     return WithJsonSchema({"type": "string", "enum": [str(value) for value in values]})
 
 
@@ -211,7 +211,7 @@ def beginning(day: date) -> dict[str, Any]:
 
 
 def label_filter(text: str | None) -> LabelFilter | None:
-    """Of a parameter that is a LabelText."""
+    """Parses a parameter that is a LabelText."""
     return None if text is None else LabelFilter.parse(text)
 
 

@@ -199,7 +199,7 @@ def _webhooks(hooks: Sequence[WebhookState], figures: Figures) -> Iterator[Metri
 
 
 def _sums(rows: Iterable[SpendRow]) -> dict[tuple[str, ...], float]:
-    """By project, preset and provisioning model."""
+    """Sums rows by project, preset and provisioning model."""
     totals: dict[tuple[str, ...], Money] = {}
     for row in rows:
         kind = row.group[1:]

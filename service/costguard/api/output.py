@@ -114,7 +114,7 @@ def output_text(deps: Given, job_id: JobId, query: Annotated[TextQuery, Paramete
 
 
 def _text(first: str, lines: Iterator[str]) -> Iterator[str]:
-    """What fails later can only be said in the text."""
+    """Yields the lines. A later failure can only be said in the text."""
     yield first
     try:
         yield from lines
@@ -123,5 +123,5 @@ def _text(first: str, lines: Iterator[str]) -> Iterator[str]:
 
 
 def _is_gone(attempt: Attempt) -> bool:
-    """Its VM was deleted, or will be at once."""
+    """Says whether its VM was deleted, or will be at once."""
     return attempt.gone_at is not None or attempt.delete_asked_at is not None

@@ -1,4 +1,4 @@
-"""How far a job's training is, its curves, and the hours and dollars that are left."""
+"""Routes for a training's progress, its curves, and the hours and dollars that are left."""
 
 from __future__ import annotations
 

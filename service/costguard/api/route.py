@@ -1,4 +1,4 @@
-"""What every route of the API has in common: its permission, ETags, and what a request must have to change anything."""
+"""Parts that all routes share: the permission, ETags, and the conditions for a request that changes anything."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {"schema":
 
 
 def wants_csv(request: Request, format: str | None) -> bool:
-    """By the parameter, else where Accept names CSV before everything else."""
+    """Decides by the parameter, else by whether Accept names CSV before everything else."""
     accepted = [part.split(";")[0].strip().lower() for part in request.headers.get("accept", "").split(",")]
     return (format or ("csv" if accepted[:1] == ["text/csv"] else "json")) == "csv"
 
@@ -100,7 +100,7 @@ def via_of(client: str) -> str:
 
 
 def acting(principal: Principal, named: str | None, part: str) -> Actor:
-    """In whose name something is done; `part` of the body named them. Raises Forbidden and Invalid."""
+    """Returns the actor in whose name a request acts; `part` of the body named them. Raises Forbidden and Invalid."""
     try:
         return actor(principal, named or "")
     except (Forbidden, Invalid) as error:

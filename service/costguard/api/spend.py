@@ -332,13 +332,13 @@ def _team_name(row: VmSpend, teams: Sequence[Team]) -> str:
 
 
 def _csv(rows: Iterable[engine.SpendRow], group_by: Sequence[Grouping]) -> str:
-    """One line per group. `unpriced` counts what the amounts of its line leave out."""
+    """Writes one line per group. `unpriced` counts what the amounts of its line leave out."""
     lines = ([*row.group, *_figures(row.amounts, row.unpriced)] for row in rows)
     return csv_files.lines([[*group_by, *_FIGURES], *lines])
 
 
 def _vm_csv(rows: Iterable[VmSpend], group_by: Sequence[Grouping], teams: Sequence[Team]) -> str:
-    """One line per VM and group, with its owner; labels as `key=value`, separated by semicolons."""
+    """Writes one line per VM and group, with its owner; labels as `key=value`, separated by semicolons."""
     # The groupings come first, as on the page, and only once.
     first = [grouping.value for grouping in group_by if grouping is not Grouping.VM]
     others = [name for name in _OF_VM if name not in first]

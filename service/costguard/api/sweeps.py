@@ -331,7 +331,7 @@ def resume(deps: Given, asker: Asker, sweep_id: SweepId, body: ResumeSweepBody) 
 
 
 def _text(value: bool | int | float | str) -> str:
-    """As it is put into a command: true and false as in JSON."""
+    """Formats a value for a command: true and false as in JSON."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

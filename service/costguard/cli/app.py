@@ -134,13 +134,13 @@ def _tolerate_poor_encodings(*streams: TextIO) -> None:
 
 
 def _wants_json(arguments: list[str]) -> bool:
-    """Whether --json is an option of ours: what follows `--` is a job's command."""
+    """Says whether --json is an option of ours: words after `--` are a job's command."""
     ours = arguments[: arguments.index("--")] if "--" in arguments else arguments
     return "--json" in ours
 
 
 def _run_for_programs() -> None:
-    """Like `app()`, but wrong usage is printed as an object too."""
+    """Runs `app()`, and prints also wrong usage as an object."""
     try:
         code = app(standalone_mode=False)
     except _ClickError as error:

@@ -124,7 +124,7 @@ def _amount(title: str, key: str, spare: int = 0) -> Column:
 
 
 def _of_compared(title: str, key: str, spare: int = 0) -> Column:
-    """Of an open day rows are still to come: a difference would say nothing."""
+    """Makes a column of the comparison. An open day still lacks rows, so it shows no difference."""
     return Column(title, lambda row: "–" if row["state"] == "open" else dollars(row[key]), right=True, spare=spare)
 
 

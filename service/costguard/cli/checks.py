@@ -66,7 +66,7 @@ def check(path: Config = None, as_json: AsJson = False) -> None:
 
 
 def _database_warnings(settings: Settings) -> list[str]:
-    """Why `serve` would refuse the SQLite file, or what is unsafe about its folder."""
+    """Explains why `serve` would refuse the SQLite file, or what is unsafe about its folder."""
     from costguard.db import connect, database_file
 
     try:
@@ -80,7 +80,7 @@ def _database_warnings(settings: Settings) -> list[str]:
 
 
 def _problems(error: SettingsError) -> list[str]:
-    """One problem a line; where there are several, the first line counts them."""
+    """Splits an error into one problem a line; where there are several, its first line counts them."""
     head, *several = error.message.strip().splitlines()
     return [line.strip() for line in several] or [head]
 

@@ -38,7 +38,7 @@ class PackedCode:
 
     @property
     def body(self) -> dict[str, Any]:
-        """As a job's request names it."""
+        """Returns the part of a job's request that names the archive."""
         state = self.state
         numbers: dict[str, Any] = {"sha256": self.sha256, "size": self.size, "files": self.files}
         return {**numbers, "commit": state.commit, "branch": state.branch, "diff": state.diff}

@@ -100,7 +100,9 @@ def _run(
 
 
 class _Belongings:
-    """What a demo starts and makes, its folder last: all of it ends once, in whichever thread asks for that first."""
+    """The processes and files of a demo, its folder last: all of it ends once, in whichever thread requests
+    that first.
+    """
 
     def __init__(self) -> None:
         self._stack = ExitStack()
@@ -133,7 +135,10 @@ class _Belongings:
 
 
 def _remove(folder: tempfile.TemporaryDirectory[str]) -> None:
-    """What hangs, and VMs that are just ending, may still write a file while the others are removed."""
+    """Removes a folder.
+
+    Hanging processes, and VMs that are just ending, may still write a file while the others are removed.
+    """
     pause = threading.Event()
     for _ in range(_MOST_REMOVALS):
         folder.cleanup()
@@ -283,12 +288,12 @@ def _jobs(url: str, speed: float) -> dict[str, Any]:
 
 
 def _dashboard(listen: str) -> dict[str, str]:
-    """Where messages link to; nowhere while the port is not chosen."""
+    """Returns the settings of the dashboard that messages link to; nothing while the port is not chosen."""
     return {} if listen.endswith(":0") else {"url": f"http://{listen}"}
 
 
 def _budgets(projects: list[str]) -> dict[str, Any]:
-    """One budget that the four A100s soon exceed, and one that is on course."""
+    """Returns two budgets: one that the four A100s soon exceed, and one that is on course."""
     everything = {"everything": {"limit": 20_000, "period": "month"}}
     if "acme-training" not in projects:
         return everything

@@ -59,7 +59,7 @@ def simulated_cloud(scenario: str, port: int, speed: float, vms_folder: Path | N
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Its VMs end with it. It has no more time than those who end a program by SIGTERM are ready to wait."""
+    """Ends the simulated cloud with its VMs, in no more time than programs get that end one by SIGTERM."""
     process.terminate()
     try:
         process.communicate(timeout=_ENDING_S)
@@ -69,7 +69,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def with_port(address: str) -> str:
-    """With a free port in place of port 0 on loopback: VMs must know it in advance."""
+    """Replaces port 0 on loopback by a free port: VMs must know it in advance."""
     host, _, port = address.rpartition(":")
     bare = ip_address(host.strip("[]"))
     if port != "0" or not bare.is_loopback:
@@ -103,7 +103,7 @@ def slack_secrets(cloud: str) -> dict[str, str]:
 
 
 def send_clicks(cloud: str, server: str) -> None:
-    """From now on the simulated workspace sends button clicks and commands to the server."""
+    """Makes the simulated workspace send button clicks and commands to the server."""
     _ask(cloud, "/sandbox/slack/settings", {"request_url": f"{server}/slack/interactions"})
 
 
@@ -124,7 +124,7 @@ def _ask(cloud: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
 
 
 def why_no_job(steps: int, speed: float, server_url: str, platform: str = sys.platform) -> str:
-    """Why the demo has no job, as a sentence; "" where it has one, or none is wanted."""
+    """Explains why the demo has no job, as a sentence; "" where it has one, or none is wanted."""
     if not steps:
         return ""
     if platform != "linux":

@@ -59,7 +59,7 @@ class EventLines:
         self._waiting.append((at, self._count, text))
 
     def due(self, now: datetime) -> list[str]:
-        """Those that have waited long enough by the fleet's clock, each once."""
+        """Returns the lines that have waited long enough by the fleet's clock, each once."""
         self._waiting.sort()
         until = now - self._held
         due_lines = [line for line in self._waiting if line[0] <= until]
@@ -110,7 +110,7 @@ class View:
         self._say(f"{demo_cloud.OWNER} launched a training that will lose its VM twice: {page}")
 
     def show(self) -> None:
-        """Until it is stopped: every second in a terminal; in a pipe what is new."""
+        """Shows the demo until it is stopped: every second in a terminal; in a pipe only news."""
         try:
             if self._as_json:
                 self._stop.wait()

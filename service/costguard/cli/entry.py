@@ -1,4 +1,4 @@
-"""What the `costguard` command runs first. It imports nothing, so that a version is printed at once."""
+"""Entry point of the `costguard` command. It imports nothing, so that a version is printed at once."""
 
 from __future__ import annotations
 

@@ -199,7 +199,10 @@ def _show_reasons(console: Console, unpriced: Sequence[Answer]) -> None:
 
 
 def _columns(as_of: str, is_narrow: bool) -> tuple[Column, ...]:
-    """In a narrow terminal the owner and the limit are written shorter. The limit and the money always stay."""
+    """Returns the columns. In a narrow terminal the owner and the limit are written shorter.
+
+    The limit and the money always stay.
+    """
     return (
         Column("VM", "name"),
         Column("Project / zone", lambda vm: f"{vm['project']} / {vm['zone']}", spare=1),
@@ -271,7 +274,7 @@ def _rate(vm: Answer) -> Text:
 
 
 def show_vm(console: Console, answer: Answer) -> None:
-    """One VM with its lifetimes and disks."""
+    """Prints a VM with its lifetimes and disks."""
     vm = answer["instance"]
     say(console, f"{vm['name']}  {vm['project']} / {vm['zone']}  id {vm['gce_id']}", "bold")
     if not_stopped := answer.get("not_stopped"):  # servers of an earlier version do not send it

@@ -57,7 +57,7 @@ def toml_of(path: Path, hint: str) -> dict[str, Any]:
 
 
 def _with_file(command: Any, typed: list[str]) -> list[str]:
-    """What was typed, with a file in the place of the preset replaced by what is written in it."""
+    """Returns the typed arguments, with a file in the place of the preset replaced by its contents."""
     before = typed[: typed.index("--")] if "--" in typed else typed
     takes_value = {name for one in command.params if not getattr(one, "is_flag", True) for name in one.opts}
     files = [
@@ -84,7 +84,7 @@ def _split(words: list[str]) -> list[Any]:
 
 
 def _arguments(section: Mapping[str, Any], command: Any, where: str) -> Iterator[str]:
-    """As they would be typed. The command comes last, after `--`."""
+    """Yields the arguments of a file as they would be typed. The command comes last, after `--`."""
     of_jobs = {option.name for option in fields(JobOptions)}
     by_name = {
         name.removeprefix("--"): option

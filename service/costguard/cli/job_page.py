@@ -1,4 +1,4 @@
-"""One job as `costguard job` shows it: its values, and the timeline of its attempts."""
+"""Prints a job for `costguard job`: its values, and the timeline of its attempts."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def show_job(console: Console, answer: Answer) -> None:
 
 
 def show_ssh(console: Console, answer: Answer) -> None:
-    """How to reach its VM; a dev VM also has a notebook."""
+    """Prints the commands that reach its VM; a dev VM also has a notebook."""
     say(console, f"Shell:     {answer['ssh_command']}")
     if answer["notebook_command"]:
         say(console, f"Notebook:  {answer['notebook_command']}, then http://localhost:8888")
@@ -99,7 +99,7 @@ def disk_bills(kept: Answer) -> str:
 
 
 def _tracked(run: Answer) -> str:
-    """How logging to a run of a tracker stands."""
+    """Describes the state of logging to a run of a tracker."""
     if run["error"]:
         return f"run {run['run']} has {count_text(run['waiting'], 'point')} to come: {run['error']}"
     if run["logged_at"] is None:
@@ -220,7 +220,7 @@ def _checkpoint(answer: Answer) -> str:
 
 
 def _data(answer: Answer) -> Iterator[tuple[str, str]]:
-    """Its data, code and setup, each with how far the latest VM has come."""
+    """Yields its data, code and setup, each with the progress of the latest VM."""
     spec = answer["spec"]
     reported = {
         (one["kind"], one["source"], one["target"]): one["text"]

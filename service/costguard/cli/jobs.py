@@ -308,7 +308,7 @@ def show_jobs(console: Console, answer: Answer, is_filtered: bool) -> None:
 
 
 def about_output(answer: Answer) -> str:
-    """Which attempt printed an output, when it was reported, and where the rest of it is."""
+    """Says which attempt printed an output, when it was reported, and where the rest of it is."""
     if answer["attempt"] is None:
         return f"Job {answer['job']} has not reported yet. See its state with: costguard job {answer['job']}"
     reported = f", reported at {when(answer['heard_at'])} UTC" if answer["heard_at"] else ""

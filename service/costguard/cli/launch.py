@@ -94,7 +94,7 @@ def request(server: ServerClient, job: JobOptions) -> dict[str, Any]:
 
 
 def _ask(quote: Answer) -> None:
-    """Where the server would ask for a confirmation. A launch that is refused says so itself."""
+    """Asks for a confirmation where the server would. A launch that is refused says so itself."""
     if quote["question"] and not quote["refusals"]:
         typer.confirm(f"{clean_lines(quote['question'])} Continue?", abort=True, err=True)
 
@@ -148,4 +148,4 @@ def tell(line: str) -> None:
 
 
 def _discard(_: str) -> None:
-    """With --json, progress is not printed."""
+    """Prints no progress, with --json."""

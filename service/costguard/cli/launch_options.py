@@ -1,4 +1,4 @@
-"""What a job is, as options: each is declared once, for `launch`, `quote`, a job's file and a sweep's file."""
+"""Options of a job: each is declared once, for `launch`, `quote`, a job's file and a sweep's file."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _pairs(option: str, example: str) -> Callable[[list[str]], dict[str, str]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOptions:
-    """One job as it was written, in a command line or a file. What was left out is left to the server."""
+    """A job as it was written, in a command line or a file. What was left out is left to the server."""
 
     preset: Annotated[
         str,

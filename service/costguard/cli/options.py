@@ -48,7 +48,7 @@ def complete_jobs(incomplete: str) -> Suggestions:
 
 
 def _suggestions(incomplete: str, ask: Callable[[ServerClient], Iterator[tuple[str, str]]]) -> Suggestions:
-    """None where no server answers: an error would end up in the line that is being typed."""
+    """Returns suggestions; none where no server answers: an error would end up in the line that is being typed."""
     try:
         names = dict(ask(ServerClient(os.environ.get("COSTGUARD_URL", DEFAULT_URL), timeout=_COMPLETION_TIMEOUT_S)))
     except CostguardError:
@@ -240,14 +240,17 @@ def settings_of(config: Path | None, listen: str | None = None) -> Settings:
 
 
 def access_settings_of(config: Path | None) -> AccessSettings:
-    """What links and tokens are made from, whatever else is missing or wrong. Raises SettingsError."""
+    """Reads the settings that links and tokens are made from, whatever else is missing or wrong.
+
+    Raises SettingsError.
+    """
     from costguard.settings import load_access  # only here, as above
 
     return load_access(config, os.environ)
 
 
 def has_filter(*filters: object) -> bool:
-    """Whether any filter was given; an empty owner is one: the unclaimed."""
+    """Says whether any filter was given; an empty owner is one: the unclaimed."""
     return any(given is not None and given != [] for given in filters)
 
 

@@ -124,5 +124,5 @@ def _bucket_title(bucket: Answer) -> str:
 
 
 def _seconds(text: str | int) -> str:
-    """With a decimal place below ten seconds: preemptions are detected in fractions of a second."""
+    """Formats seconds, with a decimal place below ten: preemptions are detected in fractions of a second."""
     return span_text(timedelta(seconds=float(text)), tenths=True)

@@ -115,7 +115,7 @@ def _curves(source: TextIO, file: str) -> Curves:
 
 
 def finite_number(text: str | None) -> float | None:
-    """None where a cell of a file holds none."""
+    """Reads a number from a cell of a file; None where it holds none."""
     try:
         value = float(text or "")
     except ValueError:

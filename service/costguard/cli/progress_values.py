@@ -12,7 +12,7 @@ _MOST_METRICS = 6
 
 
 def progress_values(progress: Answer | None) -> Iterator[tuple[str, str]]:
-    """None where nothing was read of it, and from servers of an earlier version."""
+    """Yields the values; none where nothing was read of it, and from servers of an earlier version."""
     if progress is None:
         return
     parts = [_position(progress)] if progress["done"] is not None else []

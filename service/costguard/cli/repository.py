@@ -28,7 +28,7 @@ class RepositoryState:
 
 
 def in_repository(folder: Path) -> bool:
-    """Whether git is installed and the folder is inside of a work tree."""
+    """Says whether git is installed and the folder is inside of a work tree."""
     return shutil.which("git") is not None and _git(folder, "rev-parse", "--is-inside-work-tree") == b"true\n"
 
 
@@ -76,7 +76,7 @@ def _text(output: bytes | None) -> str:
 
 
 def _git(folder: Path, *arguments: str) -> bytes | None:
-    """What git prints; None where it fails."""
+    """Returns the output of a git command; None where it fails."""
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
     done = subprocess.run(  # noqa: S603 - no shell, and the options are ours
         ["git", *_PLAIN, "-C", os.fspath(folder), *arguments],  # noqa: S607 - the user's own

@@ -267,5 +267,5 @@ def _subject(action: Action) -> Subject:
 
 
 def _is_blind(project: Recorded) -> bool:
-    """Whether what was seen does not show what there is."""
+    """Says whether the observation misses VMs that may exist."""
     return bool(project.error) or any(part.scope in {"project", "instances"} for part in project.unread)

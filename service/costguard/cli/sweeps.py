@@ -217,7 +217,7 @@ def show_sweeps(console: Console, answer: Answer, is_filtered: bool) -> None:
 
 
 def show_sweep(console: Console, answer: Answer) -> None:
-    """How it stands, and the table of its members; the best by its metric is marked."""
+    """Prints its state and the table of its members; the best by its metric is marked."""
     show_state(console, answer)
     parameters = [
         Column(name, lambda member, name=name: member["parameters"][name])  # type: ignore[misc]

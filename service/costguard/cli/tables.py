@@ -50,7 +50,7 @@ class Column:
 
 
 def console(file: TextIO | None = None) -> Console:
-    """In a pipe: no colours, and no line is cut or wrapped."""
+    """Makes a console. In a pipe it writes no colours, and cuts or wraps no line."""
     out = file or sys.stdout
     width = None if out.isatty() else _UNLIMITED
     return Console(file=out, width=width, highlight=False, markup=False, emoji=False, soft_wrap=False)
@@ -132,7 +132,7 @@ def show_page(
 
 
 def nothing_fits(noun: str, is_filtered: bool, hint: str) -> str:
-    """What to say in place of an empty table; where filters were given, how to see more."""
+    """Returns the text in place of an empty table; where filters were given, it says how to see more."""
     return f"No {noun} fits. {hint}" if is_filtered else f"No {noun} is recorded yet."
 
 
@@ -142,12 +142,14 @@ def cell(value: object, style: str | Style = "") -> Text:
 
 
 def say(console: Console, text: object, style: str = "") -> None:
-    """One line of prose, wrapped at words in a terminal only."""
+    """Prints a line of prose, wrapped at words in a terminal only."""
     console.print(cell(text, style))
 
 
 def say_price_note(console: Console, answer: Mapping[str, Any]) -> None:
-    """How old shipped prices are, next to the figures that rest on them; servers of an earlier version say nothing."""
+    """Prints the age of shipped prices next to the figures that rest on them; servers of an earlier version
+    give none.
+    """
     if note := answer.get("price_note"):
         say(console, note, "yellow")
 
@@ -218,7 +220,7 @@ def moment(text: str) -> datetime:
 
 
 def ran(started: str, as_of: str) -> str:
-    """How long a lifetime has run, in billed seconds."""
+    """Formats the time that a lifetime has run, in billed seconds."""
     return span_text(elapsed(moment(started), moment(as_of)))
 
 

@@ -1,4 +1,6 @@
-"""What `costguard db upgrade --check` shows: steps, tables, locks, how long it may take, the backup to make first."""
+"""Prints the plan of `costguard db upgrade --check`: steps, tables, locks, the expected time, the backup to
+make first.
+"""
 
 from __future__ import annotations
 

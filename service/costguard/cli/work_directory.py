@@ -35,7 +35,7 @@ class WorkFile:
 
 
 def work_files(folder: Path) -> list[WorkFile]:
-    """What is to be packed, by name. Raises Invalid with everything that cannot travel."""
+    """Lists the files to pack, by name. Raises Invalid with all files that cannot travel."""
     if not folder.is_dir():
         raise Invalid(f"There is no folder {folder}.", "Name the folder that holds the job's code: --workdir .")
     is_repository = repository.in_repository(folder)

@@ -76,7 +76,7 @@ class SessionList:
 
 @dataclass(frozen=True, slots=True)
 class EndSessionQuestion:
-    """Whether to end this session, or all sessions of this address where `session` is None."""
+    """The question to end this session, or all sessions of this address where `session` is None."""
 
     session: Session | None
     address: str

@@ -86,7 +86,7 @@ def show_api_docs(request: Request, pages: Given) -> HTMLResponse:
 
 @router.get("/api/docs/{name}")
 def show_api_group(request: Request, pages: Given, name: str) -> HTMLResponse:
-    """One group: its operations in full, and the schemas that they use."""
+    """Shows one group: its operations in full, and the schemas that they use."""
     docs = read(request.app.openapi())
     group = next((group for group in docs.groups if group.name == name), None)
     if group is None:
@@ -95,7 +95,7 @@ def show_api_group(request: Request, pages: Given, name: str) -> HTMLResponse:
 
 
 def schemas_of(group: DocGroup, schemas: Sequence[DocSchema]) -> list[DocSchema]:
-    """Those that the group's operations name, and those that these name, at any depth."""
+    """Returns the schemas that the group's operations name, and those that these name, at any depth."""
     by_name = {schema.name: schema for schema in schemas}
     named: set[str] = set()
     waiting: list[str] = []
@@ -111,7 +111,7 @@ def schemas_of(group: DocGroup, schemas: Sequence[DocSchema]) -> list[DocSchema]
 
 
 def read(document: Mapping[str, Any]) -> ApiDocs:
-    """From an OpenAPI 3.1 document with a tag on every operation."""
+    """Reads an OpenAPI 3.1 document with a tag on every operation."""
     operations = [
         (operation["tags"][0], _operation(path, method, operation))
         for path, methods in document["paths"].items()
@@ -174,7 +174,7 @@ def _schema(name: str, schema: Mapping[str, Any]) -> DocSchema:
 
 
 def _type(schema: Mapping[str, Any]) -> str:
-    """In a few words: `string (date-time) or null`, `list of Instance`, `one of day, week, month`."""
+    """Describes a type in a few words: `string (date-time) or null`, `list of Instance`, `one of day, week, month`."""
     if "$ref" in schema:
         return str(schema["$ref"]).removeprefix(_REF)
     if "anyOf" in schema:

@@ -38,7 +38,7 @@ class GridLine:
 
 @dataclass(frozen=True, slots=True)
 class AxisLabel:
-    """Below the canvas, at so many percent of its width."""
+    """A label below the canvas, at so many percent of its width."""
 
     x: float
     text: str
@@ -65,7 +65,7 @@ class Curve:
 
 
 def burn_down(standing: Standing, now: datetime) -> Curve:
-    """What is left of a budget, from all of it towards nothing, with an even pace for comparison."""
+    """Draws the rest of a budget, from all of it towards nothing, with an even pace for comparison."""
     limit, outlook = standing.budget.limit, standing.outlook
     ahead = [limit - amount for amount in _ahead(outlook.forecast)]
     left = [limit - spent for spent in _climbing(outlook.days)]
@@ -80,7 +80,7 @@ def burn_down(standing: Standing, now: datetime) -> Curve:
 
 
 def climb(month: Month, now: datetime) -> Curve:
-    """What the month has cost so far and may cost, with the last month day by day for comparison."""
+    """Draws the past and expected cost of the month, with the last month day by day for comparison."""
     outlook = month.outlook
     ahead = _ahead(outlook.forecast)
     top = max(outlook.spent, month.before_total, *ahead[1:2])
@@ -255,7 +255,7 @@ def histogram(title: str, spans: Histogram) -> Bars:
 
 
 def _span(length: timedelta | None) -> str:
-    """Under ten seconds with a decimal: preemption notices take fractions of a second."""
+    """Formats a length, under ten seconds with a decimal: preemption notices take fractions of a second."""
     if length is None:
         return "–"
     return span_text(length, tenths=True)

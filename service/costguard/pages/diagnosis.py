@@ -1,4 +1,4 @@
-"""What bounds a job, as its page shows it."""
+"""The bottleneck of a job, as its page shows it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ class DiagnosisShown:
 
 
 def diagnosis_of_job(source: Source, job_id: str, now: datetime) -> DiagnosisShown | None:
-    """None while there is nothing to show: its command has not run, or its agent reports nothing."""
+    """Returns the diagnosis; None while there is nothing to show: its command has not run, or its agent reports
+    nothing.
+    """
     with source.database.read() as connection:
         answer = diagnosis_of(connection, accrual_at(connection, now), job_id)
     return None if answer is None or not (answer.held or answer.minutes) else _shown(answer)

@@ -90,7 +90,7 @@ class FleetQuery:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What the VMs of a preset cost an hour, and where that lies on a bar of a thousand parts."""
+    """The hourly cost of a preset's VMs, and its place on a bar of a thousand parts."""
 
     preset: str
     rate: Money
@@ -237,7 +237,7 @@ def _unread_parts(looks: Iterable[ProjectLook]) -> list[UnreadPart]:
 
 
 def _shares(burning: Sequence[Burning]) -> list[Share]:
-    """By preset, the most expensive first. Rounded for drawing alone."""
+    """Returns the shares by preset, the most expensive first. Rounded for drawing alone."""
     rates: dict[str, int] = defaultdict(int)
     running: dict[str, int] = defaultdict(int)
     for group in burning:

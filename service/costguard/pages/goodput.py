@@ -1,4 +1,4 @@
-"""What jobs' time and cost went into, as the page Savings and a job's page show it."""
+"""The time and cost of jobs by use, as the page Savings and a job's page show it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NAMES = {
 
 
 class UseShown(NamedTuple):
-    """One use with its bar from `x` over `width`, of 10,000; `percent` is `83.4%`."""
+    """A use with its bar from `x` over `width`, of 10,000; `percent` is `83.4%`."""
 
     use: TimeUse
     name: str
@@ -54,7 +54,7 @@ class GoodputShown:
 
     @property
     def words(self) -> str:
-        """For screen readers, and instead of a legend."""
+        """Describes the bar for screen readers, and instead of a legend."""
         return ", ".join(f"{use.percent} {use.name}" for use in self.uses)
 
     @property
@@ -92,14 +92,14 @@ def goodput_tables(connection: Connection, accrual: Accrual, first: date, last: 
 
 
 def goodput_of_job(source: Source, job_id: str, now: datetime) -> GoodputShown | None:
-    """None for a development VM."""
+    """Returns the goodput of a job; None for a development VM."""
     with source.database.read() as connection:
         figures = goodput_rows.of_job(connection, accrual_at(connection, now), job_id)
     return None if figures is None else GoodputShown("", figures)
 
 
 def _summed(rows: Iterable[tuple[str, Goodput]]) -> Sequence[GoodputShown]:
-    """One row a name, the dearest first."""
+    """Sums rows by name, the most expensive first."""
     by_name: dict[str, list[Goodput]] = {}
     for name, figures in rows:
         by_name.setdefault(name, []).append(figures)

@@ -162,7 +162,7 @@ def confirm_cancel(request: Request, pages: Given, me: Asker, job_id: str) -> HT
 
 @acting_router.post("/jobs/{job_id}/cancel")
 def cancel(request: Request, pages: Given, me: Asker, form: Form, job_id: str) -> Response:
-    """Without JavaScript the job's own page shows that it is being cancelled."""
+    """Cancels a job. Without JavaScript the job's own page shows that it is being cancelled."""
     by = actor_of(me, form)
     reason, delete_disk = form.get("reason", "").strip()[:_LONGEST_REASON], form.get("delete_disk") == "yes"
     service = available_service(pages.source.jobs)
@@ -269,7 +269,7 @@ def _page(detail: JobOverview, accrual: Accrual, logs: str) -> JobPage:
 
 
 def rate_now(last: Attempt | None) -> Money:
-    """What an hour of the job costs now: nothing where no VM of it exists."""
+    """Returns the present hourly cost of the job: nothing where no VM of it exists."""
     return last.rate if last is not None and last.state in BILLED and last.rate is not None else ZERO
 
 
@@ -279,7 +279,7 @@ def steps_per_hour(row: JobRow) -> str:
 
 
 def _disk(last: Attempt | None) -> str:
-    """Of the VM that runs now."""
+    """Describes the disk of the VM that runs now."""
     disk = disk_of(last.agent.machine) if last is not None and last.is_open else None
     return disk.text if disk is not None else ""
 
@@ -310,7 +310,7 @@ def _timeline_text(detail: JobOverview) -> str:
 
 
 def _last_lines(output: str) -> list[str]:
-    """As a terminal would show them: of a line that was overwritten, the last state."""
+    """Returns the last lines as a terminal would show them: of a line that was overwritten, the last state."""
     lines = _STYLING.sub("", output).rstrip().split("\n") if output.strip() else []
     return [line.rstrip("\r").rpartition("\r")[2] for line in lines[-_LINES:]]
 
@@ -321,7 +321,7 @@ def cancel_offer(rules: Rules, me: Principal, job: Job) -> CancelOffer:
 
 
 def what_happens(job: Job) -> list[str]:
-    """What cancelling it does, one sentence each."""
+    """Lists the effects of cancelling it, one sentence each."""
     if job.spec.kind is JobKind.DEV:
         return [
             "Its VM is deleted together with its disk. Anything that is stored nowhere else is lost.",

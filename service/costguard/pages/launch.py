@@ -71,12 +71,12 @@ class LaunchPage:
         return self.values.get(name, "")
 
     def typed(self, name: str) -> Markup:
-        """In full, whatever it holds: it is sent again with the form."""
+        """Returns the typed text in full: it is sent again with the form."""
         return escape(self.value(name))
 
     @property
     def has_more(self) -> bool:
-        """Whether a field beyond the few that most jobs need holds something, or is wrong."""
+        """Says whether a field beyond the few that most jobs need holds something, or is wrong."""
         return self.is_opened(*(name for name in launch_form.FIELDS if name not in _SIMPLE))
 
     @property
@@ -84,7 +84,7 @@ class LaunchPage:
         return any(name not in _SIMPLE for name in self.wrong)
 
     def is_opened(self, *names: str) -> bool:
-        """Whether a collapsed part of the form holds something."""
+        """Says whether a collapsed part of the form holds something."""
         return any(self.values.get(name) or self.wrong.get(name) for name in names)
 
 

@@ -192,7 +192,7 @@ class _Reader:
         return self._values[name]
 
     def of(self, name: str, read: Callable[[str], _T]) -> _T | None:
-        """None where it is empty or wrong."""
+        """Reads a field; None where it is empty or wrong."""
         if not self._values[name]:
             return None
         try:

@@ -1,4 +1,4 @@
-"""What all pages share: dependencies, templates, forms and errors."""
+"""Parts that all pages share: dependencies, templates, forms and errors."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ HEADERS = {
 
 
 class Source(health.HealthSources, Protocol):
-    """What pages are made from: the API's dependencies have this shape, and so has what tests pass in."""
+    """The dependencies of pages: the API's dependencies have this shape, and so has what tests pass in."""
 
     @property
     def rules(self) -> Rules: ...
@@ -166,7 +166,7 @@ Form = Annotated[Mapping[str, str], Depends(_form)]  # of a name that comes seve
 
 
 def is_in_place(request: Request) -> bool:
-    """Whether the answer replaces a part of the page, rather than the page."""
+    """Says whether the answer replaces a part of the page, rather than the page."""
     return "hx-request" in request.headers
 
 

@@ -25,7 +25,8 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class ProgressCurve:
-    """Across, thousandths of the time from launch to deadline; down, pixels of the work that is left.
+    """The curve of a plan. Across, thousandths of the time from launch to deadline; down, pixels of the work that is
+    left.
 
     `line` is the work left over time, `even` the straight line to the deadline; `safe_x` the latest safe moment, when
     on-demand must start if nothing is gained before.
@@ -52,7 +53,7 @@ class ShownPlan:
 
 
 def plan_of_job(source: Source, job_id: str, now: datetime) -> ShownPlan | None:
-    """None where nothing was planned for it."""
+    """Returns the plan of a job; None where nothing was planned for it."""
     with source.database.read() as connection:
         stored = plan_rows.read(connection, [job_id]).get(job_id)
         job = job_rows.read(connection, job_id) if stored is not None else None
@@ -71,7 +72,7 @@ def plan_of_job(source: Source, job_id: str, now: datetime) -> ShownPlan | None:
 
 
 def _curve(stored: StoredPlan, begin: datetime, deadline: datetime, now: datetime) -> ProgressCurve | None:
-    """None before there are two points."""
+    """Draws the curve of a plan; None before there are two points."""
     whole = max(deadline, now) - begin
     if len(stored.curve) < 2 or whole <= timedelta():
         return None

@@ -1,4 +1,4 @@
-"""How far a training is, and its curves, as a job's page shows them.
+"""A training's progress and its curves, as a job's page shows them.
 
 In curves, places across are thousandths of the time from the first point to the last; down, they are pixels.
 """
@@ -23,7 +23,7 @@ _SILENT = timedelta(minutes=5)
 
 @dataclass(frozen=True, slots=True)
 class AcrossLabel:
-    """At so many percent of the width: the time since the first point, and what the job had cost by then."""
+    """A label at so many percent of the width: the time since the first point, and the job's cost by then."""
 
     x: float
     anchor: str
@@ -61,7 +61,7 @@ class ProgressShown:
 
 
 def progress_of_job(source: Source, job_id: str, now: datetime) -> ProgressShown | None:
-    """None where nothing was read of it."""
+    """Returns the progress of a job; None where nothing was read of it."""
     with source.database.read() as connection:
         progress = job_progress(connection, accrual_at(connection, now), job_id)
     if progress is None or progress.seen is None:
@@ -81,7 +81,7 @@ def progress_of_job(source: Source, job_id: str, now: datetime) -> ProgressShown
 
 
 def draw(curve: JobCurve, interrupted_at: Sequence[datetime]) -> DrawnCurve | None:
-    """None with fewer than two values."""
+    """Draws a curve; None with fewer than two values."""
     values = [point.value for point in curve.points if point.value is not None]
     begin, end = curve.points[0].at, curve.points[-1].at
     if len(values) < 2 or end <= begin:

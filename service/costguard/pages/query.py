@@ -48,7 +48,7 @@ def never_seen(key: InstanceKey) -> BadAddress:
 
 
 def place_before(text: str, what: str, path: str) -> tuple[datetime, str] | None:
-    """Where a page of a list by time ended: the moment and the id of its last row. Raises BadAddress."""
+    """Reads the end of a page of a list by time: the moment and the id of its last row. Raises BadAddress."""
     if not text:
         return None
     moment, _, row_id = text.partition(" ")

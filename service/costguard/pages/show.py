@@ -52,14 +52,16 @@ def cells(amounts: Iterable[Money]) -> Markup:
 
 
 def moving(money: Money) -> Markup:
-    """To a hundredth of a cent, cut off and never rounded up, as the page's script shows it while it counts."""
+    """Formats an amount to a hundredth of a cent, cut off and never rounded up, as the page's script shows it while it
+    counts.
+    """
     whole, rest = divmod(max(0, money.nanos), 1_000_000_000)
     digits = f"{rest // 100_000:04d}"
     return Markup('${:,}.{}<span class="fine">{}</span>').format(whole, digits[:2], digits[2:])
 
 
 def is_nothing(priced: Priced) -> bool:
-    """Whether nothing of it could be priced, so that no amount may be shown."""
+    """Says whether nothing of it could be priced, so that no amount may be shown."""
     return not priced.whole and not priced.amount
 
 
@@ -90,7 +92,7 @@ def clauses(reason: str) -> list[str]:
 
 
 def entry(message: LogEntry) -> str:
-    """Its kind, which is also its class in the style sheet."""
+    """Returns the entry's kind, which is also its class in the style sheet."""
     return type(message).__name__.lower().removesuffix("entry")
 
 
@@ -120,7 +122,7 @@ def whole(number: int) -> str:
 
 
 def shell(command: Sequence[str]) -> str:
-    """As it would be typed."""
+    """Formats a command as it would be typed."""
     return shlex.join(command)
 
 

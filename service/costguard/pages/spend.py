@@ -69,12 +69,12 @@ class SpendPageQuery:
 
     @property
     def grouping(self) -> str:
-        """As it stands in an address."""
+        """Returns the grouping as it stands in an address."""
         return self.group_by.value if self.by_label is None else f"{_OF_LABEL}{self.by_label}"
 
     @property
     def filters(self) -> Mapping[str, str]:
-        """As they stand in an address."""
+        """Returns the filters as they stand in an address."""
         given = {name: getattr(self, name) for name in _FILTERS}
         filters = {name: value or UNOWNED for name, value in given.items() if value is not None}
         return filters if self.label is None else {**filters, "label": str(self.label)}

@@ -10,7 +10,7 @@ from costguard.pages.page import Source
 
 
 def standstill_of_job(source: Source, job_id: str, now: datetime) -> Standstill | None:  # noqa: ARG001 one of several
-    """None where there is nothing to hint at, or a user has decided."""
+    """Returns the hint; None where there is nothing to hint at, or a user has decided."""
     with source.database.read() as connection:
         job = job_rows.read(connection, job_id)
         return hint_of(connection, job) if job is not None else None

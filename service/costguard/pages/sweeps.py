@@ -101,7 +101,7 @@ def _overview(source: Source, sweep_id: str, now: datetime) -> SweepOverview:
 
 
 def _refusal(source: Source, me: Principal, sweep: Sweep) -> str:
-    """Why this viewer may not cancel or resume it; "" where they may."""
+    """Explains why this viewer may not cancel or resume it; "" where they may."""
     if not me.may(Permission.JOBS):
         return f"{me.address or 'The master token'} can view sweeps but not change them."
     if not me.address:
@@ -116,7 +116,7 @@ def _is_resumable(row: SweepRow) -> bool:
 
 
 def _ceiling(form: Mapping[str, str]) -> Money | None:
-    """None where none was typed."""
+    """Reads the typed ceiling; None where none was typed."""
     typed = form.get("ceiling", "").strip().removeprefix("$")
     if not typed:
         return None

@@ -30,7 +30,7 @@ _NEAR = 4.0  # the edge: a label there would be cut off
 
 
 class AttemptPhase(StrEnum):
-    """What a stretch of a bar shows; also its class in the style sheet."""
+    """The phase that a stretch of a bar shows; also its class in the style sheet."""
 
     WAITING = "waiting"  # requested, booting, or stopped until it is started again
     WORKING = "working"
@@ -170,7 +170,10 @@ def _numbers(stretches: Sequence[Stretch]) -> list[AttemptNumber]:
 def _phases(
     attempt: Attempt, own: Sequence[Interruption], now: datetime
 ) -> list[tuple[AttemptPhase, datetime, datetime]]:
-    """Only the last start of a VM is known: where it was started again, earlier runs count from its launch."""
+    """Divides an attempt into phases.
+
+    Only the last start of a VM is known: where it was started again, earlier runs count from its launch.
+    """
     phases: list[tuple[AttemptPhase, datetime, datetime]] = []
     since, started = attempt.intended_at, attempt.agent.started_at
     end = attempt.ended_at or attempt.gone_at or now
@@ -220,7 +223,10 @@ def _interruption_marks(
 def _checkpoint_marks(
     attempts: Sequence[Attempt], saved: Sequence[tuple[datetime, int | None]], axis: _Axis, ys: dict[str, float]
 ) -> list[CheckpointMark]:
-    """In the lane of the attempt that was working then. Checkpoints from before the job are left out."""
+    """Marks each checkpoint in the lane of the attempt that was working then.
+
+    Checkpoints from before the job are left out.
+    """
     marks = []
     for at, step in saved:
         writers = [attempt for attempt in attempts if attempt.intended_at <= at <= (attempt.ended_at or axis.last)]

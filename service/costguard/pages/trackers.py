@@ -11,6 +11,6 @@ from costguard.trackers import rows
 
 
 def trackers_of_job(source: Source, job_id: str, now: datetime) -> Sequence[TrackedRun]:  # noqa: ARG001 as all sections
-    """Those that it names, and how logging to them stands."""
+    """Returns the runs of trackers that it names, with the state of logging to them."""
     with source.database.read() as connection:
         return rows.of_job(connection, job_id)

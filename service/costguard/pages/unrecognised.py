@@ -10,7 +10,9 @@ from costguard.pages.page import Source
 
 
 def unrecognised_of_job(source: Source, job_id: str, now: datetime) -> str:  # noqa: ARG001 one of several
-    """What to launch it with, as its latest attempt was warned of; "" where a complete checkpoint was seen since."""
+    """Returns the options to launch it with, as its latest attempt was warned of; "" where a complete checkpoint was
+    seen since.
+    """
     with source.database.read() as connection:
         job = job_rows.read(connection, job_id)
         seen = job_rows.checkpoint(connection, [job_id]).get(job_id)

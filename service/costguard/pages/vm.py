@@ -127,7 +127,7 @@ def confirm_action(request: Request, pages: Given, me: Asker, project: str, gce_
 
 @acting_router.post("/vm/{project}/{gce_id}/{action}")
 def ask_for(request: Request, pages: Given, me: Asker, form: Form, project: str, gce_id: str, action: str) -> Response:
-    """Without JavaScript the VM's own page shows the pending request."""
+    """Requests an action. Without JavaScript the VM's own page shows the pending request."""
     key = instance_key(project, gce_id)
     outcome = answer(pages.source, me, key, action, form)
     return pages.after_action(request, outcome.text, vm_link(key))
@@ -249,7 +249,7 @@ def _action(name: str) -> RequestKind:
 
 
 def _hours(form: Mapping[str, str]) -> int | None:
-    """None: until tomorrow morning."""
+    """Reads the hours of a keep; None: until tomorrow morning."""
     until = form.get("until", "")
     text = form.get("hours", "") if until == "hours" else until
     if until == "morning":
