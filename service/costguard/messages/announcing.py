@@ -1,4 +1,4 @@
-"""Which news about a job becomes a message of its own, and which only updates its card."""
+"""Decides which news about a job becomes a message of its own, and which only updates its card."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Form(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What the job's card was posted for: an event, and in which recovery it happened."""
+    """The event that the job's card was posted for, and its recovery."""
 
     event_key: str
     episode: int | None  # None: an earlier version posted it
@@ -77,7 +77,8 @@ class Announcement:
 def announced(
     news: Sequence[Event], interruptions: Sequence[Interruption], card: Card | None, quick: timedelta, now: datetime
 ) -> Iterator[Announcement]:
-    """Of one job, the oldest first. An event that is no message yet may become one at a later look.
+    """Yields the announcements of one job, the oldest first. An event that is no message yet may become one at a later
+    look.
 
     A wait shows on the card alone. A command that failed is back at work only once it has run for `quick`, so that one
     that fails at once makes no message until the job has failed. A start from zero takes the place of "runs again".
@@ -114,14 +115,14 @@ def announced(
 
 
 def _is_reply(kind: JobEvent, event: Event, episode: int, card: Card) -> bool:
-    """Whether the card does not show it by itself: the one that was posted for it, or in the same recovery, does."""
+    """Says whether the event needs a reply: the card posted for it, or in the same recovery, shows it by itself."""
     if kind is JobEvent.WAITS or event.key == card.event_key:
         return False
     return kind in (JobEvent.HELD, JobEvent.DISK, JobEvent.BOUND) or episode != card.episode
 
 
 def is_costly(event: Event, quick: timedelta) -> bool:
-    """Whether it lost more work than a command that fails at once has done; unknown counts as much."""
+    """Says whether it lost more work than a command that fails at once has done; unknown counts as much."""
     seconds = event.data.get("seconds")
     return not isinstance(seconds, int) or seconds * _SECOND >= quick
 
@@ -129,7 +130,7 @@ def is_costly(event: Event, quick: timedelta) -> bool:
 def _lasts(
     event: Event, before: Sequence[Interruption], after: Sequence[Interruption], quick: timedelta, now: datetime
 ) -> bool:
-    """Whether a command that failed before has run long enough to count as back at work."""
+    """Says whether a command that failed before has run long enough to count as back at work."""
     last = max(before, key=lambda interruption: interruption.happened_at, default=None)
     if last is None or last.outcome is not Outcome.CRASHED:
         return True

@@ -133,7 +133,7 @@ def card(
 
 
 def buttons(vm: VmCard, now: datetime, zone: ZoneInfo) -> tuple[Button, ...]:
-    """With their price where all of it is known. Disks hold data: nothing here deletes them.
+    """Returns the buttons, with their price where all of it is known. Disks hold data: nothing here deletes them.
 
     No stop of a VM that a group or a service of Google keeps.
     """
@@ -176,7 +176,7 @@ def _price(vm: VmCard, span: timedelta) -> str:
 
 
 def _cost(connection: Connection, accrual: Accrual, view: InstanceView, subject: Subject, since: datetime) -> Priced:
-    """Of a run: that lifetime. Of a rest: storage since it began."""
+    """Returns the cost of the subject: for a run of that lifetime, for a rest of the storage since it began."""
     if subject.kind is SubjectKind.RUN:
         if view.started_at == since:
             return view.lifetime_cost
@@ -189,7 +189,10 @@ def _cost(connection: Connection, accrual: Accrual, view: InstanceView, subject:
 
 
 def _rate(accrual: Accrual, view: InstanceView, subject: Subject) -> Priced:
-    """Of what `_cost` counts. Disks bill whether a VM runs or not: they are no part of what keeping it costs."""
+    """Returns the rate of the cost that `_cost` counts.
+
+    Disks bill whether a VM runs or not: they are no part of what keeping it costs.
+    """
     if subject.kind is SubjectKind.REST or view.started_at is None:
         return view.rate
     rate = accrual.rate(view.instance.shape, view.instance.zone, view.instance.provisioning_model)

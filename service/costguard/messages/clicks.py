@@ -121,7 +121,7 @@ class InteractionHandler:
             )
 
     def _refusal(self, member: AccountLookup | str) -> str:
-        """Why this person may do nothing in Slack: they are no member, or have no role; "" otherwise."""
+        """Explains why this person may do nothing in Slack: they are no member, or have no role; "" otherwise."""
         return (
             member
             if isinstance(member, str)
@@ -189,7 +189,7 @@ class InteractionHandler:
         self._wake()
 
     def _decide(self, click: JobClick, address: str, refusal: str, now: datetime) -> None:
-        """What a person chose about a job, in the transaction that notes the click as taken."""
+        """Carries out a person's choice about a job, in the transaction that notes the click as taken."""
         choose = wishes.never_mind if click.choice is JobChoice.NEVER_MIND else wishes.cancel_after_checkpoint
         with self._database.write() as connection:
             if burning.recorded_at(
@@ -241,7 +241,7 @@ def _older_than_restore(current: Generation, message_ts: str) -> str | None:
 
 
 def _outdated(connection: Connection, subject: Subject, row: WatchedRow | None, name: str, zone: tzinfo) -> str | None:
-    """What became of the message's subject, where there is nothing left to request; None while it stands."""
+    """Describes the fate of the message's subject, where there is nothing left to request; None while it stands."""
     if row is not None and vm_requests.subject_of(row) == subject:
         return None
     if not name:

@@ -1,4 +1,4 @@
-"""When digests are due: a daily and a weekly one, at a local time. Pure."""
+"""Decides when digests are due: a daily and a weekly one, at a local time. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _GOOD_FOR = {Every.DAILY: timedelta(hours=12), Every.WEEKLY: timedelta(days=3)}
 
 @dataclass(frozen=True, slots=True)
 class DigestRule:
-    """At which local time each digest is sent; None: never. `weekday` 0 is Monday."""
+    """The local time of each digest; None: never. `weekday` 0 is Monday."""
 
     daily_at: time | None = time(9)
     weekly_at: time | None = time(9)
@@ -32,7 +32,7 @@ class DigestRule:
 
 @dataclass(frozen=True, slots=True)
 class DueDigest:
-    """Of the UTC days from `first` to `last`, as the ledger counts days."""
+    """A digest of the UTC days from `first` to `last`, as the ledger counts days."""
 
     every: Every
     key: str
@@ -77,6 +77,6 @@ def _days_back(today: date) -> Iterator[date]:
 
 
 def _is_over(at: time, zone: tzinfo, year: int) -> bool:
-    """Whether yesterday's UTC day is over by then all year long: else a clock change would leave out a day."""
+    """Says whether yesterday's UTC day is over by then all year long: else a clock change would leave out a day."""
     offsets = [datetime(year, month, 1, tzinfo=zone).utcoffset() or timedelta() for month in (1, 7)]
     return timedelta(hours=at.hour, minutes=at.minute, seconds=at.second) >= max(offsets)

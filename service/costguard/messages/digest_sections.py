@@ -52,7 +52,7 @@ class _Running:
 
 @dataclass(frozen=True, slots=True)
 class RunningFleet:
-    """What runs now, the most expensive first, after what cannot be priced."""
+    """The running VMs, the most expensive first, after those that cannot be priced."""
 
     running: tuple[_Running, ...]
     accrual: Accrual
@@ -148,7 +148,7 @@ def standing(connection: Connection, accrual: Accrual, rules: Rules) -> tuple[Di
 def stopped(
     connection: Connection, book: PriceBook, now: datetime, since: datetime, until: datetime, *, is_shadow: bool
 ) -> Iterator[Section]:
-    """What was stopped; what would have been, where rules are in shadow or were so."""
+    """Lists the stops; also those that rules would have made, where they are in shadow or were so."""
     report = enforcements.enforcements(connection, book, now, since, until)
     done = [stop for stop in report.stops if stop.stop.outcome is StopOutcome.DONE]
     total = f", {_cost(report.saved)} saved ({_METHOD})" if done else ""
@@ -172,7 +172,7 @@ def kept(connection: Connection, since: datetime, until: datetime, time_zone: st
 
 
 def not_known(connection: Connection, current: Spend) -> Iterator[Section]:
-    """What has no price and what could not be read: a section only where there is something."""
+    """Lists what has no price and what could not be read: a section only where there is something."""
     gaps = list({(gap.key, gap.reason): gap for gap in current.unpriced}.values())
     if gaps:
         yield (

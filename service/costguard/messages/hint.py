@@ -17,7 +17,7 @@ from costguard.reminders.message_rows import StoredMessage
 
 
 def decided(job: Job, event: Event) -> str:
-    """Who chose what about this hint; "" while nobody has."""
+    """Describes the choice of a user about this hint; "" while there is none."""
     if job.state.is_over:
         return f"It is over: it {job.state.value}."
     if job.cancel_asked_at is not None:
@@ -37,7 +37,7 @@ def what_next(job: Job, event: Event) -> str:
 
 
 def buttons(job: Job, event: Event) -> tuple[JobButton, ...]:
-    """Those of which a press still changes something."""
+    """Returns the buttons of which a click still changes something."""
     if job.state.is_over or job.cancel_asked_at is not None:
         return ()
     never_mind = JobButton(job.id, JobChoice.NEVER_MIND, "Never mind")

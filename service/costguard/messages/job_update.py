@@ -106,7 +106,7 @@ def read_scene(connection: Connection, accrual: Accrual, job_id: str) -> JobSnap
 
 
 def outdated(job: Job, event: Event) -> str:
-    """Why the event is no longer news by the time Slack accepts it; "" while it is."""
+    """Explains why the event is no longer news by the time Slack accepts it; "" while it is."""
     if event.kind in _WHILE_OPEN and job.state.is_over:
         return "the job is over"
     return "the job is running" if event.kind in _WHILE_WAITING and job.state is JobState.RUNNING else ""
@@ -257,7 +257,7 @@ def _what_next(scene: JobSnapshot, kind: JobEvent, event: Event) -> str:
 
 
 def _kept_disk(scene: JobSnapshot) -> str:
-    """What to do with a kept disk; "" without one."""
+    """Advises on a kept disk; "" without one."""
     if kept_disks.attempt_of(scene.job, scene.attempts) is None:
         return ""
     return (
@@ -325,7 +325,7 @@ _OF_MEMBERS = frozenset(
 
 
 def _of_member(events: Sequence[Event], job: Job, rules: Rules) -> Iterator[NewMessage]:
-    """Of a member of a sweep, only what loses work or may: in the thread of its sweep's card."""
+    """Announces of a member of a sweep only what loses work or may: in the thread of its sweep's card."""
     for event in events:
         kind = JobEvent(event.kind)
         is_cheap = kind is JobEvent.FROM_ZERO and not is_costly(event, rules.jobs.terms.quick_crash)

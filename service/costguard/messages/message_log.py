@@ -21,7 +21,7 @@ _SUBJECTS = 40  # of so many lifetimes
 
 @dataclass(frozen=True, slots=True)
 class ReminderEntry:
-    """One reminder to one recipient; `shows` is the outcome that it shows in Slack, "" while unanswered."""
+    """A reminder to one recipient; `shows` is the outcome that it shows in Slack, "" while unanswered."""
 
     message: StoredMessage
     shows: str
@@ -60,7 +60,7 @@ def of_vm(connection: Connection, instance_id: int, lifetimes: Sequence[int], li
 
 
 def first_reminder_at(connection: Connection, subject: Subject, due_at: datetime) -> datetime | None:
-    """When Slack accepted the first of the reminders that have been due since then; None before that."""
+    """Returns when Slack accepted the first of the reminders that have been due since then; None before that."""
     at = messages.c
     since = at.kind == "reminder", at.subject == str(subject), at.accepted_at >= due_at
     moment: datetime | None = connection.execute(select(func.min(at.accepted_at)).where(*since)).scalar_one()
@@ -101,7 +101,7 @@ class MessageRow:
 def messages_page(
     connection: Connection, filters: MessageFilters, before_id: int | None, limit: int
 ) -> list[MessageRow]:
-    """Those that were intended last, first; `before_id` goes on after a page."""
+    """Reads messages, the latest intended first; `before_id` goes on after a page."""
     own = [messages.c[name] for name in MessageRow.__slots__ if name in messages.c]
     vm = [func.coalesce(instances.c[name], "").label(name) for name in ("project", "gce_id", "name")]
     query = select(*own, *vm).join_from(messages, instances, instances.c.id == messages.c.instance_id, isouter=True)

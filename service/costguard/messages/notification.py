@@ -302,7 +302,7 @@ def _recorded(kinds: list[str], occurred_since: datetime, recorded_since: dateti
 
 
 def events_by_key(connection: Connection, keys: Collection[str]) -> list[Event]:
-    """In the order in which they were recorded."""
+    """Reads events in the order in which they were recorded."""
     query = select(events).where(events.c.key.in_(list(keys))).order_by(events.c.id)
     return [audit_log.stored(row).event for row in connection.execute(query)]
 

@@ -104,7 +104,10 @@ class Outbox:
 
     @property
     def refusals(self) -> tuple[str, Mapping[str, str]]:
-        """Why Slack accepts nothing, and why it accepts nothing for a channel. Reads no database."""
+        """Returns the reasons why Slack accepts nothing, and why it accepts nothing for a channel.
+
+        Reads no database.
+        """
         return self._pacing.trouble, self._pacing.channel_troubles
 
     def deliver(self, fence: Lease | None = None, stop: threading.Event | None = None) -> timedelta | None:
@@ -147,7 +150,7 @@ class Outbox:
     def _isolated(
         self, do: Callable[[StoredMessage, Lease | None], bool], message: StoredMessage, fence: Lease | None
     ) -> bool:
-        """Whether Slack was called. One message's failure must not hold up the others."""
+        """Says whether Slack was called. One message's failure must not hold up the others."""
         with Isolated("message_not_sent", key=message.key) as failure:
             return do(message, fence)
         # Once claimed it may be in Slack already: then it is settled, and not sent again.
@@ -351,5 +354,5 @@ def _address(message: StoredMessage) -> str:
 
 
 def _is_ephemeral(message: StoredMessage) -> bool:
-    """Whether it is ephemeral in a channel. As a direct message it is an ordinary message, which stays."""
+    """Says whether it is ephemeral in a channel. As a direct message it is an ordinary message, which stays."""
     return message.kind == "ephemeral" and bool(message.data.get("channel"))

@@ -14,7 +14,7 @@ BACKOFF = Backoff(timedelta(seconds=10), timedelta(minutes=5))
 
 
 class Pacing:
-    """Kept in memory: a new process starts at full speed, and Slack limits it if that is too fast."""
+    """The pace of messages, in memory: a new process starts at full speed, and Slack limits it if that is too fast."""
 
     def __init__(self) -> None:
         self._free_at: dict[str, datetime] = {}
@@ -46,7 +46,7 @@ class Pacing:
         return max((self._workspace_free_at or now) - now, timedelta())
 
     def shortest_wait(self, now: datetime) -> timedelta:
-        """Until the next busy channel is free; without one, the shortest interval."""
+        """Returns the time until the next busy channel is free; without one, the shortest interval."""
         return min((at - now for at in self._free_at.values() if at > now), default=BETWEEN)
 
     def sent(self, channel: str, now: datetime) -> None:

@@ -21,7 +21,7 @@ Other = StopInstance | KeepLifetime | AssignOwner | CancelJob | RefuseRequest
 
 @dataclass(frozen=True, slots=True)
 class PreviewedSend:
-    """One stage, the VM with its money, and the addresses that it would go to."""
+    """A stage, the VM with its money, and the addresses that it would go to."""
 
     send: SendReminder
     view: InstanceView
@@ -38,7 +38,7 @@ class ReminderPreview:
 
 
 def preview(connection: Connection, rules: Rules, now: datetime) -> ReminderPreview:
-    """What a pass would decide at this moment about the fleet as the ledger knows it."""
+    """Previews the decisions of a pass at this moment about the fleet as the ledger knows it."""
     plan, fleet_vms = gather.look_at(connection, rules, now)
     sends = [action for action in plan.actions if isinstance(action, SendReminder)]
     vms = {vm.key: vm for vm in fleet_vms}

@@ -128,7 +128,7 @@ class AccountLookups:
         self.trouble = ""  # why lookups fail
 
     def enqueue(self, addresses: Collection[str]) -> None:
-        """In lower case. They replace the earlier queue."""
+        """Replaces the queue by these addresses, in lower case."""
         with self._lock:
             self._queue = set(addresses)
 
@@ -181,7 +181,7 @@ class AccountLookups:
         return str(error)
 
     def _requeue(self, rest: Collection[str]) -> None:
-        """For the next turn, unless a pass has queued others since."""
+        """Queues the rest for the next turn, unless a pass has queued others since."""
         with self._lock:
             if self._queue is None and rest:
                 self._queue = set(rest)

@@ -81,7 +81,7 @@ class _ReminderScene:
         return cards.zone_of(people.of_addresses(self.connection, [owner]).get(owner.lower()), self.rules)
 
     def card(self, url: str) -> VmCard | None:
-        """None where the ledger does not know the VM."""
+        """Makes the card of a VM; None where the ledger does not know it."""
         since = _since(self.connection, self.subject, self.vm, self.now)
         return cards.card(self.connection, self.accrual, self.rules, self.subject, since, url)
 
@@ -238,7 +238,9 @@ def _over(scene: _ReminderScene) -> ReminderState:
 
 
 def _by(scene: _ReminderScene, life: Lifetime) -> str:
-    """Who ended it: for Costguard's own stops the requester or the rule, not Costguard's service account."""
+    """Names the actor of its end: for Costguard's own stops the requester or the rule, not Costguard's service
+    account.
+    """
     ours = [stop for stop in scene.stops if stop.outcome in {StopOutcome.ASKED, StopOutcome.DONE}]
     if ours and life.end_reason in {EndReason.STOPPED, EndReason.SUSPENDED}:
         requesters = {request.request.id: request.request.by for request in scene.requests}

@@ -52,7 +52,10 @@ class MessageSample:
 
 
 def samples(person: Person, now: datetime, zone: ZoneInfo) -> Sequence[MessageSample]:
-    """In the order in which they are sent to this person. `clicks` answers their buttons, and does nothing."""
+    """Returns the samples in the order in which they are sent to this person.
+
+    `clicks` answers their buttons, and does nothing.
+    """
     running, stopped = _card(person, now, zone), _stopped(person, now, zone)
     job = _job(person, now)
     return (

@@ -40,7 +40,7 @@ def sent(connection: Connection, message: StoredMessage, now: datetime) -> list[
 
 
 def troubled(scope: str, error: SlackError, now: datetime) -> Event:
-    """Once a day and reason."""
+    """Makes an event of Slack's refusal, once a day and reason."""
     where = "to Slack" if scope == "workspace" else f"to {scope}"
     return new_event(
         "SlackTrouble",
@@ -52,7 +52,7 @@ def troubled(scope: str, error: SlackError, now: datetime) -> Event:
 
 
 def people_unknown(error: SlackError, now: datetime) -> Event:
-    """Once a day and reason."""
+    """Makes an event of a refused lookup of people, once a day and reason."""
     return new_event(
         "SlackTrouble",
         now,
@@ -103,7 +103,7 @@ def slack_health(outbox: OutboxTrouble | None, socket: str, now: datetime, patie
 
 @dataclass(frozen=True, slots=True)
 class OutboxTrouble:
-    """What keeps messages from being sent; empty when nothing does."""
+    """The trouble that keeps messages from being sent; empty when there is none."""
 
     workspace: str = ""
     channels: Mapping[str, str] = field(default_factory=dict)
@@ -112,7 +112,7 @@ class OutboxTrouble:
 
 
 def trouble_of(database: Database, workspace: str, channels: Mapping[str, str]) -> OutboxTrouble:
-    """With the backlog, as any process can read it."""
+    """Adds the backlog, as any process can read it."""
     with database.read() as connection:
         backlog = message_rows.backlog(connection)
     return OutboxTrouble(workspace, channels, backlog.count, backlog.since)

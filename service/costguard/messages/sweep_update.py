@@ -1,4 +1,4 @@
-"""What messages say about a sweep: one card for all of its members, edited as they come further, and its end."""
+"""Messages about a sweep: one card for all of its members, edited as they progress, and its end."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _TITLES = {
 
 
 def thread_of(sweep_id: str) -> str:
-    """Its card is the root; what concerns a single member is a reply."""
+    """Returns the thread of a sweep. Its card is the root; news of a single member is a reply."""
     return f"sweep:{sweep_id}"
 
 
@@ -89,7 +89,7 @@ class SweepCardComposer:
 
 
 def news(connection: Connection, accrual: Accrual, event: Event, url: str) -> Composed | Withdrawn:
-    """Its end, with figures as they are now."""
+    """Announces its end, with the present figures."""
     overview = listing.sweep_detail(connection, accrual, sweep_id(event))
     if overview is None:
         return Withdrawn("its sweep is not in the ledger")

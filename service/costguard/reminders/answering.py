@@ -23,7 +23,7 @@ from costguard.reminders.message_rows import NewMessage
 def settle(
     connection: Connection, action: KeepLifetime | AssignOwner | CancelJob | RefuseRequest, now: datetime
 ) -> str:
-    """What came of it, in a sentence; "" where it had been settled before."""
+    """Settles a request, and returns its outcome in a sentence; "" where it had been settled before."""
     request = action.request
     if request.id is None or not is_open(connection, request):
         return ""

@@ -39,7 +39,7 @@ class PlanContext:
         return self.rules.presets.get(vm.preset)
 
     def is_looked_up(self, address: str) -> bool:
-        """Whether Slack was asked about this address; an empty one needs no lookup."""
+        """Says whether Slack was asked about this address; an empty one needs no lookup."""
         return not address or address.lower() in self.people
 
     def person(self, address: str) -> Person | None:

@@ -56,7 +56,7 @@ def decide(
 
 
 def addresses_needed(fleet: Sequence[WatchedVm], rules: Rules, now: datetime) -> set[str]:
-    """Whose Slack accounts decisions within the next hour may rest on; in lower case."""
+    """Returns the addresses whose Slack accounts decisions within the next hour may rest on; in lower case."""
     if not rules.channel:
         return set()
     context = PlanContext(rules, {}, now)
@@ -261,5 +261,5 @@ def _names(targets: tuple[Target, ...], vm: WatchedVm, contact: str, decision_co
 
 
 def _rounded(span: timedelta) -> str:
-    """In whole minutes, never too soon."""
+    """Formats a span in whole minutes, never too soon."""
     return span_text(-(-span // _MINUTE) * _MINUTE)

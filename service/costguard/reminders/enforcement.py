@@ -23,11 +23,11 @@ def stop_at(
     protection: str,
     answers_since: datetime | None = None,
 ) -> datetime | None:
-    """From when on nobody having answered is enough to stop it.
+    """Returns the moment from which a lack of answers is enough to stop it.
 
     None: it never is, or not as many reminders as the rule wants were accepted yet. `protection` is what
-    `protected_because` says. A stopped VM has no firm due time, so no rule stops it again.
-    The whole grace begins again at `answers_since`: before, nobody could answer.
+    `protected_because` says. A stopped VM has no firm due time, so no rule stops it again. The whole grace begins again
+    at `answers_since`: before, nobody could answer.
     """
     if rule.enforcement is Enforcement.REMIND or protection or due is None:
         return None

@@ -33,7 +33,7 @@ from costguard.reminders.stops import OrderStep, ResumeStep, new_stop
 
 @dataclass(frozen=True, slots=True)
 class ActionOutcome:
-    """What came of one action. `result` is a StopOutcome's value, "settled", "repeated" or "broken"."""
+    """The outcome of one action. `result` is a StopOutcome's value, "settled", "repeated" or "broken"."""
 
     action: Action
     result: str
@@ -171,7 +171,7 @@ class _Carried(Protocol):
 
 
 def _outcomes(items: Sequence[_Carried], done: Done) -> Iterator[ActionOutcome]:
-    """In their order; what was not begun has none."""
+    """Yields the outcomes in the order of actions; an action that was not begun has none."""
     for item in items:
         error = done.failed.get(id(item))
         outcome = item.outcome if error is None else ("broken", f"{type(error).__name__}: {error}")
@@ -184,5 +184,5 @@ def _stops(actions: Sequence[Action]) -> list[StopInstance]:
 
 
 def _is_by_rule(action: Action) -> bool:
-    """What people ask to be stopped comes before what rules stop."""
+    """Says whether a rule made the stop: requested stops come before these."""
     return isinstance(action, StopInstance) and action.request is None

@@ -46,7 +46,7 @@ _NOTHING_YET: _SubjectPast = {"sent": (), "keeps": (), "claims": (), "stop": Non
 
 @dataclass(frozen=True, slots=True)
 class _Past:
-    """What was sent, answered and begun about subjects that may be due."""
+    """The messages, answers and stops of subjects that may be due."""
 
     sent: Mapping[Subject, tuple[Sent, ...]]
     keeps: Mapping[Subject, tuple[Keep, ...]]
@@ -81,7 +81,7 @@ class _Past:
         }
 
     def _with_restore(self, subject: Subject, began: datetime | None) -> tuple[Keep, ...]:
-        """What people answered after the backup is lost, so the restore counts as an answer: they are reminded again.
+        """Adds the restore as an answer, since later answers were lost with it: people are reminded again.
 
         Nothing is stopped on the strength of a warning from before it.
         """
@@ -95,7 +95,7 @@ class _Past:
 def look_at(
     connection: Connection, rules: Rules, now: datetime, ids: Collection[int] | None = None
 ) -> tuple[FleetPlan, list[WatchedVm]]:
-    """What would be done now about the fleet as the ledger knows it, or about these VMs of it, in one order."""
+    """Decides, at this moment, about the fleet as the ledger knows it, or about these VMs of it, in one order."""
     fleet = gather(connection, rules, now, ids)
     return decide_about(connection, fleet, rules, now), fleet
 
@@ -103,7 +103,7 @@ def look_at(
 def why_not_stopped(
     connection: Connection, rules: Rules, instance_id: int, measured: Evidence | None, now: datetime
 ) -> StopDiagnosis:
-    """What keeps this VM from being stopped, by the rules of a pass at this moment."""
+    """Explains what keeps this VM from being stopped, by the rules of a pass at this moment."""
     vm = next(iter(gather(connection, rules, now, [instance_id])), None)
     if vm is None:
         return not_stopped.GONE
@@ -119,7 +119,7 @@ def decide_about(
     answers_since: datetime | None = None,
     unrecorded: Collection[str] = (),
 ) -> FleetPlan:
-    """What would be done about these VMs, with what is known of projects and people by now.
+    """Decides about these VMs with the present knowledge of projects and people.
 
     `unrecorded` are projects whose last look the database could not take: what it holds of them may be over.
     """
@@ -190,7 +190,9 @@ def gather(
 
 
 def _runs_before(connection: Connection, rows: Mapping[int, WatchedRow]) -> dict[int, list[Subject]]:
-    """Of VMs that Google alone began again, the runs since a person last started them: a keep of these still holds."""
+    """Returns the runs of VMs that Google alone began again, since a person last started them: a keep of these still
+    holds.
+    """
     chained = {row.instance_id: row.age_from for row in rows.values() if row.age_from is not None}
     columns, before = lifetimes.c, dict[int, list[Subject]]()
     for chunk in chunks(sorted(chained)):

@@ -57,7 +57,10 @@ def due_of_run(
 def due_of_rest(
     rule: StorageRule, rest_since: datetime, keeps: Collection[Keep], what: str, now: datetime
 ) -> DueMoment | None:
-    """When its storage has billed for long enough to ask about it. `what` is `stopped` or `suspended`."""
+    """Returns the moment at which storage has billed for long enough to ask about it.
+
+    `what` is `stopped` or `suspended`.
+    """
     if rule.after is None:
         return None
     at, until = rest_since + rule.after, kept_to(keeps)
@@ -84,7 +87,7 @@ _limit_text = lru_cache(span_text)  # few limits, many VMs
 
 
 def _idle_at(preset: Preset, running_since: datetime, idle: Evidence | None) -> datetime | None:
-    """When it was established: idleness is known at the end of its window."""
+    """Returns the moment at which idleness was established: it is known at the end of its window."""
     if idle is None or idle.state is not IdleState.IDLE or preset.idle is None:
         return None
     return max(idle.since, running_since) + preset.idle.window
@@ -116,7 +119,7 @@ class AcceptedStage:
 
 @dataclass(frozen=True, slots=True)
 class LadderPosition:
-    """How far the stages of one cycle came. The present stage is the first that was not accepted."""
+    """The progress of the stages of one cycle. The present stage is the first that was not accepted."""
 
     warned: tuple[AcceptedStage, ...] = ()
     waiting: frozenset[Target] = frozenset()  # who has a message that Slack has not accepted yet
@@ -153,7 +156,7 @@ def standing_of(sent: Iterable[Sent], cycle: int) -> LadderPosition:
 
 
 def next_at(standing: LadderPosition, due_at: datetime, every: timedelta) -> datetime:
-    """When the present stage is due: silence is counted from when the stage before was accepted."""
+    """Returns when the present stage is due: silence is counted from when the stage before was accepted."""
     if not standing.warned:
         return due_at
     gap = max(every, _DAY) if standing.stage >= _DAILY_FROM else every
@@ -161,15 +164,15 @@ def next_at(standing: LadderPosition, due_at: datetime, every: timedelta) -> dat
 
 
 def may_need_contact(standing: LadderPosition, ahead: int = 0) -> bool:
-    """Whether the present stage, or one as far ahead as that, may go to the contact."""
+    """Says whether the present stage, or one as far ahead as that, may go to the contact."""
     return standing.stage <= _CONTACT_AT <= standing.stage + ahead or bool(standing.failed)
 
 
 def targets_of(standing: LadderPosition, has_owner: bool, has_contact: bool) -> tuple[Target, ...]:
-    """Whom the present stage goes to; nobody where those are still waiting for an earlier message.
+    """Returns the recipients of the present stage; none where those are still waiting for an earlier message.
 
-    `has_owner`: Slack knows the owner. Where Slack refused everybody who should get it, it goes to anyone who is
-    left, so that a lost account does not end the reminding.
+    `has_owner`: Slack knows the owner. Where Slack refused every recipient, it goes to anyone who is left, so that a
+    lost account does not end the reminding.
     """
     wanted = [Target.OWNER if has_owner else Target.CHANNEL]
     if standing.stage >= _CHANNEL_FROM and Target.CHANNEL not in wanted:

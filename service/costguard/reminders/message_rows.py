@@ -68,7 +68,7 @@ class StoredMessage:
 
     @property
     def can_change(self) -> bool:
-        """Whether it is edited when what it shows is over. Of notifications only hints are, for their buttons."""
+        """Says whether it is edited when what it shows is over. Of notifications only hints are, for their buttons."""
         return self.kind in ("reminder", "job") or "hint" in self.data
 
     @property
@@ -79,16 +79,16 @@ class StoredMessage:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What waits to be sent, and since when."""
+    """The number of messages that wait to be sent, and the moment since when."""
 
     count: int
     since: datetime | None
 
 
 def intend(connection: Connection, new: NewMessage, now: datetime) -> bool:
-    """Whether it is to be sent now: False when it was sent, is about to be, or can never be.
+    """Intends a message, and says whether to send it now: False when it was sent, is about to be, or can never be.
 
-    One that was withdrawn because it was not true any more is meant again.
+    A message that was withdrawn because it was not true any more is intended again.
     """
     row = {
         "key": storable(new.key),
@@ -116,7 +116,7 @@ def intend(connection: Connection, new: NewMessage, now: datetime) -> bool:
 
 
 def data_of(connection: Connection, keys: Collection[str]) -> dict[str, Mapping[str, Any]]:
-    """What those of these that were intended were made from, whatever became of them."""
+    """Returns the data of those of these messages that were intended, whatever became of them."""
     return {row.key: row.data for some in chunks(keys) for row in connection.execute(*_data_of(some))}
 
 
@@ -130,7 +130,7 @@ _RENEWED = ("address", "data", "intended_at", "try_after")
 
 
 def waiting(connection: Connection, now: datetime, limit: int) -> list[StoredMessage]:
-    """What may be sent or settled by now, the oldest first: of each address so many at most.
+    """Lists the messages that may be sent or settled by now, the oldest first: of each address so many at most.
 
     A message waits for those before it to the same address about the same subject, whatever keeps them.
     """
@@ -156,7 +156,10 @@ _WAITING_HERE = WAITING.replace("status", "messages.status")
 
 
 def next_try(connection: Connection, after: datetime | None = None) -> datetime | None:
-    """When the first of what waits may be tried; None: nothing waits. With `after`, of what may be tried later."""
+    """Returns when the first waiting message may be tried; None: nothing waits.
+
+    With `after`, of those that may be tried later.
+    """
     moment: datetime | None = connection.scalar(*_next_try(after))
     return moment
 
@@ -238,7 +241,7 @@ def doubt(connection: Connection, message_id: int, try_after: datetime, error: s
 
 
 def intended(connection: Connection) -> list[StoredMessage]:
-    """Those that were never begun, as this database knows it, the oldest first."""
+    """Lists the messages that were never begun, as this database knows it, the oldest first."""
     query = select(messages).where(text(WAITING), messages.c.status == "intended").order_by(messages.c.id)
     return [_message(row) for row in connection.execute(query)]
 
@@ -266,7 +269,7 @@ def withdraw(connection: Connection, message_id: int, why: str) -> None:
 
 
 def live(connection: Connection) -> list[StoredMessage]:
-    """Those in Slack that may have to be edited yet, the oldest first."""
+    """Lists the messages in Slack that may have to be edited yet, the oldest first."""
     return [_message(row) for row in connection.execute(_LIVE)]
 
 
@@ -274,7 +277,7 @@ _LIVE = select(messages).where(text("is_live"), messages.c.status == "accepted")
 
 
 def show(connection: Connection, message_id: int, shown: str, is_live: bool) -> None:
-    """What it shows now."""
+    """Records the outcome that it shows now."""
     connection.execute(*_show(message_id, storable(shown), is_live))
 
 
@@ -329,7 +332,7 @@ def lose(connection: Connection, message_id: int) -> None:
 
 
 def reminders_of(connection: Connection, subjects: Collection[Subject], limit: int) -> list[StoredMessage]:
-    """Of these subjects, whatever became of them: those meant last, first."""
+    """Lists the reminders of these subjects, whatever became of them: the latest intended first."""
     stored_messages: list[StoredMessage] = []
     for chunk in chunks(sorted({str(subject) for subject in subjects})):
         query = select(messages).where(messages.c.subject.in_(chunk), messages.c.kind == "reminder")
@@ -373,7 +376,7 @@ def _message(row: Row[Any]) -> StoredMessage:
 
 
 def known(connection: Connection, keys: Collection[str]) -> set[str]:
-    """Those of these messages that were intended, whatever became of them."""
+    """Returns those of these messages that were intended, whatever became of them."""
     return {key for chunk in chunks(keys) for key in connection.scalars(*_known(chunk))}
 
 

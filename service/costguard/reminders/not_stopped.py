@@ -1,4 +1,4 @@
-"""Why a VM was not stopped, in one sentence. Pure."""
+"""Explains in one sentence why a VM was not stopped. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from costguard.reminders.watched import WatchedVm, subject_of
 
 
 class StopBlocker(StrEnum):
-    """What keeps a VM from being stopped, the first that applies."""
+    """The reason why a VM is not stopped, the first that applies."""
 
     GONE = "gone"
     NOT_RUNNING = "not_running"
@@ -120,7 +120,7 @@ def why_not_stopped(
 
 
 def _state(vm: WatchedVm, unread: Collection[str]) -> StopDiagnosis | None:
-    """What the VM itself is at, whatever the rules say."""
+    """Diagnoses by the VM's own state, whatever the rules say."""
     if vm.is_gone:
         return GONE
     if vm.zone in unread or "*" in unread:
@@ -145,7 +145,7 @@ def _state(vm: WatchedVm, unread: Collection[str]) -> StopDiagnosis | None:
 
 
 def _out_of_reach(vm: WatchedVm, preset: Preset, rules: Rules) -> StopDiagnosis | None:
-    """What no rule ever stops."""
+    """Diagnoses a VM that no rule ever stops."""
     rule = preset.reminders
     if rule.enforcement is Enforcement.REMIND:
         how = f'presets.{preset.name}.when_unanswered = "stop" would change that'
@@ -167,7 +167,7 @@ def _out_of_reach(vm: WatchedVm, preset: Preset, rules: Rules) -> StopDiagnosis 
 def _waiting(
     vm: WatchedVm, preset: Preset, due: DueMoment | None, measured: Evidence | None, decision_context: PlanContext
 ) -> StopDiagnosis:
-    """How far its rule has come, and what it still needs."""
+    """Diagnoses the progress of its rule, and what it still needs."""
     assert due is not None  # it runs, and its preset has a limit
     rule, text, now = preset.reminders, enforcement.rule_text(preset), decision_context.now
     warnings, grace = _reminders(rule.stop_after), f"{span_text(rule.grace)} of grace"

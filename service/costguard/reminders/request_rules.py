@@ -1,4 +1,4 @@
-"""Which requests are carried out and which are refused, with the reason; who may claim a VM. Pure."""
+"""Decides which requests are carried out and which are refused, with the reason; and who may claim a VM. Pure."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def refusal(
     authority: Authority | None,
     now: datetime,
 ) -> str | None:
-    """Why this person may not do this to this VM at this moment; None: they may.
+    """Explains why this person may not do this to this VM at this moment; None: they may.
 
     An unowned VM may be claimed by its team's operators, or by any operator if it has no team. A claim that no one had
     time to object to gives no right to stop: neither to the claimant, nor to the claimant's team. Nobody, an admin
@@ -86,13 +86,13 @@ def refusal(
 
 
 def is_held(ownership: Ownership, now: datetime) -> bool:
-    """Whether the latest claim is too new to give the right to stop, its team not having been notified."""
+    """Says whether the latest claim is too new to give the right to stop, its team not having been notified."""
     claim = ownership.claim
     return claim is not None and bool(claim.owner) and claim.notified_at is None and now - claim.at < HOLD
 
 
 def hold_text(name: str, ownership: Ownership, channel: str) -> str:
-    """Why the claimant may not stop it yet. `channel` is the team's, or the default one; "" without one."""
+    """Explains why the claimant may not stop it yet. `channel` is the team's, or the default one; "" without one."""
     assert ownership.claim is not None  # it would not be held otherwise
     until = clock_text(ownership.claim.at + HOLD, ownership.claim.at)
     sooner = f"when {channel} has been notified, or " if channel else ""
@@ -100,7 +100,8 @@ def hold_text(name: str, ownership: Ownership, channel: str) -> str:
 
 
 def outsider_text(name: str, ownership: Ownership, team: Team | None) -> str | None:
-    """Why only an admin may claim this unowned VM; None: its team's operators may, or all where it is of no team.
+    """Explains why only an admin may claim this unowned VM; None: its team's operators may, or all where it is of no
+    team.
 
     A service account's VM belongs to a program: without a team, no operator is closer to it than another.
     """
@@ -149,7 +150,7 @@ def _answer(context: _RequestContext, request: Request) -> Action | str:
 
 
 def pointless(kind: RequestKind, by: str, vm: RequestedVm, runs: bool) -> str | None:
-    """Why there is nothing to do, as far as the VM itself shows it; None: there is something."""
+    """Explains why there is nothing to do, as far as the VM itself shows it; None: there is something."""
     if kind is RequestKind.CLAIM and by.lower() == vm.owner.lower():
         return f"{vm.name} is already yours."
     if kind is RequestKind.DISOWN and not vm.owner:
@@ -229,7 +230,9 @@ _WAYS: Mapping[RequestKind, Callable[[_RequestContext, Request], Action | str]] 
 
 
 def _is_claim(request: Request) -> bool:
-    """Whose a VM is outlives its runs: such a request is never too late while the VM is there."""
+    """Says whether the request changes the owner, who outlives a VM's runs: it is never too late while the VM
+    is there.
+    """
     return request.kind in (RequestKind.CLAIM, RequestKind.DISOWN)
 
 
@@ -255,7 +258,7 @@ def _kept_by(context: _RequestContext, request: Request, keep: Keep) -> str:
 
 
 def _stale(context: _RequestContext, request: Request) -> str:
-    """Why what the person saw is not so any more; "" where it is.
+    """Explains why the state that the person saw has changed; "" where it has not.
 
     A due moment that shifted and passed as well, as idleness comes to be known, asks the same question still.
     """

@@ -148,7 +148,7 @@ def store(connection: Connection, new: Request, row: WatchedRow | None, name: st
 
 
 def _asked_with(new: Request) -> dict[str, str]:
-    """For the audit log: the role, the token, and an admin who acted for another."""
+    """Returns the audit log's part of a request: the role, the token, and an admin who acted for another."""
     authority = new.authority
     if authority is None:
         return {}
@@ -158,7 +158,7 @@ def _asked_with(new: Request) -> dict[str, str]:
 
 
 def subject_of(row: WatchedRow) -> Subject:
-    """Of a stopped VM without checking that its storage bills: the next pass does."""
+    """Returns the subject of a stopped VM without checking that its storage bills: the next pass does."""
     kind = SubjectKind.RUN if row.started_at is not None else SubjectKind.REST
     return Subject(kind, row.instance_id, row.lifetime_id)
 
@@ -166,7 +166,7 @@ def subject_of(row: WatchedRow) -> Subject:
 def refusal(
     rules: Rules, kind: RequestKind, actor: Actor, row: WatchedRow, ownership: Ownership, now: datetime
 ) -> str | None:
-    """Why this person may not do this to this VM; None: they may."""
+    """Explains why this person may not do this to this VM; None: they may."""
     return request_rules.refusal(kind, actor.address, row, ownership, rules, actor.authority, now)
 
 

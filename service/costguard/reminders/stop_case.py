@@ -1,4 +1,4 @@
-"""One stop with what the ledger knows about it, and the last check before it is carried out."""
+"""A stop with the ledger's knowledge about it, and the last check before it is carried out."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from costguard.reminders.watched import Decision, FleetPlan, WatchedVm, subject_
 
 @dataclass(frozen=True, slots=True)
 class StopHold:
-    """Why a stop is not asked of Google now. Final: it is over; else it is checked again soon."""
+    """The reason why a stop is not asked of Google now. Final: it is over; else it is checked again soon."""
 
     reason: str
     is_final: bool = True
@@ -36,7 +36,7 @@ class StopHold:
 
 class StillDue(Protocol):
     def __call__(self, connection: Connection, case: StopCase, sighting: Sighting, now: datetime, /) -> StopHold | None:
-        """Why this stop must not be carried out now; None where it must. `sighting` is of this moment."""
+        """Explains why this stop must not be carried out now; None where it must. `sighting` is of this moment."""
         ...
 
 
@@ -62,7 +62,7 @@ class ByTheRules:
         return self._of_request(connection, vm, stop, now)
 
     def _of_request(self, connection: Connection, vm: WatchedVm, stop: StopRecord, now: datetime) -> StopHold | None:
-        """Judged alone: what others ask of the VM is settled by passes, in the order in which it came."""
+        """Judges the request alone: passes settle other requests for the VM, in the order in which they came."""
         request = next((request for request in vm.requests if request.id == stop.request_id), None)
         if request is None:
             return StopHold("the request for it was settled meanwhile")
@@ -130,7 +130,7 @@ def load(connection: Connection, subject: Subject, stop_id: int) -> StopCase:
 
 
 def unlike(case: StopCase, sighting: Sighting | None) -> str:
-    """How the VM at this address differs from the one that was to be stopped; "" where it does not."""
+    """Describes how the VM at this address differs from the one that was to be stopped; "" where it does not."""
     if sighting is None:
         return "it is not there any more"
     if sighting.gce_id != case.vm.record.key.gce_id:
@@ -162,7 +162,7 @@ def is_our_end(case: StopCase, life: Lifetime) -> bool:
 
 
 def failed_operation(connection: Connection, case: StopCase) -> SeenOperation | None:
-    """What Google accepted and then did not do."""
+    """Returns the operation that Google accepted and then did not do."""
     key = case.vm.record.key
     for operation in operations.of_targets(connection, key.project, [key.gce_id]).get(key.gce_id, []):
         if (
@@ -175,14 +175,14 @@ def failed_operation(connection: Connection, case: StopCase) -> SeenOperation | 
 
 
 def rate_of(connection: Connection, vm: KnownInstance, now: datetime) -> Money | None:
-    """What a stop of it saves an hour: the machine; its storage goes on billing."""
+    """Returns the amount that a stop of it saves an hour: the machine; its storage goes on billing."""
     record = vm.record
     accrual = accrual_at(connection, now)
     return accrual.rate(record.shape, record.zone, record.provisioning_model)
 
 
 def cost_of(connection: Connection, case: StopCase, now: datetime) -> Priced:
-    """Of the run that was stopped."""
+    """Returns the cost of the run that was stopped."""
     accrual = accrual_at(connection, now)
     for lifetime in history.lifetimes_of(connection, accrual, case.stop.subject.instance_id):
         if lifetime.stored.id == case.stop.subject.lifetime_id:

@@ -36,7 +36,9 @@ def key_of(action: StopInstance, prefix: str = "stop") -> str:
 
 
 def uuid_of(key: str, action: StopInstance, now: datetime) -> str:
-    """Of this very intent: row ids recur in another database, and keys once an older one was restored."""
+    """Returns the request id of this very intent: row ids recur in another database, and keys once an older one was
+    restored.
+    """
     parts = (key, action.key.project, action.key.gce_id, action.started_at.isoformat(), now.isoformat())
     return str(uuid5(_OURS, "|".join(parts)))
 
@@ -129,7 +131,7 @@ class StopRecord:
 
 
 def add(connection: Connection, new: NewStop) -> int | None:
-    """Its id. None: there is a stop with this key already."""
+    """Adds a stop, and returns its id. None: there is a stop with this key already."""
     stored = connection.scalar(select(stops.c.id).where(stops.c.key == new.key))
     if stored is not None:
         return None
@@ -155,7 +157,7 @@ def add(connection: Connection, new: NewStop) -> int | None:
 
 
 def open_stops(connection: Connection) -> list[StopRecord]:
-    """Those whose end is not known, the oldest first."""
+    """Lists the stops whose end is not known, the oldest first."""
     return [_stop(row) for row in connection.execute(_OPEN_STOPS)]
 
 

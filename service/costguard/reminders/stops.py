@@ -39,7 +39,7 @@ _LONGEST = timedelta(hours=3)  # a graceful one may take an hour
 
 
 def settled(connection: Connection, case: StopCase, now: datetime) -> tuple[StopOutcome, str] | None:
-    """Its outcome, where the ledger shows that the run is over."""
+    """Returns its outcome, where the ledger shows that the run is over."""
     life = case.life
     if life is None or life.ended_at is None or (case.may_have_begun and is_on_its_way(case, life)):
         return None
@@ -54,7 +54,7 @@ def settled(connection: Connection, case: StopCase, now: datetime) -> tuple[Stop
 
 
 def is_to_be_asked(connection: Connection, case: StopCase, now: datetime) -> bool:
-    """Whether Google is to be asked (again). What it accepted is waited for, and told where it failed."""
+    """Says whether to ask Google (again). A stop that Google accepted is waited for, and recorded where it failed."""
     stop = case.stop
     if stop.outcome is not StopOutcome.ASKED:
         return stop.try_after <= now
@@ -293,7 +293,7 @@ def _loaded(case: StopCase | None) -> StopCase:
 def _troubled(
     connection: Connection, case: StopCase, error: CloudError, now: datetime, *, may_have_begun: bool
 ) -> tuple[StopOutcome, str]:
-    """Asked again later and later; given up where that is of no use, or was in vain six times."""
+    """Asks again later and later; gives up where that is of no use, or was in vain six times."""
     stop = case.stop
     tries, words = stop.tries + 1, str(error)
     if isinstance(error, PermissionDenied | BadAnswer | KeptByAnother) or tries >= TRIES:
@@ -317,7 +317,9 @@ def _held(connection: Connection, case: StopCase, hold: StopHold, now: datetime)
 
 
 def _key(action: StopInstance, before: Sequence[StopRecord]) -> str:
-    """Of what was not needed once, and is due again in the same cycle, the next of its kind."""
+    """Returns the stop's key: for one that was not needed once, and is due again in the same cycle, the next of its
+    kind.
+    """
     key = stop_rows.key_of(action)
     mine = [record for record in before if record.key == key or record.key.startswith(f"{key}/")]
     if action.request is None and mine and all(record.outcome is StopOutcome.NOT_NEEDED for record in mine):

@@ -16,7 +16,7 @@ from costguard.model.utilisation import Evidence
 
 @dataclass(frozen=True, slots=True)
 class WatchedVm:
-    """One VM as the ledger knows it. `sent`, `keeps` and `claims` are of its present subject alone.
+    """A VM as the ledger knows it. `sent`, `keeps` and `claims` are of its present subject alone.
 
     A VM that is gone is included only for its open requests, which are refused.
     """
@@ -52,13 +52,16 @@ class WatchedVm:
 
     @property
     def cycle(self) -> int:
-        """How many times someone answered; each answer starts the stages again."""
+        """Counts the answers; each answer starts the stages again."""
         return len(self.keeps) + len(self.claims)
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What happens next to this VM, or why nothing does. `overdue` says that its preset's limit has passed."""
+    """The next event for this VM, or the reason why there is none.
+
+    `overdue` says that its preset's limit has passed.
+    """
 
     key: InstanceKey
     name: str
@@ -73,7 +76,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class FleetPlan:
-    """One decision for every VM that is there, in the order in which they were given, and what is to be done."""
+    """Decisions for every VM that is there, in the order in which they were given, with the actions to take."""
 
     decisions: tuple[Decision, ...] = ()
     actions: tuple[Action, ...] = ()
@@ -84,7 +87,9 @@ class FleetPlan:
 
 
 def subject_of(vm: WatchedVm) -> Subject | None:
-    """What reminders of this VM are about now; None where nothing of it bills, or it is between two states."""
+    """Returns the present subject of reminders of this VM; None where nothing of it bills, or it is between two
+    states.
+    """
     if vm.is_gone:
         return None
     if vm.running_since is not None:

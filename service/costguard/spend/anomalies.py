@@ -20,7 +20,9 @@ _WEEK = timedelta(weeks=1)
 
 
 def anomalies(connection: Connection, accrual: Accrual, *, with_rates: bool) -> list[Event]:
-    """Whatever is unusual now, told before or not: an unusual rate once a day, sudden GPUs once."""
+    """Lists the unusual spending of this moment, announced before or not: an unusual rate once a day, sudden
+    GPUs once.
+    """
     watched = {look.project: look.first_seen_at for look in projects.read_all(connection)}
     anomalies = list(_gpus(connection, watched, accrual.now))
     return [*anomalies, *_rates(connection, accrual, watched)] if with_rates else anomalies

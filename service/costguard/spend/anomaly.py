@@ -1,4 +1,4 @@
-"""Which unusual spending deserves a notification. Pure."""
+"""Decides which unusual spending deserves a notification. Pure."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ TOO_EARLY = "too early to say"
 
 
 class On(StrEnum):
-    """What a threshold is held against."""
+    """The amount that a threshold is compared with."""
 
     SPENT = "spent"
     FORECAST = "forecast"
@@ -25,7 +25,7 @@ class On(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What a scope has spent in the period, and is thought to have spent at its end."""
+    """The spend of a scope in the period, with its forecast for the end of the period."""
 
     scope: Scope
     period: Period
@@ -56,12 +56,12 @@ class Standing:
 
     @property
     def percent(self) -> int:
-        """What is spent of the limit, in whole percents, cut off: 99 until all of it is spent."""
+        """Returns the spend in percent of the limit, cut off: 99 until all of it is spent."""
         return 100 * self.outlook.spent.nanos // self.budget.limit.nanos
 
     @property
     def forecast_text(self) -> str:
-        """In a message."""
+        """Formats the forecast for a message."""
         made = self.outlook.forecast
         return f"{about_text(str(made.expected))} ({self.forecast_percent}%)" if made.is_grounded else TOO_EARLY
 
@@ -88,7 +88,7 @@ def key(budget: Budget, starts_at: datetime, on: On, percent: int) -> str:
 
 
 def crossing(budget: Budget, starts_at: datetime, on: On, percent: int) -> tuple[object, ...]:
-    """What tells it from all others."""
+    """Returns the key of a crossed threshold, which differs from all others."""
     return budget.name, budget.period.value, f"{starts_at:%Y-%m-%d}", on.value, percent
 
 

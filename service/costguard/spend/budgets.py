@@ -41,7 +41,7 @@ _Rate: TypeAlias = tuple[Whose, _Until, int]  # nano-dollars an hour, and when t
 
 @dataclass(frozen=True, slots=True)
 class _Ledger:
-    """What was spent on each day and what bills now, by whose it is: each budget adds up what is in its scope."""
+    """The spend of each day and the present rates, by attribution: each budget adds up the parts in its scope."""
 
     days: Mapping[Whose, Mapping[date, int]]  # nano-dollars
     burns: Mapping[Whose, Mapping[datetime | None, int]]  # nano-dollars an hour, by when they end
@@ -69,7 +69,9 @@ def standings(
 def of_budgets(
     connection: Connection, accrual: Accrual, budgets: Sequence[Budget], teams: Sequence[Team]
 ) -> list[Outlook]:
-    """What counts against each budget in its present period: spend, and what jobs' VMs paid for their inputs."""
+    """Returns the amounts that count against each budget in its present period: spend, and what jobs' VMs paid for
+    their inputs.
+    """
     periods = [(budget.scope, budget.period) for budget in budgets]
     return outlooks(connection, accrual, periods, teams, with_downloads=True)
 
@@ -82,7 +84,7 @@ def outlooks(
     *,
     with_downloads: bool = False,
 ) -> list[Outlook]:
-    """What each scope has spent in its present period and is thought to spend. The ledger is read once a kind.
+    """Returns the spend and the forecast of each scope in its present period. The ledger is read once a kind.
 
     Raises ValueError for a scope whose team is not among `teams`: it would look as if nothing were spent.
     """
@@ -118,7 +120,10 @@ def outlooks(
 
 
 def _told_apart_by(scope: Scope) -> tuple[Grouping, ...]:
-    """What a reading must tell apart for this scope. Owners alone have a roll-up of their own, as presets have."""
+    """Returns the groupings that a reading for this scope must keep apart.
+
+    Owners alone have a roll-up of their own, as presets have.
+    """
     if scope.job is not None:
         return Grouping.PROJECT, Grouping.PRESET, Grouping.OWNER, Grouping.JOB
     if scope.owner is None and scope.team is None:
@@ -132,7 +137,7 @@ def _fineness(kind: tuple[_Kind, object]) -> tuple[bool, bool]:
 
 
 def _common(scopes: Sequence[Scope]) -> Scope:
-    """What all of them, which have one label, have in common, so that no more is read than one of them counts.
+    """Returns the common part of scopes with one label, so that no more is read than one of them counts.
 
     Spend knows no teams.
     """
@@ -200,7 +205,7 @@ def _teams_of(everybody: Iterable[Whose], teams: Sequence[Team]) -> Mapping[tupl
 def _stored_days(
     connection: Connection, first: date, last: date, groups: tuple[Grouping, ...], within: Scope
 ) -> Mapping[Whose, Mapping[date, int]]:
-    """What was rolled up, in nano-dollars."""
+    """Reads the daily roll-up, in nano-dollars."""
     days_by_whose: dict[Whose, dict[date, int]] = {}
     for values, days in rolled_up_days(connection, first, last, groups, within).items():
         group = dict(zip(groups, values, strict=True))
@@ -317,7 +322,7 @@ def _whose(gap: UnpricedSpan) -> Whose:
 
 
 def _whole_days(since: date | None, today: date) -> Iterator[date]:
-    """Those before today that were watched from midnight to midnight, as far back as forecasts look."""
+    """Yields the days before today that were watched from midnight to midnight, as far back as forecasts look."""
     if since is not None:
         for back in range(1, min(HISTORY, (today - since) // _DAY - 1) + 1):
             yield today - back * _DAY
@@ -333,7 +338,7 @@ def _watched_since(scope: Scope, watched: Mapping[str, datetime]) -> date | None
 def _burning_now(
     connection: Connection, accrual: Accrual, groups: Collection[Grouping], label: LabelFilter | None
 ) -> list[_Rate]:
-    """What bills now at which rate, by owner and job where they are asked for; what has no price is not in it."""
+    """Returns the present rates, by owner and job where they are requested; without resources that have no price."""
     if label is not None:
         changes: list[_Rate] = [(whose, None, nanos) for whose, nanos in burning.labelled(connection, accrual, label)]
     else:

@@ -40,9 +40,10 @@ _MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Spell:
-    """So many spans of one kind that bill at the marks from `begins` on up to, without it, `ends` (None: still).
+    """Spans of one kind, `count` of them, that bill at the marks from `begins` on up to, without it, `ends` (None:
+    still).
 
-    Marks are counted from the moment that was asked for, in steps; what began before it begins at mark 0.
+    Marks count steps from the requested moment; spans that began before it begin at mark 0.
     """
 
     kind: Kind
@@ -53,7 +54,7 @@ class Spell:
 
 @remembers(lifetimes, storage_spans)
 def spells(connection: Connection, since: datetime, step: timedelta, scope: Scope) -> list[Spell]:
-    """Of lifetimes and storage that ended since then, and of those open ones that began since then."""
+    """Reads lifetimes and storage that ended since then, and open ones that began since then."""
     spells: list[Spell] = []
     for table, names in KINDS:
         kind, mine = [table.c[name] for name in names], within_scope(table, scope)
@@ -97,9 +98,10 @@ class BurnHistory:
 
 
 def burned(connection: Connection, accrual: Accrual, scope: Scope) -> BurnHistory:
-    """At today's prices, so that the line moves with the fleet alone; without what has no price.
+    """Returns past rates at today's prices, so that the line moves with the fleet alone; without resources that have no
+    price.
 
-    It begins when the first project came to be watched: of what was over before then nobody knows.
+    It begins when the first project came to be watched: spans that ended before are unknown.
     """
     last = accrual.now - (accrual.now - _EPOCH) % STEP  # by the clock, so that the same is asked until the next
     since, count = last - _LENGTH, _LENGTH // STEP + 1
@@ -141,7 +143,7 @@ class OpenRun:
 
 
 def limited(connection: Connection, label: LabelFilter | None = None) -> list[OpenRun]:
-    """Those that a run-time limit will end; of a label those whose VMs have it now."""
+    """Lists runs that a run-time limit will end; of a label those whose VMs have it now."""
     mine = () if label is None else (has_value(label),)
     return _open_runs(connection, instances.c.gone_at.is_(None), instances.c.termination_at.is_not(None), *mine)
 
@@ -184,7 +186,7 @@ def _open_runs(connection: Connection, *conditions: ColumnElement[bool]) -> list
 
 
 def machine_rate_at(connection: Connection, moment: datetime) -> dict[str, int]:
-    """What the machines of each project cost an hour at that moment, in nano-dollars, by their stored charges."""
+    """Returns the hourly cost of each project's machines at that moment, in nano-dollars, by their stored charges."""
     columns = charges.c
     query = (
         select(instances.c.project, func.sum(columns.amount_nanos * 3600 // columns.seconds).label("rate"))

@@ -1,4 +1,4 @@
-"""What VMs of jobs pay for their inputs, on the bill of the cloud that holds them.
+"""Costs of the inputs that jobs' VMs download, on the bill of the cloud that holds them.
 
 Ceilings and budgets count it; Spend, which is Google's bill, does not. A VM has paid once its agent was heard, and no
 second time when the same VM is started again.
@@ -30,7 +30,7 @@ _PAID_AT = func.coalesce(attempts.c.made_at, attempts.c.intended_at)
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """What one VM paid, and on which UTC day."""
+    """The amount that one VM paid, with its UTC day."""
 
     whose: Whose
     day: date
@@ -38,12 +38,12 @@ class Download:
 
 
 def has_paid(heard_at: datetime | None) -> bool:
-    """Whether a VM has paid for its inputs, by when its agent was heard last."""
+    """Says whether a VM has paid for its inputs, by when its agent was heard last."""
     return heard_at is not None
 
 
 def of_next_vms(connection: Connection, job_ids: Collection[str]) -> dict[str, Money]:
-    """What the next VM of each of these jobs would pay. Jobs without inputs are left out."""
+    """Returns the amount that the next VM of each of these jobs would pay. Jobs without inputs are left out."""
     query: Select[Any] = select(jobs.c.id, jobs.c.spec["inputs"].label("inputs")).where(_HAS_INPUTS)
     return {
         row.id: _cost(row) for some in chunks(job_ids) for row in connection.execute(query.where(jobs.c.id.in_(some)))
@@ -51,7 +51,10 @@ def of_next_vms(connection: Connection, job_ids: Collection[str]) -> dict[str, M
 
 
 def of_jobs(connection: Connection, job_ids: Collection[str]) -> dict[str, Money]:
-    """What all VMs of each of these jobs have paid so far, at list prices. Jobs that paid nothing are left out."""
+    """Returns the amount that all VMs of each of these jobs have paid so far, at list prices.
+
+    Jobs that paid nothing are left out.
+    """
     paid = Counter[str]()
     for some in chunks(job_ids):
         for row in connection.execute(_paid(jobs.c.id.in_(some))):
@@ -60,7 +63,7 @@ def of_jobs(connection: Connection, job_ids: Collection[str]) -> dict[str, Money
 
 
 def since(connection: Connection, first: date, label: LabelFilter | None) -> list[Download]:
-    """What was paid from that day on; of a label, by VMs that were launched with it."""
+    """Lists the payments from that day on; of a label, those of VMs that were launched with it."""
     # Few jobs have inputs, so they are asked for first: attempts have no index of when they began.
     begin = datetime.combine(first, time(), UTC)
     recent = or_(jobs.c.settled_at.is_(None), jobs.c.settled_at >= begin)

@@ -192,7 +192,9 @@ class Enforcements:
 
     @property
     def shadow_cost(self) -> Priced:
-        """What the runs that would have been stopped went on to cost, without the bound of a day."""
+        """Returns the cost of runs after the moment at which they would have been stopped, without the bound of
+        a day.
+        """
         return _sum(
             shadow.saving.in_all for shadow in self.shadows if shadow.saving is not None and shadow.saving.in_all
         )
@@ -201,7 +203,7 @@ class Enforcements:
 def enforcements(
     connection: Connection, book: PriceBook, now: datetime, since: datetime, until: datetime
 ) -> Enforcements:
-    """What was decided in [since, until), with what that has saved by now."""
+    """Reports the stops decided in [since, until), with the savings by now."""
     rows = stops_between(connection, since, until)
     return Enforcements(
         since,
@@ -228,7 +230,9 @@ def _shadow(row: StopRow, book: PriceBook, now: datetime) -> ShadowReport:
 
 
 def _rate(run: Lifetime, at: datetime, book: PriceBook) -> Money | None:
-    """Of the VM without its disks, which go on billing, as the saved memory of a suspended VM does."""
+    """Returns the hourly cost of the VM without its disks, which go on billing, as the saved memory of a suspended VM
+    does.
+    """
     region = region_of(run.zone)
     rate = rate_per_hour(run.shape, region, run.provisioning_model, book, at)
     if rate is None or run.end_reason is not EndReason.SUSPENDED:

@@ -40,7 +40,7 @@ _NO_CHARGES = ChargedSums()
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Why a span could not be priced whole."""
+    """The reason why a span could not be priced whole."""
 
     reason: str
     in_open_lifetime: bool
@@ -48,7 +48,7 @@ class Gap:
 
 @remembers(charges, lifetimes, storage_spans)
 def charged(connection: Connection, ids: tuple[int, ...]) -> dict[int, ChargedSums]:
-    """What the stored charges of each instance add up to, as far as they stand; without any, it is left out."""
+    """Sums the stored charges of each instance; an instance without any is left out."""
     charged_of: dict[int, ChargedSums] = {}
     for spans in (lifetimes, storage_spans):
         rows = {row.id: row for chunk in chunks(ids) for row in connection.execute(*_spans_of(spans, chunk))}
@@ -68,7 +68,7 @@ def _spans_of(spans: Table, instance_ids: list[int]) -> Select[Any]:
 
 @remembers(lifetimes, storage_spans)
 def gaps_between_charges(connection: Connection, ids: tuple[int, ...]) -> dict[int, list[Gap]]:
-    """What the stored charges of these instances leave out."""
+    """Lists the unpriced parts of these instances, which stored charges leave out."""
     gaps_by_instance: dict[int, list[Gap]] = {}
     for chunk in chunks(ids):
         for spans in (lifetimes, storage_spans):
@@ -148,7 +148,10 @@ class InstanceView:
 
 @dataclass(frozen=True, slots=True)
 class FleetTotals:
-    """Over all that passed the filters, not this page alone. Instances that are gone are not counted."""
+    """Totals over all instances that passed the filters, not this page alone.
+
+    Instances that are gone are not counted.
+    """
 
     instances: int
     running: int
@@ -158,7 +161,7 @@ class FleetTotals:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Where a page ended: the place of its last row among the present, or among the gone."""
+    """The end of a page: the place of its last row among the present, or among the gone."""
 
     gone: bool
     rank: int
@@ -191,7 +194,7 @@ def fleet_page(
     after: Cursor | None = None,
     size: int = 100,
 ) -> FleetPage:
-    """One page of the fleet. Instances that are gone come after all others, the latest first."""
+    """Reads a page of the fleet. Instances that are gone come after all others, the latest first."""
     place = None if after is None else (after.rank, after.name, after.id)
     wanted = 0 if after is not None and after.gone else size + 1
     if burn_rates.are_current(connection, accrual):

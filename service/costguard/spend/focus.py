@@ -140,7 +140,7 @@ def focus_row(charged: FocusCharge, billing_account: str = UNKNOWN) -> tuple[Val
 
 
 def text_of(value: Value) -> str:
-    """As CSV has it: UTC times to the second, decimals without exponent, nothing for null."""
+    """Formats a value for CSV: UTC times to the second, decimals without exponent, nothing for null."""
     if value is None:
         return ""
     if isinstance(value, datetime):
@@ -149,7 +149,7 @@ def text_of(value: Value) -> str:
 
 
 def _pricing(charge: Charge, price: Price) -> tuple[str, Decimal]:
-    """In the unit of the price, to twelve decimals."""
+    """Returns the unit of the price, and the quantity in it to twelve decimals."""
     units = charge.quantity * (_GB_OF_A_GIB if price.unit is Unit.GB_HOUR else 1)
     amount = units * charge.seconds / price.unit.seconds(charge.started_at)
     unit = _PRICED_BY.get(price.unit) or _hours_of(charge.resource)

@@ -43,7 +43,7 @@ METHOD_WITHOUT_HISTORY = (
 
 @dataclass(frozen=True, slots=True)
 class Burn:
-    """What bills now at this rate an hour, until then at the latest; None: nobody knows how long."""
+    """A rate per hour that bills until `until` at the latest; None: its end is not known."""
 
     rate: Money
     until: datetime | None = None
@@ -97,7 +97,7 @@ def _made(
 
 
 class _Usual:
-    """What days of each weekday usually cost, in nano-dollars, at the level of the last days."""
+    """The usual cost of each weekday, in nano-dollars, at the level of the last days."""
 
     def __init__(self, days: Mapping[date, Money], today: date) -> None:
         weekdays: dict[int, list[Fraction]] = {}

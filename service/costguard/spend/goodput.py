@@ -1,4 +1,4 @@
-"""What the time and the money of jobs went into: work that stands, work that was lost, starts, ends and waiting. Pure.
+"""Divides the time and the cost of jobs by use: work that stands, work that was lost, starts, ends and waiting. Pure.
 
 Every second from a job's launch to its end, and as long after it as a VM of it billed, counts once. A command's time
 counts as work from the moment that the command starts; of a run that was interrupted, what came after the checkpoint
@@ -31,7 +31,7 @@ _Key = TypeVar("_Key")
 
 
 class TimeUse(StrEnum):
-    """What a second of a job was; pages show them in this order."""
+    """The use of a second of a job; pages show them in this order."""
 
     KEPT = "kept"  # the command ran, and its work stands
     LOST = "lost"  # the command ran, and its work had to be done again or led to nothing
@@ -43,7 +43,7 @@ class TimeUse(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CommandRun:
-    """One run of a job's command. `lost`: of this and earlier runs, when it was interrupted; None: not known yet."""
+    """A run of a job's command. `lost`: of this and earlier runs, when it was interrupted; None: not known yet."""
 
     began: datetime
     ended: datetime | None
@@ -161,13 +161,17 @@ class Goodput:
 
     @property
     def shares(self) -> Mapping[TimeUse, int]:
-        """Of all its time, in hundredths of a percent that add up to 100 %; all 0 where it has no time."""
+        """Returns the share of each use in its time, in hundredths of a percent that add up to 100 %; all 0 where it
+        has no time.
+        """
         total = self.span // _MICROSECOND
         return divided(10_000 if total else 0, {use: span // _MICROSECOND for use, span in self.spans.items()})
 
     @property
     def kept_share_of_paid(self) -> int | None:
-        """Of the time that VMs billed, in hundredths of a percent, cut off; None where none did."""
+        """Returns the kept share of the time that VMs billed, in hundredths of a percent, cut off; None where
+        none did.
+        """
         return 10_000 * self.spans[TimeUse.KEPT] // self.paid_span if self.paid_span else None
 
     @property
@@ -183,7 +187,7 @@ NO_GOODPUT = Goodput(0, dict.fromkeys(TimeUse, _NONE), dict.fromkeys(TimeUse, ZE
 
 
 def added(figures: Iterable[Goodput]) -> Goodput:
-    """Of all of these together; jobs that are in several of them count as often."""
+    """Adds up goodputs; jobs that are in several of them count as often."""
     jobs, useful, is_priced = 0, _NONE, True
     spans, nanos = dict.fromkeys(TimeUse, _NONE), dict.fromkeys(TimeUse, 0)
     for one in figures:
@@ -199,7 +203,7 @@ def added(figures: Iterable[Goodput]) -> Goodput:
 
 
 def goodput(parts: Collection[TimePart], cost: Priced) -> Goodput:
-    """Of one job's parts and their cost, which is divided to the last nano-dollar."""
+    """Adds up one job's parts, and divides their cost to the last nano-dollar."""
     spans = dict.fromkeys(TimeUse, _NONE)
     weights = dict.fromkeys(TimeUse, 0)
     useful = _NONE
@@ -240,7 +244,7 @@ def _in_order(runs: Sequence[CommandRun], begin: datetime, end: datetime) -> lis
 
 
 def _kept_until(runs: Sequence[CommandRun], spans: Sequence[tuple[datetime, datetime]]) -> list[datetime]:
-    """Of each run, until when its work stands, by what was found to be lost when the next one began."""
+    """Returns the moment until which each run's work stands, by the losses known when the next one began."""
     kept = [until for _, until in spans]
     for last, run in enumerate(runs):
         lost = run.lost or _NONE

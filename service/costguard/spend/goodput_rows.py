@@ -47,7 +47,7 @@ class GoodputGrouping(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GoodputRow:
-    """One group: its values in the order that was asked for."""
+    """A group: its values in the requested order."""
 
     group: tuple[str, ...]
     goodput: Goodput
@@ -60,7 +60,8 @@ class GoodputReport:
 
 
 def of_job(connection: Connection, accrual: Accrual, job_id: str) -> Goodput | None:
-    """From its launch to its end, or to the last whole minute; None for a development VM, and where there is no job.
+    """Returns the goodput of a job to its end, or to the last whole minute; None for a development VM, and where there
+    is no job.
 
     A poll of a job in which nothing has happened is then the same answer.
     """
@@ -80,7 +81,10 @@ def billed_vms(connection: Connection, job_id: str) -> Sequence[BilledVM]:
 def goodput_between(
     connection: Connection, accrual: Accrual, first: date, last: date, group_by: Sequence[GoodputGrouping], scope: Scope
 ) -> GoodputReport:
-    """Of the UTC days [first, last] up to now, of training jobs alone. By month first, then the dearest first."""
+    """Reports the goodput of training jobs on the UTC days [first, last] up to now.
+
+    By month first, then the most expensive first.
+    """
     return goodput_reports(connection, accrual, first, last, [group_by], scope)[0]
 
 
@@ -167,7 +171,9 @@ def _months(first: date, last: date) -> Iterator[tuple[date, date]]:
 def _costs(
     connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope
 ) -> Callable[[date, date], Mapping[str, Priced]]:
-    """What each job cost on any days within [first, last], as Spend by job has it; the ledger is read once for all."""
+    """Returns the cost of each job on any days within [first, last], as Spend by job has it; the ledger is read once
+    for all.
+    """
     by_day: dict[date, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for day, job, nanos in days_of_jobs(connection, first, last, scope):
         by_day[day][job] = nanos
@@ -232,7 +238,7 @@ def _histories(connection: Connection, ids: Collection[str]) -> list[JobHistory]
 def _runs_and_vms(
     connection: Connection, ids: tuple[str, ...]
 ) -> tuple[Mapping[str, Sequence[CommandRun]], Mapping[str, Sequence[BilledVM]]]:
-    """By job."""
+    """Reads the runs and the VMs of these jobs, by job."""
     runs: dict[str, list[CommandRun]] = {}
     vms: dict[str, list[BilledVM]] = {}
     for some in chunks(ids):

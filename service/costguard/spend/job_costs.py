@@ -20,7 +20,7 @@ from costguard.model.money import Money, Priced
 
 
 class RunUp(Protocol):
-    """What was billed of a span, and why not all of it could be priced ("" when it could)."""
+    """The billed part of a span, and the reason why not all of it could be priced ("" when it could)."""
 
     @property
     def amount(self) -> Money: ...
@@ -94,7 +94,10 @@ def with_unseen_vms(connection: Connection, job_ids: Collection[str]) -> set[str
 
 @prepared
 def _unseen(job_ids: list[str]) -> Select[Any]:
-    """What Google had no room for has an id too, and is no VM: it ended before it was known to be there."""
+    """Selects attempts whose VM was not seen.
+
+    An attempt that Google had no room for has an id too, and is no VM: it ended before it was known to be there.
+    """
     columns = attempts.c
     is_seen = exists().where(instances.c.project == columns.project, instances.c.gce_id == columns.gce_id)
     may_be = or_(columns.made_at.is_not(None), text(LIVE_ATTEMPT))
@@ -115,7 +118,7 @@ _known_ledger_of = remembers(charges, lifetimes, storage_spans)(_ledger_of)
 
 
 def spans_of(spans: Table, job_ids: Sequence[str]) -> Select[Any]:
-    """Which spans are of which job. Joined with charges at once, SQLite would read all charges there are."""
+    """Selects the spans of jobs. Joined with charges at once, SQLite would read all charges there are."""
     return select(spans.c.id, spans.c.job).where(_has_job(spans), spans.c.job.in_(job_ids))
 
 
@@ -128,7 +131,7 @@ def unfinished(spans: Table, query: Select[Any], job_ids: Sequence[str]) -> Sele
 
 
 def _has_job(spans: Table) -> ColumnElement[bool]:
-    """In the index's own words: with a parameter in it neither database could use the index."""
+    """Returns the index's own condition: with a parameter in it neither database could use the index."""
     return spans.c.job != literal_column("''")
 
 

@@ -1,4 +1,4 @@
-"""What VMs cost while a label had a value, day by day: from charges, split at the moment at which the label changed."""
+"""Costs of VMs while a label had a value, day by day: from charges, split at the moment at which the label changed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _Figures: TypeAlias = Sequence[int]  # machine, GPU and storage in nano-dollars,
 
 @dataclass(frozen=True, slots=True)
 class LabelValues:
-    """What one label of VMs is, and what it was."""
+    """The present and the former values of one label of VMs."""
 
     present: Mapping[int, str | None]
     changes: Mapping[int, Sequence[LabelChange]]
@@ -78,7 +78,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class LabelPart:
-    """What one VM cost on a day while its label had the value of the scope."""
+    """The cost of one VM on a day while its label had the value of the scope."""
 
     instance_id: int
     kind: InstanceKind
@@ -89,9 +89,9 @@ class LabelPart:
 def label_days(
     connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope, by: Collection[str]
 ) -> list[tuple[date, InstanceKind, Amounts]]:
-    """What is in the scope, its label included, on the UTC days [first, last] up to now.
+    """Returns the spend in the scope, its label included, on the UTC days [first, last] up to now.
 
-    Told apart at least by the columns in `by`: days that are rolled up are read from their sums, others from charges.
+    Kept apart at least by the columns in `by`: days that are rolled up are read from their sums, others from charges.
     """
     sums: dict[tuple[date, InstanceKind], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     ranges = label_rows.not_rolled_up(connection, _label_of(scope).label, first, last)
@@ -113,7 +113,7 @@ def label_parts(connection: Connection, accrual: Accrual, first: date, last: dat
 
 
 def charged_parts(connection: Connection, first: date, last: date, scope: Scope) -> Iterator[LabelPart]:
-    """What is charged, from charges."""
+    """Yields the charged parts, from charges."""
     wanted, since = _label_of(scope), day_start(first)
     changes = changes_since(connection, wanted.label, since)
     projects = _projects(connection, wanted)
@@ -128,7 +128,7 @@ def charged_parts(connection: Connection, first: date, last: date, scope: Scope)
 def running_parts(
     connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope
 ) -> Iterator[LabelPart]:
-    """What has accrued since charges were stored."""
+    """Yields the parts that have accrued since charges were stored."""
     wanted = _label_of(scope)
     values = values_among(connection, wanted.label, day_start(first), accruing_ids(connection, day_start(last) + _DAY))
     mine = sorted(
@@ -151,7 +151,7 @@ def _parts_of_value(values: LabelValues, wanted: LabelFilter, pieces: Iterable[P
 def gaps_within(
     connection: Connection, gaps: Iterable[UnpricedSpan], first: date, last: date, scope: Scope, now: datetime
 ) -> list[UnpricedSpan]:
-    """Those whose VM had the label's value at any time of these days while nothing was known of their price."""
+    """Returns the gaps of VMs that had the label's value at any time of these days while their price was not known."""
     wanted, gaps = _label_of(scope), tuple(gaps)
     ids = ids_of(connection, {gap.key for gap in gaps})
     values = values_among(connection, wanted.label, day_start(first), ids.values())
@@ -169,7 +169,7 @@ def values_of_gap(
 
 
 def values_among(connection: Connection, label: str, since: datetime, instance_ids: Collection[int]) -> LabelValues:
-    """Of these VMs, since that moment."""
+    """Returns the values of these VMs since that moment."""
     return LabelValues(present_values(connection, label, instance_ids), changes_since(connection, label, since))
 
 
@@ -186,7 +186,7 @@ def _label_of(scope: Scope) -> LabelFilter:
 
 
 def _projects(connection: Connection, wanted: LabelFilter) -> dict[int, str]:
-    """Of the VMs that have the value now."""
+    """Returns the projects of the VMs that have the value now."""
     query = select(instances.c.id, instances.c.project).where(has_value(wanted))
     return {row.id: row.project for row in connection.execute(query)}
 
@@ -244,7 +244,7 @@ def _by_day(spans: Table, first: date, last: date) -> Select[Any]:
 
 
 def pieces_of(accrual: Accrual, span: AccruingSpan, start: datetime, end: datetime, scope: Scope) -> Iterator[Piece]:
-    """What has accrued of one span within [start, end)."""
+    """Yields the pieces of one span that have accrued within [start, end)."""
     project, whose, _ = kind = kind_of(span)
     since, until = max(span.since, start), min(end, span.span.ended_at or accrual.now)
     if since < until and scope.holds(project, whose.preset, whose.owner, whose.job):

@@ -71,7 +71,7 @@ def roll_up_day(connection: Connection, day: date, labels: Collection[str]) -> N
 def _sums_of(
     connection: Connection, label: str, day: date, vms: Sequence[VmCharges], projects: dict[int, str]
 ) -> _Sums:
-    """By whether there is a value, the value, project, preset, owner, job and provisioning model."""
+    """Sums charges by whether there is a value, the value, project, preset, owner, job and provisioning model."""
     values = values_among(connection, label, day_start(day), projects)
     # A label that changed on a later day had one value all day long.
     cut = _changed_before(values, day_start(day) + _DAY)

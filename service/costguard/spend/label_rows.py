@@ -46,7 +46,7 @@ def not_rolled_up(connection: Connection, label: str, first: date, last: date) -
 def days_of_value(
     connection: Connection, first: date, last: date, without: tuple[Days, ...], scope: Scope, by: tuple[str, ...]
 ) -> list[tuple[date, InstanceKind, Sequence[int]]]:
-    """What the roll-up holds of the scope and its label's value, by day and these columns; the others are ""."""
+    """Reads the roll-up of the scope and its label's value, by day and these columns; the others are ""."""
     wanted = scope.label
     if wanted is None:
         raise ValueError("the scope has no label")
@@ -72,7 +72,7 @@ def sums_by_value(
     scope: Scope,
     by_day: bool,
 ) -> list[tuple[date | None, str | None, Sequence[int]]]:
-    """What the roll-up holds of each value of the label in this scope, by day if that is asked for."""
+    """Reads the roll-up of each value of the label in this scope, by day where `by_day` says so."""
     is_fine = any(getattr(scope, name) is not None for name in ("preset", "owner", "job"))
     table = daily_labels if is_fine else daily_label_values
     keys = (*((table.c.day,) if by_day else ()), table.c.is_labelled, table.c.value)

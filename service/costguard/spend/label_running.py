@@ -1,4 +1,4 @@
-"""What has accrued by the value of a label since charges were stored: spans alike are added up together."""
+"""Costs that have accrued by the value of a label since charges were stored: equal spans are added up together."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class LabelSpend:
-    """What VMs cost while their label had this value. None: while they had no such label, which "" is not."""
+    """The cost of VMs while their label had this value. None: while they had no such label, which "" is not."""
 
     value: str | None
     amounts: Amounts
@@ -67,7 +67,9 @@ def values_by_day(
 def _figures(
     connection: Connection, accrual: Accrual, first: date, last: date, label: str, scope: Scope, *, by_day: bool
 ) -> Iterator[tuple[date, str | None, Sequence[int]]]:
-    """What each value came to: days that are rolled up as one sum, or by day where that is asked for; the others."""
+    """Yields the cost of each value: days that are rolled up as one sum, or by day where `by_day` says so; the
+    others.
+    """
     ranges = label_rows.not_rolled_up(connection, label, first, last)
     for day, value, sums in label_rows.sums_by_value(connection, label, first, last, ranges, scope, by_day):
         yield day or first, value, sums
@@ -79,7 +81,7 @@ def _figures(
 def _charged(
     connection: Connection, label: str, first: date, last: date, scope: Scope, by_day: bool
 ) -> Iterator[tuple[date, str | None, Sequence[int]]]:
-    """What is charged on days that are not rolled up, from charges."""
+    """Yields the charges of days that are not rolled up."""
     vms = charged(connection, first, last, scope, by_day=by_day)
     values = values_among(connection, label, day_start(first), {vm.instance_id for vm in vms})
     for vm in vms:

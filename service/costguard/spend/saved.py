@@ -37,7 +37,7 @@ class KeepReport:
 
 
 def kept(connection: Connection, book: PriceBook, now: datetime, since: datetime, until: datetime) -> list[KeepReport]:
-    """What was kept in [since, until), the latest first, with what it has cost by now."""
+    """Reports the keeps in [since, until), the latest first, with their cost by now."""
     return [KeepReport(row, _keep_cost(row, book, now)) for row in keeps_between(connection, since, until)]
 
 
@@ -133,12 +133,12 @@ class Saved:
 
     @property
     def spot_share(self) -> int:
-        """What Spot cost, in thousandths of what on-demand would have."""
+        """Returns the cost of Spot, in thousandths of the on-demand cost."""
         return min(1000, 1000 * self.spot.cost.nanos // max(1, self.spot.on_demand.nanos))
 
 
 def saved_between(connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope) -> Saved:
-    """On the UTC days [first, last], of what the scope holds."""
+    """Reports the savings on the UTC days [first, last], within the scope."""
     since, until = day_start(first), day_start(last) + _DAY
     enforced = enforcements(connection, accrual.book, accrual.now, since, until)
     return Saved(

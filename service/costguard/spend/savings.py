@@ -1,4 +1,4 @@
-"""What a stop saved, or in shadow mode would have saved. Pure."""
+"""Estimates the saving of a stop, also of one that shadow mode only recorded. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KEEP_METHOD = (
 
 
 class Bound(StrEnum):
-    """What ended the time that is counted."""
+    """The end of the time that is counted."""
 
     RAN_AGAIN = "ran_again"
     ENDED = "ended"
@@ -51,14 +51,16 @@ class Saving:
 
 
 def of_stop(rate: Money | None, stopped_at: datetime, ran_again_at: datetime | None, now: datetime) -> Saving:
-    """Of a stop that was carried out; `rate` is per hour, None where the machine had no price."""
+    """Returns the saving of a stop that was carried out; `rate` is per hour, None where the machine had no price."""
     until, bound = _first((stopped_at + MOST, Bound.LONGEST), (ran_again_at, Bound.RAN_AGAIN), (now, Bound.NOW))
     amount = Priced(ZERO, whole=False) if rate is None else Priced(rate.over(max(timedelta(), until - stopped_at)))
     return Saving(amount, stopped_at, until, bound, STOP_METHOD)
 
 
 def of_shadow(run: Lifetime, at: datetime, again_at: datetime | None, book: PriceBook, now: datetime) -> Saving:
-    """Of a stop that a rule would have made at `at`; `again_at` is when it would have made the next of this run."""
+    """Returns the saving of a stop that a rule would have made at `at`; `again_at` is when it would have made the next
+    of this run.
+    """
     ends = ((run.ended_at, Bound.ENDED), (again_at, Bound.DECIDED_AGAIN), (now, Bound.NOW))
     whole, _ = _first(*ends)
     until, bound = _first((at + MOST, Bound.LONGEST), *ends)
@@ -66,7 +68,7 @@ def of_shadow(run: Lifetime, at: datetime, again_at: datetime | None, book: Pric
 
 
 def of_keep(run: Lifetime, since: datetime, until: datetime, book: PriceBook, now: datetime) -> Saving:
-    """What a keep from `since` until `until` has cost by now: the opposite of a saving, and none is negative."""
+    """Returns the cost by now of a keep from `since` until `until`: the opposite of a saving, and none is negative."""
     end, bound = _first((run.ended_at, Bound.ENDED), (until, Bound.RAN_OUT), (now, Bound.NOW))
     return Saving(_cost(run, since, end, book), since, end, bound, KEEP_METHOD)
 

@@ -39,12 +39,13 @@ class Live:
 
 
 def live(connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope, by: Collection[str]) -> Live:
-    """What is not stored of the UTC days [first, last], up to now, told apart at least by the columns in `by`.
+    """Returns the spend on the UTC days [first, last], up to now, that is not stored, kept apart at least by the
+    columns in `by`.
 
     Open spans are in the running totals. Those that ended and are not charged yet, or cannot be priced whole, are
     billed one by one. A day's figure is the same in every range, since charges are cut at midnight.
 
-    Of a scope with a label all that was spent is here, charged or not.
+    Of a scope with a label all spend is here, charged or not.
     """
     if first > accrual.now.date():
         return Live([], [])
@@ -104,7 +105,7 @@ Group: TypeAlias = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class SpendRow:
-    """One group: its values in the order that was asked for, and how many of its spans lack a price."""
+    """A group: its values in the requested order, and the number of its spans without a price."""
 
     group: Group
     amounts: Amounts
@@ -126,9 +127,9 @@ def spend(
     group_by: Sequence[Grouping],
     scope: Scope | None = None,
 ) -> Spend:
-    """What was spent on the UTC days [first, last], today's share up to now included.
+    """Returns the spend on the UTC days [first, last], today's share up to now included.
 
-    Rows come by day where days were asked for, then the most expensive first.
+    Rows come by day where days were requested, then the most expensive first.
     """
     scope = scope or Scope()
     sums = dict(rolled_up(connection, first, last, tuple(group_by), scope))
@@ -187,7 +188,7 @@ def spend_by_day(
 
 
 def _told_apart_by(group_by: Sequence[Grouping], scope: Scope) -> set[str]:
-    """Whose money it is counts only where it was asked for."""
+    """Returns the groupings to keep apart: attribution counts only where it was requested."""
     names = {grouping.value for grouping in group_by}
     return names | {name for name in ("project", "preset", "owner", "job") if getattr(scope, name) is not None}
 
@@ -227,13 +228,13 @@ def days_of_span(span: UnpricedSpan, first: date, last: date, now: datetime) -> 
 
 
 def in_order(row: SpendRow, group_by: Sequence[Grouping]) -> tuple[str, int, Group]:
-    """What rows are sorted by: their day, where they have one, and then the most expensive first."""
+    """Returns the sort key of rows: their day, where they have one, and then the most expensive first."""
     day = row.group[group_by.index(Grouping.DAY)] if Grouping.DAY in group_by else ""
     return day, -row.amounts.total.nanos, row.group
 
 
 def _total(all_amounts: Collection[Amounts]) -> Amounts:
-    """In whole numbers: a year by day and preset is thousands of rows."""
+    """Adds up amounts in whole numbers: a year by day and preset is thousands of rows."""
     machine, gpu, storage = (
         Money(sum(getattr(amounts, part).nanos for amounts in all_amounts)) for part in ("machine", "gpu", "storage")
     )

@@ -86,7 +86,7 @@ InstanceKind: TypeAlias = tuple[str, Attribution, str]  # project, whose money i
 def rolled_up(
     connection: Connection, first: date, last: date, group_by: tuple[Grouping, ...], scope: Scope
 ) -> list[tuple[tuple[str, ...], Amounts]]:
-    """What the daily roll-up holds of the days [first, last], by group; each group once. Nothing is held by label."""
+    """Reads the daily roll-up of the days [first, last], by group; each group once. No roll-up is by label."""
     if scope.label is not None:
         return []
     # By the beginning of the primary key SQLite adds up as it reads; by anything else it sorts a year first.
@@ -119,7 +119,7 @@ def rolled_up(
 def rolled_up_days(
     connection: Connection, first: date, last: date, group_by: tuple[Grouping, ...], scope: Scope
 ) -> dict[tuple[str, ...], dict[date, int]]:
-    """What the daily roll-up holds of each group, in nano-dollars by day; `group_by` is without days."""
+    """Reads the daily roll-up of each group, in nano-dollars by day; `group_by` is without days."""
     if scope.label is not None:
         return {}
     table = _table(group_by, scope)
@@ -149,7 +149,7 @@ def days_of_jobs(connection: Connection, first: date, last: date, scope: Scope) 
 def days_of(
     connection: Connection, first: date, last: date, group_by: Grouping, names: tuple[str, ...], scope: Scope
 ) -> dict[date, list[int]]:
-    """What the daily roll-up holds of each of these groups, and last of all groups, in nano-dollars by day."""
+    """Reads the daily roll-up of each of these groups, and last of all groups, in nano-dollars by day."""
     if scope.label is not None:
         return {}
     table = _table((group_by,), scope)
@@ -163,7 +163,7 @@ def days_of(
 
 @remembers(instances, lifetimes, storage_spans)
 def unpriced(connection: Connection, first: date, last: date, scope: Scope) -> list[UnpricedSpan]:
-    """What ran, or was stored, on these days and could not be priced whole; the latest first."""
+    """Lists the spans that ran, or were stored, on these days and could not be priced whole; the latest first."""
     start, end = day_start(first), day_start(last) + timedelta(days=1)
     queries = [
         select(
@@ -218,7 +218,7 @@ def _table(group_by: Sequence[Grouping], scope: Scope) -> Table:
 
 
 def amounts_of(sums: Sequence[int]) -> Amounts:
-    """From nano-dollars of machines, GPUs and storage, and seconds."""
+    """Makes amounts from nano-dollars of machines, GPUs and storage, and seconds."""
     machine, gpu, storage, seconds = sums
     return Amounts(Money(machine), Money(gpu), Money(storage), seconds)
 

@@ -48,7 +48,9 @@ class Month:
 
     @property
     def change(self) -> int | None:
-        """By how many percent this month is dearer by now; None where there is nothing to compare with."""
+        """Returns the percentage by which this month is more expensive by now; None where there is nothing to compare
+        with.
+        """
         before = self.before_to_day.nanos
         return round(Fraction(100 * (self.outlook.spent.nanos - before), before)) if before else None
 

@@ -1,4 +1,4 @@
-"""What Spot VMs saved against the same use on demand. Pure."""
+"""Compares the cost of Spot VMs with the same use on demand. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SpotSaving:
 
     @property
     def percent(self) -> int:
-        """Of what it would have cost, cut off to whole percents."""
+        """Returns the saving in percent of the on-demand cost, cut off to whole percents."""
         return 100 * self.saved.nanos // self.on_demand.nanos if self.on_demand else 0
 
 

@@ -113,7 +113,7 @@ def uncharged(connection: Connection, scope: Scope) -> list[tuple[Lifetime, date
 
 
 def lost_to_preemptions(connection: Connection, first: date, last: date, scope: Scope) -> Money:
-    """What jobs had paid for work that they had to do again after a preemption on these days."""
+    """Returns the amount that jobs had paid for work that they had to do again after a preemption on these days."""
     lost = interruptions.c
     columns = (jobs.c.project, jobs.c.preset, jobs.c.owner, jobs.c.id)
     wanted = (scope.project, scope.preset, scope.owner, scope.job)

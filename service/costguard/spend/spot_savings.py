@@ -1,4 +1,4 @@
-"""What Spot VMs saved, from stored charges and from what has accrued since."""
+"""Savings of Spot VMs, from stored charges and from what has accrued since."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DAY, _INSTANT = timedelta(days=1), timedelta(microseconds=1)
 
 
 def saved_by_spot(connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope) -> SpotSaving:
-    """On the UTC days [first, last], today's share up to now included."""
+    """Returns the saving on the UTC days [first, last], today's share up to now included."""
     periods = accrual.book.steady(ProvisioningModel.STANDARD, first, last)
     stored = spot_rows.charged(connection, periods, scope)
     live = _live(connection, accrual, first, last, scope)

@@ -21,7 +21,7 @@ from costguard.model.lifetime import Attribution
 
 @dataclass(frozen=True, slots=True)
 class VmCharges:
-    """Of one VM, of one owner, preset and job; of one day where rows are by day."""
+    """The charges of one VM, of one owner, preset and job; of one day where rows are by day."""
 
     instance_id: int
     attribution: Attribution
@@ -60,7 +60,7 @@ class _Attributions(dict[tuple[str, str, str], Attribution]):
 def _vms_of(
     connection: Connection, query: Select[Any], spans: Table, whose: _Attributions, by_day: bool
 ) -> Iterator[VmCharges]:
-    """From rows of keys, sums, and the day where rows are by day; storage counts as standard."""
+    """Yields VMs from rows of keys, sums, and the day where rows are by day; storage counts as standard."""
     width = len(_keys(spans))
     for row in map(tuple, connection.execute(query)):  # rows of the library's own are slow to read by name
         model = row[4] if spans is lifetimes else ProvisioningModel.STANDARD.value

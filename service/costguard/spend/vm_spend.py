@@ -102,7 +102,7 @@ def _parts(
 def _labelled(
     connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope
 ) -> Iterator[tuple[_Key, Sequence[int]]]:
-    """While the VM had the label's value."""
+    """Yields the parts in which the VM had the label's value."""
     for part in label_parts(connection, accrual, first, last, scope):
         _, whose, model = part.kind
         yield (part.instance_id, whose, model, part.day), part.figures
@@ -111,7 +111,7 @@ def _labelled(
 def _running(
     connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope
 ) -> Iterator[tuple[_Key, Sequence[int]]]:
-    """What has accrued since charges were stored. Equal VMs are billed once."""
+    """Yields the parts that have accrued since charges were stored. Equal VMs are billed once."""
     start, end = day_start(first), day_start(last) + _DAY
     for span in accruing.accruing_spans(connection, accruing_ids(connection, end)):
         _, whose, model = kind = kind_of(span)
