@@ -1,6 +1,7 @@
-"""Whether an unknown VM with our labels is adopted, or only reported.
+"""Decides whether an unknown VM with our labels is adopted, or only reported.
 
-They come from a later time of this database, which a restore lost, or from another guard that works with a copy of it.
+Such VMs come from a later time of this database, which a restore lost, or from another guard that works with a copy of
+it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ _UP = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class AdoptionCandidate:
-    """One such VM, as its labels and the ledger show it. `is_wanted`: an admin says that it is to be adopted."""
+    """A VM that may be adopted, as its labels and the ledger show it.
+
+    `is_wanted`: an admin says that it is to be adopted.
+    """
 
     key: InstanceKey
     name: str
@@ -42,7 +46,10 @@ class AdoptionCandidate:
 def why_not_adopted(
     vm: AdoptionCandidate, mine: Sequence[AdoptionCandidate], job: Job | None, attempts: Sequence[Attempt]
 ) -> str:
-    """Why it is only reported; "" where it becomes the job's next attempt. `mine` are all candidates of its job."""
+    """Explains why it is only reported; "" where it becomes the job's next attempt.
+
+    `mine` are all candidates of its job.
+    """
     if job is None:
         return f"job {vm.job_id or 'of its label'} is not in this database"
     named = AttemptName.parse(vm.name)
@@ -67,16 +74,16 @@ def why_not_adopted(
 
 
 def number_of(vm: AdoptionCandidate, attempts: Sequence[Attempt]) -> int:
-    """Its own, or the next where an admin adopts one whose number is taken."""
+    """Returns the VM's own number, or the next where an admin adopts one whose number is taken."""
     named = AttemptName.parse(vm.name)
     last = max((one.number for one in attempts), default=0)
     return max(named.number if named is not None else 1, last + 1)
 
 
 def in_the_way(job: Job, mine: Sequence[tuple[str, str, Status]]) -> str:
-    """Why no VM may be launched for the job meanwhile; "" where none of these can write to its checkpoints.
+    """Explains why no VM may be launched for the job meanwhile; "" where none of these can write to its checkpoints.
 
-    `mine` are names, zones and statuses. A stopped one writes nothing, but its disk may be what is resumed from.
+    `mine` are names, zones and statuses. A stopped VM writes nothing, but the job may resume from its disk.
     """
     vms = [f"{name} in {zone}" for name, zone, status in mine if status not in AT_REST or saves_on_disk(job)]
     if not vms:

@@ -1,4 +1,4 @@
-"""Which jobs are due for a decision: with news, or at their time. Two cheap queries."""
+"""Finds the jobs that are due for a decision: with news, or at their time. Two cheap queries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Wait:
 
 
 class LaunchBackoff:
-    """Kept in memory: after a restart everything is tried at once."""
+    """The backoff of launches, in memory: after a restart everything is tried at once."""
 
     def __init__(self) -> None:
         self._waits: dict[str, _Wait] = {}
@@ -57,7 +57,7 @@ _UNSETTLED_EVERY = timedelta(seconds=5)
 
 
 class Agenda:
-    """Kept in memory: after a restart every job is decided on once."""
+    """The times of the next decisions, in memory: after a restart every job is decided on once."""
 
     def __init__(self) -> None:
         self._marks: dict[str, tuple[Any, ...]] = {}
@@ -111,7 +111,7 @@ def read_news(connection: Connection) -> News:
 
 
 def states(connection: Connection) -> dict[str, str]:
-    """Of all open jobs."""
+    """Returns the states of all open jobs."""
     return {row.id: row.state for row in connection.execute(select(jobs.c.id, jobs.c.state).where(text(OPEN_JOB)))}
 
 
@@ -128,22 +128,24 @@ def at_work(connection: Connection, job_ids: Collection[str] | None = None) -> d
 
 
 def may_follow(connection: Connection, job_id: str) -> bool:
-    """Whether another attempt may be made: the job is open, nobody wants it cancelled, and no attempt of it is open."""
+    """Says whether another attempt may be made: the job is open, nobody wants it cancelled, and no attempt of it is
+    open.
+    """
     return connection.execute(_MAY_FOLLOW, {"job_id": job_id}).first() is not None
 
 
 def is_open(connection: Connection, job_id: str) -> bool:
-    """Whether the job is open, and nobody wants it cancelled."""
+    """Says whether the job is open, and nobody wants it cancelled."""
     return connection.execute(_IS_OPEN, {"job_id": job_id}).first() is not None
 
 
 def may_stand_by(connection: Connection, job_id: str, follows: int) -> bool:
-    """Whether a VM may be made ready to take over from this attempt, the only one that is open, and runs on."""
+    """Says whether a VM may be prepared to take over from this attempt, the only one that is open, and runs on."""
     return connection.execute(_MAY_STAND_BY, {"job_id": job_id, "follows": follows}).first() is not None
 
 
 def has_started(connection: Connection, attempt_id: int) -> bool:
-    """Whether its agent told that the command runs."""
+    """Says whether its agent reported that the command runs."""
     return connection.execute(_HAS_STARTED, {"attempt_id": attempt_id}).first() is not None
 
 

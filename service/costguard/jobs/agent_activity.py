@@ -69,12 +69,12 @@ class BoundStretch:
 
 
 def minute_of(fields: Mapping[str, object]) -> Minute | None:
-    """Of an event `activity`."""
+    """Reads the minute of an event `activity`."""
     return read_minute(fields.get("minute"))
 
 
 def is_warm(minute: MeasuredMinute, started_at: datetime | None) -> bool:
-    """Whether the run is past loading and compiling by the beginning of this minute."""
+    """Says whether the run is past loading and compiling by the beginning of this minute."""
     if started_at is None:
         return False
     age = minute.at - timedelta(seconds=minute.minute.seconds or 60.0) - started_at
@@ -82,7 +82,8 @@ def is_warm(minute: MeasuredMinute, started_at: datetime | None) -> bool:
 
 
 def windows(minutes: Sequence[MeasuredMinute]) -> tuple[list[JudgedWindow], list[MeasuredMinute]]:
-    """Of minutes of one run that were not judged, in order: what they make, and those that are too few yet.
+    """Makes windows of minutes of one run that were not judged, in order; returns them, and the minutes that are too
+    few yet.
 
     Minutes before a gap are left out: a window is of one stretch of time.
     """
@@ -112,6 +113,8 @@ def _judged(minutes: Sequence[MeasuredMinute]) -> JudgedWindow:
 
 
 def _between(first: tuple[int, datetime], last: tuple[int, datetime]) -> tuple[int | None, timedelta | None]:
-    """None where it did not advance: a rewind says nothing of its speed."""
+    """Returns the steps and the time between two positions; None where it did not advance: a rewind says nothing of its
+    speed.
+    """
     steps, span = last[0] - first[0], last[1] - first[1]
     return (steps, span) if steps > 0 and span > timedelta() else (None, None)

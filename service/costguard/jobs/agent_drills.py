@@ -18,7 +18,7 @@ _GOES_ON = frozenset({"yes", "no", "unknown"})
 
 @dataclass(frozen=True, slots=True)
 class DrillReport:
-    """How a drill stands, as its agent says."""
+    """The state of a drill, by its agent."""
 
     number: int
     state: DrillState
@@ -37,7 +37,7 @@ class DrillReport:
 
 
 def drill_report(fields: Mapping[str, object], moment: Callable[[object], datetime]) -> DrillReport | None:
-    """None where it is not understood. `moment` reads a time by the guard's clock."""
+    """Reads a report of a drill; None where it is not understood. `moment` reads a time by the guard's clock."""
     number, phase = _number(fields.get("number")), fields.get("phase")
     if not number or number > _MOST_NUMBER or phase not in {state.value for state in DrillState}:
         return None

@@ -89,7 +89,7 @@ class AgentTokens:
         return hmac.new(self._key, f"attempt\0{attempt_name}".encode(), hashlib.sha256).hexdigest()
 
     def speaks_for(self, token: str, attempt_name: str) -> bool:
-        """In constant time."""
+        """Compares a token with the attempt's, in constant time."""
         return hmac.compare_digest(token.encode("utf-8", "replace"), self.of(attempt_name).encode())
 
 
@@ -109,7 +109,7 @@ class EventsAnswer:
 
 @dataclass(frozen=True, slots=True)
 class GoAhead:
-    """What a command that was waited with begins with; "" is the beginning."""
+    """The start of a command that waited; `resume_from` "" is the beginning."""
 
     resume_from: str
     step: int | None
@@ -118,7 +118,7 @@ class GoAhead:
 
 @dataclass(frozen=True, slots=True)
 class AgentReport:
-    """One request of an agent. `sent_at` is by the VM's clock; None: not said."""
+    """A request of an agent. `sent_at` is by the VM's clock; None: not said."""
 
     attempt_name: str
     events: tuple[AgentEvent, ...]
@@ -153,7 +153,7 @@ class AgentEvents:
     def hear(
         self, attempt_name: str, token: str, events: Sequence[AgentEvent], sent_at: datetime | None = None
     ) -> EventsAnswer:
-        """One report alone: see `hear_all`. Raises Forbidden."""
+        """Records a single report: see `hear_all`. Raises Forbidden."""
         self.check(attempt_name, token)
         answer = self.hear_all([AgentReport(attempt_name, tuple(events), sent_at)])[0]
         if isinstance(answer, Forbidden):
@@ -183,7 +183,7 @@ class AgentEvents:
 
 
 def _of_different_attempts(reports: Sequence[AgentReport]) -> list[list[AgentReport]]:
-    """In their order, cut so that what one report changes is read for the next one of its attempt."""
+    """Splits reports, in their order, so that the changes of one report are read for the next one of its attempt."""
     parts: list[list[AgentReport]] = [[]]
     names: set[str] = set()
     for report in reports:
@@ -197,7 +197,7 @@ def _of_different_attempts(reports: Sequence[AgentReport]) -> list[list[AgentRep
 
 @dataclass(frozen=True, slots=True)
 class _Heard:
-    """One report, applied to its attempt as it was before."""
+    """A report, applied to its attempt as it was before."""
 
     attempt: Attempt
     is_job_cancelled: bool
@@ -205,7 +205,7 @@ class _Heard:
 
     @property
     def is_ready(self) -> bool:
-        """Whether its VM now stands by, and nobody knew that yet."""
+        """Says whether its VM now stands by, and nobody knew that yet."""
         is_new = self.attempt.stands_by and self.attempt.ready_at is None
         return is_new and self.update.agent.phase == STANDING_BY
 
@@ -295,7 +295,7 @@ def _answer(one: _Heard, drill: Drill | None, go: GoAhead | None) -> EventsAnswe
 
 
 def _go_ahead(connection: Connection, one: _Heard) -> GoAhead | None:
-    """With every answer until its command runs."""
+    """Returns the go-ahead, with every answer until its command runs."""
     attempt = one.attempt
     if attempt.released_at is None or one.update.agent.started_at is not None or not attempt.is_open:
         return None

@@ -19,7 +19,7 @@ _MOST_STEP = 2**63 - 1
 
 
 def reported(before: Hang | None, fields: Mapping[str, object], moment: Callable[[object], datetime]) -> Hang | None:
-    """What a heartbeat says: None where it makes progress. A hang that goes on began when it was first reported."""
+    """Reads a heartbeat's hang; None where it makes progress. A hang that goes on began when it was first reported."""
     seen = fields.get("hang")
     if not isinstance(seen, Mapping):
         return None
@@ -46,7 +46,7 @@ def reported(before: Hang | None, fields: Mapping[str, object], moment: Callable
 
 
 def stored(hang: Hang | None) -> object:
-    """As its column takes it."""
+    """Converts a hang for its column."""
     return None if hang is None else _HANG.dump_python(hang, mode="json")
 
 

@@ -43,7 +43,7 @@ def seen(reported: object, moment: Moment) -> SeenProgress | None:
 
 
 def stored(progress: SeenProgress | None) -> dict[str, object] | None:
-    """As its column takes it; `loaded` reads it again."""
+    """Converts progress for its column; `loaded` reads it again."""
     return None if progress is None else _SEEN.dump_python(progress, mode="json")
 
 
@@ -52,7 +52,7 @@ def loaded(column: object) -> SeenProgress | None:
 
 
 def points(run: int, reported: object, moment: Moment) -> list[SeriesPoint]:
-    """Those of an event `progress`, by series."""
+    """Reads the points of an event `progress`, by series."""
     if not isinstance(reported, list):
         return []
     return [

@@ -35,7 +35,7 @@ _AWAITS_START = frozenset({AttemptState.BOOTING, AttemptState.RESTARTING})
 
 @dataclass(frozen=True, slots=True)
 class AgentEvent:
-    """One event from an agent. Fields that a later agent adds are ignored."""
+    """An event from an agent. Fields that a later agent adds are ignored."""
 
     seq: int
     kind: str
@@ -45,7 +45,7 @@ class AgentEvent:
 
 @dataclass(frozen=True, slots=True)
 class AgentUpdate:
-    """What an agent's events changed."""
+    """The changes by an agent's events."""
 
     agent: AgentState
     state: AttemptState | None = None  # where this takes the attempt; None leaves it where it is
@@ -64,7 +64,9 @@ class AgentUpdate:
 
 @dataclass(frozen=True, slots=True)
 class FlushedCheckpoints:
-    """By name: what was uploaded to the location by the end of a run that was stopped, and what was not in time."""
+    """Checkpoints by name: those uploaded to the location by the end of a run that was stopped, and those not
+    in time.
+    """
 
     why: str
     saved: tuple[str, ...]
@@ -111,7 +113,7 @@ def _take(update: AgentUpdate, event: AgentEvent, now: datetime, shift: timedelt
     agent, fields = update.agent, event.fields
 
     def moment(value: object) -> datetime:
-        """By the guard's clock, and never to come."""
+        """Converts a time to the guard's clock; it is never in the future."""
         return min(now, (_moment(value) or event.at) + shift)
 
     match event.kind:
@@ -191,7 +193,7 @@ def _measured_minute(
 
 
 def _at_work(agent: AgentState, event: AgentEvent, moment: Callable[[object], datetime]) -> AgentState:
-    """What the command printed, how busy its VM is, what the agent does for it, and the data that it moves."""
+    """Reads the command's output, the load of its VM, the agent's phase, and the data that it moves."""
     if (output := _printed(event.fields.get("output"))) is not None:
         agent = replace(agent, output=_end_of(output))
     if isinstance(machine := event.fields.get("machine"), Mapping):
@@ -248,7 +250,7 @@ def _digest(value: object) -> str:
 
 
 def _look(seen: Mapping[str, object], now: datetime, moment: Callable[[object], datetime]) -> SeenCheckpoint:
-    """What the agent found on its VM's disk. A path is kept as it is, since a command is given it."""
+    """Reads the agent's look at its VM's disk. A path is kept as it is, since a command is given it."""
     error, resume_from = _text(seen.get("error"), _MOST_ERROR), seen.get("resume_from")
     torn = seen.get("torn")
     is_there = isinstance(resume_from, str) and 0 < len(resume_from) <= _MOST_ERROR and not error

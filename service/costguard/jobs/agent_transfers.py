@@ -14,7 +14,7 @@ _STATES = {state.value: state for state in TransferState}
 
 
 def merged(before: Sequence[DataTransfer], reported: object) -> tuple[DataTransfer, ...]:
-    """With what a heartbeat or an exit reports. An agent that was started again reports its own transfers alone."""
+    """Adds a heartbeat's or an exit's transfers. An agent that was started again reports its own transfers alone."""
     if not isinstance(reported, list):
         return tuple(before)
     by_key = {(one.kind, one.source, one.target): one for one in before}
@@ -25,7 +25,7 @@ def merged(before: Sequence[DataTransfer], reported: object) -> tuple[DataTransf
 
 
 def stored(transfers: Sequence[DataTransfer]) -> list[dict[str, object]]:
-    """As its column takes them; `merged` reads them again."""
+    """Converts transfers for their column; `merged` reads them again."""
     return [{name: getattr(one, name) for name in DataTransfer.__slots__} for one in transfers]
 
 
@@ -50,7 +50,7 @@ def _transfer(fields: Mapping[object, object]) -> DataTransfer | None:
 
 
 def _number(value: object) -> int | None:
-    """None where it is not known; a VM may report anything."""
+    """Reads a number; None where it is not known. A VM may report anything."""
     if isinstance(value, float) and isfinite(value):
         value = int(value)
     return value if type(value) is int and 0 <= value <= _MOST_NUMBER else None

@@ -148,7 +148,7 @@ class NewAttempt:
 
 
 class Changes(TypedDict, total=False):
-    """What of an attempt can change, as in `Attempt`."""
+    """The parts of an attempt that can change, as in `Attempt`."""
 
     state: AttemptState
     outcome: Outcome
@@ -189,7 +189,7 @@ class JobVm:
 
 
 def intend(connection: Connection, new: NewAttempt) -> Attempt | None:
-    """None: the job has an attempt with this number already."""
+    """Intends an attempt. None: the job has an attempt with this number already."""
     row = {
         "job_id": new.job_id,
         "number": new.number,
@@ -216,16 +216,19 @@ def intend(connection: Connection, new: NewAttempt) -> Attempt | None:
 
 
 def live(connection: Connection) -> list[Attempt]:
-    """Those that are not over, in their order. The last output and the machine's figures are left out: see `read`."""
+    """Lists the attempts that are not over, in their order.
+
+    The last output and the machine's figures are left out: see `read`.
+    """
     rows = connection.execute(_LIVE).all()
     return sorted((attempt_of(row) for row in rows), key=lambda attempt: attempt.id)
 
 
 def of_jobs(connection: Connection, job_ids: Collection[str]) -> dict[str, list[Attempt]]:
-    """In the order in which their commands ran or would have; jobs without any are left out.
+    """Returns attempts in the order in which their commands ran or would have; jobs without any are left out.
 
-    One whose VM stands by, or stood by in vain, comes before the attempt that it was to follow. What `live` leaves out
-    is left out of each.
+    An attempt whose VM stands by, or stood by in vain, comes before the attempt that it was to follow. The parts that
+    `live` leaves out are left out here too.
     """
     by_job: dict[str, list[Attempt]] = {}
     for some in chunks(set(job_ids)):
@@ -248,7 +251,7 @@ def _place(attempt: Attempt) -> tuple[int, bool, int]:
 
 
 def of_ids(connection: Connection, ids: Collection[int]) -> dict[int, Attempt]:
-    """Without what `live` leaves out."""
+    """Returns attempts by id, without the parts that `live` leaves out."""
     query = select(*WITHOUT_TEXTS)
     rows = (row for some in chunks(ids) for row in connection.execute(query.where(attempts.c.id.in_(some))))
     return {row.id: attempt_of(row) for row in rows}
@@ -290,7 +293,7 @@ def change(
 
 
 class AgentChange(NamedTuple):
-    """What an agent reported, and what is stored of it; None: not known. `state` is the attempt's new one, if any."""
+    """The change by an agent's report; None: not known. `state` is the attempt's new one, if any."""
 
     attempt_id: int
     before: AgentState | None
@@ -345,7 +348,9 @@ def _values_of(change: AgentChange) -> dict[str, Any]:
 
 
 def resumed(connection: Connection, attempt_id: int, resume_from: str, step: int | None, why: str) -> None:
-    """What its present run resumed from, "" is the beginning; `why` where that is not the newest complete one."""
+    """Records the checkpoint that its present run resumed from, "" is the beginning; `why` where that is not the newest
+    complete one.
+    """
     values = {"resume_from": storable(resume_from), "resume_step": step, "resume_why": storable(why)}
     connection.execute(update(attempts).where(attempts.c.id == attempt_id).values(values))
 

@@ -1,4 +1,4 @@
-"""What a bound costs, what mending it saves at best, and what a change has saved. Pure."""
+"""Estimates the cost of a bound, the most that a remedy saves, and the saving of a change. Pure."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ class PromisedSaving:
 
 @dataclass(frozen=True, slots=True)
 class AchievedSaving:
-    """Against an earlier job with the same script, by the cost of a step, if a step does as much in both.
+    """The saving against an earlier job with the same script, by the cost of a step, if a step does as much in both.
 
-    `share` is what a step costs less, below zero where it costs more; `promised` what was said to be saved at best.
+    `share` is the part by which a step costs less, below zero where it costs more; `promised` the saving that was
+    announced at best.
     """
 
     job_id: str
@@ -40,7 +41,9 @@ class AchievedSaving:
 
 
 def promised(share: float | None, rate: Money | None, left: timedelta | None) -> PromisedSaving | None:
-    """Of a run that waits for this share of its time; at best it does the same work in the rest of it."""
+    """Returns the saving of a run that waits for this share of its time; at best it does the same work in the rest of
+    it.
+    """
     if share is None:
         return None
     per_hour = None if rate is None else _part(rate, share)
@@ -74,7 +77,9 @@ def achieved_text(saving: AchievedSaving | None) -> str:
 def time_left(
     step: int | None, total: int | None, steps_per_s: float | None, work: timedelta | None, worked: timedelta | None
 ) -> timedelta | None:
-    """By its steps and their pace, else by its owner's estimate of the work less the time that it has run."""
+    """Estimates the time left by its steps and their pace, else by its owner's estimate of the work less the time that
+    it has run.
+    """
     if step is not None and total is not None and steps_per_s:
         return timedelta(seconds=max(0, total - step) / steps_per_s)
     if work is not None and worked is not None:
@@ -84,7 +89,7 @@ def time_left(
 
 @dataclass(frozen=True, slots=True)
 class PacedJob:
-    """How fast a job made steps, and what an hour of it cost; `bound` and `promised` are of its last held verdict."""
+    """The pace of a job in steps, and its hourly cost; `bound` and `promised` are of its last held verdict."""
 
     job_id: str
     steps_per_s: float
@@ -100,7 +105,7 @@ def achieved(before: PacedJob, now: PacedJob) -> AchievedSaving:
 
 
 def is_same_training(spec: JobSpec, other: JobSpec) -> bool:
-    """Whether one may be the other after a change: owner, project, GPU preset, and the script that it runs.
+    """Says whether one may be the other after a change: owner, project, GPU preset, and the script that it runs.
 
     The change itself stands in the options, the environment, the code or the machine type.
     """

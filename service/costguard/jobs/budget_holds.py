@@ -28,7 +28,9 @@ _WAITS = (JobState.QUEUED, JobState.RECOVERING)
 
 @dataclass(frozen=True, slots=True)
 class BudgetLeft:
-    """What a budget has left in its current period, and would have after a job; None: the cost is unknown."""
+    """The amount that a budget has left in its current period, and would have after a job; None: the cost is
+    unknown.
+    """
 
     budget: Budget
     ends_at: datetime
@@ -40,7 +42,7 @@ class BudgetLeft:
 def budget_problems(
     connection: Connection, accrual: Accrual, rules: Rules, spec: JobSpec, expected_cost: Money | None, now: datetime
 ) -> list[str]:
-    """Why budgets do not let a new job in, each one sentence or two with what to change."""
+    """Explains why budgets refuse a new job, each in one sentence or two with what to change."""
     budgets = [budget for budget in _of_spec(rules, spec) if budget.at_limit is not AtLimit.TELL]
     messages = (
         policy.problem(standing, spec, expected_cost, now)
@@ -66,7 +68,7 @@ def budgets_left(
 
 
 class BudgetHolds:
-    """What spent budgets have against stored jobs, for their turns. One thread at a time.
+    """The holds of spent budgets on stored jobs, for their turns. One thread at a time. One thread at a time.
 
     The ledger is read again after a minute: within that minute a job may be launched though its budget is spent.
     """
@@ -82,7 +84,7 @@ class BudgetHolds:
         self._told: set[str] = set()
 
     def __call__(self, connection: Connection, jobs: Sequence[Job], now: datetime) -> Mapping[str, BudgetHold]:
-        """By job; those that nothing holds up and no budget bounds are left out."""
+        """Returns the holds by job; jobs that nothing holds up and no budget bounds are left out."""
         if not self._budgets or not jobs:
             return {}
         self._refresh(connection, now)

@@ -51,7 +51,7 @@ def taken_problems(spec: JobSpec, open_jobs: Iterable[Job]) -> Iterator[JobRefus
 
 
 def data_texts(spec: JobSpec) -> dict[str, str]:
-    """What of them could hold a credential by mistake, by its part of the request."""
+    """Returns the texts that could hold a credential by mistake, by part of the request."""
     texts: dict[str, str] = {}
     for number, one in enumerate(spec.inputs):
         texts |= {f"inputs.{number}.source": one.source, f"inputs.{number}.path": one.path}
@@ -61,7 +61,7 @@ def data_texts(spec: JobSpec) -> dict[str, str]:
 
 
 def is_within(place: str, folder: str) -> bool:
-    """Whether a path or an address is a folder, or lies in it."""
+    """Says whether a path or an address is a folder, or lies in it."""
     place, folder = place.rstrip("/"), folder.rstrip("/")
     return place == folder or place.startswith(f"{folder}/")
 
@@ -87,7 +87,7 @@ def _of_address(where: str, address: str, guard_url: str) -> Iterator[JobRefusal
 
 
 def path_problems(where: str, path: str) -> Iterator[JobRefusal]:
-    """Of a path on the VM where the agent reads or writes a job's files."""
+    """Checks a path on the VM where the agent reads or writes a job's files."""
     if not path.startswith("/"):
         yield JobRefusal(where, f"{shown(path)} is no whole path: begin it with a slash, as in /data.")
     elif not path.isprintable() or ":" in path or not _is_plain(path):

@@ -29,7 +29,7 @@ def travel_problems(spec: JobSpec) -> Iterator[JobRefusal]:
 
 
 def _is_written_to(spec: JobSpec, plan: CheckpointPlan) -> bool:
-    """Whether the command knows the location: by its words, by a variable, or by how it resumes."""
+    """Says whether the command knows the location: by its words, by a variable, or by how it resumes."""
     if plan.uploads_itself or "{location}" in plan.resume:
         return True
     texts = (*spec.command, *spec.environment.values(), plan.resume)

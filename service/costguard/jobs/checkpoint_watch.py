@@ -40,7 +40,10 @@ class CheckpointReport:
 
 
 class CheckpointWatch:
-    """One run at a time; the caller sees to that. What it cannot read is stored with the job, and read again later."""
+    """Looks at the checkpoints of jobs, one run at a time; the caller sees to that.
+
+    A location that it cannot read is noted with the job, and read again later.
+    """
 
     def __init__(
         self,
@@ -127,7 +130,7 @@ class CheckpointWatch:
         audit_log.append(connection, events, now)
 
     def _stalled(self, job: Job, tried: list[Attempt], seen: SeenCheckpoint, now: datetime) -> Event | None:
-        """Once for each run and newest checkpoint."""
+        """Reports a stalled save, once for each run and newest checkpoint."""
         last = tried[-1] if tried else None
         if last is None or last.state is not AttemptState.RUNNING or last.agent.started_at is None:
             return None
@@ -139,7 +142,7 @@ class CheckpointWatch:
 
 
 def _readable(connection: Connection, ids: Collection[str]) -> list[Job]:
-    """Without those of which the row is odd: the turn tells of them."""
+    """Reads jobs without those whose row is malformed: the turn reports them."""
     try:
         return list(job_rows.of_ids(connection, ids).values())
     except ValueError:
@@ -149,6 +152,6 @@ def _readable(connection: Connection, ids: Collection[str]) -> list[Job]:
 
 
 def _plan(job: Job) -> CheckpointPlan | None:
-    """Of a running job whose location can be read from here."""
+    """Returns the plan of a running job whose location can be read from here."""
     plan = job.spec.checkpoint
     return plan if plan is not None and not plan.is_on_disk and job.state is JobState.RUNNING else None

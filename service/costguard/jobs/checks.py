@@ -64,7 +64,7 @@ def parse_image(text: str) -> ImageReference:
 
 
 def pinned(text: str, digest: str) -> str:
-    """With the digest that its tag had; as it is where it has one, or none is known."""
+    """Adds the digest that its tag had; returns the text as it is where it has one, or none is known."""
     return f"{text}@{digest}" if text and digest and "@" not in text else text
 
 
@@ -181,7 +181,7 @@ def _of_resume(words: Sequence[str], plan: CheckpointPlan) -> Iterator[JobRefusa
 
 
 def _script(words: Sequence[str]) -> str | None:
-    """What `bash -c` runs, with or without words after it; None for any other command."""
+    """Returns the script of `bash -c`, with or without words after it; None for any other command."""
     if words[0].rpartition("/")[2] not in _SHELLS:
         return None
     for option, script in pairwise(words):
@@ -191,7 +191,7 @@ def _script(words: Sequence[str]) -> str | None:
 
 
 def _holds(mount: str, path: str) -> bool:
-    """Whether the folder that this mount puts into the container is, or holds, the path."""
+    """Says whether the folder that this mount puts into the container is, or holds, the path."""
     inside = mount.split(":")[1] if ":" in mount else ""
     return bool(inside) and _is_below(path, inside)
 
@@ -214,7 +214,8 @@ _USE_SECRETS = "give it by reference, secrets = {NAME: projects/P/secrets/S}, wh
 
 
 def problems(spec: JobSpec, guard_url: str, now: datetime) -> list[JobRefusal]:
-    """What can be said of it by itself, up to a number. No credential that it holds is in any sentence.
+    """Lists the problems of a job by itself, up to a number. No credential that it holds is in any sentence. No
+    credential that it holds is in any sentence.
 
     A job that is too large is refused for that alone: looking for credentials in megabytes takes seconds of a core.
     """
@@ -378,7 +379,7 @@ def _named(where: str, name: str) -> str:
 
 
 def _size(spec: JobSpec) -> int:
-    """As JSON, as which it goes into the metadata."""
+    """Returns its size as JSON, as which it goes into the metadata."""
     plan = spec.checkpoint
     texts = [
         list(spec.command),

@@ -74,7 +74,9 @@ def choose(view: JobView, places: Sequence[LaunchPlace], context: JobContext) ->
 
 
 def _as_planned(payable: Sequence[LaunchPlace], plan: JobPlan | None) -> list[LaunchPlace]:
-    """Those of the planned kind and zone; of a job that needs on-demand now, Spot after it: better than nothing."""
+    """Returns the places of the planned kind and zone; of a job that needs on-demand now, Spot after it: better than
+    nothing.
+    """
     if plan is None or plan.wants is None:
         return list(payable)
     if plan.wants is ProvisioningModel.SPOT:
@@ -83,7 +85,7 @@ def _as_planned(payable: Sequence[LaunchPlace], plan: JobPlan | None) -> list[La
 
 
 def _planned_at(view: JobView, plan: JobPlan, context: JobContext) -> datetime:
-    """When it is planned again: when a place may be tried again, or the guard acts, and soon in any case."""
+    """Returns when it is planned again: when a place may be tried again, or the guard acts, and soon in any case."""
     due = waited_for(view, context.terms, context.now)
     moments = [context.now + _PLAN_AGAIN, *due.values()]
     moments += [plan.latest_safe_at] if plan.latest_safe_at is not None else []

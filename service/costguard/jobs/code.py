@@ -82,7 +82,7 @@ class CodeArchives:
             raise _away(error) from error
 
     def problem(self, code: JobCode | None) -> JobRefusal | None:
-        """Why a job with this code could not begin; None where it could."""
+        """Explains why a job with this code could not begin; None where it could."""
         if code is None:
             return None
         try:
@@ -159,7 +159,7 @@ class CodeArchives:
         return True
 
     def _needed(self) -> set[str]:
-        """By open jobs, and by open sweeps, of which members may still be launched."""
+        """Returns the archives that open jobs need, and open sweeps, of which members may still be launched."""
         with self._database.read() as connection:
             specs = [job.spec.code for job in job_rows.open_jobs(connection)]
             of_sweeps = connection.scalars(select(sweeps.c.code).where(text(OPEN_SWEEP), sweeps.c.code.is_not(None)))

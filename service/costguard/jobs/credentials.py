@@ -39,7 +39,7 @@ _SHORTEST_KEY = 16
 
 
 def in_command(words: Sequence[str]) -> str | None:
-    """What kind of credential the command holds, without any of it; None: none was recognised."""
+    """Names the kind of credential that the command holds, without any of it; None: none was recognised."""
     for word in words:
         if kind := in_text(word):
             return kind

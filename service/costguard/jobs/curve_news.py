@@ -1,4 +1,4 @@
-"""What a job's curves say to its owner: a loss that went wrong, and a metric that stands still."""
+"""News of a job's curves for its owner: a loss that went wrong, and a metric that stands still."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Standstill:
 
     @property
     def text(self) -> str:
-        """What the metric did, after its name."""
+        """Describes the metric's course, after its name."""
         cost = f" ({self.cost})" if self.cost is not None else ""
         place = f" at {self.place}" if self.place else ""
         saved = f", and the nearest checkpoint is {self.saved_in}" if self.saved_in else ""
@@ -76,7 +76,7 @@ def record(connection: Connection, reports: Iterable[tuple[Attempt, Sequence[Ser
 
 
 def _record(connection: Connection, reports: Collection[tuple[Attempt, Sequence[SeriesPoint]]], now: datetime) -> None:
-    """Of different jobs: what is new of each was stored last."""
+    """Records reports of different jobs; the new points of each were stored last."""
     new = [progress_rows.NewPoints(attempt.job_id, attempt.id, points) for attempt, points in reports]
     counts = progress_rows.add(connection, new)
     better = job_rows.metrics_better(connection, counts)
@@ -87,7 +87,7 @@ def _record(connection: Connection, reports: Collection[tuple[Attempt, Sequence[
 def _announce(
     connection: Connection, attempt: Attempt, points: Sequence[SeriesPoint], chosen: _Chosen | None, now: datetime
 ) -> None:
-    """What the new points show, which are stored already. `chosen` is the curve that may stand still."""
+    """Announces what the new points show, which are stored already. `chosen` is the curve that may stand still."""
     new = [point for point in points if point.series == LOSS]
     trouble = _loss_trouble(connection, attempt.job_id, [point.value for point in new]) if new else None
     still = _still(connection, attempt.job_id, chosen) if len(new) < len(points) else None
@@ -127,7 +127,9 @@ class _Still(NamedTuple):
 
 
 def standstill(connection: Connection, job: Job, last: Attempt | None) -> Standstill | None:
-    """Of the job's own metric, else an evaluation's loss or score, else its training loss; None while it improves."""
+    """Returns the standstill of the job's own metric, else an evaluation's loss or score, else its training loss; None
+    while it improves.
+    """
     counts = progress_rows.counts(connection, [job.id]).get(job.id, {})
     still = _still(connection, job.id, _chosen(None if job.spec.metric is None else job.spec.metric.better, counts))
     return None if still is None else _standstill(connection, job, last, still)
@@ -162,7 +164,7 @@ class _Chosen(NamedTuple):
 
 
 def _chosen(better: str | None, counts: Mapping[str, int]) -> _Chosen | None:
-    """Of series with so many points. `better` is that of the job's own metric; None: it has none."""
+    """Chooses a curve of series with so many points. `better` is that of the job's own metric; None: it has none."""
     chosen = _choice(better, counts)
     return chosen if chosen is not None and counts[chosen.series] >= FEWEST else None
 

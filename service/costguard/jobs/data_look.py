@@ -93,6 +93,6 @@ def _size(
 
 
 def _endpoint(spec: JobSpec, address: str) -> str:
-    """That of the job's environment; empty: the cloud's own, or this installation's."""
+    """Returns the endpoint in the job's environment; empty: the cloud's own, or this installation's."""
     names = _ENDPOINTS.get(address.partition("://")[0], ())
     return next((spec.environment[name] for name in names if spec.environment.get(name)), "")

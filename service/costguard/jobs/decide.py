@@ -145,7 +145,7 @@ def _overtaken(view: JobView, context: JobContext) -> tuple[JobAction, ...]:
 
 
 def _deletes(view: JobView, context: JobContext) -> tuple[tuple[JobAction, ...], datetime | None]:
-    """For every attempt that ended and whose VM may still be there; and when one is tried again.
+    """Deletes the VM of every attempt that ended, where it may still be there; returns also when one is tried again.
 
     A VM whose disk holds the only copy of what was saved is stopped and kept instead.
     """

@@ -154,14 +154,14 @@ class DeleteOrphanStep(StepDefaults):
 
 
 def stands_for(row: JobVm, gce_id: str) -> bool:
-    """Whether this attempt answers for that VM: deleting it is its own affair."""
+    """Says whether this attempt answers for that VM: deleting it is its own affair."""
     return row.is_live and row.gce_id in ("", gce_id)
 
 
 def gave_up(row: JobVm, gce_id: str, request_uuid: str) -> bool:
-    """Whether this row proves that the ledger made the intent to launch that VM, and gave it up.
+    """Says whether this row proves that the ledger made the intent to launch that VM, and gave it up.
 
-    Its name alone proves nothing: an older database that was restored gives it out again. `request_uuid` is what its
-    label says; without one it was launched before there was that label, and only its id is proof.
+    Its name alone proves nothing: an older database that was restored gives it out again. `request_uuid` is the one in
+    its label; a VM without one was launched before that label existed, and only its id is proof.
     """
     return not row.is_live and (row.gce_id == gce_id or (bool(request_uuid) and row.request_uuid == request_uuid))

@@ -1,4 +1,6 @@
-"""What bounds jobs: records what agents measured, judges it, and puts together what the surfaces show."""
+"""Diagnoses the bottleneck of jobs: records the agents' measurements, judges them, and assembles the diagnosis
+to show.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ _EARLIER = 50  # jobs of the same owner, to find what this one was before a chan
 
 
 class MinuteReport(NamedTuple):
-    """What an attempt's agent measured; `agent` is its state after the report."""
+    """The measurements of an attempt's agent; `agent` is its state after the report."""
 
     attempt: Attempt
     minutes: Sequence[MeasuredMinute]
@@ -89,7 +91,7 @@ def _judge(connection: Connection, some: Sequence[Attempt], now: datetime) -> No
 
 
 def is_news(stretch: BoundStretch) -> bool:
-    """Whether its owner could do something about it."""
+    """Says whether its owner could do something about it."""
     verdict = stretch.verdict
     return verdict.bound not in _NO_NEWS and not (verdict.bound == kinds.COMPUTE and verdict.cause in _NOTHING_TO_DO)
 
@@ -114,7 +116,7 @@ def _announce(connection: Connection, holding: Sequence[tuple[Attempt, BoundStre
 
 
 def _left_of(job: Job, attempt: Attempt, stretch: BoundStretch, series: Sequence[SeriesPoint]) -> timedelta | None:
-    """How long the rest of the run takes, as its progress shows, or at its present pace; None: not known."""
+    """Estimates the time of the rest of the run, by its progress, or at its present pace; None: not known."""
     spec, agent = job.spec, attempt.agent
     if (shown := progress.work_left(job, agent.progress, series)) is not None:
         return timedelta(seconds=round(shown.likely_h * 3600))
@@ -135,10 +137,9 @@ class LargerVm:
 
 @dataclass(frozen=True, slots=True)
 class JobDiagnosis:
-    """What bounds a job. `held` is the latest verdict that held for two windows; None: none has yet.
+    """The bottleneck of a job. `held` is the latest verdict that held for two windows; None: none has yet.
 
-    `is_current` is whether it still stands: the last window said the same, of a VM that runs.
-    `stretches` are the newest first.
+    `is_current`: the last window has the same verdict, of a VM that runs. `stretches` are the newest first.
     """
 
     job: Job
@@ -158,7 +159,7 @@ class JobDiagnosis:
 
     @property
     def advice(self) -> str:
-        """One line; empty where there is nothing to advise."""
+        """Returns a line of advice; empty where there is nothing to advise."""
         line = "" if self.held is None else self.held.advice
         if self.larger is None:
             return line
@@ -175,7 +176,7 @@ class JobDiagnosis:
 
 
 def diagnosis_of(connection: Connection, accrual: Accrual, job_id: str) -> JobDiagnosis | None:
-    """None: there is no such job."""
+    """Diagnoses a job. None: there is no such job."""
     job = job_rows.read(connection, job_id)
     if job is None:
         return None
@@ -205,7 +206,7 @@ def diagnosis_of(connection: Connection, accrual: Accrual, job_id: str) -> JobDi
 
 
 def bound_now(connection: Connection, job_id: str) -> str | None:
-    """In words; None: no verdict holds now, or its command does not run."""
+    """Names the present bound in words; None: no verdict holds now, or its command does not run."""
     stretches = diagnosis_rows.of_jobs(connection, [job_id], 1).get(job_id, [])
     tried = attempts.of_jobs(connection, [job_id]).get(job_id, [])
     if not stretches or not tried or not stretches[0].holds or not _runs(tried[-1], stretches[0]):
@@ -232,7 +233,7 @@ def _why_none(last: Attempt | None, minutes: Sequence[MeasuredMinute]) -> str:
 def _larger(
     connection: Connection, accrual: Accrual, held: BoundStretch | None, attempt: Attempt | None
 ) -> LargerVm | None:
-    """Where processors are what is missing."""
+    """Returns the next larger VM, where CPUs are the bottleneck."""
     if held is None or attempt is None or held.verdict.cause != kinds.PROCESSORS:
         return None
     shape = _shape(connection, attempt)
@@ -244,7 +245,7 @@ def _larger(
 
 
 def _shape(connection: Connection, attempt: Attempt) -> Shape | None:
-    """As the ledger has seen its VM; None: it has not."""
+    """Returns the shape of its VM as the ledger has seen it; None: it has not."""
     columns = tables.instances.c
     query = select(tables.instances).where(columns.project == attempt.project, columns.gce_id == attempt.gce_id)
     row = connection.execute(query).first() if attempt.gce_id else None
@@ -252,7 +253,7 @@ def _shape(connection: Connection, attempt: Attempt) -> Shape | None:
 
 
 def _achieved(connection: Connection, job: Job, tried: Sequence[Attempt]) -> AchievedSaving | None:
-    """Against the last earlier job with the same script that was bound by something."""
+    """Compares it with the last earlier job with the same script that was bound by something."""
     mine = _paced(job, diagnosis_rows.of_jobs(connection, [job.id]).get(job.id, []), tried)
     if mine is None:
         return None
@@ -269,7 +270,7 @@ def _achieved(connection: Connection, job: Job, tried: Sequence[Attempt]) -> Ach
 
 
 def _paced(job: Job, stretches: Sequence[BoundStretch], tried: Sequence[Attempt]) -> PacedJob | None:
-    """By its last verdict that held; None where its pace or its price is not known."""
+    """Returns its pace by its last verdict that held; None where its pace or its price is not known."""
     for one in stretches:
         attempt = next((attempt for attempt in tried if attempt.id == one.attempt_id), None)
         if one.holds and one.steps_per_s is not None and attempt is not None and attempt.rate:

@@ -54,7 +54,7 @@ class NewWindow(NamedTuple):
 
 
 def add_minutes(connection: Connection, minutes_of: Mapping[int, Sequence[MeasuredMinute]]) -> None:
-    """Of attempts, by their ids. One that is stored stays as it is. The oldest beyond an hour go."""
+    """Adds minutes of attempts, by their ids. A stored minute stays as it is. The oldest beyond an hour go."""
     rows = [
         {
             "attempt_id": attempt_id,
@@ -74,7 +74,7 @@ def add_minutes(connection: Connection, minutes_of: Mapping[int, Sequence[Measur
 
 
 def with_open_minutes(connection: Connection, attempt_ids: Collection[int], least: int) -> set[int]:
-    """Those of the attempts that have so many minutes in no window yet."""
+    """Returns those of the attempts that have so many minutes in no window yet."""
     return {
         attempt_id
         for some in chunks(attempt_ids)
@@ -83,7 +83,7 @@ def with_open_minutes(connection: Connection, attempt_ids: Collection[int], leas
 
 
 def open_minutes(connection: Connection, runs: Mapping[int, int]) -> dict[int, list[MeasuredMinute]]:
-    """Those of these runs, by attempt, that stand in no window yet, the oldest first."""
+    """Returns the minutes of these runs, by attempt, that stand in no window yet, the oldest first."""
     opened: dict[int, list[MeasuredMinute]] = {}
     for some in chunks(runs):
         for row in connection.execute(*_open_minutes(some)):
@@ -100,7 +100,7 @@ def _open_minutes(attempt_ids: list[int]) -> Select[Any]:
 
 
 def set_judged(connection: Connection, judged: Sequence[tuple[int, int, datetime]]) -> None:
-    """Of attempts, the minutes of a run through a moment."""
+    """Marks the minutes of runs of attempts as judged, through a moment."""
     if judged:
         names = ("of_attempt", "of_run", "through")
         connection.execute(_JUDGED, [dict(zip(names, one, strict=True)) for one in judged])

@@ -21,7 +21,7 @@ def saves_on_disk(job: Job) -> bool:
 
 
 def holds_only_copy(view: JobView, seen: AttemptView) -> bool:
-    """Whether deleting the VM of this attempt, which ended, would lose what nobody agreed to lose.
+    """Says whether deleting the VM of this attempt, which ended, would lose data that nobody agreed to lose.
 
     Where it is not known that nothing was saved, something was.
     """
@@ -38,7 +38,7 @@ def holds_only_copy(view: JobView, seen: AttemptView) -> bool:
 
 
 def nothing_saved(view: JobView, seen: AttemptView) -> bool:
-    """By its agent's word: the folder of its checkpoints is empty, or its command never began."""
+    """Says, by its agent's report, that the folder of its checkpoints is empty, or its command never began."""
     attempt, agent, look = seen.attempt, seen.attempt.agent, view.checkpoint
     if agent.exit is not None and look is not None and look.files == 0 and not look.error:
         return look.looked_at >= agent.exit.at and seen is view.last
@@ -51,7 +51,7 @@ def nothing_saved(view: JobView, seen: AttemptView) -> bool:
 
 
 def disk_fate(job: Job) -> str:
-    """What cancelling a job does to a disk that holds the only copy of what it saved; "" where none does."""
+    """Describes the effect of a cancel on a disk that holds the only copy of what it saved; "" where none does."""
     if not saves_on_disk(job):
         return ""
     if job.disk_given_up_at is not None:
@@ -82,7 +82,7 @@ class DiskReading:
 
 
 def disk_of(machine: Mapping[str, object]) -> DiskReading | None:
-    """By the figures of an agent's heartbeat; None where it does not tell what is free."""
+    """Reads the disk from the figures of an agent's heartbeat; None where the free space is missing."""
     free, total, mount = (machine.get(f"disk_{name}") for name in ("free_bytes", "total_bytes", "mount"))
     if not isinstance(free, int) or isinstance(free, bool) or free < 0:
         return None
@@ -97,7 +97,10 @@ def disk_of(machine: Mapping[str, object]) -> DiskReading | None:
 
 
 def filled(end: Exit) -> str:
-    """Why a command may have failed: `disk full: 0 bytes left on /`; "" where there was room, or nobody knows."""
+    """Explains why a command may have failed:
+
+    `disk full: 0 bytes left on /`; "" where there was room, or nobody knows.
+    """
     if end.disk_free is None or end.disk_free >= FULL_BYTES:
         return ""
     return full_text(end.disk_free, end.disk_mount or "/")

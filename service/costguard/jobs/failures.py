@@ -1,4 +1,4 @@
-"""What a failed run of a command means for the next: whether another VM may do better, and whether it counts."""
+"""Decides by a failed run of a command whether another VM may do better, and whether the failure counts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from costguard.model.retry import Retry
 
 
 class Failure(StrEnum):
-    """What a command's failure is taken for."""
+    """The meaning of a command's failure."""
 
     REPEATS = "repeats"  # another attempt would fail in the same way: nothing is tried again
     CRASH = "crash"  # counts against `max_crashes`
@@ -26,11 +26,12 @@ START = timedelta(minutes=1)  # a command that fails sooner, before its first st
 
 
 def failure_of(attempt: Attempt, has_worked: bool, terms: Terms) -> Failure:
-    """Of an attempt whose command failed. `has_worked`: an earlier run of the same command came past its start.
+    """Returns the meaning of an attempt's failed command. `has_worked`: an earlier run of the same command came past
+    its start.
 
-    A script that misses a program after hours of work has done that work, and crashed. The output of a command that
-    was asked to stop may be that of its own clean-up. A hang always counts: else one that hangs soon after each start
-    and late by turns would go on for long.
+    A script that misses a program after hours of work has done that work, and crashed. The output of a command that was
+    asked to stop may be that of its own clean-up. A hang always counts: else one that hangs soon after each start and
+    late by turns would go on for long.
     """
     end = attempt.agent.exit
     if attempt.stop_why == HUNG:
@@ -50,6 +51,8 @@ def failure_of(attempt: Attempt, has_worked: bool, terms: Terms) -> Failure:
 
 
 def failure_of_earlier(ran_for: timedelta | None, has_worked: bool, terms: Terms) -> Failure:
-    """Of an earlier run on the same VM, of which the next one's reports left no more than its length."""
+    """Returns the meaning of an earlier run's failure on the same VM, of which the next one's reports left no more than
+    its length.
+    """
     is_quick = ran_for is None or ran_for < terms.quick_crash
     return Failure.NOT_ITS_OWN if is_quick and has_worked else Failure.CRASH

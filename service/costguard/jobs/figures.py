@@ -62,14 +62,14 @@ _NONE = timedelta()
 
 @dataclass(frozen=True, slots=True)
 class WorkAtRisk:
-    """So much work, and what it cost; None: the VM's price is not known."""
+    """An amount of work, with its cost; None: the VM's price is not known."""
 
     span: timedelta
     cost: Money | None
 
 
 def at_risk(attempt: Attempt, checkpoint: SeenCheckpoint | None, now: datetime) -> WorkAtRisk | None:
-    """What would have to be done again if the VM went away now; None where no command runs."""
+    """Returns the work that would have to be done again if the VM went away now; None where no command runs."""
     started_at = attempt.agent.started_at
     if attempt.state is not AttemptState.RUNNING or started_at is None or attempt.agent.exit is not None:
         return None
@@ -81,10 +81,11 @@ def at_risk(attempt: Attempt, checkpoint: SeenCheckpoint | None, now: datetime) 
 def lost_work(
     attempts: Sequence[Attempt], interruptions: Sequence[Interruption], written_at: datetime | None
 ) -> WorkAtRisk | None:
-    """What all runs had done since the checkpoint that is resumed from, and the next will do again; None: nothing ran.
+    """Returns the work of all runs since the checkpoint to resume from, which the next will do again; None: nothing
+    ran.
 
     Without a checkpoint (`written_at` None) the next starts from the beginning: then all is lost, back to the last time
-    that it was so. What was counted as lost with an earlier interruption is not counted again.
+    that it was so. Work counted as lost with an earlier interruption is not counted again.
     """
     worked = [one for attempt in attempts for one in _runs(attempt, interruptions)]
     if not worked:
@@ -106,7 +107,7 @@ def lost_work(
 def uncounted_loss(
     attempts: Sequence[Attempt], interruptions: Sequence[Interruption], written_at: datetime | None
 ) -> timedelta:
-    """Of the lost work, what was not counted with the interruption that ended the last run."""
+    """Returns the lost work that was not counted with the interruption that ended the last run."""
     loss = lost_work(attempts, interruptions, written_at)
     if loss is None:
         return _NONE
@@ -115,7 +116,7 @@ def uncounted_loss(
 
 
 def kept_work(attempts: Sequence[Attempt], interruptions: Sequence[Interruption]) -> timedelta:
-    """What their runs that have ended had done, without what was counted as lost."""
+    """Returns the work of their runs that have ended, without work that was counted as lost."""
     runs = [one for attempt in attempts for one in _runs(attempt, interruptions)]
     return max(_NONE, sum((one.end - one.begin - one.lost for one in runs), start=_NONE))
 
@@ -129,7 +130,7 @@ def runs_since(attempt: Attempt, interruptions: Sequence[Interruption]) -> datet
 
 @dataclass(frozen=True, slots=True)
 class _PastRun:
-    """One run of a command; `lost` is what of it was counted as lost before."""
+    """A past run of a command; `lost` is the part of it that was counted as lost before."""
 
     begin: datetime
     end: datetime
@@ -139,7 +140,7 @@ class _PastRun:
 
 
 def _runs(attempt: Attempt, interruptions: Sequence[Interruption]) -> Iterator[_PastRun]:
-    """Those in which the command of this attempt ran and does not any more."""
+    """Yields the runs in which the command of this attempt ran and does not any more."""
     agent, mine = attempt.agent, [one for one in interruptions if one.attempt_id == attempt.id]
     for one in sorted(mine, key=lambda interruption: interruption.happened_at):
         begin = one.started_at or (agent.started_at if one.run == agent.run else None)

@@ -1,4 +1,4 @@
-"""What the fleet has seen of zones and starts: months of rows, which are read again only every so often."""
+"""The fleet's history of zones and starts: months of rows, which are read again only every so often."""
 
 from __future__ import annotations
 

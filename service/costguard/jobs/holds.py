@@ -1,4 +1,4 @@
-"""Whether a spent budget holds, pauses or refuses a job."""
+"""Decides whether a spent budget holds, pauses or refuses a job."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from costguard.model.reminder import Team
 
 @dataclass(frozen=True, slots=True)
 class BudgetUse:
-    """How much of a budget is spent in its present period. `reached_at` is when all of it first was."""
+    """The spend of a budget in its present period. `reached_at` is when all of it first was spent."""
 
     budget: Budget
     spent: Money
@@ -26,7 +26,7 @@ class BudgetUse:
 
     @property
     def left(self) -> Money:
-        """Below zero once it is overspent."""
+        """Returns the amount left, below zero once it is overspent."""
         return self.budget.limit - self.spent
 
     @property
@@ -47,9 +47,10 @@ class BudgetHold:
 
 
 def counts(budget: Budget, spec: JobSpec, job_id: str, labels: Mapping[str, str], teams: Sequence[Team]) -> bool:
-    """Whether what VMs of this job cost is spent from this budget. A job that is not stored yet has no id.
+    """Says whether the cost of this job's VMs counts against this budget. A job that is not stored yet has no id.
 
-    `labels` are those of its preset, which its VMs are launched with; what people change on a VM later does not count.
+    `labels` are those of its preset, which its VMs are launched with; labels that people change on a VM later do not
+    count.
     """
     scope = budget.scope
     team = team_of(spec.project, spec.owner, teams) if scope.team is not None else None
@@ -64,7 +65,9 @@ def counts(budget: Budget, spec: JobSpec, job_id: str, labels: Mapping[str, str]
 
 
 def held(standings: Sequence[BudgetUse], now: datetime) -> BudgetHold:
-    """What of the budgets that a job counts against holds it up the longest; nothing where none does."""
+    """Returns the hold that lasts the longest among the budgets that a job counts against; none where no budget holds
+    it.
+    """
     spent = [standing for standing in standings if standing.is_spent and standing.budget.at_limit is not AtLimit.TELL]
     if not spent:
         return BudgetHold()
@@ -78,15 +81,15 @@ def held(standings: Sequence[BudgetUse], now: datetime) -> BudgetHold:
 
 
 def why(use: BudgetUse, now: datetime) -> str:
-    """Which budget, with its figures, and when there is money again."""
+    """Names the budget, with its figures, and when there is money again."""
     again = f"the next period begins {clock_text(use.ends_at, now)}"
     return f"budget {use.budget.name} is spent: {use.spent} of {use.budget.limit} {_this(use.budget.period)}; {again}"
 
 
 def problem(use: BudgetUse, spec: JobSpec, expected: Money | None, now: datetime) -> str | None:
-    """Why a job may not be taken in, with what to change; None: this budget lets it.
+    """Explains why a job may not be accepted, with what to change; None: this budget lets it.
 
-    `expected` is what all of it would cost; None: not known. What of that falls into this period must fit.
+    `expected` is the cost of all of it; None: not known. The part of that in this period must fit.
     """
     if use.budget.at_limit is AtLimit.TELL:
         return None

@@ -47,7 +47,9 @@ class InsertStep(StepDefaults):
         return CallKind.WRITE
 
     def intend(self, connection: Connection, now: datetime) -> bool:
-        """Not after a cancel, nor while another attempt is open, but the one that it follows, or has this number."""
+        """Intends the attempt: not after a cancel, nor while another attempt is open, but the one that it follows, or
+        has this number.
+        """
         follows = self.action.follows
         if follows is None and not agenda.may_follow(connection, self.subject):
             return False
@@ -173,7 +175,10 @@ def accepted(connection: Connection, job: Job, attempt: Attempt, operation: str,
 
 
 def adopted(connection: Connection, job: Job, attempt: Attempt, gce_id: str, now: datetime) -> bool:
-    """Its VM is there. Its agent may have spoken before we knew: then the command runs already. A dev VM has none."""
+    """Records that its VM is there. Its agent may have reported before: then the command runs already.
+
+    A dev VM has none.
+    """
     runs = job.spec.kind is JobKind.DEV or agenda.has_started(connection, attempt.id)
     changed = attempts.change(
         connection,
@@ -211,7 +216,9 @@ def _insert(means: LaunchContext, job: Job, attempt: Attempt) -> str:
 
 
 def _image(view: JobView) -> str:
-    """By the digest of its first pull, so that every VM runs the same image; by its tag where the job asks for it."""
+    """Returns the image by the digest of its first pull, so that every VM runs the same image; by its tag where the job
+    asks for it.
+    """
     spec = view.job.spec
     digests = (seen.attempt.agent.image_digest for seen in view.attempts)
     return spec.image if spec.pull else checks.pinned(spec.image, next(filter(None, digests), ""))

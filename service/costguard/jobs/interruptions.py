@@ -27,7 +27,7 @@ _SHOWN = 100
 
 @dataclass(frozen=True, slots=True)
 class JobRecovery:
-    """One interruption, with its job and the attempt that it was of."""
+    """An interruption, with its job and its attempt."""
 
     interruption: Interruption
     job: Job
@@ -63,7 +63,7 @@ def recoveries(connection: Connection, since: datetime, shown: int = _SHOWN) -> 
 
 @remembers(tables.interruptions)
 def _summed_up(connection: Connection, since: datetime) -> RecoveryReport:
-    """Without the newest, which come with jobs."""
+    """Sums up interruptions without the newest, which come with jobs."""
     spans = recovery_spans(connection, since)
     preempted = [span for span in spans if span.outcome is Outcome.PREEMPTED]
     return RecoveryReport(
@@ -122,7 +122,7 @@ def set_resumed(connection: Connection, job_id: str, attempt_id: int, run: int, 
 def set_lost(
     connection: Connection, attempt_id: int, run: int, lost: timedelta, lost_cost: Money | None, from_zero: bool
 ) -> None:
-    """What it had lost, which is known once it is known what the next run resumes from."""
+    """Records the work that it had lost, which is known once it is known what the next run resumes from."""
     mine = update(tables.interruptions).where(
         tables.interruptions.c.attempt_id == attempt_id, tables.interruptions.c.run == run
     )
@@ -148,7 +148,7 @@ def _of_jobs(job_ids: list[str]) -> Select[Any]:
 
 @dataclass(frozen=True, slots=True)
 class RecoverySpans:
-    """How one interruption went by, without whose it was. The spans are from its beginning on."""
+    """The spans of one interruption, all from its beginning, without its job."""
 
     outcome: Outcome
     noticed_by: Notice
@@ -161,7 +161,7 @@ class RecoverySpans:
 
 
 def recovery_spans(connection: Connection, moment: datetime) -> list[RecoverySpans]:
-    """Of those that happened from then on, the oldest first."""
+    """Returns the spans of interruptions from then on, the oldest first."""
     return [
         RecoverySpans(
             _OUTCOMES[outcome],
@@ -180,7 +180,7 @@ def recovery_spans(connection: Connection, moment: datetime) -> list[RecoverySpa
 
 
 def newest_interruptions(connection: Connection, moment: datetime, limit: int) -> list[Interruption]:
-    """Those that happened from then on, the newest first."""
+    """Returns the interruptions from then on, the newest first."""
     query = select(tables.interruptions).where(_OF.happened_at >= moment)
     ordered = query.order_by(_OF.happened_at.desc(), _OF.attempt_id.desc(), _OF.run.desc())
     return [_interruption(row) for row in connection.execute(ordered.limit(limit))]

@@ -95,7 +95,7 @@ def from_zero(
 
 
 def flushed(job: Job, attempt: Attempt, run: int, saved: Sequence[str], left: Sequence[str], now: datetime) -> Event:
-    """What of its checkpoints made it to the location before a stopped run's VM was gone."""
+    """Reports the checkpoints that reached the location before a stopped run's VM was gone."""
     made = f"uploaded in time: {', '.join(saved)}" if saved else "none was uploaded by this run"
     lost = f"; not in time: {', '.join(left)}" if left else ""
     text = f"Attempt {attempt.number} of job {job.title} was stopped, and of its checkpoints {made}{lost}."
@@ -103,7 +103,7 @@ def flushed(job: Job, attempt: Attempt, run: int, saved: Sequence[str], left: Se
 
 
 def unrecognised(job: Job, attempt: Attempt, run: int, files: str, now: datetime) -> Event:
-    """Once for each run: nothing of what it saves would be resumed from."""
+    """Reports files that are no checkpoints, once for each run: the job could not resume from any of them."""
     text = f"Job {job.title} is not protected: {_closed(files)} Until then a preemption loses all of its work."
     return of_attempt("CheckpointsUnrecognised", job, attempt, now, text, f"unrecognised/{run}", run=run, files=files)
 
@@ -122,7 +122,7 @@ def torn(job: Job, what: str, now: datetime) -> Event:
 
 
 def passed_over(job: Job, attempt: Attempt, checkpoint: str, now: datetime) -> Event:
-    """Of a complete checkpoint. Nothing is deleted: its owner may know better."""
+    """Reports a complete checkpoint that was passed over. Nothing is deleted: its owner may know better."""
     text = (
         f"Attempt {attempt.number} of job {job.title} {begins(attempt).removeprefix('it ')}. "
         f"{checkpoint} is left where it is."
@@ -140,13 +140,13 @@ def stalled(job: Job, attempt: Attempt, seen: SeenCheckpoint, risk: WorkAtRisk, 
 
 
 def disk_low(job: Job, attempt: Attempt, run: int, disk: DiskReading, now: datetime) -> Event:
-    """Once for each run."""
+    """Reports a disk that runs full, once for each run."""
     text = f"The VM of job {job.title} in {attempt.zone} runs out of disk: {disk.text}."
     return of_attempt("DiskNearlyFull", job, attempt, now, text, f"disk/{run}", run=run, free_bytes=disk.free)
 
 
 def hangs(job: Job, attempt: Attempt, run: int, hang: Hang, now: datetime) -> Event:
-    """Once for each hang."""
+    """Reports a hang, once for each."""
     what = {"evaluating": "its evaluation goes on without an end", "loading": "nothing was done since its start"}
     step = f"no step since {hang.since:%H:%M} UTC{'' if hang.step is None else f', after step {hang.step:,}'}"
     silence = f"{span_text(now - hang.since)}, and {span_text(hang.bound)} were to be expected at most"
@@ -165,7 +165,10 @@ def _restarts(job: Job) -> str:
 def loss_wrong(
     job: Job, attempt: Attempt, point: SeriesPoint, value: float | None, usual: float | None, now: datetime
 ) -> Event:
-    """Once for each time it goes wrong. `value` None: it is no finite number; `usual` is the median before."""
+    """Reports a loss, once for each time it goes wrong.
+
+    `value` None: it is no finite number; `usual` is the median before.
+    """
     place = f" at {point.unit} {point.done:,.10g}" if point.unit and point.done is not None else ""
     what = "is not a finite number" if value is None else f"is {value:.4g}"
     before = f"; it was {usual:.4g} before" if usual is not None else ""
@@ -203,12 +206,12 @@ def goes_on(job: Job, attempt: Attempt, run: int, hang: Hang, now: datetime) -> 
 
 
 def bound_key(job_id: str, bound: str) -> str:
-    """Of the event of this bound, whatever it says."""
+    """Returns the key of this bound's event, whatever its text."""
     return event_key(_BOUND, job_id, f"bound/{bound}")
 
 
 def bounded(job: Job, attempt: Attempt, stretch: BoundStretch, saving: PromisedSaving | None, now: datetime) -> Event:
-    """Once for each bound of a job."""
+    """Reports a bound, once for each bound of a job."""
     verdict = stretch.verdict
     numbers = ", ".join(number_text(number) for number in verdict.numbers)
     saved = f" Mending it saves {text}." if (text := saving_text(saving)) else ""
@@ -245,7 +248,7 @@ def late(job: Job, deadline: datetime) -> Event:
 
 
 def deadline_at_risk(job: Job, at_risk: AtRisk, now: datetime) -> Event:
-    """Once a day for each reason."""
+    """Reports a deadline at risk, once a day for each reason."""
     text = f"Job {job.title} may miss its deadline. {at_risk.text}"
     what = f"deadline_at_risk/{at_risk.risk.value}/{now:%Y%m%d}"
     return of_job("JobDeadlineAtRisk", job, now, text, what, risk=at_risk.risk.value)
@@ -311,7 +314,7 @@ def of_job(kind: str, job: Job, at: datetime, text: str, what: str, actor: str =
 
 
 def begins(attempt: Attempt) -> str:
-    """How it begins, in words."""
+    """Describes how it begins, in words."""
     if not attempt.took_over:
         return f"it is made ready while attempt {attempt.follows} runs, and takes over from it then"
     if not attempt.resume_from:

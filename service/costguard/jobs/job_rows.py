@@ -125,7 +125,7 @@ def add(connection: Connection, job: Job, idempotency_key: str | None, digest: s
 
 
 def digest_of(connection: Connection, idempotency_key: str) -> str | None:
-    """Of the request that came with this key; None: it is not known."""
+    """Returns the digest of the request that came with this key; None: it is not known."""
     query = select(jobs.c.request_digest).where(jobs.c.idempotency_key == storable(idempotency_key))
     return connection.scalar(query)
 
@@ -157,13 +157,13 @@ def _of_id(job_id: str) -> Select[Any]:
 
 
 def metrics_better(connection: Connection, job_ids: Collection[str]) -> dict[str, str | None]:
-    """Which way the jobs' own metrics are better; None: it has none."""
+    """Returns the better direction of the jobs' own metrics; None: it has none."""
     rows = (row for some in chunks(job_ids) for row in connection.execute(_METRIC_BETTER, {"of_jobs": some}))
     return {row.id: row.better for row in rows}
 
 
 def of_ids(connection: Connection, job_ids: Collection[str]) -> dict[str, Job]:
-    """Those of them that there are."""
+    """Returns the jobs with these ids, as far as they exist."""
     rows = (row for some in chunks(set(job_ids)) for row in connection.execute(*_of_ids(some)))
     return {row.id: _job(row) for row in rows}
 
@@ -250,7 +250,7 @@ def give_disk_up(connection: Connection, job_id: str, by: str, at: datetime) -> 
 
 
 def checkpoint(connection: Connection, job_ids: Collection[str]) -> dict[str, SeenCheckpoint]:
-    """What was seen at the location of each; jobs for which nobody has looked are left out."""
+    """Returns the last look at the location of each; jobs without a look are left out."""
     rows = (row for some in chunks(set(job_ids)) for row in connection.execute(*_looks(some)))
     return {row.id: _seen(row) for row in rows}
 
@@ -362,7 +362,10 @@ def _conditions(filters: JobFilters) -> list[ColumnElement[bool]]:
 
 
 def _disk_kept() -> ColumnElement[bool]:
-    """As `kept_disks.attempt_of` has it. Few attempts are live, and they have an index of their own."""
+    """Selects jobs with a kept disk, as `kept_disks.attempt_of` has it.
+
+    Few attempts are live, and they have an index of their own.
+    """
     state = attempts.c.state.in_([AttemptState.ENDING.value, AttemptState.KEPT.value])
     held = select(attempts.c.job_id).where(text(LIVE_ATTEMPT), state)
     is_on_disk = jobs.c.spec[("checkpoint", "location")].as_string().startswith("/")

@@ -43,7 +43,7 @@ class LabelledVm:
 
 
 def labelled(connection: Connection, guard_id: str) -> list[LabelledVm]:
-    """Those that are there; VMs that another installation made are none of ours, nor are those of a group.
+    """Lists our VMs that are there; VMs that another installation made are none of ours, nor are those of a group.
 
     A VM with an attempt's id is that attempt's, whatever labels were given to it since.
     """
@@ -108,7 +108,9 @@ def _orphan(vm: PresentVm, reason: str, keeps_disk: bool) -> DeleteOrphan:
 
 
 def _keeps(vm: PresentVm, job: Job | None) -> bool:
-    """Whether its disk may hold the only copy: so it was made, or its job says so, and nobody agreed that it goes."""
+    """Says whether its disk may hold the only copy: so it was made, or its job says so, and nobody agreed that
+    it goes.
+    """
     if job is None:
         return DISK_LABEL in vm.labels
     return saves_on_disk(job) and job.state is not JobState.SUCCEEDED and job.disk_given_up_at is None
@@ -116,7 +118,7 @@ def _keeps(vm: PresentVm, job: Job | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SeenVm:
-    """One VM and its last lifetime, if it had any."""
+    """A VM and its last lifetime, if it had any."""
 
     key: InstanceKey
     name: str
@@ -150,7 +152,7 @@ class PresentVm:
 
 
 def of_keys(connection: Connection, keys: Collection[InstanceKey]) -> dict[InstanceKey, SeenVm]:
-    """Those of these VMs that the ledger has seen."""
+    """Returns those of these VMs that the ledger has seen."""
     by_project: dict[str, set[str]] = defaultdict(set)
     for key in keys:
         by_project[key.project].add(key.gce_id)

@@ -46,7 +46,7 @@ class KeptJobDisk:
 def of_job(
     job: Job, tried: Sequence[Attempt], checkpoint: SeenCheckpoint | None, accrual: Accrual
 ) -> KeptJobDisk | None:
-    """None where none is kept: its VM is at work, was deleted, or may be."""
+    """Returns the kept disk; None where none is kept: its VM is at work, was deleted, or may be."""
     last = attempt_of(job, tried)
     if last is None:
         return None
@@ -54,7 +54,7 @@ def of_job(
 
 
 def in_all(connection: Connection, accrual: Accrual) -> KeptJobDisks:
-    """Whatever else is looked for among the jobs, so that none of them is forgotten."""
+    """Returns all kept disks, also of jobs that the search leaves out, so that none of them is forgotten."""
     kept = job_rows.disk_kept(connection)
     tried = attempts.of_jobs(connection, [job.id for job in kept])
     disks = [disk for job in kept if (disk := of_job(job, tried.get(job.id, ()), None, accrual)) is not None]
@@ -63,7 +63,7 @@ def in_all(connection: Connection, accrual: Accrual) -> KeptJobDisks:
 
 
 def attempt_of(job: Job, tried: Sequence[Attempt]) -> Attempt | None:
-    """That whose disk is kept."""
+    """Returns the attempt whose disk is kept."""
     if not saves_on_disk(job) or not job.state.is_over or job.state is JobState.SUCCEEDED:
         return None
     last = tried[-1] if tried else None
@@ -73,7 +73,7 @@ def attempt_of(job: Job, tried: Sequence[Attempt]) -> Attempt | None:
 
 
 def is_deleted(job: Job, tried: Sequence[Attempt], checkpoint: SeenCheckpoint | None) -> bool:
-    """Whether the checkpoint lay on the disk of a VM that was deleted, or is deleted now."""
+    """Says whether the checkpoint lay on the disk of a VM that was deleted, or is deleted now."""
     if checkpoint is None or not saves_on_disk(job):
         return False
     last = tried[-1] if tried else None
@@ -83,7 +83,7 @@ def is_deleted(job: Job, tried: Sequence[Attempt], checkpoint: SeenCheckpoint | 
 
 
 def holds(checkpoint: SeenCheckpoint | None) -> str:
-    """What would be lost with a disk, as far as it is known."""
+    """Describes the data that would be lost with a disk, as far as it is known."""
     if checkpoint is None or (checkpoint.error and not checkpoint.resume_from):
         return "everything that it saved, which has not been listed"
     if not checkpoint.resume_from:
@@ -96,7 +96,7 @@ def holds(checkpoint: SeenCheckpoint | None) -> str:
 
 
 def words(connection: Connection, job: Job, now: datetime) -> tuple[str, str]:
-    """What its disk holds, and what that costs."""
+    """Describes the data on its disk, and its cost."""
     tried = attempts.of_jobs(connection, [job.id]).get(job.id, [])
     monthly = _monthly(job, tried[-1].zone, accrual_at(connection, now)) if tried else None
     seen = job_rows.checkpoint(connection, [job.id]).get(job.id)

@@ -1,4 +1,4 @@
-"""Whether a job is over, and what its ceiling, its deadline and its failures leave it."""
+"""Decides whether a job is over, and what its ceiling, its deadline and its failures leave it."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ DEADLINE_NOTICE = timedelta(minutes=3)  # before its deadline, a job that stops 
 
 
 def is_stopped_by_deadline(job: Job, now: datetime) -> bool:
-    """Whether it may use no VM any more, because it was to stop rather than finish late."""
+    """Says whether it may use no VM any more, because it was to stop rather than finish late."""
     spec = job.spec
     return spec.deadline is not None and spec.when_late is WhenLate.STOP and now >= spec.deadline - DEADLINE_NOTICE
 
 
 def came_to_its_limit_in_vain(view: JobView) -> bool:
-    """Whether the last run had all the time that its recipe gives, and saved nothing new."""
+    """Says whether the last run had all the time that its recipe gives, and saved nothing new."""
     if view.last is None or view.last.attempt.outcome is not Outcome.TIME_LIMIT:
         return False
     attempt = view.last.attempt
@@ -98,7 +98,7 @@ def _said(attempt: Attempt) -> str:
 
 
 def would_repeat(view: JobView, attempt: Attempt, terms: Terms) -> bool:
-    """Whether another attempt would fail in the same way: the agent says so, or how its command failed."""
+    """Says whether another attempt would fail in the same way: the agent says so, or how its command failed."""
     end = attempt.agent.exit
     if end is None or end.asked:
         return False
@@ -130,7 +130,9 @@ def wait(terms: Terms, job_id: str, number: int, failures: int) -> timedelta:
 
 
 def after_failures(view: JobView, terms: Terms) -> datetime | None:
-    """When it may be tried again: a command that fails, or VMs that come to nothing, are not tried again at once."""
+    """Returns when it may be tried again: a command that fails, or VMs that come to nothing, are not tried again at
+    once.
+    """
     failures, ended = failures_in_a_row(view), ended_runs(view)
     if not failures or view.last is None or ended[-1].outcome not in _FAILURES or ended[-1].ended_at is None:
         return None
@@ -138,7 +140,7 @@ def after_failures(view: JobView, terms: Terms) -> datetime | None:
 
 
 def _jitter(key: str) -> float:
-    """Between three and five quarters."""
+    """Returns a factor between three and five quarters."""
     return 0.75 + int.from_bytes(sha256(key.encode()).digest()[:4]) / 2**33
 
 
@@ -153,7 +155,7 @@ _SECOND = timedelta(seconds=1)
 
 
 def remaining(view: JobView) -> Money | None:
-    """What its ceiling and its sweep's leave it, never below zero; None where there is neither."""
+    """Returns the amount that its ceiling and its sweep's leave it, never below zero; None where there is neither."""
     ceiling, common = view.job.spec.ceiling, view.common
     own = None if ceiling is None else max(ceiling - view.spent, ZERO)
     if common is None:
@@ -162,7 +164,7 @@ def remaining(view: JobView) -> Money | None:
 
 
 def is_held_by_sweep(view: JobView) -> bool:
-    """Whether it is its sweep's ceiling that leaves it the least."""
+    """Says whether it is its sweep's ceiling that leaves it the least."""
     ceiling, common = view.job.spec.ceiling, view.common
     return common is not None and (ceiling is None or common.share < ceiling - view.spent)
 
@@ -175,7 +177,9 @@ def ceiling_text(view: JobView) -> str:
 
 
 def time_left(view: JobView, rate: Money, first: Money = ZERO) -> timedelta | None:
-    """For how long its ceiling pays this rate after `first`, whole seconds; None where nothing bounds it."""
+    """Returns the time for which its ceiling pays this rate after `first`, in whole seconds; None where nothing bounds
+    it.
+    """
     left = remaining(view)
     left = None if left is None else max(left - first, ZERO)
     if left is None or rate <= ZERO:
@@ -184,7 +188,9 @@ def time_left(view: JobView, rate: Money, first: Money = ZERO) -> timedelta | No
 
 
 def max_run(view: JobView, rate: Money | None) -> timedelta | None:
-    """How long its next VM may run at this rate; None where that is too short, or the ceiling could not be held."""
+    """Returns the time that its next VM may run at this rate; None where that is too short, or the ceiling could not be
+    held.
+    """
     longest = view.job.recipe.max_run // _WHOLE_SECOND * _WHOLE_SECOND
     if remaining(view) is None:
         return longest
@@ -207,7 +213,9 @@ def crashes(view: JobView) -> int:
 
 
 def failures(view: JobView, terms: Terms) -> list[Failure | None]:
-    """What the failure of each ended run means, in the order of `ended_runs`; None of runs that ended otherwise."""
+    """Returns the meaning of each ended run's failure, in the order of `ended_runs`; None of runs that ended
+    otherwise.
+    """
     has_worked, meanings = False, list[Failure | None]()
     for run in ended_runs(view):
         if run.outcome is not Outcome.CRASHED:
@@ -226,7 +234,7 @@ def failures_in_a_row(view: JobView) -> int:
 
 
 def too_many(view: JobView, terms: Terms) -> str:
-    """Why it is not tried again, such as a crash loop; "" where it is."""
+    """Explains why it is not tried again, such as a crash loop; "" where it is."""
     spec = view.job.spec
     reason = view.last.attempt.reason if view.last is not None else ""
     if (preempted := preemptions(view)) > spec.max_preemptions:
@@ -246,7 +254,7 @@ def too_many(view: JobView, terms: Terms) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EndedRun:
-    """How one run of the command ended; a VM that is started again has several. `began_at` is when it was asked for.
+    """A run of the command that ended; a VM that is started again has several. `began_at` is when it was requested.
 
     `ran` is None where the command was never seen to run.
     """
@@ -262,12 +270,12 @@ class EndedRun:
 
     @property
     def came_past_start(self) -> bool:
-        """Whether its command worked: it made a step, or ran for longer than a wrong option takes to show."""
+        """Says whether its command worked: it made a step, or ran for longer than a wrong option takes to show."""
         has_step = self.attempt is not None and self.attempt.agent.step is not None
         return has_step or (self.ran is not None and self.ran >= START)
 
     def has_saved(self, view: JobView) -> bool:
-        """Whether a newer checkpoint was seen since it began."""
+        """Says whether a newer checkpoint was seen since it began."""
         seen = view.checkpoint
         return seen is not None and seen.advanced_at is not None and seen.advanced_at > self.began_at
 
@@ -279,13 +287,13 @@ def ended_runs(view: JobView) -> list[EndedRun]:
 
 
 def has_saved(view: JobView, attempt: Attempt) -> bool:
-    """Whether a newer checkpoint was seen since the last run of this attempt began."""
+    """Says whether a newer checkpoint was seen since the last run of this attempt began."""
     runs = _runs_of(attempt, view.interruptions)
     return bool(runs) and runs[-1].has_saved(view)
 
 
 def saves_unseen(view: JobView) -> bool:
-    """Whether nobody could look at what it saved, so that nothing can be said about progress."""
+    """Says whether nobody could look at what it saved, so that nothing can be said about progress."""
     return view.job.spec.checkpoint is not None and (view.checkpoint is None or view.checkpoint.error != "")
 
 
@@ -318,7 +326,7 @@ def _runs_of(attempt: Attempt, interruptions: Sequence[Interruption]) -> list[En
 
 
 def _crash_loop(view: JobView, meanings: Sequence[Failure | None], terms: Terms) -> int:
-    """How many runs at the end failed one after the other, soon after their start or not by their own fault."""
+    """Counts the runs at the end that failed one after the other, soon after their start or not by their own fault."""
     length = 0
     for run, meaning in zip(reversed(ended_runs(view)), reversed(meanings), strict=True):
         if run.outcome is not Outcome.CRASHED or not (run.is_quick(terms) or meaning is Failure.NOT_ITS_OWN):
@@ -328,7 +336,7 @@ def _crash_loop(view: JobView, meanings: Sequence[Failure | None], terms: Terms)
 
 
 def _length(view: JobView, holds: Callable[[EndedRun], bool]) -> int:
-    """Of the row of runs at the end of which this holds."""
+    """Counts the runs at the end for which this holds."""
     length = 0
     for run in reversed(ended_runs(view)):
         if not holds(run):

@@ -1,4 +1,4 @@
-"""Since when this guard has heard agents and people without a gap: silence before that is its own."""
+"""Tracks since when this guard has heard agents and people without a gap: silence before that is its own."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Listening:
         self._offset_s = wall_s() - elapsed_s()
 
     def expect(self, *parts: str) -> None:
-        """From now on each of these must give signs of life, or nothing is heard."""
+        """Expects each of these to give signs of life from now on, or nothing is heard."""
         with self._lock:
             self._signs_s |= dict.fromkeys(parts, self._elapsed_s())
 
@@ -54,7 +54,7 @@ class Listening:
             self._signs_s[part] = self._elapsed_s()
 
     def under(self, lease: Lease | None) -> None:
-        """To be called before each decision. Under a new lease another guard, or none, heard what came before."""
+        """Notes the lease before each decision. Under a new lease another guard, or none, heard what came before."""
         if lease is None:
             return
         with self._lock:
@@ -67,14 +67,14 @@ class Listening:
 
     @property
     def since(self) -> datetime:
-        """Since when agents' reports would have arrived."""
+        """Returns the moment since which agents' reports would have arrived."""
         with self._lock:
             self._look()
             return self._since
 
     @property
     def answers_since(self) -> datetime | None:
-        """Since when people could answer reminders; None: no gap of a minute is known."""
+        """Returns the moment since which people could answer reminders; None: no gap of a minute is known."""
         with self._lock:
             self._look()
             return self._answers_since

@@ -30,7 +30,7 @@ from costguard.spend import job_costs
 
 @dataclass(frozen=True, slots=True)
 class JobCount:
-    """How many open jobs have this state, owner and preset."""
+    """The number of open jobs with this state, owner and preset."""
 
     state: JobState
     owner: str
@@ -46,7 +46,7 @@ def open_job_counts(connection: Connection) -> list[JobCount]:
 
 
 def hourly_rate(connection: Connection, states: Collection[AttemptState]) -> Priced:
-    """What an hour of all live attempts in these states costs; not whole where the rate of one is not known."""
+    """Returns the hourly cost of all live attempts in these states; not whole where the rate of one is not known."""
     columns = tables.attempts.c
     query = select(func.sum(columns.rate_nanos), func.count(), func.count(columns.rate_nanos))
     wanted = query.where(text(LIVE_ATTEMPT), columns.state.in_([state.value for state in states]))
@@ -79,7 +79,7 @@ class JobRow:
 
     @property
     def image_digest(self) -> str:
-        """What its image was when it was pulled last; "" before that."""
+        """Returns the digest of its image when it was pulled last; "" before that."""
         return next(
             (attempt.agent.image_digest for attempt in reversed(self.attempts) if attempt.agent.image_digest), ""
         )
@@ -137,7 +137,7 @@ def rows_of(connection: Connection, accrual: Accrual, jobs: Sequence[Job]) -> li
 
 
 def job_detail(connection: Connection, accrual: Accrual, job_id: str) -> JobOverview | None:
-    """None: there is no such job."""
+    """Reads a job. None: there is no such job."""
     job = job_rows.read(connection, job_id)
     if job is None:
         return None
@@ -185,7 +185,7 @@ def _ssh(job: Job, last: Attempt | None) -> str:
 
 
 def _risk(row: JobRow, checkpoint: SeenCheckpoint | None, now: datetime) -> WorkAtRisk | None:
-    """None on a VM's own disk until its agent has looked there."""
+    """Returns the work at risk; None on a VM's own disk until its agent has looked there."""
     plan = row.job.spec.checkpoint
     is_unseen = plan is not None and plan.is_on_disk and (checkpoint is None or checkpoint.error != "")
     if row.last is None or row.job.state.is_over or is_unseen:
@@ -194,7 +194,7 @@ def _risk(row: JobRow, checkpoint: SeenCheckpoint | None, now: datetime) -> Work
 
 
 def _next(row: JobRow, checkpoint: SeenCheckpoint | None, risk: WorkAtRisk | None, now: datetime) -> str:
-    """How its next VM starts, or would start if this one were preempted now; "" where none would."""
+    """Describes how its next VM starts, or would start if this one were preempted now; "" where none would."""
     job, last = row.job, row.last
     if job.state.is_over or job.cancel_asked_at is not None:
         return ""

@@ -115,7 +115,9 @@ def _ended(view: JobView, run: PresentRun, end: RunEnd, context: JobContext) -> 
 
 
 def _rests(view: JobView, run: PresentRun, end: RunEnd, interruption: Interruption, context: JobContext) -> bool:
-    """Whether the same VM is started again, since its disk holds the checkpoints and another run is still allowed."""
+    """Says whether the same VM is started again, since its disk holds the checkpoints and another run is still
+    allowed.
+    """
     job, seen = view.job, view.last
     if seen is None or not saves_on_disk(job) or job.cancel_asked_at is not None:
         return False
@@ -165,7 +167,7 @@ def notice_or_end(
 
 
 def _pause_at(view: JobView, run: PresentRun, context: JobContext) -> datetime | None:
-    """When a VM may be stopped for a budget: once something newer was saved, or half an hour later.
+    """Returns when a VM may be stopped for a budget: once something newer was saved, or half an hour later.
 
     Never where that would lose work: checkpoints on its own disk, or a development VM.
     """
@@ -263,7 +265,7 @@ def ask(view: JobView, seen: AttemptView, context: JobContext) -> Proposal:
 
 
 def _resting(view: JobView, seen: AttemptView, context: JobContext) -> Proposal:
-    """Its disk holds what it saved, so the same VM is started again, where it is, for as long as it takes.
+    """Starts the same VM again, where it is, for as long as it takes: its disk holds what it saved.
 
     Of a VM that is stopped, Google bills its disk alone: it is stopped first, whatever it waits for then.
     """
@@ -306,7 +308,9 @@ def _resting(view: JobView, seen: AttemptView, context: JobContext) -> Proposal:
 
 
 def _is_up_still(seen: AttemptView, view: JobView, context: JobContext) -> bool:
-    """Whether the VM of the run that ended may be up and will not go down by itself, as those that Google ends do."""
+    """Says whether the VM of the run that ended may be up and will not go down by itself, as those that Google
+    ends do.
+    """
     ended = of_attempt(seen.attempt, view.interruptions)
     if not ended or seen.attempt.rested_at is not None or context.now < _goes_down_by(seen, view):
         return False
@@ -318,7 +322,7 @@ def _is_up_still(seen: AttemptView, view: JobView, context: JobContext) -> bool:
 
 
 def _goes_down_by(seen: AttemptView, view: JobView) -> datetime:
-    """When a VM that Google ends is down; at once where it was not Google."""
+    """Returns when a VM that Google ends is down; at once where it was not Google."""
     last = of_attempt(seen.attempt, view.interruptions)[-1:]
     if not last:
         return seen.attempt.intended_at
@@ -326,7 +330,10 @@ def _goes_down_by(seen: AttemptView, view: JobView) -> datetime:
 
 
 def _can_start(seen: AttemptView, view: JobView) -> bool:
-    """Once it has stopped; one that a user started meanwhile is started again, which Google accepts as done."""
+    """Says whether it can start: once it has stopped.
+
+    A VM that a user started meanwhile is started again, which Google accepts as done.
+    """
     vm, ended = _of_last_run(seen, view), of_attempt(seen.attempt, view.interruptions)
     if seen.attempt.rested_at is not None and (vm is None or vm.is_known):
         return True
@@ -337,7 +344,7 @@ def _can_start(seen: AttemptView, view: JobView) -> bool:
 
 
 def _of_last_run(seen: AttemptView, view: JobView) -> VmState | None:
-    """What the ledger shows of it, unless that is older than the run that ended last."""
+    """Returns the ledger's state of it, unless that is older than the run that ended last."""
     vm, before = seen.vm, of_attempt(seen.attempt, view.interruptions)[-2:-1]
     if vm is None or not before or vm.gone_at is not None:
         return vm

@@ -1,4 +1,4 @@
-"""What the end of a command's output says of why it ended. Pure."""
+"""Reads in the end of a command's output why it ended. Pure."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def last_line(output: str) -> str:
 
 
 def retry_of(output: str) -> Retry | None:
-    """Where another attempt may do better; None where the output does not show it."""
+    """Returns where another attempt may do better; None where the output does not show it."""
     return end_of(output).shown_retry
 
 
 def hang_by_log(output: str) -> str:
-    """What the output of a command that seems to hang says of it, as a sentence after another; "" where nothing."""
+    """Returns the sentence about a command that seems to hang, by its output; "" where there is none."""
     reading = end_of(output)
     if reading.end_class in (EndClass.UNKNOWN, EndClass.HANG) or reading.state is LogState.ALIVE:
         return ""

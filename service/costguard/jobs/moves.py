@@ -52,7 +52,7 @@ _SECOND = timedelta(seconds=1)
 
 
 def during(view: JobView, places: Sequence[LaunchPlace], context: JobContext, step: Proposal) -> Proposal:
-    """What a move adds to how the job goes on where it runs, which `step` says."""
+    """Adds a move to the job's next step where it runs, which is `step`."""
     last = view.last
     if last is None:
         return step
@@ -114,7 +114,7 @@ def _with_standby(view: JobView, run: PresentRun, seen: AttemptView, context: Jo
 
 
 def _settled(view: JobView, seen: AttemptView, context: JobContext, step: Proposal, gives_up: str) -> Proposal:
-    """With what the attempt that stands by needs itself: that its VM is asked for, or that its end is written down."""
+    """Adds what the attempt that stands by needs itself: that its VM is requested, or that its end is written down."""
     attempt = seen.attempt
     if attempt.state in UNSETTLED:
         asks = ask(view, seen, context)
@@ -131,7 +131,10 @@ def _settled(view: JobView, seen: AttemptView, context: JobContext, step: Propos
 
 
 def _why_given_up(view: JobView, run: PresentRun, seen: AttemptView, context: JobContext) -> str:
-    """Why the VM that stands by is not needed any more; "" while it is. A job near its end goes on where it is."""
+    """Explains why the VM that stands by is not needed any more; "" while it is.
+
+    A job near its end goes on where it is.
+    """
     job, plan = view.job, view.plan
     if job.cancel_asked_at is not None or job.cancel_after_at is not None:
         return "its job is to be cancelled"
@@ -192,7 +195,10 @@ def _begun(
 def _next_vm(
     view: JobView, run: PresentRun, plan: JobPlan, places: Sequence[LaunchPlace], context: JobContext
 ) -> LaunchAttempt | datetime | str | None:
-    """What is asked for, or when; a text: why there cannot be two at once. None: the job stays where it is."""
+    """Returns the launch, or when it is due; a text: why there cannot be two at once.
+
+    None: the job stays where it is.
+    """
     if plan.act is Act.WAIT or view.job.spec.checkpoint is None or not works(run) or run.agent.started_at is None:
         return ""
     if view.hold or view.unknown or view.pause:
@@ -238,7 +244,8 @@ def _again_at(view: JobView, vain: Sequence[AttemptView], context: JobContext) -
 
 
 def _longest(view: JobView, run: PresentRun, plan: JobPlan, chosen: Chosen, now: datetime) -> timedelta | str:
-    """How long the next VM may run, so that both can come to their time limits without more than the ceiling.
+    """Returns the time that the next VM may run, so that both can come to their time limits without more than the
+    ceiling.
 
     Google ends them there, also if the guard is dead. A text: why the money does not allow two at once.
     """

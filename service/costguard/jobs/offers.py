@@ -144,7 +144,7 @@ class HourlyRate:
 
     @property
     def unpriced(self) -> str:
-        """What has no price, in words; "" where all has."""
+        """Names the parts without a price, in words; "" where all have one."""
         parts = (("the machine", self.machine), ("its GPUs", self.gpu), ("the disk", self.disk))
         return ", ".join(name for name, amount in parts if amount is None)
 
@@ -154,7 +154,7 @@ HourlyRates = Mapping[tuple[str, ProvisioningModel], HourlyRate]
 
 @dataclass(frozen=True, slots=True)
 class PlaceOffer:
-    """One way to run it."""
+    """A zone and provisioning model to run it, with the rate and the cost."""
 
     zone: str
     provisioning_model: ProvisioningModel
@@ -167,7 +167,7 @@ class PlaceOffer:
 
 
 def cheapest(rates: HourlyRates, models: Iterable[ProvisioningModel], span: timedelta) -> PlaceOffer | None:
-    """Of the models that may be used; of equals the first zone. None where nothing has a price."""
+    """Returns the cheapest of the models that may be used; of equals the first zone. None where nothing has a price."""
     allowed = set(models)
     priced = [
         (total, zone, model)
@@ -181,7 +181,7 @@ def cheapest(rates: HourlyRates, models: Iterable[ProvisioningModel], span: time
 
 
 def saving_percent(rates: HourlyRates, zone: str) -> int | None:
-    """How much less Spot costs there than on-demand, in whole percents, cut off; None where that is not known."""
+    """Returns the saving of Spot there against on-demand, in whole percents, cut off; None where that is not known."""
     spot, usual = (
         rate.total if (rate := rates.get((zone, model))) is not None else None
         for model in (ProvisioningModel.SPOT, ProvisioningModel.STANDARD)
@@ -194,7 +194,8 @@ def saving_percent(rates: HourlyRates, zone: str) -> int | None:
 def price_problems(
     rates: HourlyRates, models: Iterable[ProvisioningModel], chosen: Iterable[str], ceiling: Money | None
 ) -> list[JobRefusal]:
-    """What the prices forbid. `chosen` are the zones that the job itself names: those must have a price.
+    """Lists the problems with prices. `chosen` are the zones that the job itself names: those must have a price.
+    `chosen` are the zones that the job itself names: those must have a price.
 
     A ceiling cannot be kept where nothing has a price, nor where it pays for less than the shortest run.
     """

@@ -95,7 +95,7 @@ def _pieces(store: Archives) -> list[StoredFile]:
 
 
 def _chunks(store: Archives, files: Sequence[StoredFile], begins: OutputPlace) -> Iterator[_Chunk]:
-    """From a place on: what is before it in its piece is unpacked and left out."""
+    """Yields chunks from a place on: the part before it in its piece is unpacked and left out."""
     places = [place_of_piece(file.path) or OutputPlace() for file in files]
     for number, (place, file) in enumerate(zip(places, files, strict=True)):
         is_before = place.run < begins.run or (number + 1 < len(places) and places[number + 1] <= begins)
@@ -173,7 +173,7 @@ def _lines(chunks: Iterable[_Chunk], begins: OutputPlace) -> Iterator[OutputLine
 
 
 def _split(data: bytes) -> Iterator[bytes]:
-    """At line feeds alone."""
+    """Splits data at line feeds alone."""
     begin = 0
     while begin < len(data):
         end = data.find(b"\n", begin) + 1 or len(data)

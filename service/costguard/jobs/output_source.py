@@ -29,7 +29,10 @@ class OutputSource:
 
 
 def output_source(database: Database, logs: str, job_id: str, number: int | None) -> OutputSource:
-    """Of an attempt by its number; None: the latest that reported. `logs` is the setting. Raises Missing."""
+    """Returns the output of an attempt by its number; None: the latest that reported. `logs` is the setting.
+
+    Raises Missing.
+    """
     with database.read() as connection:
         job = job_rows.read(connection, job_id)
         if job is None:
@@ -62,7 +65,10 @@ def opened(source: OutputSource, opener: OpenFolder | None) -> Archives:
 
 
 def output_page(store: Archives, begin: str, search: str, most_lines: int) -> OutputPage:
-    """From `begin`, which is empty, `start`, or the next of an earlier page. Raises Invalid, Unavailable."""
+    """Reads a page from `begin`, which is empty, `start`, or the next of an earlier page.
+
+    Raises Invalid, Unavailable.
+    """
     try:
         begins = OutputPlace(1, 0) if begin in ("", "start") else OutputPlace.parse(begin)
     except ValueError as wrong:

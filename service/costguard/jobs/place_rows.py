@@ -1,4 +1,4 @@
-"""How attempts and their runs ended, by place."""
+"""Reads how attempts and their runs ended, by place."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from costguard.model.instance import ProvisioningModel
 
 @dataclass(frozen=True, slots=True)
 class PlaceOutcome:
-    """How an attempt, or one of its runs, ended in a place."""
+    """The outcome of an attempt, or one of its runs, in a place."""
 
     zone: str
     gpu_type: str
@@ -28,7 +28,7 @@ class PlaceOutcome:
 
 @remembers(attempts, interruptions)
 def recent(connection: Connection, since: datetime) -> list[PlaceOutcome]:
-    """What attempts, and runs of those that went on, came to from then on; the oldest first."""
+    """Returns the outcomes of attempts, and of runs of those that went on, from then on; the oldest first."""
     return [
         PlaceOutcome(zone, gpu_type, ProvisioningModel(model), Outcome(outcome), at)
         for zone, gpu_type, model, outcome, at in connection.execute(*_recent(since))

@@ -20,7 +20,9 @@ def region_of(zone: str) -> str:
 
 
 def used_up(recipe: Recipe, zone: str, model: ProvisioningModel, quotas: Mapping[str, Mapping[str, Quota]]) -> str:
-    """Why there is no room for it in this zone's region, in a few words; "" where there is, or nobody knows."""
+    """Explains why there is no room for it in this zone's region, in a few words; "" where there is, or nobody
+    knows.
+    """
     quota = _quota(recipe.gpu_type, model, quotas.get(region_of(zone), {}))
     if quota is None or not recipe.gpu_count or quota.usage + recipe.gpu_count <= quota.limit:
         return ""
@@ -78,7 +80,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class LaunchPlace:
-    """One zone and provisioning model. `passed_over` is why it is not asked now; "" where it may be."""
+    """A zone and provisioning model. `passed_over` is why it is not asked now; "" where it may be."""
 
     zone: str
     provisioning_model: ProvisioningModel
@@ -89,7 +91,7 @@ class LaunchPlace:
 
 
 def scores(history: Iterable[PlaceEvent], now: datetime) -> Mapping[Where, Score]:
-    """Of every place in which something happened that is not forgotten yet."""
+    """Scores every place in which something happened that is not forgotten yet."""
     by_place: dict[Where, Score] = {}
     for event in history:
         where = (event.zone, event.gpu_type, event.provisioning_model)

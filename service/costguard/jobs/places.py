@@ -108,14 +108,14 @@ Scores = Mapping[Where, Score]
 
 
 def recent_scores(connection: Connection, now: datetime) -> Scores:
-    """How every place did lately."""
+    """Scores every place by its recent past."""
     history = place_rows.recent(connection, now - REMEMBERED)
     events = (PlaceEvent(one.zone, one.gpu_type, one.provisioning_model, one.outcome, one.at) for one in history)
     return scores(events, now)
 
 
 def may_launch(view: JobView) -> bool:
-    """Whether a place may be asked for: no attempt of it is under way."""
+    """Says whether a place may be asked for: no attempt of it is under way."""
     return not view.job.state.is_over and (view.last is None or not view.last.attempt.is_open)
 
 
@@ -130,7 +130,7 @@ class PlaceFinder:
         self._known: dict[tuple[str, str, str], Shape] = {}
 
     def places(self, views: Sequence[JobView], accrual: Accrual, place_scores: Scores) -> dict[str, list[LaunchPlace]]:
-        """By job, the best first. Asks Google: not within a transaction."""
+        """Returns places by job, the best first. Asks Google: not within a transaction."""
         self._read_quotas(
             {(view.job.spec.project, region_of(zone)) for view in views for zone in view.job.recipe.zones}
         )

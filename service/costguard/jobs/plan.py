@@ -32,7 +32,7 @@ _TIED = frozenset({AttemptState.RESTING, AttemptState.RESTARTING})
 
 @dataclass(frozen=True, slots=True)
 class PlanBasis:
-    """What a plan rests on besides the job: places with their prices now, and what happened in them."""
+    """The basis of a plan besides the job: places with their prices now, and their events."""
 
     places: Sequence[LaunchPlace]
     events: Sequence[PlaceEvent] = ()  # stockouts and preemptions, the oldest first
@@ -42,7 +42,7 @@ class PlanBasis:
 
 
 def plan(view: JobView, basis: PlanBasis, policy: Policy, context: JobContext) -> JobPlan | None:
-    """None for a job without a deadline, or of which nobody knows how much work it is."""
+    """Plans a job; None for a job without a deadline, or with an unknown amount of work."""
     deadline, work, cost = view.job.spec.deadline, basis.work_left, basis.overhead
     if deadline is None or work is None or cost is None:
         return None
@@ -67,7 +67,10 @@ def plan(view: JobView, basis: PlanBasis, policy: Policy, context: JobContext) -
 
 
 def situation_of(view: JobView, basis: PlanBasis, context: JobContext) -> Situation:
-    """In hours, and dollars of an hour. The work left is the most that is expected, with its restarts."""
+    """Returns the situation in hours, and dollars of an hour.
+
+    The work left is the most that is expected, with its restarts.
+    """
     spec, work, cost, now = view.job.spec, basis.work_left, basis.overhead, context.now
     assert work is not None, "it was looked at before"
     assert cost is not None, "it was looked at before"
@@ -129,7 +132,7 @@ def _held(view: JobView, cost: Overhead, now: datetime) -> HeldVM | None:
 
 
 def _restarts(view: JobView, work: timedelta) -> int:
-    """How often Google ends an on-demand VM at its time limit before the work is done."""
+    """Counts how often Google ends an on-demand VM at its time limit before the work is done."""
     longest = view.job.recipe.max_run
     return int(work / longest) if longest > _NOTHING else 0
 
@@ -152,7 +155,9 @@ def _zone(
 
 
 def _out_since(zone: str, events: Sequence[PlaceEvent]) -> datetime | None:
-    """Since when nothing but stockouts and preemptions of Spot are known of it; None where nothing is."""
+    """Returns the moment since which only stockouts and preemptions of Spot are known of it; None where there
+    are none.
+    """
     mine = [event for event in events if event.zone == zone and event.provisioning_model is SPOT]
     if not mine:
         return None
@@ -161,19 +166,21 @@ def _out_since(zone: str, events: Sequence[PlaceEvent]) -> datetime | None:
 
 
 def may_move(view: JobView, job_plan: JobPlan, attempt: Attempt, now: datetime) -> bool:
-    """Whether a running command may be stopped to run elsewhere: just after a checkpoint, unless the guard acts."""
+    """Says whether a running command may be stopped to run elsewhere: just after a checkpoint, unless the guard
+    acts.
+    """
     return may_be_moved(view, attempt) and (job_plan.is_urgent or unsaved(view, now) <= FRESH)
 
 
 def may_be_moved(view: JobView, attempt: Attempt) -> bool:
-    """Whether what it saves can be had elsewhere, and its VM is there."""
+    """Says whether what it saves can be read elsewhere, and its VM is there."""
     if view.job.spec.checkpoint is not None and view.job.spec.checkpoint.is_on_disk:
         return False
     return attempt.state not in _TIED and attempt.agent.exit is None
 
 
 def _risk(view: JobView, situation: Situation, choice: Choice, cost: Overhead, now: datetime) -> Risk | None:
-    """Why the deadline cannot be promised; None while it can."""
+    """Explains why the deadline cannot be promised; None while it can."""
     held = situation.held
     start_left = _hours(cost.start) if held is None else held.start_left_h
     slack = situation.slack_h
@@ -208,7 +215,7 @@ def _why_late(view: JobView, situation: Situation) -> Risk:
 
 
 def _found_no_room(view: JobView) -> bool:
-    """Whether on-demand was asked for in vain since the last VM; an attempt that is under way has not failed yet."""
+    """Says whether on-demand was tried in vain since the last VM; an attempt that is under way has not failed yet."""
     ended = (seen.attempt for seen in reversed(view.attempts) if not seen.attempt.is_open)
     tail = takewhile(lambda attempt: attempt.outcome in NO_ROOM, ended)
     return any(attempt.provisioning_model is ON_DEMAND for attempt in tail)
@@ -220,7 +227,7 @@ def _may_use_on_demand(view: JobView) -> bool:
 
 
 def _finish(situation: Situation, work: WorkLeft, now: datetime) -> datetime:
-    """If nothing interrupts it from now on."""
+    """Returns the expected end if nothing interrupts it from now on."""
     start = situation.start_h if situation.held is None else situation.held.start_left_h
     return now + _span(start) + work.likely
 
@@ -238,7 +245,7 @@ def _dollars(amount: Money) -> float:
 
 
 def shadow_of(view: JobView, basis: PlanBasis, policy: Policy, context: JobContext) -> ShadowChoice:
-    """What this policy would do for the job now. It changes nothing."""
+    """Returns what this policy would do for the job now. It changes nothing."""
     situation = situation_of(view, basis, context)
     choice = policy.choose(situation)
     zone = choice.zone or "" if choice.act is Act.START_SPOT else ""

@@ -21,7 +21,7 @@ _POINTS = 240
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """What was decided, from then on until the next one."""
+    """A decision, which holds from `at` until the next one."""
 
     at: datetime
     act: str
@@ -32,7 +32,7 @@ class PlannedStep:
 
 @dataclass(frozen=True, slots=True)
 class ProgressPoint:
-    """How much work was left at a moment, as it was thought then."""
+    """The work left at a moment, as it was estimated then."""
 
     at: datetime
     work_left: timedelta
@@ -54,7 +54,7 @@ class StoredPlan:
     def after(
         self, plan: JobPlan | None, shadow: tuple[ShadowChoice, ...], as_if: datetime | None, now: datetime
     ) -> StoredPlan:
-        """With this plan from now on; decisions are added where they changed, and the curve is thinned evenly."""
+        """Adds this plan from now on; decisions are added where they changed, and the curve is thinned evenly."""
         decisions, curve = self.decisions, self.curve
         if plan is not None:
             last = decisions[-1] if decisions else None
@@ -77,7 +77,7 @@ _STORED = TypeAdapter(StoredPlan)
 
 
 def read(connection: Connection, job_ids: Collection[str]) -> dict[str, StoredPlan]:
-    """By job; those for which nothing was planned are left out."""
+    """Reads plans by job; jobs without a plan are left out."""
     columns = (job_plans.c.job_id, job_plans.c.plan)
     rows = (
         row

@@ -1,4 +1,4 @@
-"""What was planned for a job with a deadline, in plain words."""
+"""Describes the plan of a job with a deadline, in plain words."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _alone(may_use_on_demand: bool) -> str:
 
 
 def _saves(choice: Choice) -> str:
-    """Why it waits though Spot is to be had."""
+    """Explains why it waits though Spot is available."""
     saves = choice.grounds.saves
     return f"a wait is expected to save {saves * 100:.0f} % of what the rest costs" if saves is not None else ""
 
@@ -107,7 +107,7 @@ def _hours(hours: float) -> str:
 def at_risk_text(
     risk: Risk, view: JobView, work: WorkLeft, finish: datetime, situation: Situation, now: datetime
 ) -> str:
-    """Why the deadline may be missed, when it is expected to finish, and what would help."""
+    """Explains why the deadline may be missed, when it is expected to finish, and what would help."""
     deadline = view.job.spec.deadline
     assert deadline is not None, "only a job with a deadline is planned"
     return (

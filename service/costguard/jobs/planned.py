@@ -1,4 +1,4 @@
-"""What is planned for a job with a deadline: where it runs next and why, and whether its promise holds."""
+"""The plan of a job with a deadline: where it runs next and why, and whether its promise holds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from costguard.model.instance import ProvisioningModel
 
 @dataclass(frozen=True, slots=True)
 class WorkLeft:
-    """How long the job still takes on a VM that is ready; `most` is what is counted on."""
+    """The time that the job still takes on a VM that is ready; decisions use `most`."""
 
     likely: timedelta
     most: timedelta
@@ -21,7 +21,7 @@ class WorkLeft:
 
 @dataclass(frozen=True, slots=True)
 class Overhead:
-    """What a start can cost. `loss` is the most work that a preemption can undo."""
+    """The cost of a start in time. `loss` is the most work that a preemption can undo."""
 
     start: timedelta  # the 99th percentile, from the loss of one VM to work on the next
     loss: timedelta
@@ -32,7 +32,7 @@ class Overhead:
 
 
 class Risk(StrEnum):
-    """Why a deadline cannot be promised any more."""
+    """The reason why a deadline cannot be promised any more."""
 
     WORK = "work"  # it takes longer than there is time
     STOCK = "stock"  # no on-demand VM is to be had
@@ -51,11 +51,11 @@ class AtRisk:
 
 @dataclass(frozen=True, slots=True)
 class JobPlan:
-    """What the policy wants now. `zone` is where Spot is started; "" otherwise.
+    """The present choice of the policy. `zone` is where Spot is started; "" otherwise.
 
     `is_urgent`: the guard acts, so nothing is waited for. `behind` is how far the work is behind the straight line to
     the deadline; None: nobody knows. `latest_safe_at` is when the guard would act if nothing were gained before; None:
-    no on-demand VM is to be had, so it cannot act.
+    no on-demand VM is available, so it cannot act.
     """
 
     act: Act
@@ -71,7 +71,7 @@ class JobPlan:
 
     @property
     def wants(self) -> ProvisioningModel | None:
-        """What it wants started; None: nothing."""
+        """Returns the provisioning model that it wants started; None: nothing."""
         if self.act is Act.START_SPOT:
             return ProvisioningModel.SPOT
         return ProvisioningModel.STANDARD if self.act is Act.START_ON_DEMAND else None
@@ -79,7 +79,7 @@ class JobPlan:
 
 @dataclass(frozen=True, slots=True)
 class ShadowChoice:
-    """What another policy would do now."""
+    """The present choice of another policy."""
 
     policy: str
     act: str

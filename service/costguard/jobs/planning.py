@@ -39,13 +39,15 @@ _AS_IF = 1.5  # a job without a deadline is looked at as if it had to be done in
 
 
 def shadow_policies(job_id: str, planner: Policy) -> tuple[Policy, ...]:
-    """Those that another job shares nothing with but the planner; the lot of a randomised one is the job's own."""
+    """Returns policies that share nothing with those of another job but the planner; the lot of a randomised one is the
+    job's own.
+    """
     return (OnDemand(), Greedy(), UniformProgress(), Ross(Random(job_id)), planner)
 
 
 @dataclass(frozen=True, slots=True)
 class Materials:
-    """What plans rest on, read together with the views."""
+    """The data of plans, read together with the views."""
 
     events: Sequence[PlaceEvent] = ()
     written: Mapping[str, Sequence[datetime]] = field(default_factory=dict)  # checkpoints' times, by job
@@ -74,7 +76,10 @@ class PlanNote:
 
 
 class Planning:
-    """One thread at a time. What it remembers saves work: a new process reads what is stored, and plans the same."""
+    """Plans jobs, one thread at a time.
+
+    Its memory saves work: a new process reads what is stored, and plans the same.
+    """
 
     def __init__(self, policy: Policy | None = None, *, advice: ZoneAdvice | None = None) -> None:
         self._advice = advice
@@ -91,11 +96,11 @@ class Planning:
                 del remembered[gone]
 
     def wanted(self, views: Sequence[JobView], now: datetime) -> list[JobView]:
-        """Those with a deadline, and those whose shadow is due."""
+        """Returns the views with a deadline, and those whose shadow is due."""
         return [view for view in views if _is_planned(view) or self._is_shadow_due(view, now)]
 
     def read(self, connection: Connection, views: Sequence[JobView], now: datetime) -> Materials:
-        """For the views that are wanted."""
+        """Reads the data for the views that are wanted."""
         if not views:
             return Materials()
         events = [
@@ -119,7 +124,7 @@ class Planning:
         places: Mapping[str, Sequence[LaunchPlace]],
         context: JobContext,
     ) -> tuple[dict[str, JobPlan], list[Note]]:
-        """By job, and what is to be stored of it. A job that cannot be planned runs without a plan."""
+        """Plans by job, and notes what to store of it. A job that cannot be planned runs without a plan."""
         plans: dict[str, JobPlan] = {}
         notes: list[Note] = []
         for view in views:
@@ -198,7 +203,7 @@ def _written(connection: Connection, view: JobView) -> list[datetime]:
 
 
 def _measured(connection: Connection, views: Sequence[JobView]) -> dict[str, MeasuredWork]:
-    """By job: what the positions in its output leave of it; those that leave it unknown are left out."""
+    """Returns the work left by the positions in the output, by job; jobs for which it is unknown are left out."""
     measured: dict[str, MeasuredWork] = {}
     positions = progress_rows.series_of_jobs(connection, [view.job.id for view in views], POSITION)
     for view in views:
@@ -212,7 +217,7 @@ def _measured(connection: Connection, views: Sequence[JobView]) -> dict[str, Mea
 
 
 def _read_for(points: Sequence[SeriesPoint]) -> timedelta:
-    """Within runs: what lies between two of them says nothing of the pace."""
+    """Returns the time read within runs: the time between two of them says nothing of the pace."""
     spans = (later.at - earlier.at for earlier, later in pairwise(points) if earlier.start == later.start)
     return sum(spans, start=timedelta())
 

@@ -1,4 +1,4 @@
-"""How far a job's training is, its curves, and what is left of it in hours and dollars."""
+"""Computes a training's progress, its curves, and the hours and dollars that are left."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True)
 class SharedBill:
-    """What a job had cost by any moment: the one figure that pages show as its cost, shared out over its VMs' time."""
+    """The cost of a job by any moment: the one figure that pages show as its cost, shared out over its VMs' time."""
 
     vms: Sequence[BilledVM]
     cost: Priced
     now: datetime
 
     def by(self, moment: datetime) -> Money | None:
-        """None where a part has no price, or no VM is in the ledger yet."""
+        """Returns the cost by a moment; None where a part has no price, or no VM is in the ledger yet."""
         if not self.cost.whole or any(vm.rate is None for vm in self.vms):
             return None
         whole = self._weight(self.now)
@@ -69,7 +69,7 @@ class JobCurve:
 
 @dataclass(frozen=True, slots=True)
 class TimeLeft:
-    """Of running, without what preemptions and starts add. Costs at the rate of the latest VM; None: not known."""
+    """The running time left, without preemptions and starts. Costs at the rate of the latest VM; None: not known."""
 
     work: TrainingLeft
     low: timedelta
@@ -96,7 +96,7 @@ class JobProgress:
 
 
 def job_progress(connection: Connection, accrual: Accrual, job_id: str) -> JobProgress | None:
-    """None: there is no such job."""
+    """Computes the progress of a job. None: there is no such job."""
     job = job_rows.read(connection, job_id)
     if job is None:
         return None
@@ -149,7 +149,7 @@ def total_of(job: Job, seen: SeenProgress | None) -> float | None:
 
 
 def work_left(job: Job, seen: SeenProgress | None, positions: Sequence[SeriesPoint]) -> TrainingLeft | None:
-    """By the pace of all its runs. None where its total or its pace is unknown."""
+    """Estimates the work left by the pace of all its runs. None where its total or its pace is unknown."""
     if seen is None or seen.unit is None:
         return None
     starts = sorted({point.start for point in positions})

@@ -38,7 +38,7 @@ class _Stored:
 
 
 class NewPoints(NamedTuple):
-    """What an attempt's agent read from the output of its training."""
+    """The points that an attempt's agent read from the output of its training."""
 
     job_id: str
     attempt_id: int
@@ -46,9 +46,9 @@ class NewPoints(NamedTuple):
 
 
 def add(connection: Connection, reports: Collection[NewPoints]) -> dict[str, dict[str, int]]:
-    """How many points each series of these jobs then has.
+    """Adds points, and counts the points that each series of these jobs then has.
 
-    Of a series that is full, what a later start did again goes first, then every second point.
+    In a full series, points that a later start repeated go first, then every second point.
     """
     by_job = counts(connection, {report.job_id for report in reports})
     rows = [row for report in reports for row in _rows_of(report, by_job.setdefault(report.job_id, {}))]
@@ -83,7 +83,9 @@ def _rows_of(report: NewPoints, stored: dict[str, int]) -> Iterator[dict[str, An
 
 
 def of_job(connection: Connection, job_id: str) -> dict[str, list[SeriesPoint]]:
-    """By series, in the order in which they came, with what a later start of the command did again."""
+    """Returns points by series, in the order in which they came, also those that a later start of the command
+    repeated.
+    """
     by_series: dict[str, list[SeriesPoint]] = {}
     for row in connection.execute(select(progress_points).where(_c.job_id == job_id).order_by(_c.id)):
         point = SeriesPoint(row.run, row.series, row.at, row.unit, row.done, row.value, row.attempt_id)
@@ -92,13 +94,13 @@ def of_job(connection: Connection, job_id: str) -> dict[str, list[SeriesPoint]]:
 
 
 def newest_values(connection: Connection, job_id: str, series: str, most: int) -> list[float | None]:
-    """Of the last points of one series, the oldest first."""
+    """Returns the values of the last points of one series, the oldest first."""
     rows = connection.execute(_NEWEST_VALUES, {"of_job": job_id, "of_series": series, "most": most}).all()
     return [value for (value,) in reversed(rows)]
 
 
 def series_of(connection: Connection, job_id: str, series: str) -> list[SeriesPoint]:
-    """One series of a job, in the order in which it came."""
+    """Reads a series of a job, in the order in which it came."""
     return [_point(row) for row in connection.execute(_SERIES, {"of_job": job_id, "of_series": series})]
 
 
@@ -107,7 +109,7 @@ def _point(row: Row[Any]) -> SeriesPoint:
 
 
 def series_of_jobs(connection: Connection, job_ids: Collection[str], series: str) -> dict[str, list[SeriesPoint]]:
-    """One series of each of these jobs; jobs without any are left out."""
+    """Reads a series of each of these jobs; jobs without any are left out."""
     by_job: dict[str, list[SeriesPoint]] = {}
     query = select(progress_points).where(_c.series == series).order_by(_c.id)
     for some in chunks(set(job_ids)):
@@ -118,7 +120,7 @@ def series_of_jobs(connection: Connection, job_ids: Collection[str], series: str
 
 
 def counts(connection: Connection, job_ids: Collection[str]) -> dict[str, dict[str, int]]:
-    """How many points each series of these jobs has; jobs without any are left out."""
+    """Counts the points of each series of these jobs; jobs without any are left out."""
     by_job: dict[str, dict[str, int]] = {}
     for some in chunks(job_ids):
         for row in connection.execute(_COUNTS, {"of_jobs": some}):
@@ -127,7 +129,7 @@ def counts(connection: Connection, job_ids: Collection[str]) -> dict[str, dict[s
 
 
 def _thin(connection: Connection, job_id: str, series: str) -> int:
-    """How many are left."""
+    """Thins a series, and returns the number of points left."""
     query = select(_c.id, _c.attempt_id, _c.run, _c.unit, _c.done)
     rows = connection.execute(query.where(_c.job_id == job_id, _c.series == series).order_by(_c.id)).all()
     stored = [_Stored(row.id, (row.attempt_id, row.run), row.unit, row.done) for row in rows]

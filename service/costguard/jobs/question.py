@@ -1,4 +1,4 @@
-"""Whether a launch is expensive enough to be confirmed by the person who makes it."""
+"""Decides whether a launch is expensive enough to be confirmed by the person who makes it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def question_of(
     expected: ExpectedJobCost | None,
     above: Money | None,
 ) -> str:
-    """What it may cost, where that is more than `above` or not known; "" where nothing has to be confirmed.
+    """Asks about a cost above `above`, or one that is not known; "" where nothing has to be confirmed.
 
     A ceiling bounds it. Without a length of its work it counts as long as one VM may run.
     """

@@ -128,7 +128,7 @@ def quote(database: Database, rules: Rules, case: Assessment, hours: timedelta, 
 def expected_in_turn(
     spec: JobSpec, recipe: Recipe | None, rates: HourlyRates, now: datetime, *measured: Any
 ) -> ExpectedJobCost | None:
-    """As `expected_job_cost`, for one job at a time: its replays take up to 250 MB."""
+    """Calls `expected_job_cost` for one job at a time: its replays take up to 250 MB."""
     with _ONE_EXPECTED:
         return expected_job_cost(spec, recipe, rates, now, *measured)
 
@@ -147,7 +147,7 @@ def _first(tried: Sequence[LaunchPlace], hours: timedelta) -> PlaceOffer | None:
 
 
 def _price_note(made: Recipe | None, machine: Shape | None, accrual: Accrual) -> str | None:
-    """Of the first zone that has one: the prices of all zones of a kind came at the same time."""
+    """Returns the note of the first zone that has one: the prices of all zones of a kind came at the same time."""
     if made is None or machine is None:
         return None
     shape = made.shape(machine)
@@ -161,7 +161,7 @@ def _tried(made: Recipe, case: Assessment, lately: places.Scores, now: datetime)
 
 
 def _note(zone: str, tried: Sequence[LaunchPlace]) -> str:
-    """What counts against it, apart from its price."""
+    """Lists what counts against it, apart from its price."""
     return "; ".join(dict.fromkeys(reason for place in tried if place.zone == zone for reason in place.reasons[1:]))
 
 
@@ -207,7 +207,7 @@ class Assessment:
 
     @property
     def download_cost(self) -> Money:
-        """Of its inputs, to one VM, as far as it is known."""
+        """Returns the cost of downloading its inputs to one VM, as far as it is known."""
         return egress.with_costs(self.spec, self.moves).download_cost
 
 
@@ -293,14 +293,14 @@ class Assessor:
         )
 
     def advised(self, case: Assessment) -> Assessment:
-        """With what Google says of zones in which the fleet has no history: what a deadline costs depends on it."""
+        """Adds Google's advice on zones in which the fleet has no history: the cost of a deadline depends on it."""
         advice, spec, made = self._launching.advice, case.spec, case.recipe
         if advice is None or made is None or spec.deadline is None or spec.project not in self._launching.projects:
             return case
         return replace(case, counts=advice.with_own(case.counts, spec.project, made, made.zones, self._clock.now()))
 
     def _named(self, spec: JobSpec) -> tuple[JobSpec, list[JobRefusal]]:
-        """As it is kept: addresses are compared in lower case, and times in UTC."""
+        """Normalises the job as it is kept: addresses are compared in lower case, and times in UTC."""
         refusals: list[JobRefusal] = []
         deadline = spec.deadline.astimezone(UTC) if spec.deadline is not None else None
         if spec.deadline_in is not None and deadline is not None:
@@ -356,7 +356,9 @@ class Assessor:
             yield JobRefusal("budget", message)
 
     def _look(self, spec: JobSpec) -> tuple[CheckpointLook | None, list[JobRefusal]]:
-        """What cannot be read now could not be resumed from later."""
+        """Looks at the location of its checkpoints: a location that cannot be read now could not be resumed
+        from later.
+        """
         plan = spec.checkpoint
         if spec.kind is not JobKind.TRAINING or plan is None or "://" not in plan.location:
             return None, []  # a path is on the VM's disk, and not on this machine's
@@ -376,7 +378,9 @@ def _no_account(preset: str) -> JobRefusal:
 
 
 def _warnings(spec: JobSpec, look: CheckpointLook | None) -> Iterator[str]:
-    """About what lies at the location of its checkpoints, if anything does, or will, and a plan that begins late."""
+    """Warns about files at the location of its checkpoints, if there are or will be any, and about a plan that begins
+    late.
+    """
     if spec.deadline is not None and spec.work is None and spec.total_steps is not None:
         yield (
             "Its deadline is planned for once its output gives the pace of its steps; until then it runs as one without"

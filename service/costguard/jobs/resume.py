@@ -17,7 +17,7 @@ from costguard_vm.model.suspects import ResumedRun
 
 @dataclass(frozen=True, slots=True)
 class ResumePoint:
-    """Where the next run begins: "" is the beginning. `seen` is the look that says so; None: nobody can look."""
+    """The start of the next run: "" is the beginning. `seen` is the look that says so; None: nobody can look."""
 
     resume_from: str = ""
     step: int | None = None
@@ -55,12 +55,12 @@ def find(checkpoints: Checkpoints | None, job: Job, now: datetime, failed: Seque
 def trusted(
     checkpoints: Checkpoints, plan: CheckpointPlan, failed: Sequence[ResumedRun]
 ) -> tuple[CheckpointLook, Checkpoint | None, str]:
-    """As `model.suspects.trusted`, for a plan's location. Raises CheckpointError."""
+    """Calls `model.suspects.trusted` for a plan's location. Raises CheckpointError."""
     return suspects.trusted(lambda most: checkpoints.look(plan.location, plan.look_for, examine=most), failed)
 
 
 def seen_in(look: CheckpointLook, now: datetime) -> SeenCheckpoint:
-    """What a look found, and which newer checkpoints were passed over."""
+    """Returns the checkpoint that a look found, and the newer checkpoints that were passed over."""
     if look.resume is None:
         return SeenCheckpoint(now, torn=look.passed_over, unrecognised=look.unprotected(now))
     best = look.resume
@@ -68,7 +68,7 @@ def seen_in(look: CheckpointLook, now: datetime) -> SeenCheckpoint:
 
 
 def has_saved(attempts: Sequence[Attempt], *looks: SeenCheckpoint | None) -> bool:
-    """Whether anything was ever seen of what a job saves: resumed from, complete, or torn."""
+    """Says whether any checkpoint of a job was ever seen: resumed from, complete, or torn."""
     seen = [look for look in looks if look is not None]
     return any(one.resume_from for one in attempts) or any(
         look.resume_from or look.advanced_at or look.torn for look in seen
@@ -76,7 +76,8 @@ def has_saved(attempts: Sequence[Attempt], *looks: SeenCheckpoint | None) -> boo
 
 
 def arguments(job: Job, attempt: Attempt) -> tuple[str, ...]:
-    """What is added to the command of this attempt so that it resumes; nothing where it starts from the beginning.
+    """Returns the words added to the command of this attempt so that it resumes; none where it starts from the
+    beginning.
 
     Where the VM has the checkpoint on its disk, downloaded or left by an earlier run, its agent adds this.
     """

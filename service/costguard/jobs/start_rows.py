@@ -17,7 +17,10 @@ _MOST = 5000
 
 
 def read(connection: Connection, now: datetime) -> Mapping[str, Mapping[str, StartTimes]]:
-    """Of first runs alone: a VM that is started again has its image and data. By preset and zone; "" is all zones."""
+    """Reads first runs alone: a VM that is started again has its image and data.
+
+    By preset and zone; "" is all zones.
+    """
     return by_preset([VmStart(*row) for row in connection.execute(*_starts(now - LOOKED_BACK))])
 
 

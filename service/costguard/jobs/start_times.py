@@ -1,4 +1,4 @@
-"""How long a job's VM takes from its request to its first step, phase by phase. Pure."""
+"""Measures the time of a job's VM from its request to its first step, phase by phase. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _T99_MORE = {40: 2.423, 60: 2.390, 80: 2.374}
 
 @dataclass(frozen=True, slots=True)
 class VmStart:
-    """One first start of a VM; None where a moment is not known. `stepped_at` is None where no steps were seen."""
+    """A first start of a VM; None where a moment is not known. `stepped_at` is None where no steps were seen."""
 
     preset: str
     zone: str
@@ -38,7 +38,7 @@ class VmStart:
 
 @dataclass(frozen=True, slots=True)
 class StartTimes:
-    """Of several starts. `slowest` is what 99 of 100 do not exceed; None: too few were seen to say.
+    """The times of several starts. `slowest` is the 99th percentile; None: too few were seen to say.
 
     `phases` are medians: until Google had made the VM, until its agent ran (boot), until the command did (driver,
     image, data, setup), and until its first step (load); a phase that was never seen is left out.
@@ -54,7 +54,7 @@ PHASES = ("requested", "boot", "prepare", "load")
 
 
 def start_times(starts: Sequence[VmStart]) -> StartTimes | None:
-    """None where there are none."""
+    """Summarises starts; None where there are none."""
     if not starts:
         return None
     spans: dict[str, list[timedelta]] = defaultdict(list)
@@ -75,7 +75,7 @@ def _median(spans: Collection[timedelta]) -> timedelta:
 
 
 def slowest(spans: Collection[timedelta]) -> timedelta | None:
-    """What 99 of 100 do not exceed; None of fewer than five.
+    """Returns the 99th percentile; None of fewer than five.
 
     Of a hundred and more the rank says it. Of fewer it is a bound for the next one by their logarithms, wider the fewer
     they are, and never below the longest that was seen.
@@ -94,7 +94,7 @@ def slowest(spans: Collection[timedelta]) -> timedelta | None:
 
 
 def by_preset(starts: Sequence[VmStart]) -> dict[str, dict[str, StartTimes]]:
-    """By preset and zone; under the zone "" all zones of the preset."""
+    """Groups starts by preset and zone; under the zone "" all zones of the preset."""
     grouped: dict[str, dict[str, list[VmStart]]] = defaultdict(lambda: defaultdict(list))
     for start in starts:
         grouped[start.preset][""].append(start)
@@ -108,7 +108,9 @@ def by_preset(starts: Sequence[VmStart]) -> dict[str, dict[str, StartTimes]]:
 def planned_start(
     times: Mapping[str, Mapping[str, StartTimes]], preset: str, zones: Collection[str]
 ) -> timedelta | None:
-    """From the loss of a VM to the first step on the next, up to a whole minute; None: too few starts were seen."""
+    """Returns the time from the loss of a VM to the first step on the next, up to a whole minute; None: too few starts
+    were seen.
+    """
     measured = start_of(times.get(preset, {}), zones)
     return None if measured is None else -(-(measured + DETECTED) // _MINUTE) * _MINUTE
 

@@ -60,7 +60,7 @@ class StartedNote:
 
 @dataclass(frozen=True, slots=True)
 class LateNote:
-    """Its deadline has passed, which is reported and stops nothing."""
+    """Notes that its deadline has passed, which is reported and stops nothing."""
 
     job: Job
     deadline: datetime
@@ -127,7 +127,7 @@ class EndAttemptNote:
 
 @dataclass(frozen=True, slots=True)
 class RestAttemptNote:
-    """Its VM has stopped, or is stopped now; it keeps its disk and is restarted."""
+    """Notes that its VM has stopped, or is stopped now; it keeps its disk and is restarted."""
 
     job: Job
     attempt: Attempt
@@ -231,7 +231,7 @@ class CancelNote:
 
 @dataclass(frozen=True, slots=True)
 class JobStateNote:
-    """How a job stands from now on. What is over stays so, whatever was decided meanwhile."""
+    """Notes the state of a job from now on. A job that is over stays so, whatever was decided meanwhile."""
 
     job: Job
     state: JobState
@@ -265,7 +265,10 @@ _NO_ROOM = frozenset({Outcome.STOCKOUT, Outcome.QUOTA})
 def of_decision(
     view: JobView, decision: JobDecision, points: Mapping[str, ResumePoint], means: LaunchContext, now: datetime
 ) -> tuple[list[Note], list[Step]]:
-    """How the job stands comes first, so that a failure to do what was decided never hides it."""
+    """Returns the notes and steps of a decision.
+
+    The job's state comes first, so that a failure to act never hides it.
+    """
     job = view.job
     notes: list[Note] = [standing] if (standing := _standing(view, decision)) is not None else []
     steps: list[Step] = []
@@ -304,7 +307,9 @@ def of_decision(
 
 
 def _speaks_early(attempt: Attempt, now: datetime) -> bool:
-    """Its agent was heard while Google is still thought to make its VM: that is looked at now rather than later."""
+    """Says whether its agent was heard while Google is still thought to make its VM: that is looked at now rather than
+    later.
+    """
     is_later = attempt.try_after is not None and attempt.try_after - now > _SOON
     return attempt.state is AttemptState.ASKED and attempt.agent.at is not None and is_later
 
@@ -318,7 +323,10 @@ def _again(means: LaunchContext, job: Job, attempt: Attempt, only_looks: bool) -
 
 
 def _standing(view: JobView, decision: JobDecision) -> JobStateNote | None:
-    """None where it stands as it did. When a running job is looked at next is internal, and not recorded."""
+    """Returns the new state; None where it stands as it did.
+
+    When a running job is looked at next is internal, and not recorded.
+    """
     job = view.job
     if job.state.is_over:
         return None
@@ -330,7 +338,10 @@ def _standing(view: JobView, decision: JobDecision) -> JobStateNote | None:
 
 
 def _episode(view: JobView, decision: JobDecision) -> int | None:
-    """In which wait for a place it is: one more after each VM that it had. None: it does not wait for one."""
+    """Returns the number of its wait for a place: one more after each VM that it had.
+
+    None: it does not wait for one.
+    """
     asks = any(isinstance(action, LaunchAttempt | RestartVm | StopVm) for action in decision.actions)
     if asks or decision.state not in (JobState.QUEUED, JobState.RECOVERING):
         return None

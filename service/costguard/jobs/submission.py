@@ -58,7 +58,7 @@ MOST_DIFF = 20_000  # characters of what was not committed; the command line cut
 
 
 def without_credentials(submission: Submission) -> Submission:
-    """With the changes of its code as they may be kept. Longer ones are refused, and not read."""
+    """Removes credentials from the changes of its code. Longer changes are refused, and not read."""
     code = submission.spec.code
     if code is None or len(code.diff) > MOST_DIFF:
         return submission
@@ -69,7 +69,7 @@ def without_credentials(submission: Submission) -> Submission:
 def cancel_refusal(
     by: str, owner: str, project: str, rules: Rules, authority: Authority | None = None, verb: str = "cancel"
 ) -> str | None:
-    """Why this person may not cancel a job of this owner's, or do what the verb says; None: they may."""
+    """Explains why this person may not cancel a job of this owner's, or do what the verb says; None: they may."""
     if why := lapsed(by, rules.access, authority, {Permission.JOBS}):
         return why
     team = team_of(project, owner, rules.teams)
@@ -80,7 +80,7 @@ def cancel_refusal(
 
 
 def drill_refusal(spec: JobSpec) -> str:
-    """Why it cannot be drilled: one sentence; "" where it can."""
+    """Explains why it cannot be drilled, in one sentence; "" where it can."""
     if spec.kind is JobKind.DEV:
         return "a development VM has no command."
     if spec.checkpoint is None:
@@ -107,7 +107,7 @@ _NOT_ON_DEMAND: Final = (
 
 
 def not_sold(machine_type: str, models: Iterable[ProvisioningModel]) -> str:
-    """Why VMs of this type cannot be launched in all of these ways, and what to do; "" where they can."""
+    """Explains why VMs of this type cannot be launched in all of these ways, and what to do; "" where they can."""
     models = set(models)
     if _RESERVED.fullmatch(machine_type):
         return (
@@ -127,7 +127,7 @@ def not_sold(machine_type: str, models: Iterable[ProvisioningModel]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What this job overrides in the preset's recipe; None leaves it."""
+    """Overrides of the preset's recipe by this job; None leaves a value."""
 
     zones: tuple[str, ...] | None = None
     spot: bool | None = None
@@ -140,7 +140,7 @@ class Overrides:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """Without a project it is the one that is watched, where there is only one."""
+    """A job to submit. Without a project it is the one that is watched, where there is only one."""
 
     spec: JobSpec
     overrides: Overrides = field(default_factory=Overrides)
@@ -170,7 +170,7 @@ _BOOT_IMAGE = re.compile(r"(?:projects/[a-z0-9.:-]+/)?global/images/(?:family/)?
 
 
 def models_of(recipe: Recipe) -> tuple[ProvisioningModel, ...]:
-    """Those that it may be launched with, the wanted one first."""
+    """Returns the models that it may be launched with, the wanted one first."""
     if recipe.provisioning_model is ProvisioningModel.SPOT and recipe.falls_back_to_on_demand:
         return (ProvisioningModel.SPOT, ProvisioningModel.STANDARD)
     return (recipe.provisioning_model,)
@@ -200,7 +200,7 @@ def with_overrides(recipe: Recipe, wanted: Overrides, machine: Shape | None = No
 
 
 def override_problems(recipe: Recipe, wanted: Overrides, machine: Shape | None) -> Iterator[JobRefusal]:
-    """What of the overrides cannot be. `machine` is what the wanted machine type is made of; None: it is not known."""
+    """Lists overrides that are impossible. `machine` is the shape of the wanted machine type; None: it is not known."""
     if wanted.zones is not None:
         if not wanted.zones:
             yield JobRefusal("overrides.zones", "It is empty: name a zone, or leave it out for the preset's.")
@@ -224,7 +224,7 @@ def override_problems(recipe: Recipe, wanted: Overrides, machine: Shape | None) 
 
 
 def unsold(recipe: Recipe, wanted: Overrides) -> Iterator[JobRefusal]:
-    """What Google would not sell, in the recipe that these overrides made."""
+    """Lists what Google would not sell, in the recipe that these overrides made."""
     message = not_sold(recipe.machine_type, models_of(recipe))
     if not message:
         return
@@ -252,7 +252,7 @@ def _of_machine(recipe: Recipe, name: str, machine: Shape | None) -> Iterator[Jo
 
 
 def _region_of(subnetwork: str) -> str:
-    """That of a subnetwork which names one: VMs of other regions cannot be in it."""
+    """Returns the region of a subnetwork which names one: VMs of other regions cannot be in it."""
     match = re.search(r"regions/([^/]+)/", subnetwork)
     return match[1] if match else ""
 

@@ -94,7 +94,7 @@ class JobService:
         return made, True
 
     def quote(self, submission: Submission, hours: timedelta, authority: Authority | None = None) -> JobQuote:
-        """What it would cost, where it would start, and why it would be refused. Nothing is stored."""
+        """Quotes the cost, the first place, and the reasons to refuse it. Nothing is stored."""
         case = self._assessor.assess(without_credentials(submission), authority)
         return quote(self._database, self._rules, self._assessor.advised(case), hours, self._clock.now())
 
@@ -142,7 +142,7 @@ class JobService:
         return job, drill
 
     def cancel_after_checkpoint(self, job_id: str, by: str, authority: Authority | None = None) -> tuple[Job, bool]:
-        """As `wishes.cancel_after_checkpoint`."""
+        """Calls `wishes.cancel_after_checkpoint` in a transaction."""
         now = self._clock.now()
         with self._database.write() as connection:
             job, is_new = wishes.cancel_after_checkpoint(connection, self._rules, job_id, Actor(by, authority), now)
@@ -151,7 +151,7 @@ class JobService:
         return job, is_new
 
     def never_mind(self, job_id: str, by: str, authority: Authority | None = None) -> tuple[Job, bool]:
-        """As `wishes.never_mind`."""
+        """Calls `wishes.never_mind` in a transaction."""
         now = self._clock.now()
         with self._database.write() as connection:
             return wishes.never_mind(connection, self._rules, job_id, Actor(by, authority), now)

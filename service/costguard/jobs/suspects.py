@@ -37,6 +37,6 @@ def _is_crash(attempt: Attempt) -> bool:
 
 
 def ran(attempt: Attempt) -> timedelta:
-    """Until the end that its agent reported; nothing where the command did not start."""
+    """Returns the time until the end that its agent reported; zero where the command did not start."""
     agent = attempt.agent
     return agent.exit.at - agent.started_at if agent.exit is not None and agent.started_at is not None else timedelta()

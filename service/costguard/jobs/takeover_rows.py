@@ -12,7 +12,7 @@ from costguard.model.attempt import Attempt
 
 
 def ready(connection: Connection, attempt_id: int, at: datetime) -> None:
-    """Its agent says that nothing but the guard's word is missing."""
+    """Records that its agent waits for nothing but the guard's go-ahead."""
     mine = update(attempts).where(attempts.c.id == attempt_id, attempts.c.ready_at.is_(None))
     connection.execute(mine.values(ready_at=at))
 

@@ -48,7 +48,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class TurnReport:
-    """What one turn came to. `left` is what there was no time for: the next turn does it."""
+    """The result of one turn. `left` is the work that there was no time for: the next turn does it."""
 
     open: int = 0
     decided: int = 0
@@ -137,7 +137,7 @@ class JobsTurn:
         fence: Lease | None,
         stop: threading.Event | None,
     ) -> set[str]:
-        """Which jobs are to be decided on again at once."""
+        """Decides and acts once; returns the jobs to decide on again at once."""
         now = self._clock.now()
         with self._database.read() as connection:
             accrual = accrual_at(connection, now)
@@ -195,7 +195,7 @@ class JobsTurn:
         context: JobContext,
         report: TurnReport,
     ) -> tuple[list[tuple[JobView, JobDecision]], dict[str, ResumePoint]]:
-        """Where each launch resumes from. Those that nobody can tell of are decided on again, as held up."""
+        """Adds where each launch resumes from. Launches for which nobody can tell are decided on again, as held up."""
         launches = [view for view, decision in decided if _launches(decision)]
         if not launches:
             return list(decided), {}
@@ -235,7 +235,7 @@ class JobsTurn:
         return replace(view, hold=why) if why and not view.hold else view
 
     def _next(self, view: JobView, decision: JobDecision, now: datetime) -> datetime | None:
-        """When it is to be decided on again without news."""
+        """Returns when it is to be decided on again without news."""
         later = [self._put_off.until(view.job.id), view.job.spec.deadline]
         every = (*view.attempts, *([view.standby] if view.standby is not None else []))
         later += [seen.attempt.try_after for seen in every if seen.attempt.gone_at is None]
@@ -243,9 +243,9 @@ class JobsTurn:
         return min([*moments, *([decision.next_at] if decision.next_at is not None else [])], default=None)
 
     def _compare(self, fence: Lease | None, now: datetime) -> None:
-        """After each look: VMs with our labels against the attempts. It comes before anything is decided.
+        """Compares, after each look, VMs with our labels against the attempts, before anything is decided.
 
-        What a restore lost may run: it is adopted, or nothing is launched for its job meanwhile.
+        A VM that a restore lost may run: it is adopted, or nothing is launched for its job meanwhile.
         """
         with self._database.read() as connection:
             looks = tuple(look.last_tried_at for look in projects.read_all(connection))
@@ -290,7 +290,7 @@ def _unseen(view: JobView, unread: Mapping[str, frozenset[str]]) -> JobView:
 
 
 def _launches(decision: JobDecision) -> bool:
-    """Whether a command is to begin, for which it must be known what it resumes from."""
+    """Says whether a command is to begin, for which it must be known what it resumes from."""
     return any(
         isinstance(action, LetBegin) or (isinstance(action, LaunchAttempt) and action.follows is None)
         for action in decision.actions

@@ -35,7 +35,7 @@ FOUND, ADOPTED = "UnknownVmFound", "UnknownVmAdopted"  # kinds of events
 
 @dataclass(frozen=True, slots=True)
 class UnknownVmFindings:
-    """What is to be written: `why` a generation begins, "" where none does."""
+    """The findings to write: `why` a generation begins, "" where none does."""
 
     why: str = ""
     seen: int = FIRST  # the latest generation that any of these VMs is of
@@ -114,7 +114,7 @@ def write(connection: Connection, findings: UnknownVmFindings, begin: BeginGener
 
 
 def holds(connection: Connection, some: Sequence[Job]) -> dict[str, str]:
-    """Why nothing may be launched for a job, by job: a VM that is not known may be at work on it."""
+    """Explains why nothing may be launched for a job, by job: a VM that is not known may be at work on it."""
     by_job = unknown_vms.of_jobs(connection, [job.id for job in some if not job.state.is_over])
     if not by_job:
         return {}

@@ -44,7 +44,7 @@ class PresentRun:
 
     @property
     def began_at(self) -> datetime | None:
-        """When its VM came up; None where that was not seen yet of a VM that was started again."""
+        """Returns when its VM came up; None where that was not seen yet of a VM that was started again."""
         started = self.vm.started_at if self.vm is not None else None
         moments = [moment for moment in (self.attempt.made_at, self.attempt.asked_at, started) if moment is not None]
         moments = [moment for moment in moments if self.before is None or moment > self.before]
@@ -52,7 +52,10 @@ class PresentRun:
 
 
 def present_run(seen: AttemptView, interruptions: Sequence[Interruption]) -> PresentRun:
-    """What was heard and seen of a run that was interrupted stays written down until there is news of the next."""
+    """Returns the present run.
+
+    Reports and observations of an interrupted run stay stored until there is news of the next.
+    """
     attempt, agent, vm = seen.attempt, seen.attempt.agent, seen.vm
     before = of_attempt(attempt, interruptions)
     if before and attempt.outcome is before[-1].outcome:
@@ -68,20 +71,20 @@ def present_run(seen: AttemptView, interruptions: Sequence[Interruption]) -> Pre
 
 
 def of_attempt(attempt: Attempt, interruptions: Sequence[Interruption]) -> list[Interruption]:
-    """Its own, the oldest first."""
+    """Returns the attempt's own interruptions, the oldest first."""
     mine = (interruption for interruption in interruptions if interruption.attempt_id == attempt.id)
     return sorted(mine, key=lambda one: one.happened_at)
 
 
 def has_ended(vm: VmState | None) -> bool:
-    """Whether it was seen to run no more; False where nobody could look."""
+    """Says whether it was seen to run no more; False where nobody could look."""
     if vm is None or not vm.is_known:
         return False
     return vm.gone_at is not None or vm.ended_at is not None or vm.status in _AT_REST
 
 
 def may_write(seen: AttemptView, interruptions: Sequence[Interruption], context: JobContext) -> datetime | bool:
-    """Whether something on the VM of an attempt that ended can still write; a moment: until then, at the latest.
+    """Says whether something on the VM of an attempt that ended can still write; a moment: until then, at the latest.
 
     A preempted VM is powered off 30 s after its notice. Of any other, nothing but its agent's last word, or the sight
     of it stopped or gone, proves that.
@@ -154,7 +157,7 @@ class AttemptView:
 
 @dataclass(frozen=True, slots=True)
 class CommonCeiling:
-    """What the common ceiling of a sweep leaves one of its jobs.
+    """The share of a sweep's common ceiling for one of its jobs.
 
     `share` is what this job may still spend of it. `may_grow`: other members have VMs, which may leave more.
     """
@@ -202,17 +205,17 @@ class JobView:
 
     @property
     def next_number(self) -> int:
-        """Of its next attempt."""
+        """Returns the number of its next attempt."""
         every = (*self.attempts, *([self.standby] if self.standby is not None else []))
         return max((seen.attempt.number for seen in every), default=0) + 1
 
 
 @dataclass(frozen=True, slots=True)
 class JobContext:
-    """What holds for all jobs at one moment.
+    """The context of all jobs at one moment.
 
     `listening_since`: from then on this guard heard agents without a gap; silence before that was its own.
-    `all_silent`: of several agents none is heard, so the guard's own door is suspected, and silence proves nothing.
+    `all_silent`: of several agents none is heard, so the guard itself may be out of reach, and silence proves nothing.
     """
 
     terms: Terms
@@ -263,7 +266,7 @@ class EndAttempt:
 
 @dataclass(frozen=True, slots=True)
 class RestAttempt:
-    """Its VM was stopped, or is stopped now, and will be started again with its disk."""
+    """Restarts a VM that was stopped, or is stopped now, with its disk."""
 
     attempt_id: int
     reason: str
@@ -353,7 +356,7 @@ JobAction = (
 
 @dataclass(frozen=True, slots=True)
 class JobDecision:
-    """How the job stands from now on, and what is done for it. `state` is final once `job.state.is_over`."""
+    """The state of the job from now on, and the actions for it. `state` is final once `job.state.is_over`."""
 
     job_id: str
     state: JobState

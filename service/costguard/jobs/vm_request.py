@@ -63,9 +63,9 @@ class VmMaker:
         )
 
     def is_ours(self, labels: Mapping[str, str], attempt: Attempt) -> bool:
-        """Whether a VM with these labels was made for this attempt, by this installation.
+        """Says whether a VM with these labels was made for this attempt, by this installation.
 
-        One without the label of a request was launched before there was that label.
+        A VM without the label of a request was launched before that label existed.
         """
         named = labels.get(ATTEMPT_LABEL) == attempt.name and labels.get(GUARD_LABEL) == self.guard_id
         return named and labels.get(REQUEST_LABEL, attempt.request_uuid) == attempt.request_uuid

@@ -1,4 +1,4 @@
-"""What all steps on a job's VM share: the attempt, request ids, backoff, and ownership checks."""
+"""Parts that all steps on a job's VM share: the attempt, request ids, backoff, and ownership checks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _BACKOFF = Backoff(timedelta(seconds=4), timedelta(minutes=1))
 
 @dataclass(frozen=True, slots=True)
 class LaunchContext:
-    """What every step needs."""
+    """The parts that every step needs."""
 
     launcher: PacedLauncher
     maker: VmMaker
@@ -80,7 +80,10 @@ def retry_at(tries: int, now: datetime) -> datetime:
 
 
 def retry_changes(attempt: Attempt, error: CloudError, now: datetime) -> attempts.Changes:
-    """What to record after a call with an unknown or failed outcome. Reaching Google's limit counts as no try."""
+    """Returns what to record after a call with an unknown or failed outcome.
+
+    Reaching Google's limit counts as no try.
+    """
     if isinstance(error, Paused):
         return {"try_after": error.until, "error": str(error)}
     tries = attempt.tries + 1
@@ -88,7 +91,7 @@ def retry_changes(attempt: Attempt, error: CloudError, now: datetime) -> attempt
 
 
 def is_of(sighting: Sighting, attempt: Attempt, maker: VmMaker) -> bool:
-    """Whether this is the attempt's VM: by its numeric id once that is known, by its labels before.
+    """Says whether this is the attempt's VM: by its numeric id once that is known, by its labels before.
 
     A group whose template was made from a job's VM gives its own VMs the same labels.
     """
@@ -107,7 +110,10 @@ def end(
     error: str = "",
     zones_available: Sequence[str] = (),
 ) -> bool:
-    """From here on its VM is to be deleted, or stopped for its disk. False: its outcome was known before."""
+    """Ends the attempt: from here on its VM is to be deleted, or stopped for its disk.
+
+    False: its outcome was known before.
+    """
     changed = attempts.change(
         connection,
         attempt.id,

@@ -1,4 +1,4 @@
-"""What people decide on a hint about a job: stop it after its next checkpoint, or never mind. Stored requests."""
+"""Decisions of people on a hint about a job: stop it after its next checkpoint, or never mind. Stored requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""How long a job still takes, how much of what it did a preemption could undo, and what preemptions have cost."""
+"""Estimates how long a job still takes, how much of its work a preemption could undo, and what preemptions have
+cost.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +32,17 @@ _LEFT_ITS_VM = frozenset({Outcome.PREEMPTED, Outcome.MOVED})
 
 
 class MeasuredWork(NamedTuple):
-    """What the output of the command so far leaves, and for how long its runs were read."""
+    """The work left by the command's output so far, and the time for which its runs were read."""
 
     left: TrainingLeft
     span: timedelta
 
 
 def work_left(view: JobView, now: datetime, measured: MeasuredWork | None = None) -> WorkLeft | None:
-    """None where neither the owner nor the output tells. A measured pace counts for more than the owner's estimate."""
+    """Estimates the work left; None where neither the owner nor the output tells.
+
+    A measured pace counts for more than the owner's estimate.
+    """
     if view.job.spec.kind is not JobKind.TRAINING:
         return None
     if measured is not None and (measured.span >= _LONG_ENOUGH or view.job.spec.work is None):
@@ -53,7 +58,7 @@ def work_left(view: JobView, now: datetime, measured: MeasuredWork | None = None
 
 
 def pending_loss(view: JobView) -> timedelta:
-    """What was done since the newest checkpoint that was seen, until the command runs again: it is done again."""
+    """Returns the work since the newest checkpoint that was seen, until the command runs again: it is done again."""
     if _is_open(view) and view.last is not None and view.last.attempt.agent.started_at is not None:
         return _NOTHING
     written_at = view.checkpoint.written_at if view.checkpoint is not None else None
@@ -61,7 +66,7 @@ def pending_loss(view: JobView) -> timedelta:
 
 
 def _worked(view: JobView, now: datetime) -> timedelta:
-    """How much of its work is done: the time its command ran, without what was lost."""
+    """Returns the work that is done: the time its command ran, without work that was lost."""
     done = figures.kept_work([seen.attempt for seen in view.attempts], view.interruptions)
     for seen in view.attempts:
         if (since := figures.runs_since(seen.attempt, view.interruptions)) is not None:
@@ -71,7 +76,7 @@ def _worked(view: JobView, now: datetime) -> timedelta:
 
 
 def unsaved(view: JobView, now: datetime) -> timedelta:
-    """What would be done again if its VM were lost now."""
+    """Returns the work that would be done again if its VM were lost now."""
     if view.last is None:
         return _NOTHING
     risk = figures.at_risk(view.last.attempt, view.checkpoint, now)
@@ -79,7 +84,9 @@ def unsaved(view: JobView, now: datetime) -> timedelta:
 
 
 def overspent(view: JobView, on_demand: float) -> float:
-    """By how many dollars VMs that were lost or left cost more than their kept work does on demand, at this rate."""
+    """Returns the dollars by which VMs that were lost or left cost more than their kept work does on demand, at this
+    rate.
+    """
     tried = [seen.attempt for seen in view.attempts if _is_in_vain(seen.attempt)]
     if not tried:
         return 0.0
@@ -98,7 +105,7 @@ def _billed(attempt: Attempt) -> timedelta:
 
 
 def keeps_nothing(view: JobView) -> bool:
-    """Whether a VM elsewhere would begin from the start: nothing is saved, or on the VM's own disk alone."""
+    """Says whether a VM elsewhere would begin from the start: nothing is saved, or on the VM's own disk alone."""
     plan = view.job.spec.checkpoint
     return plan is None or plan.is_on_disk
 

@@ -1,4 +1,4 @@
-"""What Google advises about zones in which the fleet has no history, looked up once a day."""
+"""Google's advice about zones in which the fleet has no history, looked up once a day."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ZoneAdvice:
         self._asked: dict[tuple[str, str, str], tuple[datetime, Future[float | None]]] = {}
 
     def counts(self, project: str, recipe: Recipe, zones: Sequence[str], now: datetime) -> Mapping[str, ZoneCounts]:
-        """Of zones whose rates are known, as seen next to each other."""
+        """Returns the counts of zones whose rates are known, as seen next to each other."""
         if recipe.attaches_gpus or "custom" in recipe.machine_type:
             return {}  # Google has no history of these
         with self._lock:
@@ -61,7 +61,7 @@ class ZoneAdvice:
         return entry[1]
 
     def _look(self, project: str, zone: str, machine_type: str) -> float | None:
-        """None also where Google does not answer: it is asked again after a day."""
+        """Looks up a zone's rate; None also where Google does not answer: it is asked again after a day."""
         with Isolated("zone_advice_not_read", project=project, zone=zone):
             try:
                 return self._read(project, zone, machine_type)

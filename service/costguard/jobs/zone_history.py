@@ -1,4 +1,4 @@
-"""What the ledger saw of Spot VMs by zone: lifetimes of all VMs, and the stockouts that jobs met.
+"""Reads the ledger's history of Spot VMs by zone: lifetimes of all VMs, and the stockouts that jobs met.
 
 VMs count as one kind where their GPUs are alike in type and number, or, without GPUs, their machine types.
 """
@@ -43,7 +43,9 @@ class VMKind(NamedTuple):
 
 
 def zone_counts(connection: Connection, now: datetime) -> Mapping[VMKind, Mapping[str, ZoneCounts]]:
-    """Of every kind, by zone, for the hazards of its Spot VMs; zones without history are left out."""
+    """Returns the counts of every kind, by zone, for the hazards of its Spot VMs; zones without history are
+    left out.
+    """
     since = now - LOOKED_BACK
     now_h = (now - since) / _EPOCH_STEP
     counts: dict[VMKind, dict[str, ZoneCounts]] = defaultdict(dict)
@@ -65,7 +67,7 @@ class FleetSeries:
 
 
 def fleet_series(connection: Connection, since: datetime, now: datetime, gap: timedelta) -> list[FleetSeries]:
-    """By name. The series of one kind begin together, with the first that was seen of any of them."""
+    """Returns series by name. The series of one kind begin together, with the first that was seen of any of them."""
     histories = _histories(connection, since, now)
     prices = _prices(connection, since)
     now_h, gap_h = (now - since) / _EPOCH_STEP, gap / _EPOCH_STEP
