@@ -1,4 +1,4 @@
-"""What has accrued since charges were last stored: the live part of every amount."""
+"""Computes the cost that has accrued since charges were last stored: the live part of every amount."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class AccruingSpan:
 
     @property
     def since(self) -> datetime:
-        """From when on it is not charged."""
+        """Returns the moment from which on it is not charged."""
         return self.charged_to or self.span.started_at
 
 
@@ -86,7 +86,7 @@ _remembered = remembers(lifetimes, storage_spans)(_read)
 
 
 def uncharged_ids(connection: Connection, table: Table, column: str = "id") -> list[int]:
-    """Of spans that ended and are not charged to their end: few, and only between two steps of a pass."""
+    """Returns spans that ended and are not charged to their end: few, and only between two steps of a pass."""
     # SQLite cannot know how few there are, so the query names the index that holds nothing else.
     hint = f"INDEXED BY ix_{table.name}_uncharged" if connection.dialect.name == "sqlite" else ""
     # No part of this text comes from outside.
@@ -110,7 +110,9 @@ def within_scope(table: Table, scope: Scope) -> list[ColumnElement[bool]]:
 
 
 def among(connection: Connection, column: ColumnElement[_Id], wanted: Collection[_Id]) -> Collection[_Id]:
-    """Of many values those that the column holds at all, by one look at its index; few are given back as they are."""
+    """Returns those of many values that the column holds at all, by one look at its index; few are given back as they
+    are.
+    """
     if len(wanted) <= _FEW:
         return wanted
     return set(wanted).intersection(connection.scalars(select(column).distinct()))
@@ -123,7 +125,10 @@ def stand(spans: Table) -> tuple[ColumnElement[bool], ...]:
 
 
 def stand_by_day(spans: Table) -> tuple[ColumnElement[bool], ...]:
-    """As `stand`, for queries of a few days: SQLite would else read all charges of a kind and not the days' index."""
+    """Conditions like `stand`, for queries of a few days:
+
+    SQLite would else read all charges of a kind and not the days' index.
+    """
     kind = "lifetime" if spans is lifetimes else "storage"
     return charges.c.span.concat("") == kind, charges.c.started_at < spans.c.charged_to
 
@@ -154,7 +159,7 @@ _Rate: TypeAlias = tuple[Shape, str, ProvisioningModel]
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What has accrued, and in words what could not be priced ("" when all was)."""
+    """The accrued cost, and in words the parts without a price ("" when all have one)."""
 
     amount: Money
     unpriced: str = ""
@@ -189,7 +194,7 @@ class Accrual:
         return bill
 
     def cost(self, span: Lifetime | StorageSpan, since: datetime | None) -> Cost:
-        """What the bill up to now adds up to."""
+        """Returns the total of the bill up to now."""
         bill = self.bill(span, since)
         return Cost(bill.amount, bill.unpriced)
 
@@ -207,7 +212,7 @@ class Accrual:
         return None if age is None else age.text
 
     def note_of(self, shape: Shape, zone: str, provisioning_model: ProvisioningModel) -> str | None:
-        """As `price_note`, about one VM: None where no price of it came with Costguard."""
+        """Returns `price_note` for one VM: None where no price of it came with Costguard."""
         age = price_age(shape, region_of(zone), provisioning_model, self.book, self.now)
         return None if age is None else age.text
 
@@ -244,7 +249,7 @@ def figures_of(bill: Bill) -> Iterator[tuple[date, Sequence[int]]]:
 
 
 def accrual_at(connection: Connection, now: datetime) -> Accrual:
-    """By all prices that the ledger holds."""
+    """Makes an accrual with all prices that the ledger holds."""
     return Accrual(book_of(connection), now)
 
 

@@ -47,7 +47,7 @@ def add_claim(connection: Connection, new: Claim, request_id: int | None) -> boo
 
 
 def ownerships(connection: Connection, instance_ids: Collection[int]) -> dict[int, Ownership]:
-    """Of each of these instances."""
+    """Returns the ownership of each of these instances."""
     claimed = claims_of(connection, instance_ids)
     return {
         row.id: Ownership(row.created_by, claimed[row.id][-1] if row.id in claimed else None)

@@ -74,7 +74,7 @@ _DAY_NUMBER = {
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """How many files were written, and how many rows went."""
+    """The number of files written, and of rows removed."""
 
     files: int = 0
     rows: int = 0
@@ -220,7 +220,10 @@ def _lines(connection: Connection, kind: str, spans: Sequence[Row[Any]]) -> list
 
 
 def _charges(connection: Connection, kind: str, span_ids: Sequence[int]) -> dict[int, list[ChargeLine]]:
-    """Of each span, in the order of their starts. Moments stay numbers here: converting millions takes minutes."""
+    """Returns the charges of each span, in the order of their starts.
+
+    Moments stay numbers here: converting millions takes minutes.
+    """
     moments, figures = _Moments(), charges.c
     columns = (
         *(figures.span_id, figures.resource),
@@ -257,7 +260,10 @@ def _in_portions(lines: Iterator[dict[str, Any]], at_once: int) -> Iterator[tupl
 
 
 def _roll_up(connection: Connection, kind: str, lines: Sequence[dict[str, Any]], archive_id: int) -> int:
-    """How many charges went. A span that is not as the file says is left as it is: a later file will hold it."""
+    """Rolls up charges, and returns how many went.
+
+    A span that is not as the file says is left as it is: a later file will hold it.
+    """
     table = TABLES[kind]
     in_file = {line["id"]: (len(line["charges"]), sum(charge[7] for charge in line["charges"])) for line in lines}
     gone = 0

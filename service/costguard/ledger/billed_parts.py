@@ -38,7 +38,7 @@ _FAMILIES: Final = (("a3-megagpu-", "a3plus"), ("a3-ultragpu-", "a3ultra"))
 
 @dataclass(frozen=True, slots=True)
 class BilledPart:
-    """So much of one billed resource: vCPUs, GiB of memory or disk, GPUs, or whole VMs."""
+    """A quantity of one billed resource: vCPUs, GiB of memory or disk, GPUs, or whole VMs."""
 
     resource: str
     quantity: Fraction
@@ -47,7 +47,7 @@ class BilledPart:
 
 @lru_cache(maxsize=4096)
 def parts_of_shape(shape: Shape) -> tuple[BilledPart, ...]:
-    """What a running VM of this shape is billed for; empty when its machine type is not known."""
+    """Returns the billed parts of a running VM of this shape; empty when its machine type is not known."""
     if not shape.is_known:
         return ()
     whole = _as_a_whole(shape)
@@ -77,7 +77,7 @@ def _memory(shape: Shape, family: str) -> list[BilledPart]:
 
 
 def is_billed_as_gpus(shape: Shape) -> bool:
-    """Whether the price of its GPUs covers the whole VM."""
+    """Says whether the price of its GPUs covers the whole VM."""
     whole = _as_a_whole(shape)
     return whole is not None and whole.resource.startswith("gpu:")
 

@@ -25,7 +25,7 @@ from costguard.model.money import ZERO, Money, Priced
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """By which prices rates were worked out (a digest of them), and the time within which they hold."""
+    """The prices by which rates were computed (a digest of them), and the time within which they hold."""
 
     prices: str
     good_from: datetime | None
@@ -41,7 +41,7 @@ class Basis:
 
 @dataclass(frozen=True, slots=True)
 class StoredRate:
-    """Of one instance: `nanos` is what can be priced of it."""
+    """The rate of one instance: `nanos` is the part that has a price."""
 
     instance_id: int
     running_since: datetime | None
@@ -55,7 +55,7 @@ class StoredRate:
 
 
 def basis(connection: Connection) -> Basis | None:
-    """None: no rates were ever worked out."""
+    """Returns the basis. None: no rates were ever computed."""
     row = connection.execute(_BASIS).one_or_none()
     return None if row is None else Basis(row.prices, row.good_from, row.good_until)
 
@@ -74,7 +74,7 @@ def drop_basis(connection: Connection) -> None:
 
 
 def present_ids(connection: Connection) -> list[int]:
-    """Of every instance that is there."""
+    """Returns the ids of all instances that are there."""
     return list(
         connection.scalars(select(instances.c.id).where(instances.c.gone_at.is_(None)).order_by(instances.c.id))
     )
@@ -82,7 +82,7 @@ def present_ids(connection: Connection) -> list[int]:
 
 @remembers(instances)
 def are_complete(connection: Connection) -> bool:
-    """Whether each instance that is there has a rate."""
+    """Says whether each instance that is there has a rate."""
     first = connection.execute(*_first_rank(connection.dialect.name == "postgresql")).first()
     return first is None or first[0] is not None
 
@@ -109,7 +109,7 @@ def _ids_of(project: str, gce_ids: list[str]) -> Select[Any]:
 
 
 def save(connection: Connection, rates: Sequence[StoredRate]) -> int:
-    """How many of them were not stored already; the others are not written."""
+    """Saves rates, and returns how many of them were not stored already; the others are not written."""
     stored = {
         row[0]: tuple(row[1:])
         for some in chunks([rate.instance_id for rate in rates])
@@ -139,7 +139,7 @@ _RULES = 3  # raised when the way rates are computed changes: all are computed a
 
 
 def are_current(connection: Connection, accrual: Accrual) -> bool:
-    """Whether the rates that are kept are those of this moment: by these prices, and of every instance there is."""
+    """Says whether the stored rates are those of this moment: by these prices, and of every instance there is."""
     known_basis = basis(connection)
     return (
         known_basis is not None and known_basis.holds(prices_of(accrual.book), accrual.now) and are_complete(connection)
@@ -157,7 +157,7 @@ def keep(connection: Connection, now: datetime, changed: Collection[int]) -> int
 def of_present(
     connection: Connection, accrual: Accrual, filters: Filters, ids: Collection[int] | None = None
 ) -> Iterator[tuple[PresentInstance, Priced, Priced]]:
-    """Those that are not gone with what the machine of each, and its storage, cost an hour now, worked out here."""
+    """Yields present instances with the hourly cost of the machine of each, and of its storage, computed here."""
     storage: dict[int, Priced] = {}
     for instance_id, resource, size_mib, zone in fleet_rows.open_storage(connection, ids):
         rate = priced(accrual.storage_rate(resource, size_mib, zone))

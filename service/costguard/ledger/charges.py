@@ -47,7 +47,7 @@ _DAY_MICROSECONDS = 86_400_000_000
 
 @dataclass(frozen=True, slots=True)
 class DueId:
-    """Which span is due, and how many days of it at most."""
+    """A span that is due, with the most days of it to charge."""
 
     kind: str  # LIFETIME or STORAGE
     id: int
@@ -69,7 +69,7 @@ class DueSpan:
 
 @dataclass(frozen=True, slots=True)
 class ChargedSpan:
-    """What a due span came to: its charges after `since` replace those that are stored."""
+    """The result of a due span: its charges after `since` replace those that are stored."""
 
     due: DueSpan
     since: datetime | None

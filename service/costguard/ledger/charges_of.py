@@ -27,7 +27,7 @@ ChargeLine: TypeAlias = list[str | int]
 
 @dataclass(frozen=True, slots=True)
 class SpanCharge:
-    """One stored charge, with its VM and whose money it is.
+    """A stored charge, with its VM and its attribution.
 
     `disk` is the disk's name; "" for a run. `quantity_millis` are thousandths of the unit of the price.
     """
@@ -140,7 +140,7 @@ def _archived(
 def _still_archived(
     connection: Connection, archive_id: int, lines: list[dict[str, Any]], first: date, last: date
 ) -> Iterator[SpanCharge]:
-    """Those whose charges are in this archive alone: the database says so, whatever a file holds."""
+    """Yields the spans whose charges are in this archive alone: the database says so, whatever a file holds."""
     holding: set[tuple[str, int]] = set()
     for kind, spans in ((LIFETIME, lifetimes), (STORAGE, storage_spans)):
         for ids in chunks([line["id"] for line in lines if line["span"] == kind]):

@@ -29,7 +29,7 @@ _Kind: TypeAlias = tuple[Shape | str, ProvisioningModel | int, str, datetime]
 
 @dataclass(frozen=True, slots=True)
 class Charged:
-    """How many spans got charges, how many charges, on which days, and how many spans lack a price."""
+    """The number of spans that got charges, of charges, their days, and the number of spans without a price."""
 
     lifetimes: int = 0
     storage: int = 0
@@ -120,7 +120,7 @@ def _kind(span: Lifetime | StorageSpan, since: datetime | None) -> _Kind:
 
 
 def _since(due: DueSpan) -> datetime | None:
-    """From where on charges are to be made; None: from the start, in place of all that are stored."""
+    """Returns the moment from which charges are to be made; None: from the start, in place of all that are stored."""
     ended_at = due.span.ended_at
     if due.charged_to is None or (ended_at is not None and ended_at < due.charged_to):
         return None

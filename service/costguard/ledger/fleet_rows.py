@@ -50,7 +50,7 @@ class Sort(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What is given must hold; an empty tuple and None ask for nothing."""
+    """The filters of a listing. Each that is given must hold; an empty tuple and None filter nothing."""
 
     projects: tuple[str, ...] = ()
     presets: tuple[str, ...] = ()
@@ -65,7 +65,9 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class Burning:
-    """So many present instances of a kind, and what they cost an hour but for those that cannot be priced whole."""
+    """Present instances of a kind, `count` of them, with their hourly cost but for those that cannot be priced
+    whole.
+    """
 
     project: str
     preset: str
@@ -124,14 +126,14 @@ class FleetInstance:
 
     @property
     def never_stopped(self) -> str:
-        """Why no rule and no request stops it, and what to do instead; "" where nothing of the kind holds."""
+        """Explains why no rule and no request stops it, and what to do instead; "" where nothing of the kind holds."""
         keeper = self.keeper
         return keeper.refusal(self.name, self.key.project) if keeper is not None else ""
 
 
 @remembers(instances)
 def ranked(connection: Connection, filters: Filters, sort: Sort, after: Place | None, limit: int) -> list[Place]:
-    """Where those that are not gone rank by their stored rates; `after` goes on after a page."""
+    """Ranks present instances by their stored rates; `after` goes on after a page."""
     columns = instances.c
     ranks: dict[Sort, ColumnElement[int]] = {
         Sort.RATE: columns.rate_rank,
@@ -286,7 +288,7 @@ def _each(
 
 
 def _count_unpriced() -> ColumnElement[int]:
-    """Whose rate is not whole or not worked out, and whose open lifetime could not be charged whole."""
+    """Counts instances whose rate is not whole or not computed, and whose open lifetime could not be charged whole."""
     columns = lifetimes.c
     # Written out rather than bound: SQLite uses a partial index only where it can see the constant.
     uncharged = select(columns.instance_id).where(columns.ended_at.is_(None), columns.unpriced != literal_column("''"))
@@ -299,7 +301,7 @@ def _count_unpriced() -> ColumnElement[int]:
 
 
 def _within(number: int) -> int:
-    """What a cursor claims, as far as databases count."""
+    """Limits a cursor's number to the range of databases."""
     return max(-BEYOND, min(number, BEYOND))
 
 

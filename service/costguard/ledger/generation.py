@@ -31,12 +31,12 @@ def read(connection: Connection) -> Generation:
 
 
 def read_if_any(connection: Connection) -> Generation:
-    """As `read`, of a database that may be older than its table."""
+    """Reads as `read` does, of a database that may be older than its table."""
     return read(connection) if inspect(connection).has_table(installation.name) else Generation()
 
 
 def mark_of(connection: Connection) -> LedgerMark:
-    """How far the database has come."""
+    """Returns the mark that the database has reached."""
     row = connection.execute(
         select(installation.c.generation, installation.c.mark).where(installation.c.id == _ROW)
     ).one_or_none()
@@ -44,7 +44,7 @@ def mark_of(connection: Connection) -> LedgerMark:
 
 
 def count_on(connection: Connection) -> LedgerMark:
-    """Within a write of the guard that acts: the next mark."""
+    """Counts the next mark, within a write of the guard that acts."""
     before = mark_of(connection)
     after = LedgerMark(before.generation, before.number + 1)
     _write(connection, mark=after.number, timeline=timeline_of(connection))
@@ -52,7 +52,8 @@ def count_on(connection: Connection) -> LedgerMark:
 
 
 def was_put_back(connection: Connection) -> bool:
-    """Whether another program wrote the row last, as COPY, pg_restore and a dump's INSERT do. Always False of SQLite.
+    """Says whether another program wrote the row last, as COPY, pg_restore and a dump's INSERT do. Always False of
+    SQLite.
 
     The id of the transaction that wrote a row is in its `xmin`, also once the row is frozen, since PostgreSQL 9.4
     (https://www.postgresql.org/docs/current/routine-vacuuming.html). VACUUM FULL and CLUSTER keep it, too.
@@ -66,10 +67,12 @@ def was_put_back(connection: Connection) -> bool:
 
 
 def timeline_of(connection: Connection) -> int | None:
-    """That of the PostgreSQL server, which each promotion and each recovery to a moment in the past raises.
+    """Returns the timeline of the PostgreSQL server, which each promotion and each recovery to a moment in the past
+    raises.
 
-    None of SQLite, and where a managed server lets nobody ask. Of the log that is written now, since pg_control has it
-    from the next checkpoint on (https://www.postgresql.org/docs/current/continuous-archiving.html, Timelines).
+    None of SQLite, and where a managed server lets nobody ask. It is that of the log that is written now, since
+    pg_control has it from the next checkpoint on (https://www.postgresql.org/docs/current/continuous-archiving.html,
+    Timelines).
 
     Raises DatabaseUnreachable while the server recovers, or stands by: it takes no writes, and a timeline comes after.
     """
@@ -103,12 +106,12 @@ def home_of(connection: Connection) -> str:
 
 
 def _server_of(connection: Connection) -> str:
-    """Which server it is, by itself; "" where a managed one lets nobody ask."""
+    """Returns the server's own identifier; "" where a managed one lets nobody ask."""
     return _allowed(connection, "SELECT system_identifier FROM pg_control_system()") or ""
 
 
 def _allowed(connection: Connection, query: str) -> str | None:
-    """What PostgreSQL answers; None where it does not let this user ask. The transaction goes on."""
+    """Queries PostgreSQL; None where it does not let this user ask. The transaction goes on."""
     connection.execute(text("SAVEPOINT asking"))
     try:
         answer = str(connection.scalar(text(query)))
@@ -120,7 +123,7 @@ def _allowed(connection: Connection, query: str) -> str | None:
 
 
 def is_elsewhere(connection: Connection, home: str) -> bool:
-    """Whether the database was last opened to act in another place than this."""
+    """Says whether the database was last opened to act in another place than this."""
     stored_home = connection.scalar(select(installation.c.home).where(installation.c.id == _ROW))
     return bool(stored_home) and stored_home != home
 

@@ -34,14 +34,14 @@ class MeasuredRun:
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """What was thought of the same run at the last measurement."""
+    """The evidence about the same run at the last measurement."""
 
     evidence: Evidence
     measured_at: datetime
 
 
 def evidence(run: MeasuredRun, rule: IdleRule, usage: Usage, now: datetime, before: Before | None = None) -> Evidence:
-    """What the figures up to `now` say: busy by a single value in the window, idle only if the whole of it is known.
+    """Judges the figures up to `now`: busy by a single value in the window, idle only if the whole of it is known.
 
     The multiprocessors (SMs) of the GPUs decide where they are measured, else the GPUs' utilisation: idle where it is
     low, and weakly busy where it is high, as one busy SM of 132 reads as 100 %. Without either, CPU and network decide,
@@ -73,7 +73,7 @@ def _judged(run: MeasuredRun, rule: IdleRule, usage: Usage, now: datetime, befor
 
 
 def _by_sm(run: MeasuredRun, rule: IdleRule, usage: Usage, now: datetime) -> Evidence | None:
-    """None where they are not known for the whole window, and none of what is known was work."""
+    """Judges by SMs; None where they are not known for the whole window, and none of the known values was work."""
     lived = _lived(run, usage.of(run.gce_id, Metric.SM), now)
     begin = now - rule.window
     inside = [sample.value for series in lived for sample in series if sample.at > begin]
@@ -93,7 +93,9 @@ def _by_sm(run: MeasuredRun, rule: IdleRule, usage: Usage, now: datetime) -> Evi
 
 
 def _useful(power: int | None) -> str:
-    """What a high utilisation is worth; `power` is the mean of the best over idle, in basis points, where known."""
+    """Describes the worth of a high utilisation; `power` is the mean of the best over idle, in basis points, where
+    known.
+    """
     if power is None:
         return _BY_UTILISATION
     share = power / 10_000
@@ -204,7 +206,7 @@ def _lived(run: MeasuredRun, measured: Sequence[Series], now: datetime) -> list[
 
 
 def _missing(run: MeasuredRun, measured: Sequence[Series], wanted: int, window: timedelta, now: datetime) -> str:
-    """Why the window is not known whole, in words; "" when it is."""
+    """Explains why the window is not known whole, in words; "" when it is."""
     if now - run.started_at < window:
         return f"it runs for {span_text(now - run.started_at)}, and {span_text(window)} are asked about"
     if not measured:
@@ -222,7 +224,7 @@ def _missing(run: MeasuredRun, measured: Sequence[Series], wanted: int, window: 
 
 
 def _quiet_since(run: MeasuredRun, series: Series, below: int) -> datetime:
-    """How far back the series has no value that is not below, and no gap."""
+    """Returns the moment back to which the series has only values below the limit, and no gap."""
     since = series[-1].at
     for sample in reversed(series):
         if sample.value >= below or since - sample.at > GAP:

@@ -37,7 +37,7 @@ _AT_ONCE = 1000  # rows written in one transaction
 
 @dataclass(frozen=True, slots=True)
 class IdleReport:
-    """How many VMs were judged, how many rows were written, and what changed, in events."""
+    """The number of VMs judged and of rows written, and the changes as events."""
 
     judged: int = 0
     written: int = 0
@@ -69,7 +69,7 @@ class IdleWatch:
         self._has_read: set[str] = set()
 
     def read(self, stop: threading.Event | None = None) -> list[Usage]:
-        """What was measured of every project that has running VMs; writes nothing."""
+        """Reads the measurements of every project that has running VMs; writes nothing."""
         if self._longest is None:
             return []
         with self._database.read() as connection:

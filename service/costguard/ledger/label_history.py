@@ -1,4 +1,4 @@
-"""What VMs' labels were, and when they changed."""
+"""Reads the history of VMs' labels, with the moments of their changes."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def changes_of(
 
 
 def moment_of_change(news: Iterable[SeenOperation], read_at: datetime) -> datetime:
-    """When the labels that this look sees changed: as Google's operation says, else now.
+    """Returns when the labels that this look sees changed: as Google's operation says, else now.
 
-    Of several operations between two looks the last one counts. What the labels were in between is in no listing.
+    Of several operations between two looks the last one counts. The labels in between are in no listing.
     """
     moments = (op.inserted_at for op in news if op.kind in _SETS_LABELS and op.error_code is None)
     return min(read_at, max(moments, default=read_at))

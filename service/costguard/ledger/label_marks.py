@@ -1,4 +1,4 @@
-"""Which days' sums by label are good. Whatever changes what a day's charges come to by label takes its mark away.
+"""Marks the days whose sums by label are valid. A change of a day's charges by label takes its mark away.
 
 A day without its mark is read from charges, so that a lost mark costs time and never a wrong figure.
 """

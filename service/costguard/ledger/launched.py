@@ -1,4 +1,4 @@
-"""Which VMs were launched for jobs, and as what: by the attempt's VM id, and until it is known by name and label."""
+"""Finds VMs that were launched for jobs: by the attempt's VM id, and until it is known by name and label."""
 
 from __future__ import annotations
 

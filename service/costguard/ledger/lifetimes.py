@@ -36,7 +36,7 @@ class ListedVm:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is to be written of one VM: its record, and the spans that are new or changed."""
+    """The rows to write of one VM: its record, and the spans that are new or changed."""
 
     record: InstanceRecord
     stored: KnownInstance | None
@@ -47,7 +47,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class RowsWritten:
-    """How many rows of each kind were written, and what was not."""
+    """The number of rows of each kind that were written, and the refused changes."""
 
     instances: int = 0
     lifetimes: int = 0
@@ -69,7 +69,7 @@ def _standings(project: str) -> Select[Any]:
 
 
 def load(connection: Connection, project: str, gce_ids: Sequence[str]) -> dict[str, KnownInstance]:
-    """What is known of these VMs, with all their lifetimes and storage spans; unknown ids are left out."""
+    """Loads these VMs, with all their lifetimes and storage spans; unknown ids are left out."""
     instances_by_gce_id: dict[str, KnownInstance] = {}
     for batch in _batches(gce_ids):
         rows = connection.execute(*_instances(project, list(batch))).all()

@@ -77,7 +77,7 @@ def tell_failed(operation: SeenOperation) -> Event | None:
 
 
 def _is_within(scope: str, unread: Set[str]) -> bool:
-    """Whether nothing is known of this scope, by itself or as a part of what could not be read."""
+    """Says whether nothing is known of this scope, by itself or as a part of what could not be read."""
     whole = {"project"} if scope in {"disks", "operations"} else {"project", "instances"}
     return scope in unread or not whole.isdisjoint(unread)
 
@@ -95,7 +95,7 @@ def tell_unwatched(project: str, last_at: datetime) -> Event:
 
 
 def tell_looks(observation: Observation, before: Sequence[Unread]) -> tuple[Event, ...]:
-    """What of a project cannot be read any more, and what can be read again."""
+    """Reports the parts of a project that cannot be read any more, and those that can be read again."""
     was = {(part.scope, part.code) for part in before}
     scopes = {part.scope for part in observation.unread}
     lost = [("ReadingFailed", part, part.reason) for part in observation.unread if (part.scope, part.code) not in was]

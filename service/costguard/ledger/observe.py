@@ -1,4 +1,4 @@
-"""From an observation and operations to a VM's record, and the events of what changed. Pure."""
+"""Makes a VM's record, and the events of its changes, from an observation and operations. Pure."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _RESHAPES = frozenset({"setMachineType", "setMachineResources", "setScheduling"}
 
 @dataclass(frozen=True, slots=True)
 class Belonging:
-    """Which VMs are recorded, and how one is sorted under a preset and an owner.
+    """The rule for which VMs are recorded, and how each gets a preset and an owner.
 
-    With `gpu_only`, a VM without a GPU is passed over, unless it is in the ledger already or was launched for a job.
-    So is one that came and went between two looks, because nothing tells whether it had a GPU.
+    With `gpu_only`, a VM without a GPU is passed over, unless it is in the ledger already or was launched for a job. So
+    is one that came and went between two looks, because nothing tells whether it had a GPU.
     """
 
     presets: tuple[Preset, ...]
@@ -54,7 +54,7 @@ class Belonging:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What to store of one VM: its record, and the lifetimes and storage spans that are new or changed."""
+    """The rows of one VM: its record, and the lifetimes and storage spans that are new or changed."""
 
     record: InstanceRecord
     lifetimes: tuple[Lifetime, ...]
@@ -214,7 +214,7 @@ def _lifetimes(
 
 
 def _completed(life: Lifetime, record: InstanceRecord) -> Lifetime:
-    """With what was not known of it when it was stored, unless the VM has been remade since."""
+    """Adds the facts that were not known when it was stored, unless the VM has been remade since."""
     if not life.shape.machine_type:  # nobody had seen the VM
         return replace(life, shape=record.shape, provisioning_model=record.provisioning_model)
     if not life.shape.is_known and life.shape.machine_type == record.shape.machine_type:
@@ -274,7 +274,7 @@ def _storage(
 
 
 def _boot_disk(key: InstanceKey, record: InstanceRecord, recipe: Recipe) -> StorageSpan:
-    """Of a job's VM that no look saw: as it was asked for. Google gives a boot disk the name of its VM."""
+    """Makes the boot disk of a job's VM that no look saw, as requested. Google gives a boot disk the name of its VM."""
     resource, size_mib = f"disk:{recipe.disk_type}", recipe.disk_gib * 1024
     return StorageSpan(key, record.name, resource, size_mib, record.zone, record.created_at)
 
@@ -298,7 +298,8 @@ def _account_from(
     read_at: datetime,
     watched_since: datetime,
 ) -> datetime:
-    """Since when a new VM's storage is accounted for: its creation where that was watched, else what is known of it.
+    """Returns the moment since which a new VM's storage is accounted for: its creation where that was watched, else the
+    first known moment.
 
     A VM that is older than the guard would otherwise arrive with years of disk, and no machine with it.
     """

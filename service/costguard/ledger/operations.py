@@ -22,7 +22,7 @@ _AT_ONCE = 1000  # values in one query, well below what either database allows
 
 
 def news(connection: Connection, ops: Sequence[SeenOperation]) -> list[SeenOperation]:
-    """Those that are new, or that went on since they were stored, in the given order; each once."""
+    """Returns operations that are new, or that went on since they were stored, in the given order; each once."""
     seen: dict[tuple[str, str], SeenOperation] = {}
     for operation in ops:
         key = (operation.project, operation.operation_id)
@@ -89,7 +89,7 @@ _STAGES = list(OperationStatus)
 
 
 def _ahead(new: SeenOperation, stored: SeenOperation) -> bool:
-    """Whether `new` says more than what is known of the same operation."""
+    """Says whether `new` tells more about the same operation than the stored one."""
     if new.status is not stored.status:
         return _STAGES.index(new.status) > _STAGES.index(stored.status)
     return _row(new) != _row(stored)

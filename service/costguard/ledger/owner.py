@@ -54,7 +54,7 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class OwnerRules:
-    """Which label names the owner, and how a label value becomes an address.
+    """The label that names the owner, and the way a label value becomes an address.
 
     Label values cannot hold `@` or `.`: `addresses` maps a whole value, `domain` completes any other.
     """
@@ -101,5 +101,7 @@ def _address(labelled: str, rules: OwnerRules) -> str:
 
 
 def is_person(account: str) -> bool:
-    """Not `system`, not a `principal://` of another identity pool, not a service account."""
+    """Says whether an account is a person: not `system`, not a `principal://` of another identity pool, not a service
+    account.
+    """
     return "@" in account and "/" not in account and not account.endswith("gserviceaccount.com")

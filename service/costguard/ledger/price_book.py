@@ -19,10 +19,10 @@ from costguard.model.price import Price, PriceAge, PriceKey, Unit
 
 
 class PriceBook:
-    """Which price was in force when.
+    """The prices by the time at which they were in force.
 
-    A time before the first known price of a key uses that first one: Costguard may watch VMs that are
-    older than its oldest price, and the nearest figure is nearer the truth than none.
+    A time before the first known price of a key uses that first one: Costguard may watch VMs that are older than its
+    oldest price, and the nearest figure is nearer the truth than none.
     """
 
     def __init__(self, prices: Iterable[Price]) -> None:
@@ -65,13 +65,13 @@ class PriceBook:
             start, index = piece_end, index + 1
 
     def age(self, keys: Iterable[PriceKey], now: datetime) -> PriceAge | None:
-        """How old what ships with Costguard is, among the prices of these keys in force now; None where none does."""
+        """Returns the age of shipped prices of these keys in force now; None where none is shipped."""
         in_force = (self.at(key, now) for key in keys)
         shipped = [price.in_force_from for price in in_force if price is not None and price.is_shipped]
         return PriceAge(min(shipped), now - min(shipped)) if shipped else None
 
     def age_of_all(self, now: datetime) -> PriceAge | None:
-        """As `age`, of all prices; None once any was read from a catalogue."""
+        """Returns `age` of all prices; None once any was read from a catalogue."""
         return None if self._has_read else self.age(self._prices, now)
 
     @cached_property

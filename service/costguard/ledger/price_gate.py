@@ -30,10 +30,10 @@ def judge(
     now: datetime,
     elsewhere: Sequence[Price] = (),
 ) -> str | None:
-    """Why this price is refused, in a sentence for people; None when it is good.
+    """Explains why this price is refused, in a sentence for people; None when it is good.
 
-    `previous` is the last good price of the same key, `on_demand` that of the same resource and region
-    (it matters to Spot prices), `elsewhere` the on-demand prices of the resource in other regions.
+    `previous` is the last good price of the same key, `on_demand` that of the same resource and region (it matters to
+    Spot prices), `elsewhere` the on-demand prices of the resource in other regions.
     """
     if new.rate_nanos <= 0:
         return "A price must be above zero."

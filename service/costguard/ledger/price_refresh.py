@@ -34,7 +34,7 @@ _LOOK_UP = timedelta(seconds=0.5)  # how soon a shutdown is noticed
 
 @dataclass(frozen=True, slots=True)
 class RefreshResult:
-    """How many prices were fetched, are new, changed, and were refused; how many spans are charged again."""
+    """The number of prices that were fetched, are new, changed, and were refused; and of spans charged again."""
 
     fetched: int = 0
     added: int = 0
@@ -93,11 +93,13 @@ class _Change:
 
     @property
     def corrects(self) -> bool:
-        """Whether the old price never was the real one: the catalogue knows better than the snapshot since when."""
+        """Says whether the old price never was the real one: the catalogue knows better than the snapshot since
+        when.
+        """
         return self.old.source.startswith(_SNAPSHOT) and self.new.in_force_from <= self.old.in_force_from
 
     def dated(self, now: datetime) -> _Change:
-        """In force after the price that it follows: one that claims to be older counts from now on."""
+        """Dates the change after the price that it follows: one that claims to be older counts from now on."""
         if self.corrects or self.new.in_force_from > self.old.in_force_from:
             return self
         return replace(self, new=replace(self.new, in_force_from=max(now, self.old.in_force_from + _INSTANT)))
@@ -161,7 +163,10 @@ def _read(result: RefreshResult, now: datetime) -> Event:
 
 
 def _changed(changes: Sequence[_Change]) -> Iterator[Event]:
-    """Not told one by one: shipped prices that give way to the catalogue's, once and for all, at the first reading."""
+    """Yields events of changes.
+
+    Shipped prices that give way to the catalogue's at the first reading are not reported one by one.
+    """
     for change in changes:
         if change.old.source.startswith(_SNAPSHOT):
             continue
@@ -201,7 +206,7 @@ def _rate(price: Price) -> str:
 
 
 def patiently(fetch: Callable[[], Sequence[Price]], stop: threading.Event) -> Sequence[Price] | None:
-    """What the catalogue says; None when we are to end. A server that is slow or silent holds up nobody.
+    """Returns the catalogue's prices; None when we are to end. A server that is slow or silent holds up nobody.
 
     Its thread is left alone after a while: it ends with its own time limits, or with the process.
     """

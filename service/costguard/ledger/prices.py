@@ -98,7 +98,7 @@ def any_stored(connection: Connection) -> bool:
 
 
 def add(connection: Connection, new: Sequence[Price], recorded_at: datetime) -> int:
-    """How many of them were new; a price that is stored for the same key and time stays as it is."""
+    """Adds prices, and returns how many were new; a price that is stored for the same key and time stays as it is."""
     rows = [{**_row(price), "recorded_at": recorded_at} for price in new]
     return upsert(connection, prices, rows, ("resource", "region", "provisioning_model", "in_force_from"), ())
 
@@ -110,7 +110,7 @@ def replace(connection: Connection, price_id: int, new: Price, recorded_at: date
 
 
 def refuse(connection: Connection, refused: Iterable[RefusedPrice], refused_at: datetime) -> int:
-    """How many refusals are new. The same rate for the same key is refused, and shown, once."""
+    """Records refusals, and returns how many are new. The same rate for the same key is refused, and shown, once."""
     identities = {
         (row.resource, row.region, row.provisioning_model, row.rate_nanos)
         for row in connection.execute(

@@ -1,10 +1,10 @@
-"""What lifetimes and storage cost, to the nano-dollar.
+"""Computes the cost of lifetimes and storage, to the nano-dollar.
 
-Google's rules (cloud.google.com/compute/vm-instance-pricing and /spot-vms/pricing): "All vCPUs, GPUs, and
-GB of memory are charged a minimum of 1 minute" a run, then by the second; local SSD, a charge for disks, by the second
-from the first; a Spot VM preempted within a minute of its start is free;
-disks and the memory of suspended VMs bill per second whether anything runs or not. What is priced by the month
-(disks, local SSD, saved memory) costs its price in each calendar month of US Pacific time, however long that is.
+Google's rules (cloud.google.com/compute/vm-instance-pricing and /spot-vms/pricing): "All vCPUs, GPUs, and GB of memory
+are charged a minimum of 1 minute" a run, then by the second; local SSD, a charge for disks, by the second from the
+first; a Spot VM preempted within a minute of its start is free; disks and the memory of suspended VMs bill per second
+whether anything runs or not. A resource priced by the month (disks, local SSD, saved memory) costs its price in each
+calendar month of US Pacific time, however long that is.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _WHAT_TO_DO = (
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """What was charged, and in words what could not be ("" when all was)."""
+    """The charges, and in words the parts without a price ("" when all have one)."""
 
     charges: tuple[Charge, ...] = ()
     unpriced: str = ""
@@ -69,7 +69,10 @@ def billed_seconds(start: datetime, end: datetime) -> int:
 
 
 def amount_of(price: Price, quantity: Fraction, seconds: int, at: datetime) -> Money:
-    """One charge's amount, halves of a nano-dollar to even. `at`: any moment in the month that it belongs to."""
+    """Returns the amount of one charge, halves of a nano-dollar to even.
+
+    `at`: any moment in the month that it belongs to.
+    """
     return Money(round(price.nanos_per_second(at) * seconds * quantity))
 
 
@@ -129,7 +132,7 @@ def bill_span(span: Lifetime | StorageSpan, book: PriceBook, until: datetime, si
 def rate_per_hour(
     shape: Shape, region: str, provisioning_model: ProvisioningModel, book: PriceBook, at: datetime
 ) -> Money | None:
-    """What a running VM of this shape costs an hour without its disks; None when any part has no price."""
+    """Returns the hourly cost of a running VM of this shape without its disks; None when any part has no price."""
     parts = parts_of_shape(shape)
     if not parts:
         return None
@@ -139,7 +142,7 @@ def rate_per_hour(
 def price_age(
     shape: Shape, region: str, provisioning_model: ProvisioningModel, book: PriceBook, at: datetime
 ) -> PriceAge | None:
-    """Of what `rate_per_hour` rests on; None where none of it ships with Costguard."""
+    """Returns the age of the prices behind `rate_per_hour`; None where none of them ships with Costguard."""
     return book.age([PriceKey(part.resource, region, provisioning_model) for part in parts_of_shape(shape)], at)
 
 
@@ -154,7 +157,7 @@ def gpu_rate_per_hour(
 def storage_rate_per_hour(
     resource: str | None, size_mib: int, region: str, book: PriceBook, at: datetime
 ) -> Money | None:
-    """What so much storage costs an hour of the month that `at` lies in; None when it has no price."""
+    """Returns the hourly cost of storage in the month that `at` lies in; None when it has no price."""
     if resource is None:
         return None
     key = PriceKey(resource, region, ProvisioningModel.STANDARD)

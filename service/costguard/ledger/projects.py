@@ -1,4 +1,4 @@
-"""One row per watched project: the results of its last looks."""
+"""The row of each watched project: the results of its last looks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from costguard.model.observation import Observation, Unread
 
 @dataclass(frozen=True, slots=True)
 class ProjectLook:
-    """How well a project is known. `instance_count` is that of the last look that read every zone."""
+    """The state of knowledge about a project. `instance_count` is that of the last look that read every zone."""
 
     project: str
     first_seen_at: datetime
@@ -70,7 +70,7 @@ def begin(connection: Connection, project: str, now: datetime) -> None:
 
 
 def last_look(connection: Connection, project: str) -> ProjectLook | None:
-    """What the last look at this project gave, or None before the first."""
+    """Returns the result of the last look at this project, or None before the first."""
     row = connection.execute(*_of_project(project)).one_or_none()
     return None if row is None else _look(row)
 

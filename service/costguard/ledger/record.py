@@ -45,7 +45,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What one look at one project came to."""
+    """The result of one look at one project."""
 
     project: str
     seen: int = 0
@@ -112,7 +112,7 @@ def record(
 
 @dataclass(slots=True)
 class _Look:
-    """What one look came to, so far."""
+    """The result of one look, so far."""
 
     observation: Observation
     belonging: Belonging
@@ -218,7 +218,7 @@ class _Look:
 
 
 def _corrects(event: Event, runs: Collection[tuple[str, object]]) -> bool:
-    """Whether it tells of a correction of one of these runs, by VM and start."""
+    """Says whether it reports a correction of one of these runs, by VM and start."""
     return event.kind == "LifetimeEndCorrected" and (event.gce_id, event.data.get("started_at")) in runs
 
 
@@ -237,7 +237,7 @@ def _requests(cloud: Cloud, project: str, vms: Mapping[str, tuple[str, Recipe]])
 
 
 def _is_same(standing: ListedVm, seen: SeenInstance, mark: str) -> bool:
-    """Without putting both together, a hundred thousand times a pass."""
+    """Compares fingerprint and mark without joining them, a hundred thousand times a pass."""
     return standing.fingerprint.startswith(seen.fingerprint) and standing.fingerprint[len(seen.fingerprint) :] == mark
 
 
@@ -249,7 +249,7 @@ def _by_target(news: Iterable[SeenOperation]) -> dict[str, list[SeenOperation]]:
 
 
 def _parts(gce_ids: Iterable[str], news: Mapping[str, Sequence[SeenOperation]], at_once: int) -> Iterator[list[str]]:
-    """So many VMs and operations in each, or one VM."""
+    """Yields parts of so many VMs and operations each, or one VM."""
     part: list[str] = []
     rows = 0
     for gce_id in gce_ids:
@@ -314,7 +314,7 @@ def _closed(
 
 
 def _has_gpu(seen: SeenInstance) -> bool:
-    """Also when the machine type could not be looked up: it may have GPUs built in."""
+    """Says whether it has a GPU; also when the machine type could not be looked up: it may have GPUs built in."""
     return seen.shape.gpu_count > 0 or not seen.shape.is_known
 
 

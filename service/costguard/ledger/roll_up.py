@@ -50,14 +50,14 @@ LIFETIME = "lifetime"
 STORAGE = "storage"
 TABLES = {LIFETIME: lifetimes, STORAGE: storage_spans}
 Amount: TypeAlias = tuple[str, int, int, int, int]
-"""Of one charge: resource, seconds, thousandths of units, the price's id, nano-dollars."""
+"""The fields of one charge: resource, seconds, thousandths of units, the price's id, nano-dollars."""
 _Key: TypeAlias = tuple[Any, ...]
 _Sums: TypeAlias = defaultdict[_Key, list[int]]
 
 
 @dataclass(frozen=True, slots=True)
 class SpanGroup:
-    """What a span's charges are added up by, but for their days."""
+    """The key by which a span's charges are added up, but for their days."""
 
     project: str
     attribution: Attribution
@@ -74,9 +74,9 @@ def _spot_sums() -> _Sums:
 
 @dataclass(slots=True)
 class DailyChange:
-    """What charges added, or taken away, change of the daily sums. To be applied in the transaction that changes them.
+    """The change of the daily sums by added or removed charges. Apply it in the transaction that changes the charges.
 
-    The sums then are at every commit what the charges add up to, by whose the spans are.
+    The sums then are at every commit what the charges add up to, by the spans' attribution.
     """
 
     spot_prices: frozenset[int]  # ids of prices of Spot machines
@@ -163,7 +163,10 @@ def following(connection: Connection, spans: Table, span_ids: Collection[int]) -
 
 
 def _whose(connection: Connection, spans: Table, span_ids: Collection[int]) -> dict[int, _Key]:
-    """Whose each span is. Two that change places leave every sum as it was, and yet each has other labels."""
+    """Returns the attribution of each span.
+
+    Two that change places leave every sum as it was, and yet each has other labels.
+    """
     return {
         span_id: tuple(whose)
         for some in chunks(span_ids)
@@ -184,7 +187,7 @@ def change_of(connection: Connection) -> DailyChange:
 
 
 def parts_of_charges(spans: Table) -> dict[str, ColumnElement[int]]:
-    """Of each charge of these spans, what counts as machine, GPU and storage, and as seconds run."""
+    """Returns the parts of a charge of these spans that count as machine, GPU and storage, and as seconds run."""
     return _parts(spans, charges.c.resource, charges.c.amount_nanos, charges.c.seconds)
 
 

@@ -18,7 +18,7 @@ from costguard.ledger.roll_up import add_sums
 from costguard.model.budget import Scope
 
 Kind: TypeAlias = tuple[Any, ...]
-"""Of a lifetime its shape, provisioning model and zone; of storage its resource, MiB and zone."""
+"""The kind of a lifetime: shape, provisioning model and zone; of storage: resource, MiB and zone."""
 
 _GROUP = ("project", "preset", "owner", "job")
 KINDS: tuple[tuple[Table, Sequence[str]], ...] = (
@@ -28,7 +28,10 @@ KINDS: tuple[tuple[Table, Sequence[str]], ...] = (
 
 
 class Group(NamedTuple):
-    """Whose money it is. Storage counts as standard. Teams are made of projects and owners when they are read."""
+    """The attribution of a total. Storage counts as standard.
+
+    Teams are made of projects and owners when they are read.
+    """
 
     project: str
     preset: str
@@ -58,7 +61,7 @@ Totals: TypeAlias = dict[tuple[Group, date], list[int]]
 
 @dataclass(frozen=True, slots=True)
 class OpenSpans:
-    """So many open spans of one kind and group with the same moment up to which their charges are stored."""
+    """Open spans of one kind and group, `count` of them, with the same moment up to which their charges are stored."""
 
     kind: Kind
     owned_by: tuple[str, str, str, str]  # project, preset, owner, job

@@ -59,7 +59,9 @@ class Accruals:
         self._rates: dict[Kind, tuple[int, int, int] | None] = {}
 
     def of(self, kind: Kind, since: datetime) -> list[tuple[date, TotalFigures]] | None:
-        """By the days it accrues on, the last of which goes on; None where not all of the span can be priced."""
+        """Returns figures by the days on which it accrues, the last of which goes on; None where not all of the span
+        can be priced.
+        """
         if kind not in self._rates:
             self._rates[kind] = _rate(self._accrual, _span(kind, since))
         rate = self._rates[kind]
@@ -87,7 +89,7 @@ class Accruals:
 
 
 def is_priced(accrual: Accrual, span: Lifetime | StorageSpan) -> bool:
-    """Whether all of an open span has a price, so that the totals hold it."""
+    """Says whether all of an open span has a price, so that the totals hold it."""
     return _rate(accrual, span) is not None
 
 
@@ -108,7 +110,7 @@ def rate_of_kind(accrual: Accrual, kind: Kind) -> int | None:
 
 
 def accrued(day: date, figures: TotalFigures, now: datetime) -> Iterator[tuple[date, tuple[int, int, int, int]]]:
-    """Of one row of the totals, by day until now: machine, GPU and storage in nano-dollars, and seconds."""
+    """Yields a row of the totals by day until now: machine, GPU and storage in nano-dollars, and seconds."""
     rates = figures.machine_rate, figures.gpu_rate, figures.storage_rate
     end = _start(day) + _DAY
     short = max(0, billed_seconds(now, end))
@@ -147,10 +149,11 @@ def read(
 def by_label(
     connection: Connection, accrual: Accrual, label: str, start: datetime, end: datetime, scope: Scope
 ) -> tuple[dict[tuple[str | None, date], TotalFigures], set[int]]:
-    """What open spans that accrue before `end` add up to, by the value of a label, and VMs of which some are left out.
+    """Adds up open spans that accrue before `end`, by the value of a label; returns also VMs of which some are left
+    out.
 
-    Left out are VMs whose label changed after `start`, and spans that cannot be priced whole; those are of the VMs
-    that are returned.
+    Left out are VMs whose label changed after `start`, and spans that cannot be priced whole; those are of the VMs that
+    are returned.
     """
     spans = rows.open_spans_by_label(connection, label, start, end, scope)
     sums, unpriced = _summed(Accruals(accrual, _steady_since(accrual)), spans)
@@ -159,7 +162,9 @@ def by_label(
 
 
 def leave_to_catch_up(connection: Connection) -> None:
-    """Of thousands of new VMs at once: adding all up at the end of the pass is cheaper than following each."""
+    """Drops the basis after thousands of new VMs at once: adding all up at the end of the pass is cheaper than
+    following each.
+    """
     rates.drop_basis(connection)
 
 
@@ -258,7 +263,7 @@ def heal(database: Database, now: datetime, fence: Lease | None = None) -> int:
 
 
 def _added_up(accruals: Accruals, spans: Iterable[OpenSpans], times: int = 1) -> tuple[Totals, set[Kind]]:
-    """What these spans accrue by group, and the kinds that are left out because not all of them can be priced."""
+    """Adds up these spans by group, and returns the kinds that are left out because not all of them can be priced."""
     return _summed(accruals, ((_group(span), span) for span in spans), times)
 
 
@@ -303,7 +308,7 @@ def _is_lifetime(kind: Kind) -> bool:
 
 
 def _span(kind: Kind, since: datetime) -> Lifetime | StorageSpan:
-    """One open span of this kind."""
+    """Makes an open span of this kind."""
     if _is_lifetime(kind):
         return Lifetime(_NO_KEY, since, Shape(*kind[:6]), ProvisioningModel(kind[6]), kind[7])
     resource, size_mib, zone = kind

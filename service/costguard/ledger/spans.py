@@ -126,7 +126,7 @@ def storage_of_instance(connection: Connection, instance_id: int) -> list[Stored
 
 
 def charged_sums(connection: Connection, spans: Table, span_ids: Sequence[int]) -> dict[int, Money]:
-    """What the stored charges of each span add up to, as far as they stand."""
+    """Sums the stored charges of each span."""
     sums: dict[int, Money] = {}
     for chunk in chunks(span_ids):
         sums |= {row.span_id: Money(int(row.nanos)) for row in connection.execute(*_sums(spans, chunk))}
@@ -206,7 +206,10 @@ def is_archived_by_day(spans: Table) -> ColumnElement[bool]:
 def _add_archived(
     connection: Connection, spans: Table, span_ids: Sequence[int], sums_by_span: dict[int, list[ChargeSum]]
 ) -> None:
-    """Of archived charges the days are kept, and no moments within them: the span's own bound the first and last."""
+    """Adds archived charges.
+
+    Their days are kept, and no moments within them: the span's own bound the first and last.
+    """
     for row in connection.execute(*_archived_of(spans, span_ids)):
         sums_by_span.setdefault(row.span_id, []).append(
             ChargeSum(

@@ -1,4 +1,4 @@
-"""When a VM ran: from operations, its listing, and the ledger. Pure."""
+"""Finds when a VM ran: from operations, its listing, and the ledger. Pure."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ DELETES = frozenset({"delete", "compute.instances.deferredDelete"})
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One continuous billed run. An estimated end is the latest moment that it can have ended."""
+    """A continuous billed run. An estimated end is the latest moment that it can have ended."""
 
     started_at: datetime
     ended_at: datetime | None = None
@@ -55,7 +55,7 @@ class Run:
 
 
 class _Order(IntEnum):
-    """At one instant: an end that was only estimated, then starts, then ends that an operation tells."""
+    """The order at one instant: an end that was only estimated, then starts, then ends that an operation reports."""
 
     ESTIMATED_END = 0
     START = 1
@@ -113,10 +113,10 @@ _GOOGLES = ("system", "@cloudservices.gserviceaccount.com")  # in whose names Go
 
 
 def ages_of(runs: Sequence[Run], operations: Sequence[SeenOperation]) -> dict[datetime, datetime | None]:
-    """By each run's start, when a person or a program last started the VM; None: they began this very run.
+    """Returns, by each run's start, when a person or a program last started the VM; None: they began this very run.
 
-    A host error, maintenance or a group's repair ends a run, and Google begins the next by itself: nobody has cared
-    for the VM meanwhile, so its age goes on.
+    A host error, maintenance or a group's repair ends a run, and Google begins the next by itself: nobody has cared for
+    the VM meanwhile, so its age goes on.
     """
     started = [op for op in operations if op.kind in _STARTS and _is_done(op) and not op.user.endswith(_GOOGLES)]
     ages: dict[datetime, datetime | None] = {}
@@ -223,7 +223,7 @@ def _was_quick(op: SeenOperation) -> bool:
 def _paired(
     moments: Sequence[datetime], reported: Sequence[datetime]
 ) -> tuple[dict[datetime, datetime], list[datetime]]:
-    """Which of `moments` is which of `reported` (sorted), the closest first; and those that are none of them."""
+    """Pairs `moments` with `reported` (sorted), the closest first; returns also moments without a pair."""
     near = sorted(
         (abs(moment - other), other, moment)
         for moment in moments
@@ -281,7 +281,7 @@ def _at_end_of_repair(
 def _did_nothing(
     op: SeenOperation, operations: Sequence[SeenOperation], seen: SeenInstance | None, read_at: datetime
 ) -> bool:
-    """Whether an end operation, done before the listing, evidently ended nothing.
+    """Says whether an end operation, done before the listing, evidently ended nothing.
 
     Either the VM is listed as running on, or it was off already: a real stop writes the stop stamp as it ends.
     """
@@ -306,7 +306,7 @@ def _is_within(moment: datetime, op: SeenOperation) -> bool:
 
 
 def _was_graceful(op: SeenOperation, lifetimes: Sequence[Lifetime], seen: SeenInstance | None) -> bool:
-    """Whether the ledger holds when this stop's grace was over, which nothing tells once the VM is gone."""
+    """Says whether the ledger holds when this stop's grace was over, which nothing tells once the VM is gone."""
     if op.kind not in {"stop", "delete"} or (seen is not None and seen.graceful_stop):
         return False
     asked_at, reason = op.started_at or op.inserted_at, ENDS[op.kind]
@@ -320,7 +320,7 @@ def _was_graceful(op: SeenOperation, lifetimes: Sequence[Lifetime], seen: SeenIn
 
 
 def _is_back(life: Lifetime, operations: Sequence[SeenOperation], seen: SeenInstance | None, read_at: datetime) -> bool:
-    """Whether a run that was taken for ended is listed as running on."""
+    """Says whether a run that was taken for ended is listed as running on."""
     return life.ended_at is not None and life.ended_at <= read_at and _runs_on_since(life.ended_at, operations, seen)
 
 

@@ -54,7 +54,7 @@ _THERE = (
 
 
 def of_jobs(connection: Connection, job_ids: Collection[str]) -> dict[str, list[UnknownVm]]:
-    """Those that are there, by the job that their labels name."""
+    """Returns unknown VMs that are there, by the job that their labels name."""
     vms_by_job: dict[str, list[UnknownVm]] = {}
     for some in chunks(set(job_ids)):
         for row in connection.execute(*_of_jobs(some)):
@@ -99,7 +99,7 @@ def clear(connection: Connection, keys: Collection[InstanceKey], now: datetime) 
 
 
 def decide(connection: Connection, key: InstanceKey, verdict: UnknownVmVerdict, by: str, now: datetime) -> bool:
-    """What an admin wants done with it. False: no such VM is there."""
+    """Records an admin's decision about it. False: no such VM is there."""
     columns = unknown_vms.c
     mine = update(unknown_vms).where(columns.project == key.project, columns.gce_id == key.gce_id, text(UNKNOWN_THERE))
     values = {"verdict": verdict.value, "verdict_by": storable(by), "verdict_at": now}

@@ -74,7 +74,9 @@ def of_project(connection: Connection, project: str) -> dict[int, Measured]:
 
 
 def of_instances(connection: Connection, ids: Collection[int], now: datetime) -> dict[int, Measured]:
-    """What is still good at `now` of these instances; it is of the run that began at its `run_started_at`."""
+    """Returns the measurements of these instances that are still good at `now`; each is of the run that began at its
+    `run_started_at`.
+    """
     measured = _measured_of(connection, tuple(ids))
     return {instance_id: one for instance_id, one in measured.items() if one.good_until >= now}
 
@@ -89,7 +91,9 @@ def _measured_of(connection: Connection, ids: tuple[int, ...]) -> dict[int, Meas
 
 
 def idle_runs(connection: Connection, now: datetime, ids: Collection[int] | None = None) -> dict[InstanceKey, Evidence]:
-    """Those of all open runs that are idle by what is still good at `now`, or of these instances where they are few."""
+    """Returns those of all open runs that are idle by what is still good at `now`, or of these instances where they are
+    few.
+    """
     named = list(ids) if ids is not None and len(ids) <= _MOST_NAMED else None
     rows = connection.execute(*_idle_runs(now, named)).all()
     return {InstanceKey(row.project, row.gce_id): _evidence(row) for row in rows}

@@ -1,4 +1,6 @@
-"""What bounds the command, minute by minute: the signals of diagnosis/signals.py, gathered while it runs."""
+"""Watches the bottleneck of the command, minute by minute: the signals of diagnosis/signals.py, gathered while
+it runs.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,7 @@ class ActivityWatch:
         watch_dcgm(self._dcgm, self._gpus.needs_dcgm, over)
 
     def watch(self, over: threading.Event) -> None:
-        """One report a minute while the command runs."""
+        """Reports once a minute while the command runs."""
         while not over.wait(self._settings.activity_look_s):
             try:
                 if self._command():

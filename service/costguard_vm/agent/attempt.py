@@ -1,4 +1,4 @@
-"""One attempt: from its settings to the last event that the guard accepted."""
+"""Runs an attempt: from its settings to the last event that the guard accepted."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LAST_WORDS_S = 5
 
 
 class AgentAttempt:
-    """One command on this VM. Its folder shows a later agent, also after a reboot, how far this one came."""
+    """A command on this VM. Its folder shows a later agent, also after a reboot, how far this one came."""
 
     def __init__(self, settings: AttemptSettings, token: str, metadata: Metadata, places: AgentPaths) -> None:
         self._settings, self._token, self._metadata = settings, token, metadata
@@ -154,7 +154,7 @@ class AgentAttempt:
         return self._state.go
 
     def _watchers(self) -> list[Callable[[], object]]:
-        """What goes on in the background, each in a thread of its own, until the attempt is over."""
+        """Returns the background work, each in a thread of its own, until the attempt is over."""
         settings, over, metadata, stop = self._settings, self._over, self._metadata, self._stop
         watchers: list[Callable[[], object]] = [
             lambda: self._usage.watch_gpus(settings.heartbeat_s, over),
@@ -344,7 +344,9 @@ class AgentAttempt:
         self._report_once("exit", **fields, **last)
 
     def _note_end(self, ended: Mapping[str, Any]) -> None:
-        """For a later run, which decides by it whether to trust the checkpoint that this one resumed from."""
+        """Notes the end for a later run, which decides by it whether to trust the checkpoint that this one resumed
+        from.
+        """
         started_at = self._state.of_runner("command.json").get("started_at")
         kept = {name: ended.get(name) for name in ("reason", "code", "asked", "ended_at", "step")}
         with contextlib.suppress(OSError):

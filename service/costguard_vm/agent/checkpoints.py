@@ -18,7 +18,7 @@ from .settings import AttemptSettings, NotStarted
 
 
 class DiskCheckpoints:
-    """What the command saves on the disk. `runs` is the folder with notes of each run.
+    """The checkpoints that the command saves on the disk. `runs` is the folder with notes of each run.
 
     `volumes` is the folder below which the sources of mounts lie: "" except for simulated VMs.
     """

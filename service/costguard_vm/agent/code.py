@@ -25,7 +25,7 @@ CHUNK = 1 << 20
 
 
 def put_code(stage: Stage) -> None:
-    """Before the command: unpacks the code, unless an earlier run did, and lets the command run in it."""
+    """Unpacks the code before the command, unless an earlier run did, and lets the command run in it."""
     settings = stage.settings
     if not settings.code:
         return

@@ -234,7 +234,7 @@ def remove_container(container: str) -> None:
 
 
 def container_process(container: str) -> int:
-    """Its first process as the VM numbers it; 0 where it does not run yet, or Docker does not answer.
+    """Returns its first process as the VM numbers it; 0 where it does not run yet, or Docker does not answer.
 
     docs.docker.com, Engine API, ContainerState: `Pid`, 0 when the container does not run.
     """

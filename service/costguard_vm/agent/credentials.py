@@ -1,4 +1,4 @@
-"""Where rclone finds its credentials: in variables of its process, never in its arguments or a configuration file.
+"""Gives rclone its credentials: in variables of its process, never in its arguments or a configuration file.
 
 AWS: the job's own AWS_* variables, or a role that the VM assumes with its Google identity. rclone's `env_auth` uses the
 AWS SDK's chain, which knows AWS_ROLE_ARN and AWS_WEB_IDENTITY_TOKEN_FILE (rclone.org/s3/#authentication). AWS trusts

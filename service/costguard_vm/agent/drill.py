@@ -38,7 +38,7 @@ REPORTED = (
 
 
 class BucketCheckpoints(DiskCheckpoints):
-    """What a command itself writes to a bucket."""
+    """The checkpoints that a command itself writes to a bucket."""
 
     def __init__(self, settings: AttemptSettings, runs: str, secrets: CommandSecrets, over: threading.Event) -> None:
         super().__init__(settings._replace(checkpoint=settings.stored_checkpoint), "", runs)
@@ -73,7 +73,10 @@ class Seen(NamedTuple):
 
 
 class DrillWork(NamedTuple):
-    """What a drill does to its attempt. `stop` gives the command its notice, unless it ends anyway; `kill` ends it."""
+    """The effects of a drill on its attempt.
+
+    `stop` gives the command its notice, unless it ends anyway; `kill` ends it.
+    """
 
     stop: Callable[[], bool]
     kill: Callable[[], None]
@@ -124,7 +127,7 @@ class HeldDrill:
         self.go_on()
 
     def go_on(self) -> None:
-        """Also after a restart of the agent."""
+        """Goes on with the drill, also after a restart of the agent."""
         if self._state.drill.get("boot", boot_id()) != boot_id():
             self.interrupt()
         if self.phase and (self._thread is None or not self._thread.is_alive()):
@@ -169,7 +172,10 @@ class HeldDrill:
         return False
 
     def _ended_before(self, ended: Mapping[str, Any]) -> bool:
-        """Before the drill was noted. After that the notice may have ended it, also where the agent was killed then."""
+        """Says whether the command ended before the drill was noted.
+
+        After that the notice may have ended it, also where the agent was killed then.
+        """
         ended_at = ended.get("ended_at")  # in whole milliseconds, rounded down
         return bool(ended_at) and own_time(str(ended_at)) < self._state.drill["began"] - 0.001
 
@@ -188,7 +194,10 @@ class HeldDrill:
             wait(self._settings.poll_s)
 
     def interrupt(self) -> None:
-        """By a stop, or by the end of the VM. One that still waits is held on the next VM, or after its restart."""
+        """Interrupts the drill by a stop, or by the end of the VM.
+
+        A drill that still waits is held on the next VM, or after its restart.
+        """
         with self._lock:
             if self.phase not in ("stopping", "resuming"):
                 return
@@ -222,7 +231,7 @@ class HeldDrill:
             self._over.wait(min(LOOK_S, settings.look_s))
 
     def _moment(self, started: str, seen: Mapping[str, Seen]) -> dict[str, Any]:
-        """What is known as the notice is given; empty where this is not the moment for it."""
+        """Returns the state as the notice is given; empty where this is not the moment for it."""
         settings, readings = self._settings, self._readings
         whole = [one for one in seen.values() if one.is_complete]
         newest = max(whole, key=lambda one: (-1 if one.step is None else one.step, one.written_at), default=None)

@@ -1,4 +1,4 @@
-"""What a drill's saves and the run after it mean. Pure."""
+"""Judges a drill's saves and the run after it. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ class Save(NamedTuple):
 
 
 class DrillLimits(NamedTuple):
-    """By when a save is complete and uploaded before Google cuts the power; `uploads` is false without an upload."""
+    """The time by which a save is complete and uploaded before Google cuts the power; `uploads` is false without an
+    upload.
+    """
 
     complete_s: float
     uploaded_s: float
@@ -37,7 +39,7 @@ class Steps(NamedTuple):
 
 
 def is_old(step: int | None, steps: Steps) -> bool:
-    """Whether a checkpoint of this step, written after the notice, holds less than what was done by then.
+    """Says whether a checkpoint of this step, written after the notice, holds less than what was done by then.
 
     A command may count its steps otherwise than its checkpoints do, as with gradient accumulation: then only the
     checkpoints are compared with each other.
@@ -74,7 +76,7 @@ def _end(save: Save, limits: DrillLimits) -> float:
 
 
 def goes_on(readings: Sequence[tuple[float, int]], wanted: int | None, speed: float | None) -> bool | None:
-    """Whether a run that was started again goes on from where it was; None: its steps do not show that yet.
+    """Says whether a run that was started again goes on from where it was; None: its steps do not show that yet.
 
     `wanted` is the step that it should have, and `speed` its steps a second before. A trainer may count up from zero
     over the batches that it skips, much faster than it trains.

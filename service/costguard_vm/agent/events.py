@@ -62,7 +62,10 @@ class Spool:
         return events
 
     def accept(self, through: int) -> bool:
-        """Whether any event was removed. Writes the number before it removes events, so that none is used twice."""
+        """Says whether any event was removed.
+
+        Writes the number before it removes events, so that none is used twice.
+        """
         with self._lock:
             gone = [seq for seq in self._pending if seq <= through]
             self._last = max(self._last, through)
@@ -122,7 +125,7 @@ class EventSender(threading.Thread):
         self.has_answered = threading.Event()  # since this agent began
 
     def send(self, kind: str, is_urgent: bool = True, **event: Any) -> None:
-        """On disk when this returns. An urgent event does not wait for the end of a pause."""
+        """Puts an event on disk before it returns. An urgent event does not wait for the end of a pause."""
         self._spool.add(kind, event)
         if is_urgent:
             self._urgent.set()

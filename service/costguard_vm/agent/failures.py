@@ -1,4 +1,4 @@
-"""What rclone reports, and what it means for the transfer: whether trying again, here or on another VM, may help.
+"""Interprets rclone's reports for the transfer: whether trying again, here or on another VM, may help.
 
 The codes are those of S3 (docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html) and of Google's JSON API
 (cloud.google.com/storage/docs/json_api/v1/status-codes); rclone's exit codes stand under rclone.org/docs/#exit-code.
@@ -21,7 +21,7 @@ class TransferFailed(Exception):
 
 
 class NothingThere(TransferFailed):
-    """What was to be read does not exist."""
+    """The source to read does not exist."""
 
 
 NO_FOLDER, NO_FILE = 3, 4  # rclone's exit codes
@@ -46,7 +46,7 @@ LOCAL = re.compile(r"permission denied|read-only file system|not a directory|fil
 
 
 class Failures:
-    """What one call of rclone reported."""
+    """The reports of one call of rclone."""
 
     def __init__(self) -> None:
         self._said: list[str] = []
@@ -84,7 +84,7 @@ class Failures:
 def failure(
     uri: str, code: int, failures: Failures, is_bucket: Callable[[str], bool], is_needed: bool
 ) -> TransferFailed | None:
-    """What a failed call means; None where nothing lies at the place, which is no failure unless it is needed."""
+    """Interprets a failed call; None where nothing lies at the place, which is no failure unless it is needed."""
     text, first = failures.text(), failures.first()
     bucket = "/".join(uri.split("/")[:3])
     if NO_BUCKET.search(text):

@@ -38,7 +38,7 @@ def own_time(written: str, pace: float = PACE) -> float:
 
 
 def fleet_seconds() -> float:
-    """Of a clock that never jumps."""
+    """Reads a clock that never jumps, in the fleet's seconds."""
     return time.monotonic() * PACE
 
 

@@ -31,7 +31,7 @@ class _Look(NamedTuple):
 
 
 class WatchedGpu:
-    """One GPU between two reports."""
+    """A GPU between two reports."""
 
     def __init__(self, library: Nvml, number: int, device: Any) -> None:
         self._nvml, self._number, self._device = library, number, device
@@ -86,7 +86,7 @@ class WatchedGpu:
         self._last = {**figures, **({} if busy is None else {"busy": busy})}
 
     def figures(self) -> dict[str, Any]:
-        """As heartbeats have them."""
+        """Returns the figures for heartbeats."""
         used, total = self._last.get("memory_used_bytes"), self._last.get("memory_total_bytes")
         return {
             "index": str(self._number),
@@ -98,7 +98,7 @@ class WatchedGpu:
         }
 
     def report(self, counters: Mapping[str, float]) -> GpuSignals:
-        """What the looks since the last report say, with DCGM's counters where there are some."""
+        """Summarises the looks since the last report, with DCGM's counters where there are some."""
         looks, self._looks = self._looks, []
         return summary(looks, self._number, self._uuid, self._name, counters)
 
@@ -127,7 +127,7 @@ def summary(
 
 
 def _pattern(looks: list[_Look]) -> dict[str, float]:
-    """When kernels ran: the share of the time, and the stretches without any."""
+    """Returns when kernels ran: the share of the time, and the stretches without any."""
     samples = [sample for one in looks for sample in one.samples]
     if not samples:
         return {}
@@ -172,7 +172,7 @@ class GpuWatch:
         self._looked_at = float("-inf")
 
     def watch(self, over: threading.Event) -> None:
-        """Until the attempt is over. A driver that is installed at the first boot is found later."""
+        """Watches GPUs until the attempt is over. A driver that is installed at the first boot is found later."""
         while not over.is_set():
             library = self._load()
             if library is not None:
@@ -188,22 +188,22 @@ class GpuWatch:
             self._looked_at = time.monotonic()
 
     def is_fresh(self) -> bool:
-        """Whether it looked lately: no call hangs."""
+        """Says whether it looked lately: no call hangs."""
         return time.monotonic() - self._looked_at < 10 * self._look_s + 20
 
     def pids(self) -> set[int]:
         return {pid for gpu in self._gpus or () for pid in gpu.pids or ()} if self.is_fresh() else set()
 
     def needs_dcgm(self) -> bool:
-        """Whether there are GPUs without counters of their own."""
+        """Says whether there are GPUs without counters of their own."""
         return bool(self._gpus) and not any(gpu.has_counters for gpu in self._gpus or ())
 
     def figures(self) -> list[dict[str, Any]] | None:
-        """For heartbeats; None where NVML does not answer."""
+        """Returns the figures for heartbeats; None where NVML does not answer."""
         return [gpu.figures() for gpu in self._gpus] if self._gpus and self.is_fresh() else None
 
     def report(self, dcgm: Mapping[int, Mapping[str, float]]) -> tuple[GpuSignals, ...] | None:
-        """None where GPUs cannot be read, which does not mean that there are none."""
+        """Reports on the GPUs; None where they cannot be read, which does not mean that there are none."""
         if self._gpus is None or (self._gpus and not self.is_fresh()):
             return None
         return tuple(gpu.report(dcgm.get(number, {})) for number, gpu in enumerate(self._gpus))

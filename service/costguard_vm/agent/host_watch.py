@@ -1,4 +1,4 @@
-"""What the whole VM does between two reports: processors, pressure, disks, network; and what the command may use."""
+"""Watches the whole VM between two reports: CPUs, pressure, disks, network; and the command's share of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ class HostWatch:
         self._before = _counters(None)
 
     def report(self, main: int | None) -> HostSignals:
-        """Since the last report. `main` is the command's process, whose cgroup may allow it less than the VM has."""
+        """Reports on the time since the last report.
+
+        `main` is the command's process, whose cgroup may allow it less than the VM has.
+        """
         before, now = self._before, _counters(main)
         self._before = now
         span = now["at"] - before["at"]

@@ -61,7 +61,7 @@ def _fetch(stage: Stage, source: str, path: str, note: str, reported: ReportedTr
 
 
 def _is_there(noted: Mapping[str, Any]) -> bool:
-    """Whether all that was downloaded is still as it was, by size and time of change."""
+    """Says whether all downloaded files are still as they were, by size and time of change."""
     target = noted["target"]
     return all(_stamp(_place(target, name)) == stamp for name, stamp in noted["files"].items())
 

@@ -1,4 +1,4 @@
-"""What shows that a command lives, and where it stands while it makes no progress: for `progress/alive.py`."""
+"""Looks for signs that a command lives, and where it stands while it makes no progress: for `progress/alive.py`."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class TreeCounters:
 
 
 class Liveness:
-    """One look at each heartbeat. `clock` counts the fleet's seconds. A hang is reported with what it waits in."""
+    """Looks once at each heartbeat. `clock` counts the fleet's seconds. A hang is reported with what it waits in."""
 
     def __init__(
         self, settings: AttemptSettings, log: str, py_spy: ToolFinder, clock: Callable[[], float] = fleet_seconds
@@ -128,7 +128,7 @@ class Liveness:
         return [int(name) for name in names_in("/proc") if name.isdecimal() and own in _environment(name)]
 
     def _read_details(self, processes: list[int]) -> None:
-        """In a thread of its own: reading stacks takes seconds, and a heartbeat must not wait for it."""
+        """Reads details in a thread of its own: reading stacks takes seconds, and a heartbeat must not wait for it."""
         details: dict[str, Any] = {"waits": []}
         try:
             details = {"waits": _waits(processes)}
@@ -139,7 +139,7 @@ class Liveness:
         self._details = details
 
     def _stacks(self, processes: list[int]) -> str:
-        """Of Python's processes. py-spy does not stop them for it."""
+        """Returns the stacks of Python's processes. py-spy does not stop them for it."""
         pythons = [one for one in processes if "python" in os.path.basename(os.path.realpath(f"/proc/{one}/exe"))]
         if not pythons:
             return ""
@@ -154,7 +154,7 @@ class Liveness:
 
 
 def _waits(processes: list[int]) -> list[str]:
-    """What its threads wait in, as the kernel names it, the most frequent first."""
+    """Returns the calls that its threads wait in, as the kernel names them, the most frequent first."""
     threads: Counter[str] = Counter()
     for process in processes:
         for thread in names_in(f"/proc/{process}/task"):

@@ -124,7 +124,7 @@ class LogPieces:
         self._saved = len(self._content)
 
     def _note(self) -> None:
-        """For a later agent: it reads the piece that may be written again from its beginning."""
+        """Notes the place for a later agent: it reads the piece that may be written again from its beginning."""
         note = {"start": self._start, "saved": self._saved, "skipped": self._skipped, **self._begins._asdict()}
         with contextlib.suppress(OSError):
             write_json(self._noted, note)

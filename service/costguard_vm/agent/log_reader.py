@@ -10,7 +10,7 @@ CHUNK_BYTES = 256 << 10
 
 
 class LogPlace(NamedTuple):
-    """How far a log was read: in which file, by its inode, which a renamed file keeps."""
+    """The place up to which a log was read: in which file, by its inode, which a renamed file keeps."""
 
     inode: int = 0  # 0: nothing was read yet
     offset: int = 0
@@ -53,7 +53,7 @@ class LogReader:
         self._file = None
 
     def _begin(self, place: LogPlace) -> None:
-        """At a place of an earlier reader, or at the oldest file that is still there."""
+        """Begins at a place of an earlier reader, or at the oldest file that is still there."""
         files = self._files()
         name = next((name for inode, name in files if inode == place.inode), "")
         self.lost = self.lost or bool(place.inode and not name)
@@ -62,7 +62,10 @@ class LogReader:
             self._file.seek(place.offset)
 
     def _go_on(self) -> bool:
-        """To the next file. The open one stays the same file under any name, and is complete once it was renamed."""
+        """Moves to the next file.
+
+        The open one stays the same file under any name, and is complete once it was renamed.
+        """
         files = self._files()
         inodes = [inode for inode, _ in files]
         if not files or inodes[-1] == self._inode:

@@ -44,14 +44,17 @@ class MetricReader:
         self._lock = threading.Lock()  # a heartbeat and the exit may look at once
 
     def look(self, step: int | None, is_final: bool = False) -> dict[str, Any]:
-        """As events carry it; empty before the first value. `step` is that of a value without a printed step."""
+        """Returns the value as events carry it; empty before the first value.
+
+        `step` is that of a value without a printed step.
+        """
         with self._lock:
             if not self._is_over:
                 self._read(step, is_final)
             return self._known()
 
     def known(self) -> dict[str, Any]:
-        """What the last look returned."""
+        """Returns the result of the last look."""
         with self._lock:
             return self._known()
 
@@ -88,6 +91,6 @@ class MetricReader:
         return value < than if self._better == "lower" else value > than
 
     def _value(self, value: tuple[float, int], text: str, step: int | None) -> dict[str, Any]:
-        """With the step that was printed last until the end of its line."""
+        """Returns the value with the step that was printed last until the end of its line."""
         printed = self._steps.last_in(text[max(0, value[1] - MOST_PART) : value[1]])
         return {"value": repr(value[0]), "step": int(printed) if printed.isdecimal() else step, "at": utc()}

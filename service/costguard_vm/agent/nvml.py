@@ -113,7 +113,7 @@ class Nvml:
 
     @classmethod
     def load(cls) -> Nvml | None:
-        """None where there is no driver, or it does not answer."""
+        """Loads NVML; None where there is no driver, or it does not answer."""
         try:
             return cls(ctypes.CDLL(LIBRARY))
         except OSError:
@@ -130,19 +130,19 @@ class Nvml:
         return handles
 
     def text(self, call: str, device: c_void_p) -> str | None:
-        """Of nvmlDeviceGetName, nvmlDeviceGetUUID."""
+        """Calls a function that gives a text: nvmlDeviceGetName, nvmlDeviceGetUUID."""
         answer = (c_char * 96)()
         code = self._call(call, device, answer, c_uint(96))
         return answer.value.decode("utf-8", "replace") if code == SUCCESS else None
 
     def number(self, call: str, device: c_void_p, *arguments: int) -> int | None:
-        """Of the calls that give one unsigned int."""
+        """Calls a function that gives one unsigned int."""
         answer = c_uint()
         code = self._call(call, device, *map(c_uint, arguments), byref(answer))
         return answer.value if code == SUCCESS else None
 
     def is_lost(self, device: c_void_p) -> bool:
-        """Whether it has fallen off its bus."""
+        """Says whether it has fallen off its bus."""
         return self._call("nvmlDeviceGetTemperature", device, c_uint(TEMPERATURE), byref(c_uint())) == GPU_IS_LOST
 
     def utilisation(self, device: c_void_p) -> tuple[float, float] | None:
@@ -223,7 +223,10 @@ class Gpm:
         self._last: c_void_p | None = None
 
     def means(self) -> dict[int, float]:
-        """By the numbers of METRICS, since the call before; empty at the first. What fails is left out."""
+        """Returns means by the numbers of METRICS, since the call before; empty at the first.
+
+        Metrics that fail are left out.
+        """
         sample = c_void_p()
         if self._call("nvmlGpmSampleAlloc", byref(sample)) != SUCCESS:
             return {}

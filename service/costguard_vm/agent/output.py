@@ -37,7 +37,7 @@ class CommandProgress:
         return {**self._read(max(TAIL_BYTES, most), most, most, True), **self._measured(True)}
 
     def points(self, is_final: bool = False) -> list[dict[str, Any]]:
-        """Of the next event `progress`, after `now` or `final`; none where it is not due."""
+        """Returns the points of the next event `progress`, after `now` or `final`; none where it is not due."""
         return self._reader.points(self._metric.known() if self._metric is not None else {}, is_final)
 
     def _measured(self, is_final: bool = False) -> dict[str, Any]:

@@ -131,7 +131,7 @@ class Publisher:
         return json.dumps({**named, "published_at": utc(), "files": files, "bytes": size}).encode()
 
     def _clean_up(self, output: Output) -> None:
-        """What earlier runs of this job left: half of an output without its marker, and what waited."""
+        """Removes leftovers of earlier runs of this job: half of an output without its marker, and waiting files."""
         transfer = self._stage.transfer
         below = transfer.listing(output.waiting)
         left = {name for name in below if name.startswith(f"cg-{self._job}-") and self._job}
@@ -149,7 +149,7 @@ class Publisher:
             delete(transfer, f"{output.waiting}/{other}.json")
 
     def _is_ours(self, destination: str) -> bool:
-        """Whether a run of this job has published, and ended before it could report that."""
+        """Says whether a run of this job has published, and ended before it could report that."""
         try:
             marker = json.loads(self._stage.transfer.read(f"{destination}/{MARKER}", 0, 4096))
         except (ValueError, NothingThere):
@@ -157,7 +157,10 @@ class Publisher:
         return isinstance(marker, dict) and bool(self._job) and marker.get("job") == self._job
 
     def _make_folder(self, output: Output) -> None:
-        """What the command writes into. In a container it is mounted, and the container's user need not be root."""
+        """Makes the folder that the command writes into.
+
+        In a container it is mounted, and the container's user need not be root.
+        """
         is_folder = self._stage.settings.image and not names_a_file(output.path)
         folder = output.local if is_folder else os.path.dirname(output.local)
         if not os.path.isdir(folder):
@@ -184,7 +187,9 @@ class Publisher:
 
 
 def check_outputs(stage: Stage) -> None:
-    """Before any data is downloaded: where a destination cannot be written to, all work would be vain."""
+    """Checks outputs before any data is downloaded: where a destination cannot be written to, all work would be
+    vain.
+    """
     if stage.settings.outputs:
         Publisher(stage).prepare()
 
@@ -239,7 +244,10 @@ def amount(local: str) -> tuple[int, int]:
 
 
 def copy(transfer: Transfer, waiting: str, destination: str, names: Sequence[str] | None) -> None:
-    """Within a provider nothing passes through this VM. In a shared folder each file is renamed."""
+    """Copies to the destination. Within a provider nothing passes through this VM.
+
+    In a shared folder each file is renamed.
+    """
     if not destination.startswith("file:"):
         if names is None and not transfer.listing(waiting) and transfer.listing(destination):
             return  # an earlier try copied it

@@ -1,4 +1,4 @@
-"""What the agent does for the command before and after it runs, and how far each transfer has come: for heartbeats."""
+"""The agent's phases before and after the command, and the progress of each transfer: for heartbeats."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Phases:
         return ReportedTransfer(self, fields)
 
     def fields(self) -> dict[str, Any]:
-        """Of a heartbeat or an exit; without what there is nothing of."""
+        """Returns the fields of a heartbeat or an exit; without fields that are empty."""
         with self._lock:
             transfers = [dict(one) for one in self._transfers.values()]
             phase = {"phase": self._phase} if self._phase else {}
@@ -48,7 +48,7 @@ class Phases:
 
 
 class ReportedTransfer:
-    """One transfer, from its begin to its end."""
+    """A transfer, from its begin to its end."""
 
     def __init__(self, phases: Phases, fields: dict[str, Any]) -> None:
         self._phases, self._fields, self._began = phases, fields, time.monotonic()

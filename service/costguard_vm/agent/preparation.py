@@ -1,4 +1,4 @@
-"""What the steps around a command work with: the command's secrets, transfers, and the attempt's folders."""
+"""The context of the steps around a command: the command's secrets, transfers, and the attempt's folders."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ class CommandSecrets:
             return self._secrets
 
     def transfer(self, wait: Wait, is_gentle: bool = False) -> Transfer:
-        """For copies to and from buckets. Raises NotStarted or Trouble where the secrets cannot be read."""
+        """Returns the transfer for copies to and from buckets.
+
+        Raises NotStarted or Trouble where the secrets cannot be read.
+        """
         secrets = self.secrets(wait)
         with self._lock:
             if self._transfer is None:
@@ -48,7 +51,8 @@ class CommandSecrets:
 
 
 class Stage:
-    """What a step works with. Steps run at once: each changes only what no other one reads.
+    """The context of a step. Steps run at once: each changes only what no other one reads. Steps run at once: each
+    changes only what no other one reads.
 
     `folder` is the attempt's, which stays for later runs on this VM; `run_folder` is this run's. `wait` pauses, and
     raises where the command is not wanted any more. `send` reports an event of the run. `volumes` is the folder below

@@ -1,4 +1,4 @@
-"""What the command's processes do, from /proc (man 5 proc): processors, waiting, disks.
+"""Watches the command's processes, from /proc (man 5 proc): CPUs, waiting, disks.
 
 CPU time and bytes of a process that ended count for the one that waited for it (the kernel adds them up in
 kernel/exit.c, wait_task_zombie), so that totals over the tree lose nothing when workers come and go.
@@ -26,7 +26,7 @@ HELPERS = re.compile(rb"multiprocessing[./](?:resource_tracker|semaphore_tracker
 
 
 class TreeProcess(NamedTuple):
-    """One line of /proc/PID/stat. `born` tells it from a later process of the same number."""
+    """A line of /proc/PID/stat. `born` tells it from a later process of the same number."""
 
     pid: int
     name: str
@@ -40,7 +40,7 @@ class TreeProcess(NamedTuple):
 
 
 class _Counts(NamedTuple):
-    """At one moment, of the tree and of its main threads."""
+    """Counts at one moment, of the tree and of its main threads."""
 
     at: float
     processes: dict[int, TreeProcess]
@@ -69,7 +69,7 @@ class ProcessWatch:
         return self._mains[0] if self._mains else None
 
     def look(self, roots: Sequence[int], gpu_pids: Iterable[int]) -> None:
-        """Once a second: cheap, but for a look at the whole tree now and then."""
+        """Looks once a second: cheap, but for a look at the whole tree now and then."""
         now = time.monotonic()
         if self._last is None or now - self._last.at >= TREE_S:
             self._count(now, roots, set(gpu_pids))
@@ -77,7 +77,7 @@ class ProcessWatch:
             self._states.append((_states(self._mains), _states(self._workers)))
 
     def report(self, roots: Sequence[int], gpu_pids: Iterable[int]) -> CommandSignals | None:
-        """Since the last report; None where no process of the command was seen twice."""
+        """Reports on the time since the last report; None where no process of the command was seen twice."""
         self._count(time.monotonic(), roots, set(gpu_pids))
         first, last, self._first = self._first, self._last, self._last
         states, self._states = self._states, []
@@ -179,7 +179,7 @@ def processes() -> list[TreeProcess]:
 
 
 def parse_stat(line: bytes) -> TreeProcess | None:
-    """None where the process is gone. Its name may hold spaces and brackets."""
+    """Parses a line; None where the process is gone. Its name may hold spaces and brackets."""
     start, _, rest = line.rpartition(b")")
     pid, _, name = start.partition(b" (")
     fields = rest.split()
@@ -212,7 +212,7 @@ def scheduled(path: str) -> tuple[float, float] | None:
 
 
 def _topmost(tree: dict[int, TreeProcess], chosen: list[int]) -> list[int]:
-    """Those of them that none of the others started."""
+    """Returns those of them that none of the others started."""
     within = set(chosen)
     highest = []
     for pid in chosen:
@@ -261,7 +261,7 @@ def _own(first: _Counts, last: _Counts, pid: int) -> float:
 
 
 def _bytes(tree: dict[int, TreeProcess]) -> dict[str, int] | None:
-    """None where they cannot be read, as without the right to trace the command."""
+    """Sums bytes read and written; None where they cannot be read, as without the right to trace the command."""
     totals: dict[str, int] = {}
     for pid in tree:
         for name, number in re.findall(rb"(\w+): (\d+)", _read(f"/proc/{pid}/io")):

@@ -74,7 +74,10 @@ class ProgressReader:
         return {"progress": state} if state else {}
 
     def points(self, metric: dict[str, Any], is_final: bool = False) -> list[dict[str, Any]]:
-        """Of the next event `progress`; none where it is not due. `metric`: what the job names, as events carry it."""
+        """Returns the points of the next event `progress`; none where it is not due.
+
+        `metric`: what the job names, as events carry it.
+        """
         with self._lock:
             now = fleet_seconds()
             if not is_final and now - self._sent_at < POINTS_S and not self._track.has_bad_value():
@@ -149,7 +152,7 @@ class TrainerStates:
         return bool(self._folder)
 
     def look(self) -> list[LogReading]:
-        """What it says of steps that no earlier look saw."""
+        """Reads the steps that no earlier look saw."""
         try:
             with os.scandir(self._folder) as entries:
                 folders = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
@@ -174,7 +177,10 @@ class TrainerStates:
 
 
 def ends_of_state(path: str, size: int) -> dict[str, float]:
-    """Of one with a long history, its numbers alone: Trainer sorts its names, so that these stand at both ends."""
+    """Reads a state with a long history, its numbers alone:
+
+    Trainer sorts its names, so that these stand at both ends.
+    """
     with open(path, "rb") as file:
         head = file.read(MOST_END)
         file.seek(size - MOST_END)
@@ -194,7 +200,7 @@ def end_of_file(path: str, most: int) -> str:
 
 
 def shown(lines: list[str]) -> list[str]:
-    """Without a bar's earlier drawings: what stands before the share of 100 % is the same in the next."""
+    """Returns lines without a bar's earlier drawings: the text before the share of 100 % is the same in the next."""
     kept = []
     for line, after in zip(lines, [*lines[1:], ""]):
         title, sign, _ = line.partition("%|")

@@ -72,7 +72,7 @@ class Contents:
 
 
 class Upload(NamedTuple):
-    """What goes to the location for one checkpoint, one group after another; `written` has contents of our own."""
+    """The files to upload for one checkpoint, one group after another; `written` has contents of our own."""
 
     candidate: CandidateCheckpoint
     groups: Sequence[Sequence[str]]
@@ -88,7 +88,9 @@ class Upload(NamedTuple):
 
 
 def planned(candidate: CandidateCheckpoint, listing: Listing, look_for: LookFor) -> Upload | None:
-    """None where the checkpoint is not one by itself, as Keras's backup is not without the newer weights."""
+    """Plans an upload; None where the checkpoint is not one by itself, as Keras's backup is not without the newer
+    weights.
+    """
     files = {file.path: file for file in candidate.files.values()}
     if listing.is_file:
         return Upload(candidate, [list(files)], {})
@@ -120,7 +122,7 @@ def pointer(candidate: CandidateCheckpoint) -> dict[str, bytes]:
 def _stands(
     candidate: CandidateCheckpoint, files: Mapping[str, StoredFile], written: Mapping[str, bytes], look_for: LookFor
 ) -> bool:
-    """Whether names alone show a complete checkpoint where there is nothing but these files."""
+    """Says whether names alone show a complete checkpoint where there is nothing but these files."""
     now = datetime.now(timezone.utc)
     alone = {**files, **{name: StoredFile(name, len(text), "", now) for name, text in written.items()}}
     seen = candidates(Listing("s3://b/l", alone), look_for, Contents(written))
@@ -172,7 +174,7 @@ class RemoteCheckpoints:
         self._unfinished = []
 
     def _newest(self) -> Held | None:
-        """Of those that lie at the location itself."""
+        """Returns the newest of those that lie at the location itself."""
         here = [one for one in self._held.values() if not one.name.startswith(SLOTS)]
         return max(here, key=lambda one: (one.step, one.written_at), default=None)
 
@@ -259,7 +261,7 @@ class RemoteCheckpoints:
         transfer.write(join(self.location, sign), text.encode("utf-8", "surrogateescape"))
 
     def _slot(self, name: str) -> str:
-        """Where a checkpoint of this name goes: in place, unless that would break the only complete one."""
+        """Returns where a checkpoint of this name goes: in place, unless that would break the only complete one."""
         if name not in self._held or len(self._held) > 1:
             return ""
         number = 1

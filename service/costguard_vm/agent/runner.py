@@ -150,7 +150,7 @@ def run_command(folder: str, order: Mapping[str, Any]) -> None:
 
 
 def _report(folder: str, name: str, document: Mapping[str, Any]) -> None:
-    """To the agent that started this runner, and to a file for a later agent. Either may fail."""
+    """Reports to the agent that started this runner, and to a file for a later agent. Either may fail."""
     with contextlib.suppress(OSError):
         sys.stdout.write(json.dumps({"name": name, "document": document}) + "\n")
         sys.stdout.flush()

@@ -21,7 +21,7 @@ class NotStarted(Exception):
 
 
 class Unwanted(Exception):
-    """What is under way is to end: the job was cancelled, the VM ends, or another step before the command failed."""
+    """The present work is to end: the job was cancelled, the VM ends, or another step before the command failed."""
 
 
 class AgentPaths(NamedTuple):
@@ -129,9 +129,9 @@ def read_settings(text: str) -> tuple[AttemptSettings, list[str]]:
 
 
 def at_pace(settings: AttemptSettings, pace: float) -> AttemptSettings:
-    """With the fleet's seconds in place of the VM's, for looks and for the moment of a drill.
+    """Returns settings in the fleet's seconds instead of the VM's, for looks and for the moment of a drill.
 
-    What a process or Google takes is the VM's own time, and heartbeats are as its guard wants them.
+    The time that a process or Google takes is the VM's own, and heartbeats are as its guard wants them.
     """
     if pace == 1:
         return settings

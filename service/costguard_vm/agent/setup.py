@@ -37,7 +37,7 @@ def setup_order(
     step_file: str,
     variables: Mapping[str, str],
 ) -> dict[str, Any]:
-    """What the runner is to do before the command; empty where an earlier run on this VM did it.
+    """Returns the runner's orders before the command; empty where an earlier run on this VM carried them out.
 
     `reference` is the image that was pulled; "" without one.
     """
@@ -90,7 +90,7 @@ def run_setup(
     end_group: Callable[[int], None],
     report: Callable[[str, Mapping[str, Any]], None],
 ) -> dict[str, Any]:
-    """In the runner. The document of exit.json where the setup failed, else nothing."""
+    """Runs the setup in the runner. Returns the document of exit.json where it failed, else nothing."""
     setup, began = order["setup"], time.monotonic()
     try:
         shell = subprocess.Popen(
@@ -168,7 +168,7 @@ class SetupWatch:
 
     @property
     def pid(self) -> int:
-        """Of a setup that runs; 0 where none does."""
+        """Returns the process of a setup that runs; 0 where none does."""
         written = self._state.of_runner("setup.json") if self._settings.setup else {}
         return 0 if "ended_at" in written else written.get("pid", 0)
 

@@ -38,7 +38,7 @@ class StackWatch:
         self._began, self._times = float("-inf"), 0
 
     def take(self) -> StackSignals | None:
-        """Once for each half minute of looks."""
+        """Takes the result, once for each half minute of looks."""
         result, self._result = self._result, None
         return result
 
@@ -92,7 +92,7 @@ class StackWatch:
 
 
 def is_waiting(minute: Minute) -> bool:
-    """Whether a GPU waits for a fifth of the time, or the VM has none, so that nothing else shows a wait."""
+    """Says whether a GPU waits for a fifth of the time, or the VM has none, so that nothing else shows a wait."""
     if minute.gpus is None:
         return False
     shares = [gpu.kernel_active for gpu in minute.gpus if gpu.kernel_active is not None]
@@ -100,7 +100,7 @@ def is_waiting(minute: Minute) -> bool:
 
 
 def _numbers(pid: int) -> list[str]:
-    """Of the main thread, here and in its container (man 5 proc, NSpid)."""
+    """Returns the numbers of the main thread, here and in its container (man 5 proc, NSpid)."""
     line = re.search(r"(?m)^NSpid:(.*)", read(f"/proc/{pid}/status"))
     return line.group(1).split() if line else [str(pid)]
 

@@ -1,4 +1,4 @@
-"""What an agent leaves for a later one on the same disk."""
+"""The state that an agent leaves for a later one on the same disk."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class SavedState:
         return self.of_runner("begun.json").get("boot") == boot_id()
 
     def begin_again(self) -> None:
-        """On a restarted VM the command runs again, unless it succeeded or was cancelled.
+        """Prepares another run on a restarted VM, unless the command succeeded or was cancelled.
 
         The guard decides whether it really begins: see `AgentAttempt._start`.
         """

@@ -63,7 +63,7 @@ def pull(stage: Stage) -> None:
 
 
 def download_checkpoint(stage: Stage) -> None:
-    """What the run resumes from, where checkpoints travel."""
+    """Downloads the checkpoint that the run resumes from, where checkpoints travel."""
     if stage.checkpoint is not None:
         stage.checkpoint(stage)
 
@@ -105,7 +105,7 @@ def _only(steps: Mapping[str, StepBefore], names: Sequence[str]) -> dict[str, St
 
 
 def _are_outputs_among_inputs(settings: AttemptSettings) -> bool:
-    """Whether the VM that still trains may publish below an address that is downloaded."""
+    """Says whether the VM that still trains may publish below an address that is downloaded."""
     sources = [f"{source.rstrip('/')}/" for source in settings.inputs.values()]
     return any(f"{output.rstrip('/')}/".startswith(source) for output in settings.outputs for source in sources)
 
@@ -152,7 +152,7 @@ def run_together(steps: Mapping[str, StepBefore], stage: Stage) -> None:
 
 
 def _is_checkpoint_among_inputs(stage: Stage) -> bool:
-    """Whether an input is downloaded into the folder of checkpoints, or a folder above it."""
+    """Says whether an input is downloaded into the folder of checkpoints, or a folder above it."""
     settings = stage.settings
     local = settings.checkpoint.get("local", "")
     if not local:

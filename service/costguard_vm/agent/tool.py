@@ -52,7 +52,7 @@ class ToolFinder:
         return cls(settings, token, home, Wanted("py-spy", *served, rb"py-spy (\d+)\.(\d+)", "--version", (0, 4)))
 
     def path(self, wait: Callable[[float], object]) -> str:
-        """Its path. Raises TransferFailed where none fits this VM, or the guard cannot be reached."""
+        """Returns its path. Raises TransferFailed where none fits this VM, or the guard cannot be reached."""
         with self._lock:
             if not self._path:
                 self._path = _installed(self._wanted) or self._fetched(wait)

@@ -42,7 +42,7 @@ _NO_PARTS = frozenset({"", ".", "..", "\uff0e", "\uff0e\uff0e"})
 
 
 class TransferProgress(NamedTuple):
-    """How far a transfer has come. Totals grow while rclone still compares; the speed is None before it is known."""
+    """The progress of a transfer. Totals grow while rclone still compares; the speed is None before it is known."""
 
     bytes_done: int = 0
     bytes_total: int = 0
@@ -236,7 +236,7 @@ class Transfer:
             return run(command, self._environment, wait, sent, hear, self._is_gentle)
 
     def _is_bucket(self, uri: str) -> bool:
-        """Whether the bucket of a place can be listed at all, where a listing of the place found no folder."""
+        """Says whether the bucket of a place can be listed at all, where a listing of the place found no folder."""
         scheme, _, rest = uri.partition("://")
         code, _ = self._run(
             ["lsf", place(f"{scheme}://{rest.partition('/')[0]}/no/such/folder")], b"", Failures(), None
@@ -272,7 +272,7 @@ def moment(text: str) -> datetime:
 
 
 def leads_out(name: str) -> bool:
-    """Whether this is no path inside of a folder, as an object's name in a bucket need not be one."""
+    """Says whether a name leads out of its folder, as an object's name in a bucket may."""
     return any(part in _NO_PARTS for part in name.split("/"))
 
 
@@ -281,7 +281,7 @@ def _filter(only: Only) -> list[str]:
 
 
 def _names(only: Only) -> bytes:
-    """One name a line, as rclone reads them from its standard input."""
+    """Returns one name a line, as rclone reads them from its standard input."""
     for name in only or ():
         if leads_out(name):
             raise TransferFailed(f"{name!r} leads out of its folder, and is not touched", True)

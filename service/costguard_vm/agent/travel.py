@@ -33,7 +33,7 @@ CLOSE_S = 10.0
 
 
 def _chosen(go: Mapping[str, Any]) -> dict[str, str]:
-    """What the guard chose when it let a VM that stood by begin."""
+    """Returns the guard's choice when it let a VM that stood by begin."""
     step = {} if go.get("step") is None else {"step": str(go["step"])}
     return {"resume_from": go["resume_from"], **step} if go.get("resume_from") else {}
 
@@ -138,7 +138,7 @@ class TravellingCheckpoints:
         self._wake.set()
 
     def finish(self, wait: Callable[[float], None], why: str) -> None:
-        """After the command's end: uploads what is complete, reports what made it. `wait` raises when time is up."""
+        """Uploads complete checkpoints after the command's end, and reports them. `wait` raises when time is up."""
         if self._thread is None:
             return
         try:
@@ -224,7 +224,7 @@ class TravellingCheckpoints:
         return True
 
     def _warn_of_unrecognised(self, listing: Listing) -> None:
-        """Once: nothing was ever recognised in the folder, and what lies there looks like checkpoints."""
+        """Warns once: nothing was ever recognised in the folder, and its files look like checkpoints."""
         if self._is_warned or self._uploaded or not listing.files:
             return
         folder = Folder(self._path, self._local)
@@ -286,7 +286,10 @@ class TravellingCheckpoints:
         write_json(self._noted, self._uploaded)
 
     def _wait(self, seconds: float) -> None:
-        """Of this thread's transfers. Once after a notice, and once after the command's end, it asks what is newest."""
+        """Waits for this thread's transfers.
+
+        Once after a notice, and once after the command's end, it asks what is newest.
+        """
         if seconds and not self._over.is_set():
             self._over.wait(seconds)
         if self._over.is_set():

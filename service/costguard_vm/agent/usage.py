@@ -1,4 +1,4 @@
-"""How busy the VM is: processors, memory, disks, network and GPUs."""
+"""Measures the load of the VM: CPUs, memory, disks, network and GPUs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,10 @@ class VmUsage:
         }
 
     def watch_gpus(self, every_s: float, over: threading.Event) -> None:
-        """Where NVML does not answer. Separate from heartbeats: nvidia-smi hangs when a GPU fell off its bus."""
+        """Watches GPUs where NVML does not answer.
+
+        Separate from heartbeats: nvidia-smi hangs when a GPU fell off its bus.
+        """
         while True:
             if self.nvml.figures() is None:
                 self._gpus = (time.monotonic(), gpus())
@@ -60,7 +63,7 @@ class VmUsage:
 
 
 def counters() -> dict[str, float]:
-    """What the kernel counts since the boot: clock ticks of all processors, bytes, milliseconds of a busy disk."""
+    """Reads the kernel's counters since the boot: clock ticks of all CPUs, bytes, milliseconds of a busy disk."""
     totals: dict[str, float] = {"at": time.monotonic()}
     ticks = [int(word) for word in read("/proc/stat").split("\n")[0].split()[1:9]]
     if len(ticks) >= 5:
@@ -95,7 +98,7 @@ def disk(folder: str) -> dict[str, Any]:
 
 
 def gpus() -> list[dict[str, Any]] | None:
-    """One entry per GPU; None where nvidia-smi is absent or fails, which does not mean that there is no GPU."""
+    """Returns one entry per GPU; None where nvidia-smi is absent or fails, which does not mean that there is no GPU."""
     command = ["nvidia-smi", f"--query-gpu={','.join(GPU_FIELDS)}", "--format=csv,noheader,nounits"]
     try:
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
