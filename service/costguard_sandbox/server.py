@@ -67,7 +67,7 @@ class _SandboxServer(QuickServer):
         self._world = world
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Also after SIGTERM, which ends uvicorn as soon as this returns."""
+        """Shuts down; also after SIGTERM, which ends uvicorn as soon as this returns."""
         await asyncio.to_thread(self._world.unserve)
         await super().shutdown(sockets)
 

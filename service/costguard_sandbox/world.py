@@ -13,7 +13,10 @@ from costguard_sandbox.slack.workspace import Workspace
 
 
 class World(Cloud):
-    """With `local_guests`, VMs that have a startup script run as local processes while the world is served."""
+    """A cloud with a workspace.
+
+    With `local_guests`, VMs that have a startup script run as local processes while the world is served.
+    """
 
     def __init__(
         self,

@@ -26,9 +26,10 @@ def spend_by_bill(
     group_by: Sequence[Grouping],
     scope: Scope | None = None,
 ) -> Spend:
-    """As `spend` has it, with effective cost, after discounts and credits, on closed days.
+    """Returns the spend as `spend` has it, with effective cost, after discounts and credits, on closed days.
 
-    What Google billed and the ledger does not hold, such as network, is in neither. Raises no error without a bill.
+    SKUs that Google billed and the ledger does not hold, such as network, are in neither. Raises no error without a
+    bill.
     """
     scope = scope or Scope()
     places = (Grouping.DAY, Grouping.PROJECT)
@@ -64,7 +65,7 @@ def _closed(connection: Connection, first: date, last: date) -> set[tuple[str, s
 
 
 def closed_days(connection: Connection, first: date, last: date, project: str | None = None) -> int:
-    """On how many days of the range what was paid is known, of one project or of any."""
+    """Counts the days of the range with a known effective cost, of one project or of any."""
     columns = bill_days.c
     closed = [columns.day.between(first, last), columns.standing == BillStanding.CLOSED.value]
     of_project = [] if project is None else [columns.project == project]

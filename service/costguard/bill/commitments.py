@@ -1,9 +1,9 @@
-"""What commitments save and cost, in both of Google's data models. Pure.
+"""Computes the savings and the costs of commitments, in both of Google's data models. Pure.
 
 Until 2025 a spend-based commitment was a fee, and a credit on the usage that it covered; a resource-based one still is.
 Since then (existing accounts: since 21 January 2026) covered usage has a discounted price and the commitment's
-consumption model, and the fee a credit FEE_UTILIZATION_OFFSET for the part of it that usage took up.
-Google, "Spend-based CUD data model changes" and "Sample queries for the new CUDs data model"
+consumption model, and the fee a credit FEE_UTILIZATION_OFFSET for the part of it that usage took up. Google,
+"Spend-based CUD data model changes" and "Sample queries for the new CUDs data model"
 (docs.cloud.google.com/docs/cuds-example-queries): savings are cost less cost_at_effective_price_default.
 """
 
@@ -22,10 +22,10 @@ _DISCOUNT = "COMMITTED_USAGE_DISCOUNT"  # of resources; _DOLLAR_BASE for what wa
 
 
 def is_fee(row: BillRow) -> bool:
-    """Whether the row is the fee of a commitment to Compute Engine's resources, which is paid whether used or not.
+    """Says whether the row is the fee of a commitment to Compute Engine's resources, which is paid whether used or not.
 
-    By the SKU's id, by the credit that only fees have, or by its words: Google's own query of what commitments save
-    (bigquery-utils, monthly_cud_sud_savings.sql) knows the fees of resource-based ones so.
+    It goes by the SKU's id, by the credit that only fees have, or by its words: Google's own query of what commitments
+    save (bigquery-utils, monthly_cud_sud_savings.sql) knows the fees of resource-based ones so.
     """
     if row.sku_id in FLEXIBLE_FEES or row.sku_id in _FORMER_FLEXIBLE_FEES:
         return True
@@ -35,17 +35,17 @@ def is_fee(row: BillRow) -> bool:
 
 
 def names_use(row: BillRow) -> bool:
-    """Whether the fee's rows say how much of it was used: those of the model since 2025 do."""
+    """Says whether the fee's rows say how much of it was used: those of the model since 2025 do."""
     return row.sku_id in FLEXIBLE_FEES or any(credit.type == _OFFSET for credit in row.credits)
 
 
 def offset_nanos(row: BillRow) -> int:
-    """What use took off the fee, zero or less, in nanos of the row's currency."""
+    """Returns the amount that use took off the fee, zero or less, in nanos of the row's currency."""
     return sum(credit.nanos for credit in row.credits if credit.type == _OFFSET)
 
 
 def is_discount(credit_type: str) -> bool:
-    """Whether the credit is what a commitment takes off the usage that it covers."""
+    """Says whether the credit is a commitment's discount on the usage that it covers."""
     return credit_type.startswith(_DISCOUNT)
 
 
@@ -69,6 +69,6 @@ def price_savings(row: BillRow) -> tuple[int, int]:
 
 
 def saved_nanos(row: BillRow) -> Fraction:
-    """What commitments took off the row, by price and by credit, in nano-dollars."""
+    """Returns the amount that commitments took off the row, by price and by credit, in nano-dollars."""
     by_credit = sum(credit.nanos for credit in row.credits if is_discount(credit.type))
     return Fraction(price_savings(row)[0] - by_credit) / Fraction(row.rate)

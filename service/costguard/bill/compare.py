@@ -50,7 +50,7 @@ _STANDING_REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a comparison needs besides both sides: SKUs, how far each project's bill was read, what is watched."""
+    """The context of a comparison besides both sides: SKUs, how far each project's bill was read, what is watched."""
 
     skus: SkuNames
     standing: Callable[[str], BillStanding]
@@ -120,11 +120,13 @@ class _Sides:
         self.billed.setdefault((thing, sold.resource), BillSum()).add(row, sold, used, usual_rate_of(row, rates))
 
     def has_gpu(self, thing: BilledThing) -> bool:
-        """Whether the bill has a GPU of this VM."""
+        """Says whether the bill has a GPU of this VM."""
         return any(other == thing and resource.startswith("gpu:") for other, resource in self.billed)
 
     def _thing(self, row: BillRow) -> BilledThing | None:
-        """What the ledger would hold it as; None for what has no resource, or was made by another service."""
+        """Returns the resource as the ledger would hold it; None for a row without a resource, or of another
+        service.
+        """
         if row.kind is BilledKind.INSTANCE:
             gce_id = row.resource_id
             if not gce_id:
@@ -236,7 +238,7 @@ def _name(thing: BilledThing, billed: BillSum | None) -> str:
 
 
 def _finding(pair: _Pair, sides: _Sides, context: Context) -> tuple[Reason, int | None]:
-    """Why the line differs, and the ledger's price of what was billed."""
+    """Returns the reason why the line differs, and the ledger's price of the billed usage."""
     thing, use, billed = pair.thing, pair.use, pair.billed
     if billed is None:
         assert use is not None
@@ -297,7 +299,7 @@ def _quantity(thing: BilledThing, use: LedgerUse, billed: BillSum) -> Reason:
 
 
 def _fits(at_list: Fraction, expected: Fraction, billed: BillSum) -> bool:
-    """Whether it is the ledger's price of what was billed, as Google cuts rows and prices. Nanos are rounded."""
+    """Says whether it is the ledger's price of the billed usage, as Google cuts rows and prices. Nanos are rounded."""
     return -billed.below - 2 <= at_list - expected <= billed.above + 2
 
 

@@ -30,14 +30,14 @@ from costguard.model.lifetime import Attribution
 from costguard.model.price import OF_A_RUN
 
 MOST_DIFFERENCES = 200
-"""Of one day, the largest first; sums count all."""
+"""The most rows of one day, the largest first; sums count all."""
 NOT_HELD = frozenset({Reason.NOT_WATCHED, Reason.UNKNOWN_DISK})
 """Differences of what the ledger never holds: they are shown, and are in no total of the comparison."""
 OUTSIDE, RESERVATION, COMMITMENT = "outside", "reservation", "commitment"
 OFFSET = "commitment_offset"
-"""What use took off a fee that says so, zero or less: `commitment` has the whole fee."""
+"""The kind of an amount that use took off a fee that says so, zero or less: `commitment` has the whole fee."""
 SAVED_OUTSIDE = "commitment_saved"
-"""What commitments took off usage that is in no line of the comparison."""
+"""The kind of an amount that commitments took off usage that is in no line of the comparison."""
 
 _MOST = 2**63 - 1
 
@@ -163,7 +163,7 @@ def _costs(day: date, lines: Sequence[BillLine]) -> list[dict[str, Any]]:
 
 
 def shared_out(nanos: int, weights: Sequence[int]) -> list[int]:
-    """In proportion to the weights, to the nano-dollar: the parts add up to the whole."""
+    """Divides an amount in proportion to the weights, to the nano-dollar: the parts add up to the whole."""
     total = sum(weights)
     if not total:
         return [nanos, *[0] * (len(weights) - 1)]

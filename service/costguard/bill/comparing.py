@@ -24,18 +24,21 @@ from costguard.ledger import prices, projects
 from costguard.model.bill import BillRow
 
 CLOSES_AFTER = timedelta(hours=72)
-"""After the end of a UTC day. Google guarantees nothing; M-Lab saw 1.6 days (m-lab/prometheus-support PR 703)."""
+"""The time after the end of a UTC day.
+
+Google guarantees nothing; M-Lab saw 1.6 days (m-lab/prometheus-support PR 703).
+"""
 _SOON, _AGAIN = timedelta(minutes=30), timedelta(hours=20)
 _RECENT = 10  # days that are compared again daily, as the ledger learns of ends late, too
 _DAY = timedelta(days=1)
 
 WordsOfSku = Callable[[str], SoldAs | None]
-"""What a SKU's words say that it prices, for SKUs that no stored price names."""
+"""A function that reads from a SKU's words what it prices, for SKUs that no stored price names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """How many days were compared, how many lines of them differ without an explanation, and which days failed."""
+    """The number of days compared, of their lines that differ without an explanation, and the days that failed."""
 
     days: int = 0
     differing: int = 0
@@ -51,7 +54,7 @@ class BillComparer:
     gpu_only: bool = False
 
     def run(self, now: datetime, fence: Lease | None = None) -> Compared:
-        """One transaction a day; where nothing changed, nothing is written."""
+        """Compares days, one transaction each; where nothing changed, nothing is written."""
         with self.database.read() as connection:
             reading = _reading(connection)
             days = _due_days(connection, reading, now)
@@ -110,7 +113,7 @@ class BillComparer:
 
 
 def sku_names(connection: Connection, words: WordsOfSku) -> SkuNames:
-    """By the ids of stored prices; by a SKU's words where no price of that id was ever stored."""
+    """Returns names by the ids of stored prices; by a SKU's words where no price of that id was ever stored."""
     by_id = {
         price.sku_id: SoldAs(price.key.resource, price.key.provisioning_model.value)
         for price in prices.load(connection)
@@ -141,7 +144,7 @@ class _Source:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """How far each billing account's bill was read, and which of them have paid for each project."""
+    """The progress of reading each billing account's bill, and the accounts that have paid for each project."""
 
     sources: Mapping[str, _Source] = field(default_factory=dict)
     of_projects: Mapping[str, set[str]] = field(default_factory=dict)

@@ -1,4 +1,6 @@
-"""One alarm where the bill drifts from the ledger, by project or by SKU's resource: not one a day, nor one a VM."""
+"""Raises one alarm where the bill drifts from the ledger, by project or by SKU's resource: not one a day, nor
+one a VM.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,7 @@ def _weight(line: BillLine) -> int:
 
 
 def drift_event(connection: Connection, lines: Sequence[BillLine], now: datetime) -> Event | None:
-    """None where nothing drifts that was not named in the last thirty days."""
+    """Makes an event; None where nothing drifts that was not named in the last thirty days."""
     names = drifting(lines)
     new = sorted(names.keys() - _named(connection, now - _QUIET))
     if not new:

@@ -107,7 +107,7 @@ def _rate_text(value: str | float | Decimal, field: str) -> str:
 
 
 def is_rate(number: Decimal) -> bool:
-    """Whether a currency may have so many units for a dollar."""
+    """Says whether a currency may have so many units for a dollar."""
     return _LEAST_RATE <= number <= _MOST_RATE
 
 
@@ -160,7 +160,7 @@ def text(value: Any) -> str:
 
 
 def is_storable(value: str) -> bool:
-    """Whether a text is of a length that Google's have, and every database takes it."""
+    """Says whether a text is of a length that Google's have, and every database takes it."""
     if len(value) > MOST_TEXT or "\0" in value:
         return False
     return value.isascii() or not any("\ud800" <= one <= "\udfff" for one in value)

@@ -77,7 +77,7 @@ def _opened(path: Path) -> IO[bytes]:
 
 
 def _records_of(stream: IO[bytes]) -> Iterator[_Found]:
-    """By what the file begins with: a name says little."""
+    """Reads records by the first characters of the file: a name says little."""
     peeked = cast("io.BufferedReader", stream)  # a gzip file has the same methods
     first = peeked.peek(64).lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     if first == b"{":
@@ -238,7 +238,7 @@ class _TextLines:
         return line.decode(encoding, "replace")
 
     def was_too_long(self) -> bool:
-        """Whether any line was, since this was last asked."""
+        """Says whether any line was too long since the last call."""
         was, self._is_too_long = self._is_too_long, False
         return was
 

@@ -1,4 +1,4 @@
-"""One row of Google's detailed export, or of its FOCUS table, read into what the bill keeps of it.
+"""Reads a row of Google's detailed export, or of its FOCUS table, into the fields that the bill keeps.
 
 Google, "Structure of Detailed data export" and "Structure of FOCUS data export" (docs.cloud.google.com/billing/docs/
 how-to/export-data-bigquery-tables). Both schemas grow: only named columns are read, and each may be absent or null.
@@ -48,7 +48,7 @@ _COST_TYPES = {str(one): one for one in CostType}
 
 
 class Resource(NamedTuple):
-    """What a row is billed for."""
+    """The resource that a row is billed for."""
 
     project_number: str
     kind: BilledKind
@@ -59,7 +59,7 @@ class Resource(NamedTuple):
 
 
 class BillTerms(NamedTuple):
-    """What rows of many resources and days have in common."""
+    """The terms that rows of many resources and days have in common."""
 
     service_id: str
     sku_id: str
@@ -282,7 +282,7 @@ def _check_texts(values: Resource | BillTerms | _CreditTexts) -> None:
 
 @lru_cache(maxsize=65_536)
 def _resource(global_name: str, name: str, project_number: str, project_id: str, place: str) -> Resource:
-    """By its global name: project number and numeric id are the key, a name is only shown.
+    """Reads a resource by its global name: project number and numeric id are the key, a name is only shown.
 
     A row of a VM that has a name alone, as in results of queries, is of a VM whose id is not known.
     """
@@ -333,5 +333,5 @@ def _credits(entries: Iterable[Any], names: tuple[str, str, str, str]) -> tuple[
 
 
 def _credit_type(name: str) -> str:
-    """Of rows before 10 September 2020, which name no type: their names say it."""
+    """Reads the type of a credit of rows before 10 September 2020, which name no type, from its name."""
     return next((kind for words, kind in _CREDIT_NAMES.items() if name.lower().startswith(words)), "")

@@ -73,7 +73,7 @@ class Batch:
 
 @dataclass(slots=True)
 class PartitionSums:
-    """What one export day of one source says."""
+    """The sums of one export day of one source."""
 
     source: str
     day: date
@@ -175,7 +175,7 @@ class ExportSums:
         self._terms.clear()
 
     def partitions(self) -> Iterator[PartitionSums]:
-        """By source and day; each is whole, and held only while it is looked at."""
+        """Yields partitions by source and day; each is whole, and held only while it is looked at."""
         for place in sorted(self._partitions):
             partition = self._partitions.pop(place)
             spilled = self._spilled.pop(place, None)
@@ -194,7 +194,9 @@ def _shared(values: dict[_Named, tuple[_Named, int]], value: _Named) -> tuple[_N
 
 
 def _digest(row: ExportRow, names: tuple[int, int]) -> int:
-    """Of all that is kept of a row: equal for equal rows on every computer and in every form of the export."""
+    """Digests all fields that are kept of a row: equal for equal rows on every computer and in every form of the
+    export.
+    """
     figures = (row.amount, row.list_nanos, row.cost_nanos)
     times = (row.start.at.timestamp(), row.end.at.timestamp())
     credits = [(one.type, one.name, one.id, one.nanos) for one in row.credits] if row.credits else ""

@@ -1,4 +1,4 @@
-"""What the ledger charges on a UTC day, as the comparison with the bill takes it."""
+"""The ledger's charges on a UTC day, as the comparison with the bill takes them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _Use:
 
 
 class LedgerDay:
-    """What is stored of one UTC day, archived charges included, with the ids of its disks."""
+    """The charges stored for one UTC day, archived ones included, with the ids of its disks."""
 
     def __init__(self, connection: Connection, day: date) -> None:
         self._connection, self._day = connection, day
@@ -91,7 +91,7 @@ class LedgerDay:
             yield from self._connection.execution_options(yield_per=_FETCH).execute(joined)
 
     def _disk_ids(self) -> dict[_Disk, Collection[str]]:
-        """By name, those of the day: one of its VMs may have held the disk before its id was read."""
+        """Returns the day's disk ids by name: one of its VMs may have held the disk before its id was read."""
         columns = (storage_spans.c.project, storage_spans.c.zone, storage_spans.c.name, storage_spans.c.disk_id)
         query = select(*columns).where(storage_spans.c.disk_id.is_not(None), *self._of_day(storage_spans)).distinct()
         ids: dict[_Disk, set[str]] = defaultdict(set)

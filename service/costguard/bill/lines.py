@@ -22,7 +22,7 @@ class BillState(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a line differs, or why it is not compared."""
+    """The reason why a line differs, or why it is not compared."""
 
     NONE = ""
     STILL_TO_COME = "still_to_come"
@@ -60,7 +60,7 @@ UNCOMPARED = frozenset({Reason.STILL_TO_COME, Reason.BEFORE_EXPORT, Reason.NO_EX
 
 
 class BillStanding(StrEnum):
-    """How far the bill of a project was read for a day."""
+    """The progress of reading the bill of a project for a day."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -79,7 +79,7 @@ class BilledThing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class UseShare:
-    """Whose part of a use it is, and what the ledger charges for it."""
+    """The attribution of a part of a use, with the ledger's charge for it."""
 
     attribution: Attribution
     provisioning_model: str
@@ -89,7 +89,7 @@ class UseShare:
 
 @dataclass(frozen=True, slots=True)
 class LedgerUse:
-    """What the ledger charges for one resource of a VM, or for a disk, on one UTC day.
+    """The ledger's charge for one resource of a VM, or for a disk, on one UTC day.
 
     `used` is in unit-seconds: vCPU-seconds, GPU-seconds, GiB-seconds. `seconds` is its time alone. `holders` counts the
     VMs that a disk is charged to.
@@ -132,7 +132,7 @@ class Savings:
 
 @dataclass(frozen=True, slots=True)
 class BillLine:
-    """One compared line. Amounts are nano-dollars; None for a side that says nothing of it."""
+    """A compared line. Amounts are nano-dollars; None for a side that says nothing of it."""
 
     day: date
     thing: BilledThing

@@ -21,7 +21,7 @@ from costguard.model.words import count_text
 
 BILL_READ = "BillRead"
 AHEAD = timedelta(days=2)
-"""By how much usage may begin after now: clocks differ, and a bill says nothing of a day to come."""
+"""The time by which usage may begin after now: clocks differ, and a bill says nothing of a day to come."""
 _AT_ONCE = 7  # days of one query: bounded in time and in bytes
 _AGAIN = timedelta(days=2)  # a day is read again until it surely has all its appends
 _MEGABYTE = 2**20
@@ -30,7 +30,7 @@ log = structlog.get_logger(__name__)
 
 
 def last_read_at(connection: Connection) -> datetime | None:
-    """When a table was last read whole; None when never."""
+    """Returns when a table was last read whole; None when never."""
     moment: datetime | None = connection.scalar(
         select(func.max(events.c.occurred_at)).where(events.c.kind == BILL_READ)
     )

@@ -1,4 +1,4 @@
-"""What the comparison shows to people: a line a day, the worst VMs with their stories, savings, unused reservations."""
+"""Reports the comparison for people: a line a day, the worst VMs with their stories, savings, unused reservations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CENT = 10_000_000  # nano-dollars: what is explained and less is not worth a li
 
 @dataclass(frozen=True, slots=True)
 class BillDay:
-    """One UTC day, of all projects or of one. `difference` is the bill less the ledger, at list price."""
+    """A UTC day, of all projects or of one. `difference` is the bill less the ledger, at list price."""
 
     day: date
     state: BillState
@@ -47,7 +47,7 @@ class BillDay:
 
     @property
     def is_compared(self) -> bool:
-        """Whether the difference says anything: of an open day rows are still to come."""
+        """Says whether the difference says anything: of an open day rows are still to come."""
         return self.state is not BillState.OPEN
 
 
@@ -66,7 +66,7 @@ class WorstVm:
 
 @dataclass(frozen=True, slots=True)
 class SavingVm:
-    """What discounts took off a VM's list price."""
+    """The amount that discounts took off a VM's list price."""
 
     project: str
     gce_id: str
@@ -88,10 +88,10 @@ class NotHeld:
 
 @dataclass(frozen=True, slots=True)
 class Commitments:
-    """What commitments took off Compute Engine's usage, and what they cost besides.
+    """The amount that commitments took off Compute Engine's usage, and their own cost.
 
-    In Google's data model since 2025 use is taken off the fee, and what is left of it is what was not used. Before,
-    and for resource-based ones, a fee is paid in full. `unused` is None where no fee says.
+    In Google's data model since 2025 use is taken off the fee, and what is left of it is what was not used. Before, and
+    for resource-based ones, a fee is paid in full. `unused` is None where no fee says.
     """
 
     fees: Sequence[NotHeld]  # before what use took off
@@ -107,7 +107,7 @@ class Commitments:
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """How far the ledger lies from Google's bill on closed days: `permille` of the list price, rounded up."""
+    """The distance between the ledger and Google's bill on closed days: `permille` of the list price, rounded up."""
 
     permille: int
     through: date
@@ -155,7 +155,7 @@ def bill_report(connection: Connection, first: date, last: date, project: str | 
 
 
 def accuracy(connection: Connection) -> Accuracy | None:
-    """Of the latest thirty closed days; None before the first day is closed.
+    """Returns the accuracy of the latest thirty closed days; None before the first day is closed.
 
     Each line's difference counts by itself, so that a VM billed twice makes up for none that is missing.
     """
@@ -295,7 +295,7 @@ def _others(connection: Connection, kind: str, first: date, last: date, project:
 
 
 def _commitments(connection: Connection, first: date, last: date, project: str | None) -> Commitments:
-    """Over all days and fees of the range: the fees that are named are the dearest."""
+    """Sums up all days and fees of the range: the fees that are named are the largest."""
     columns = bill_others.c
     says_use = columns.name.in_(select(columns.name).where(columns.kind == OFFSET))
 
@@ -317,6 +317,6 @@ def _commitments(connection: Connection, first: date, last: date, project: str |
 
 
 def last_compared(connection: Connection) -> datetime | None:
-    """When a day was compared last."""
+    """Returns when a day was compared last."""
     compared_at: datetime | None = connection.scalar(select(func.max(bill_days.c.compared_at)))
     return compared_at

@@ -39,7 +39,7 @@ _COLUMNS = tuple(column.name for column in bill_usage.columns)
 
 @dataclass(frozen=True, slots=True)
 class BillRead:
-    """How many rows were read, how many export days they are of, how many of these were new or changed."""
+    """The number of rows read, of their export days, and of those that were new or changed."""
 
     row_count: int = 0
     days: int = 0
@@ -66,7 +66,8 @@ def store(
     *,
     is_whole: bool = False,
 ) -> BillRead:
-    """One transaction for each export day. `is_whole`: each day holds all that the export has of it by now.
+    """Stores export days, one transaction each. `is_whole`: each day holds all that the export has of it by now.
+    `is_whole`: each day holds all that the export has of it by now.
 
     Raises Conflict where a day can be neither replaced nor added; the days before it are stored.
     """

@@ -32,7 +32,7 @@ class StoredPartition:
 
 
 def rows_of(connection: Connection, first: date, last: date) -> Iterator[BillRow]:
-    """Of the US Pacific days from first to last, both included; by resource, then terms, then day.
+    """Yields the rows of the US Pacific days from first to last, both included; by resource, then terms, then day.
 
     Rows of one resource, terms and day stand several times where several export days brought them: add them up. Of an
     account whose detailed export was read, the FOCUS table's rows are left out: they bill the same again.
@@ -61,7 +61,7 @@ def counted_sources(connection: Connection) -> list[str]:
 
 
 def sources_of_projects(connection: Connection) -> dict[str, set[str]]:
-    """Which sources bill each project: several where it moved between billing accounts."""
+    """Returns the sources that bill each project: several where it moved between billing accounts."""
     sources = counted_sources(connection)
     if len(sources) == 1:
         return {project: set(sources) for project in connection.scalars(select(bill_resources.c.project_id).distinct())}
@@ -98,7 +98,7 @@ def partitions(connection: Connection) -> list[StoredPartition]:
 
 
 def newest_export(connection: Connection) -> datetime | None:
-    """When the newest row that was read was appended to its export; None before the first."""
+    """Returns when the newest row that was read was appended to its export; None before the first."""
     newest: datetime | None = connection.scalar(select(func.max(bill_usage.c.export_time)))
     return newest
 

@@ -1,4 +1,4 @@
-"""One sentence or two on a line that differs: what each side says, and what that means. Pure."""
+"""Explains a line that differs in a sentence or two: what each side says, and what that means. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _UNITS = (("gpu:", "GPU"), ("disk:", "GiB"), ("local-ssd", "GiB"), ("suspended-m
 
 
 def story(line: BillLine) -> str:
-    """In words for a person who knows the VM and not the bill."""
+    """Explains a line for a person who knows the VM and not the bill."""
     return _STORIES[line.reason](line) if line.reason in _STORIES else ""
 
 

@@ -30,7 +30,7 @@ class SoldAs(NamedTuple):
 
 
 SkuNames: TypeAlias = Callable[[str, str], SoldAs | None]
-"""From a SKU's id and words; None for a SKU that the ledger does not price by."""
+"""A function from a SKU's id and words; None for a SKU that the ledger does not price by."""
 
 
 @dataclass(slots=True)
@@ -62,7 +62,7 @@ class BillSum:
         return min(self.projects, default="")
 
     def other_project(self, project: str) -> str:
-        """One that some of its rows are billed to instead; its own where none is."""
+        """Returns the project that some of its rows are billed to instead; its own where there is none."""
         return min(self.projects - {project}, default=project)
 
     @property
@@ -114,7 +114,7 @@ class BillSum:
 
 
 def used_of(row: BillRow) -> Fraction | None:
-    """Its amount in unit-seconds; None where its unit measures no time."""
+    """Returns its amount in unit-seconds; None where its unit measures no time."""
     if row.unit == "seconds":
         return Fraction(row.amount)
     if row.unit == "byte-seconds":

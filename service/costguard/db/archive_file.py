@@ -31,7 +31,7 @@ _LOST = "Put the file back from a backup of the folder; totals do not need it."
 
 @dataclass(frozen=True, slots=True)
 class ArchiveFile:
-    """What was written: the name in its folder, the rows, the bytes on the disk and their SHA-256."""
+    """A written archive: the name in its folder, the rows, the bytes on the disk and their SHA-256."""
 
     name: str
     row_count: int
@@ -85,7 +85,7 @@ def read(path: Path, sha256: str | None = None) -> Iterator[dict[str, Any]]:
 
 
 def kind_of(path: Path) -> str:
-    """What the file holds, by its first line. Raises as `read`."""
+    """Reads the kind of the file from its first line. Raises as `read`."""
     try:
         with gzip.open(path, "rb") as lines:
             return str(json.loads(next(lines, b"{}")).get("kind", ""))

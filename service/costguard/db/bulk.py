@@ -22,7 +22,7 @@ def chunks(ids: Collection[_Id]) -> Iterator[list[_Id]]:
 
 
 def stored(connection: Connection, table: Table, names: Sequence[str]) -> Stored:
-    """What makes the values of these columns those that the driver takes."""
+    """Returns the function that converts the values of these columns for the driver."""
     processors = [table.c[name].type.dialect_impl(connection.dialect) for name in names]
     needed = [
         (place, processor)

@@ -54,7 +54,7 @@ def parse(text: str) -> URL:
 
 
 def _widest_mode(url: URL) -> dict[str, str]:
-    """For volumes that set modes by themselves, as Kubernetes' fsGroup does: what others may at most."""
+    """Returns the widest mode for volumes that set modes by themselves, as Kubernetes' fsGroup does."""
     given = url.query.get(WIDEST_MODE)
     if given is None:
         return {}
@@ -69,12 +69,12 @@ def widest_mode_of(url: URL) -> int:
 
 
 def file_of(url: URL) -> Path | None:
-    """None: it is no SQLite file."""
+    """Returns the file. None: it is no SQLite file."""
     return Path(url.database) if url.get_backend_name() == "sqlite" and url.database else None
 
 
 def describe(url: URL) -> str:
-    """What to call this database in a sentence, without user and password."""
+    """Names this database in a sentence, without user and password."""
     if url.get_backend_name() == "sqlite":
         return f"The SQLite database {url.database}"
     host = url.host or url.query.get("host") or "a local socket"

@@ -63,7 +63,7 @@ def check(path: Path, widest: int = PRIVATE, euid: int | None = None) -> None:
 
 
 def warnings(path: Path) -> list[str]:
-    """What lets others put another file in the place of the database."""
+    """Warns of ways in which others may put another file in the place of the database."""
     folder = path.resolve().parent
     try:
         mode = folder.stat().st_mode

@@ -119,7 +119,7 @@ def _postgresql(name: str, error: DBAPIError, writing: bool) -> StoreError | Non
 
 
 def _no_answer(error: DBAPIError, state: str) -> bool:
-    """Whether the server said nothing: it did not come to a statement, or the connection broke."""
+    """Says whether the server did not answer: it did not come to a statement, or the connection broke."""
     return error.connection_invalidated or (
         not state and (error.statement is None or isinstance(error, OperationalError))
     )

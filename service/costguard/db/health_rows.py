@@ -21,7 +21,7 @@ class Holder:
 
 
 def holders(connection: Connection) -> list[Holder]:
-    """Who holds, or last held, each lease."""
+    """Lists the holders, or last holders, of each lease."""
     now = database_time(connection)
     return [
         Holder(Lease(row.name, row.holder, row.epoch, row.expires_at), row.expires_at > now)
@@ -30,12 +30,12 @@ def holders(connection: Connection) -> list[Holder]:
 
 
 def is_held_by(held: Sequence[Holder], name: str) -> bool:
-    """Whether this daemon holds the lease to act. "" is no daemon's name."""
+    """Says whether this daemon holds the lease to act. "" is no daemon's name."""
     return bool(name) and any(holder.is_held and holder.lease.holder == name for holder in held)
 
 
 def holders_if_any(connection: Connection) -> list[Holder]:
-    """As `holders`, of a database that may have no tables yet."""
+    """Returns `holders` of a database that may have no tables yet."""
     return holders(connection) if inspect(connection).has_table(leases.name) else []
 
 
@@ -47,7 +47,7 @@ def prices_recorded_at(connection: Connection) -> datetime | None:
 
 
 def catalogue_read_at(connection: Connection) -> datetime | None:
-    """When the catalogue was last read; None when never."""
+    """Returns when the catalogue was last read; None when never."""
     moment: datetime | None = connection.scalar(
         select(func.max(events.c.occurred_at)).where(events.c.kind == PRICES_READ)
     )
@@ -56,7 +56,7 @@ def catalogue_read_at(connection: Connection) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveFiles:
-    """What was archived. `open_files` hold rows that are still in the database as well: archiving was interrupted."""
+    """The archived files. `open_files` hold rows that are still in the database as well: archiving was interrupted."""
 
     names: Sequence[str]
     open_files: int
@@ -67,7 +67,7 @@ class ArchiveFiles:
 
 
 def archive_files(connection: Connection) -> ArchiveFiles | None:
-    """None where nothing was archived."""
+    """Returns the archived files; None where nothing was archived."""
     columns = (archives.c.file, archives.c.state, archives.c.row_count, archives.c.byte_count)
     rows = connection.execute(select(*columns, archives.c.last_day, archives.c.made_at)).all()
     if not rows:
@@ -83,7 +83,7 @@ def archive_files(connection: Connection) -> ArchiveFiles | None:
 
 
 def size(connection: Connection) -> int:
-    """What the database takes on its disk, in bytes."""
+    """Returns the size of the database on its disk, in bytes."""
     if connection.dialect.name == "sqlite":
         pages, page_size = (
             connection.exec_driver_sql(f"PRAGMA {pragma}").scalar_one() for pragma in ("page_count", "page_size")

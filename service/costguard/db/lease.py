@@ -46,7 +46,7 @@ class Hold:
 
     @property
     def is_to_be_renewed(self) -> bool:
-        """Whether a third of its life is over."""
+        """Says whether a third of its life is over."""
         return self.until_s - self.elapsed_s() < self.ttl.total_seconds() * 2 / 3
 
 
@@ -63,7 +63,7 @@ class Lease:
 
     @property
     def is_certain(self) -> bool:
-        """Whether nobody else can act yet, without asking the database; for the last look before a call to Google.
+        """Says whether nobody else can act yet, without asking the database; for the last look before a call to Google.
 
         False only says that it is not certain: the process may have stood still, and another may have taken over.
         """
@@ -98,7 +98,10 @@ def acquire(database: Database, name: str, holder: str, ttl: timedelta, now: dat
 
 
 def is_worth_asking_for(database: Database, name: str, holder: str, ttl: timedelta) -> bool:
-    """Whether `acquire` would give or shorten it. A read, for those who ask every second and are mostly refused."""
+    """Says whether `acquire` would give or shorten it.
+
+    A read, for daemons that ask every second and are mostly refused.
+    """
     with database.read() as connection:
         held = connection.execute(select(leases).where(leases.c.name == name)).one_or_none()
         if held is None or held.holder == holder:
@@ -122,10 +125,10 @@ def renew(database: Database, lease: Lease, ttl: timedelta, now: datetime | None
 
 
 def renew_in_passing(connection: Connection, lease: Lease) -> Callable[[], None]:
-    """In a write under the lease, renew it where that is due; to be called with what it returns after the commit.
+    """Renews the lease in a write under it, where that is due; call the returned function after the commit.
 
-    SQLite has one writer, and lets those who wait come in by chance: a pass that writes one transaction after the
-    other would keep the renewals out.
+    SQLite has one writer, and lets those who wait come in by chance: a pass that writes one transaction after the other
+    would keep the renewals out.
     """
     hold = lease.hold
     if hold is None or not hold.is_to_be_renewed:
@@ -172,6 +175,6 @@ def _holder(name: str) -> Select[Any]:
 
 
 def database_time(connection: Connection) -> datetime:
-    """What the database's clock says, whatever this machine's says."""
+    """Reads the database's clock, whatever this machine's says."""
     moment: datetime = connection.execute(select(literal_column(_NOW[connection.dialect.name], Timestamp))).scalar_one()
     return moment

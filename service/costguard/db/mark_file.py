@@ -14,7 +14,10 @@ _MOST_GENERATIONS, _MOST = 10**9, 2**62  # as a label of a VM, and a column, may
 
 @dataclass(frozen=True, slots=True, order=True)
 class LedgerMark:
-    """Of two marks of one database the later one is greater. `number` is counted by the guard that acts."""
+    """The mark of a ledger: of two marks of one database the later one is greater.
+
+    `number` is counted by the guard that acts.
+    """
 
     generation: int = 1
     number: int = 0
@@ -28,7 +31,7 @@ class MarkFile:
         self.path = self._database.with_name(f".{self._database.name}-mark")
 
     def read(self) -> LedgerMark | None:
-        """None: there is none that can be read, so nothing is known."""
+        """Reads the mark. None: there is none that can be read, so nothing is known."""
         try:
             with self.path.open("rb") as file:
                 given = json.loads(file.read(_MOST_BYTES))
@@ -39,7 +42,7 @@ class MarkFile:
         return mark if is_one and 1 <= mark.generation < _MOST_GENERATIONS and 0 <= mark.number < _MOST else None
 
     def write(self, mark: LedgerMark) -> None:
-        """In one step, with the mode of the database. Raises OSError.
+        """Writes the mark in one step, with the mode of the database. Raises OSError. Raises OSError.
 
         The mark must outlive a power cut in the database before it is written here. This file itself may be lost in
         one, or be empty: then it says nothing.

@@ -24,10 +24,10 @@ MOST, MOST_ROWS = 200, 100_000
 
 
 def remembered(connection: Connection, tables: Collection[Table], question: Hashable, read: Callable[[], _T]) -> _T:
-    """What `read` gives, or gave when these tables were last changed; nobody may change what it returns.
+    """Returns the result of `read`, now or when these tables were last changed; nobody may change what it returns.
 
-    `question` names the reading and all that it depends on but these tables. The database counts the changes, so
-    that no writer can forget to. A transaction that writes reads again: it may be undone.
+    `question` names the reading and all that it depends on but these tables. The database counts the changes, so that
+    no writer can forget to. A transaction that writes reads again: it may be undone.
     """
     if is_writing(connection):
         return read()

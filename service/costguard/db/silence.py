@@ -45,7 +45,7 @@ class Connection(psycopg.Connection[Any]):
 
 
 def connect(limits: Limits, *args: Any, **named: Any) -> Connection:
-    """As psycopg.connect. Raises Silence where the server does not speak."""
+    """Connects like psycopg.connect. Raises Silence where the server does not speak."""
     limit_s = float(named.get("connect_timeout", limits.connect.total_seconds()))
     left = left_s()
     if left is not None:

@@ -1,4 +1,4 @@
-"""One cheap query that shows whether anything on the pages may have changed."""
+"""Reads, with one cheap query, whether anything on the pages may have changed."""
 
 from __future__ import annotations
 

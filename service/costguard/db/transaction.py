@@ -30,7 +30,7 @@ _TURN = "SELECT pg_advisory_xact_lock(7166410537)"
 
 
 def _opening(dialect: str, limits: Limits, lock_timeout: timedelta, *, writing: bool) -> str:
-    """What each transaction begins with, in one statement.
+    """Returns the statement that begins each transaction.
 
     The limits are the transaction's: poolers such as PgBouncer give its connection to others afterwards.
     """
@@ -47,7 +47,7 @@ def _opening(dialect: str, limits: Limits, lock_timeout: timedelta, *, writing: 
 
 
 class Database:
-    """One database, shared by all threads of a process. Its errors are StoreErrors that name it."""
+    """A database, shared by all threads of a process. Its errors are StoreErrors that name it."""
 
     def __init__(
         self,
@@ -105,7 +105,8 @@ class Database:
 
     @contextmanager
     def write_and_pause(self, fence: Lease | None = None) -> Iterator[Connection]:
-        """As `write`, for one of many transactions in a row: the file's lock is then free for as long as it was held.
+        """Writes as `write` does, for one of many transactions in a row: the file's lock is then free for as long as it
+        was held.
 
         Writers of an SQLite file do not queue, they try again from time to time. Of PostgreSQL they queue.
         """
@@ -123,7 +124,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """One unmoving view of the database, from the first query on. It never waits for a writer."""
+        """Reads one unmoving view of the database, from the first query on. It never waits for a writer."""
         if (shared := getattr(self._view, "connection", None)) is not None:
             yield shared
             return
@@ -134,7 +135,7 @@ class Database:
 
     @contextmanager
     def one_view(self) -> Iterator[None]:
-        """What this thread reads in the block is one view: a page of many parts is of one moment, and costs less."""
+        """Makes this thread's reads in the block one view: a page of many parts is of one moment, and costs less."""
         with self.read() as connection:
             self._view.connection = connection
             try:
@@ -143,7 +144,7 @@ class Database:
                 self._view.connection = None
 
     def sync(self) -> None:
-        """What is committed by now outlives a power cut. Raises OSError.
+        """Syncs the database, so that all commits by now outlive a power cut. Raises OSError.
 
         A commit to PostgreSQL does by itself. SQLite syncs its log before it writes it into the file, and not at each
         commit (https://www.sqlite.org/pragma.html#pragma_synchronous): what is in no log any more has been synced.

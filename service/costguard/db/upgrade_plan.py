@@ -1,4 +1,4 @@
-"""What an upgrade would do to a database, and how long it may take, found without touching the database.
+"""Plans an upgrade of a database, with the time it may take, without touching the database.
 
 The migrations that are missing run on an empty copy; what they do there is multiplied by the rows of the database.
 """
@@ -94,7 +94,7 @@ def plan(url: str, folder: Path = migrate.MIGRATIONS) -> UpgradePlan:
 
 
 class _Rows:
-    """How many rows the tables have; PostgreSQL estimates large ones, as a count would read them whole."""
+    """The number of rows of the tables; PostgreSQL estimates large ones, as a count would read them whole."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

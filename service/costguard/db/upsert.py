@@ -17,10 +17,10 @@ def upsert(
     key_columns: Sequence[str],
     update_columns: Sequence[str] | None = None,
 ) -> int:
-    """How many rows were written; one that is stored as given already is left alone.
+    """Writes rows, and returns how many were written; one that is stored as given already is left alone.
 
-    All rows have the same columns. `update_columns` are set where the key exists: all given ones unless named;
-    with an empty list the stored row wins. Of two rows with one key the later wins.
+    All rows have the same columns. `update_columns` are set where the key exists: all given ones unless named; with an
+    empty list the stored row wins. Of two rows with one key the later wins.
     """
     if not rows:
         return 0
@@ -34,7 +34,7 @@ def upsert(
 
 @cache
 def _statement(dialect: str, table: Table, key_columns: Sequence[str], update_columns: Sequence[str]) -> Any:
-    """Made once: making it takes longer than running it."""
+    """Returns the statement, made once: making it takes longer than running it."""
     # The two dialects' inserts have the same methods, but no common type that has them.
     insert: Any = sqlite.insert if dialect == "sqlite" else postgresql.insert
     statement = insert(table)

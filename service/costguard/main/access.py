@@ -21,7 +21,7 @@ from costguard.web.limits import TokenBucket
 
 
 def iap_verifier(settings: Settings) -> IapVerifier | None:
-    """None: headers of Identity-Aware Proxy are ignored."""
+    """Makes the verifier. None: headers of Identity-Aware Proxy are ignored."""
     if settings.sign_in.iap_audience is None:
         return None
     from costguard.identity.iap import Iap  # only here, as below: cryptography is slow to load
@@ -30,7 +30,7 @@ def iap_verifier(settings: Settings) -> IapVerifier | None:
 
 
 def oidc_provider(settings: Settings) -> OidcProvider | None:
-    """None: OpenID Connect is not set up."""
+    """Makes the provider. None: OpenID Connect is not set up."""
     sign_in = settings.sign_in
     if sign_in.oidc_issuer is None or sign_in.oidc_client_id is None:
         return None
@@ -51,7 +51,7 @@ _TRIES = 240
 
 
 def authenticator_of(settings: Settings, database: Database, clock: Clock, speed: float = 1.0) -> Authenticator:
-    """What every process over this database knows alike: a session holds at each of them."""
+    """Makes the authenticator that every process over this database has alike: a session is valid at each of them."""
     seal, sessions = _sessions(settings, database, clock, speed)
     master = settings.token.get_secret_value() if settings.token is not None else None
     iap = iap_verifier(settings)

@@ -65,7 +65,7 @@ class Restored:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What was looked at, its manifest where it is a backup, and each check."""
+    """The result of a verification: the database or backup, its manifest where it is a backup, and each check."""
 
     name: str
     revision: str

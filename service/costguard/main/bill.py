@@ -54,7 +54,7 @@ class BillReading:
     clock: Clock
 
     def run(self, lease: Lease | None, stop: threading.Event) -> BillRead | None:
-        """None where no table is set or none is due. Raises CloudError, Invalid and StoreError."""
+        """Reads the bill; None where no table is set or none is due. Raises CloudError, Invalid and StoreError."""
         settings, now = self.settings, self.clock.now()
         with self.database.read() as connection:
             last = last_read_at(connection)

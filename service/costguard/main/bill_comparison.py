@@ -15,7 +15,7 @@ from costguard.settings import Settings
 
 
 def sold_as(words: str) -> SoldAs | None:
-    """What a SKU's words say that it prices. An export names no usage type, and of Spot SKUs the words say it."""
+    """Reads in a SKU's words what it prices. An export names no usage type, and of Spot SKUs the words say it."""
     lower = words.lower()
     is_spot = "spot" in lower or "preemptible" in lower
     priced = subject(words, "Preemptible" if is_spot else "OnDemand")

@@ -48,7 +48,7 @@ def _access(settings: Settings | None, environ: Mapping[str, str]) -> StoreAcces
 
 
 def code_archives(settings: Settings, database: Database, environ: Mapping[str, str] = os.environ) -> CodeArchives:
-    """In real time: the ages of archives are those that their store shows.
+    """Makes the store of code archives, in real time: the ages of archives are those that their store shows.
 
     Without a setting they lie in a folder next to an SQLite database; PostgreSQL's replicas share no folder.
     """
@@ -99,7 +99,7 @@ class InScaledTime:
 
 
 def settings_if_any(path: Path | None, environ: Mapping[str, str]) -> Settings | None:
-    """None where no settings file is named or there: a location can be read without one."""
+    """Loads the settings; None where no settings file is named or there: a location can be read without one."""
     if path is None and not environ.get("COSTGUARD_CONFIG") and not Path("costguard.toml").exists():
         return None
     from costguard.settings import load  # only here: without a file nothing is loaded, which takes a while
@@ -110,7 +110,7 @@ def settings_if_any(path: Path | None, environ: Mapping[str, str]) -> Settings |
 def look_twice(
     reach: Checkpoints, location: str, look_for: LookFor, examine: int, pause: Callable[[], object]
 ) -> CheckpointLook:
-    """What is still being written differs between two listings. Raises CheckpointError."""
+    """Looks twice: files that are still being written differ between two listings. Raises CheckpointError."""
     check(look_for)
     earlier = reach.listing(location)
     pause()

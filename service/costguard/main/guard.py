@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """What advances jobs, and the sweeps that they are members of."""
+    """The parts that advance jobs, and the sweeps that they are members of."""
 
     sweeps: SweepsTurn
     turn: JobsTurn
@@ -168,7 +168,7 @@ class Guard:
     listening: Listening
 
     def fetch_prices(self) -> Sequence[Price]:
-        """What the catalogue says. Raises PriceSourceError."""
+        """Reads the catalogue's prices. Raises PriceSourceError."""
         return CatalogPrices(self.settings.prices.endpoint).fetch()
 
     def store_prices(self, fetched: Sequence[Price], fence: Lease | None) -> None:
@@ -181,7 +181,7 @@ class Guard:
 
     @property
     def slack_trouble(self) -> SlackTrouble:
-        """What keeps people from being notified. Asks no database."""
+        """Returns the trouble that keeps people from being notified. Asks no database."""
         if self.messaging is None:
             return SlackTrouble()
         workspace, channels = self.messaging.outbox.refusals
@@ -189,7 +189,7 @@ class Guard:
 
     @property
     def after_pass(self) -> dict[str, Callable[[Lease], object]]:
-        """What follows each pass, in this order: notifications report what the budgets found."""
+        """Returns the steps after each pass, in this order: notifications report what the budgets found."""
         if self.messaging is None:
             return {"budgets": self.budgets.look}
         return {
@@ -199,7 +199,7 @@ class Guard:
         }
 
     def advance_jobs(self, lease: Lease, stop: threading.Event | None) -> TurnReport:
-        """One turn of the sweeps, and of the jobs. Raises LeaseLost when another daemon took over."""
+        """Takes one turn of the sweeps, and of the jobs. Raises LeaseLost when another daemon took over."""
         swept = self.jobs.sweeps.run(lease)
         report = self.jobs.turn.run(lease, stop)
         report.troubles += swept.troubles
@@ -234,7 +234,7 @@ class Guard:
             return report
 
     def _send(self, lease: Lease) -> None:
-        """What is due to be sent, as far as Slack takes it at once; the rest stays for the next pass or a daemon."""
+        """Sends due messages, as far as Slack takes them at once; the rest stays for the next pass or a daemon."""
         if self.messaging is None:
             return
         pause = threading.Event()

@@ -58,7 +58,7 @@ class ServerTokens:
         self.url = settings.sign_in.url or (_listened_at(settings) if settings.server.port else "")
 
     def make(self, request: NewToken) -> dict[str, Any]:
-        """Without a role it gets what the settings' lists give its owner, for as long as they do.
+        """Makes a token. Without a role it gets what the settings' lists give its owner, for as long as they do.
 
         Without an owner it is for the guard's contact, who is an admin where no list names them.
         """

@@ -38,7 +38,7 @@ from costguard.webhooks.delivery import Webhooks
 
 
 def try_out(settings: Settings, clock: Clock, name: str) -> WebhookResponse:
-    """What this receiver answers to a test. Raises Missing and WebhookError."""
+    """Returns this receiver's answer to a test. Raises Missing and WebhookError."""
     with (
         closing(Database.open(settings.database.url.get_secret_value())) as database,
         webhooks(settings, database, clock) as hooks,
@@ -74,7 +74,7 @@ def slack_of(settings: Settings) -> SlackSection:
 
 
 def slack_checkup(settings: Settings, now: datetime, *, with_message: bool) -> list[Finding]:
-    """What works and what does not; with a message, one is posted to the channel. Raises SettingsError."""
+    """Checks Slack; with a message, one is posted to the channel. Raises SettingsError."""
     slack = slack_of(settings)
     teams = [section.channel for section in settings.teams.values() if section.channel]
     setup = Setup(
@@ -172,7 +172,10 @@ def messaging(
     count: Callable[[str, str], None],
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Messaging | None:
-    """None without a [slack] section: then no messages are sent. `count` is called with each message's outcome."""
+    """Makes the messaging; None without a [slack] section: then no messages are sent.
+
+    `count` is called with each message's outcome.
+    """
     slack = settings.slack
     if slack is None:
         return None

@@ -1,4 +1,4 @@
-"""Which of Costguard's processes gives way: for the processor, and where memory runs out."""
+"""Decides which of Costguard's processes gives way: for the CPU, and where memory runs out."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux's prctl.h
 
 
 class First(NamedTuple):
-    """What the serving process says first: whatever it knows itself."""
+    """The first message of the serving process: whatever it knows itself."""
 
     marks: str
     begin: Begin
@@ -93,7 +93,10 @@ def _render(end: socket.socket) -> None:
 
 
 def _die_with(parent: int) -> None:
-    """However the parent ends, or its thread that started this. Only Linux has it; elsewhere the socket's end does."""
+    """Dies with the parent, however that ends, or its thread that started this.
+
+    Only Linux has it; elsewhere the socket's end does.
+    """
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
     if os.getppid() != parent:  # it has ended already

@@ -101,7 +101,7 @@ def _trackers_task(guard: Guard) -> dict[str, SideTask]:
 
 
 def _passed(guard: Guard, seconds: float, report: PassReport | None) -> None:
-    """What a pass over a large fleet took goes back to the system until the next."""
+    """Returns the memory of a pass over a large fleet to the system until the next."""
     guard.meters.passed(seconds, report)
     give_back()
 
@@ -181,7 +181,7 @@ class GuardService:
             self._end(daemon, slack_intake)
 
     def _end(self, daemon: Daemon, slack_intake: SlackIntake | None) -> None:
-        """What hangs is left to the shutdown, which ends the process when the time is up."""
+        """Ends the parts. A part that hangs is left to the shutdown, which ends the process when the time is up."""
         self._web.ask_to_stop()
         steps: dict[str, Callable[[], object]] = {
             "the watch": lambda: daemon.stop(timedelta(seconds=_FINISHING_S)),
@@ -234,7 +234,7 @@ def _wakes(daemon: Daemon) -> dict[Asked, Callable[[], None]]:
 
 
 def families_of(registry: CollectorRegistry) -> tuple[Family, ...]:
-    """What the registry's collectors count now."""
+    """Returns the present counts of the registry's collectors."""
     return tuple(_family(metric) for metric in registry.collect())
 
 

@@ -40,7 +40,7 @@ class Shutdown:
         self._timer: threading.Timer | None = None
 
     def begin(self) -> None:
-        """From now on the time runs. Begun twice, it runs from the first time."""
+        """Begins the shutdown: from now on the time runs. Begun twice, it runs from the first time."""
         self.requested.set()
         with self._lock:
             if self._timer is None:

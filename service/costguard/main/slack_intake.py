@@ -34,7 +34,7 @@ class SlackIntake:
 
     @property
     def trouble(self) -> str:
-        """Why nothing can come in by the socket; "" when it can, or should not."""
+        """Explains why nothing can come in by the socket; "" when it can, or should not."""
         return self.socket.trouble if self.socket is not None else ""
 
     def open(self) -> None:

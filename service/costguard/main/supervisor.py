@@ -28,7 +28,9 @@ class Supervisor:
 
     @property
     def watchdog(self) -> timedelta | None:
-        """How long the supervisor waits for a sign of life before it ends the process; None: it does not watch."""
+        """Returns how long the supervisor waits for a sign of life before it ends the process; None: it does
+        not watch.
+        """
         return self._watchdog
 
     def ready(self) -> None:

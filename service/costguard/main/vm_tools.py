@@ -15,7 +15,7 @@ from costguard.model.vm_tool import PY_SPY, RCLONE, PinnedTool
 
 @lru_cache(maxsize=1)
 def vm_tools() -> Mapping[str, PinnedTool]:
-    """By name. Without those that are not installed: VMs then need them in their boot images."""
+    """Returns the tools by name. Without those that are not installed: VMs then need them in their boot images."""
     return {name: tool for name in (RCLONE, PY_SPY) if (tool := _pinned(name)) is not None}
 
 

@@ -283,7 +283,7 @@ def _status(watcher: Watcher) -> DaemonStatus:
 
 
 def _outbox_trouble(settings: Settings, database: Database, watcher: Watcher) -> OutboxTrouble | None:
-    """None where Slack is not set up."""
+    """Returns the outbox's trouble; None where Slack is not set up."""
     if settings.slack is None:
         return None
     return trouble_of(database, watcher.state.slack.workspace, watcher.state.slack.channels)

@@ -79,7 +79,7 @@ log = structlog.get_logger(__name__)
 
 
 class Process(Protocol):
-    """What a started process can be asked, as `subprocess.Popen` has it."""
+    """The methods of a started process, as `subprocess.Popen` has them."""
 
     @property
     def pid(self) -> int: ...
@@ -113,7 +113,7 @@ def start_web_process(host: str, port: int, spawn: Spawn = spawned) -> Iterator[
 
 
 class _Run(NamedTuple):
-    """One process and our end of its wire."""
+    """A process and our end of its wire."""
 
     process: Process
     wire: Wire
@@ -171,7 +171,10 @@ class WebProcess:
             thread.start()
 
     def has_served(self, patience_s: float | None = None) -> bool | None:
-        """Whether it came to serving; False: it ended before, and is not started again. None: it is not known yet."""
+        """Says whether it came to serving; False: it ended before, and is not started again.
+
+        None: it is not known yet.
+        """
         return self._has_served if self._settled.wait(patience_s) else None
 
     def ask_to_stop(self) -> None:
@@ -181,7 +184,7 @@ class WebProcess:
             self._run.process.terminate()
 
     def wait_for_end(self, patience_s: float) -> None:
-        """After that it is killed."""
+        """Waits for its end; after that time it is killed."""
         try:
             self._run.process.wait(patience_s)
         except subprocess.TimeoutExpired:
@@ -247,7 +250,7 @@ class WebProcess:
                     self._settled.set()
 
     def _say(self, begin: Begin, state: Callable[[], State], metrics: Callable[[], tuple[Family, ...]]) -> None:
-        """What is said to a process that ended is lost: the next one begins from the beginning."""
+        """Sends messages. Those to a process that ended are lost: the next one begins from the beginning."""
         heard_by: _Run | None = None
         said, said_at_s = State(), 0.0
         while True:
@@ -273,7 +276,7 @@ def _send(run: _Run, words: Sequence[Message]) -> None:
 
 
 def _ended(process: Process) -> int:
-    """Its exit code; of one that only let go of the wire, after a while, the end is made."""
+    """Returns its exit code; a process that only let go of the wire is ended after a while."""
     try:
         return process.wait(_GONE_S)
     except subprocess.TimeoutExpired:

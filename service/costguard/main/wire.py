@@ -42,17 +42,17 @@ class Watcher:
 
     @property
     def silent_for(self) -> timedelta | None:
-        """How long it has said nothing, where that is too long."""
+        """Returns how long it has said nothing, where that is too long."""
         silence = timedelta(seconds=self._monotonic() - self._heard_at_s)
         return silence if silence > _SILENT_AFTER else None
 
     def hear(self, news: Heard) -> None:
-        """What another process has heard."""
+        """Takes news that another process has heard."""
         self.state, self._heard_at_s = news
 
     @property
     def last_heard(self) -> Heard:
-        """Without its metrics, which are large and which only the serving process shows."""
+        """Returns the last news without its metrics, which are large and which only the serving process shows."""
         return Heard(self.state.model_copy(update={"metrics": ()}), self._heard_at_s)
 
     def wake(self, what: Asked) -> None:
@@ -122,14 +122,14 @@ class Begin(_Message):
 
 
 class SlackTrouble(_Message):
-    """What keeps messages from being sent; all empty when nothing does."""
+    """The trouble that keeps messages from being sent; all empty when there is none."""
 
     workspace: str = ""
     channels: Mapping[str, str] = Field(default_factory=dict)
 
 
 class Family(_Message):
-    """One family of metrics, with its samples: name, labels, value."""
+    """A family of metrics, with its samples: name, labels, value."""
 
     name: str
     text: str
@@ -138,7 +138,7 @@ class Family(_Message):
 
 
 class State(_Message):
-    """What the watching process says of itself, when it changes and at least every second."""
+    """The state of the watching process, sent when it changes and at least every second."""
 
     kind: Literal["state"] = "state"
     last_pass_at: datetime | None = None
@@ -177,7 +177,7 @@ _MESSAGES: TypeAdapter[Message] = TypeAdapter(
 
 
 class Wire:
-    """One end. One thread at a time sends, and one receives."""
+    """An end of the wire. One thread at a time sends, and one receives."""
 
     def __init__(self, end: socket.socket) -> None:
         self._incoming, self._outgoing = end, end.dup()  # each with a time limit of its own
@@ -189,7 +189,10 @@ class Wire:
         self._outgoing.sendall(message.model_dump_json().encode() + b"\n")
 
     def receive(self, patience_s: float | None = None) -> Message | None:
-        """None: the other process is gone. Raises TimeoutError, and ValueError for what is no message."""
+        """Receives a message. None: the other process is gone.
+
+        Raises TimeoutError, and ValueError for what is no message.
+        """
         while (end := self._read.find(b"\n")) < 0:
             self._incoming.settimeout(patience_s)
             try:

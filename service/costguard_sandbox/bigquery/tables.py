@@ -103,7 +103,7 @@ FOCUS_SCHEMA: Schema = (
 
 
 class QueryRefused(Exception):
-    """With BigQuery's status and reason."""
+    """BigQuery refuses a query, with its status and reason."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(message)
@@ -132,7 +132,10 @@ class Result:
 
 @dataclass(slots=True)
 class Tables:
-    """By PROJECT.DATASET.TABLE. The next `pending` answers say that a query has not ended; `page_rows` cuts pages."""
+    """The tables by PROJECT.DATASET.TABLE.
+
+    The next `pending` answers say that a query has not ended; `page_rows` cuts pages.
+    """
 
     tables: dict[str, Table] = field(default_factory=dict)
     results: dict[str, Result] = field(default_factory=dict)
@@ -183,7 +186,9 @@ class _Bound:
 
 
 def _in_partition(bound: _Bound, table: Table, loaded: datetime, row: Row) -> bool:
-    """Whether the row's partition is read at all: only a bound on what the table is cut by keeps one from it."""
+    """Says whether the row's partition is read at all: only a bound on the column that partitions the table keeps one
+    from it.
+    """
     if not table.is_cut or bound.column != table.cut_by:
         return True
     day = (_moment(row[table.cut_by]) if table.cut_by else loaded).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -234,7 +239,7 @@ def _bound(
 
 
 def encoded(column: Mapping[str, Any], value: Any, int64_times: bool) -> Any:
-    """As the REST API prints it: every scalar a text, records as {"f": [{"v": ...}]}."""
+    """Encodes a value as the REST API prints it: every scalar a text, records as {"f": [{"v": ...}]}."""
     if column["mode"] == "REPEATED":
         one = {**column, "mode": "NULLABLE"}
         return [{"v": encoded(one, item, int64_times)} for item in value or ()]

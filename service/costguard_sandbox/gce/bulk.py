@@ -27,7 +27,7 @@ _MOST_DIGITS = 18
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """One insert of the group, begun; `vm` is None where there was no capacity."""
+    """An insert of the group, begun; `vm` is None where there was no capacity."""
 
     operation: Operation
     vm: VM | None
@@ -63,7 +63,7 @@ class ZoneInserts:
 
 @dataclass(slots=True)
 class BulkInsert:
-    """One request. A VM for which one zone has no capacity is tried in the next."""
+    """A bulk insert. A VM for which one zone has no capacity is tried in the next."""
 
     project: str
     count: int
@@ -103,7 +103,7 @@ class BulkInsert:
         return [vm for place in self.places.values() for vm in place.made()]
 
     def failure(self) -> Failure | None:
-        """Why it fails, if too few VMs were made. Code, words and 503: googleapis/google-cloud-go issue 5168."""
+        """Returns the failure, if too few VMs were made. Code, words and 503: googleapis/google-cloud-go issue 5168."""
         if len(self.made()) >= self.least:
             return None
         text = f"Requested minimum count of {self.least} VMs could not be created."
@@ -111,7 +111,7 @@ class BulkInsert:
         return Failure("VM_MIN_COUNT_NOT_REACHED", text, 503, others=tuple(causes[:1]))
 
     def is_done(self) -> bool:
-        """Whether every insert, and every delete of a rollback, is done."""
+        """Says whether every insert, and every delete of a rollback, is done."""
         if not all(one.operation.is_done for place in self.places.values() for one in place.children):
             return False
         return not self.rolls_back or all(vm.deleted_at is not None for vm in self.made())

@@ -71,7 +71,7 @@ def tags(wanted: Mapping[str, Any]) -> Change:
 
 
 def machine_type(wanted: Mapping[str, Any]) -> Change:
-    """Only of a stopped VM; for any other, the operation fails (libcloud, recorded 2016)."""
+    """Changes the machine type, only of a stopped VM; for any other, the operation fails (libcloud, recorded 2016)."""
 
     def change(vm: VM) -> Failure | None:
         machine = str(wanted.get("machineType") or "")

@@ -143,10 +143,10 @@ def check_choices(scheduling: Mapping[str, Any]) -> None:
 
 
 def check_model(scheduling: Mapping[str, Any], sold: Sequence[str]) -> None:
-    """Whether the machine type is sold in the requested provisioning model.
+    """Checks that the machine type is sold in the requested provisioning model.
 
-    No record of Google's wording was found; this one follows its refusal of onHostMaintenance,
-    "Scheduling must have onHostMaintenance be one of the following valid types: [TERMINATE]. But was MIGRATE".
+    No record of Google's wording was found; this one follows its refusal of onHostMaintenance, "Scheduling must have
+    onHostMaintenance be one of the following valid types: [TERMINATE]. But was MIGRATE".
     """
     check_choices(scheduling)
     field = "provisioningModel"
@@ -217,7 +217,7 @@ def check_local_ssd_choice(vm: VM, discards_local_ssd: bool | None) -> None:
 
 
 def suspend_failure(vm: VM) -> Failure | None:
-    """Why a suspend operation fails; None where the VM can be suspended.
+    """Explains why a suspend operation fails; None where the VM can be suspended.
 
     The limits are those of Google's "Suspend or resume a Compute Engine instance", "Limitations": no GPUs, no
     Confidential VM, at most 208 GB of memory. Only the words about states are Google's; the others follow them.

@@ -44,7 +44,7 @@ class CloudOptions(TypedDict, total=False):
 
 
 class Cloud:
-    """Its history depends on the seed, the clock and the requests, on nothing else.
+    """A simulated cloud. Its history depends on the seed, the clock and the requests, on nothing else.
 
     `begins` lies before the clock's time where a fleet already has a history. With `wait_moves_clock`, an operation's
     `wait` moves a manual clock to the operation's end. With `start_stamps_apart`, the stamp of a start is written some
@@ -164,7 +164,7 @@ class Cloud:
             return list(self._ever)
 
     def instance(self, project: str, name: str, zone: str | None = None) -> VM:
-        """By name, or in a zone by name or id. Raises Refused (404) when there is none."""
+        """Finds a VM by name, or in a zone by name or id. Raises Refused (404) when there is none."""
         with self.settled():
             if zone is not None and (vm := self._vms.get((project, zone, name))):
                 return vm
@@ -177,7 +177,7 @@ class Cloud:
         raise not_found(f"projects/{project}/{place}instances/{name}")
 
     def instance_by_id(self, number: int) -> VM | None:
-        """While it exists."""
+        """Finds a VM by its number, while it exists."""
         return self._by_id.get(number)
 
     def disks(self, project: str) -> list[Disk]:
@@ -215,7 +215,7 @@ class Cloud:
         return self._begin_insert(vm, user, group=group)
 
     def _insert_again(self, vm: VM) -> None:
-        """Its group makes a VM that was deleted again, if nobody took its name meanwhile."""
+        """Makes a VM that was deleted again, in its group's name, if nobody took its name meanwhile."""
         if (vm.project, vm.zone, vm.name) not in self._vms:
             self._insert_one(vm.project, vm.zone, vm.given, service_agent(vm.project), "")
 
@@ -288,7 +288,7 @@ class Cloud:
         user: str = DEFAULT_USER,
         request_id: str = "",
     ) -> Operation:
-        """One of `changes`, under Google's operation type for it."""
+        """Makes one of `changes`, under Google's operation type for it."""
         with self.settled():
             if repeated := self.operations.repeated(project, request_id):
                 return repeated
@@ -310,7 +310,7 @@ class Cloud:
     # System events.
 
     def trigger(self, event: str, project: str, name: str, zone: str | None = None) -> Operation:
-        """One of EVENTS, at once. Raises Refused for an unknown VM, or one to which it cannot happen now."""
+        """Triggers one of EVENTS, at once. Raises Refused for an unknown VM, or one to which it cannot happen now."""
         if event == PREEMPT_IN_START:
             raise bad_request(f"{event} comes with the VM's next start and cannot happen at once")
         with self.settled():

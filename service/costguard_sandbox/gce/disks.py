@@ -93,7 +93,7 @@ class Storage:
             return sorted(disks, key=lambda disk: (disk.zone, disk.name))
 
     def find(self, project: str, zone: str, name: str) -> Disk:
-        """By name or numeric id. Raises Refused (404) when there is none."""
+        """Finds a disk by name or numeric id. Raises Refused (404) when there is none."""
         with self._settled():
             if disk := self.live.get((project, zone, name)):
                 return disk
@@ -133,7 +133,7 @@ class Storage:
             return operation
 
     def attach(self, vm: VM, body: Mapping[str, Any], user: str, request_id: str = "") -> Operation:
-        """As at Google, not the request but its operation fails when the disk is in use."""
+        """Attaches a disk. As at Google, not the request but its operation fails when the disk is in use."""
         with self._settled():
             if operation := self._operations.repeated(vm.project, request_id):
                 return operation

@@ -56,7 +56,7 @@ _WORDS = {bool: "true or false", int: "a whole number from 0 up", float: "a numb
 
 @dataclass(slots=True)
 class CloudFault:
-    """One fault; which fields matter depends on its kind."""
+    """A fault; which fields matter depends on its kind."""
 
     id: int
     kind: str
@@ -146,7 +146,7 @@ class CloudFaults(ActiveFaults[CloudFault]):
         return prices if fault is None else MisprintedList(prices, Misprint(fault.misprint))
 
     def repeats(self, project: str, method: str, path: str) -> bool:
-        """Whether this request arrives twice, as one that a proxy sends again does."""
+        """Says whether this request arrives twice, as one that a proxy sends again does."""
         return self._met("repeated", project, method, path) is not None
 
     def refuse(self, project: str, method: str, path: str, now: datetime) -> None:
@@ -274,7 +274,7 @@ def _rate_limited(project: str, *, is_write: bool) -> Refused:
 
 
 def _too_many_requests(seconds: int) -> Refused:
-    """As Google's APIs answer since RATE_LIMIT_EXCEEDED is a 429 (cloud.google.com/apis/design/errors)."""
+    """Refuses as Google's APIs do since RATE_LIMIT_EXCEEDED is a 429 (cloud.google.com/apis/design/errors)."""
     text = "Quota exceeded for quota metric 'Read requests' and limit 'Read requests per minute' of service."
     return Refused(429, "rateLimitExceeded", text, "usageLimits", "RESOURCE_EXHAUSTED", seconds)
 

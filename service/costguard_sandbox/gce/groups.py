@@ -27,7 +27,7 @@ def group_of(vm: VM) -> str:
 
 
 def service_agent(project: str) -> str:
-    """In whose name groups act: Google's own agent in the project."""
+    """Returns the account in whose name groups act: Google's own agent in the project."""
     return f"{project_number(project)}@cloudservices.gserviceaccount.com"
 
 
@@ -44,7 +44,7 @@ class Groups:
     _let_go: set[int] = field(default_factory=set, init=False)  # by the group itself, as when it is resized
 
     def asked(self, verb: str, vm: VM, is_group: bool) -> None:
-        """What is asked of a VM, by its group or by others."""
+        """Notes a request for a VM, by its group or by others."""
         if is_group and verb in ("stop", "suspend", "delete"):
             self._let_go.add(vm.id)
         elif verb in ("start", "resume"):

@@ -1,4 +1,4 @@
-"""What runs inside VMs, as the lifecycle sees it, and who waits for changes of their metadata."""
+"""The processes inside VMs, as the lifecycle sees them, and the requests that wait for changes of their metadata."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from costguard_sandbox.gce.vm import VM, Attachment, Disk
 
 
 class Ending(Enum):
-    """How a VM's processes are stopped."""
+    """The way in which a VM's processes are stopped."""
 
     PREEMPTION = auto()  # SIGTERM, and SIGKILL after Google's 30 seconds
     SHUTDOWN = auto()  # the same, after the longer time of a stop
@@ -29,7 +29,7 @@ class Guests:
         """The VM goes down; a second call can only shorten the remaining time."""
 
     def has(self, vm: VM) -> bool:  # noqa: ARG002
-        """Whether processes of the VM run."""
+        """Says whether processes of the VM run."""
         return False
 
     def suspend(self, vm: VM) -> None: ...
@@ -56,12 +56,12 @@ class Guests:
         """Ends every process. The cloud must not be locked."""
 
     def __bool__(self) -> bool:
-        """Whether VMs can run processes at all."""
+        """Says whether VMs can run processes at all."""
         return False
 
 
 class MetadataWatch:
-    """One request that waits for a change of a VM's metadata."""
+    """A request that waits for a change of a VM's metadata."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -69,12 +69,12 @@ class MetadataWatch:
         self.is_waiting = False
 
     def wake(self) -> None:
-        """From any thread."""
+        """Wakes the request, from any thread."""
         with suppress(RuntimeError):  # its server has ended
             self._loop.call_soon_threadsafe(self._changed.set)
 
     async def wait(self, seconds: float | None) -> bool:
-        """Whether there was a change, now or since the last call."""
+        """Says whether there was a change, now or since the last call."""
         self.is_waiting = True
         try:
             await asyncio.wait_for(self._changed.wait(), seconds)
@@ -122,6 +122,6 @@ class MetadataWatches:
                     watch.wake()
 
     def waiting(self, vm: int) -> int:
-        """How many requests wait for this VM now."""
+        """Counts the requests that wait for this VM now."""
         with self._lock:
             return sum(watch.is_waiting for watch in self._by_vm.get(vm, ()))

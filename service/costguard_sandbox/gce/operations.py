@@ -22,7 +22,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why an accepted request failed."""
+    """The reason why an accepted request failed."""
 
     code: str
     message: str
@@ -39,7 +39,10 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What an operation acts on. `scope` is `global`, `regions/R` or `zones/Z`; `path` is `instances/NAME` there."""
+    """The resource that an operation acts on.
+
+    `scope` is `global`, `regions/R` or `zones/Z`; `path` is `instances/NAME` there.
+    """
 
     project: str
     scope: str
@@ -48,13 +51,13 @@ class Target:
 
     @property
     def resource(self) -> str:
-        """As Google's errors name it."""
+        """Returns the name of the resource in Google's errors."""
         return f"projects/{self.project}/{self.scope}/{self.path}"
 
 
 @dataclass(slots=True, eq=False)
 class Operation:
-    """One operation. `ends_at` is planned in advance, so that `wait` can sleep exactly until then."""
+    """An operation. `ends_at` is planned in advance, so that `wait` can sleep exactly until then."""
 
     id: int
     name: str
@@ -204,7 +207,7 @@ class OperationLog:
         return operation
 
     def find(self, project: str, scope: str, name: str) -> Operation | None:
-        """By name, or by the numeric id that the API accepts instead."""
+        """Finds an operation by name, or by the numeric id that the API accepts instead."""
         operation = self._kept.get((project, name))
         if operation is None and name.isdecimal():
             operation = next((one for one in self.of(project) if one.id == int(name)), None)

@@ -52,7 +52,7 @@ class Usage:
             used.update(now)
 
     def of(self, project: str, region: str = "") -> Mapping[str, float]:
-        """In one region, or in all."""
+        """Returns the usage in one region, or in all."""
         return self._used.get((project, region), {})
 
 
@@ -66,7 +66,10 @@ def _used_by(vm: VM) -> Counter[str]:
 
 
 def exceeded(faults: CloudFaults, usage: Usage, vm: VM) -> Failure | None:
-    """Only limits set by faults apply, so that tests without them never meet a quota."""
+    """Returns the failure of a quota.
+
+    Only limits set by faults apply, so that tests without them never meet a quota.
+    """
     regional = faults.quota_limits(vm.project, vm.region)
     for metric, wanted in demand(vm).items() if regional else ():
         if metric in regional:

@@ -114,11 +114,11 @@ def _keeper(selection: Selection | None) -> Callable[[Any], Any]:
 
 
 class BadPageToken(ValueError):
-    """Not a token of this server."""
+    """The token was not made by this server."""
 
 
 def paginate(rows: Sequence[Row], max_results: int, page_token: str | None) -> tuple[list[Row], str | None]:
-    """One page of rows and the token of the next, None on the last page.
+    """Returns a page of rows and the token of the next, None on the last page.
 
     More than 500 gives 500, and so does 0.
     """
@@ -134,7 +134,7 @@ def page_token_at(position: int) -> str:
 
 
 def position_of(token: str) -> int:
-    """Where the page of this token starts. Raises BadPageToken."""
+    """Returns the position at which the page of this token starts. Raises BadPageToken."""
     try:
         text = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode()
     except (binascii.Error, ValueError):

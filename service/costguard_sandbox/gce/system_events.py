@@ -34,7 +34,7 @@ EVENTS = (*_EVENTS, PREEMPT_IN_START)
 
 @dataclass(frozen=True, slots=True)
 class Reclaim:
-    """Which Spot VMs Google preempts at once to win capacity back; an empty value does not narrow them down.
+    """The Spot VMs that Google preempts at once to win capacity back; an empty value does not narrow them down.
 
     `filter` is one of the API's, such as `labels.job:*`. With `up_for`, only VMs that have run at least that long.
     """
@@ -47,7 +47,10 @@ class Reclaim:
     notice: timedelta | None = None
 
     def includes(self, vm: VM, now: datetime) -> bool:
-        """By everything but the filter. A VM that is still coming up is included, unless it must have been up."""
+        """Says whether a VM is included, by everything but the filter.
+
+        A VM that is still coming up is, unless it must have been up.
+        """
         if not vm.is_spot or vm.is_preempted or self.region not in ("", vm.region) or self.zone not in ("", vm.zone):
             return False
         if not self.up_for:
@@ -94,7 +97,7 @@ class SystemEvents:
         return operation
 
     def repair(self, vm: VM, status: Status) -> None:
-        """Its managed instance group finds it in this state, and recreates it."""
+        """Recreates the VM, as its managed instance group does on finding it in this state."""
         kind, text = _EVENTS["recreate"]
         place = f"projects/{project_number(vm.project)}/zones/{vm.zone}"
         why = f"expected instance status RUNNING but {status.value} found"

@@ -27,7 +27,7 @@ class Status(StrEnum):
 
 
 class Load(StrEnum):
-    """What the guest does, as Cloud Monitoring would show it."""
+    """The load of the guest, as Cloud Monitoring would show it."""
 
     BUSY = "busy"
     IDLE = "idle"
@@ -39,7 +39,7 @@ class Load(StrEnum):
 
 @dataclass(slots=True)
 class Run:
-    """One billed run of the VM: from RUNNING until STOPPING or SUSPENDING."""
+    """A billed run of the VM: from RUNNING until STOPPING or SUSPENDING."""
 
     began: datetime
     ended: datetime | None = None
@@ -111,7 +111,7 @@ class DiskUse:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a running VM bills for. Custom types of the N1 family have the family n1."""
+    """The billed parts of a running VM. Custom types of the N1 family have the family n1."""
 
     machine_type: str
     family: str
@@ -124,7 +124,7 @@ class Shape:
 
 @dataclass(slots=True, eq=False)
 class VM:
-    """One VM. `given` is the body of its insert with later changes; the other fields are the cloud's own."""
+    """A VM. `given` is the body of its insert with later changes; the other fields are the cloud's own."""
 
     id: int
     project: str
@@ -195,7 +195,7 @@ class VM:
 
     @property
     def preemption_notice(self) -> timedelta:
-        """How long the metadata show a preemption in advance."""
+        """Returns the time for which the metadata show a preemption in advance."""
         return timedelta(seconds=int((self.scheduling.get("preemptionNoticeDuration") or {}).get("seconds", 0)))
 
     def load_at(self, moment: datetime) -> Load:

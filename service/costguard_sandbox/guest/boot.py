@@ -1,4 +1,4 @@
-"""One boot of a VM: its programs, its init process and the thread that waits for the end."""
+"""A boot of a VM: its programs, its init process and the thread that waits for the end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def program(module: str, *words: str) -> list[str]:
 
 
 def has_docker(path: str) -> bool:
-    """Whether a Docker daemon answers; a client alone is not enough."""
+    """Says whether a Docker daemon answers; a client alone is not enough."""
     client = shutil.which("docker", path=path)
     if client is None:
         return False
@@ -58,7 +58,7 @@ def _put(place: Path, command: list[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class BootOrder:
-    """What to boot. `prepare` runs in the guest's thread, once the directory of its disk exists."""
+    """The parameters of a boot. `prepare` runs in the guest's thread, once the directory of its disk exists."""
 
     disk: Path
     serial: Path

@@ -85,7 +85,7 @@ class Images:
         return is_new
 
     def find(self, reference: Reference) -> dict[str, Any] | None:
-        """As `docker image inspect` shows it, in part; None where this VM has not pulled it."""
+        """Returns an image as `docker image inspect` shows it, in part; None where this VM has not pulled it."""
         store = _read(self._store)
         name = f"{reference.repository}@{reference.digest}" if reference.digest else reference.tagged
         pulled = store.get(name)
@@ -165,7 +165,7 @@ class EndedContainers:
         (self._folder / name).write_text(json.dumps(state))
 
     def files(self, name: str) -> Path:
-        """What the container wrote outside of volumes."""
+        """Returns the folder of the files that the container wrote outside of volumes."""
         return self._folder / f"{name}.files"
 
     def state(self, name: str) -> dict[str, Any] | None:

@@ -50,7 +50,7 @@ def adopt_orphans() -> None:
 
 
 def look(pid: int) -> Process | None:
-    """None when there is no such process, or only a zombie."""
+    """Looks at a process; None when there is no such process, or only a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:
@@ -158,7 +158,7 @@ class InitProcess:
             self._is_ending = True
 
     def _soft_off(self) -> None:
-        """As systemd does: first the services; each ends what it started in other sessions."""
+        """Ends processes as systemd does: first the services; each ends what it started in other sessions."""
         living = descendants(os.getpid())
         sessions = {process.session for process in living if process.parent == os.getpid()}
         services = [process for process in living if process.session in sessions]

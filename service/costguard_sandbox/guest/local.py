@@ -32,16 +32,16 @@ class CannotRunGuests(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class LocalGuestSettings:
-    """How VMs run. All times are in real seconds, whatever the speed of the simulated clock.
+    """Settings of VMs as local processes. All times are in real seconds, whatever the speed of the simulated clock.
 
-    Without a `folder`, the VMs' directories are in a temporary one that is deleted with the simulated cloud.
-    `docker`: `auto` gives VMs a stand-in when no Docker daemon answers here, `shim` always, `host` never. Containers of
-    a real Docker belong to its daemon: they do not end with the VM.
+    Without a `folder`, the VMs' directories are in a temporary one that is deleted with the simulated cloud. `docker`:
+    `auto` gives VMs a stand-in when no Docker daemon answers here, `shim` always, `host` never. Containers of a real
+    Docker belong to its daemon: they do not end with the VM.
 
     `own_folders` are whole paths that commands name, such as `/data`: VMs share this computer's files, so each path is
     made a link to a folder on the disk of the VM that booted last. That suits one VM at a time.
 
-    `pace`: how many seconds of the simulated clock agents on these VMs take one of theirs for.
+    `pace`: the number of seconds of the simulated clock that agents on these VMs take one of theirs for.
     """
 
     folder: Path | None = None
@@ -223,14 +223,17 @@ class LocalGuests(Guests):
         self._guests[vm.id] = Guest(order, lambda guest: self._gone(vm, guest))
 
     def _prepare(self, vm: VM) -> None:
-        """In the guest's thread, since finding Docker may take seconds."""
+        """Prepares a VM in the guest's thread, since finding Docker may take seconds."""
         with self._shim_lock:
             if self._with_shim is None:
                 self._with_shim = not has_docker(self._settings.path)
         put_tools(self.disk(vm) / "bin", vm, self.disk(vm), self._settings.path, with_docker=self._with_shim)
 
     def _environment(self, vm: VM) -> dict[str, str]:
-        """Only PATH comes from this process: programs in a VM must not see the host's secrets."""
+        """Returns the environment.
+
+        Only PATH comes from this process: programs in a VM must not see the host's secrets.
+        """
         disk = self.disk(vm)
         return {
             "PATH": f"{disk / 'bin'}:{self._settings.path}",

@@ -42,7 +42,7 @@ class Json:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One answer. `is_redirect`: a directory was requested without its slash."""
+    """An answer. `is_redirect`: a directory was requested without its slash."""
 
     text: str
     is_json: bool = False
@@ -113,7 +113,7 @@ def _lines(prefix: str, node: Any) -> list[str]:
 
 
 def _public(node: Any, key: str = "") -> Any:
-    """For recursive answers: names in camelCase, except those that users chose; without secrets."""
+    """Converts metadata for recursive answers: names in camelCase, except those that users chose; without secrets."""
     if isinstance(node, dict):
         kept = {name: value for name, value in node.items() if not (isinstance(value, Json) and value.is_secret)}
         chosen = key in ("attributes", "service-accounts")
@@ -182,7 +182,7 @@ def _instance(vm: VM, project: str) -> Directory:
 
 
 def _service_accounts(vm: VM) -> Directory:
-    """By e-mail address, and the first one also as `default`."""
+    """Returns service accounts by e-mail address, and the first one also as `default`."""
     directory: Directory = {}
     for account in vm.given.get("serviceAccounts") or ():
         email = str(account.get("email", ""))
@@ -286,7 +286,10 @@ def _entry(cloud: Cloud, request: Request) -> Entry | None:
 
 
 def _seconds(request: Request) -> float | None:
-    """How long to wait for a change: 0 by default, for ever without timeout_sec. None for an invalid number."""
+    """Returns the seconds to wait for a change: 0 by default, for ever without timeout_sec.
+
+    None for an invalid number.
+    """
     if request.query_params.get("wait_for_change") != "true":
         return 0.0
     given = request.query_params.get("timeout_sec", "")

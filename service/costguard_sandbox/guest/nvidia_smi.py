@@ -18,7 +18,7 @@ _GPUS = {
 
 
 def rows(vm: str, kind: str, count: int, fields: list[str]) -> list[str]:
-    """One line a GPU, as `--format=csv,noheader,nounits` shows it."""
+    """Returns one line a GPU, as `--format=csv,noheader,nounits` shows it."""
     name, memory = _GPUS.get(kind, (kind, _NOT_MEASURED))
     lines = []
     for index in range(count):

@@ -21,7 +21,7 @@ class ScenarioError(ValueError):
 
 
 class Keys:
-    """One table. `done` refuses keys that were never read."""
+    """A table of a scenario. `done` refuses keys that were never read."""
 
     def __init__(
         self, values: Mapping[str, Any], where: str, prefix: str = "", siblings: Sequence[Mapping[str, Any]] = ()

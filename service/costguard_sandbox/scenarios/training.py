@@ -47,7 +47,7 @@ def beginning(seed: int) -> State:
 
 
 def train_one(state: State, points: list[tuple[float, float, int]]) -> float:
-    """One step of gradient descent on one batch, in place; the batch's loss."""
+    """Trains one step of gradient descent on one batch, in place, and returns the batch's loss."""
     numbers = random.Random()
     version, inner, gauss = state["random"]
     numbers.setstate((version, tuple(inner), gauss))

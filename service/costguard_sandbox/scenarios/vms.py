@@ -114,7 +114,7 @@ def _scheduling(keys: Keys, *, has_gpu: bool) -> dict[str, Any]:
 
 
 def default_local_vms() -> LocalGuestSettings:
-    """With this process's PATH and language."""
+    """Returns settings with this process's PATH and language."""
     return LocalGuestSettings(path=os.environ.get("PATH", os.defpath), language=os.environ.get("LANG", "C.UTF-8"))
 
 

@@ -128,7 +128,9 @@ def missing_scope(needed: str, provided: Sequence[str]) -> SlackError:
 
 
 def invalid_blocks(problems: Sequence[str], code: str = "invalid_blocks") -> SlackError:
-    """As in Slack's answer, the problems appear twice: plain, and as `[ERROR] ...` messages."""
+    """Makes an error in which, as in Slack's answer, the problems appear twice: plain, and as `[ERROR] ...`
+    messages.
+    """
     return SlackError(
         code, errors=list(problems), response_metadata={"messages": [f"[ERROR] {one}" for one in problems]}
     )
@@ -157,8 +159,11 @@ class Limits:
         self._last_post: dict[str, datetime] = {}
 
     def outside_marketplace(self, applies: bool) -> None:
-        """As for apps that are commercially distributed outside the Marketplace since 29 May 2025: one call a minute
-        and 15 messages (https://docs.slack.dev/changelog/2025/05/29/rate-limit-changes-for-non-marketplace-apps)."""
+        """Limits the app as Slack does apps commercially distributed outside the Marketplace, since 29 May 2025.
+
+        One call a minute and 15 messages
+        (https://docs.slack.dev/changelog/2025/05/29/rate-limit-changes-for-non-marketplace-apps).
+        """
         for method in ("conversations.history", "conversations.replies"):
             self.per_minute[method] = 1 if applies else PER_MINUTE[method]
         self.most_history = 15 if applies else None

@@ -165,7 +165,7 @@ def _length(value: Any) -> int:
 
 
 def _completed(blocks: list[Any]) -> list[dict[str, Any]]:
-    """With the ids and text flags that Slack fills in."""
+    """Adds the ids and text flags that Slack fills in."""
     done: list[dict[str, Any]] = deepcopy(blocks)
     for number, block in enumerate(done):
         block.setdefault("block_id", f"b{number:02d}")

@@ -45,7 +45,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 
 @dataclass(slots=True)
 class SlackFault:
-    """One fault. `method`, `channel` and the probability `chance` narrow down the calls that meet it."""
+    """A fault. `method`, `channel` and the probability `chance` narrow down the calls that meet it."""
 
     id: int
     kind: str

@@ -1,4 +1,4 @@
-"""What people do in the workspace, sent to the app: over an open socket, or as signed HTTP.
+"""Actions of people in the workspace, sent to the app: over an open socket, or as signed HTTP.
 
 Payloads: https://docs.slack.dev/reference/interaction-payloads. Signatures:
 https://docs.slack.dev/authentication/verifying-requests-from-slack.
@@ -45,7 +45,7 @@ def block_actions(
     response_url: str,
     action_ts: str,
 ) -> dict[str, Any]:
-    """One element of a message was used. An ephemeral message is not included."""
+    """Makes the payload of an element of a message that was used. An ephemeral message is not included."""
     container: dict[str, Any] = {
         "type": "message",
         "message_ts": message.ts,
@@ -133,7 +133,7 @@ def signed_headers(secret: str, body: bytes, timestamp: int) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One delivery. `error` is what Slack shows: operation_timeout, dispatch_failed, or nothing."""
+    """A delivery. `error` is what Slack shows: operation_timeout, dispatch_failed, or nothing."""
 
     kind: str
     payload: Mapping[str, Any]

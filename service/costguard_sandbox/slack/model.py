@@ -55,7 +55,7 @@ class User:
     is_email_confirmed: bool = True
 
     def shown(self, now: datetime, *, with_email: bool) -> dict[str, Any]:
-        """As in `users.info`; as in Slack, a deleted user has no time zone."""
+        """Shows a user as in `users.info`; as in Slack, a deleted user has no time zone."""
         profile: dict[str, Any] = {
             "real_name": self.real_name,
             "real_name_normalized": self.real_name,
@@ -126,7 +126,7 @@ class Channel:
 
     @property
     def kind(self) -> str:
-        """As in the names of Slack's scopes: channels, groups, im or mpim."""
+        """Returns the kind in the names of Slack's scopes: channels, groups, im or mpim."""
         if self.users:
             return "im" if self.is_im else "mpim"
         return "groups" if self.private else "channels"
@@ -223,7 +223,7 @@ class Message:
         return [reply for reply in self.replies if reply.deleted_at is None]
 
     def shown(self, *, all_metadata: bool) -> dict[str, Any]:
-        """As in history: without `include_all_metadata` only the metadata's event type."""
+        """Shows a message as in history: without `include_all_metadata` only the metadata's event type."""
         shown: dict[str, Any] = {
             "type": "message",
             "user": self.user,

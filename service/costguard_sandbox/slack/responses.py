@@ -1,4 +1,4 @@
-"""How an app answers an interaction: modals opened with a trigger, and response URLs."""
+"""Answers of an app to an interaction: modals opened with a trigger, and response URLs."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class View:
 
 
 class Views:
-    """One open modal per person. As in Slack, a trigger is valid for 3 seconds of real time and for one modal."""
+    """The open modals, one per person. As in Slack, a trigger is valid for 3 seconds of real time and for one modal."""
 
     def __init__(
         self, number: Callable[[], int], changed: Callable[[], None], stopwatch: Callable[[], float] = time.monotonic

@@ -19,7 +19,7 @@ Answer = dict[str, Any]
 
 
 class _Socket:
-    """One connection of the app. `put` may be called from any thread."""
+    """A connection of the app. `put` may be called from any thread."""
 
     def __init__(self) -> None:
         self.queue: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()

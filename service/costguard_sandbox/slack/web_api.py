@@ -122,7 +122,7 @@ def _values(request: Request, raw: bytes) -> dict[str, Any]:
 
 
 def _token(request: Request, values: Mapping[str, Any]) -> str:
-    """From the header or, as Slack still accepts, from a form."""
+    """Reads the token from the header or, as Slack still accepts, from a form."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer" and token:
         return token.strip()

@@ -110,7 +110,7 @@ class Workspace:
         return user
 
     def user(self, who: str) -> User:
-        """By id, name or e-mail address. Raises KeyError when there is no such person."""
+        """Finds a person by id, name or e-mail address. Raises KeyError when there is no such person."""
         with self.lock:
             for user in self.users.values():
                 if who in (user.id, user.name) or (who and who.lower() == user.email.lower()):
@@ -130,7 +130,7 @@ class Workspace:
         return channel
 
     def channel(self, where: str) -> Channel:
-        """By id or by name, with or without `#`. Raises SlackError channel_not_found."""
+        """Finds a channel by id or by name, with or without `#`. Raises SlackError channel_not_found."""
         with self.lock:
             if where in self.channels:
                 return self.channels[where]

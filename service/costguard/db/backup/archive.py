@@ -27,21 +27,21 @@ _MOST_MANIFEST = 1 << 20
 
 
 class Part(BaseModel):
-    """One file of the archive."""
+    """A file of the archive."""
 
     size: int
     sha256: str
 
 
 class Rows(BaseModel):
-    """One table: how many rows it has, and of PostgreSQL its columns in the order of the copy."""
+    """A table: the number of its rows, and of PostgreSQL its columns in the order of the copy."""
 
     rows: int
     columns: list[str] = []
 
 
 class Manifest(BaseModel):
-    """What the archive says of itself. `tables` stand in the order in which they can be filled again."""
+    """The description of an archive by itself. `tables` stand in the order in which they can be filled again."""
 
     format: int
     kind: str  # "sqlite" or "postgresql"
@@ -144,7 +144,7 @@ def reading(path: Path) -> Iterator[Reader]:
 
 
 def sync_folder(folder: Path) -> None:
-    """So that a name in it outlives a power cut."""
+    """Syncs a folder, so that a name in it outlives a power cut."""
     opened = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(opened)

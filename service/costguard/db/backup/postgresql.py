@@ -21,7 +21,7 @@ _MADE_BY_MIGRATIONS = frozenset({_VERSION, "changes", "installation"})  # tables
 
 
 def write(connection: Connection, writer: Writer, describe: Callable[[str, int, dict[str, Rows]], Manifest]) -> None:
-    """Within a reading transaction: one unmoving view. Raises Invalid where there is no ledger."""
+    """Writes the archive within a reading transaction: one unmoving view. Raises Invalid where there is no ledger."""
     unhurried(connection)
     names = _in_order(connection)
     if _VERSION not in names:
@@ -56,7 +56,7 @@ def check_may_fill(connection: Connection, replace: bool) -> None:
 
 
 def clear(connection: Connection) -> None:
-    """Within a write: all tables and functions of Costguard's are dropped."""
+    """Drops all tables and functions of Costguard's, within a write."""
     names = set(_in_order(connection))
     for name in sorted(names & {*metadata.tables, *_FORMER_TABLES, _VERSION}):
         connection.execute(text(f"DROP TABLE {_quoted(name)} CASCADE"))
@@ -64,7 +64,7 @@ def clear(connection: Connection) -> None:
 
 
 def fill(connection: Connection, reader: Reader) -> None:
-    """Within a write, once the tables are those of the archive's revision. Raises Invalid."""
+    """Fills the tables within a write, once they are those of the archive's revision. Raises Invalid."""
     unhurried(connection)
     wanted = reader.manifest.tables
     there = [name for name in _in_order(connection) if name != _VERSION]
@@ -132,7 +132,7 @@ def _in_order(connection: Connection) -> list[str]:
 
 
 def _set_sequences(connection: Connection) -> None:
-    """Of the tables as they are, whose version may be an earlier one."""
+    """Sets the sequences of the tables as they are, whose version may be an earlier one."""
     tables = inspect(connection)
     for name in _in_order(connection):
         for column in tables.get_columns(name):

@@ -21,7 +21,7 @@ _BESIDE = ("-wal", "-shm", "-journal")
 def write(
     source: Path, writer: Writer, scratch: Path, describe: Callable[[str, int, dict[str, Rows]], Manifest]
 ) -> None:
-    """One unmoving view of the database, whatever is written meanwhile; writers do not wait.
+    """Writes one unmoving view of the database, whatever is written meanwhile; writers do not wait.
 
     `scratch` is a folder for a copy. `describe` makes the manifest of revision, generation and tables.
     """
@@ -95,7 +95,9 @@ def put_in_place(new: Path, path: Path, now: datetime) -> Path | None:
 
 
 def close_for_good(path: Path) -> None:
-    """Its log is written into the file, and taken away: one that was left would be replayed into another database."""
+    """Closes a database: its log is written into the file, and taken away, or it would be replayed into another
+    database.
+    """
     try:
         with closing(sqlite3.connect(path, timeout=5, isolation_level=None)) as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -1,4 +1,4 @@
-"""Whether a database is sound: what the database itself checks, and what always holds in a ledger."""
+"""Checks that a database is sound: by the database's own check, and by rules that always hold in a ledger."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ _RULES: Sequence[tuple[str, str]] = (
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One rule, and what breaks it, in words; "" where it holds."""
+    """A rule, and the rows that break it, in words; "" where it holds."""
 
     rule: str
     wrong: str = ""

@@ -28,7 +28,7 @@ def key_columns(*names: str) -> list[Column[Any]]:
 
 
 def shape_columns() -> list[Column[Any]]:
-    """What a VM is made of, and how it is sold."""
+    """Makes columns for the parts of a VM, and its provisioning model."""
     return [
         Column("machine_type", String, nullable=False),
         Column("vcpus", Integer, nullable=False),
@@ -41,7 +41,7 @@ def shape_columns() -> list[Column[Any]]:
 
 
 def attribution_columns() -> list[Column[Any]]:
-    """Whose money a span is."""
+    """Makes columns for the attribution of a span."""
     return [Column(name, String, nullable=False) for name in ("preset", "owner", "job")]
 
 

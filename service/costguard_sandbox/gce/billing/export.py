@@ -75,11 +75,11 @@ class BillingExport:
     export_times: tuple[datetime, ...] = field(repr=False)
 
     def until(self, moment: datetime) -> list[Mapping[str, Any]]:
-        """What had been appended by then."""
+        """Returns the rows that had been appended by then."""
         return [row for row, at in zip(self.rows, self.export_times, strict=True) if at <= moment]
 
     def partition(self, day: date, until: datetime | None = None) -> list[Mapping[str, Any]]:
-        """What was appended on a UTC day."""
+        """Returns the rows that were appended on a UTC day."""
         return [
             row
             for row, at in zip(self.rows, self.export_times, strict=True)
@@ -254,7 +254,7 @@ class _Maker:
 
 
 def _appended(end: datetime, options: ExportOptions, draw: random.Random) -> datetime:
-    """One of the few appends of a day, at a time with microseconds of its own, as V-disk's 01:49:02.981774."""
+    """Returns one of the few appends of a day, at a time with microseconds of its own, as V-disk's 01:49:02.981774."""
     span = options.most_late - options.least_late - _APPEND_EVERY
     late = options.least_late + max(span, timedelta(0)) * draw.random()
     number = -((datetime(1970, 1, 1, tzinfo=UTC) - (end + late)) // _APPEND_EVERY)

@@ -29,7 +29,10 @@ class BillError(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """Where it is: `resource_id` is empty for WRONG_PRICE, `sku_id` for what concerns all of the VM's rows."""
+    """The place of a planted error:
+
+    `resource_id` is empty for WRONG_PRICE, `sku_id` for an error in all of the VM's rows.
+    """
 
     error: BillError
     pacific_day: date

@@ -1,4 +1,4 @@
-"""What each VM and disk used in each hour, by SKU: the lines of a bill before they are costed."""
+"""Measures the use of each VM and disk in each hour, by SKU: the lines of a bill before they are costed."""
 
 from __future__ import annotations
 
@@ -78,7 +78,10 @@ class HourOfUse:
 def hours_of_use(
     vms: Iterable[VM], disks: Iterable[Disk], prices: PriceList, since: datetime, until: datetime
 ) -> Iterator[HourOfUse]:
-    """By VM, then disk. A disk bills from its creation to its deletion, attached or not; the unpriced are left out."""
+    """Yields use by VM, then disk.
+
+    A disk bills from its creation to its deletion, attached or not; the unpriced are left out.
+    """
     names = sku_names(prices, until)
     for vm in vms:
         billed = _of_vm(vm)

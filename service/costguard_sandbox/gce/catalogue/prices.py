@@ -63,7 +63,7 @@ _BUILT_IN = {
     "g4": ("nvidia-rtx-pro-6000",),
 }
 OPENING = datetime(2024, 1, 1, 8, 0, tzinfo=UTC)
-"""When the first prices came into force."""
+"""The time at which the first prices came into force."""
 Timeline = tuple[tuple[datetime, int], ...]
 
 
@@ -172,7 +172,7 @@ def unit_of(resource: str) -> str:
 
 
 def is_storage(resource: str) -> bool:
-    """Whether it is storage: disks, local SSD, saved memory."""
+    """Says whether it is storage: disks, local SSD, saved memory."""
     return resource.startswith("disk:") or resource in ("local-ssd", "suspended-memory")
 
 
@@ -264,7 +264,7 @@ class PriceList:
 
 
 class Misprint(StrEnum):
-    """What is wrong with the prices of a catalogue."""
+    """The kind of error in the prices of a catalogue."""
 
     ZERO = "zero"
     THOUSANDFOLD = "thousandfold"

@@ -101,9 +101,9 @@ MakeSku = Callable[..., dict[str, Any]]
 
 
 def skus_page(price_list: PriceList, at: datetime, page_size: int, page_token: str | None) -> dict[str, Any]:
-    """One page of the catalogue as it stands at a moment, ordered by SKU id.
+    """Returns a page of the catalogue as it stands at a moment, ordered by SKU id.
 
-    Besides what the price list sells, it has look-alikes that a reader must not mistake for it: commitments,
+    Besides the SKUs of the price list, it has look-alikes that a reader must not mistake for it: commitments,
     reservations, premiums, regional disks. More than 5,000 gives 5,000, and so does 0.
     """
     skus = sorted([*_sold(price_list, at), *lookalikes(price_list, at, sku)], key=lambda one: str(one["skuId"]))
@@ -121,7 +121,7 @@ def sku(
     tiers: tuple[tuple[float, int], ...],
     since: datetime,
 ) -> dict[str, Any]:
-    """One SKU; category is (family, group, usage type), tiers are (from this usage on, nano-dollars)."""
+    """Makes an SKU; category is (family, group, usage type), tiers are (from this usage on, nano-dollars)."""
     family, group, usage_type = category
     words, base, base_words, factor = UNITS[unit]
     identity = sku_id(description, usage_type)
@@ -240,13 +240,13 @@ def usage_type(resource: str, *, spot: bool) -> str:
 
 
 def uses_newer_places(resource: str) -> bool:
-    """Whether its SKUs use the place names of newer machine families."""
+    """Says whether its SKUs use the place names of newer machine families."""
     head, _, tail = resource.partition(":")
     return head in _NEWER or (head in ("gpu", "slice") and tail in _NEWER_GPUS)
 
 
 def has_sku_per_region(resource: str) -> bool:
-    """Whether each region has an SKU of its own, as recorded for G4."""
+    """Says whether each region has an SKU of its own, as recorded for G4."""
     return resource.startswith("g4:") or resource.endswith(":nvidia-rtx-pro-6000")
 
 

@@ -1,4 +1,4 @@
-"""What Google would bill, from the VMs' own states, Google's pricing pages and recorded bills.
+"""Computes Google's bill from the VMs' own states, Google's pricing pages and recorded bills.
 
 Nothing here comes from the product: `tests/sandbox/gce/test_meter_independence.py` compares the two trees. Each rule
 names its source; recorded rows are those of `tests/sandbox/gce/data/bill_rows.json`. Costs are the column `cost` of the

@@ -1,4 +1,4 @@
-"""One VM's bill: exact, in nano-dollars, rounded once at the very end.
+"""The bill of a VM: exact, in nano-dollars, rounded once at the very end.
 
 Google gives no sum for a VM. Recorded sums of rows (G-res2, BU-cud) lie below the exact product by less than a
 millionth of a dollar a row, which `rows` accounts for; this is the product.
@@ -133,7 +133,7 @@ class _Sums:
 
 @dataclass(slots=True, kw_only=True)
 class Bill(_Sums):
-    """One VM's bill, with its disks while they were attached."""
+    """The bill of a VM, with its disks while they were attached."""
 
     vm: VM
 
@@ -164,7 +164,7 @@ def bill(vm: VM, prices: PriceList, until: datetime, since: datetime | None = No
 
 
 def disk_bills(disks: Iterable[Disk], vms: Iterable[VM], prices: PriceList, until: datetime) -> list[DiskBill]:
-    """Of every disk that was ever unattached. A disk that several VMs read is on each of their bills."""
+    """Bills every disk that was ever unattached. A disk that several VMs read is on each of their bills."""
     disk_bills = []
     holders = [vm for vm in vms if vm.disk_uses]
     for disk in disks:
@@ -182,7 +182,7 @@ def bills(vms: Iterable[VM], prices: PriceList, until: datetime) -> list[Bill]:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """As exported: `amount` in base units, `in_pricing_units` with nine decimals, `cost` with six."""
+    """A row as exported: `amount` in base units, `in_pricing_units` with nine decimals, `cost` with six."""
 
     resource: str
     usage_start: datetime
@@ -215,7 +215,7 @@ def _of_span(span: Span, region: str, prices: PriceList) -> Iterator[Row]:
 
 
 def made_row(resource: str, unit: str, quantity_seconds: Fraction, price: Decimal, hour: datetime) -> Row:
-    """One row from what was used in an hour, in units of quantity times seconds."""
+    """Makes a row from the use in an hour, in units of quantity times seconds."""
     amount = quantity_seconds * (1 if unit == "h" else _GIB)
     used = amount / _base_units(unit, hour)
     name, pricing_name = _EXPORT_UNITS[unit]
@@ -233,7 +233,7 @@ def made_row(resource: str, unit: str, quantity_seconds: Fraction, price: Decima
 
 
 def _base_units(unit: str, hour: datetime) -> int:
-    """How many base units (s or By.s) an hour, a GiB-hour, or a GiB-month of that month has."""
+    """Returns the number of base units (s or By.s) in an hour, a GiB-hour, or a GiB-month of that month."""
     seconds = seconds_of_month(hour) if unit == "GiBy.mo" else 3600
     return seconds if unit == "h" else _GIB * seconds
 

@@ -1,4 +1,4 @@
-"""What a VM used, and when: the spans that are billed."""
+"""Finds what a VM used, and when: the spans that are billed."""
 
 from __future__ import annotations
 
@@ -91,7 +91,10 @@ def _billed_vcpus(shape: Shape) -> Fraction:
 
 
 def _series(shape: Shape) -> str:
-    """Whose cores and memory are billed. Custom types have SKUs of their own; E2's are 5 % dearer on Google's page."""
+    """Returns the series whose cores and memory are billed.
+
+    Custom types have SKUs of their own; E2's are 5 % more expensive on Google's page.
+    """
     if "custom-" in shape.machine_type:
         return f"{shape.family}-custom"
     return next((series for prefix, series in _SERIES if shape.machine_type.startswith(prefix)), shape.family)
@@ -129,11 +132,11 @@ def spans(vm: VM, until: datetime) -> Iterator[Span]:
 
 
 def _running(vm: VM, until: datetime) -> Iterator[Span]:
-    """From RUNNING to STOPPING.
+    """Yields the spans from RUNNING to STOPPING.
 
-    Google, VM instance pricing, "Instance uptime": from when the instance is started until its state is STOPPING,
-    also where a failure or the system stopped it. A VM that is preempted, repaired or recreated while it comes up
-    has no uptime yet.
+    Google, VM instance pricing, "Instance uptime": from when the instance is started until its state is STOPPING, also
+    where a failure or the system stopped it. A VM that is preempted, repaired or recreated while it comes up has no
+    uptime yet.
     """
     model = str(vm.scheduling.get("provisioningModel"))
     for run in vm.runs:
@@ -157,7 +160,7 @@ def _sold_as(resource: str, model: str) -> str:
 
 
 def _is_free(run: Run, *, spot: bool) -> bool:
-    """Only a preemption is free: a Spot VM that its owner stops pays for the minute."""
+    """Says whether a run is free. Only a preemption is: a Spot VM that its owner stops pays for the minute."""
     return spot and run.preempted and run.ended is not None and run.ended - run.began < _FREE_IF_PREEMPTED
 
 

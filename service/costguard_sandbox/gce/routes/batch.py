@@ -31,7 +31,7 @@ _OUTER_ONLY = frozenset({"content-type", "content-length", "content-transfer-enc
 
 @dataclass(frozen=True, slots=True)
 class InnerCall:
-    """One call of a batch; `content_id` is as the caller wrote it, without its brackets."""
+    """A call of a batch; `content_id` is as the caller wrote it, without its brackets."""
 
     content_id: str
     method: str

@@ -1,4 +1,4 @@
-"""One request of the API: reading it, its faults, and the answer as bytes."""
+"""A request of the API: reading it, its faults, and the answer as bytes."""
 
 from __future__ import annotations
 

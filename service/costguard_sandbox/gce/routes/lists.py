@@ -1,4 +1,4 @@
-"""What all lists share: filters, order, pages, and the scopes of aggregated lists."""
+"""Parts that all lists share: filters, order, pages, and the scopes of aggregated lists."""
 
 from __future__ import annotations
 

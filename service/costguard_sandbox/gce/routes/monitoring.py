@@ -86,7 +86,7 @@ METRICS: Mapping[str, MetricType] = {
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One stored series of a VM, with one point for each minute in which the VM ran."""
+    """A stored series of a VM, with one point for each minute in which the VM ran."""
 
     metric: MetricType
     metric_labels: Mapping[str, str]
@@ -123,7 +123,7 @@ class Series:
 
 
 def _number(moment: datetime) -> int:
-    """Of the minute that it is in."""
+    """Returns the number of the minute that it is in."""
     return (moment - _EPOCH) // MINUTE
 
 
@@ -220,7 +220,7 @@ def aligned(series: Series, aggregation: Aggregation, after: datetime, until: da
 
 
 def reduced(series: Iterable[Aligned], aggregation: Aggregation) -> list[Aligned]:
-    """One series per group; of the labels, only those of the group and the project remain."""
+    """Reduces series to one per group; of the labels, only those of the group and the project remain."""
     if aggregation.reducer == "REDUCE_NONE":
         return list(series)
     groups: dict[tuple[tuple[str, str], ...], list[Aligned]] = {}
@@ -251,7 +251,7 @@ def bad_argument(message: str) -> Refused:
 
 
 def bad_value(field: str, given: str, why: str = "") -> Refused:
-    """In Google's words, such as `Field filter had an invalid value of "x": ...`."""
+    """Refuses a value in Google's words, such as `Field filter had an invalid value of "x": ...`."""
     return bad_argument(f'Field {field} had an invalid value of "{given}"' + (f": {why}" if why else "."))
 
 
@@ -271,7 +271,7 @@ def routes(cloud: Cloud) -> list[Route]:
 
 
 def _list(call: ApiCall) -> Any:
-    """One metric's series of a project. Pages are counted in points, so a series can continue on the next."""
+    """Lists one metric's series of a project. Pages are counted in points, so a series can continue on the next."""
     wanted = call.query.get("filter", "")
     match = _METRIC.search(wanted)
     if match is None:

@@ -1,4 +1,4 @@
-"""One call of the Web API, and the readers of its arguments."""
+"""A call of the Web API, and the readers of its arguments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TRUE = ("true", "1", "True")
 
 @dataclass(frozen=True, slots=True)
 class SlackCall:
-    """One call. `values` are strings from a form, or JSON values."""
+    """A call. `values` are strings from a form, or JSON values."""
 
     workspace: Workspace
     method: str

@@ -109,7 +109,10 @@ def join(call: SlackCall) -> dict[str, Any]:
 def paged(
     call: SlackCall, items: Sequence[T], most: int = _MOST, bound: int | None = None
 ) -> tuple[Sequence[T], str, bool]:
-    """One page, the cursor of the next (empty at the end), and whether there is more. At most `bound` are on it."""
+    """Returns a page, the cursor of the next (empty at the end), and whether there is more.
+
+    At most `bound` are on it.
+    """
     limit = call.number("limit", 100, most)
     if bound is not None:
         limit = min(limit, bound)
@@ -140,7 +143,7 @@ def _readable(call: SlackCall) -> Channel:
 
 
 def _bounds(call: SlackCall) -> Callable[[Message], bool]:
-    """Whether a message lies between oldest and latest, which are excluded unless inclusive."""
+    """Returns a filter for messages between oldest and latest, which are excluded unless inclusive."""
     margin = 0 if call.flag("inclusive") else 1
     oldest, latest = _micros(call, "oldest"), _micros(call, "latest")
     first = 0 if oldest is None else oldest + margin

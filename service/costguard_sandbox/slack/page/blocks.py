@@ -259,7 +259,7 @@ def _actions(block: Block, reader: Reader) -> Html:
 
 
 def _image(block: Block, _reader: Reader) -> Html:
-    """Only its description: the page loads nothing from other servers."""
+    """Shows only the image's description: the page loads nothing from other servers."""
     return el("div", f"Image: {block['alt_text']}", cls="block image")
 
 

@@ -68,7 +68,7 @@ def routes(workspace: Workspace) -> list[BaseRoute]:
 
 
 def _write(workspace: Workspace, _method: str, body: Mapping[str, Any]) -> Any:
-    """What a person types: a slash command, or a message."""
+    """Sends the text that a person types: a slash command, or a message."""
     user, channel, text = (str(body.get(key, "")) for key in ("user", "channel", "text"))
     if text.startswith("/"):
         command, _, rest = text.partition(" ")

@@ -270,7 +270,7 @@ def _moment(ts: str) -> datetime:
 
 
 def message_page(workspace: Workspace, viewer: str, where: str, ts: str) -> Html:
-    """One message as this person sees it. Raises KeyError for an unknown person, SlackError for the message."""
+    """Shows a message as this person sees it. Raises KeyError for an unknown person, SlackError for the message."""
     with workspace.lock:
         user = workspace.user(viewer)
         place, message = workspace.seen_by(user, where, ts)
