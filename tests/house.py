@@ -27,6 +27,16 @@ TOP = {
     "tests",
 }
 PACKAGES = ("costguard", "costguard_vm", "costguard_client")  # whose texts users read
+MOST_MODULES = 30  # in one folder
+# Folders that have more: the numbers may only fall.
+CROWDED = {
+    "service/costguard/api": 40,
+    "service/costguard/cli": 43,
+    "service/costguard/ledger": 38,
+    "service/costguard/model": 42,
+    "service/costguard/pages": 36,
+    "service/costguard_vm/agent": 42,
+}
 LOCKS = {"requirements.txt", "requirements-dev.txt"}
 LISTS = {"decisions.md", "0100_baseline.py"}  # read by their numbers or tables, not from end to end
 DATA = {".json", ".csv", ".gz"}  # written and read by programs
@@ -44,6 +54,7 @@ def broken_rules(root: Path) -> list[str]:
         *_top(root, ignored),
         *_lengths(root, ignored),
         *_long_functions(root),
+        *_crowded_folders(root),
         *_shared_class_names(root),
         *_silent_tests(root),
         *wording.broken_rules(_files(root, ignored), root),
@@ -79,6 +90,17 @@ def _long_functions(root: Path) -> Iterator[str]:
         for one in source_of(file).functions:
             if one.lines > MOST_LINES_OF_A_FUNCTION:
                 yield f"{file.relative_to(root)}:{one.line}: {one.name} has {one.lines} lines; split it"
+
+
+def _crowded_folders(root: Path) -> Iterator[str]:
+    for folder in sorted({file.parent for file in (root / "service").rglob("*.py")}):
+        name = str(folder.relative_to(root))
+        modules = sum(file.name != "__init__.py" for file in folder.glob("*.py"))
+        allowed = CROWDED.get(name, MOST_MODULES)
+        if modules > allowed:
+            yield f"{name}: {modules} modules in one folder, and {allowed} may be; divide it by what they are about"
+        elif modules < allowed and name in CROWDED:
+            yield f"{name}: {modules} modules and not {allowed}; write {modules} in CROWDED of tests/house.py now"
 
 
 def _shared_class_names(root: Path) -> Iterator[str]:

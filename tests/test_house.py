@@ -58,6 +58,21 @@ def test_long_functions_and_shared_class_names_are_named(tmp_path: Path) -> None
     ]
 
 
+def test_crowded_folders_are_named(tmp_path: Path) -> None:
+    """A folder with more than 30 modules is named; the package's own file does not count."""
+    (tmp_path / ".gitignore").write_text("")
+    (tmp_path / "tests").mkdir()
+    package = tmp_path / "service" / "costguard" / "ledger"
+    package.mkdir(parents=True)
+    for name in ("__init__", *(f"part{number}" for number in range(30))):
+        (package / f"{name}.py").write_text("")
+    assert not [rule for rule in broken_rules(tmp_path) if "modules" in rule]
+    (package / "cost.py").write_text("")
+    assert broken_rules(tmp_path) == [
+        "service/costguard/ledger: 31 modules in one folder, and 30 may be; divide it by what they are about"
+    ]
+
+
 def test_class_names_in_texts_are_named(tmp_path: Path) -> None:
     """A label or a page with a class's name is named; docstrings, `__all__`, kinds of events and English are not."""
     (tmp_path / ".gitignore").write_text("")

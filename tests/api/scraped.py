@@ -21,7 +21,7 @@ from costguard.api.deps import Deps
 from costguard.daemon.reconcile import PassReport
 from costguard.db import lease
 from costguard.db.transaction import Database
-from costguard.jobs import interruptions
+from costguard.jobs.rows import interruptions
 from costguard.ledger.charging import Charged
 from costguard.ledger.record import Recorded
 from costguard.main.serve import families_of

@@ -26,8 +26,8 @@ from costguard.access.tokens import NewToken, TokenService
 from costguard.api.app import create_app
 from costguard.db import lease, tables
 from costguard.db.transaction import Database
-from costguard.jobs.agent_events import AgentEvents, AgentTokens
-from costguard.jobs.code import CodeArchives
+from costguard.jobs.reports.agent_events import AgentEvents, AgentTokens
+from costguard.jobs.submit.code import CodeArchives
 from costguard.model.access import Role, Via
 from costguard.model.budget import Budget, Period, Scope
 from costguard.model.money import Money

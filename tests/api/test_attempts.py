@@ -18,9 +18,9 @@ from tests.jobs import job_rows
 from costguard.api.app import create_app
 from costguard.api.deps import Deps
 from costguard.db.transaction import Database
-from costguard.jobs import attempts, interruptions
-from costguard.jobs import job_rows as jobs
-from costguard.jobs.agent_events import AgentEvents, AgentTokens
+from costguard.jobs.reports.agent_events import AgentEvents, AgentTokens
+from costguard.jobs.rows import attempts, interruptions
+from costguard.jobs.rows import job_rows as jobs
 from costguard.model.attempt import AttemptState, Interruption, Notice, Outcome
 
 NAME = "cg-j7k2m9q4-1"

@@ -19,8 +19,8 @@ from tests.jobs.archives import MemoryArchives, packed
 from costguard.api.app import create_app
 from costguard.api.code import received_archive
 from costguard.db.transaction import Database
-from costguard.jobs.agent_events import AgentEvents, AgentTokens
-from costguard.jobs.code import CodeArchives
+from costguard.jobs.reports.agent_events import AgentEvents, AgentTokens
+from costguard.jobs.submit.code import CodeArchives
 from costguard.model.job import JobCode
 from costguard.web.problems import ProblemError
 

@@ -12,8 +12,8 @@ from tests.api.rows import NOW
 from tests.jobs import job_rows
 
 from costguard.db.transaction import Database
-from costguard.jobs import attempts, interruptions
-from costguard.jobs import job_rows as jobs
+from costguard.jobs.rows import attempts, interruptions
+from costguard.jobs.rows import job_rows as jobs
 from costguard.model.attempt import AgentState, AttemptState, Exit, Interruption, Notice, Outcome
 from costguard.model.job import JobKind, JobState, SeenCheckpoint
 from costguard.model.money import Money

@@ -17,8 +17,8 @@ from tests.jobs.job_service import B200, RULES, Office, Store, priced
 from costguard.access.rules import Access
 from costguard.api.app import create_app
 from costguard.db.transaction import Database
-from costguard.jobs import job_rows as jobs
-from costguard.jobs.job_rows import JobFilters
+from costguard.jobs.rows import job_rows as jobs
+from costguard.jobs.rows.job_rows import JobFilters
 from costguard.model.job import JobState
 
 BODY = {"preset": "t4", "owner": "ada@lab.example", "command": ["python", "train.py"]}

@@ -16,8 +16,8 @@ from tests.jobs.job_service import Office
 from costguard.api.app import create_app
 from costguard.db.transaction import Database
 from costguard.events import audit_log
-from costguard.jobs import attempts
-from costguard.jobs import job_rows as jobs
+from costguard.jobs.rows import attempts
+from costguard.jobs.rows import job_rows as jobs
 from costguard.model.attempt import AttemptState
 from costguard.model.job import CheckpointPlan, JobState, SeenCheckpoint
 

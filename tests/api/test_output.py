@@ -17,7 +17,7 @@ from costguard.api.app import create_app
 from costguard.checkpoints.archives import StoredArchives
 from costguard.checkpoints.buckets import StoreAccess
 from costguard.db.transaction import Database
-from costguard.jobs import attempts
+from costguard.jobs.rows import attempts
 from costguard.model.attempt import AgentState
 from costguard.model.job import CheckpointPlan
 

@@ -31,7 +31,7 @@ from costguard.access import signing
 from costguard.clock import SystemClock
 from costguard.db.tables import metadata
 from costguard.db.transaction import Database
-from costguard.jobs.agent_events import KEY_NAME, AgentTokens
+from costguard.jobs.reports.agent_events import KEY_NAME, AgentTokens
 from costguard_sandbox.clock import ScaledClock
 from costguard_sandbox.guest.local import LocalGuestSettings
 from costguard_sandbox.server import running

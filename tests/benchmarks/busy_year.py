@@ -16,7 +16,7 @@ from tests.within import keep_rates
 from costguard.access.rules import Rules, by_name
 from costguard.db import tables
 from costguard.db.transaction import Database
-from costguard.jobs import job_rows
+from costguard.jobs.rows import job_rows
 from costguard.model.attempt import attempt_name
 from costguard.model.budget import Budget, Period, Scope
 from costguard.model.job import Job, JobState

@@ -27,8 +27,8 @@ from costguard.access import signing
 from costguard.clock import SystemClock
 from costguard.db import tables
 from costguard.db.transaction import Database
-from costguard.jobs import job_rows
-from costguard.jobs.agent_events import KEY_NAME, AgentTokens
+from costguard.jobs.reports.agent_events import KEY_NAME, AgentTokens
+from costguard.jobs.rows import job_rows
 from costguard.model.attempt import attempt_name
 from costguard.model.job import Job, JobState
 from costguard.model.money import Money

@@ -26,7 +26,7 @@ from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
 from costguard.db import lease
 from costguard.db.transaction import Database
-from costguard.jobs.output import OpenFolder
+from costguard.jobs.listing.output import OpenFolder
 from costguard.ledger import prices as price_rows
 from costguard.messages.slack_health import OutboxTrouble
 from costguard.model.access import Role, Via

@@ -14,7 +14,7 @@ from tests.jobs import job_rows
 from tests.jobs.job_service import Office
 
 from costguard.db.transaction import Database
-from costguard.jobs import job_rows as jobs
+from costguard.jobs.rows import job_rows as jobs
 from costguard.model.attempt import AttemptState
 from costguard.model.job import CheckpointPlan, Job, JobState
 

@@ -20,7 +20,7 @@ from costguard.cli.code import packed, secrets_in, write_archive
 from costguard.cli.repository import in_repository, repository_files, state_of
 from costguard.cli.work_directory import Ignores, work_files
 from costguard.errors import Invalid
-from costguard.jobs.code import check_archive
+from costguard.jobs.submit.code import check_archive
 
 TOKEN = "hf_" + "a1B2" * 9
 CLEAN = {

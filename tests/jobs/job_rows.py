@@ -10,8 +10,8 @@ from typing import Any
 from sqlalchemy import Connection
 from tests.api.rows import NOW
 
-from costguard.jobs import attempts, job_rows
-from costguard.jobs.attempts import NewAttempt
+from costguard.jobs.rows import attempts, job_rows
+from costguard.jobs.rows.attempts import NewAttempt
 from costguard.model.attempt import Attempt, AttemptState, Outcome, attempt_name
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState, SeenCheckpoint

@@ -15,10 +15,10 @@ from tests.fakes import HandClock
 from costguard.access.rules import JobRules, Rules, by_name
 from costguard.db.transaction import Database
 from costguard.errors import CheckpointError, CloudUnavailable, NotFound
-from costguard.jobs.code import CodeArchives
-from costguard.jobs.quote import Assessor
-from costguard.jobs.submit import JobService, LaunchTargets, Overrides, Submission
-from costguard.jobs.zone_advice import ZoneAdvice
+from costguard.jobs.rows.zone_advice import ZoneAdvice
+from costguard.jobs.submit.code import CodeArchives
+from costguard.jobs.submit.quote import Assessor
+from costguard.jobs.submit.submit import JobService, LaunchTargets, Overrides, Submission
 from costguard.model.data import StoredSize
 from costguard.model.instance import Shape
 from costguard.model.job import JobKind, JobSpec

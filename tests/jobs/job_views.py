@@ -12,8 +12,8 @@ from random import Random
 
 from tests.jobs.jobbed import ANA, LONG_AGO, NOW, PLACES, TERMS, attempt, exited, standing
 
-from costguard.jobs.decide import decide
-from costguard.jobs.view import (
+from costguard.jobs.decide.next_step import decide
+from costguard.jobs.decide.view import (
     AskAgain,
     AttemptView,
     DeleteVm,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costguard.jobs.agent_report import MOST_OUTPUT, AgentEvent, AgentUpdate, apply_events
+from costguard.jobs.reports.agent_report import MOST_OUTPUT, AgentEvent, AgentUpdate, apply_events
 from costguard.model.attempt import AgentState, AttemptState, Exit
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)

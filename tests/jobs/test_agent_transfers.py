@@ -9,9 +9,9 @@ import pytest
 from tests.builders import at
 from tests.jobs.jobbed import agent, attempt, decided, exited, only, view
 
-from costguard.jobs.agent_report import AgentEvent, apply_events
-from costguard.jobs.agent_transfers import MOST, merged, stored
-from costguard.jobs.view import EndAttempt
+from costguard.jobs.decide.agent_transfers import MOST, merged, stored
+from costguard.jobs.decide.view import EndAttempt
+from costguard.jobs.reports.agent_report import AgentEvent, apply_events
 from costguard.model.attempt import AgentState, AttemptState, Outcome
 from costguard.model.data import DataTransfer, TransferState
 from costguard.model.job import JobState

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 from tests.jobs.world import World, world
 
-from costguard.jobs import job_rows
-from costguard.jobs.checkpoint_watch import CheckpointWatch
+from costguard.jobs.reports.checkpoint_watch import CheckpointWatch
+from costguard.jobs.rows import job_rows
 from costguard.model.job import JobState
 
 ANA = "ana@example.com"

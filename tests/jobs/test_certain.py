@@ -12,7 +12,7 @@ import pytest
 from tests.builders import at
 from tests.jobs.jobbed import agent, decided, ended, exited, job, view
 
-from costguard.jobs.view import AttemptView, JobDecision
+from costguard.jobs.decide.view import AttemptView, JobDecision
 from costguard.model.attempt import Exit, Outcome
 from costguard.model.job import JobState
 

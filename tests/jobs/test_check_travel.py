@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from costguard.jobs.check_travel import travel_problems
+from costguard.jobs.submit.check_travel import travel_problems
 from costguard.model.job import CheckpointPlan, JobInput, JobKind, JobSpec
 
 PLAN = CheckpointPlan("s3://lab/run", "--resume {checkpoint}")

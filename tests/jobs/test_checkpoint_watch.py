@@ -13,9 +13,10 @@ from tests.jobs.world import BUCKET, World, world
 from costguard.checkpoints.buckets import StoreAccess
 from costguard.checkpoints.client import StoredCheckpoints
 from costguard.errors import CheckpointLocationUnavailable
-from costguard.jobs import figures, job_rows
-from costguard.jobs.checkpoint_watch import CheckpointWatch
-from costguard.jobs.resume import expanded
+from costguard.jobs.decide import figures
+from costguard.jobs.decide.resume import expanded
+from costguard.jobs.reports.checkpoint_watch import CheckpointWatch
+from costguard.jobs.rows import job_rows
 from costguard.model.attempt import AgentState, Attempt, AttemptState, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import CheckpointPlan, SeenCheckpoint

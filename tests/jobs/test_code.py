@@ -19,7 +19,7 @@ from tests.jobs.job_service import Office, asked, priced
 
 from costguard.db.transaction import Database
 from costguard.errors import Conflict, Invalid, Missing
-from costguard.jobs.code import CodeArchives, check_archive
+from costguard.jobs.submit.code import CodeArchives, check_archive
 from costguard.model.job import JobCode, JobState
 from costguard_vm.model.checkpoint import StoredFile
 from costguard_vm.model.code_archive import MOST_UNPACKED, WrongArchive

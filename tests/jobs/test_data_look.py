@@ -12,8 +12,8 @@ from tests.jobs.job_service import RULES, SPOT, Office, asked, priced
 
 from costguard.db.transaction import Database
 from costguard.errors import CheckpointLocationMissing, CheckpointLocationRefused, Invalid
-from costguard.jobs import job_rows
-from costguard.jobs.submission import Submission
+from costguard.jobs.rows import job_rows
+from costguard.jobs.submit.submission import Submission
 from costguard.model.budget import AtLimit, Budget, Period, Scope
 from costguard.model.data import StoredSize
 from costguard.model.job import JobInput, JobOutput, JobState

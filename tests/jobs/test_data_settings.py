@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.jobs.jobbed import attempt, job
 
-from costguard.jobs.vm_request import data_mounts, settings_for
+from costguard.jobs.act.vm_request import data_mounts, settings_for
 from costguard.model.job import JobInput, JobOutput, JobSpec
 
 DATA = JobInput("s3://acme-data/v7", "/data")

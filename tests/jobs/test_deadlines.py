@@ -8,7 +8,7 @@ import pytest
 from tests.jobs.deadline_world import ADVERSARIES, MINUTE, Run, is_on_time
 from tests.jobs.world import ZONES, world
 
-from costguard.jobs import plan_rows
+from costguard.jobs.rows import plan_rows
 from costguard.model.job import JobState
 
 

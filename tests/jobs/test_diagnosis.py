@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from tests.jobs.world import World, world
 
-from costguard.jobs import diagnosis, diagnosis_rows
-from costguard.jobs.agent_activity import MOST, JudgedWindow, MeasuredMinute
-from costguard.jobs.bound_savings import promised, script_of, time_left
-from costguard.jobs.diagnosis import JobDiagnosis
-from costguard.jobs.diagnosis_rows import NewWindow
-from costguard.jobs.larger_vms import next_larger
+from costguard.jobs.decide.agent_activity import MOST, JudgedWindow, MeasuredMinute
+from costguard.jobs.decide.bound_savings import promised, script_of, time_left
+from costguard.jobs.decide.larger_vms import next_larger
+from costguard.jobs.reports import diagnosis
+from costguard.jobs.reports.diagnosis import JobDiagnosis
+from costguard.jobs.rows import diagnosis_rows
+from costguard.jobs.rows.diagnosis_rows import NewWindow
 from costguard.ledger.accrual import accrual_at
 from costguard.model.instance import Shape
 from costguard.model.money import Money

@@ -24,8 +24,8 @@ from tests.jobs.jobbed import (
     standing,
 )
 
-from costguard.jobs.ending import RunEnd, all_silent, ending
-from costguard.jobs.view import AttemptView, JobContext, VmState, present_run
+from costguard.jobs.decide.ending import RunEnd, all_silent, ending
+from costguard.jobs.decide.view import AttemptView, JobContext, VmState, present_run
 from costguard.model.attempt import AttemptState, Exit, Interruption, Notice, Outcome
 from costguard.model.instance import Status
 from costguard.model.job import Job, JobKind

@@ -11,9 +11,9 @@ from typing import Any
 from tests.jobs.jobbed import HOUR, MINUTE, NOW, ON_DEMAND, RECIPE, SPOT, A, B
 
 from costguard.deadlines.hazards import SeenPeriod, counts_of
-from costguard.jobs.expected import ExpectedJobCost, expected_job_cost, unusual_beginning
-from costguard.jobs.offers import HourlyRate
-from costguard.jobs.quote import expected_in_turn
+from costguard.jobs.submit.expected import ExpectedJobCost, expected_job_cost, unusual_beginning
+from costguard.jobs.submit.offers import HourlyRate
+from costguard.jobs.submit.quote import expected_in_turn
 from costguard.model.job import CheckpointPlan, JobKind, JobSpec
 from costguard.model.money import Money
 

@@ -9,8 +9,8 @@ from tests.builders import at
 from tests.jobs.jobbed import agent, decided, ended, exited, interruption, job, view
 from tests.jobs.world import world
 
-from costguard.jobs.log_ends import last_line, retry_of
-from costguard.jobs.view import AttemptView
+from costguard.jobs.decide.log_ends import last_line, retry_of
+from costguard.jobs.decide.view import AttemptView
 from costguard.model.attempt import Outcome
 from costguard.model.job import JobKind, JobSpec, JobState
 from costguard.model.retry import Retry

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.jobs import job_rows
 
 from costguard.db.transaction import Database
-from costguard.jobs import listing
-from costguard.jobs.listing import JobCount
+from costguard.jobs.listing import jobs as listing
+from costguard.jobs.listing.jobs import JobCount
 from costguard.model.attempt import AttemptState, Outcome
 from costguard.model.job import JobState
 from costguard.model.money import Money, Priced

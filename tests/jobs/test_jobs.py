@@ -13,9 +13,9 @@ from tests.jobs import job_rows
 from costguard.access import signing
 from costguard.db import tables
 from costguard.db.transaction import Database
-from costguard.jobs import attempts
-from costguard.jobs import job_rows as jobs
-from costguard.jobs.job_rows import JobFilters, checkpoints_of
+from costguard.jobs.rows import attempts
+from costguard.jobs.rows import job_rows as jobs
+from costguard.jobs.rows.job_rows import JobFilters, checkpoints_of
 from costguard.model.attempt import AttemptState, Outcome
 from costguard.model.job import CheckpointPlan, JobKind, JobSpec, JobState, SeenCheckpoint
 

@@ -26,8 +26,8 @@ from tests.jobs.jobbed import (
     view,
 )
 
-from costguard.jobs.limits import crashes, preemptions
-from costguard.jobs.view import AttemptView, EndAttempt, RestAttempt, TellCommandToStop
+from costguard.jobs.decide.limits import crashes, preemptions
+from costguard.jobs.decide.view import AttemptView, EndAttempt, RestAttempt, TellCommandToStop
 from costguard.model.attempt import AttemptState, Outcome
 from costguard.model.job import JobInput, JobKind, JobState, SeenCheckpoint
 from costguard.model.money import Money, Priced

@@ -12,7 +12,7 @@ from tests.fakes import HandClock
 from tests.jobs.world import Outside, World, world
 
 from costguard.db.lease import Lease
-from costguard.jobs.listening import Listening
+from costguard.jobs.reports.listening import Listening
 from costguard.model.attempt import Outcome
 from costguard.model.job import JobState, Terms
 

@@ -9,8 +9,8 @@ import pytest
 from tests.builders import at
 from tests.jobs.jobbed import ON_DISK, agent, attempt, decided, ended, exited, interruption, job, only, view
 
-from costguard.jobs.log_ends import hang_by_log, retry_of, said_by
-from costguard.jobs.view import AttemptView, EndAttempt, LaunchAttempt
+from costguard.jobs.decide.log_ends import hang_by_log, retry_of, said_by
+from costguard.jobs.decide.view import AttemptView, EndAttempt, LaunchAttempt
 from costguard.model.attempt import Outcome
 from costguard.model.job import JobState
 

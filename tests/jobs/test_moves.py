@@ -30,8 +30,8 @@ from tests.jobs.test_plan import BOTH, Scripted, decision, due, running
 from tests.jobs.world import RECIPE, World
 
 from costguard.deadlines.situation import Act, Choice, Grounds, Situation, Why
-from costguard.jobs.decide import decide
-from costguard.jobs.view import (
+from costguard.jobs.decide.next_step import decide
+from costguard.jobs.decide.view import (
     AskAgain,
     AttemptView,
     EndAttempt,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from costguard.checkpoints.archives import StoredArchives
 from costguard.checkpoints.buckets import StoreAccess
 from costguard.checkpoints.client import StoredCheckpoints
-from costguard.jobs.output import LONGEST_LINE, MOST_READ, MOST_TEXT, page, whole_text
+from costguard.jobs.listing.output import LONGEST_LINE, MOST_READ, MOST_TEXT, page, whole_text
 from costguard.model.job import CheckpointPlan, JobKind, JobSpec
 from costguard.model.output import OutputPlace, output_folder
 from costguard_vm.model.log_pattern import LogPattern

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from costguard.jobs.figures import TrainingPace, histogram, pace, step_of
+from costguard.jobs.decide.figures import TrainingPace, histogram, pace, step_of
 from costguard.model.attempt import AgentState, Attempt, AttemptState
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money, Priced

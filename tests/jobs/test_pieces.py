@@ -12,12 +12,12 @@ from tests.jobs.world import T4, World, world
 from costguard.daemon import restoring
 from costguard.db import lease as leases
 from costguard.errors import CheckpointLocationUnavailable, LeaseLost
-from costguard.jobs import resume
-from costguard.jobs.attempts import JobVm
-from costguard.jobs.delete import gave_up
-from costguard.jobs.ending import outcome_of, words_of
-from costguard.jobs.turn import JobsTurn
-from costguard.jobs.vm_request import label_of
+from costguard.jobs.act.delete import gave_up
+from costguard.jobs.act.turn import JobsTurn
+from costguard.jobs.act.vm_request import label_of
+from costguard.jobs.decide import resume
+from costguard.jobs.decide.ending import outcome_of, words_of
+from costguard.jobs.rows.attempts import JobVm
 from costguard.ledger.owner import OwnerRules
 from costguard.model.attempt import AttemptState, Outcome
 from costguard.model.job import CheckpointPlan

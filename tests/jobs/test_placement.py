@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.jobs.jobbed import MINUTE, NOW, ON_DEMAND, RECIPE, SPOT, A, B, C, ended, no_room, view
 
-from costguard.jobs.placement import LaunchPlace, PlaceEvent, lost_zone, places, scores
+from costguard.jobs.decide.placement import LaunchPlace, PlaceEvent, lost_zone, places, scores
 from costguard.model.attempt import Outcome
 from costguard.model.launch import Quota
 from costguard.model.money import Money

@@ -13,7 +13,7 @@ from tests.jobs.job_service import PRESETS, RULES, T4, Office, asked, priced
 from costguard.access.rules import by_name
 from costguard.db.tables import attempts
 from costguard.db.transaction import Database
-from costguard.jobs.zone_advice import ZoneAdvice
+from costguard.jobs.rows.zone_advice import ZoneAdvice
 from costguard.model.job import CheckpointPlan
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)

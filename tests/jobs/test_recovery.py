@@ -30,7 +30,7 @@ from tests.jobs.jobbed import (
     view,
 )
 
-from costguard.jobs.view import (
+from costguard.jobs.decide.view import (
     AskAgain,
     AttemptView,
     DeleteVm,

@@ -29,8 +29,8 @@ from tests.jobs.jobbed import (
     view,
 )
 
-from costguard.jobs.limits import wait
-from costguard.jobs.view import JobDecision, LaunchAttempt
+from costguard.jobs.decide.limits import wait
+from costguard.jobs.decide.view import JobDecision, LaunchAttempt
 from costguard.model.attempt import Outcome
 from costguard.model.job import JobState
 from costguard.model.money import Money, Priced

@@ -13,10 +13,10 @@ from tests.jobs.world import BELONGING, OWNERS, RECIPE, T4, Shelf, metadata, pri
 from costguard.daemon import restoring
 from costguard.db.transaction import Database
 from costguard.gce.client import ComputeCloud
-from costguard.jobs import attempts, job_rows
-from costguard.jobs.agent_events import AgentEvent, AgentEvents, AgentTokens
-from costguard.jobs.turn import JobsTurn
-from costguard.jobs.vm_request import VmMaker
+from costguard.jobs.act.turn import JobsTurn
+from costguard.jobs.act.vm_request import VmMaker
+from costguard.jobs.reports.agent_events import AgentEvent, AgentEvents, AgentTokens
+from costguard.jobs.rows import attempts, job_rows
 from costguard.ledger import prices
 from costguard.ledger.record import record
 from costguard.model.attempt import AttemptState, Outcome

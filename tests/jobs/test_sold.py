@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import pytest
 
-from costguard.jobs.submission import not_sold
+from costguard.jobs.submit.submission import not_sold
 from costguard.model.instance import ProvisioningModel
 
 STANDARD, SPOT = ProvisioningModel.STANDARD, ProvisioningModel.SPOT

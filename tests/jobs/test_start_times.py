@@ -9,8 +9,8 @@ import pytest
 from tests.builders import at
 from tests.jobs.world import world
 
-from costguard.jobs import start_rows
-from costguard.jobs.start_times import VmStart, by_preset, slowest, start_of, start_times
+from costguard.jobs.decide.start_times import VmStart, by_preset, slowest, start_of, start_times
+from costguard.jobs.rows import start_rows
 
 MINUTE = timedelta(minutes=1)
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from costguard.access.rules import Access, Rules
-from costguard.jobs import checks, offers, submission
-from costguard.jobs.checks import ImageReference
-from costguard.jobs.offers import HourlyRate
-from costguard.jobs.submission import Overrides
+from costguard.jobs.submit import checks, offers, submission
+from costguard.jobs.submit.checks import ImageReference
+from costguard.jobs.submit.offers import HourlyRate
+from costguard.jobs.submit.submission import Overrides
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.job import CheckpointPlan, JobKind, JobMetric, JobSpec
 from costguard.model.launch import Recipe

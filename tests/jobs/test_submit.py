@@ -29,10 +29,10 @@ from costguard.access.rules import Access, JobRules
 from costguard.db.transaction import Database
 from costguard.errors import CheckpointLocationRefused, Conflict, Forbidden, Invalid, Missing
 from costguard.events import audit_log
-from costguard.jobs import job_rows
-from costguard.jobs.job_rows import JobFilters
-from costguard.jobs.submission import OVERRIDES
-from costguard.jobs.submit import Overrides
+from costguard.jobs.rows import job_rows
+from costguard.jobs.rows.job_rows import JobFilters
+from costguard.jobs.submit.submission import OVERRIDES
+from costguard.jobs.submit.submit import Overrides
 from costguard.model.budget import AtLimit, Budget, Period, Scope
 from costguard.model.event import Event
 from costguard.model.instance import ProvisioningModel

@@ -13,7 +13,7 @@ from tests.jobs.job_rows import RECIPE
 from costguard.deadlines.hazards import PRIOR_PREEMPTIONS, hazards_of
 from costguard.deadlines.history import counts_of_rates
 from costguard.errors import PermissionDenied
-from costguard.jobs.zone_advice import ZoneAdvice
+from costguard.jobs.rows.zone_advice import ZoneAdvice
 
 L4 = replace(RECIPE, machine_type="g2-standard-4", gpu_type="nvidia-l4", attaches_gpus=False)
 ZONES = ["us-central1-a", "us-central1-b", "us-central1-c"]

@@ -19,13 +19,13 @@ from costguard.db.transaction import Database
 from costguard.deadlines.situation import Policy
 from costguard.errors import CheckpointError
 from costguard.events import audit_log
-from costguard.jobs import attempts, interruptions, job_rows
-from costguard.jobs.agent_events import AgentEvent, AgentEvents, AgentTokens, GoAhead
-from costguard.jobs.holds import BudgetHold
-from costguard.jobs.listening import Listening
-from costguard.jobs.planning import Planning
-from costguard.jobs.turn import JobsTurn, TurnReport
-from costguard.jobs.vm_request import VmMaker
+from costguard.jobs.act.planning import Planning
+from costguard.jobs.act.turn import JobsTurn, TurnReport
+from costguard.jobs.act.vm_request import VmMaker
+from costguard.jobs.decide.holds import BudgetHold
+from costguard.jobs.reports.agent_events import AgentEvent, AgentEvents, AgentTokens, GoAhead
+from costguard.jobs.reports.listening import Listening
+from costguard.jobs.rows import attempts, interruptions, job_rows
 from costguard.ledger import prices
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules

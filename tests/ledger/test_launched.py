@@ -13,8 +13,8 @@ from tests.jobs import job_rows
 
 from costguard.db.tables import charges, instances, lifetimes
 from costguard.db.transaction import Database
-from costguard.jobs import attempts
-from costguard.jobs import job_rows as job_table
+from costguard.jobs.rows import attempts
+from costguard.jobs.rows import job_rows as job_table
 from costguard.ledger import prices
 from costguard.ledger.accrual import Accrual
 from costguard.ledger.charging import charge_due

@@ -17,7 +17,7 @@ from costguard.access.tokens import NewToken, TokenService
 from costguard.api.app import create_app
 from costguard.db import tables
 from costguard.db.transaction import Database
-from costguard.jobs.submit import JobService
+from costguard.jobs.submit.submit import JobService
 from costguard.model.access import Role
 
 ADA, VIC = "ada@lab.example", "vic@lab.example"

@@ -19,8 +19,8 @@ from tests.mcp.talking import answer_of, over_stdio, plain, talk
 from tests.serving import serving
 
 from costguard.db.transaction import Database
-from costguard.jobs import attempts
-from costguard.jobs import job_rows as jobs
+from costguard.jobs.rows import attempts
+from costguard.jobs.rows import job_rows as jobs
 from costguard.model.access import Role
 from costguard.model.attempt import AgentState, AttemptState
 from costguard.model.job import JobState

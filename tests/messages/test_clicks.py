@@ -19,7 +19,7 @@ from costguard.db.lease import Lease
 from costguard.db.tables import lifetimes
 from costguard.db.transaction import Database
 from costguard.errors import SlackUnavailable, StoreError
-from costguard.jobs import job_rows
+from costguard.jobs.rows import job_rows
 from costguard.model.interaction import JobChoice, JobClick
 from costguard.model.message import EphemeralContent
 from costguard.model.person import Membership, Person

@@ -12,8 +12,8 @@ from tests.jobs import job_rows
 
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
-from costguard.jobs import attempts
-from costguard.jobs import job_rows as jobs
+from costguard.jobs.rows import attempts
+from costguard.jobs.rows import job_rows as jobs
 from costguard.ledger.accrual import accrual_at
 from costguard.messages import cards, job_update
 from costguard.model.attempt import AttemptState

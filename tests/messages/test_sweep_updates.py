@@ -13,7 +13,7 @@ from tests.sweeps.sweep_story import ID
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.events import audit_log
-from costguard.jobs import job_rows
+from costguard.jobs.rows import job_rows
 from costguard.ledger.accrual import accrual_at
 from costguard.messages import job_update, sweep_update
 from costguard.messages.outbox import Composed, Withdrawn

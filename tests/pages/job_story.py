@@ -12,12 +12,12 @@ from tests.jobs import job_rows
 
 from costguard.db.transaction import Database
 from costguard.deadlines.situation import Act
-from costguard.jobs import attempts, diagnosis_rows, interruptions, plan_rows, progress_rows
-from costguard.jobs import job_rows as jobs
-from costguard.jobs.agent_activity import JudgedWindow
-from costguard.jobs.diagnosis_rows import NewWindow
-from costguard.jobs.plan_rows import PlannedStep, ProgressPoint, StoredPlan
-from costguard.jobs.planned import AtRisk, JobPlan, Overhead, Risk, ShadowChoice, WorkLeft
+from costguard.jobs.decide.agent_activity import JudgedWindow
+from costguard.jobs.decide.planned import AtRisk, JobPlan, Overhead, Risk, ShadowChoice, WorkLeft
+from costguard.jobs.rows import attempts, diagnosis_rows, interruptions, plan_rows, progress_rows
+from costguard.jobs.rows import job_rows as jobs
+from costguard.jobs.rows.diagnosis_rows import NewWindow
+from costguard.jobs.rows.plan_rows import PlannedStep, ProgressPoint, StoredPlan
 from costguard.model.attempt import AgentState, AttemptState, Exit, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind, JobState, SeenCheckpoint

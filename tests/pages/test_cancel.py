@@ -12,7 +12,7 @@ from tests.pages import job_story
 from tests.pages.html import Page, tidy
 
 from costguard.db.transaction import Database
-from costguard.jobs import job_rows
+from costguard.jobs.rows import job_rows
 from costguard.model.access import Role
 from costguard.pages.job import what_happens
 

@@ -18,8 +18,8 @@ from tests.pages.html import Page, page_of, tidy
 from costguard.access.rules import Rules, by_name
 from costguard.api.deps import Deps
 from costguard.db.transaction import Database
-from costguard.jobs import attempts
-from costguard.jobs import job_rows as jobs
+from costguard.jobs.rows import attempts
+from costguard.jobs.rows import job_rows as jobs
 from costguard.model.attempt import AgentState, AttemptState
 from costguard.model.job import CheckpointPlan, JobInput, JobOutput, JobState, SeenCheckpoint
 from costguard.trackers import rows as tracker_rows

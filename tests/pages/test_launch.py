@@ -14,8 +14,8 @@ from tests.pages.html import Page, tidy
 
 from costguard.access.rules import by_name
 from costguard.db.transaction import Database
-from costguard.jobs import job_rows
-from costguard.jobs.job_rows import JobFilters
+from costguard.jobs.rows import job_rows
+from costguard.jobs.rows.job_rows import JobFilters
 from costguard.model.access import Role
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind

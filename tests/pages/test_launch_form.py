@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from tests.jobs import job_rows
 from tests.jobs.job_service import SPEC
 
-from costguard.jobs.submit import Overrides
+from costguard.jobs.submit.submit import Overrides
 from costguard.model.job import CheckpointPlan, JobCode, JobInput, JobKind, JobMetric, JobOutput, WhenLate
 from costguard.model.money import Money
 from costguard.pages import launch_form

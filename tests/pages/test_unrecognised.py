@@ -12,7 +12,7 @@ from tests.pages.html import Page, tidy
 
 from costguard.db.transaction import Database
 from costguard.events import audit_log
-from costguard.jobs import attempts, job_events, job_rows
+from costguard.jobs.rows import attempts, job_events, job_rows
 from costguard.model.attempt import AttemptState
 from costguard.model.job import JobState, SeenCheckpoint
 

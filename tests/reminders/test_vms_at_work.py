@@ -14,8 +14,8 @@ from tests.reminders.reminder_rows import message
 
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
-from costguard.jobs import attempts
-from costguard.jobs import job_rows as jobs
+from costguard.jobs.rows import attempts
+from costguard.jobs.rows import job_rows as jobs
 from costguard.messages.outbox import Composed
 from costguard.messages.reminder import ReminderComposer
 from costguard.model.action import CancelJob, StopInstance

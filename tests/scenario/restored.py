@@ -19,10 +19,10 @@ from costguard.db.transaction import Database
 from costguard.errors import Forbidden
 from costguard.events import audit_log
 from costguard.gce.client import ComputeCloud
-from costguard.jobs import attempts, job_rows
-from costguard.jobs.agent_events import AgentEvent, AgentEvents, AgentTokens
-from costguard.jobs.turn import JobsTurn
-from costguard.jobs.vm_request import VmMaker
+from costguard.jobs.act.turn import JobsTurn
+from costguard.jobs.act.vm_request import VmMaker
+from costguard.jobs.reports.agent_events import AgentEvent, AgentEvents, AgentTokens
+from costguard.jobs.rows import attempts, job_rows
 from costguard.ledger import prices
 from costguard.ledger.charging import charge_due
 from costguard.ledger.record import record

@@ -22,9 +22,9 @@ from tests.simulation.wire import URL, Wire, one_thread
 
 from costguard.cli.demo import demo_settings
 from costguard.db.migrate import upgrade
-from costguard.jobs import attempts, job_rows
-from costguard.jobs.agent_events import AgentEvent
-from costguard.jobs.submission import Submission
+from costguard.jobs.reports.agent_events import AgentEvent
+from costguard.jobs.rows import attempts, job_rows
+from costguard.jobs.submit.submission import Submission
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.gce.vm import VM, Status

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from tests.simulation.aims import Aim
 
-from costguard.jobs.agent_events import AgentEvent
+from costguard.jobs.reports.agent_events import AgentEvent
 from costguard.model.job import OnHang
 from costguard.model.money import Money
 from costguard_sandbox.gce.vm import VM, Run

@@ -14,9 +14,9 @@ from tests.simulation.settings import BUCKET, PROJECT
 from tests.simulation.shelf import Shelf
 
 from costguard.errors import CostguardError, Forbidden, Invalid
-from costguard.jobs.agent_events import AgentEvent, AgentEvents, EventsAnswer
-from costguard.jobs.submission import Overrides, Submission
-from costguard.jobs.submit import JobService
+from costguard.jobs.reports.agent_events import AgentEvent, AgentEvents, EventsAnswer
+from costguard.jobs.submit.submission import Overrides, Submission
+from costguard.jobs.submit.submit import JobService
 from costguard.model.attempt import STANDING_BY
 from costguard.model.job import CheckpointPlan, JobKind, JobSpec, OnHang
 from costguard_sandbox.gce.vm import VM, Run

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from costguard.deadlines.situation import Act
-from costguard.jobs import job_rows, plan_rows
+from costguard.jobs.rows import job_rows, plan_rows
 
 if TYPE_CHECKING:
     from tests.simulation.life import Life

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tests.jobs.job_service import Office, asked
 
-from costguard.jobs import job_rows
+from costguard.jobs.rows import job_rows
 from costguard.model.job import CheckpointPlan, JobState
 from costguard.model.money import Money
 from costguard.model.sweep import Sweep

@@ -13,7 +13,7 @@ from tests.jobs.cloud import Vm, never_twice
 from tests.jobs.world import ANA, RECIPE, Fuse, Killed, World, world
 
 from costguard.events import audit_log
-from costguard.jobs import job_rows
+from costguard.jobs.rows import job_rows
 from costguard.ledger.accrual import accrual_at
 from costguard.model.job import CheckpointPlan, JobKind, JobSpec, JobState
 from costguard.model.money import Money

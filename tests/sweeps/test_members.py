@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.jobs.job_service import asked
 from tests.sweeps.sweep_story import order
 
-from costguard.jobs.submission import JobRefusal
+from costguard.jobs.submit.submission import JobRefusal
 from costguard.model.job import CheckpointPlan, JobKind, JobMetric, JobOutput, JobSpec
 from costguard.sweeps.members import (
     SweepOrder,

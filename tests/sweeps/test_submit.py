@@ -17,7 +17,7 @@ from costguard.db.lease import acquire
 from costguard.db.transaction import Database
 from costguard.errors import Conflict, Forbidden, Invalid, LeaseLost, Missing
 from costguard.events import audit_log
-from costguard.jobs import job_rows
+from costguard.jobs.rows import job_rows
 from costguard.ledger.accrual import accrual_at
 from costguard.model.budget import AtLimit, Budget, Period, Scope
 from costguard.model.job import CheckpointPlan, JobCode, JobState

@@ -17,8 +17,8 @@ from tests.trackers.mlflow_server import Mlflow, MlflowFront
 from costguard.daemon import restoring
 from costguard.db import tables
 from costguard.errors import Missing
-from costguard.jobs import listing
-from costguard.jobs.agent_events import AgentEvents
+from costguard.jobs.listing import jobs as listing
+from costguard.jobs.reports.agent_events import AgentEvents
 from costguard.ledger.accrual import accrual_at
 from costguard.ledger.charging import charge_due
 from costguard.model.generation import Cause

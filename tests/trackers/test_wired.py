@@ -14,7 +14,7 @@ from tests.trackers.test_points import TrackedWorld, tracked_world
 from tests.waiting import until
 
 from costguard.db import lease
-from costguard.jobs.agent_events import AgentEvent, AgentReport
+from costguard.jobs.reports.agent_events import AgentEvent, AgentReport
 from costguard.main.trackers import trackers
 from costguard.main.web_app import job_services
 from costguard.settings import Settings

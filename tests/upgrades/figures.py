@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from costguard.access import requests, token_rows
-from costguard.jobs import attempts, job_rows
+from costguard.jobs.rows import attempts, job_rows
 from costguard.model.budget import Scope
 from costguard.reminders import message_rows
 from costguard.spend import vm_charges

@@ -22,7 +22,7 @@ from costguard.access.sessions import Sessions
 from costguard.access.tokens import NewToken, TokenService
 from costguard.api.app import create_app
 from costguard.db.transaction import Database
-from costguard.jobs.agent_events import AgentEvents, AgentTokens
+from costguard.jobs.reports.agent_events import AgentEvents, AgentTokens
 from costguard.model.access import PERMISSIONS, Credentials, Permission, Principal, Role, Via
 from costguard.model.attempt import AttemptState
 from costguard.pages.app import add_pages

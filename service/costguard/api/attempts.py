@@ -28,8 +28,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from costguard.api.deps import Deps, Given
 from costguard.api.fields import Moment, Out, Provisioning, Seconds, Usd, one_of, read_from
 from costguard.errors import CostguardError, Forbidden
-from costguard.jobs.agent_events import AgentEvent, AgentEvents, AgentReport, EventsAnswer
-from costguard.jobs.disk import DiskState, disk_of
+from costguard.jobs.decide.disk import DiskState, disk_of
+from costguard.jobs.reports.agent_events import AgentEvent, AgentEvents, AgentReport, EventsAnswer
 from costguard.model.attempt import SETUP_FAILED, Attempt, AttemptState, Notice, Outcome
 from costguard.model.data import TransferState
 from costguard.model.hang import KINDS, PHASES

@@ -20,7 +20,7 @@ from costguard.api.deps import Deps, Given
 from costguard.api.fields import Moment, Out, read_from
 from costguard.api.route import routes
 from costguard.errors import Unavailable
-from costguard.jobs.code import CodeArchives
+from costguard.jobs.submit.code import CodeArchives
 from costguard.model.access import Permission
 from costguard.web.limits import MOST_CODE_BYTES
 from costguard.web.permissions import Asker

@@ -15,10 +15,10 @@ from sqlalchemy import Connection
 from costguard.access.rules import Rules
 from costguard.daemon.health import ANSWER, OneQuestion, VitalSigns
 from costguard.db.transaction import Database
-from costguard.jobs.agent_events import AgentEvents
-from costguard.jobs.code import CodeArchives
-from costguard.jobs.output import OpenFolder
-from costguard.jobs.submit import JobService
+from costguard.jobs.listing.output import OpenFolder
+from costguard.jobs.reports.agent_events import AgentEvents
+from costguard.jobs.submit.code import CodeArchives
+from costguard.jobs.submit.submit import JobService
 from costguard.messages.slack_health import OutboxTrouble
 from costguard.model.budget import Budget
 from costguard.model.interaction import InteractionReply

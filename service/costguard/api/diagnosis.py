@@ -11,7 +11,7 @@ from costguard.api.fields import CURRENCY, Moment, Out, Seconds, Usd, one_of, re
 from costguard.api.job_id import JobId
 from costguard.api.route import routes
 from costguard.errors import Missing
-from costguard.jobs.diagnosis import diagnosis_of
+from costguard.jobs.reports.diagnosis import diagnosis_of
 from costguard.ledger.accrual import accrual_at
 from costguard.web.problems import NOT_FOUND
 from costguard_vm.diagnosis.kinds import BOUNDS, BoundVerdict

@@ -13,7 +13,7 @@ from costguard.api.fields import (
     BodyMoment,
     Text,
 )
-from costguard.jobs.submit import Overrides, Submission
+from costguard.jobs.submit.submit import Overrides, Submission
 from costguard.model.job import (
     CheckpointPlan,
     JobCode,

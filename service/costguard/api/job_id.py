@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from costguard.api.deps import Given
 from costguard.api.fields import Text
-from costguard.jobs import job_rows
+from costguard.jobs.rows import job_rows
 
 
 def named_job(connection: Connection, job: str | None) -> str | None:

@@ -9,8 +9,8 @@ from pydantic import Field
 
 from costguard.api.fields import Moment, Out, Seconds, one_of, read_from
 from costguard.deadlines.situation import Act
-from costguard.jobs.plan_rows import StoredPlan
-from costguard.jobs.planned import Risk
+from costguard.jobs.decide.planned import Risk
+from costguard.jobs.rows.plan_rows import StoredPlan
 
 ActName = Annotated[str, one_of(Act)]
 

@@ -33,10 +33,12 @@ from costguard.api.job_schemas import (
 from costguard.api.progress import ProgressOut
 from costguard.api.route import CHECKED, WRITTEN, Client, Key, acting, routes, via_of
 from costguard.errors import Missing
-from costguard.jobs import curve_news, diagnosis, kept_disks, listing, plan_rows
-from costguard.jobs.job_rows import JobFilters
-from costguard.jobs.progress import job_progress
-from costguard.jobs.submit import available_service
+from costguard.jobs.listing import jobs as listing
+from costguard.jobs.reports import curve_news, diagnosis
+from costguard.jobs.reports.progress import job_progress
+from costguard.jobs.rows import kept_disks, plan_rows
+from costguard.jobs.rows.job_rows import JobFilters
+from costguard.jobs.submit.submit import available_service
 from costguard.ledger.accrual import accrual_at
 from costguard.model.access import Permission, Principal
 from costguard.model.job import JobKind, JobState

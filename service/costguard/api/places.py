@@ -14,10 +14,10 @@ from costguard.api.attempts import InterruptionOut
 from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Moment, Out, Provisioning, Query, Seconds, Usd, one_of, read_from
 from costguard.api.route import routes
-from costguard.jobs import interruptions as engine
-from costguard.jobs.figures import Histogram
-from costguard.jobs.placement import PREEMPTION_HALF_LIFE, STOCKOUT_HALF_LIFE
-from costguard.jobs.places import place_scores
+from costguard.jobs.decide.figures import Histogram
+from costguard.jobs.decide.placement import PREEMPTION_HALF_LIFE, STOCKOUT_HALF_LIFE
+from costguard.jobs.rows import interruptions as engine
+from costguard.jobs.submit.places import place_scores
 
 router = routes("jobs")
 

@@ -12,9 +12,9 @@ from costguard.api.fields import CURRENCY, Moment, Out, PriceNote, Provisioning,
 from costguard.api.job_bodies import QuoteBody
 from costguard.api.jobs import owner_of
 from costguard.api.route import CHECKED, WRITTEN, routes
-from costguard.jobs.offers import Chance
-from costguard.jobs.quote import JobQuote
-from costguard.jobs.submit import available_service
+from costguard.jobs.submit.offers import Chance
+from costguard.jobs.submit.quote import JobQuote
+from costguard.jobs.submit.submit import available_service
 from costguard.model.access import Permission
 from costguard.model.budget import AtLimit, Period
 from costguard.model.job import JobKind

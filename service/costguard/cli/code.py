@@ -19,7 +19,7 @@ from costguard.cli.repository import RepositoryState
 from costguard.cli.server import ServerClient
 from costguard.cli.work_directory import WorkFile, size_text, work_files
 from costguard.errors import Invalid
-from costguard.jobs import credentials
+from costguard.jobs.submit import credentials
 from costguard.model.words import count_text
 
 _LEVEL = 6

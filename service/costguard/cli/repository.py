@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from costguard.errors import CostguardError
-from costguard.jobs import credentials
+from costguard.jobs.submit import credentials
 
 MOST_DIFF = 16_000  # characters
 _MOST_READ = 1 << 20

@@ -15,7 +15,7 @@ from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.errors import LeaseLost, StoreError
 from costguard.isolation import Isolated
-from costguard.jobs.listening import Listening
+from costguard.jobs.reports.listening import Listening
 from costguard.ledger import projects, running_totals
 from costguard.ledger.charging import Charged, charge_due
 from costguard.ledger.observe import Belonging

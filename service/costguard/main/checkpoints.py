@@ -16,7 +16,7 @@ from costguard.checkpoints.location import check
 from costguard.checkpoints.sizes import StoredData
 from costguard.clock import SystemClock
 from costguard.db.transaction import Database
-from costguard.jobs.code import CodeArchives
+from costguard.jobs.submit.code import CodeArchives
 from costguard.model.ports import Checkpoints, Clock
 from costguard_vm.checkpoints.folder import MOST_FILES as MOST_FILES
 from costguard_vm.model.checkpoint import Checkpoint, CheckpointLook, Listing, LookFor

@@ -32,15 +32,15 @@ from costguard.errors import LeaseLost, PriceSourceError
 from costguard.gce.boot import metadata_items
 from costguard.gce.client import ComputeCloud
 from costguard.gce.prices import CatalogPrices, snapshot_prices
-from costguard.jobs.agent_events import KEY_NAME, AgentTokens
-from costguard.jobs.budget_holds import BudgetHolds
-from costguard.jobs.checkpoint_watch import CheckpointWatch
-from costguard.jobs.code import CodeArchives
-from costguard.jobs.listening import Listening
-from costguard.jobs.planning import Planning
-from costguard.jobs.turn import JobsTurn, TurnReport
-from costguard.jobs.vm_request import VmMaker
-from costguard.jobs.zone_advice import ZoneAdvice
+from costguard.jobs.act.planning import Planning
+from costguard.jobs.act.turn import JobsTurn, TurnReport
+from costguard.jobs.act.vm_request import VmMaker
+from costguard.jobs.reports.agent_events import KEY_NAME, AgentTokens
+from costguard.jobs.reports.checkpoint_watch import CheckpointWatch
+from costguard.jobs.reports.listening import Listening
+from costguard.jobs.rows.budget_holds import BudgetHolds
+from costguard.jobs.rows.zone_advice import ZoneAdvice
+from costguard.jobs.submit.code import CodeArchives
 from costguard.ledger import price_refresh
 from costguard.ledger.idle_watch import IdleWatch
 from costguard.ledger.observe import Belonging

@@ -28,11 +28,11 @@ from costguard.clock import ScaledClock, SystemClock
 from costguard.db.remembered import forget
 from costguard.db.state import state
 from costguard.db.transaction import Database
-from costguard.jobs.agent_events import KEY_NAME, AgentEvents, AgentTokens
-from costguard.jobs.code import CodeArchives
-from costguard.jobs.quote import Assessor, LaunchTargets
-from costguard.jobs.submit import JobService
-from costguard.jobs.zone_advice import ZoneAdvice
+from costguard.jobs.reports.agent_events import KEY_NAME, AgentEvents, AgentTokens
+from costguard.jobs.rows.zone_advice import ZoneAdvice
+from costguard.jobs.submit.code import CodeArchives
+from costguard.jobs.submit.quote import Assessor, LaunchTargets
+from costguard.jobs.submit.submit import JobService
 from costguard.main.access import authenticator_of, sign_in_pages
 from costguard.main.checkpoints import InScaledTime, checkpoints, code_archives, data_places, stored_output
 from costguard.main.ids import new_job_id, new_sweep_id

@@ -11,8 +11,8 @@ from sqlalchemy import Connection
 
 from costguard.access import people
 from costguard.access.rules import Rules
-from costguard.jobs import attempts, job_rows, kept_disks
-from costguard.jobs.disk import saves_on_disk
+from costguard.jobs.decide.disk import saves_on_disk
+from costguard.jobs.rows import attempts, job_rows, kept_disks
 from costguard.ledger import history
 from costguard.ledger.accrual import Accrual
 from costguard.ledger.owner import OwnerSource

@@ -16,7 +16,7 @@ from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.errors import CostguardError, SlackError
 from costguard.events import audit_log
-from costguard.jobs import wishes
+from costguard.jobs.submit import wishes
 from costguard.ledger import fleet_rows, generation, spans
 from costguard.ledger.narrate import ended_text
 from costguard.messages import gpu_command

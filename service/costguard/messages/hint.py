@@ -7,7 +7,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
-from costguard.jobs import job_rows
+from costguard.jobs.rows import job_rows
 from costguard.messages.announcing import JobEvent
 from costguard.model.event import Event
 from costguard.model.interaction import JobChoice

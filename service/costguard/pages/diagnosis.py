@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from costguard.jobs.diagnosis import JobDiagnosis, diagnosis_of
+from costguard.jobs.reports.diagnosis import JobDiagnosis, diagnosis_of
 from costguard.ledger.accrual import accrual_at
 from costguard.ledger.narrate import sentence
 from costguard.pages.page import Source

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from costguard.jobs.submission import drill_refusal
+from costguard.jobs.submit.submission import drill_refusal
 from costguard.model.drill import Drill, SavedOnNotice, in_words, seconds_text
 from costguard.model.job import Job
 

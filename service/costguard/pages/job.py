@@ -14,12 +14,12 @@ from starlette.responses import HTMLResponse, Response
 from costguard.access import roles as access
 from costguard.access.roles import Actor
 from costguard.access.rules import Rules
-from costguard.jobs import submission
-from costguard.jobs.disk import disk_of, saves_on_disk
-from costguard.jobs.figures import WorkAtRisk, pace
-from costguard.jobs.kept_disks import KeptJobDisk, holds
-from costguard.jobs.listing import JobOverview, JobRow, heard_last, job_detail
-from costguard.jobs.submit import available_service
+from costguard.jobs.decide.disk import disk_of, saves_on_disk
+from costguard.jobs.decide.figures import WorkAtRisk, pace
+from costguard.jobs.listing.jobs import JobOverview, JobRow, heard_last, job_detail
+from costguard.jobs.rows.kept_disks import KeptJobDisk, holds
+from costguard.jobs.submit import submission
+from costguard.jobs.submit.submit import available_service
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.model.access import Permission, Principal
 from costguard.model.attempt import Attempt, AttemptState, Interruption

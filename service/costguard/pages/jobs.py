@@ -10,13 +10,14 @@ from fastapi import Request
 from starlette.responses import HTMLResponse
 
 from costguard.access.rules import Rules
-from costguard.jobs import job_rows, kept_disks, listing
-from costguard.jobs.interruptions import RecoveryReport, recoveries
-from costguard.jobs.job_rows import JobFilters
-from costguard.jobs.kept_disks import KeptJobDisk, KeptJobDisks
-from costguard.jobs.listing import JobCount, JobRow, jobs_page
-from costguard.jobs.placement import PREEMPTION_HALF_LIFE, STOCKOUT_HALF_LIFE, PlaceEvent
-from costguard.jobs.places import PlaceScore, place_scores
+from costguard.jobs.decide.placement import PREEMPTION_HALF_LIFE, STOCKOUT_HALF_LIFE, PlaceEvent
+from costguard.jobs.listing import jobs as listing
+from costguard.jobs.listing.jobs import JobCount, JobRow, jobs_page
+from costguard.jobs.rows import job_rows, kept_disks
+from costguard.jobs.rows.interruptions import RecoveryReport, recoveries
+from costguard.jobs.rows.job_rows import JobFilters
+from costguard.jobs.rows.kept_disks import KeptJobDisk, KeptJobDisks
+from costguard.jobs.submit.places import PlaceScore, place_scores
 from costguard.ledger.accrual import accrual_at
 from costguard.model.access import Permission, Principal
 from costguard.model.duration import span_text

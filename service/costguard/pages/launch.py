@@ -15,9 +15,9 @@ from starlette.responses import HTMLResponse, Response
 from costguard.access import roles
 from costguard.access.roles import Actor
 from costguard.errors import Conflict, Invalid
-from costguard.jobs import job_rows
-from costguard.jobs.submission import JobRefusal
-from costguard.jobs.submit import JobQuote, available_service
+from costguard.jobs.rows import job_rows
+from costguard.jobs.submit.submission import JobRefusal
+from costguard.jobs.submit.submit import JobQuote, available_service
 from costguard.ledger import projects
 from costguard.model.access import Permission, Principal
 from costguard.model.instance import ProvisioningModel, gpu_words

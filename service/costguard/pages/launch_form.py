@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TypeVar
 
-from costguard.jobs.submission import JobRefusal
-from costguard.jobs.submit import Overrides, Submission
+from costguard.jobs.submit.submission import JobRefusal
+from costguard.jobs.submit.submit import Overrides, Submission
 from costguard.model.job import CheckpointPlan, Job, JobCode, JobInput, JobKind, JobMetric, JobOutput, JobSpec, WhenLate
 from costguard.model.money import Money
 from costguard_vm.model.checkpoint import Framework, LookFor

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from urllib.parse import quote
 
 from costguard.db.transaction import Database
-from costguard.jobs import job_rows
+from costguard.jobs.rows import job_rows
 from costguard.ledger import fleet_rows
 from costguard.sweeps import sweep_rows
 

@@ -9,8 +9,8 @@ from datetime import datetime
 from fastapi import Request
 from starlette.responses import HTMLResponse
 
-from costguard.jobs.output import OutputPage
-from costguard.jobs.output_source import OutputSource, opened, output_page, output_source
+from costguard.jobs.listing.output import OutputPage
+from costguard.jobs.listing.output_source import OutputSource, opened, output_page, output_source
 from costguard.pages.page import Given, page_router
 from costguard.pages.query import texts
 from costguard.pages.show import link

@@ -20,8 +20,8 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from costguard.access.rules import Rules
 from costguard.daemon import health
 from costguard.errors import CostguardError
-from costguard.jobs.output import OpenFolder
-from costguard.jobs.submit import JobService
+from costguard.jobs.listing.output import OpenFolder
+from costguard.jobs.submit.submit import JobService
 from costguard.model.access import Permission, Principal
 from costguard.pages import named, show
 from costguard.pages.query import BadAddress

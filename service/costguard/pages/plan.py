@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from costguard.jobs import job_rows, plan_rows
-from costguard.jobs.plan_rows import PlannedStep, StoredPlan
-from costguard.jobs.planned import JobPlan, ShadowChoice
+from costguard.jobs.decide.planned import JobPlan, ShadowChoice
+from costguard.jobs.rows import job_rows, plan_rows
+from costguard.jobs.rows.plan_rows import PlannedStep, StoredPlan
 from costguard.model.duration import span_text
 from costguard.pages.page import Source
 

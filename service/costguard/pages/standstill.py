@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from costguard.jobs import job_rows
-from costguard.jobs.curve_news import Standstill, hint_of
+from costguard.jobs.reports.curve_news import Standstill, hint_of
+from costguard.jobs.rows import job_rows
 from costguard.pages.page import Source
 
 

@@ -10,7 +10,7 @@ from fastapi import Request
 from starlette.responses import HTMLResponse, Response
 
 from costguard.errors import Invalid, Missing
-from costguard.jobs import submission
+from costguard.jobs.submit import submission
 from costguard.ledger.accrual import accrual_at
 from costguard.model.access import Permission, Principal
 from costguard.model.money import Money

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from costguard.events import audit_log
-from costguard.jobs import attempts, job_rows
+from costguard.jobs.rows import attempts, job_rows
 from costguard.pages.page import Source
 
 

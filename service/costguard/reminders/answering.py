@@ -8,8 +8,8 @@ from sqlalchemy import Connection
 
 from costguard.access import requests
 from costguard.events import audit_log
-from costguard.jobs import job_events, job_rows
-from costguard.jobs.disk import disk_fate
+from costguard.jobs.decide.disk import disk_fate
+from costguard.jobs.rows import job_events, job_rows
 from costguard.ledger import answers, lifetimes
 from costguard.model.action import AssignOwner, CancelJob, KeepLifetime, RefuseRequest
 from costguard.model.event import Event, new_event

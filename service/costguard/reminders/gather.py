@@ -14,7 +14,7 @@ from costguard.access import people, requests, teams
 from costguard.access.rules import Rules
 from costguard.db.bulk import chunks
 from costguard.db.tables import lifetimes
-from costguard.jobs import agenda
+from costguard.jobs.rows import agenda
 from costguard.ledger import answers, generation, projects, unknown_vms, utilisation
 from costguard.ledger import fleet_rows as fleet
 from costguard.ledger.accrual import Accrual, accrual_at

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from costguard.access.rules import JobRules
-from costguard.jobs import submission
+from costguard.jobs.submit import submission
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Terms
 from costguard.model.keeper import keeper_of

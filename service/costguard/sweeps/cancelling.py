@@ -8,8 +8,8 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from costguard.events import audit_log
-from costguard.jobs import job_rows
-from costguard.jobs.submit import cancel_asked, cancelling
+from costguard.jobs.rows import job_rows
+from costguard.jobs.submit.submit import cancel_asked, cancelling
 from costguard.model.sweep import Sweep
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
-from costguard.jobs.view import CommonCeiling
+from costguard.jobs.decide.view import CommonCeiling
 from costguard.ledger.accrual import Accrual
 from costguard.model.job import Job
 from costguard.sweeps import gather

@@ -9,8 +9,8 @@ from functools import reduce
 
 from sqlalchemy import Connection
 
-from costguard.jobs import job_rows
-from costguard.jobs.listing import JobRow, rows_of
+from costguard.jobs.listing.jobs import JobRow, rows_of
+from costguard.jobs.rows import job_rows
 from costguard.ledger.accrual import Accrual
 from costguard.model.job import JobState
 from costguard.model.metric import HIGHER, SeenMetric

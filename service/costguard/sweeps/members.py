@@ -10,8 +10,8 @@ from itertools import islice, product
 from math import prod
 from typing import Any
 
-from costguard.jobs.checks import LONGEST_NAME, size_problem
-from costguard.jobs.submission import JobRefusal, Submission, shown
+from costguard.jobs.submit.checks import LONGEST_NAME, size_problem
+from costguard.jobs.submit.submission import JobRefusal, Submission, shown
 from costguard.model.job import JobKind, JobSpec
 from costguard.model.sweep import MOST_MEMBERS
 from costguard.model.words import list_text

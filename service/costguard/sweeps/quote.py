@@ -9,11 +9,12 @@ from datetime import datetime, timedelta
 
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
-from costguard.jobs import budget_holds, offers
-from costguard.jobs import quote as job_quote
-from costguard.jobs.offers import PlaceOffer
-from costguard.jobs.quote import Assessment, Assessor, JobQuote
-from costguard.jobs.submission import JobRefusal, models_of, without_credentials
+from costguard.jobs.rows import budget_holds
+from costguard.jobs.submit import offers
+from costguard.jobs.submit import quote as job_quote
+from costguard.jobs.submit.offers import PlaceOffer
+from costguard.jobs.submit.quote import Assessment, Assessor, JobQuote
+from costguard.jobs.submit.submission import JobRefusal, models_of, without_credentials
 from costguard.ledger.accrual import accrual_at
 from costguard.model.access import Authority
 from costguard.model.job import JobSpec

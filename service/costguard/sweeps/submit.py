@@ -14,8 +14,8 @@ from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.errors import Conflict, Forbidden, Invalid, Missing, Unavailable
 from costguard.events import audit_log
-from costguard.jobs import submission
-from costguard.jobs.code import CodeArchives
+from costguard.jobs.submit import submission
+from costguard.jobs.submit.code import CodeArchives
 from costguard.ledger.accrual import accrual_at
 from costguard.model.access import Authority
 from costguard.model.job import JobState

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from costguard.jobs import job_events
+from costguard.jobs.rows import job_events
 from costguard.model.event import Event, new_event
 from costguard.model.job import Job
 from costguard.model.money import Money, Priced

@@ -14,7 +14,7 @@ from costguard.db import named as named_rows
 from costguard.db.bulk import chunks
 from costguard.db.tables import OPEN_SWEEP, jobs, sweep_jobs, sweep_members, sweeps
 from costguard.db.types import storable
-from costguard.jobs.job_rows import RECIPE, SPEC
+from costguard.jobs.rows.job_rows import RECIPE, SPEC
 from costguard.model.job import JobCode, JobSpec, JobState
 from costguard.model.launch import Recipe
 from costguard.model.money import Money

@@ -12,7 +12,7 @@ from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.events import audit_log
 from costguard.isolation import Isolated
-from costguard.jobs import job_rows
+from costguard.jobs.rows import job_rows
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.model.job import Job, JobState
 from costguard.model.ports import Clock

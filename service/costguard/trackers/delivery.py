@@ -20,7 +20,7 @@ from costguard.db.transaction import Database
 from costguard.errors import LeaseLost, TrackerError, TrackerRunRefused
 from costguard.events import audit_log
 from costguard.isolation import Isolated
-from costguard.jobs import job_rows
+from costguard.jobs.rows import job_rows
 from costguard.model.backoff import Backoff
 from costguard.model.ports import Clock
 from costguard.model.tracker import TrackedRun, Tracker, TrackerPoint

@@ -15,11 +15,11 @@ from costguard.db.lease import Lease
 from costguard.db.tables import lifetimes, storage_spans
 from costguard.db.transaction import Database
 from costguard.isolation import Isolated
-from costguard.jobs import attempts, interruptions, job_rows
-from costguard.jobs.figures import pace, step_of
-from costguard.jobs.interruptions import sum_lost
-from costguard.jobs.limits import preemptions
-from costguard.jobs.view import AttemptView, JobView
+from costguard.jobs.decide.figures import pace, step_of
+from costguard.jobs.decide.limits import preemptions
+from costguard.jobs.decide.view import AttemptView, JobView
+from costguard.jobs.rows import attempts, interruptions, job_rows
+from costguard.jobs.rows.interruptions import sum_lost
 from costguard.ledger.accrual import accrual_at, select_lifetimes, select_storage
 from costguard.model.tracker import TrackedRun, Tracker, TrackerPoint
 from costguard.spend.job_costs import costs, unfinished, with_unseen_vms

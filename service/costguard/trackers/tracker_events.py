@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from costguard.jobs import job_events
+from costguard.jobs.rows import job_events
 from costguard.model.event import Event
 from costguard.model.job import Job
 from costguard.model.moments import utc_text

@@ -1,0 +1,307 @@
+"""Steps that launch VMs: an attempt is committed, inserted, and inserted again only after a look at its name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection
+
+from costguard.actions.execute import CallKind, StepDefaults, Urgency
+from costguard.errors import CloudError, RequestRefused
+from costguard.events import audit_log
+from costguard.jobs.act.vm_step import AttemptStep, LaunchContext, end, is_of, request_uuid, retry_at, retry_changes
+from costguard.jobs.decide import figures
+from costguard.jobs.decide.ending import NAME_TAKEN, outcome_of, words_of
+from costguard.jobs.decide.resume import ResumePoint, has_saved
+from costguard.jobs.decide.view import JobView, LaunchAttempt
+from costguard.jobs.rows import agenda, attempts, interruptions, job_events, job_rows
+from costguard.jobs.submit import checks
+from costguard.ledger import generation
+from costguard.model.attempt import Attempt, AttemptState, Outcome, attempt_name
+from costguard.model.job import Job, JobKind
+from costguard.model.launch import OperationAnswer
+from costguard.model.observation import Sighting
+
+
+@dataclass(slots=True)
+class InsertStep(StepDefaults):
+    """The next attempt of a job, in the place that was decided on."""
+
+    means: LaunchContext
+    view: JobView
+    action: LaunchAttempt
+    point: ResumePoint
+    attempt: Attempt | None = None
+    operation: str = ""
+    urgency: Urgency = field(default=Urgency.LAUNCH, init=False)
+
+    @property
+    def subject(self) -> str:
+        return self.view.job.id
+
+    @property
+    def project(self) -> str:
+        return self.view.job.spec.project
+
+    @property
+    def begins_with(self) -> CallKind:
+        return CallKind.WRITE
+
+    def intend(self, connection: Connection, now: datetime) -> bool:
+        """Intends the attempt: not after a cancel, nor while another attempt is open, but the one that it follows, or
+        has this number.
+        """
+        follows = self.action.follows
+        if follows is None and not agenda.may_follow(connection, self.subject):
+            return False
+        if follows is not None and not agenda.may_stand_by(connection, self.subject, follows):
+            return False
+        job, action, spec = self.view.job, self.action, self.view.job.spec
+        life = generation.read(connection)
+        name = attempt_name(job.id, action.number, life.number)
+        self.attempt = attempts.intend(
+            connection,
+            attempts.NewAttempt(
+                job_id=job.id,
+                number=action.number,
+                name=name,
+                project=spec.project,
+                zone=action.zone,
+                gpu_type=job.recipe.gpu_type,
+                provisioning_model=action.provisioning_model,
+                # Of this very intent: should the database be restored, the same attempt has another one.
+                request_uuid=request_uuid(spec.project, name, f"insert/{now.isoformat()}"),
+                max_run=action.max_run,
+                intended_at=now,
+                generation=life.number,
+                rate=action.rate,
+                resume_from=self.point.resume_from,
+                resume_step=self.point.step,
+                resume_why=self.point.why,
+                image=_image(self.view),
+                follows=follows,
+            ),
+        )
+        if self.attempt is None:
+            return False
+        if follows is None:
+            reckon(connection, self.view, self.attempt, self.point, now)
+        return True
+
+    def call(self) -> None:
+        self.operation = _insert(self.means, self.view.job, _given(self.attempt))
+
+    def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:
+        attempt = _given(self.attempt)
+        if error is not None:
+            return troubled(connection, self.view.job, attempt, error, now)
+        return accepted(connection, self.view.job, attempt, self.operation, now)
+
+
+def reckon(connection: Connection, view: JobView, attempt: Attempt, point: ResumePoint, now: datetime) -> None:
+    """Write down what the interruption before cost, now that it is known what is resumed from."""
+    job = view.job
+    if point.seen is not None:
+        job_rows.save_look(connection, job.id, point.seen)
+        # Nothing can write there any more, so what looks torn is.
+        audit_log.append(connection, [job_events.torn(job, checkpoint, now) for checkpoint in point.seen.torn], now)
+    if point.passed_over:
+        audit_log.append(connection, [job_events.passed_over(job, attempt, point.passed_over, now)], now)
+    ran = [one.attempt for one in view.attempts]
+    loss = figures.lost_work(ran, view.interruptions, point.written_at)
+    if loss is None:
+        return
+    is_zero = not attempt.resume_from
+    if view.interruptions:
+        last = view.interruptions[-1]
+        interruptions.set_lost(connection, last.attempt_id, last.run, loss.span, loss.cost, is_zero)
+    if is_zero:
+        saved = has_saved(ran, view.checkpoint, point.seen)
+        audit_log.append(connection, [job_events.from_zero(job, attempt, loss, now, saved)], now)
+
+
+@dataclass(slots=True)
+class RepeatInsertStep(AttemptStep):
+    """An attempt of which it is not known whether Google was asked."""
+
+    only_looks: bool = False  # another VM of its job may be at work, so that this one must not be made now
+    seen: Sighting | None = None
+    operation: str = ""
+    urgency: Urgency = field(default=Urgency.LAUNCH, init=False)
+
+    def intend(self, connection: Connection, now: datetime) -> bool:  # noqa: ARG002 as all steps have it
+        stored = attempts.read(connection, self.attempt.id)
+        return stored is not None and stored.state is AttemptState.INTENDED
+
+    def call(self) -> None:
+        attempt = self.attempt
+        self.seen = self.means.launcher.look(attempt.project, attempt.zone, attempt.name)
+        if self.only_looks:
+            return
+        if self.seen is None and self.job.cancel_asked_at is None and not self.job.state.is_over:
+            self.operation = _insert(self.means, self.job, attempt)
+
+    def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:
+        job, attempt = self.job, self.attempt
+        if error is not None:
+            return troubled(connection, job, attempt, error, now)
+        if self.operation:
+            return accepted(connection, job, attempt, self.operation, now)
+        if self.seen is None and self.only_looks and job.cancel_asked_at is None and not job.state.is_over:
+            why = _OVERTAKEN if attempt.follows is None else _NOT_NEEDED
+            return end(connection, job, attempt, Outcome.LOST, why, now)
+        if self.seen is None:
+            return end(connection, job, attempt, Outcome.CANCELLED, "it was cancelled before it had a VM", now)
+        if is_of(self.seen, attempt, self.means.maker):
+            return adopted(connection, job, attempt, self.seen.gce_id, now)
+        return end(connection, job, attempt, Outcome.REFUSED, _taken(attempt), now)
+
+
+def accepted(connection: Connection, job: Job, attempt: Attempt, operation: str, now: datetime) -> bool:
+    """Google accepted the insert. Nothing is to be decided until it is done, or the agent speaks."""
+    changed = attempts.change(
+        connection,
+        attempt.id,
+        [AttemptState.INTENDED],
+        state=AttemptState.ASKED,
+        asked_at=now,
+        operation=operation,
+        tries=0,
+        try_after=retry_at(0, now),
+        error="",
+    )
+    if changed:
+        _launched(connection, job, attempt, now)
+    return False
+
+
+def adopted(connection: Connection, job: Job, attempt: Attempt, gce_id: str, now: datetime) -> bool:
+    """Records that its VM is there. Its agent may have reported before: then the command runs already.
+
+    A dev VM has none.
+    """
+    runs = job.spec.kind is JobKind.DEV or agenda.has_started(connection, attempt.id)
+    changed = attempts.change(
+        connection,
+        attempt.id,
+        [AttemptState.INTENDED, AttemptState.ASKED],
+        state=AttemptState.RUNNING if runs else AttemptState.BOOTING,
+        asked_at=attempt.asked_at or now,
+        gce_id=gce_id,
+        made_at=now,
+        tries=0,
+        try_after=None,
+        error="",
+    )
+    if changed and attempt.asked_at is None:
+        _launched(connection, job, replace(attempt, gce_id=gce_id), now)
+    return False
+
+
+def troubled(connection: Connection, job: Job, attempt: Attempt, error: CloudError, now: datetime) -> bool:
+    """Refused for what it says: it is over. Everything else is asked again, after a look, under the same request id."""
+    if isinstance(error, RequestRefused):
+        return end(connection, job, attempt, Outcome.REFUSED, error.message.rstrip("."), now, str(error))
+    attempts.change(connection, attempt.id, [AttemptState.INTENDED], **retry_changes(attempt, error, now))
+    return False
+
+
+def _launched(connection: Connection, job: Job, attempt: Attempt, now: datetime) -> None:
+    interruptions.set_requested(connection, job.id, now)
+    audit_log.append(connection, [job_events.launched(job, attempt, now)], now)
+
+
+def _insert(means: LaunchContext, job: Job, attempt: Attempt) -> str:
+    request = means.maker.request(job, attempt)
+    return means.launcher.insert(attempt.project, attempt.zone, request, attempt.request_uuid)
+
+
+def _image(view: JobView) -> str:
+    """Returns the image by the digest of its first pull, so that every VM runs the same image; by its tag where the job
+    asks for it.
+    """
+    spec = view.job.spec
+    digests = (seen.attempt.agent.image_digest for seen in view.attempts)
+    return spec.image if spec.pull else checks.pinned(spec.image, next(filter(None, digests), ""))
+
+
+_OVERTAKEN = "it has no VM, and a VM of its job that this database does not know may be running"
+
+
+_NOT_NEEDED = "it has no VM, and none is needed to take over any more"
+
+
+def _taken(attempt: Attempt) -> str:
+    owner = "a VM that this installation did not create"
+    return f"the name {attempt.name} is taken in {attempt.zone} by {owner}; it is left alone"
+
+
+def _given(attempt: Attempt | None) -> Attempt:
+    if attempt is None:
+        raise ValueError("an insert was called before it was intended")
+    return attempt
+
+
+_FORGOTTEN = timedelta(minutes=5)  # an operation that Google does not know by then it never began
+
+
+@dataclass(slots=True)
+class WatchInsertStep(AttemptStep):
+    """An insert whose operation is not known to be done."""
+
+    answer: OperationAnswer | None = None
+    seen: Sighting | None = None
+    urgency: Urgency = field(default=Urgency.LOOK, init=False)
+
+    def call(self) -> None:
+        where, attempt = (self.attempt.project, self.attempt.zone), self.attempt
+        self.answer = self.means.launcher.operation(*where, attempt.operation)
+        is_known = self.answer is not None and self.answer.is_done and self.answer.target_id
+        is_failed = self.answer is not None and self.answer.error_code not in ("", NAME_TAKEN)
+        if (self.answer is None or self.answer.is_done) and not (is_known or is_failed):
+            self.seen = self.means.launcher.look(*where, attempt.name)
+
+    def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:
+        job, attempt, answer = self.job, self.attempt, self.answer
+        if error is not None:
+            return self._later(connection, now, error)
+        if answer is not None and answer.error_code and not self._is_there():
+            outcome, words = self._outcome(answer), words_of(answer)
+            return end(connection, job, attempt, outcome, words, now, zones_available=answer.zones_available)
+        if self._is_there() and self.seen is not None:
+            return adopted(connection, job, attempt, self.seen.gce_id, now)
+        if answer is not None and answer.is_done and answer.target_id:
+            return adopted(connection, job, attempt, answer.target_id, now)
+        is_forgotten = answer is None and now - (attempt.asked_at or attempt.intended_at) > _FORGOTTEN
+        if is_forgotten:
+            # The same insert again: harmless, should Google remember it after all.
+            return attempts.change(
+                connection,
+                attempt.id,
+                [AttemptState.ASKED],
+                state=AttemptState.INTENDED,
+                operation="",
+                tries=0,
+                try_after=None,
+                error="Google no longer knows the operation that creates it",
+            )
+        return self._later(connection, now)
+
+    def _outcome(self, answer: OperationAnswer) -> Outcome:
+        """A VM whose agent spoke was there, and was taken away while Google still made it."""
+        outcome = outcome_of(answer)
+        return Outcome.PREEMPTED if outcome is Outcome.STOCKOUT and self.attempt.agent.at is not None else outcome
+
+    def _is_there(self) -> bool:
+        return self.seen is not None and is_of(self.seen, self.attempt, self.means.maker)
+
+    def _later(self, connection: Connection, now: datetime, error: CloudError | None = None) -> bool:
+        """The operation is still running: nothing is decided meanwhile."""
+        attempt = self.attempt
+        speaks = attempt.agent.at is not None  # then it cannot take much longer
+        again = retry_at(0 if speaks else attempt.tries, now)
+        later: attempts.Changes = {"tries": attempt.tries + 1, "try_after": again}
+        changes = retry_changes(attempt, error, now) if error is not None else later
+        attempts.change(connection, attempt.id, [AttemptState.ASKED], **changes)
+        return False

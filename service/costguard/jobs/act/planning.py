@@ -1,0 +1,227 @@
+"""Plans jobs with deadlines for their turns, and says for every job what each policy would do."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from itertools import pairwise
+from random import Random
+
+from sqlalchemy import Connection
+
+from costguard.actions.execute import Note
+from costguard.deadlines.hazards import ZoneCounts
+from costguard.deadlines.planner import Planner
+from costguard.deadlines.ross import Ross
+from costguard.deadlines.simple_policies import Greedy, OnDemand, UniformProgress
+from costguard.deadlines.situation import Policy
+from costguard.events import audit_log
+from costguard.isolation import Isolated
+from costguard.jobs.decide.placement import REMEMBERED, LaunchPlace, PlaceEvent
+from costguard.jobs.decide.plan import PlanBasis, plan, shadow_of
+from costguard.jobs.decide.planned import JobPlan, ShadowChoice
+from costguard.jobs.decide.start_times import planned_start
+from costguard.jobs.decide.view import JobContext, JobView
+from costguard.jobs.decide.work_left import MeasuredWork, overhead, work_left
+from costguard.jobs.reports import progress
+from costguard.jobs.rows import job_events, job_rows, place_rows, plan_rows, progress_rows
+from costguard.jobs.rows.fleet_history import FleetHistory, SeenByFleet
+from costguard.jobs.rows.plan_rows import StoredPlan
+from costguard.jobs.rows.zone_advice import ZoneAdvice
+from costguard.jobs.rows.zone_history import VMKind
+from costguard.model.instance import ProvisioningModel
+from costguard.model.job import Job, JobKind
+from costguard.model.progress import POSITION, SeriesPoint
+
+_WRITTEN_EVERY = timedelta(minutes=5)
+_SHADOW_EVERY = timedelta(minutes=15)
+_AS_IF = 1.5  # a job without a deadline is looked at as if it had to be done in so many times its work
+
+
+def shadow_policies(job_id: str, planner: Policy) -> tuple[Policy, ...]:
+    """Returns policies that share nothing with those of another job but the planner; the lot of a randomised one is the
+    job's own.
+    """
+    return (OnDemand(), Greedy(), UniformProgress(), Ross(Random(job_id)), planner)
+
+
+@dataclass(frozen=True, slots=True)
+class Materials:
+    """The data of plans, read together with the views."""
+
+    events: Sequence[PlaceEvent] = ()
+    written: Mapping[str, Sequence[datetime]] = field(default_factory=dict)  # checkpoints' times, by job
+    stored: Mapping[str, StoredPlan] = field(default_factory=dict)
+    seen: SeenByFleet = field(default_factory=SeenByFleet)
+    measured: Mapping[str, MeasuredWork] = field(default_factory=dict)  # by job
+
+
+@dataclass(frozen=True, slots=True)
+class PlanNote:
+    """The plan of a job, and an event for each reason for which its deadline is at risk, once a day."""
+
+    job: Job
+    stored: StoredPlan
+
+    @property
+    def subject(self) -> str:
+        return self.job.id
+
+    def write(self, connection: Connection, now: datetime) -> bool:
+        plan_rows.save(connection, self.stored)
+        risk = self.stored.plan.at_risk if self.stored.plan is not None else None
+        if risk is not None:
+            audit_log.append(connection, [job_events.deadline_at_risk(self.job, risk, now)], now)
+        return False
+
+
+class Planning:
+    """Plans jobs, one thread at a time.
+
+    Its memory saves work: a new process reads what is stored, and plans the same.
+    """
+
+    def __init__(self, policy: Policy | None = None, *, advice: ZoneAdvice | None = None) -> None:
+        self._advice = advice
+        self._policy = policy or Planner(explains=True)
+        self._shadows: dict[str, tuple[Policy, ...]] = {}
+        self._stored: dict[str, StoredPlan] = {}
+        self._shadowed_at: dict[str, datetime] = {}
+        self._history = FleetHistory()
+
+    def forget(self, job_ids: Collection[str]) -> None:
+        """All but these."""
+        for remembered in (self._shadows, self._stored, self._shadowed_at):
+            for gone in remembered.keys() - job_ids:
+                del remembered[gone]
+
+    def wanted(self, views: Sequence[JobView], now: datetime) -> list[JobView]:
+        """Returns the views with a deadline, and those whose shadow is due."""
+        return [view for view in views if _is_planned(view) or self._is_shadow_due(view, now)]
+
+    def read(self, connection: Connection, views: Sequence[JobView], now: datetime) -> Materials:
+        """Reads the data for the views that are wanted."""
+        if not views:
+            return Materials()
+        events = [
+            PlaceEvent(one.zone, one.gpu_type, one.provisioning_model, one.outcome, one.at)
+            for one in place_rows.recent(connection, now - REMEMBERED)
+            if one.provisioning_model is ProvisioningModel.SPOT
+        ]
+        missing = [view.job.id for view in views if view.job.id not in self._stored]
+        return Materials(
+            events,
+            {view.job.id: _written(connection, view) for view in views},
+            plan_rows.read(connection, missing) if missing else {},
+            self._history.read(connection, now),
+            _measured(connection, views),
+        )
+
+    def plan(
+        self,
+        views: Sequence[JobView],
+        materials: Materials,
+        places: Mapping[str, Sequence[LaunchPlace]],
+        context: JobContext,
+    ) -> tuple[dict[str, JobPlan], list[Note]]:
+        """Plans by job, and notes what to store of it. A job that cannot be planned runs without a plan."""
+        plans: dict[str, JobPlan] = {}
+        notes: list[Note] = []
+        for view in views:
+            with Isolated("job_not_planned", job=view.job.id):
+                made, note = self._of_job(view, materials, places.get(view.job.id, ()), context)
+                if made is not None:
+                    plans[view.job.id] = made
+                notes += [note] if note is not None else []
+        return plans, notes
+
+    def _of_job(
+        self, view: JobView, materials: Materials, places: Sequence[LaunchPlace], context: JobContext
+    ) -> tuple[JobPlan | None, Note | None]:
+        job, now = view.job, context.now
+        start = planned_start(materials.seen.starts, job.spec.preset, job.recipe.zones)
+        basis = PlanBasis(
+            places,
+            [event for event in materials.events if event.gpu_type == job.recipe.gpu_type],
+            work_left(view, now, materials.measured.get(job.id)),
+            overhead(view, start, materials.written.get(job.id, ()), now),
+            self._counts_of(job, materials, places, now),
+        )
+        made = plan(view, basis, self._policy, context)
+        shadow, as_if = self._shadow(view, basis, context)
+        before = self._stored.get(job.id) or materials.stored.get(job.id) or StoredPlan(job.id, now)
+        after = before.after(made, shadow, as_if, now)
+        is_new = after.decisions != before.decisions or _risk(after) != _risk(before)
+        self._stored.setdefault(job.id, before)
+        if not (is_new or shadow or (made is not None and now - before.updated_at >= _WRITTEN_EVERY)):
+            return made, None
+        self._stored[job.id] = after
+        return made, PlanNote(job, after)
+
+    def _counts_of(
+        self, job: Job, materials: Materials, places: Sequence[LaunchPlace], now: datetime
+    ) -> Mapping[str, ZoneCounts]:
+        """The fleet's own history of the places' zones, and Google's advice on those in which it has none."""
+        own = materials.seen.counts.get(VMKind.of_recipe(job.recipe), {})
+        if self._advice is None:
+            return own
+        return self._advice.with_own(own, job.spec.project, job.recipe, [place.zone for place in places], now)
+
+    def _shadow(
+        self, view: JobView, basis: PlanBasis, context: JobContext
+    ) -> tuple[tuple[ShadowChoice, ...], datetime | None]:
+        """Nothing while it is not due. Of a job without a deadline, as if it had one."""
+        spec, now = view.job.spec, context.now
+        if basis.work_left is None or not self._is_shadow_due(view, now):
+            return (), None if spec.deadline is not None else self._as_if(view)
+        self._shadowed_at[view.job.id] = now
+        as_if = None if spec.deadline is not None else self._as_if(view)
+        looked_at = view if as_if is None else replace(view, job=replace(view.job, spec=replace(spec, deadline=as_if)))
+        if view.job.id not in self._shadows:
+            self._shadows[view.job.id] = shadow_policies(view.job.id, self._policy)
+        return tuple(shadow_of(looked_at, basis, policy, context) for policy in self._shadows[view.job.id]), as_if
+
+    def _as_if(self, view: JobView) -> datetime | None:
+        spec = view.job.spec
+        return view.job.created_at + spec.work * _AS_IF if spec.work is not None else None
+
+    def _is_shadow_due(self, view: JobView, now: datetime) -> bool:
+        spec = view.job.spec
+        if view.job.state.is_over or spec.kind is not JobKind.TRAINING or (spec.deadline is None and spec.work is None):
+            return False
+        last = self._shadowed_at.get(view.job.id)
+        return last is None or now - last >= _SHADOW_EVERY
+
+
+def _is_planned(view: JobView) -> bool:
+    spec = view.job.spec
+    return spec.deadline is not None and spec.kind is JobKind.TRAINING and not view.job.state.is_over
+
+
+def _written(connection: Connection, view: JobView) -> list[datetime]:
+    return [one.written_at for one in job_rows.checkpoints_of(connection, view.job.id, limit=40)]
+
+
+def _measured(connection: Connection, views: Sequence[JobView]) -> dict[str, MeasuredWork]:
+    """Returns the work left by the positions in the output, by job; jobs for which it is unknown are left out."""
+    measured: dict[str, MeasuredWork] = {}
+    positions = progress_rows.series_of_jobs(connection, [view.job.id for view in views], POSITION)
+    for view in views:
+        points = positions.get(view.job.id, [])
+        tried = (seen.attempt.agent.progress for seen in reversed(view.attempts))
+        seen = next((one for one in tried if one is not None), None)
+        left = progress.work_left(view.job, seen, points)
+        if left is not None:
+            measured[view.job.id] = MeasuredWork(left, _read_for(points))
+    return measured
+
+
+def _read_for(points: Sequence[SeriesPoint]) -> timedelta:
+    """Returns the time read within runs: the time between two of them says nothing of the pace."""
+    spans = (later.at - earlier.at for earlier, later in pairwise(points) if earlier.start == later.start)
+    return sum(spans, start=timedelta())
+
+
+def _risk(stored: StoredPlan) -> object:
+    return stored.plan.at_risk.risk if stored.plan is not None and stored.plan.at_risk is not None else None

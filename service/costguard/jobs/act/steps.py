@@ -1,0 +1,352 @@
+"""Turns decisions about jobs into notes for the ledger and steps for the executor."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection
+
+from costguard.actions.execute import Note, Step
+from costguard.events import audit_log
+from costguard.jobs.act.delete import DeleteStep
+from costguard.jobs.act.insert import InsertStep, RepeatInsertStep, WatchInsertStep, reckon
+from costguard.jobs.act.start_stop import StartStep, StopStep, WatchStartStep
+from costguard.jobs.act.vm_step import OPEN, LaunchContext, end
+from costguard.jobs.decide.resume import FROM_THE_BEGINNING, ResumePoint
+from costguard.jobs.decide.view import (
+    AskAgain,
+    CancelAfterCheckpoint,
+    DeleteVm,
+    EndAttempt,
+    JobDecision,
+    JobView,
+    LaunchAttempt,
+    LetBegin,
+    RestartVm,
+    RestAttempt,
+    StopVm,
+    TellCommandToStop,
+)
+from costguard.jobs.rows import agenda, attempts, drills, interruptions, job_events, job_rows, takeover_rows
+from costguard.model.attempt import Attempt, AttemptState, Outcome
+from costguard.model.job import Job, JobState
+from costguard.model.money import Priced, priced_text
+
+
+@dataclass(frozen=True, slots=True)
+class StartedNote:
+    """Appended once, however often it is written; `interrupted_at` is None where no run had begun before this one."""
+
+    job: Job
+    attempt: Attempt
+    started_at: datetime
+    interrupted_at: datetime | None
+
+    @property
+    def subject(self) -> str:
+        return self.job.id
+
+    def write(self, connection: Connection, now: datetime) -> bool:
+        run = self.attempt.agent.run
+        events = [job_events.started(self.job, self.attempt, run, self.started_at)]
+        if self.interrupted_at is not None:
+            after = self.started_at - self.interrupted_at
+            events.append(job_events.resumed(self.job, self.attempt, run, after, self.started_at))
+        audit_log.append(connection, events, now)
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class LateNote:
+    """Notes that its deadline has passed, which is reported and stops nothing."""
+
+    job: Job
+    deadline: datetime
+
+    @property
+    def subject(self) -> str:
+        return self.job.id
+
+    def write(self, connection: Connection, now: datetime) -> bool:
+        audit_log.append(connection, [job_events.late(self.job, self.deadline)], now)
+        return False
+
+
+class ProgressNotes:
+    """Remembers what this process has reported, so that a run of days is not reported every minute."""
+
+    def __init__(self) -> None:
+        self._started: dict[str, tuple[int, int]] = {}
+        self._late: set[str] = set()
+
+    def news(self, view: JobView, now: datetime) -> list[Note]:
+        return [*self._of_run(view), *self._of_deadline(view.job, now)]
+
+    def forget(self, job_ids: Collection[str]) -> None:
+        """All but these."""
+        self._started = {job_id: run for job_id, run in self._started.items() if job_id in job_ids}
+        self._late.intersection_update(job_ids)
+
+    def _of_run(self, view: JobView) -> list[Note]:
+        last = view.last.attempt if view.last is not None else None
+        if last is None or last.state is not AttemptState.RUNNING or last.agent.started_at is None:
+            return []
+        run = (last.id, last.agent.run)
+        if self._started.get(view.job.id) == run:
+            return []
+        self._started[view.job.id] = run
+        before = [one for one in view.interruptions if (one.attempt_id, one.run) < run]
+        return [StartedNote(view.job, last, last.agent.started_at, before[-1].happened_at if before else None)]
+
+    def _of_deadline(self, job: Job, now: datetime) -> list[Note]:
+        deadline = job.spec.deadline
+        if deadline is None or now < deadline or job.state.is_over or job.id in self._late:
+            return []
+        self._late.add(job.id)
+        return [LateNote(job, deadline)]
+
+
+@dataclass(frozen=True, slots=True)
+class EndAttemptNote:
+    job: Job
+    attempt: Attempt
+    action: EndAttempt
+
+    @property
+    def subject(self) -> str:
+        return self.job.id
+
+    def write(self, connection: Connection, now: datetime) -> bool:
+        changed = end(connection, self.job, self.attempt, self.action.outcome, self.action.reason, now)
+        if changed and self.action.interruption is not None:
+            interruptions.add(connection, self.action.interruption)
+        return changed
+
+
+@dataclass(frozen=True, slots=True)
+class RestAttemptNote:
+    """Notes that its VM has stopped, or is stopped now; it keeps its disk and is restarted."""
+
+    job: Job
+    attempt: Attempt
+    action: RestAttempt
+
+    @property
+    def subject(self) -> str:
+        return self.job.id
+
+    def write(self, connection: Connection, now: datetime) -> bool:
+        there = (AttemptState.ASKED, AttemptState.BOOTING, AttemptState.RUNNING, AttemptState.RESTARTING)
+        changed = attempts.change(
+            connection,
+            self.attempt.id,
+            there,
+            state=AttemptState.RESTING,
+            stop_asked_at=None,
+            stop_why="",
+            rested_at=None,
+            tries=0,
+            try_after=None,
+            error="",
+        )
+        if changed:
+            interruption = self.action.interruption
+            interruptions.add(connection, interruption)
+            events = job_events.rested(self.job, self.attempt, interruption.run, self.action.reason, now)
+            audit_log.append(connection, [events], now)
+        return changed
+
+
+@dataclass(frozen=True, slots=True)
+class LetBeginNote:
+    """The agent of a VM that stands by hears with the answer to its next word what its command begins with."""
+
+    view: JobView
+    attempt: Attempt
+    point: ResumePoint
+
+    @property
+    def subject(self) -> str:
+        return self.view.job.id
+
+    def write(self, connection: Connection, now: datetime) -> bool:
+        job, point = self.view.job, self.point
+        if not agenda.is_open(connection, job.id):
+            return False
+        if not takeover_rows.release(connection, self.attempt, point.resume_from, point.step, point.why, now):
+            return False
+        begins = replace(
+            self.attempt,
+            resume_from=point.resume_from,
+            resume_step=point.step,
+            resume_why=point.why,
+            released_at=now,
+        )
+        reckon(connection, self.view, begins, point, now)
+        interruptions.set_requested(connection, job.id, now)
+        audit_log.append(connection, [job_events.takes_over(job, begins, now)], now)
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class StopCommandNote:
+    """The agent hears it with the answer to its next word. Nothing takes the place of a cancel."""
+
+    job: Job
+    attempt: Attempt
+    action: TellCommandToStop
+
+    @property
+    def subject(self) -> str:
+        return self.job.id
+
+    def write(self, connection: Connection, now: datetime) -> bool:
+        asked_at, before = self.attempt.stop_asked_at, self.attempt.stop_why
+        if asked_at is not None and (before == self.action.why or before == "cancel"):
+            return False
+        return attempts.change(
+            connection, self.attempt.id, OPEN, stop_asked_at=asked_at or now, stop_why=self.action.why
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CancelNote:
+    """A cancel that waited for a checkpoint: from now on it is as any other."""
+
+    job: Job
+    action: CancelAfterCheckpoint
+
+    @property
+    def subject(self) -> str:
+        return self.job.id
+
+    def write(self, connection: Connection, now: datetime) -> bool:
+        if not job_rows.take_cancel_due(connection, self.job, self.action.by, self.action.reason, now):
+            return False
+        audit_log.append(connection, [job_events.cancel_is_due(self.job, self.action.by, self.action.reason, now)], now)
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class JobStateNote:
+    """Notes the state of a job from now on. A job that is over stays so, whatever was decided meanwhile."""
+
+    job: Job
+    state: JobState
+    reason: str
+    next_at: datetime | None
+    cost: Priced
+    waits_in: int | None = None  # the episode in which it waits for a place; None: it does not
+
+    @property
+    def subject(self) -> str:
+        return self.job.id
+
+    def write(self, connection: Connection, now: datetime) -> bool:
+        if not job_rows.set_state(connection, self.job.id, self.state, self.reason, self.next_at, now):
+            return False
+        events = []
+        if self.state.is_over:
+            cost = priced_text(self.cost, nothing="")
+            drills.give_up(connection, self.job.id, now)
+            events.append(job_events.over(self.job, self.state, self.reason, cost, now))
+        elif self.waits_in is not None:
+            events.append(job_events.waits(self.job, self.waits_in, self.reason, now))
+        audit_log.append(connection, events, now)
+        return self.state is not self.job.state
+
+
+_SOON = timedelta(seconds=5)
+_NO_ROOM = frozenset({Outcome.STOCKOUT, Outcome.QUOTA})
+
+
+def of_decision(
+    view: JobView, decision: JobDecision, points: Mapping[str, ResumePoint], means: LaunchContext, now: datetime
+) -> tuple[list[Note], list[Step]]:
+    """Returns the notes and steps of a decision.
+
+    The job's state comes first, so that a failure to act never hides it.
+    """
+    job = view.job
+    notes: list[Note] = [standing] if (standing := _standing(view, decision)) is not None else []
+    steps: list[Step] = []
+    attempts_by_id = {seen.attempt.id: seen.attempt for seen in view.attempts}
+    if view.standby is not None:
+        attempts_by_id[view.standby.attempt.id] = view.standby.attempt
+    for action in decision.actions:
+        match action:
+            case LaunchAttempt():
+                steps.append(InsertStep(means, view, action, points.get(job.id, FROM_THE_BEGINNING)))
+            case AskAgain():
+                steps.append(_again(means, job, attempts_by_id[action.attempt_id], action.only_looks))
+            case RestartVm():
+                steps.append(StartStep(means, job, attempts_by_id[action.attempt_id], action))
+            case StopVm():
+                steps.append(StopStep(means, job, attempts_by_id[action.attempt_id]))
+            case DeleteVm():
+                steps.append(DeleteStep(means, job, attempts_by_id[action.attempt_id]))
+            case EndAttempt():
+                notes.append(EndAttemptNote(job, attempts_by_id[action.attempt_id], action))
+            case RestAttempt():
+                notes.append(RestAttemptNote(job, attempts_by_id[action.attempt_id], action))
+            case CancelAfterCheckpoint():
+                notes.append(CancelNote(job, action))
+            case LetBegin():
+                point = points.get(job.id, FROM_THE_BEGINNING)
+                notes.append(LetBeginNote(view, attempts_by_id[action.attempt_id], point))
+            case TellCommandToStop():
+                notes.append(StopCommandNote(job, attempts_by_id[action.attempt_id], action))
+            case _:
+                raise TypeError(f"{type(action).__name__} is not decided about a job")
+    steps += [
+        WatchInsertStep(means, job, attempt) for attempt in attempts_by_id.values() if _speaks_early(attempt, now)
+    ]
+    return notes, steps
+
+
+def _speaks_early(attempt: Attempt, now: datetime) -> bool:
+    """Says whether its agent was heard while Google is still thought to make its VM: that is looked at now rather than
+    later.
+    """
+    is_later = attempt.try_after is not None and attempt.try_after - now > _SOON
+    return attempt.state is AttemptState.ASKED and attempt.agent.at is not None and is_later
+
+
+def _again(means: LaunchContext, job: Job, attempt: Attempt, only_looks: bool) -> Step:
+    if attempt.state is AttemptState.INTENDED:
+        return RepeatInsertStep(means, job, attempt, only_looks)
+    if attempt.state is AttemptState.RESTARTING:
+        return WatchStartStep(means, job, attempt) if attempt.operation else StartStep(means, job, attempt)
+    return WatchInsertStep(means, job, attempt)
+
+
+def _standing(view: JobView, decision: JobDecision) -> JobStateNote | None:
+    """Returns the new state; None where it stands as it did.
+
+    When a running job is looked at next is internal, and not recorded.
+    """
+    job = view.job
+    if job.state.is_over:
+        return None
+    same = (job.state, job.reason) == (decision.state, decision.reason)
+    moved = not decision.actions and job.next_at != decision.next_at and decision.state is not JobState.RUNNING
+    if same and not moved:
+        return None
+    return JobStateNote(job, decision.state, decision.reason, decision.next_at, view.cost, _episode(view, decision))
+
+
+def _episode(view: JobView, decision: JobDecision) -> int | None:
+    """Returns the number of its wait for a place: one more after each VM that it had.
+
+    None: it does not wait for one.
+    """
+    asks = any(isinstance(action, LaunchAttempt | RestartVm | StopVm) for action in decision.actions)
+    if asks or decision.state not in (JobState.QUEUED, JobState.RECOVERING):
+        return None
+    last = view.last.attempt if view.last is not None else None
+    is_full = last is not None and (last.outcome in _NO_ROOM or (last.state is AttemptState.RESTING and last.error))
+    if not is_full and not view.hold:
+        return None
+    return sum(1 + seen.attempt.restarts for seen in view.attempts if seen.attempt.made_at is not None)

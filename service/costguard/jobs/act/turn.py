@@ -1,0 +1,299 @@
+"""The jobs' turn: read what is new, decide, carry out, until nothing more is due at once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+import structlog
+from sqlalchemy import Connection
+
+from costguard.actions.execute import WORKERS, CallKind, Executor, Note, Step
+from costguard.actions.pacing import PacedLauncher, said
+from costguard.db.lease import Lease
+from costguard.db.transaction import Database
+from costguard.errors import CheckpointError
+from costguard.isolation import Isolated
+from costguard.jobs.act import gather, job_vms, steps, unknown_vms
+from costguard.jobs.act.delete import DeleteOrphanStep, DeleteStep
+from costguard.jobs.act.insert import InsertStep
+from costguard.jobs.act.planning import Planning
+from costguard.jobs.act.steps import ProgressNotes
+from costguard.jobs.act.vm_request import VmMaker
+from costguard.jobs.act.vm_step import LaunchContext
+from costguard.jobs.decide import resume
+from costguard.jobs.decide.ending import all_silent
+from costguard.jobs.decide.next_step import decide
+from costguard.jobs.decide.placement import LaunchPlace
+from costguard.jobs.decide.resume import ResumePoint
+from costguard.jobs.decide.suspects import suspects
+from costguard.jobs.decide.view import JobContext, JobDecision, JobView, LaunchAttempt, LetBegin
+from costguard.jobs.reports.listening import Listening
+from costguard.jobs.rows import agenda
+from costguard.jobs.rows.agenda import Agenda, LaunchBackoff, News
+from costguard.jobs.submit.places import PlaceFinder, Shapes, may_launch, recent_scores
+from costguard.ledger import generation, projects
+from costguard.ledger.accrual import accrual_at
+from costguard.model.job import Terms
+from costguard.model.ports import Checkpoints, Clock, Launcher
+
+_ROUNDS = 6  # from a reported end to the request for the next VM there are three
+_BUDGET_S = 20.0  # for the steps of one round; the rest is left to the next turn, so that news is not kept waiting
+_ORPHANS_EVERY = timedelta(seconds=60)
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class TurnReport:
+    """The result of one turn. `left` is the work that there was no time for: the next turn does it."""
+
+    open: int = 0
+    decided: int = 0
+    launched: int = 0
+    deleted: int = 0
+    calls: int = 0
+    left: int = 0
+    troubles: list[str] = field(default_factory=list)
+
+
+class JobsTurn:
+    """Runs turns. One at a time, by the holder of the lease; the caller sees to that.
+
+    What it remembers between turns only saves work: a new one on the same database goes on where this one ended.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        launcher: Launcher,
+        maker: VmMaker,
+        checkpoints: Checkpoints | None,
+        terms: Terms,
+        shapes: Shapes,
+        holds: gather.Holds,
+        begin_generation: unknown_vms.BeginGeneration,
+        workers: int = WORKERS,
+        monotonic: Callable[[], float] = time.monotonic,
+        ceilings: gather.Ceilings = lambda *_: {},
+        planning: Planning | None = None,
+        listening: Listening | None = None,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._paced = PacedLauncher(launcher, clock)
+        self._means = LaunchContext(self._paced, maker)
+        self._checkpoints = checkpoints
+        self._terms = terms
+        self._holds = holds
+        self._ceilings = ceilings
+        self._begin_generation = begin_generation
+        self._workers = workers
+        self._surroundings = PlaceFinder(self._paced, shapes, clock)
+        self._executor = Executor(
+            database, clock, self._paced.paused_until, workers, budget_s=_BUDGET_S, monotonic=monotonic
+        )
+        self._agenda = Agenda()
+        self._put_off = LaunchBackoff()
+        self._progress = ProgressNotes()
+        self._planning = planning or Planning()
+        self._listening = listening or Listening(clock)
+        self._looked_for_orphans_at: datetime | None = None
+        self._looks: tuple[datetime, ...] | None = None  # of the projects, when VMs were last compared with attempts
+        self._whole: set[str] = set()  # projects of which this process has seen every zone
+
+    def run(self, fence: Lease | None = None, stop: threading.Event | None = None) -> TurnReport:
+        """Raises LeaseLost when another daemon took over, and StoreError when the database failed."""
+        now = self._clock.now()
+        self._listening.under(fence)
+        self._compare(fence, now)
+        with self._database.read() as connection:
+            news = agenda.read_news(connection)
+        self._progress.forget(news.marks.keys())
+        self._planning.forget(news.marks.keys())
+        report = TurnReport(open=len(news.marks))
+        more = self._orphans(now)
+        due = self._agenda.due(news, now)
+        for _ in range(_ROUNDS):
+            if not (due or more) or (stop is not None and stop.is_set()):
+                break
+            due = self._round(due, more, news, report, fence, stop)
+            more = []
+            if report.left:
+                break
+        if report.calls or report.troubles:
+            log.info("jobs", open=report.open, decided=report.decided, launched=report.launched, calls=report.calls)
+        return report
+
+    def _round(
+        self,
+        job_ids: Collection[str],
+        more: Sequence[Step],
+        news: News,
+        report: TurnReport,
+        fence: Lease | None,
+        stop: threading.Event | None,
+    ) -> set[str]:
+        """Decides and acts once; returns the jobs to decide on again at once."""
+        now = self._clock.now()
+        with self._database.read() as connection:
+            accrual = accrual_at(connection, now)
+            views, odd = gather.views(connection, accrual, job_ids, self._holds, now, self._ceilings)
+            life = generation.read(connection)
+            unread = self._unread(connection)
+            planned = self._planning.wanted(views, now)
+            materials = self._planning.read(connection, planned, now)
+            asking = [view for view in views if may_launch(view) or view in planned]
+            place_scores = recent_scores(connection, now) if asking else {}
+        report.troubles += odd
+        views = [self._held_up(_unseen(view, unread), now) for view in views]
+        places = self._surroundings.places(asking, accrual, place_scores)
+        since = self._listening.since
+        silent = all_silent(news.reported_at.values(), self._terms, now, since)
+        context = JobContext(self._terms, now, since, silent, life)
+        planned_ids = {view.job.id for view in planned}
+        plans, plan_notes = self._planning.plan(
+            [view for view in views if view.job.id in planned_ids], materials, places, context
+        )
+        views = [replace(view, plan=plans.get(view.job.id)) for view in views]
+        decided = [(view, decision) for view in views if (decision := self._decide(view, places, context, report))]
+        decided, points = self._prepared(decided, places, context, report)
+        notes: list[Note] = [*plan_notes]
+        todo: list[Step] = list(more)
+        for view, decision in decided:
+            written, more_steps = steps.of_decision(view, decision, points, self._means, now)
+            notes += [*written, *self._progress.news(view, now)]
+            todo += more_steps
+            self._agenda.decided(view.job.id, news, self._next(view, decision, now), now)
+        done = self._executor.carry_out(notes, todo, fence, stop)
+        for job_id, until in done.paused.items():
+            self._agenda.decided(job_id, news, until, now)
+        report.decided += len(decided)
+        report.calls += done.calls
+        report.left = done.left
+        report.troubles += done.troubles
+        report.deleted += sum(isinstance(step, DeleteStep | DeleteOrphanStep) and step.is_asked for step in todo)
+        report.launched += sum(isinstance(step, InsertStep) and step.operation != "" for step in todo)
+        return done.changed & news.marks.keys()
+
+    def _decide(
+        self, view: JobView, places: dict[str, list[LaunchPlace]], context: JobContext, report: TurnReport
+    ) -> JobDecision | None:
+        with Isolated("job_not_decided", job=view.job.id) as failure:
+            job_places = places.get(view.job.id, [])
+            return decide(view, job_places, context)
+        report.troubles.append(f"Job {view.job.id} could not be decided on ({failure.words}).")
+        return None
+
+    def _prepared(
+        self,
+        decided: Sequence[tuple[JobView, JobDecision]],
+        places: dict[str, list[LaunchPlace]],
+        context: JobContext,
+        report: TurnReport,
+    ) -> tuple[list[tuple[JobView, JobDecision]], dict[str, ResumePoint]]:
+        """Adds where each launch resumes from. Launches for which nobody can tell are decided on again, as held up."""
+        launches = [view for view, decision in decided if _launches(decision)]
+        if not launches:
+            return list(decided), {}
+        with ThreadPoolExecutor(self._workers, thread_name_prefix="looks") as pool:
+            points = dict(zip((view.job.id for view in launches), pool.map(self._point, launches), strict=True))
+        ready: list[tuple[JobView, JobDecision]] = []
+        for view, decision in decided:
+            job_id = view.job.id
+            if job_id in points and points[job_id] is None:
+                again = self._decide(self._held_up(view, context.now), places, context, report)
+                ready += [(view, again)] if again is not None else []
+                continue
+            ready.append((view, decision))
+        return ready, {job_id: point for job_id, point in points.items() if point is not None}
+
+    def _point(self, view: JobView) -> ResumePoint | None:
+        job, now = view.job, self._clock.now()
+        paused = self._paced.paused_until(job.spec.project, CallKind.WRITE)
+        if paused is not None:
+            self._put_off.until_then(job.id, paused, said(job.spec.project, paused))
+            return None
+        with Isolated("checkpoints_not_looked_at", job=job.id) as failure:
+            try:
+                failed = suspects((seen.attempt for seen in view.attempts), self._terms)
+                point = resume.find(self._checkpoints, job, now, failed)
+            except CheckpointError as error:
+                self._put_off.for_longer(job.id, f"its checkpoints cannot be read: {error}", now)
+                return None
+            self._put_off.forget(job.id)
+            return point
+        # What lies there is unknown, and starting over may cost days.
+        self._put_off.for_longer(job.id, f"its checkpoints cannot be read ({failure.words})", now)
+        return None
+
+    def _held_up(self, view: JobView, now: datetime) -> JobView:
+        why = self._put_off.why(view.job.id, now)
+        return replace(view, hold=why) if why and not view.hold else view
+
+    def _next(self, view: JobView, decision: JobDecision, now: datetime) -> datetime | None:
+        """Returns when it is to be decided on again without news."""
+        later = [self._put_off.until(view.job.id), view.job.spec.deadline]
+        every = (*view.attempts, *([view.standby] if view.standby is not None else []))
+        later += [seen.attempt.try_after for seen in every if seen.attempt.gone_at is None]
+        moments = [moment for moment in later if moment is not None and moment > now]
+        return min([*moments, *([decision.next_at] if decision.next_at is not None else [])], default=None)
+
+    def _compare(self, fence: Lease | None, now: datetime) -> None:
+        """Compares, after each look, VMs with our labels against the attempts, before anything is decided.
+
+        A VM that a restore lost may run: it is adopted, or nothing is launched for its job meanwhile.
+        """
+        with self._database.read() as connection:
+            looks = tuple(look.last_tried_at for look in projects.read_all(connection))
+            if looks == self._looks:
+                return
+            ours = job_vms.labelled(connection, self._means.maker.guard_id)
+            findings = unknown_vms.find(connection, ours, self._looks is None, now)
+        if findings:
+            with self._database.write(fence) as connection:
+                unknown_vms.write(connection, findings, self._begin_generation, now)
+        self._looks = looks
+
+    def _unread(self, connection: Connection) -> dict[str, frozenset[str]]:
+        """The zones, by project, that this process has never read. What it has read once is in the ledger."""
+        looks = projects.read_all(connection)
+        unread = projects.unread([look for look in looks if look.project not in self._whole])
+        self._whole |= {project for project, zones in unread.items() if not zones}
+        return {project: zones for project, zones in unread.items() if zones}
+
+    def _orphans(self, now: datetime) -> list[Step]:
+        last = self._looked_for_orphans_at
+        if last is not None and now - last < _ORPHANS_EVERY:
+            return []
+        self._looked_for_orphans_at = now
+        guard_id = self._means.maker.guard_id
+        with self._database.read() as connection:
+            actions = job_vms.find_orphans(
+                connection, job_vms.labelled(connection, guard_id), self._terms.orphan_grace, now
+            )
+        return [DeleteOrphanStep(self._means, guard_id, action) for action in actions]
+
+
+def _unseen(view: JobView, unread: Mapping[str, frozenset[str]]) -> JobView:
+    """Where it may not be seen yet what runs for a job, nothing is launched for it."""
+    zones = unread.get(view.job.spec.project, frozenset()) & {*view.job.recipe.zones, "*"}
+    if not zones or view.hold:
+        return view
+    which = "its project" if "*" in zones else ", ".join(sorted(zones))
+    return replace(
+        view, hold=f"{which} has not been read since Costguard started, so one of its VMs may be running unseen"
+    )
+
+
+def _launches(decision: JobDecision) -> bool:
+    """Says whether a command is to begin, for which it must be known what it resumes from."""
+    return any(
+        isinstance(action, LetBegin) or (isinstance(action, LaunchAttempt) and action.follows is None)
+        for action in decision.actions
+    )

@@ -1,0 +1,58 @@
+"""Decides by a failed run of a command whether another VM may do better, and whether the failure counts."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from enum import StrEnum
+
+from costguard.jobs.decide.suspects import is_quick_crash, ran, resumed_run
+from costguard.model.attempt import HUNG, Attempt
+from costguard.model.job import Terms
+from costguard.model.retry import Retry
+
+
+class Failure(StrEnum):
+    """The meaning of a command's failure."""
+
+    REPEATS = "repeats"  # another attempt would fail in the same way: nothing is tried again
+    CRASH = "crash"  # counts against `max_crashes`
+    NOT_ITS_OWN = "not_its_own"  # of the VM, the network or the checkpoint: tried again a few times in a row
+
+
+# What argparse, click and shells end with on wrong usage, and a shell where a program is not there or cannot be
+# executed (POSIX, Shell Command Language, 2.8.2).
+_USAGE = frozenset({2, 126, 127})
+START = timedelta(minutes=1)  # a command that fails sooner, before its first step, fails again
+
+
+def failure_of(attempt: Attempt, has_worked: bool, terms: Terms) -> Failure:
+    """Returns the meaning of an attempt's failed command. `has_worked`: an earlier run of the same command came past
+    its start.
+
+    A script that misses a program after hours of work has done that work, and crashed. The output of a command that was
+    asked to stop may be that of its own clean-up. A hang always counts: else one that hangs soon after each start and
+    late by turns would go on for long.
+    """
+    end = attempt.agent.exit
+    if attempt.stop_why == HUNG:
+        return Failure.CRASH
+    retry = end.retry if end is not None and not end.asked else None
+    is_first_try = not has_worked and attempt.agent.step is None and end is not None and not end.asked
+    may_be_checkpoint = resumed_run(attempt).failed_at_once(terms.quick_crash)
+    if retry is Retry.NO:
+        return Failure.NOT_ITS_OWN if has_worked and may_be_checkpoint else Failure.REPEATS
+    if retry is not None:
+        return Failure.NOT_ITS_OWN
+    if is_first_try and end is not None and end.code in _USAGE and is_quick_crash(attempt, terms):
+        return Failure.REPEATS
+    if may_be_checkpoint:
+        return Failure.NOT_ITS_OWN
+    return Failure.REPEATS if is_first_try and ran(attempt) < START else Failure.CRASH
+
+
+def failure_of_earlier(ran_for: timedelta | None, has_worked: bool, terms: Terms) -> Failure:
+    """Returns the meaning of an earlier run's failure on the same VM, of which the next one's reports left no more than
+    its length.
+    """
+    is_quick = ran_for is None or ran_for < terms.quick_crash
+    return Failure.NOT_ITS_OWN if is_quick and has_worked else Failure.CRASH

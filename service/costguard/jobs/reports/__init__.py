@@ -1,0 +1,1 @@
+"""Receives what agents report, and reads progress, curves and bounds in it."""

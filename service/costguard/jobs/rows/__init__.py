@@ -1,0 +1,1 @@
+"""The stored rows of jobs and attempts, and their events."""

@@ -1,0 +1,75 @@
+"""Validates where checkpoints are saved and how they come to their location; also the role and limit of transfers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from costguard.jobs.submit.check_data import is_within, path_problems
+from costguard.jobs.submit.submission import JobRefusal, shown
+from costguard.model.job import CheckpointPlan, JobSpec
+from costguard_vm.model.checkpoint import names_a_file
+
+# docs.aws.amazon.com/IAM/latest/UserGuide: reference_identifiers.html and, for the names, reference_iam-quotas.html.
+_ROLE = re.compile(r"arn:aws(?:-[a-z]+)*:iam::[0-9]{12}:role/[\w+=,.@/-]{1,512}", re.ASCII)
+_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+
+
+def travel_problems(spec: JobSpec) -> Iterator[JobRefusal]:
+    plan = spec.checkpoint
+    if plan is not None and plan.local:
+        yield from _of_local(spec, plan)
+    elif plan is not None and plan.location and "://" in plan.location and not _is_written_to(spec, plan):
+        message = (
+            f"Nothing would be saved at {shown(plan.location)}: neither the command nor its environment names it. Give "
+            "the folder where the command saves (--local /data/out), and checkpoints in it are uploaded; or"
+        )
+        yield JobRefusal("checkpoint.local", f"{message} say that the command uploads by itself (--uploads-itself).")
+    yield from _of_role(spec)
+
+
+def _is_written_to(spec: JobSpec, plan: CheckpointPlan) -> bool:
+    """Says whether the command knows the location: by its words, by a variable, or by how it resumes."""
+    if plan.uploads_itself or "{location}" in plan.resume:
+        return True
+    texts = (*spec.command, *spec.environment.values(), plan.resume)
+    place = plan.location.rstrip("/")
+    return any(place in text or place.removeprefix("file://") in text for text in texts)
+
+
+def _of_local(spec: JobSpec, plan: CheckpointPlan) -> Iterator[JobRefusal]:
+    where = "checkpoint.local"
+    yield from path_problems(where, plan.local)
+    if plan.is_on_disk:
+        message = (
+            f"Nothing is uploaded to {shown(plan.location)}, which is on the VM's disk: leave --local out, or name"
+        )
+        yield JobRefusal(where, f"{message} a bucket as the location, such as gs://bucket/run-1.")
+    if plan.uploads_itself:
+        yield JobRefusal(where, "The command uploads by itself, so nothing else may: leave one of the two out.")
+    if names_a_file(plan.local) != names_a_file(plan.location):
+        message = f"{shown(plan.local)} and {shown(plan.location)} must both name a folder, or both a file"
+        yield JobRefusal(where, f"{message}: the location gets what lies at the path.")
+    if spec.image and not any(_holds(mount, plan.local) for mount in spec.mounts):
+        message = f"{shown(plan.local)} would lie in the container, where it cannot be read: mount a folder of the VM"
+        yield JobRefusal(where, f"{message} there, as in --mount /var/out:{plan.local}.")
+    for one in spec.inputs:
+        if is_within(one.path, plan.local):
+            message = f"It holds the input {one.path}, which would be taken for checkpoints: name another folder."
+            yield JobRefusal(where, message)
+
+
+def _of_role(spec: JobSpec) -> Iterator[JobRefusal]:
+    if not spec.aws_role:
+        return
+    if not _ROLE.fullmatch(spec.aws_role):
+        message = f"{shown(spec.aws_role)} is no role: write arn:aws:iam::123456789012:role/name."
+        yield JobRefusal("aws_role", message)
+    if keys := [name for name in _KEYS if name in spec.secrets or name in spec.environment]:
+        message = f"{keys[0]} is given too, and AWS would take that: leave the role or the key out."
+        yield JobRefusal("aws_role", message)
+
+
+def _holds(mount: str, path: str) -> bool:
+    inside = mount.split(":")[1] if ":" in mount else ""
+    return bool(inside) and is_within(path, inside)

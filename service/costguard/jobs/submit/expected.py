@@ -1,0 +1,132 @@
+"""Estimates the cost of a job with a deadline, and its first step, before it is launched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import lru_cache
+from types import MappingProxyType
+
+from costguard.deadlines.expected import ExpectedCost, PricedZone, expected_cost
+from costguard.deadlines.hazards import NO_COUNTS, ZoneCounts
+from costguard.deadlines.planner import Planner
+from costguard.deadlines.run import Task
+from costguard.deadlines.situation import Act, Situation, Zone
+from costguard.jobs.decide.plan_words import reason_text
+from costguard.jobs.decide.work_left import APART, ENDS, INTERVAL, START
+from costguard.jobs.submit.offers import HourlyRates
+from costguard.model.instance import ProvisioningModel
+from costguard.model.job import JobKind, JobSpec, Terms
+from costguard.model.launch import Recipe
+from costguard.model.money import Money
+
+_HOUR = timedelta(hours=1)
+_MINUTE = timedelta(minutes=1)
+_NANOS = 10**9
+NOTHING_SEEN: Mapping[str, ZoneCounts] = MappingProxyType({})
+_MOST_ZONES = 6  # the cheapest
+_SAVES = Terms().waiting_saves
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedJobCost:
+    """The cost over replayed plans: the mean, and the range of nine of ten of them.
+
+    Disks and machines, without data.
+    """
+
+    mean: Money
+    low: Money
+    high: Money
+    on_demand_percent: int  # of the runs that needed an on-demand VM
+    preemptions: float
+    runs: int
+
+
+def expected_job_cost(
+    spec: JobSpec,
+    recipe: Recipe | None,
+    rates: HourlyRates,
+    now: datetime,
+    start: timedelta = START,
+    counts: Mapping[str, ZoneCounts] = NOTHING_SEEN,
+    waiting_saves: int = _SAVES,
+) -> ExpectedJobCost | None:
+    """Replays plans; None without a deadline that can be kept, or where no price is known.
+
+    `counts` is what was seen of zones.
+    """
+    task, zones = _task(spec, recipe, rates, now, start), _zones(rates, counts)
+    if task is None or not zones:
+        return None
+    figures = _expected(task, zones, waiting_saves / 100)
+    if figures is None:
+        return None
+    return ExpectedJobCost(
+        _money(figures.mean),
+        _money(figures.low),
+        _money(figures.high),
+        round(100 * figures.on_demand_share),
+        figures.preemptions,
+        figures.runs,
+    )
+
+
+def unusual_beginning(
+    spec: JobSpec,
+    recipe: Recipe | None,
+    rates: HourlyRates,
+    now: datetime,
+    start: timedelta = START,
+    counts: Mapping[str, ZoneCounts] = NOTHING_SEEN,
+    waiting_saves: int = _SAVES,
+) -> str | None:
+    """Explains why a job with a deadline would not begin on Spot at once, though there is Spot; None where it would."""
+    task, zones = _task(spec, recipe, rates, now, start), _zones(rates, counts)
+    if task is None or not zones:
+        return None
+    situation = Situation(
+        task.work_h,
+        task.deadline_h,
+        task.start_h + task.apart_h,
+        INTERVAL / _HOUR,
+        task.on_demand_price,
+        tuple(Zone(zone.name, zone.price, None, None, zone.counts) for zone in zones),
+        total_work_h=task.work_h,
+        loss_h=task.apart_h,
+    )
+    choice = Planner(explains=True, waiting_saves=waiting_saves / 100).choose(situation)
+    return None if choice.act is Act.START_SPOT else f"Its plan begins with {reason_text(choice, situation, now)}."
+
+
+def _task(spec: JobSpec, recipe: Recipe | None, rates: HourlyRates, now: datetime, start: timedelta) -> Task | None:
+    """Makes the task; None where no plan between Spot and on-demand is made for it, or the deadline cannot be kept."""
+    if recipe is None or spec.deadline is None or spec.work is None or spec.kind is not JobKind.TRAINING:
+        return None
+    if recipe.provisioning_model is not ProvisioningModel.SPOT or not recipe.falls_back_to_on_demand:
+        return None
+    usual = [rate.total for (_, model), rate in rates.items() if model is ProvisioningModel.STANDARD]
+    on_demand = min((total.nanos / _NANOS for total in usual if total is not None), default=None)
+    time_left = (spec.deadline - ENDS - now) // _MINUTE * _MINUTE  # the same for a minute
+    if on_demand is None or spec.work <= timedelta() or time_left < spec.work + start:
+        return None
+    apart = APART if spec.checkpoint is not None and not spec.checkpoint.is_on_disk else spec.work
+    return Task(spec.work / _HOUR, time_left / _HOUR, start / _HOUR, on_demand, apart / _HOUR)
+
+
+def _zones(rates: HourlyRates, counts: Mapping[str, ZoneCounts]) -> tuple[PricedZone, ...]:
+    """The cheapest on Spot."""
+    spot = [(rate.total, zone) for (zone, model), rate in rates.items() if model is ProvisioningModel.SPOT]
+    priced = sorted((total.nanos / _NANOS, zone) for total, zone in spot if total is not None)[:_MOST_ZONES]
+    return tuple(PricedZone(zone, rate, counts.get(zone, NO_COUNTS)) for rate, zone in priced)
+
+
+@lru_cache(maxsize=256)
+def _expected(task: Task, zones: tuple[PricedZone, ...], waiting_saves: float) -> ExpectedCost | None:
+    """Remembered, as a form asks for the same again and again; it takes up to two seconds and 250 MB."""
+    return expected_cost(task, zones, Planner(waiting_saves=waiting_saves))
+
+
+def _money(amount: float) -> Money:
+    return Money(round(amount * _NANOS))
