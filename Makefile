@@ -108,7 +108,7 @@ SEEDS ?= 20
 FIRST ?= 1000
 soak: $(VENV)/installed-dev ## live through simulated lives of other seeds than the tests: make soak SEEDS=20 FIRST=1000
 	@nice $(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST) $(ARGS)
-	@COSTGUARD_OTHER_EXAMPLES=1 nice $(BIN)/python -m pytest -q -n0 tests/scenario/test_any_life.py tests/simulation/test_any_plan.py
+	@COSTGUARD_OTHER_EXAMPLES=1 nice $(BIN)/python -m pytest -q -n0 tests/scenario/test_any_life.py tests/simulation/test_any_plan.py tests/ledger/test_running_totals.py tests/spend/test_label_roll_up.py tests/spend/test_label_spend.py
 
 sweep: $(VENV)/installed-dev ## run a sweep of 24 members with 10 preemptions in the simulated cloud
 	@nice $(BIN)/python -m tests.scenario.sweep_of_many

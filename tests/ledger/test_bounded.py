@@ -187,12 +187,15 @@ def test_ended_between_any_two_transactions(
         _with_prices(database)
         for before in STORY[:chapter]:
             before(database)
-    step, reached = 0, True
+    step, reached, held = 0, True, b""
     while reached:
         step += 1
         path = tmp_path / f"step-{step}.db"
         shutil.copy(begun, path)
         reached = _killed(f"sqlite:///{path}", STORY[chapter], step)
+        before, held = held, path.read_bytes()
+        if held == before:
+            continue  # nothing was committed since the step before: the same would come of it
         with closing(Database.open(f"sqlite:///{path}")) as database:
             _agree(database, NOW)
             STORY[chapter](database)

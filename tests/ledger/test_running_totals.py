@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -32,6 +33,7 @@ from costguard.ledger.running_totals import heal
 from costguard.model.instance import AttachedDisk, InstanceKey, ProvisioningModel, SeenInstance, Shape, Status
 from costguard.model.price import Price, PriceKey, Unit
 
+_EXAMPLES = 25 if "COSTGUARD_OTHER_EXAMPLES" in os.environ else 8
 BELONGING = Belonging((), OwnerRules(domain="example.com"))
 UNKNOWN = Shape("x9-unheard-of", 0, 0)
 MODELS = (ProvisioningModel.STANDARD, ProvisioningModel.SPOT)
@@ -148,7 +150,7 @@ class Story:
         ]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=_EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10**6))
 def test_totals_follow_whatever_happens(sqlite_database: Database, seed: int) -> None:
     """After each step, with rates current or not: no row drifts, and figures are those of each span, to the cent."""

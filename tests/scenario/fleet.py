@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
+from costguard_sandbox.gce.catalogue.prices import PriceList
 from costguard_sandbox.gce.errors import Refused
 from costguard_sandbox.gce.vm import VM, Status
 from costguard_sandbox.world import World
@@ -15,6 +16,8 @@ from costguard_sandbox.world import World
 PROJECTS = ("acme-training", "acme-research")
 ZONES = ("us-central1-a", "us-central1-c", "us-east1-c", "europe-west4-a", "asia-east1-c")
 PEOPLE = ("ana@example.com", "ben@example.com", "ci@acme-training.iam.gserviceaccount.com")
+# Of the 42 regions of the catalogue: those of the zones, those that share SKUs with them, and those of look-alikes.
+_PRICED_REGIONS = ("us-central1", "us-east1", "us-west1", "europe-west4", "asia-east1")
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 
 _MACHINES: tuple[dict[str, Any], ...] = (
@@ -29,6 +32,11 @@ _MACHINES: tuple[dict[str, Any], ...] = (
     {"machine": "f1-micro"},
     {"machine": "c4-standard-4"},
 )
+
+
+def price_list() -> PriceList:
+    """The prices of a few regions: with all 42 a guard takes six times as long to read the catalogue."""
+    return PriceList(_PRICED_REGIONS)
 
 
 def body(name: str, zone: str, machine: str, gpu: tuple[str, int] | None = None, **given: Any) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx2
 from sqlalchemy import func, select
-from tests.scenario.fleet import body
+from tests.scenario.fleet import body, price_list
 
 from costguard.clock import SystemClock
 from costguard.db import health_rows
@@ -124,6 +124,7 @@ def small_world(vms: int = 3) -> World:
     now = SystemClock().now()
     clock = ManualClock(now - timedelta(hours=1))
     world = World(clock, projects=[PROJECT])
+    world.prices = price_list()
     for number in range(vms):
         add_vm(world, f"vm-{number}")
     clock.move_to(now - timedelta(minutes=1))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,7 +37,7 @@ from costguard_sandbox.world import World
 SEEDS = range(2)
 BEGAN = datetime(2026, 3, 6, 15, 20, 11, tzinfo=UTC)  # Pacific time skips an hour on the 8th
 ERROR_DAYS = (date(2026, 3, 7), date(2026, 3, 8), date(2026, 3, 9))
-DAYS = 9
+DAYS, VMS = 9, 9
 # A day of Google's errors is Pacific and reaches into two UTC days: what is missing of one is less, in parts.
 NAMED: Mapping[BillError, frozenset[Reason]] = {
     BillError.MISSING_VM: frozenset({Reason.MISSING, Reason.LESS}),
@@ -56,22 +59,30 @@ class _WorldClock:
         return self._world.now
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def world() -> World:
-    """Fifteen VMs with and without T4s, some Spot, for nine days."""
+    """Nine VMs with and without T4s, some Spot, for nine days."""
     made = new_world(BEGAN - timedelta(days=1))
     made.advance(timedelta(days=1))
-    for number in range(15):
+    for number in range(VMS):
         machine, more = (("n1-standard-4", T4), ("e2-standard-4", {}), ("n1-standard-2", {}))[number % 3]
         up(made, f"vm-{number}", machine, **{**more, **(SPOT if number % 4 == 3 else {})})
     return made
 
 
-@pytest.fixture
-def ledger(sqlite_database: Database, world: World) -> Database:
+@pytest.fixture(scope="module")
+def ledger(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory, world: World) -> Iterator[Database]:
     """As the guard recorded it: it looked before the first VM was made, and at the end of each day."""
+    path = tmp_path_factory.mktemp("bill") / "ledger.db"
+    shutil.copy(sqlite_template, path)
+    with closing(Database.open(f"sqlite:///{path}")) as database:
+        _recorded(database, world)
+        yield database
+
+
+def _recorded(database: Database, world: World) -> None:
     guard = Reconciler(
-        sqlite_database,
+        database,
         DirectCloud(world, random.Random(1), 0.0),
         _WorldClock(world),
         (PROJECT,),
@@ -79,13 +90,12 @@ def ledger(sqlite_database: Database, world: World) -> Database:
         Belonging((), OwnerRules()),
         1,
     )
-    refresh(sqlite_database, DirectPrices(world), world.now)
+    refresh(database, DirectPrices(world), world.now)
     guard.run()
     while world.now < BEGAN + timedelta(days=DAYS):
         world.advance(timedelta(hours=12))
         guard.run()
-    charge_due(sqlite_database, world.now)
-    return sqlite_database
+    charge_due(database, world.now)
 
 
 def options_of(seed: int, errors: tuple[BillError, ...]) -> ExportOptions:
@@ -141,8 +151,7 @@ def test_ledger_and_export_agree_on_every_closed_day(ledger: Database, world: Wo
         assert len(closed) >= 4
         for day in closed:
             assert abs(day.unexplained_nanos) == 0
-            vms = 15
-            assert day.absolute_nanos * 31 < vms * 10_000_000 * (1 if seed % 3 == 1 else 4)  # a cent a VM and month
+            assert day.absolute_nanos * 31 < VMS * 10_000_000 * (1 if seed % 3 == 1 else 4)  # a cent a VM and month
 
 
 def test_every_planted_error_is_named_and_none_is_invented(ledger: Database, world: World) -> None:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from tests.scenario.fleet import HOUR, body
+from tests.scenario.fleet import HOUR, body, price_list
 from tests.simulation.plan import Plan
-from tests.simulation.settings import PROJECT, WILD, ZONES, price_list
+from tests.simulation.settings import PROJECT, WILD, ZONES
 
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.gce import changes

@@ -6,9 +6,9 @@ import shutil
 from contextlib import closing
 from pathlib import Path
 
+from tests.scenario.fleet import price_list
 from tests.simulation.crashing import FragileDatabase
 from tests.simulation.plan import START
-from tests.simulation.settings import price_list
 from tests.simulation.wire import URL, RequestsAdapter, Wire
 
 from costguard.db.mark_file import MarkFile

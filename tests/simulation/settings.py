@@ -9,7 +9,6 @@ from tests.simulation.aims import Aim
 from tests.simulation.wire import URL
 
 from costguard.settings import Settings
-from costguard_sandbox.gce.catalogue.prices import PriceList
 from costguard_sandbox.slack.access import BOT_TOKEN, SIGNING_SECRET
 
 PROJECT = "acme-training"  # of people's VMs and of jobs
@@ -20,8 +19,6 @@ CONTACT = "cleo@example.com"
 OPERATOR, ADMIN = "ben@example.com", "dana@example.com"
 JOB_ZONES = ("us-central1-a", "us-central1-c", "us-east1-c")
 BUCKET = "gs://acme-runs"
-# Of the 42 regions of the catalogue: those of VMs, those that share SKUs with them, and those of look-alikes.
-_PRICED_REGIONS = ("us-central1", "us-east1", "us-west1", "europe-west4", "asia-east1")
 
 _PEOPLE = ("ana", "ben", "chiara", "cleo", "emi")
 _LAUNCH = {
@@ -78,11 +75,6 @@ _TABLES: dict[str, Any] = {
         "everything": {"scope": "everything", "period": "month", "limit": 20000},
     },
 }
-
-
-def price_list() -> PriceList:
-    """What the catalogue of simulated lives sells: with all 42 regions a reading takes six times as long."""
-    return PriceList(_PRICED_REGIONS)
 
 
 _JOBS = {"preset": "job"}

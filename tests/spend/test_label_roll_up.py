@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import tempfile
 from collections.abc import Iterator
@@ -31,6 +32,7 @@ from costguard.spend.label_spend import spend_by_label, values_by_day
 from costguard.spend.spend import spend
 from costguard.spend.spend_rows import Amounts, Grouping
 
+_EXAMPLES = 12 if "COSTGUARD_OTHER_EXAMPLES" in os.environ else 4
 _HOUR, _SECOND, _DAY = timedelta(hours=1), timedelta(seconds=1), timedelta(days=1)
 _LABEL, _OTHER = "cost-center", "experiment"
 _BEGIN = NOW - 12 * _DAY
@@ -205,7 +207,7 @@ def _take(world: _World, step: str) -> None:
     world.now += chance.randrange(1, 3 * 3600) * _SECOND
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=_EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(st.sampled_from(_STEPS), min_size=4, max_size=24), seed=st.integers(0, 2**32))
 def test_sums_by_label_are_what_charges_come_to(sqlite_database: Database, steps: list[str], seed: int) -> None:
     """After every pass each reader gives the same from sums as from charges, however few days were rolled up."""

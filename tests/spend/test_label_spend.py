@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -24,6 +25,7 @@ from costguard.spend.spend import Spend, spend
 from costguard.spend.spend_rows import Amounts, Grouping
 from costguard.spend.vm_spend import VmSpend, spend_by_vm
 
+_EXAMPLES = 25 if "COSTGUARD_OTHER_EXAMPLES" in os.environ else 8
 _HOUR, _SECOND, _DAY = timedelta(hours=1), timedelta(seconds=1), timedelta(days=1)
 _LABEL = "cost-center"
 _FIRST, _LAST = (NOW - 9 * _DAY).date(), NOW.date()
@@ -149,7 +151,7 @@ def test_unpriced_vm_counts_under_each_value_that_it_had(database: Database) -> 
     assert gaps > 0
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=_EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(vms=st.lists(_VMS, max_size=5))
 def test_values_add_up_to_the_whole(
     sqlite_database: Database,
