@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import pytest
 from sqlalchemy import select, update
+from structlog.testing import capture_logs
 from tests.silent_proxy import silent_proxy
 from tests.waiting import until
 
@@ -61,6 +62,18 @@ def test_one_keeper_gets_it_and_the_other_follows(database: Database, other: Dat
     assert (first.lease, acquired) == (None, ["first", "second"])
     assert second.lease is not None
     assert second.lease.epoch == 2
+
+
+def test_lease_that_a_write_found_lost_is_logged_once(sqlite_database: Database) -> None:
+    """Whoever reads the log learns of it, be it a renewal or a write that finds another daemon in its place."""
+    keeper = LeaseKeeper(sqlite_database, "first")
+    keeper.attend()
+    lost = keeper.lease
+    with capture_logs() as logs:
+        keeper.step_aside(lost)
+        keeper.step_aside(lost)
+    assert keeper.lease is None
+    assert [(entry["event"], entry["holder"]) for entry in logs] == [("lease_lost", "first")]
 
 
 def test_late_renewal_of_a_busy_holder_loses_nothing(database: Database) -> None:

@@ -98,6 +98,7 @@ class LeaseKeeper:
         """A write under this lease found that another daemon holds it."""
         with self._asking:
             if lost is not None and self._lease is not None and self._lease.epoch == lost.epoch:
+                log.warning("lease_lost", holder=self._holder, why="A write found that another daemon holds it.")
                 self._lease = None
 
     def attend(self) -> None:
