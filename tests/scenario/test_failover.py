@@ -34,10 +34,11 @@ class Pair:
     waiting: Replica
     database: Database
 
-    def replaced(self) -> None:
+    def replaced_by(self, other: Replica) -> None:
         """Waits until the other acts, and a pass of its own saw a VM that was made meanwhile."""
-        add_vm(self.world, "made-meanwhile")
-        _until(lambda: self.waiting.acts and vms_known(self.database) == 4)
+        known = vms_known(self.database)
+        add_vm(self.world, f"made-meanwhile-{known}")
+        _until(lambda: other.acts and vms_known(self.database) == known + 1)
 
     def lease(self) -> tuple[object, ...]:
         with self.database.read() as connection:
@@ -65,16 +66,13 @@ def _until(holds: Callable[[], bool]) -> None:
         pause.wait(0.2)
 
 
-def test_killed_guard_is_replaced(pair: Pair) -> None:
-    """SIGKILL: nothing is handed over, and the other acts once the lease has expired."""
-    pair.acting.process.kill()
-    pair.replaced()
+def test_guard_that_freezes_or_is_killed_is_replaced(pair: Pair) -> None:
+    """SIGSTOP: the other acts; its web process says so truthfully; thawed, it writes nothing and waits for its turn.
 
-
-def test_frozen_guard_is_replaced_and_thawed_does_nothing(pair: Pair) -> None:
-    """SIGSTOP: the other acts; its web process says so truthfully; thawed, it writes nothing and waits for its turn."""
+    Then SIGKILL ends the other: nothing is handed over, and the first acts again once the lease has expired.
+    """
     freeze(pair.acting.process.pid)
-    pair.replaced()
+    pair.replaced_by(pair.waiting)
     assert not pair.acting.acts
     before = pair.lease()
     os.kill(pair.acting.process.pid, signal.SIGCONT)
@@ -84,3 +82,5 @@ def test_frozen_guard_is_replaced_and_thawed_does_nothing(pair: Pair) -> None:
     assert pair.lease() == before
     assert vms_known(pair.database) == 4
     assert pair.acting.is_running, "its watchdog gave it no second chance"
+    pair.waiting.process.kill()
+    pair.replaced_by(pair.acting)
