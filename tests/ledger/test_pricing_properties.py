@@ -58,7 +58,7 @@ def seconds(*bills: Bill) -> dict[str, int]:
     return {resource: total for resource, total in sums.items() if total}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(lifetimes(), books(), moments, moments)
 def test_any_cut_adds_up_to_the_whole(lifetime: Lifetime, book: PriceBook, until: datetime, cut: datetime) -> None:
     """Billing up to a moment and on from it gives the same seconds, and the same dollars to a nano per charge."""
@@ -71,7 +71,7 @@ def test_any_cut_adds_up_to_the_whole(lifetime: Lifetime, book: PriceBook, until
     assert abs(first.amount.nanos + second.amount.nanos - whole.amount.nanos) <= pieces
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(lifetimes(), books(), moments)
 def test_charges_tile_the_time(lifetime: Lifetime, book: PriceBook, until: datetime) -> None:
     """The charges of one resource follow each other without gap or overlap, each within one UTC day."""
@@ -86,7 +86,7 @@ def test_charges_tile_the_time(lifetime: Lifetime, book: PriceBook, until: datet
             assert charge.seconds == billed_seconds(charge.started_at, charge.ended_at)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(lifetimes(), books(), moments)
 def test_no_amount_is_negative(lifetime: Lifetime, book: PriceBook, until: datetime) -> None:
     """Time never earns money, whichever moments a bill is asked for."""
@@ -95,7 +95,7 @@ def test_no_amount_is_negative(lifetime: Lifetime, book: PriceBook, until: datet
     assert bill.unpriced == ""
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(moments, moments, st.integers(1, 10**8), books(), moments)
 def test_storage_adds_up_too(start: datetime, end: datetime, size: int, book: PriceBook, cut: datetime) -> None:
     """A disk's bill up to a moment and on from it is its bill."""
