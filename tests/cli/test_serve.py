@@ -158,20 +158,6 @@ def test_a_pass_leaves_the_work_to_a_daemon(run: Run, config: Path, tmp_path: Pa
     assert "costguard ps" in done.stderr
 
 
-def test_a_server_starts_answers_and_ends(config: Path, tmp_path: Path) -> None:
-    """SIGTERM ends it with 0, and the lease is free for another."""
-    with started("serve", folder=tmp_path) as (process, line):
-        with urlopen(f"{address(line)}/healthz", timeout=LONGEST_S) as answer:
-            assert json.load(answer)["status"] == "alive"
-        process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=LONGEST_S)
-    assert process.returncode == 0
-    assert "Traceback" not in errors
-    database = Database.open(f"sqlite:///{tmp_path}/costguard.db")
-    assert leases.acquire(database, LEASE, "another", LEASE_TTL) is not None
-    database.close()
-
-
 def test_a_port_that_is_taken(run: Run, config: Path, cloud: str) -> None:
     """The address, the reason and the way out, and no traceback."""
     done = run("serve", "--listen", cloud.removeprefix("http://"), config=config)
