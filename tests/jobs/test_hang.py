@@ -156,9 +156,15 @@ def test_a_command_that_hangs_again_and_again_fails(sqlite_url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "minutes", [(20,), (2,), (20, 2), (2, 2, 20), (0, 0, 20)], ids=lambda spans: "-".join(map(str, spans))
+    ("code", "minutes"),
+    [(-9, spans) for spans in ((20,), (2,), (20, 2), (2, 2, 20), (0, 0, 20))]
+    + [(0, (2,)), (0, (20, 2)), (None, (2,)), (None, (0, 0, 20))],
+    ids=lambda value: (
+        {-9: "killed", 0: "leaves with 0", None: "says nothing"}.get(value)
+        if not isinstance(value, tuple)
+        else "-".join(map(str, value))
+    ),
 )
-@pytest.mark.parametrize("code", [-9, 0, None], ids=["killed", "leaves with 0", "says nothing"])
 def test_a_command_that_always_hangs_buys_few_vms(sqlite_url: str, code: int | None, minutes: tuple[int, ...]) -> None:
     """However it ends, soon after a resume or late, and though it saves something new each time."""
     with world(sqlite_url) as w:

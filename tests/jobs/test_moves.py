@@ -273,9 +273,9 @@ def _is_cancelled(life: Life, machine: Machine) -> None:
 
 
 STORIES: dict[str, tuple[Callable[[Life, Machine], None], int, JobState]] = {
-    "moved": (_plain, 12, JobState.SUCCEEDED),
-    "the first is preempted meanwhile": (_first_is_preempted, 12, JobState.SUCCEEDED),
-    "the second is lost before it takes over": (_second_is_lost, 14, JobState.SUCCEEDED),
+    "moved": (_plain, 8, JobState.SUCCEEDED),
+    "the first is preempted meanwhile": (_first_is_preempted, 8, JobState.SUCCEEDED),
+    "the second is lost before it takes over": (_second_is_lost, 11, JobState.SUCCEEDED),
     "done before the second is ready": (_plain, 4, JobState.SUCCEEDED),
     "cancelled meanwhile": (_is_cancelled, 12, JobState.CANCELLED),
 }
@@ -285,7 +285,7 @@ STORIES: dict[str, tuple[Callable[[Life, Machine], None], int, JobState]] = {
 def test_a_guard_that_ends_at_any_step_of_a_move(tmp_path: Path, sqlite_template: Path, story: str) -> None:
     """One VM for each attempt, one command at a time, no VM left: whatever else happens in the middle.
 
-    Of the steps one in seven, others in each story: all of them take two minutes, and hold as well.
+    Of the steps of each tick one in fifteen, others in each story: all of them take minutes, and hold as well.
     """
     happens, needs, state = STORIES[story]
     path = tmp_path / "costguard.db"
@@ -300,4 +300,4 @@ def test_a_guard_that_ends_at_any_step_of_a_move(tmp_path: Path, sqlite_template
             assert life.ticks < MOST_TICKS
             life.tick()
         begin = 1 + list(STORIES).index(story)
-        assert points_of(life, path, state, begin, every=7) > 3
+        assert points_of(life, path, state, begin, every=15) > 3
