@@ -40,7 +40,7 @@ _STORIES = st.lists(
 @example([("look", 0), ("back up", 0), ("look", 0), ("put back", 0), ("start", 0)])
 @example([("look", 0), ("back up", 0), ("look", 0), ("put back", 0), ("start", 2), ("start", 3), ("start", 0)])
 @example([("look", 0), ("back up", 0), ("look", 0), ("put back", 0), ("look", 0), ("put back", 0), ("start", 0)])
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_older_database_is_noticed_and_no_other(sqlite_template: Path, story: list[tuple[str, int]]) -> None:
     """Guards that look, are killed at any step and start again; copies put back in place; power cuts."""
     _lived(sqlite_template, story)

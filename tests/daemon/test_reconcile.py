@@ -208,7 +208,7 @@ def test_a_pass_killed_at_any_statement_leaves_the_same_ledger(sqlite_template: 
     assert all(expected.values())
     steps = 10_000 - counted.left
     assert steps > 30
-    for step in range(0, steps, 3):
+    for step in range(0, steps, 5):
         with closing(books(f"{step}.db")) as database:
             with pytest.raises(_Crash):
                 _crash_in(database, _Countdown(step), lambda: _reconciler(database, _second()).run())

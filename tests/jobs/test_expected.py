@@ -81,8 +81,8 @@ def test_what_was_measured_changes_what_is_expected() -> None:
     """Zones in which VMs have lasted cost less than those in which they did not; and so do shorter starts."""
     stormy = counts_of([SeenPeriod(True, 0, life) for life in (0.1, 0.3, 0.6, 1.0, 2.0) for _ in range(40)], 48)
     calm = counts_of([SeenPeriod(True, 0, 48, is_cut=True)] * 10, 48)
-    costs = [result(counts={A: counts, B: counts}) for counts in (calm, stormy)]
-    starts = [result(start=minutes * MINUTE) for minutes in (4, 60)]
+    costs = [result(12, 8, counts={A: counts, B: counts}) for counts in (calm, stormy)]
+    starts = [result(12, 8, start=minutes * MINUTE) for minutes in (4, 60)]
     for less, more in (costs, starts):
         assert less is not None
         assert more is not None

@@ -175,12 +175,14 @@ def test_what_others_wrote_is_as_they_published_it() -> None:
         assert licence in ("0BSD", "MIT")
 
 
-def test_links_that_are_offered_exist(database: Database, client: TestClient) -> None:
+def test_links_that_are_offered_exist(database: Database, dialect: str, client: TestClient) -> None:
     """No link on any page leads nowhere."""
     story.tell(database)
     seen: set[str] = set()
     for address in PAGES:
         seen |= {link for link in Page(client.get(address).text).addresses if link.startswith("/")}
+    if dialect == "postgresql":  # one link of each path: what others ask of it is tried on SQLite
+        seen = set({link.partition("?")[0]: link for link in sorted(seen)}.values())
     assert {address: client.get(address).status_code for address in seen} == dict.fromkeys(seen, 200)
 
 

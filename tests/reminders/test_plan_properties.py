@@ -171,7 +171,7 @@ def without(one: WatchedVm, request: object) -> WatchedVm:
     return replace(one, requests=tuple(item for item in one.requests if item != request))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(events, min_size=20, max_size=60), st.booleans())
 def test_whatever_happens_to_a_vm(story: list[tuple[str, Any]], is_quiet: bool) -> None:
     """One reminder at a time, the next stage or none, never early, never at night; no stop without its warnings."""
