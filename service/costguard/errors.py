@@ -179,7 +179,7 @@ class ChannelRefused(SlackError):
 
 
 class SlackLimited(SlackError):
-    """Too fast. Nothing was done; it may be tried again after `retry_after` seconds."""
+    """The calls come too fast. Nothing was done; it may be tried again after `retry_after` seconds."""
 
     def __init__(self, message: str, retry_after: float) -> None:
         super().__init__(message, "It is sent again by itself.", "ratelimited")
@@ -199,7 +199,7 @@ class CheckpointError(CostguardError):
 
 
 class CheckpointLocationWrong(CheckpointError):
-    """What was given is no location that checkpoints can be read from, or cannot be looked for there."""
+    """The given text is no location that checkpoints can be read from, or cannot be looked for there."""
 
 
 class CheckpointLocationTooLarge(CheckpointLocationWrong):

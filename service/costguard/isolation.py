@@ -1,4 +1,4 @@
-"""One item's failure, kept from the others: a VM, a job, a message, a project, a turn."""
+"""Keeps one item's failure from the others: a VM, a job, a message, a project, a turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an answer means: its content, or an error of one of the five kinds."""
+"""Interprets an answer: its content, or an error of one of the five kinds."""
 
 from __future__ import annotations
 

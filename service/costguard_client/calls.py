@@ -17,7 +17,7 @@ Result = TypeVar("Result", covariant=True)
 
 @dataclass(frozen=True)  # without slots: Call[str](...) notes its type in the object
 class Call(Generic[Result]):
-    """One request, and in its type what the server answers. The functions in `client.api.operations` make them.
+    """A request, with its result in its type. The functions in `client.api.operations` make them.
 
     With a `key` the server carries a repeat out only once. A PUT's body is an open file of `size` bytes.
     """
@@ -32,13 +32,13 @@ class Call(Generic[Result]):
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether a repeat does nothing twice."""
+        """Says whether a repeat does nothing twice."""
         return self.key is not None or self.method in {"GET", "PUT", "DELETE"}
 
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """What is sent: the path with its query, relative to the server's address. The content may be an open file."""
+    """A request to send: the path with its query, relative to the server's address. The content may be an open file."""
 
     method: str
     target: str
@@ -92,7 +92,9 @@ def _pairs(name: str, value: Value) -> list[tuple[str, str]]:
 
 
 def _json_value(value: object) -> object:
-    """What the standard library does not write: times, exact dollars, paths, and mappings of any kind."""
+    """Converts values that the standard library does not write: times, exact dollars, paths, and mappings of
+    any kind.
+    """
     match value:
         case date():
             return _moment(value)

@@ -141,7 +141,7 @@ class Client(_Server):
         return self.call(Call("POST", api(*path), body=body, key=key or None))
 
     def has(self, *path: str) -> bool:
-        """Whether GET /api/v1/PATH finds anything."""
+        """Says whether GET /api/v1/PATH finds anything."""
         try:
             self.call(Call("GET", api(*path)))
         except Missing:

@@ -45,7 +45,7 @@ class _JobState:
 
     @property
     def reason(self) -> str:
-        """Why it is in this state, and what comes next."""
+        """Returns the reason for its state, and the next step."""
         return self.detail["job"]["reason"]
 
     @property
@@ -60,7 +60,7 @@ class _JobState:
 
     @property
     def is_settled(self) -> bool:
-        """Whether it has ended, or its development VM can be worked on."""
+        """Says whether it has ended, or its development VM can be worked on."""
         return steps.is_settled(self.detail)
 
     def _checked(self, check: bool) -> Self:
@@ -109,7 +109,7 @@ class JobHandle(_JobState):
     @overload
     def output(self, *, follow: Literal[True], attempt: int | None = None) -> Iterator[str]: ...
     def output(self, *, follow: bool = False, attempt: int | None = None) -> str | Iterator[str]:
-        """What its command printed; with `follow`, piece by piece until the job has ended."""
+        """Returns its command's output; with `follow`, piece by piece until the job has ended."""
         if follow:
             return self._client.each(steps.output(self._client.url, self.id, attempt))
         return self._client.call(operations.get_output(self.id, attempt=attempt))["output"]
@@ -117,7 +117,8 @@ class JobHandle(_JobState):
     def cancel(
         self, reason: str = "", *, delete_disk: bool = False, after_checkpoint: bool = False, by: str | None = None
     ) -> Self:
-        """Its command may save, then its VM is deleted; a disk with the only copy of its work is kept by default.
+        """Cancels it: its command may save, then its VM is deleted; a disk with the only copy of its work is kept by
+        default.
 
         `by` names the person, where the token speaks for no one; default: COSTGUARD_OWNER.
         """

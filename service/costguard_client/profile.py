@@ -26,14 +26,19 @@ class Profile:
 
 
 def path(environ: Mapping[str, str]) -> Path | None:
-    """In XDG_CONFIG_HOME, else APPDATA on Windows, else ~/.config; None where none of them is set."""
+    """Returns the profile's path: in XDG_CONFIG_HOME, else APPDATA on Windows, else ~/.config; None where none of them
+    is set.
+    """
     home = environ.get("HOME")
     folder = environ.get("XDG_CONFIG_HOME") or environ.get("APPDATA") or (home and str(Path(home) / ".config"))
     return Path(folder) / "costguard" / "profile.toml" if folder else None
 
 
 def read(environ: Mapping[str, str]) -> Profile | None:
-    """None where there is none. Raises CostguardError where it cannot be read, or others can read it."""
+    """Reads the profile; None where there is none.
+
+    Raises CostguardError where it cannot be read, or others can read it.
+    """
     where = path(environ)
     try:
         if where is None or not (mode := where.stat().st_mode):

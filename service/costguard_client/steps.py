@@ -1,4 +1,4 @@
-"""What a client does, as steps without input or output: calls and pauses, which a client carries out.
+"""The actions of a client as steps without input or output: calls and pauses, which a client carries out.
 
 So the synchronous and the asynchronous client share everything but how they wait.
 """
@@ -36,7 +36,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One of the results of a flow that has many."""
+    """A result of a flow that has many."""
 
     value: Any
 
@@ -46,7 +46,8 @@ Flow = Generator[Step, Answer | None, Result]  # a Call is answered, or raises S
 
 
 def exchange(url: str, call: Call[Result]) -> Flow[Result]:
-    """Its content. A lost answer and a busy server are tried again where a repeat does nothing twice.
+    """Makes a call, and returns its content. A lost answer and a busy server are tried again where a repeat does
+    nothing twice.
 
     Raises CostguardError: one of the five kinds, or ServerUnreachable.
     """
@@ -106,7 +107,7 @@ def rows(url: str, call: Call[Any], items: str) -> Flow[None]:
 
 
 def is_settled(detail: JobResponse) -> bool:
-    """Whether a job has ended, or a development VM can be worked on."""
+    """Says whether a job has ended, or a development VM can be worked on."""
     job = detail["job"]
     return job["state"] in _OVER or (job["kind"] == "dev" and job["state"] == "running" and bool(detail["ssh_command"]))
 
@@ -152,10 +153,10 @@ def output(
     every: float = POLL_S,
     on_look: Callable[[JobResponse], object] = lambda _: None,
 ) -> Flow[None]:
-    """What a job's command prints, piece by piece, until the job has ended; with `attempt`, of this attempt alone.
+    """Yields a job's output, piece by piece, until the job has ended; with `attempt`, of this attempt alone.
 
     Where the output is stored it is read from there, whole and some 30 seconds behind. Elsewhere the server keeps its
-    end: what was printed faster than it was read is left out. `on_look` hears how the job stands, at each look.
+    end: what was printed faster than it was read is left out. `on_look` gets the state of the job at each look.
     """
     number, begin, tail = attempt, "start", ""
     is_over = False
@@ -195,7 +196,7 @@ def _stored(url: str, job_id: str, number: int, begin: str) -> Flow[str]:
 
 
 def _new_part(before: str, after: str) -> str:
-    """What `after` shows that `before` did not; both are ends of one growing text."""
+    """Returns the part of `after` that `before` did not show; both are ends of one growing text."""
     if not before or after.startswith(before):
         return after[len(before) :]
     mark = before[-_MARK:]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Transport:
-    """One connection for each request, so that threads can share it and no old connection is in the way."""
+    """Opens one connection for each request, so that threads can share it and no old connection is in the way."""
 
     def __init__(self, url: str, timeout: float) -> None:
         self._url, self._timeout = url, timeout

@@ -78,7 +78,7 @@ class Authenticator:
         return Stranger("The request came without a token, and nobody is signed in.", _SIGN_IN)
 
     def csrf(self, principal: Principal) -> str:
-        """What our own pages send along with each change; no other page can know it."""
+        """Returns the token that our own pages send along with each change; no other page can know it."""
         return self._seal.proof(_CSRF, principal.key)
 
     def is_csrf(self, principal: Principal, text: str) -> bool:

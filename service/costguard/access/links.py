@@ -15,7 +15,7 @@ from costguard.model.access import Role
 
 
 def add(connection: Connection, digest: str, address: str, role: Role, made_at: datetime, expires_at: datetime) -> None:
-    """Those that have expired are forgotten."""
+    """Adds a link, and removes those that have expired."""
     connection.execute(delete(sign_in_links).where(sign_in_links.c.expires_at < made_at))
     row = {"digest": digest, "address": address, "role": role.value, "made_at": made_at, "expires_at": expires_at}
     connection.execute(insert(sign_in_links).values(row))
@@ -49,7 +49,7 @@ def make_link(
     good_for: timedelta = GOOD_FOR,
     new_code: Callable[[], str] = lambda: secrets.token_urlsafe(32),
 ) -> str:
-    """Its code. Anyone who can write to the database is trusted with any role."""
+    """Makes a link, and returns its code. Anyone who can write to the database is trusted with any role."""
     code = new_code()
     with database.write() as connection:
         add(connection, digest_of(code), address.lower(), role, now, now + good_for)

@@ -31,7 +31,7 @@ def save(connection: Connection, lookup: AccountLookup) -> None:
 
 
 def of_addresses(connection: Connection, addresses: Collection[str] | None) -> dict[str, AccountLookup]:
-    """Those of these that were looked up, by address; None asks for all."""
+    """Returns those of these that were looked up, by address; None asks for all."""
     if addresses is None:
         return _everybody(connection)
     wanted = sorted({address.lower() for address in addresses if address})

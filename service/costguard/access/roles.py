@@ -22,7 +22,7 @@ _VERB = {
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """In whose name something is done, and with what it was asked; None: in Slack, where the lists alone say it."""
+    """The person in whose name an act is done, with its authority; None: in Slack, where the lists alone decide."""
 
     address: str
     authority: Authority | None = None
@@ -72,7 +72,8 @@ def role_for(address: str, access: Access, authority: Authority | None) -> Role:
 
 
 def permissions_of(role: Role, address: str, access: Access, is_granted: bool = False) -> frozenset[Permission]:
-    """What the role may, and of a viewer who operates a team, also to ask something of VMs: `refusal` knows of which.
+    """Returns the permissions of a role; a viewer who operates a team may also make requests for VMs: `refusal` knows
+    of which.
 
     A role that was granted on the server is all that it says.
     """
@@ -85,9 +86,9 @@ def lower_of(one: Role, other: Role) -> Role:
 
 
 def lapsed(by: str, access: Access, authority: Authority | None, needed: Set[Permission]) -> str | None:
-    """Why what this was asked with does not hold for it, or no more; None: it does.
+    """Explains why the authority does not hold, or no more; None: it does.
 
-    Judged when it is asked and again when it is carried out: people may have lost their role in between.
+    Judged when a request is made and again when it is carried out: people may have lost their role in between.
     """
     if authority is None:
         return None
@@ -103,7 +104,7 @@ def lapsed(by: str, access: Access, authority: Authority | None, needed: Set[Per
 
 
 def without_role(address: str, access: Access, teams: Iterable[Team]) -> str:
-    """Why this person gets nothing in Slack: no list and no team's operators name them; "" where one does."""
+    """Explains why this person gets nothing in Slack: no list and no team's operators name them; "" where one does."""
     if role_of(address, access) is not Role.NOBODY or any(_listed(address, team.operators) for team in teams):
         return ""
     admins = sorted(entry for entry in access.admins if not entry.startswith("@"))[:_FEW]
@@ -121,7 +122,7 @@ def refusal(
     authority: Authority | None = None,
     job: str = "",
 ) -> str | None:
-    """Why this person may not do this to the VM `name`, which works on `job`; None: they may, but for claims.
+    """Explains why this person may not do this to the VM `name`, which works on `job`; None: they may, but for claims.
 
     Claims add to this: see `reminders/request_rules.py`.
     """

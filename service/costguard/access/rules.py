@@ -28,7 +28,7 @@ class Protection:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who may do what. Entries are addresses, or `@domain` for all of a domain, in lower case."""
+    """The lists of people by role. Entries are addresses, or `@domain` for all of a domain, in lower case."""
 
     viewers: frozenset[str] = frozenset()
     operators: frozenset[str] = frozenset()
@@ -77,5 +77,5 @@ class Rules:
 
 
 def by_name(presets: Iterable[Preset]) -> Mapping[str, Preset]:
-    """In the order in which they are tried."""
+    """Returns presets by name, in the order in which they are tried."""
     return {preset.name: preset for preset in presets}

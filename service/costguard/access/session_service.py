@@ -30,7 +30,7 @@ class SessionService:
         self._database, self._clock, self._access = database, clock, access
 
     def listing(self, by: Principal, before: tuple[datetime, str] | None = None, limit: int = 100) -> Sequence[Session]:
-        """Those that hold now, begun last first."""
+        """Lists valid sessions, the latest begun first."""
         address = None if by.may(Permission.ADMIN) else by.address
         with self._database.read() as connection:
             return sessions.page(connection, address, self._clock.now(), before, limit)
@@ -41,7 +41,10 @@ class SessionService:
             return self._found(connection, session_id, by)
 
     def end(self, session_id: str, by: Principal) -> Session:
-        """Its cookie opens nothing from now on, nor do unconfirmed tokens made in it. Raises Missing."""
+        """Ends a session: its cookie opens nothing from now on, nor do unconfirmed tokens made in it.
+
+        Raises Missing.
+        """
         with self._database.write() as connection:
             session = self._found(connection, session_id, by)
             self._end(connection, [session], by)

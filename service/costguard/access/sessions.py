@@ -54,7 +54,7 @@ def add(connection: Connection, session: Session, digest: str) -> None:
 
 
 def read(connection: Connection, session_id: str, now: datetime) -> Session | None:
-    """None: it has expired, was ended, or never was."""
+    """Reads a session. None: it has expired, was ended, or never was."""
     return _one(connection, sessions.c.id == session_id, now)
 
 
@@ -133,6 +133,9 @@ class Sessions:
         return session, secret
 
     def read(self, cookie: str) -> Session | None:
-        """None: it is not ours, it has expired, or it was ended, wherever a copy of the cookie lies."""
+        """Reads a cookie's session.
+
+        None: it is not ours, it has expired, or it was ended, wherever a copy of the cookie lies.
+        """
         with self._database.read() as connection:
             return of_digest(connection, digest_of(cookie), self._clock.now())

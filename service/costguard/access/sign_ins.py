@@ -80,7 +80,7 @@ class SignIns:
         self.provider, self._count = provider, count
 
     def is_good(self, code: str) -> bool:
-        """Whether this link is still good; checking does not use it up."""
+        """Says whether this link is still good; checking does not use it up."""
         with self._database.read() as connection:
             return links.is_good(connection, digest_of(code), self._clock.now())
 

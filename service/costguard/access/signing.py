@@ -26,7 +26,7 @@ class Seal:
         return str(self._signer(purpose).dumps(dict(data)))
 
     def opened(self, purpose: str, text: str) -> dict[str, Any] | None:
-        """None: it was not sealed here, or for something else."""
+        """Opens a sealed text. None: it was not sealed here, or for something else."""
         try:
             data = self._signer(purpose).loads(text)
         except (BadSignature, UnicodeError):

@@ -41,7 +41,7 @@ class ApiToken:
 
     @property
     def ends_at(self) -> datetime | None:
-        """As things stand; None: never."""
+        """Returns when the token ends as things stand; None: never."""
         return min((end for end in (self.expires_at, self.provisional_until) if end is not None), default=None)
 
     def is_over(self, now: datetime) -> bool:
@@ -110,7 +110,7 @@ def confirm(connection: Connection, token_id: str, by: str, at: datetime) -> boo
 
 
 def ending_with(connection: Connection, session_ids: Sequence[str]) -> Sequence[ApiToken]:
-    """Those that were made in these sessions, are not revoked, and were not confirmed."""
+    """Returns the tokens that were made in these sessions, are not revoked, and were not confirmed."""
     columns = api_tokens.c
     where = (columns.session_id.in_(session_ids), columns.provisional_until.is_not(None), columns.revoked_at.is_(None))
     return [

@@ -34,7 +34,9 @@ _FRESH_S = 20.0
 
 
 class Urgency(IntEnum):
-    """What comes first where calls are scarce: what brings work back, what bills, what only looks."""
+    """The order where calls are scarce: first calls that bring work back, then those that end billing, then
+    mere looks.
+    """
 
     LAUNCH = 1
     STOP = 2
@@ -53,11 +55,11 @@ class Note(Protocol):
 
     @property
     def subject(self) -> str:
-        """What it is about, such as a job's id."""
+        """Names its subject, such as a job's id."""
         ...
 
     def write(self, connection: Connection, now: datetime) -> bool:
-        """Whether anything changed."""
+        """Writes the note, and says whether anything changed."""
         ...
 
 
@@ -75,12 +77,14 @@ class Step(Protocol):
 
     @property
     def begins_with(self) -> CallKind:
-        """What its first call counts as for Google."""
+        """Returns the kind as which its first call counts for Google."""
         ...
 
     @property
     def fresh_s(self) -> float | None:
-        """How many seconds after its intent it may still be called; None where the call changes nothing."""
+        """Returns the seconds after its intent within which it may still be called; None where the call changes
+        nothing.
+        """
         ...
 
     @property
@@ -102,7 +106,7 @@ class Step(Protocol):
 
 
 class StepDefaults:
-    """What most steps have in common."""
+    """The parts that most steps share."""
 
     __slots__ = ()
 
@@ -120,7 +124,7 @@ _Item = TypeVar("_Item", Note, Step)
 
 @dataclass(slots=True)
 class Done:
-    """What was carried out. `changed` are the subjects to be decided on again at once."""
+    """The result of carrying out steps. `changed` are the subjects to decide on again at once."""
 
     changed: set[str] = field(default_factory=set)
     calls: int = 0
@@ -210,7 +214,7 @@ class Executor:
         return self._commit(called, lambda c, step: step.settle(c, self._clock.now(), outcomes[id(step)]), fence, done)
 
     def _is_paused(self, step: Step, done: Done) -> bool:
-        """Then nothing of it is begun or recorded."""
+        """Says whether calls are paused: then nothing of it is begun or recorded."""
         until = self._paused_until(step.project, step.begins_with)
         if until is not None:
             done.paused[step.subject] = until
@@ -240,7 +244,7 @@ class Executor:
         fence: Lease | None,
         done: Done,
     ) -> list[_Committed[_Item]]:
-        """Those that were written, once that is committed. Where one fails, each has its own transaction."""
+        """Commits items, and returns those that were written. Where one fails, each has its own transaction."""
         if not items:
             return []
         first, step = items[0].subject, type(items[0]).__name__
@@ -260,7 +264,7 @@ class Executor:
 
 
 class _StoodStill(CloudUnavailable):
-    """Not called. Its intent stands, and is settled like any other unknown outcome."""
+    """The call was not made. Its intent stands, and is settled like any other unknown outcome."""
 
 
 def _batches(items: Sequence[_Item], size: int) -> Iterator[list[_Item]]:

@@ -85,7 +85,7 @@ class PacedLauncher:
         return answer
 
     def _slow_down(self, what: tuple[str, CallKind], asked_at: datetime) -> datetime:
-        """Of many that are refused at once, the first makes the pause longer."""
+        """Slows down. Of many calls that are refused at once, the first makes the pause longer."""
         now = self._clock.now()
         with self._lock:
             until = self._until.get(what)

@@ -1,4 +1,4 @@
-"""What is asked of an export's table: only the columns that are read, and only the days that are wanted.
+"""Queries an export's table: only the columns that are read, and only the days that are wanted.
 
 BigQuery bills the columns of the partitions that a query names, so both are bounded.
 """
@@ -52,7 +52,7 @@ _EARLIER = timedelta(days=90)  # usage that is billed so late is not read from a
 
 @dataclass(frozen=True, slots=True)
 class TableShape:
-    """What tables.get says: the columns with their fields, and by what the table is cut into days."""
+    """The answer of tables.get: the columns with their fields, and the column that cuts the table into days."""
 
     columns: Mapping[str, frozenset[str]]
     is_partitioned: bool

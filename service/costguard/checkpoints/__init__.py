@@ -1,1 +1,1 @@
-"""Where checkpoints live and which of them are complete. Satisfies the engine's `Checkpoints` by shape."""
+"""Finds checkpoints and judges which of them are complete. Satisfies the engine's `Checkpoints` by shape."""

@@ -115,7 +115,7 @@ class StoredArchives:
 
 
 def cure_of(text: str) -> str:
-    """By the number of the operating system's error, which Rust writes as `(os error 28)`."""
+    """Returns the cure by the number of the operating system's error, which Rust writes as `(os error 28)`."""
     number = int(match[1]) if (match := re.search(r"\(os error (\d+)\)", text)) is not None else 0
     if number in (errno.ENOSPC, errno.EDQUOT):
         return "The disk is full: free space on it, or name a folder on another one."

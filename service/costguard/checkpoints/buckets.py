@@ -64,7 +64,7 @@ def _s3(where: Location, access: StoreAccess) -> Any:
 
 
 def s3_endpoint(access: StoreAccess) -> str:
-    """Where buckets of S3 are reached; empty: Amazon's own."""
+    """Returns the address of S3's buckets; empty: Amazon's own."""
     given = next((access.environ[name] for name in _S3_ENDPOINTS if access.environ.get(name)), "")
     return access.s3_endpoint or given
 
@@ -156,7 +156,10 @@ class BucketFolder:
         return Listing(str(self._where), files, is_file=True)
 
     def _below(self) -> Listing:
-        """One odd name (`a//b`, a control character) fails obstore's whole page: then folders are listed one by one."""
+        """Lists files.
+
+        A malformed name (`a//b`, a control character) fails obstore's whole page: then folders are listed one by one.
+        """
         import obstore
         from obstore.exceptions import BaseError, InvalidPathError
 
@@ -236,7 +239,7 @@ class BucketFolder:
 
 
 def _without_folder_marks(files: dict[str, StoredFile]) -> dict[str, StoredFile]:
-    """Without the empty objects `folder/` that consoles create, which obstore lists without the slash."""
+    """Removes the empty objects `folder/` that consoles create, which obstore lists without the slash."""
     folders: set[str] = set()
     for path in files:
         while (path := path.rpartition("/")[0]) and path not in folders:

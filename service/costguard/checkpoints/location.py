@@ -1,4 +1,4 @@
-"""Where checkpoints live: `gs://bucket/path`, `s3://bucket/path`, `file:///path` or a path."""
+"""Parses the location of checkpoints: `gs://bucket/path`, `s3://bucket/path`, `file:///path` or a path."""
 
 from __future__ import annotations
 

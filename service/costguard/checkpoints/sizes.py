@@ -1,4 +1,4 @@
-"""How much data lies at an address, counted in one listing with limits."""
+"""Measures the data at an address, counted in one listing with limits."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class OneQuestion(Generic[_T]):
         self._failure: Exception | None = None  # of the last question that ended
 
     def ask(self, question: Callable[[], _T]) -> _T:
-        """Its answer. Raises Unanswered, or what the question raises."""
+        """Returns the question's answer. Raises Unanswered, or what the question raises."""
         with self._lock:
             query = self._open
             if query is None or query.ended.is_set():
@@ -114,7 +114,7 @@ class Verdict(StrEnum):
 
 
 class DaemonReport(Protocol):
-    """What the daemon of this replica says of itself. Whether it acts, the database says."""
+    """The report of this replica's daemon on itself. Whether it acts, the database says."""
 
     @property
     def last_pass_at(self) -> datetime | None: ...
@@ -160,7 +160,7 @@ class ProjectState:
 
 @dataclass(frozen=True, slots=True)
 class VitalSigns:
-    """What the database says, all at one moment."""
+    """The state of the database, all at one moment."""
 
     holders: Sequence[Holder] = ()
     looks: Sequence[ProjectLook] = ()

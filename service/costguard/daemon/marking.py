@@ -19,7 +19,8 @@ log = structlog.get_logger(__name__)
 
 
 class Marking:
-    """Of one guard. What it last left in the database is remembered here and, of SQLite, in a file next to it.
+    """Keeps the mark of one guard. The mark that it last left in the database is remembered here and, of SQLite, in a
+    file next to it.
 
     The file is written after the database, and only with what outlives a power cut there. So a database that is behind
     the file has lost something, whatever happened to the process or the machine. PostgreSQL itself tells rows that were
@@ -36,7 +37,10 @@ class Marking:
         self._is_unwritable = False
 
     def settle_in(self) -> None:
-        """At the start of a guard that may act. An older database, or one in another place, begins a generation."""
+        """Prepares a guard that may act, at its start.
+
+        An older database, or one in another place, begins a generation.
+        """
         with self._turn:
             with self._database.write() as connection:
                 home = generation.home_of(connection)
@@ -49,7 +53,7 @@ class Marking:
             self._leave(mark)
 
     def look(self, fence: Lease) -> None:
-        """To be called every few seconds by the guard that acts. Raises LeaseLost, StoreError."""
+        """Looks at the mark; call it every few seconds from the guard that acts. Raises LeaseLost, StoreError."""
         with self._turn:
             with self._database.write(fence) as connection:
                 if (why := self._why_older(connection)) is not None:
@@ -58,7 +62,7 @@ class Marking:
             self._leave(mark)
 
     def _why_older(self, connection: Connection) -> str | None:
-        """Why the database is older than it was; None: as far as anyone can tell it is not."""
+        """Explains why the database is older than it was; None: as far as anyone can tell it is not."""
         mark, seen = generation.mark_of(connection), self._seen()
         if seen is not None and mark < seen:
             if mark.generation < seen.generation:

@@ -52,7 +52,7 @@ def count_events(connection: Connection, after: int, through: int) -> dict[str, 
 
 
 def count_waiting_messages(connection: Connection) -> dict[str, int]:
-    """By kind, those that Slack has not accepted yet."""
+    """Counts messages by kind that Slack has not accepted yet."""
     query = select(messages.c.kind, func.count().label("many")).where(text(WAITING)).group_by(messages.c.kind)
     return {row.kind: row.many for row in connection.execute(query)}
 

@@ -1,4 +1,4 @@
-"""One pass: observe, record, charge, decide."""
+"""Runs one pass: observe, record, charge, decide."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PassReport:
-    """What one pass saw, recorded and decided."""
+    """The observations, records and decisions of one pass."""
 
     started_at: datetime
     finished_at: datetime
@@ -83,10 +83,10 @@ class Reconciler:
         self._checked_at: datetime | None = None
 
     def run(self, fence: Lease | None = None, stop: threading.Event | None = None) -> PassReport:
-        """One pass. A project that fails is reported, and the others go on.
+        """Runs one pass. A project that fails is reported, and the others go on.
 
-        When `stop` is set, what is being written is finished and the rest is left to the next pass. Raises
-        LeaseLost when another daemon took over, and StoreError when the database failed for all projects.
+        When `stop` is set, the present write is finished and the rest is left to the next pass. Raises LeaseLost when
+        another daemon took over, and StoreError when the database failed for all projects.
         """
         started_at = self._clock.now()
         self._close_unwatched(fence)

@@ -46,7 +46,7 @@ def begin(
     why: str = "",
     seen: int = FIRST,
 ) -> Generation:
-    """Within a write. The new generation, which VMs that are launched from now on bear in their labels.
+    """Begins a new generation within a write; VMs that are launched from now on bear it in their labels.
 
     It is later than that of the database, and than `seen`, the latest one of which anything is known.
 
@@ -69,7 +69,9 @@ def begin(
 
 
 def _suspect_messages(connection: Connection, now: datetime) -> None:
-    """Those whose channel in Slack is known; for the others it is unknown whether they were sent."""
+    """Marks messages whose channel in Slack is known as doubtful; for the others it is unknown whether they
+    were sent.
+    """
     waiting = message_rows.intended(connection)
     accounts = people.of_addresses(connection, [row.address for row in waiting if "@" in row.address])
     for message in waiting:

@@ -49,7 +49,7 @@ _SHOWN = ("reminder", "digest", "notification", "ephemeral")  # a job's cards ar
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long each kind is kept in the database (None: for ever), and the folder of the archives."""
+    """The time that each kind is kept in the database (None: for ever), and the folder of the archives."""
 
     folder: Path
     charges: timedelta | None = None
@@ -118,7 +118,7 @@ def _archive(
     is_stopped: Callable[[], bool],
     at_once: int,
 ) -> Archived:
-    """One file and one transaction at a time: a file without its row in `archives` changed nothing."""
+    """Archives one file and one transaction at a time: a file without its row in `archives` changed nothing."""
     done = Archived()
     query = select(rule.table).where(rule.moment < before).order_by(*rule.order).limit(at_once)
     last_read: Row[Any] | None = None
@@ -185,7 +185,7 @@ def _is_settled() -> ColumnElement[bool]:
 
 
 def _is_of_vm_there(project: ColumnElement[str], gce_id: ColumnElement[str]) -> ColumnElement[bool]:
-    """Of a VM that is there, its runs may be derived again."""
+    """Selects rows of a VM that is there, whose runs may be derived again."""
     there = (instances.c.project == project, instances.c.gce_id == gce_id, instances.c.gone_at.is_(None))
     return select(instances.c.id).where(*there).exists()
 
@@ -230,7 +230,7 @@ _OUTPUTS = _Rule(
 
 
 def turns(database: Database, retention: Retention, clock: Clock) -> Callable[[Lease, threading.Event], object]:
-    """What the daemon does from time to time."""
+    """Returns the daemon's occasional work."""
 
     def turn(fence: Lease, stop: threading.Event) -> object:
         return archive_old(database, retention, clock.now(), fence, stop.is_set)

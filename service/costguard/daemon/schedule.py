@@ -41,7 +41,7 @@ _JOB_DEFAULTS = {"misfire_grace_time": None, "coalesce": True, "max_instances": 
 
 @dataclass(frozen=True, slots=True)
 class DaemonState:
-    """What the daemon is at, for /readyz. Whether it acts, the database says."""
+    """The state of the daemon, for /readyz. Whether it acts, the database says."""
 
     last_pass_at: datetime | None = None
     last_pass_seconds: float | None = None
@@ -146,7 +146,7 @@ class Daemon:
 
     @property
     def is_acting(self) -> bool:
-        """Whether the lease is ours as far as this process knows."""
+        """Says whether the lease is ours as far as this process knows."""
         return self.keeper.lease is not None
 
     def _add(self, name: str, every: timedelta, run: Callable[[], None], max_instances: int = 1) -> None:
@@ -164,7 +164,7 @@ class Daemon:
 
     @property
     def running(self) -> Sequence[str]:
-        """What runs at the moment, by name."""
+        """Returns the names of the work that runs at the moment."""
         with self._counting:
             return [name for name, count in self._running.items() if count]
 
@@ -219,7 +219,7 @@ class Daemon:
         self.keeper.end(release=True)
 
     def _took_over(self) -> None:
-        """What is due is due now, also where another daemon acted until a moment ago."""
+        """Wakes the pass: due work is due now, also where another daemon acted until a moment ago."""
         if self._scheduler.running:
             self.wake()
 
@@ -289,7 +289,7 @@ class Daemon:
                 self.ask_for_jobs()  # it may have seen what became of a job's VM
 
     def _follow(self, fence: Lease) -> None:
-        """What fails here is done after the next pass: the ledger does not depend on it."""
+        """Takes the steps after a pass; one that fails is done after the next: the ledger does not depend on it."""
         for what, do in self._after_pass.items():
             try:
                 with Isolated("not_done_after_pass", passing=LeaseLost, what=what):
@@ -300,7 +300,7 @@ class Daemon:
                 return
 
     def _run_side_task(self, name: str) -> None:
-        """Not before the first pass: what became of VMs while the guard was away is not known."""
+        """Runs a side task, not before the first pass: the fate of VMs while the guard was away is not known."""
         self._passed.wait()
         with self._turns[name]:
             if self._stop.is_set() or (fence := self._held()) is None:
@@ -358,7 +358,7 @@ class Daemon:
             log.error("prices_not_refreshed", error=str(error), exc_info=not _is_expected(error))
 
     def _measure(self) -> None:
-        """What is read takes as long as it takes; only the writing keeps a pass waiting."""
+        """Measures use. Reading takes as long as it takes; only the writing keeps a pass waiting."""
         self._passed.wait()
         fence = self._held()
         if self._idle_watch is None or self._stop.is_set() or fence is None:
@@ -395,5 +395,5 @@ class Daemon:
 
 
 def _is_expected(error: Exception) -> bool:
-    """What Costguard raises on purpose says what to do; only the rest needs its trace."""
+    """Says whether Costguard raises the error on purpose, with what to do; only other errors need their trace."""
     return isinstance(error, CostguardError)

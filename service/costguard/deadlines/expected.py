@@ -1,4 +1,4 @@
-"""What a job with a deadline is expected to cost: the policy's own runs over zones drawn from their hazards."""
+"""Estimates the cost of a job with a deadline: the policy's own runs over zones drawn from their hazards."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WARM_H = 24.0  # that a zone has been going on for when the job begins
 
 
 class ExpectedCost(NamedTuple):
-    """In the unit of the prices: the mean, and what nine of ten runs lie between. Shares are of the runs."""
+    """The cost in the unit of the prices: the mean, and the range of nine of ten runs. Shares are of the runs."""
 
     mean: float
     low: float

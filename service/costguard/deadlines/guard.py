@@ -29,7 +29,7 @@ def may_start_spot(situation: Situation) -> bool:
 
 
 def may_move(situation: Situation) -> bool:
-    """From a Spot VM that works to one in another zone."""
+    """Says whether the job may move from a Spot VM that works to one in another zone."""
     held = situation.held
     return held is not None and held.kind == "spot" and held.is_ready and has_slack_to_move(situation)
 
@@ -54,7 +54,7 @@ def guarded(situation: Situation, wish: Choice) -> Choice:
 
 
 def _holds_h(situation: Situation, act: Act) -> float:
-    """Until the guard must look again: what waits, or is not ready, uses up slack."""
+    """Returns the hours until the guard must look again: a job that waits, or a VM that is not ready, uses up slack."""
     held = situation.held
     if act is Act.WAIT or (act is Act.STAY and held is not None and held.kind == "spot" and not held.is_ready):
         return latest_safe_h(situation)

@@ -1,7 +1,7 @@
-"""How likely a zone's Spot VMs are to be preempted, and a zone that is out to come back, by age.
+"""Estimates the hazards of a zone, by age: that its Spot VMs are preempted, and that a zone that is out comes back.
 
-Young VMs are preempted far more often than old ones, and outages behave the same way. A zone's own history counts
-with the prior, which stands for `PRIOR_HOURS` of every bin.
+Young VMs are preempted far more often than old ones, and outages behave the same way. A zone's own history counts with
+the prior, which stands for `PRIOR_HOURS` of every bin.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NONE_BY_AGE: ByAge = (0.0,) * BINS
 
 
 class ZoneCounts(NamedTuple):
-    """What was seen of a zone, by age: preemptions in so many hours up, recoveries in so many hours down."""
+    """The history of a zone, by age: preemptions in so many hours up, recoveries in so many hours down."""
 
     preemptions: ByAge = NONE_BY_AGE
     up_hours: ByAge = NONE_BY_AGE
@@ -32,7 +32,8 @@ NO_COUNTS = ZoneCounts()
 
 
 class TogetherCounts(NamedTuple):
-    """How zones fared together, for a job that holds the oldest one that is up until it is preempted, then the next.
+    """The history of zones together, for a job that holds the oldest one that is up until it is preempted, then the
+    next.
 
     `held` counts the zone that is held, and the times when all are out. Of `lost` preemptions, another zone was up at
     once in as many cases as `found_ages` counts, by its age.

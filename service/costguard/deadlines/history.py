@@ -17,7 +17,7 @@ WATCHED_H = 1.0  # two requests no further apart: nobody could have missed a rec
 
 
 class SpotRun(NamedTuple):
-    """One Spot VM. `is_preempted`: its end was the zone's, not its owner's; while it runs, `ended_h` is None."""
+    """A Spot VM. `is_preempted`: its end was the zone's, not its owner's; while it runs, `ended_h` is None."""
 
     began_h: float
     ended_h: float | None
@@ -36,7 +36,7 @@ class ZoneHistory(NamedTuple):
 
 
 def periods_of(history: ZoneHistory, now_h: float) -> list[SeenPeriod]:
-    """What was seen of the zone until now. Where nobody looked, nothing was seen."""
+    """Returns the periods of the zone until now. Times without observation are in none."""
     ups = [
         SeenPeriod(True, run.began_h, end, is_cut=run.ended_h is None or run.ended_h > now_h or not run.is_preempted)
         for run in history.runs
@@ -46,7 +46,9 @@ def periods_of(history: ZoneHistory, now_h: float) -> list[SeenPeriod]:
 
 
 def _outages(history: ZoneHistory, now_h: float) -> Iterable[SeenPeriod]:
-    """From each first refusal, or the preemption shortly before it, to the next VM, or to the last refusal."""
+    """Yields outages: from each first refusal, or the preemption shortly before it, to the next VM, or to the last
+    refusal.
+    """
     events = sorted(
         [(at, True) for at in history.stockouts_h if at <= now_h]
         + [(run.began_h, False) for run in history.runs if run.began_h <= now_h]
@@ -80,7 +82,10 @@ class SeenSeries(NamedTuple):
 
 
 def series_of_history(history: ZoneHistory, begin_h: float, now_h: float, gap_h: float) -> SeenSeries:
-    """One point each `gap_h` from `begin_h` on. Between evidence the last of it holds; before all of it, the first."""
+    """Makes a series with a point each `gap_h` from `begin_h` on.
+
+    Between evidence the last of it holds; before all of it, the first.
+    """
     ends = [(run.ended_h, not run.is_preempted) for run in history.runs if run.ended_h is not None]
     events = sorted([(at, False) for at in history.stockouts_h] + [(run.began_h, True) for run in history.runs] + ends)
     spans = _merged([(run.began_h, now_h if run.ended_h is None else run.ended_h) for run in history.runs])

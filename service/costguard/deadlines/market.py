@@ -114,7 +114,7 @@ class _History:
 
 
 def _began(ups: Sequence[bool]) -> list[int]:
-    """For each point, the one at which its state began."""
+    """Returns, for each point, the one at which its state began."""
     began = []
     since = 0
     for point, is_up in enumerate(ups):

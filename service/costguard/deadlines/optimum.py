@@ -1,4 +1,4 @@
-"""What a job would have cost with all of the record known in advance: the bound that no policy can beat.
+"""Computes the cost of a job with all of the record known in advance: the bound that no policy can beat.
 
 A dynamic programme backwards over the points of the record, and over slack in steps of one point. With that step,
 waiting is exact; a start takes `start_h` of slack, between two steps in general, and is interpolated. Runs of one task
@@ -42,7 +42,7 @@ def optimum_costs(task: Task, market: Market, starts: Sequence[int]) -> list[flo
 
 
 def _records(whole: Array, price: Array, starts: Sequence[int], points: int, merged: int) -> tuple[Array, Array]:
-    """For each point, run and zone: whether it is up, and its price."""
+    """Returns, for each point, run and zone, whether it is up, and its price."""
     ups, prices = [], []
     for start in starts:
         places = np.minimum(start + np.arange(points * merged), len(whole) - 1).reshape(points, merged)

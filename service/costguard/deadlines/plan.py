@@ -29,7 +29,10 @@ TINY = 1e-9
 
 
 class Chances(NamedTuple):
-    """How the best zone fares. `another_up`: the chance that another is up when it fails, of the ages `found_ages`."""
+    """The chances of the best zone.
+
+    `another_up`: the chance that another is up when it fails, of the ages `found_ages`.
+    """
 
     hazards: Hazards
     another_up: float = 0.0
@@ -50,7 +53,7 @@ class PlanInput(NamedTuple):
 
 
 class Moves(NamedTuple):
-    """How states follow each other in some hours. `stay`: held zones that survive; `fail`: where a lost one leaves."""
+    """The transitions between states in some hours. `stay`: held zones that survive; `fail`: the state after a loss."""
 
     any: Array  # 16 x 16, of a job without a Spot VM
     stay: Array  # 8 x 8
@@ -64,7 +67,7 @@ class Plan(NamedTuple):
     stepping: Moves
 
     def value(self, columns: slice, work_h: float, slack_h: float) -> Array:
-        """Between the points of the grid; beyond its edges, the value at the edge."""
+        """Returns the value between the points of the grid; beyond its edges, the value at the edge."""
         i, f = _split(work_h / self.problem.step_h, self.problem.work_steps)
         j, g = _split(slack_h / self.problem.step_h, self.problem.slack_steps)
         table = self.table
@@ -166,7 +169,7 @@ class _Rows:
 
 
 def moves_of(chances: Chances, hours: float) -> Moves:
-    """Over any span: many short ones in a row, in each of which at most one thing happens."""
+    """Returns the moves over any span: many short ones in a row, in each of which at most one thing happens."""
     count = max(1, math.ceil(hours / SUBSTEP_H))
     any_once, stay_once, fail_once = _short_moves(chances, hours / count)
     # One matrix of all three, so that a year of short moves is twenty products.

@@ -138,7 +138,7 @@ class Planner:
 
 
 class _Weighing:
-    """What each act would cost from here, in shares of an hour on demand."""
+    """The cost of each act from here, in shares of an hour on demand."""
 
     def __init__(self, situation: Situation, plan: Plan, explains: bool, waiting_saves: float) -> None:
         self.situation = situation
@@ -177,7 +177,7 @@ class _Weighing:
         return self._choice(option, slack_price, saves if option is wait else None)
 
     def _start_dear(self, zone: Zone | None, slack_price: float) -> _Option | None:
-        """In place of an on-demand VM alone, and where it is cheaper than that."""
+        """Starts Spot in place of an on-demand VM alone, and where it is cheaper than that."""
         if zone is None or not may_start_spot(self.situation):
             return None
         hour = self._cost_of_hour(zone, slack_price)
@@ -224,7 +224,7 @@ class _Weighing:
         return min(zones, key=lambda zone: self._cost_of_hour(zone, slack_price)) if zones else None
 
     def _cost_of_hour(self, zone: Zone, slack_price: float) -> float:
-        """Of useful work on a new VM there, its start and the slack that it takes included."""
+        """Returns the cost of an hour of useful work on a new VM there, with its start and the slack for it."""
         start_h = self.situation.start_h
         life = min(self._life(zone), self.situation.work_left_h + start_h)
         if life <= start_h:
@@ -278,7 +278,7 @@ class _Weighing:
         return _Option(float(self.plan.stepping.any[state] @ after), Act.WAIT, Why.PLAN)
 
     def _hour_of_slack(self) -> float:
-        """What an hour more would save a job on Spot."""
+        """Returns the amount that an hour more would save a job on Spot."""
         situation = self.situation
         held = situation.held
         zone = situation.zone(held.zone) if held is not None and held.kind == "spot" else None
@@ -296,7 +296,7 @@ class _Weighing:
         return self.plan.value(columns, work_h, slack_h)
 
     def _until_h(self, option: _Option) -> float | None:
-        """For on-demand, while no zone comes: hours until waiting will be better; None where it never is."""
+        """Returns the hours until waiting will be better than on-demand; None where it never is."""
         is_on_demand = self.situation.held is not None and self.situation.held.kind == "on_demand"
         if option.act is not Act.START_ON_DEMAND and not (option.act is Act.STAY and is_on_demand):
             return None
@@ -325,7 +325,7 @@ def chances_of(situation: Situation) -> tuple[Hazards, float]:
 
 
 def affordable(situation: Situation) -> Situation:
-    """With the zones alone in which a start in vain is paid for still, and the one whose Spot VM runs.
+    """Keeps the zones alone in which a start in vain is still paid for, and the one whose Spot VM runs.
 
     The first start in vain is always paid for. A zone that has become cheap enough is used again.
     """
@@ -393,5 +393,5 @@ def _scaled(hazard: ByAge, prior: ByAge, weights: ByAge) -> ByAge:
 
 
 def _rounded(value: float) -> float:
-    """Within a few per cent, so that plans are solved again for changes that matter alone."""
+    """Rounds to within a few per cent, so that plans are solved again for changes that matter alone."""
     return math.exp(round(math.log(value) / CLOSE) * CLOSE) if value > 0 else 0.0

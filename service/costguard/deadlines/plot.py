@@ -11,7 +11,7 @@ COLOURS = ("#1f6feb", "#b35900")
 
 
 class Line(NamedTuple):
-    """One policy: its costs relative to on-demand with their intervals, one for each title."""
+    """The results of one policy: its costs relative to on-demand with their intervals, one for each title."""
 
     name: str
     costs: Sequence[tuple[float, float, float]]

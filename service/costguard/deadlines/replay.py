@@ -1,4 +1,4 @@
-"""What each policy would have cost on recorded series: many runs from random starts, the same for every policy.
+"""Replays policies on recorded series: many runs from random starts, the same for every policy.
 
 Costs are relative to the work of the job on demand. The interval is that of the mean over the random starts, not over
 other zones or years.
@@ -27,7 +27,7 @@ MakePolicy = Callable[[int], Policy]  # for one run, of this number
 
 
 class ReplayTask(NamedTuple):
-    """What to replay. `zones`: the names of those that a job may use together; None: each zone alone.
+    """The task to replay. `zones`: the names of those that a job may use together; None: each zone alone.
 
     `price_ratio` None: the prices of the files, and `PRICE_RATIO` where they name none.
     """
@@ -42,7 +42,9 @@ class ReplayTask(NamedTuple):
 
 
 class PolicyResult(NamedTuple):
-    """Of one policy: the mean cost with its 95 % interval, the share of runs on time, and preemptions in a run."""
+    """The result of one policy: the mean cost with its 95 % interval, the share of runs on time, and preemptions in a
+    run.
+    """
 
     policy: str
     relative_cost: float
@@ -67,7 +69,7 @@ ALL_ZONES = ("all",)
 
 
 def policies() -> dict[str, MakePolicy]:
-    """By name. The planner keeps its plans from run to run, as nothing of a run is in them."""
+    """Returns policies by name. The planner keeps its plans from run to run, as nothing of a run is in them."""
     planner = Planner()
     return {
         "greedy": lambda _run: Greedy(),

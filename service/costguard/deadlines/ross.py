@@ -19,7 +19,7 @@ from costguard.deadlines.situation import Act, Choice, Situation, Why
 
 
 class Ross:
-    """One job's lot is drawn once, when its warm-up ends. `warm_up`: "greedy" or "uniform"."""
+    """The Ross policy. A job's lot is drawn once, when its warm-up ends. `warm_up`: "greedy" or "uniform"."""
 
     def __init__(self, random: Random, warm_up: str = "greedy") -> None:
         self.name = "ross" if warm_up == "greedy" else f"ross_{warm_up}"
@@ -62,7 +62,7 @@ class Ross:
         return _no_longer(choice, spare_h)
 
     def _inside(self, situation: Situation, left_h: float) -> Choice:
-        """On demand, unless a Spot VM runs or can be had instead of starting one on demand."""
+        """Chooses on demand, unless a Spot VM runs or is available instead of starting one on demand."""
         held = situation.held
         if held is not None:
             why = Why.KEEP_SPOT if held.kind == "spot" else Why.LOT

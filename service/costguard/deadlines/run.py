@@ -1,4 +1,4 @@
-"""One replayed run: a job from its launch to its end, as a policy decides, over a market of zones.
+"""Replays one run: a job from its launch to its end, as a policy decides, over a market of zones.
 
 A policy decides at the points of the record. A VM bills from its start; the first `start_h` of it bring no work, and
 neither does a start that is cut short. Work done is kept, and what a preemption loses is part of `start_h`; where the

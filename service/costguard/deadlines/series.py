@@ -20,7 +20,10 @@ MOST_BYTES = 200_000_000
 
 
 class ZoneSeries(NamedTuple):
-    """One zone. `prices` are of an hour on Spot, at each point or one for all; empty where the file has none."""
+    """The series of one zone.
+
+    `prices` are of an hour on Spot, at each point or one for all; empty where the file has none.
+    """
 
     name: str
     folder: str
@@ -52,7 +55,7 @@ def read_folder(folder: Path) -> list[ZoneSeries]:
 
 
 def read_series(path: Path, above: Path | None = None) -> ZoneSeries:
-    """One file. `above`: the folder below which its own folder is named."""
+    """Reads one file. `above`: the folder below which its own folder is named."""
     try:
         if path.stat().st_size > MOST_BYTES:
             raise _torn(path, f"is larger than {MOST_BYTES // 1_000_000} MB")

@@ -16,7 +16,7 @@ class Greedy:
 
 
 class OnDemand:
-    """On demand from the beginning to the end: what the others are compared with."""
+    """Runs on demand from the beginning to the end: the baseline of the others."""
 
     name = "on_demand"
 
@@ -85,6 +85,6 @@ def wished(situation: Situation, act: Act, why: Why, zone: str | None = None, ho
 
 
 def _work_of_an_hour(situation: Situation) -> float:
-    """How much of the straight line an hour is."""
+    """Returns the part of the straight line that an hour is."""
     whole_h = situation.elapsed_h + situation.time_left_h
     return (situation.total_work_h or 0.0) / whole_h if whole_h > 0 else 1.0

@@ -1,4 +1,4 @@
-"""What a policy sees when it decides where a job with a deadline runs next, and what it answers.
+"""The view of a policy when it decides where a job with a deadline runs next, and its answer.
 
 Inside this room, times are hours and prices are numbers of any one unit for an hour of a VM; money and moments are
 converted where it meets the rest of the house. An hour of work is an hour of the job on a VM that is ready.
@@ -124,7 +124,7 @@ class Grounds(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """What to do now. `latest_safe_h`: hours from now until the guard acts, if nothing is gained before then.
+    """The act to take now. `latest_safe_h`: hours from now until the guard acts, if nothing is gained before then.
 
     `holds_h`: hours for which it stands, if only time passes: no zone comes or goes, and the VM stays as it is.
     """

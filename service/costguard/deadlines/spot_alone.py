@@ -1,4 +1,4 @@
-"""What the planner does where no on-demand VM is to be had: Spot at once, wherever there is any."""
+"""Plans without on-demand VMs: Spot at once, wherever there is any."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ LOOKS_AGAIN_H = 0.5  # at other zones while one runs: they become cheaper, or ol
 
 
 def on_spot_alone(situation: Situation) -> Choice:
-    """Without on-demand VMs only Spot does any work: it is started wherever it is to be had, and never waited with."""
+    """Chooses Spot, which alone does any work without on-demand VMs: it is started wherever it is available, without
+    waiting.
+    """
     if situation.held is not None:
         return _stay_or_move(situation)
     zones = open_zones(situation)
@@ -51,7 +53,7 @@ def _life(zone: Zone) -> float:
 
 
 def _cost_alone(situation: Situation, zone: Zone, life_h: float) -> float:
-    """Of an hour of work there; where no second start fits, the zones that last longest come first."""
+    """Returns the cost of an hour of work there; where no second start fits, the zones that last longest come first."""
     used_h = min(life_h, situation.work_left_h + situation.start_h)
     if used_h <= situation.start_h:
         return math.inf

@@ -1,1 +1,1 @@
-"""Why a run ended, or that it only looks dead, read from what it printed."""
+"""Reads in a run's output why it ended, or that it only looks dead."""

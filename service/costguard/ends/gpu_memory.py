@@ -1,4 +1,4 @@
-"""What the figures in a GPU's out-of-memory message prove about who holds the memory. Pure."""
+"""Reads in the figures of a GPU's out-of-memory message who holds the memory. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ _MOST = 0.75  # of the card: then the program itself fills it
 
 
 def memory_cause(message: str) -> str | None:
-    """Who holds the GPU's memory; None where the figures do not show it. PyTorch's figures, old wording and new."""
+    """Names the holder of the GPU's memory; None where the figures do not show it.
+
+    PyTorch's figures, old wording and new.
+    """
     total = _amount(_TOTAL, message)
     if total is None or total <= 0:
         return None
@@ -44,7 +47,7 @@ def memory_cause(message: str) -> str | None:
 
 
 def fills_the_gpu(cause: str) -> bool:
-    """Whether the program itself is too large for this GPU, so that the next attempt would be, too."""
+    """Says whether the program itself is too large for this GPU, so that the next attempt would be, too."""
     return cause.startswith(("the program's own tensors", "one tensor"))
 
 

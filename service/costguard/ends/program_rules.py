@@ -1,4 +1,4 @@
-"""What a bug of the program prints, what launchers say of any end, and what a wait looks like. Pure."""
+"""Rules for a bug of the program, for launchers' words on any end, and for a wait. Pure."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class _Sign:
 
 @dataclass(slots=True)
 class _Log:
-    """What the reader keeps of a log, as numbers of lines."""
+    """The parts of a log that the reader keeps, as numbers of lines."""
 
     signs: list[_Sign] = field(default_factory=list)
     steps: list[int] = field(default_factory=list)  # where the training moved on with a loss that is a number
@@ -78,7 +78,7 @@ class _Log:
 
 
 def read_end(text: str) -> EndReading:
-    """What the end of this output says."""
+    """Reads the end of this output."""
     log = _read(LINE_END.split(_STYLING.sub("", text[-MOST_READ:])))
     lasting = [sign for sign in log.signs if not _is_survived(sign, log)]
     sign = _chosen(lasting)
@@ -160,7 +160,10 @@ def _chosen(signs: Iterable[_Sign]) -> _Sign | None:
 
 
 def _is_survived(sign: _Sign, log: _Log) -> bool:
-    """Of a lost GPU, and of who gave up waiting, other ranks may print steps for a while."""
+    """Says whether the run survived a sign.
+
+    After a lost GPU, and after a rank gave up waiting, other ranks may print steps for a while.
+    """
     if sign.end_class is EndClass.HARDWARE or sign.rank is Rank.WAIT:
         return False
     if sign.end_class is EndClass.NAN:

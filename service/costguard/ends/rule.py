@@ -1,4 +1,4 @@
-"""One rule of the table: what a line of output means for the end of a run. Pure."""
+"""A rule of the table: the meaning of a line of output for the end of a run. Pure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""What the kernel, CUDA, NCCL, PyTorch, DeepSpeed, JAX and TensorFlow print of causes outside the program. Pure.
+"""Rules for the messages of the kernel, CUDA, NCCL, PyTorch, DeepSpeed, JAX and TensorFlow on causes outside the
+program. Pure.
 
-Tables, read from top to bottom: the first rule that fits a line says what the line means.
+The tables are read from top to bottom: the first rule that fits a line decides.
 """
 
 from __future__ import annotations

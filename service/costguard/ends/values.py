@@ -1,4 +1,4 @@
-"""What an end can be: its class, the run's state, and whether trying again helps. Pure."""
+"""The values of an end: its class, the run's state, and whether trying again helps. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ UNKNOWN_CAUSE = "unknown"
 
 
 class EndClass(StrEnum):
-    """What ended a run, or holds it up."""
+    """The cause that ended a run, or holds it up."""
 
     COLLECTIVE_TIMEOUT = "collective_timeout"
     HOST_MEMORY = "host_memory"
@@ -26,7 +26,7 @@ class EndClass(StrEnum):
 
 
 class LogState(StrEnum):
-    """What the log shows of the run. Silence is no state: where nothing shows it, it is unknown."""
+    """The state of the run by its log. Silence is no state: where nothing shows it, it is unknown."""
 
     DEAD = "dead"
     HUNG = "hung"
@@ -35,7 +35,7 @@ class LogState(StrEnum):
 
 
 class Rank(IntEnum):
-    """How much a sign says about the cause; `chosen` in reader.py says which sign of a log names the end.
+    """The weight of a sign for the cause; `chosen` in reader.py says which sign of a log names the end.
 
     A cause stands above what follows from it: processes that are killed, peers that go away, launchers that report.
     """
@@ -49,7 +49,7 @@ class Rank(IntEnum):
 
 
 class Proof(StrEnum):
-    """What a sign says of the process that printed it."""
+    """The proof in a sign about the process that printed it."""
 
     ENDED = "ended"
     WAITS = "waits"
@@ -58,7 +58,7 @@ class Proof(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EndReading:
-    """What a log says of a run's end. `evidence` is the line that decided; "" where none did."""
+    """The end of a run by its log. `evidence` is the line that decided; "" where none did."""
 
     end_class: EndClass
     state: LogState
@@ -72,7 +72,7 @@ class EndReading:
 
     @property
     def shown_retry(self) -> Retry | None:
-        """Where the log itself shows that another attempt may do better; None where it does not show it.
+        """Returns where the log itself shows that another attempt may do better; None where it does not show it.
 
         `no` needs a known cause. Of the network and of a VM's GPU the command is not guilty.
         """

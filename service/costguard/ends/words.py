@@ -1,4 +1,4 @@
-"""What an end is called, in sentences for people. Pure."""
+"""Names an end in sentences for people. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _RETRIES = {
 
 
 def end_words(reading: EndReading) -> str:
-    """One sentence: state, class and cause."""
+    """Describes an end in one sentence: state, class and cause."""
     if reading.end_class is EndClass.UNKNOWN and not reading.is_cause_known:
         return f"{_STATES[reading.state]}. The log shows no reason."
     said = CLASSES.get(reading.end_class)
@@ -39,7 +39,7 @@ def end_words(reading: EndReading) -> str:
 
 
 def short_words(reading: EndReading) -> str:
-    """What a reason of a job adds, without a full stop; "" where the log shows no more."""
+    """Returns the part added to a job's reason, without a full stop; "" where the log shows no more."""
     if reading.is_cause_known:
         return reading.cause
     return "" if reading.end_class is EndClass.PROGRAM else CLASSES.get(reading.end_class, "")

@@ -41,7 +41,7 @@ def xid_of(line: str) -> int | None:
 
 
 def xid_class(line: str) -> EndClass:
-    """Of a number that NVIDIA gives no cause for here, the class is open."""
+    """Returns the class of an Xid number; a number that NVIDIA gives no cause for here leaves the class open."""
     number = xid_of(line)
     if number in _OF_PROGRAMS:
         return EndClass.PROGRAM

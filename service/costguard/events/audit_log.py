@@ -28,7 +28,7 @@ class StoredEvent:
 
 
 def append(connection: Connection, new: Sequence[Event], recorded_at: datetime) -> int:
-    """How many of them were not recorded before; the others change nothing."""
+    """Appends events, and returns how many were not recorded before; the others change nothing."""
     return upsert(connection, events, [_row(event, recorded_at) for event in new], ["key"], update_columns=[])
 
 
@@ -43,7 +43,7 @@ def read(
     before_id: int | None = None,
     limit: int = 100,
 ) -> list[StoredEvent]:
-    """What happened from `since` on and before `until`, the newest first.
+    """Reads events from `since` on and before `until`, the newest first.
 
     `before_id`, the id of the last event that was read, gives the page after it.
     """

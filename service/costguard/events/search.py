@@ -15,7 +15,10 @@ WINDOW = 10_000  # events that one search looks at where it cannot go by an inde
 
 @dataclass(frozen=True, slots=True)
 class EventFilters:
-    """From `since` on and before `until`; "" asks for nothing. `who` and `words` may stand anywhere in theirs."""
+    """The filters of a search, from `since` on and before `until`; "" filters nothing.
+
+    `who` and `words` may stand anywhere in theirs.
+    """
 
     since: datetime | None = None
     until: datetime | None = None
@@ -50,7 +53,10 @@ def search(
     *,
     oldest_first: bool = False,
 ) -> Found:
-    """At most `limit` of them, the newest first unless told. `last_id` is the `next_id` of the search before."""
+    """Searches for at most `limit` events, the newest first by default.
+
+    `last_id` is the `next_id` of the search before.
+    """
     ordered = [column.asc() if oldest_first else column.desc() for column in (events.c.occurred_at, events.c.id)]
     by_index = [*_by_index(filters), *_beyond(connection, last_id, oldest_first)]
     conditions, end = [*by_index, *_by_looking(filters)], None
@@ -67,7 +73,7 @@ def search(
 
 
 def kinds(connection: Connection) -> list[str]:
-    """Of events that there are, by name: from one to the next in the index, and not through every event."""
+    """Lists the kinds of stored events by name: from one to the next in the index, and not through every event."""
     first = select(func.min(events.c.kind).label("kind")).cte("kinds", recursive=True)
     following = select(func.min(events.c.kind)).where(events.c.kind > first.c.kind).scalar_subquery()
     steps = first.union_all(select(following).where(first.c.kind.is_not(None)))
@@ -109,7 +115,7 @@ def _beyond(connection: Connection, last_id: int | None, later: bool) -> list[Co
 
 
 def _side(moment: datetime, last_id: int, later: bool, *, inclusive: bool = False) -> list[ColumnElement[bool]]:
-    """Before or after this event. The bound on the time alone is what an index goes by."""
+    """Returns the conditions for events before or after this one. An index uses the bound on the time alone."""
     at, event_id = events.c.occurred_at, events.c.id
     same = event_id == last_id if inclusive else false()
     if later:

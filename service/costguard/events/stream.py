@@ -23,9 +23,10 @@ def after(
     projects: Collection[str] = (),
     gce_id: str | None = None,
 ) -> list[StoredEvent]:
-    """At most `limit` events that were recorded after `event_id`, the oldest first; no kinds, or projects: all of them.
+    """Reads at most `limit` events that were recorded after `event_id`, the oldest first; no kinds, or projects: all of
+    them.
 
-    Fewer than `limit`: whatever else there was, up to this transaction's `latest_id`, was not asked for.
+    Fewer than `limit`: all other events up to this transaction's `latest_id` were filtered out.
     """
     conditions = matching(event_id, kinds, projects)
     if gce_id is not None:
@@ -45,6 +46,6 @@ def matching(event_id: int, kinds: Collection[str], projects: Collection[str]) -
 
 
 def latest_id(connection: Connection) -> int:
-    """Of the event that was recorded last; 0 before the first."""
+    """Returns the id of the event that was recorded last; 0 before the first."""
     latest: int = connection.execute(select(func.coalesce(func.max(events.c.id), 0))).scalar_one()
     return latest

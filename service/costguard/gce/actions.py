@@ -51,7 +51,7 @@ _ADDRESS = {"name": "External NAT", "type_": "ONE_TO_ONE_NAT"}
 
 
 def vm_body(zone: str, vm: VmRequest, *, has_local_ssds: bool = False) -> dict[str, Any]:
-    """What an insert call says. Every VM has its own end, which Google keeps whether the guard lives or not."""
+    """Makes the body of an insert call. Every VM has its own end, which Google keeps whether the guard lives or not."""
     recipe = vm.recipe
     body: dict[str, Any] = {
         "name": vm.name,
@@ -140,7 +140,7 @@ class ComputeLauncher:
         return self._official.begin("delete", project, zone, instance, request_id, LAUNCHING)
 
     def operation(self, project: str, zone: str, operation: str) -> OperationAnswer | None:
-        """How far it came; None where Google does not know it (any more)."""
+        """Returns the progress of an operation; None where Google does not know it (any more)."""
         answer = self._official.operation(project, zone, operation)
         if answer is None:
             return None
@@ -167,7 +167,10 @@ def _said(error: Any) -> str:
 
 
 def _zones_available(error: Any) -> tuple[str, ...]:
-    """Where a stockout says that there is room. Compute writes `metadatas` where other APIs write `metadata`."""
+    """Returns the zones in which a stockout says that there is room.
+
+    Compute writes `metadatas` where other APIs write `metadata`.
+    """
     named = (detail.error_info.metadatas.get("zonesAvailable", "") for detail in error.error_details)
     zones = (zone.strip() for text in named for zone in text.split(","))
     return tuple(dict.fromkeys(zone for zone in zones if _ZONE.fullmatch(zone)))

@@ -13,7 +13,7 @@ from costguard.gce.official import Official
 
 
 def preemption_rate(official: Official, project: str, zone: str, machine_type: str) -> float | None:
-    """From 0 to 1, the mean of the recorded days; None where Google has none. Raises CloudError."""
+    """Returns the rate from 0 to 1, the mean of the recorded days; None where Google has none. Raises CloudError."""
     answer = official.capacity_history(project, zone, machine_type)
     rates = [
         record.preemption_rate

@@ -43,7 +43,7 @@ class _Clock(Protocol):
 
 @dataclass(slots=True)
 class _LastLook:
-    """What the last look at a project showed; one look at a project at a time uses it."""
+    """The result of the last look at a project; one look at a project at a time uses it."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     instances: dict[str, Remembered] = field(default_factory=dict)
@@ -158,7 +158,7 @@ class ComputeCloud:
         )
 
     def shape(self, project: str, zone: str, machine_type: str) -> Shape | None:
-        """What a machine type is made of, its built-in GPUs included; None where that cannot be read now.
+        """Returns the parts of a machine type, its built-in GPUs included; None where they cannot be read now.
 
         Raises NotFound where Google offers no such type in this zone.
         """
@@ -173,11 +173,11 @@ class ComputeCloud:
         )
 
     def preemption_rate(self, project: str, zone: str, machine_type: str) -> float | None:
-        """By Google's own record of the last month; None where it has none. Raises CloudError."""
+        """Returns Google's own record of the last month; None where it has none. Raises CloudError."""
         return preemption_rate(self._official, project, zone, machine_type)
 
     def usage(self, project: str, since: datetime, until: datetime) -> Usage:
-        """What Cloud Monitoring measured of the project's VMs. Never raises a CloudError: see `Usage.unread`."""
+        """Reads Cloud Monitoring's measurements of the project's VMs. Never raises a CloudError: see `Usage.unread`."""
         return read_usage(self._http, project, since, until, Deadline(_USAGE_BUDGET_S, self._monotonic))
 
     def _disks(self, project: str, deadline: Deadline, memory: _LastLook, listing: InstanceListing) -> DiskListing:
@@ -210,5 +210,5 @@ class ComputeCloud:
 
 
 def _is_about_all(error: CloudError) -> bool:
-    """Whether other lists of the project would meet the same: asking would only cost time."""
+    """Says whether other lists of the project would meet the same: asking would only cost time."""
     return isinstance(error, PermissionDenied | CredentialsRefused | NotFound | NoAnswer)

@@ -35,7 +35,8 @@ _of_instance = attrgetter(*(field.name for field in fields(SeenInstance) if fiel
 
 
 class Shapes:
-    """What VMs are made of. Those of one kind in one zone share one value, which is made once in a look.
+    """The shapes of VMs. Those of one kind in one zone share one value, which is made once in a look. Those of one kind
+    in one zone share one value, which is made once in a look.
 
     `shape_of(zone, machine type)` gives None when unknown.
     """
@@ -76,7 +77,7 @@ _NO_ACCELERATOR = {"acceleratorType": None, "acceleratorCount": None}
 def instance_from(
     project: str, zone: str, raw: Mapping[str, Any], disks: Mapping[str, DiskDetails], shapes: Shapes
 ) -> tuple[SeenInstance, tuple[str, ...]]:
-    """One VM, and the keys of its persistent disks, in their order: `disks` is keyed so."""
+    """Reads a VM, and the keys of its persistent disks, in their order: `disks` is keyed so."""
     try:
         return _instance(project, zone, raw, disks, shapes)
     except Garbled as error:
@@ -135,7 +136,7 @@ def _instance(
 
 
 def _origin(metadata: Any) -> Mapping[str, str]:
-    """What the items say of who keeps it. Most VMs have none, and share one value; a group's VMs share theirs."""
+    """Reads the items that show who keeps it. Most VMs have none, and share one value; a group's VMs share theirs."""
     items = (metadata or {}).get("items") if isinstance(metadata, dict | None) else metadata
     origin = origin_of(items or ())
     return {key: intern(value) for key, value in origin.items()} if origin else _NO_ORIGIN

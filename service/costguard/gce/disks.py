@@ -18,7 +18,7 @@ DISKS = AggregatedList("disks", "compute#diskAggregatedList", "id,name,type,size
 
 
 class DiskDetails(NamedTuple):
-    """What only the list of disks tells of a disk."""
+    """The details that only the list of disks has of a disk."""
 
     disk_type: str
     size_gib: int

@@ -40,7 +40,7 @@ _SIGN_IN = (
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """One of Google's APIs, as error messages name it."""
+    """A service of Google's, as error messages name it."""
 
     name: str
     host: str
@@ -156,7 +156,9 @@ def _error(
 
 
 def missing_resource(message: str) -> str:
-    """What Google says was not found, such as `projects/p/zones/z/instances/i`; "" where it does not say."""
+    """Returns the resource that Google did not find, such as `projects/p/zones/z/instances/i`; "" where it does not
+    say.
+    """
     match = _MISSING.search(message)
     return match[1] if match is not None else ""
 

@@ -46,7 +46,7 @@ class Remembered:
 
 @dataclass(slots=True)
 class InstanceListing:
-    """What the instance pages gave. New or changed VMs wait as JSON until the disks are known."""
+    """The result of the instance pages. New or changed VMs wait as JSON until the disks are known."""
 
     same: list[Remembered] = field(default_factory=list)
     waiting: list[tuple[str, int, Any]] = field(default_factory=list)  # zone, digest, JSON as a value or as text
@@ -168,7 +168,7 @@ def _refreshed(remembered: Remembered, disks: dict[str, DiskDetails]) -> Remembe
 
 
 def unread_of(project: str, listing: InstanceListing, fleet: Fleet, disks: DiskListing) -> list[Unread]:
-    """One entry for each zone and each list that was not read whole."""
+    """Makes one entry for each zone and each list that was not read whole."""
     unread = [
         Unread(
             zone, f"Zone {zone} of project {project} could not be read: {why}. Its VMs are not known.", "unreachable"

@@ -151,7 +151,7 @@ class MachineTypes:
         self._lock = threading.Lock()
 
     def shape(self, project: str, zone: str, name: str) -> MachineShape | None:
-        """None where it is not known, for now or at all: the log says why."""
+        """Returns the shape; None where it is not known, for now or at all: the log says why."""
         try:
             return self.shape_or_error(project, zone, name)
         except CloudError:

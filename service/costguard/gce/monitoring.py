@@ -23,7 +23,7 @@ _FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """How a metric is asked for; `scale` makes basis points of it."""
+    """The way in which a metric is requested; `scale` makes basis points of it."""
 
     type: str
     period_s: int

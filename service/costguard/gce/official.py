@@ -71,7 +71,7 @@ class Official:
         return region_body
 
     def capacity_history(self, project: str, zone: str, machine_type: str) -> Any:
-        """What Google recorded of Spot VMs of this type in the zone, as Google's client gives it."""
+        """Returns Google's record of Spot VMs of this type in the zone, as Google's client gives it."""
         what = f"Reading the preemption history of {machine_type} in {zone}"
         wanted = {
             "instance_properties": {"machine_type": machine_type, "scheduling": {"provisioning_model": "SPOT"}},
@@ -159,7 +159,7 @@ class Official:
 
 
 def _unless_missing(path: str, read: Callable[[], Any]) -> Any | None:
-    """None where Google says that this very thing was not found."""
+    """Calls `read`; None where Google says that this very thing was not found."""
     try:
         return read()
     except NotFound as error:

@@ -20,7 +20,7 @@ _INSTANCE_LINK = re.compile(r"zones/([^/]+)/instances/([^/]+)$")
 
 
 def operation_from(project: str, raw: Mapping[str, Any]) -> SeenOperation | None:
-    """One operation; None when its target is not an instance. Raises Garbled."""
+    """Reads an operation; None when its target is not an instance. Raises Garbled."""
     try:
         target = _INSTANCE_LINK.search(raw.get("targetLink") or "")
         if target is None:
@@ -50,7 +50,7 @@ def operation_from(project: str, raw: Mapping[str, Any]) -> SeenOperation | None
 
 
 def _began_at(raw: Mapping[str, Any]) -> datetime | None:
-    """Of a system event, the millisecond in its name: the moment itself.
+    """Returns the start of an operation; of a system event the millisecond in its name: the moment itself.
 
     In four recorded ones it is the start to the millisecond; in one public listing the stamps are 10.3 s later.
     """
@@ -94,7 +94,7 @@ class OperationListing:
 
 
 class _PageOrder:
-    """Whether pages come newest first over all zones, not zone after zone.
+    """Finds out whether pages come newest first over all zones, not zone after zone.
 
     Two zones that share two pages are mingled: a list that goes zone by zone cannot do that.
     """

@@ -16,7 +16,7 @@ _MOST_PAGES = 2000
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page: what each scope holds, and why some could not be read.
+    """A page: the members of each scope, and why some could not be read.
 
     Scopes are written `zones/us-central1-a`, `regions/us-central1` or `global`; `""` stands for all of them.
     """
@@ -27,9 +27,9 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class AggregatedList:
-    """Which list, what it must call itself, and which fields of its members are asked for.
+    """A list with its kind, and the requested fields of its members.
 
-    The kind is asked for and checked: else a proxy's `{}` would read as "every VM is gone".
+    The kind is requested and checked: else a proxy's `{}` would read as "every VM is gone".
     """
 
     collection: str

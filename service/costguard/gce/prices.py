@@ -31,7 +31,7 @@ _PREMIUM_PERCENT: Final = 105
 
 
 def estimates(prices: Iterable[Price]) -> Iterator[Price]:
-    """What custom E2 VMs cost wherever `prices` have the predefined ones alone."""
+    """Yields the prices of custom E2 VMs wherever `prices` have the predefined ones alone."""
     published = {price.key: price for price in prices}
     for key, price in published.items():
         family, _, part = key.resource.partition(":")

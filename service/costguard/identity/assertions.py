@@ -40,7 +40,8 @@ def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 def claims_of(
     token: str, keys: Keys, algorithms: Sequence[str], issuer: str, now: datetime, what: str
 ) -> Mapping[str, Any]:
-    """What a token says that this issuer signed and that is good now. Raises SignInRefused, and repeats none of it.
+    """Returns the claims of a token that this issuer signed and that is valid now. Raises SignInRefused, and repeats
+    none of it.
 
     The caller checks the audience.
     """

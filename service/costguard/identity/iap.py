@@ -22,7 +22,7 @@ class Iap:
         self._keys = Keys(lambda: get(keys_url, "The keys of Google's Identity-Aware Proxy"), clock)
 
     def address(self, assertion: str) -> str:
-        """Who it is about, in lower case. Raises SignInRefused; what was shown is in no message."""
+        """Returns the person's address, in lower case. Raises SignInRefused; the assertion is in no message."""
         claims = claims_of(assertion, self._keys, ("ES256",), _ISSUER, self._clock.now(), _WHAT)
         if claims.get("aud") != self._audience:
             raise refused(_WHAT, "it is for another server")

@@ -85,7 +85,7 @@ def _ask(
 
 
 def _as_it_is(request: requests.PreparedRequest) -> requests.PreparedRequest:
-    """Without this, a .netrc of the machine's would put its own password into our requests."""
+    """Leaves a request as it is: otherwise a .netrc of the machine's would put its own password into our requests."""
     return request
 
 
@@ -160,7 +160,7 @@ class Keys:
 
 
 def _keys_in(document: Mapping[str, Any]) -> Sequence[Key]:
-    """Those that signatures can be checked by; one that cannot be read spoils none of the others."""
+    """Returns the keys that signatures can be checked by; one that cannot be read spoils none of the others."""
     keys: list[Key] = []
     given = document.get("keys")
     for entry in given if isinstance(given, list) else []:

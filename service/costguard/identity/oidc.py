@@ -23,7 +23,7 @@ _BY_FORM = "client_secret_post"
 
 @dataclass(frozen=True, slots=True)
 class OidcClient:
-    """What the provider knows us by. `domain`: only accounts of this Google Workspace; "" takes all."""
+    """The identity of this client at the provider. `domain`: only accounts of this Google Workspace; "" takes all."""
 
     issuer: str
     id: str
@@ -43,7 +43,10 @@ class Oidc:
         self._keys = Keys(self._fetch_keys, clock)
 
     def begin(self, redirect_uri: str, state: str, nonce: str, verifier: str) -> str:
-        """Where to send the browser. Raises SignInUnavailable when the provider's document cannot be had."""
+        """Returns the address to send the browser to.
+
+        Raises SignInUnavailable when the provider's document cannot be read.
+        """
         challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
         query = {
             "response_type": "code",
@@ -60,7 +63,10 @@ class Oidc:
         return f"{address}{'&' if urlsplit(address).query else '?'}{urlencode(query)}"
 
     def finish(self, code: str, redirect_uri: str, nonce: str, verifier: str) -> str:
-        """Who it is, in lower case. Raises SignInRefused; neither code nor tokens are in any message."""
+        """Returns the person's address, in lower case.
+
+        Raises SignInRefused; neither code nor tokens are in any message.
+        """
         answer = self._redeem(code, redirect_uri, verifier)
         token = answer.get("id_token")
         if not isinstance(token, str):

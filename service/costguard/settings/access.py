@@ -47,7 +47,7 @@ _OIDC_NEEDS = {
 
 
 def address_or_domain(value: str) -> str:
-    """One person, or `@example.com` for everyone of a domain; in lower case."""
+    """Reads a person's address, or `@example.com` for everyone of a domain; in lower case."""
     expected = "a mail address such as ana@example.com, or @example.com for all of a domain"
     try:
         address = f"@{domain(value[1:].lower())}" if value.startswith("@") else lower_address(value)
@@ -84,7 +84,7 @@ def origin(value: str) -> str:
 
 
 def issuer(value: str) -> str:
-    """Kept exactly: some end in a slash, and it must equal the issuer in each token."""
+    """Keeps the issuer exactly: some end in a slash, and it must equal the issuer in each token."""
     try:
         parts = urlsplit(value)
         host = parts.hostname or ""
@@ -124,7 +124,10 @@ class AccessSection(Section):
 
 
 class SignInSection(Section):
-    """How people sign in: each way is on where its keys are set. The secret comes from the environment alone."""
+    """The ways in which people sign in: each is on where its keys are set.
+
+    The secret comes from the environment alone.
+    """
 
     url: Annotated[str, AfterValidator(origin)] | None = None
     session: Annotated[Duration, between(timedelta(minutes=5), timedelta(days=30))] = timedelta(hours=12)
@@ -136,7 +139,7 @@ class SignInSection(Section):
 
     @property
     def is_open_to_others(self) -> bool:
-        """Whether people can sign in from other computers."""
+        """Says whether people can sign in from other computers."""
         return self.iap_audience is not None or self.oidc_issuer is not None
 
 

@@ -23,7 +23,7 @@ _GIB = 2**30
 
 
 class BillSection(Section):
-    """Without a table nothing is read but by `costguard bill read`."""
+    """The bill's table. Without a table nothing is read but by `costguard bill read`."""
 
     table: BillTableName | None = None
     billed_project: ProjectId | None = None
@@ -37,11 +37,13 @@ class BillSection(Section):
 
     @property
     def billing_account(self) -> str | None:
-        """As Google writes it, out of the table's name; None where the table has a name of its own."""
+        """Returns the account as Google writes it, out of the table's name; None where the table has a name of
+        its own.
+        """
         match = re.search(r"_([0-9A-F]{6})_([0-9A-F]{6})_([0-9A-F]{6})$", self.table or "")
         return "-".join(match.groups()) if match else None
 
     @property
     def most_bytes(self) -> int:
-        """That one query may bill."""
+        """Returns the most bytes that one query may bill."""
         return self.most_gib * _GIB

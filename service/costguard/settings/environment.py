@@ -114,7 +114,7 @@ def of_serving(given: Mapping[str, Any]) -> Raw:
 
 
 def is_secret(variable: str) -> bool:
-    """Whether an environment variable holds a secret of Costguard's, or says where one is."""
+    """Says whether an environment variable holds a secret of Costguard's, or says where one is."""
     name = variable.removesuffix(FILE)
     return variable == _CREDENTIALS or (name in VARIABLES and name != CONFIG) or bool(_OF_WEBHOOK.fullmatch(name))
 

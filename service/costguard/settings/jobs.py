@@ -174,7 +174,7 @@ Override = Literal["zones", "spot", "on_demand_fallback", "machine_type", "disk_
 
 
 class LaunchSection(Section):
-    """How a VM of a preset is launched."""
+    """The recipe that launches a VM of a preset."""
 
     machine_type: MachineType
     gpu_type: GpuType | None = None
@@ -227,7 +227,7 @@ class LaunchSection(Section):
         return [ProvisioningModel.SPOT, *([ProvisioningModel.STANDARD] if self.on_demand_fallback else [])]
 
     def recipe(self, limit: timedelta | None) -> Recipe:
-        """Without `max_run`, a VM runs no longer than its preset's limit."""
+        """Makes the recipe. Without `max_run`, a VM runs no longer than its preset's limit."""
         usual = min(max(limit or _WITHOUT_LIMIT, _SHORTEST), _LONGEST)
         return Recipe(
             machine_type=self.machine_type,

@@ -37,7 +37,8 @@ def load(path: Path | None, environ: Mapping[str, str], listen: str | None = Non
 
 
 def load_access(path: Path | None, environ: Mapping[str, str]) -> AccessSettings:
-    """What making links and tokens needs of the same file. Mistakes in other sections and secrets do not matter.
+    """Loads the settings that links and tokens need of the same file. Mistakes in other sections and secrets do not
+    matter.
 
     Raises SettingsError.
     """
@@ -79,7 +80,10 @@ def validate(raw: Raw, environ: Mapping[str, str], where: Path, text: str = "") 
 
 
 def warnings(settings: Settings, where: Path, environ: Mapping[str, str]) -> list[str]:
-    """What is allowed and may still be a mistake: files that others can read, doubled addresses. `where`: the file."""
+    """Warns of settings that are allowed and may still be a mistake: files that others can read, doubled addresses.
+
+    `where`: the file.
+    """
     return [*environment.file_warnings(where, environ), *double_entries(settings.access)]
 
 

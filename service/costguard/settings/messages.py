@@ -1,4 +1,4 @@
-"""What is wrong with the settings, one sentence each: where, which key, what was given, what was expected."""
+"""Describes the problems of the settings, one sentence each: where, which key, what was given, what was expected."""
 
 from __future__ import annotations
 

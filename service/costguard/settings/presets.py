@@ -54,7 +54,7 @@ class PresetMatch(Section):
 
 
 class PresetIdle(Section):
-    """When a VM is idle. Without a window, idleness of this preset's VMs is not measured."""
+    """The rule for an idle VM. Without a window, idleness of this preset's VMs is not measured."""
 
     gpu_below: Percent = 5
     sm_below: Percent = 5

@@ -24,7 +24,7 @@ def _folder(value: object) -> object:
 
 
 class RetentionSection(Section):
-    """What is older goes to compressed files in `folder`. `never`: it stays."""
+    """The ages from which on rows go to compressed files in `folder`. `never`: they stay."""
 
     folder: Annotated[Path, BeforeValidator(_folder)] = Path("costguard-archive")
     charges: Annotated[DurationOrNever, _BILLED] = None

@@ -66,7 +66,7 @@ class Settings(Section):
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Self:
-        """From the file's tables with the secrets in their places. Raises pydantic's ValidationError."""
+        """Makes settings from the file's tables with the secrets in their places. Raises pydantic's ValidationError."""
         made = cls.model_validate(given)
         made._given = given
         return made
@@ -77,7 +77,7 @@ class Settings(Section):
         return self._given
 
     def preset_list(self) -> tuple[Preset, ...]:
-        """In the order in which they are tried; `other`, which matches the rest, comes last."""
+        """Returns the presets in the order in which they are tried; `other`, which matches the rest, comes last."""
         names = [name for name in self.presets if name != OTHER]
         return tuple(self.presets[name].preset(name) for name in [*names, OTHER])
 

@@ -49,7 +49,7 @@ def dashboard_url(value: str) -> str:
 
 
 class SlackSection(Section):
-    """Where messages are posted. The three secrets come from the environment, never from the file."""
+    """The place where messages are posted. The three secrets come from the environment, never from the file."""
 
     channel: Channel
     endpoint: Annotated[str, AfterValidator(slack_endpoint)] | None = None  # None: Slack's own
@@ -62,7 +62,7 @@ class SlackSection(Section):
 
     @property
     def receives_clicks(self) -> bool:
-        """Whether button clicks can reach Costguard, as far as the settings show."""
+        """Says whether button clicks can reach Costguard, as far as the settings show."""
         return self.socket_mode or self.signing_secret is not None
 
 

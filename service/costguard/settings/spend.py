@@ -22,6 +22,6 @@ def _few_and_different(labels: Sequence[str]) -> tuple[str, ...]:
 
 
 class SpendSection(Section):
-    """What these labels were is added up day by day, as presets are. Other labels are read from charges, slower."""
+    """The labels whose values are added up day by day, as presets are. Other labels are read from charges, slower."""
 
     labels: Annotated[tuple[LabelKey, ...], Listed, AfterValidator(_few_and_different)] = ()

@@ -49,7 +49,7 @@ class WandbSection(Section):
 
 
 class TrackersSection(Section):
-    """Without a tracker no job can name a run."""
+    """The experiment trackers. Without a tracker no job can name a run."""
 
     mlflow: MlflowSection | None = None
     wandb: WandbSection | None = None

@@ -67,7 +67,7 @@ def _meant_duration(value: object) -> str:
 
 
 def show_duration(span: timedelta) -> str:
-    """As the settings file writes it: `1h30m`. Weeks only where they are whole: 120 days are `120d`."""
+    """Formats a span as the settings file writes it: `1h30m`. Weeks only where they are whole: 120 days are `120d`."""
     left = int(span.total_seconds())
     shown = ""
     for unit, seconds in _UNITS.items():
@@ -174,7 +174,7 @@ def domain(value: str) -> str:
 
 
 def mail_address(value: str) -> str:
-    """One person's address. Wildcards are refused: no one has the address `*@example.com`."""
+    """Reads a person's address. Wildcards are refused: no one has the address `*@example.com`."""
     if not _is_mail_address(value):
         meant = value.strip().removeprefix("mailto:").strip("<>")
         hint = f' (did you mean "{meant}"?)' if meant != value and _is_mail_address(meant) else ""
@@ -227,7 +227,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_this_computer(host: str) -> bool:
-    """Whether a host is a loopback address; another name is not."""
+    """Says whether a host is a loopback address; another name is not."""
     try:
         return is_loopback(host)
     except ValueError:

@@ -60,7 +60,7 @@ class WebhookSection(Section):
 
 
 def decoded(text: str) -> tuple[bytes, ...]:
-    """One secret, or two while it is rotated. Raises ValueError."""
+    """Decodes a secret, or two while it is rotated. Raises ValueError."""
     secrets = tuple(b64decode(part.removeprefix(_PREFIX), validate=True) for part in text.split())
     if not 1 <= len(secrets) <= 2 or not all(part.startswith(_PREFIX) for part in text.split()):
         raise ValueError("not one secret or two")

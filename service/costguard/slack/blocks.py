@@ -51,7 +51,7 @@ def fields(pairs: Sequence[tuple[str, str]]) -> list[Block]:
 
 
 def context(*parts: str) -> Block:
-    """One small grey line; empty parts are left out."""
+    """Makes a small grey line; empty parts are left out."""
     return {"type": "context", "elements": [mrkdwn("  ·  ".join(part for part in parts if part))]}
 
 
@@ -109,7 +109,7 @@ def _words(text: str) -> Block:
 
 
 def clipped(blocks: Sequence[Block], rest: str) -> list[Block]:
-    """As many blocks as one message may hold; `rest` is the last line where some were left out."""
+    """Returns as many blocks as one message may hold; `rest` is the last line where some were left out."""
     if len(blocks) <= MOST_BLOCKS and sum(map(seen, blocks)) <= MOST_TEXT:
         return list(blocks)
     kept, left = list[Block](), MOST_TEXT - length(rest)

@@ -23,7 +23,7 @@ _TEST = NotificationContent(
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One check's result in a sentence; `what_next` where it failed."""
+    """The result of one check in a sentence; `what_next` where it failed."""
 
     is_ok: bool
     sentence: str
@@ -129,7 +129,7 @@ def _person(notifier: SlackNotifier, address: str) -> Finding:
 
 
 def _way_back(setup: Setup) -> Finding:
-    """How clicks and commands arrive."""
+    """Checks how clicks and commands arrive."""
     if setup.app_token:
         try:
             WebApi(setup.app_token, setup.endpoint).call("apps.connections.open")

@@ -142,7 +142,7 @@ class SlackNotifier:
         return person if person is not None and person.membership is Membership.MEMBER else None
 
     def person_by_id(self, user_id: str) -> Person | None:
-        """With their membership; None for no account, for people who left, and for apps.
+        """Looks up a person with their membership; None for no account, for people who left, and for apps.
 
         The address is "" where Slack does not give it.
         """

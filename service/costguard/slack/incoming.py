@@ -117,7 +117,7 @@ class SignedRequests:
         return InteractionReply(200, self._dispatcher.take(interaction))
 
     def _refusal(self, headers: Mapping[str, str], body: bytes) -> str:
-        """Why this request is not Slack's, or is a replay; "" when it is genuine."""
+        """Explains why this request is not Slack's, or is a replay; "" when it is genuine."""
         lowered = {name.lower(): value for name, value in headers.items()}
         if len(body) > BODY_LIMIT:
             return "oversized"

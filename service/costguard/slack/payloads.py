@@ -47,7 +47,10 @@ def pack_job(job: str, choice: JobChoice) -> str:
 
 
 def unpack_job(value: str) -> tuple[str, JobChoice] | None:
-    """None for a value that is about no job. Raises ValueError for one that `pack_job` did not write."""
+    """Reads a button's value; None for one that is about no job.
+
+    Raises ValueError for one that `pack_job` did not write.
+    """
     fields = json.loads(value) if len(value) <= LONGEST else None
     if not isinstance(fields, dict) or "j" not in fields:
         return None
@@ -171,7 +174,7 @@ def command_of(payload: object) -> SlashCommand:
 
 
 def envelope_of(message: object) -> Envelope | None:
-    """None for messages about the connection itself: hello and disconnect."""
+    """Reads an envelope; None for messages about the connection itself: hello and disconnect."""
     fields = _object(message)
     if "envelope_id" not in fields and fields.get("type") in {"hello", "disconnect"}:
         return None

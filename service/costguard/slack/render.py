@@ -102,7 +102,7 @@ def _digest(content: DigestContent) -> Rendered:
 
 
 def _rows(rows: Sequence[DigestLine]) -> str:
-    """One line each, with the number of lines that were left out."""
+    """Writes one line each, with the number of lines that were left out."""
     if not rows:
         return "None."
     shown, used = list[str](), 0

@@ -52,7 +52,7 @@ class Socket:
 
     @property
     def trouble(self) -> str:
-        """Why nothing can come in now; "" when it can."""
+        """Explains why nothing can come in now; "" when it can."""
         if self._client is None or self._client.is_connected():
             return ""
         return f"There is no connection to Slack's Socket Mode{self._last_error}; it is tried again by itself."
@@ -82,7 +82,7 @@ class Socket:
         closing.join(_CLOSE_PATIENCE)
 
     def _connect(self, client: SocketModeClient) -> None:
-        """Until it succeeds once: from then on the client itself looks after its connection."""
+        """Connects, until it succeeds once: from then on the client itself looks after its connection."""
         failures = 0
         while not self._stop.is_set():
             try:

@@ -26,12 +26,12 @@ _ID = re.compile(r"[UW][A-Z0-9]{2,20}")
 
 
 def line(text: str, most: int = 200) -> str:
-    """One line of mrkdwn that shows `text` and does nothing else."""
+    """Writes a line of mrkdwn that shows `text` and does nothing else."""
     return _escaped(_tamed(_cut(_one_line(text, most), most, _ENTITIES)), _ENTITIES)
 
 
 def marked(text: str, most: int = 1000) -> str:
-    """As `line`, but what stands between two backticks is shown as code, such as a command to copy."""
+    """Writes as `line` does, but text between two backticks is shown as code, such as a command to copy."""
     parts = _cut(_one_line(text, most), most, _ENTITIES).split("`")
     if len(parts) % 2 == 0:  # one without its other half
         return line(text, most)
@@ -59,7 +59,7 @@ def code(text: str, most: int = 2000) -> str:
 
 
 def plain(text: str, most: int) -> str:
-    """For plain_text objects: headers, buttons and questions."""
+    """Writes a text for plain_text objects: headers, buttons and questions."""
     return _escaped(_EMOJI.sub("∶", _cut(_one_line(text, most), most, _PLAIN)), _PLAIN)
 
 
@@ -82,7 +82,7 @@ def link(url: str, label: str) -> str:
 
 
 def moment(at: datetime) -> str:
-    """In the reader's own time zone: `today at 2:02 PM`."""
+    """Formats a moment in the reader's own time zone: `today at 2:02 PM`."""
     utc = at.astimezone(UTC)
     return f"<!date^{int(utc.timestamp())}^{{date_short_pretty}} at {{time}}|{utc_text(at)}>"
 
@@ -102,7 +102,7 @@ def _one_line(text: str, most: int) -> str:
 
 
 def _visible(text: str, most: int) -> str:
-    """What hides, steers or turns the text around it is shown as a mark of its own. Bounded, whatever came in."""
+    """Replaces characters that hide, steer or turn the text around them by a mark. Bounded, whatever came in."""
     near = text if len(text) <= 8 * most else f"{text[: 8 * most]}…"
     return "".join(map(_shown, _LINE_ENDS.sub("\n", near)))
 
@@ -122,7 +122,7 @@ def _escaped(text: str, signs: dict[str, str]) -> str:
 
 
 def _cut(text: str, most: int, signs: dict[str, str]) -> str:
-    """As much of it as is no longer than `most` once escaped."""
+    """Returns as much of it as is no longer than `most` once escaped."""
     lengths = [length(signs.get(char, char)) for char in text]
     if sum(lengths) <= most:
         return text

@@ -58,7 +58,7 @@ def in_short(card: VmCard) -> str:
 
 
 def idleness(evidence: Evidence | None) -> str:
-    """Whether it is idle, and why that is believed; "" without a measurement."""
+    """Says whether it is idle, and why that is believed; "" without a measurement."""
     if evidence is None:
         return ""
     sentence = f"{line(evidence.sentence, 600).removesuffix('.')}."
@@ -72,7 +72,7 @@ def idleness(evidence: Evidence | None) -> str:
 
 
 def footer(card: VmCard, *more: str) -> list[str]:
-    """Its place and its rules, in small print."""
+    """Returns its place and its rules, in small print."""
     limit = f"limit {span_text(card.limit)}" if card.limit is not None else "no limit"
     place = f"{line(card.key.project, 100)} / {line(card.zone, 100)}"
     return [place, f"preset {line(card.preset, 100)}, {limit}", *more, link(card.url, "Open on the dashboard")]
@@ -153,7 +153,7 @@ def _is_what(content: ReminderContent) -> str:
 
 
 def _lead(content: ReminderContent) -> str:
-    """Why this recipient gets it, and why now."""
+    """Explains why this recipient gets it, and why now."""
     card, reason = content.card, lines(content.reason, 1000)
     who = mention(card.owner_id) or line(card.owner, 150)
     if not card.owner:

@@ -14,7 +14,9 @@ from costguard.model.sweep import Sweep
 
 
 def cancel_jobs(connection: Connection, sweep: Sweep, job_ids: Collection[str], now: datetime) -> int:
-    """How many are being cancelled because of it; those that were before, or are over, stay as they are."""
+    """Cancels jobs, and returns how many are being cancelled because of it; those that were before, or are over, stay
+    as they are.
+    """
     count = 0
     for job in job_rows.of_ids(connection, job_ids).values():
         by, why = sweep.cancel_asked_by, f"with sweep {sweep.title}"

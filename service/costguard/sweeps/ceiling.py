@@ -1,4 +1,4 @@
-"""How the common ceiling of a sweep is shared out, so that its members together never cost more."""
+"""Divides the common ceiling of a sweep, so that its members together never cost more."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from costguard.model.money import ZERO, Money
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """What a VM of a member may still cost: Google ends it after `time_left`, whatever becomes of the guard.
+    """The amount that a VM of a member may still cost: Google ends it after `time_left`, whatever becomes of the guard.
 
     `rate` is an hour's; None: its price is not known, so all that is left is reserved. `download` is what it has yet to
     pay for its inputs.
@@ -41,7 +41,7 @@ class CeilingUse:
 
     @property
     def reserved(self) -> Money | None:
-        """None: not known."""
+        """Returns the reserved amount. None: not known."""
         amounts = [reservation.amount for reservation in self.reservations]
         if any(amount is None for amount in amounts):
             return None
@@ -49,17 +49,17 @@ class CeilingUse:
 
     @property
     def free(self) -> Money:
-        """What no VM has reserved."""
+        """Returns the amount that no VM has reserved."""
         reserved = self.reserved
         return ZERO if reserved is None else max(self.left - reserved, ZERO)
 
 
 def shares(use: CeilingUse, open_jobs: Collection[str], slots: int) -> Mapping[str, Money]:
-    """What each open job may still spend of a common ceiling.
+    """Returns the amount that each open job may still spend of a common ceiling.
 
     A job with a VM has what no other VM has reserved. The others share what is free evenly between all members that may
-    yet get a VM, so that those who come first do not take everything. `slots` is how many members may run at once.
-    All shares that are used up together come to no more than what is left.
+    yet get a VM, so that those who come first do not take everything. `slots` is how many members may run at once. All
+    shares that are used up together come to no more than what is left.
     """
     with_vm = {reservation.job_id for reservation in use.reservations}
     waiting = [job_id for job_id in open_jobs if job_id not in with_vm]

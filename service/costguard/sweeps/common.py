@@ -1,4 +1,4 @@
-"""What the common ceilings of sweeps leave their jobs, for the jobs' turn."""
+"""Computes the shares of jobs in the common ceilings of sweeps, for the jobs' turn."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def common_ceilings(
     jobs: Sequence[Job],
     now: datetime,  # noqa: ARG001 the accrual has it
 ) -> Mapping[str, CommonCeiling]:
-    """By job; those without a sweep, or whose sweep has no ceiling, are left out."""
+    """Returns shares by job; those without a sweep, or whose sweep has no ceiling, are left out."""
     wanted = {job.spec.sweep for job in jobs if job.spec.sweep}
     if not wanted:
         return {}

@@ -92,7 +92,7 @@ def _launching(view: SweepView, numbers: Sequence[int], *, is_held: bool = False
 
 
 def launchable(view: SweepView) -> int:
-    """How many more members may be launched now, by their number at once and by the ceiling."""
+    """Counts the members that may be launched now, by their number at once and by the ceiling."""
     wanted = min(max(view.sweep.at_once - len(view.open), 0), len(view.waiting))
     if view.use is None:
         return wanted
@@ -102,7 +102,7 @@ def launchable(view: SweepView) -> int:
 
 
 def _payable(use: CeilingUse, rate: Money | None, wanted: int) -> int:
-    """How many more VMs what is free pays for, each for the shortest run that is worth a VM."""
+    """Counts the VMs that the free amount pays for, each for the shortest run that is worth a VM."""
     if not use.free:
         return 0
     if rate is None:

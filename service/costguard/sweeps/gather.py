@@ -34,7 +34,7 @@ _MAY_RUN = frozenset(
 
 
 def views(connection: Connection, accrual: Accrual, sweep_ids: Sequence[str]) -> dict[str, SweepView]:
-    """Of those sweeps that there are."""
+    """Returns views of those sweeps that exist."""
     sweeps = sweep_rows.of_ids(connection, sweep_ids)
     members = sweep_rows.members(connection, list(sweeps))
     tried = {sweep_id: [job_id for member in some for job_id in member.jobs] for sweep_id, some in members.items()}
@@ -60,9 +60,9 @@ def views(connection: Connection, accrual: Accrual, sweep_ids: Sequence[str]) ->
 
 
 def reservations(connection: Connection, job_ids: Collection[str], now: datetime) -> dict[str, list[Reservation]]:
-    """What VMs of these jobs may still cost, by job.
+    """Returns the amounts that VMs of these jobs may still cost, by job.
 
-    One that is being deleted counts for ten minutes more, so that it is not forgotten where that hangs.
+    A VM that is being deleted counts for ten minutes more, so that it is not forgotten where that hangs.
     """
     columns = tables.attempts.c
     wanted = (

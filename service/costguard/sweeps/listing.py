@@ -74,7 +74,7 @@ class MemberRow:
 
     @property
     def job_id(self) -> str | None:
-        """Of its last job, which may have failed while the next is to be launched; None: it has had none."""
+        """Returns its last job, which may have failed while the next is to be launched; None: it has had none."""
         return self.row.job.id if self.row is not None else None
 
 
@@ -103,7 +103,7 @@ def sweeps_page(
 
 
 def sweep_detail(connection: Connection, accrual: Accrual, sweep_id: str) -> SweepOverview | None:
-    """None: there is no such sweep."""
+    """Reads a sweep. None: there is no such sweep."""
     view = gather.views(connection, accrual, [sweep_id]).get(sweep_id)
     if view is None:
         return None

@@ -30,7 +30,10 @@ _MOST_REFUSALS = 50
 
 @dataclass(frozen=True, slots=True)
 class SweepOrder:
-    """What was asked for. Either every combination of `grid`'s values, or each set in `listed`; or both combined."""
+    """The request for a sweep.
+
+    Either every combination of `grid`'s values, or each set in `listed`; or both combined.
+    """
 
     template: Submission
     grid: Mapping[str, tuple[str, ...]]
@@ -47,7 +50,7 @@ class MemberPlan:
 
 
 def parameter_problems(order: SweepOrder) -> Iterator[JobRefusal]:
-    """What is wrong with the parameters. Only where nothing is, `planned` may follow."""
+    """Lists the problems of the parameters. Only where there are none, `planned` may follow."""
     if not order.grid and not order.listed:
         yield JobRefusal("grid", "There are no parameters: name some with their values, such as lr = [1e-4, 3e-4].")
     names = list(order.grid)
@@ -97,7 +100,7 @@ def _value_problems(order: SweepOrder) -> Iterator[JobRefusal]:
 
 
 def size_problems(order: SweepOrder) -> Iterator[JobRefusal]:
-    """Judged by counting in the template, before any member is made of it."""
+    """Lists problems of size by counting in the template, before any member is made of it."""
     if too_large := size_problem(order.template.spec):
         yield replace(too_large, where=f"job.{too_large.where}")
         return
@@ -214,7 +217,9 @@ def _neighbours(written: Sequence[_Written]) -> Iterator[tuple[_Written, _Writte
 
 
 def _written_by(spec: JobSpec) -> Iterator[tuple[str, str]]:
-    """With a slash at the end, so that `run-1` is not taken for a folder that holds `run-10`."""
+    """Yields the places that a member writes to, with a slash at the end, so that `run-1` is not taken for a folder
+    that holds `run-10`.
+    """
     if spec.checkpoint is not None and not spec.checkpoint.is_on_disk:
         yield "checkpoint.location", spec.checkpoint.location.rstrip("/") + "/"
     for output in spec.outputs:
@@ -222,7 +227,7 @@ def _written_by(spec: JobSpec) -> Iterator[tuple[str, str]]:
 
 
 def described(refusals: Sequence[tuple[int, JobRefusal]], count: int) -> list[JobRefusal]:
-    """What is wrong with members, once for all of whom it is true: with their numbers, where it is not for all.
+    """Describes the problems of members, once for all that share one: with their numbers, where it is not for all.
 
     At most so many sentences as help anybody.
     """

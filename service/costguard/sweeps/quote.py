@@ -158,7 +158,7 @@ class SweepAssessor:
     def _budgets(
         self, spec: JobSpec, count: int, order: SweepOrder, total: Money | None, ceiling: Money | None
     ) -> list[JobRefusal]:
-        """Whether all of it fits into what budgets have left, as if it were one job."""
+        """Checks that all of it fits into what budgets have left, as if it were one job."""
         waves = -(-count // order.at_once)
         whole = replace(spec, ceiling=ceiling, work=None if spec.work is None else spec.work * waves)
         now = self._clock.now()
@@ -180,7 +180,7 @@ def _tracker_problems(spec: JobSpec) -> list[JobRefusal]:
 
 
 def _least(cases: Sequence[Assessment]) -> Money | None:
-    """What all members cost at least with their downloads, by how long they take; None: not known of all."""
+    """Returns the least cost of all members with their downloads, by how long they take; None: not known of all."""
     total = ZERO
     for case in cases:
         if case.recipe is None or case.spec.work is None:

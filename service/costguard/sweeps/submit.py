@@ -116,7 +116,7 @@ class SweepService:
         authority: Authority | None = None,
         go_on: GoOn = always,
     ) -> SweepQuote:
-        """What each member and all of it would cost, and why it would be refused. Nothing is stored."""
+        """Quotes each member and all of it, with the reasons to refuse it. Nothing is stored."""
         return self._assessor.quote(order, ceiling, hours, authority, go_on)
 
     def cancel(self, sweep_id: str, by: str, reason: str, authority: Authority | None = None) -> tuple[Sweep, bool]:

@@ -94,7 +94,7 @@ def id_of(connection: Connection, named: str) -> str:
 
 
 def of_ids(connection: Connection, sweep_ids: Collection[str]) -> dict[str, Sweep]:
-    """Those of them that there are."""
+    """Returns the sweeps with these ids, as far as they exist."""
     rows = (
         row
         for some in chunks(set(sweep_ids))
@@ -123,7 +123,7 @@ def page(connection: Connection, filters: SweepFilters, after: tuple[datetime, s
 
 
 def members(connection: Connection, sweep_ids: Sequence[str]) -> dict[str, list[SweepMember]]:
-    """Of each sweep, in the order of their numbers."""
+    """Returns the members of each sweep, in the order of their numbers."""
     launched = jobs_of(connection, sweep_ids)
     result: dict[str, list[SweepMember]] = {sweep_id: [] for sweep_id in sweep_ids}
     columns = sweep_members.c
@@ -149,7 +149,7 @@ def code_of(connection: Connection, sweep_id: str) -> JobCode | None:
 
 
 def new_members(connection: Connection, sweep_id: str, numbers: Collection[int]) -> list[NewMember]:
-    """What jobs of these members are launched from, in the order of their numbers."""
+    """Returns the data that jobs of these members are launched from, in the order of their numbers."""
     code = code_of(connection, sweep_id)
     query = select(sweep_members).where(sweep_members.c.sweep_id == sweep_id, sweep_members.c.number.in_(list(numbers)))
     return [
@@ -164,7 +164,7 @@ def new_members(connection: Connection, sweep_id: str, numbers: Collection[int])
 
 
 def states(connection: Connection, job_ids: Collection[str]) -> dict[str, MemberJob]:
-    """How these jobs stand."""
+    """Returns the states of these jobs."""
     columns = jobs.c
     query = select(columns.id, columns.state, columns.reason, columns.cancel_asked_at)
     rows = (row for some in chunks(set(job_ids)) for row in connection.execute(query.where(columns.id.in_(some))))
@@ -201,7 +201,10 @@ def ask_cancel(connection: Connection, sweep_id: str, by: str, reason: str, at: 
 
 
 def resume(connection: Connection, sweep: Sweep, numbers: Collection[int], reason: str) -> None:
-    """One more try for each of these members. `sweep` has its new limits; it is open again, and nobody cancels it."""
+    """Adds one more try for each of these members.
+
+    `sweep` has its new limits; it is open again, and nobody cancels it.
+    """
     values = {
         "state": SweepState.RUNNING.value,
         "reason": storable(reason),

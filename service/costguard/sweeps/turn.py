@@ -27,7 +27,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class SweepReport:
-    """What one turn came to."""
+    """The result of one turn."""
 
     open: int = 0
     launched: int = 0

@@ -20,7 +20,7 @@ _AFTER_REFUSAL = timedelta(minutes=5)  # of the credentials: they have to be cha
 
 
 class TrackerHttp:
-    """One tracker's server. No redirects, verified certificates, bounded time. `name` is for people."""
+    """The server of one tracker. No redirects, verified certificates, bounded time. `name` is for people."""
 
     def __init__(
         self, name: str, url: str, version: str, auth: httpx2.Auth | None = None, timeout_s: float = _TIMEOUT_S
@@ -39,11 +39,11 @@ class TrackerHttp:
         self._client: httpx2.Client | None = None  # made when first needed: reading the certificates takes long
 
     def get(self, path: str, query: Mapping[str, str]) -> httpx2.Response:
-        """As `_send`."""
+        """Gets a path. Raises as `_send`."""
         return self._send("GET", path, params=dict(query))
 
     def post(self, path: str, body: Mapping[str, Any]) -> httpx2.Response:
-        """As `_send`."""
+        """Posts to a path. Raises as `_send`."""
         return self._send("POST", path, content=orjson.dumps(body), headers={"content-type": "application/json"})
 
     def close(self) -> None:
@@ -120,7 +120,7 @@ def words(response: httpx2.Response) -> str:
 
 
 def _retry_after(response: httpx2.Response) -> timedelta:
-    """Of seconds alone, the form that these servers use."""
+    """Reads seconds alone, the form that these servers use."""
     given = response.headers.get("retry-after", "").strip()
     seconds = int(given[:6]) if given.isascii() and given.isdecimal() else 0
     return min(timedelta(seconds=seconds), _LONGEST_ASKED)

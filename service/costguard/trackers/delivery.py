@@ -83,7 +83,7 @@ class TrackerDelivery:
                     return
 
     def _log_batch(self, run: TrackedRun, fence: Lease | None, stop: threading.Event | None) -> bool:
-        """Whether the next run may be logged to."""
+        """Logs a batch, and says whether the next run may be logged to."""
         with self._database.read() as connection:
             points = rows.points(connection, run.id, MOST_POINTS)
         if points:
@@ -128,7 +128,7 @@ class TrackerDelivery:
         self._give_up_old(run, now, fence)
 
     def _refused(self, run: TrackedRun, error: TrackerRunRefused, fence: Lease | None) -> None:
-        """Its owner is notified once, however often it is tried."""
+        """Records a refusal. The owner is notified once, however often it is tried."""
         now = self._clock.now()
         log.warning("tracker_run_refused", tracker=self._tracker.value, run=run.run, error=str(error))
         with self._database.write(fence) as connection:

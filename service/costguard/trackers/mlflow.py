@@ -57,7 +57,7 @@ class MlflowClient:
         self._http.close()
 
     def _logged(self, run: str, points: Sequence[TrackerPoint]) -> set[_Place]:
-        """Of the metrics of points that were tried before, those that the run has."""
+        """Returns the metrics of points that were tried before and that the run has."""
         keys = sorted({key for point in points if point.is_tried for key in point.metrics})
         return {place for key in keys for place in self._history(run, key)}
 

@@ -46,7 +46,7 @@ class TrackedJobs:
                 _append(connection, rows.open_runs(connection, job_ids, self.trackers), now)
 
     def follow_ends(self, now: datetime, fence: Lease | None) -> None:
-        """Of a job that is over, a point an hour while something of it bills, and a last one with its final cost."""
+        """Makes, for a job that is over, a point an hour while it still bills, and a last one with its final cost."""
         with self.database.read() as connection:
             ending = rows.ending(connection, self.trackers)
             billing = _still_bill(connection, {run.job_id for run, _, _ in ending})

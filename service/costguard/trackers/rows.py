@@ -18,7 +18,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 def open_runs(connection: Connection, job_ids: Collection[str], trackers: Collection[Tracker]) -> list[TrackedRun]:
-    """Of these jobs, those for which points are still made."""
+    """Returns the runs of these jobs for which points are still made."""
     return [
         run
         for some in chunks(set(job_ids))
@@ -88,7 +88,7 @@ def mark_tried(connection: Connection, run_id: int, through: datetime) -> None:
 
 
 def mark_all_tried(connection: Connection) -> None:
-    """In a database that was restored: the points may have been logged since the backup."""
+    """Marks all points as tried, in a database that was restored: they may have been logged since the backup."""
     connection.execute(update(tracker_points).where(tracker_points.c.is_tried.is_(False)).values(is_tried=True))
 
 
@@ -108,7 +108,7 @@ def refused(connection: Connection, run_id: int, now: datetime) -> None:
 
 
 def give_up(connection: Connection, run_id: int, before: datetime) -> int:
-    """How many points are dropped that are older."""
+    """Drops older points, and returns how many."""
     count = _drop(connection, and_(tracker_points.c.run_id == run_id, tracker_points.c.at < before))
     if count:
         _change(connection, run_id, waiting=tracked_runs.c.waiting - count)

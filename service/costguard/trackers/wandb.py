@@ -42,7 +42,7 @@ class WandbClient:
         self._http = TrackerHttp("W&B", url, version, httpx2.BasicAuth("api", key), timeout_s)
 
     def log(self, run: str, points: Sequence[TrackerPoint]) -> None:
-        """Only the newest of the points is shown by a summary."""
+        """Logs points. A summary shows only the newest of them."""
         entity, project, name = run.split("/")
         answer = self._ask(run, _RUN, {"entity": entity, "project": project, "name": name})
         stored = (answer.get("project") or {}).get("run")
@@ -58,7 +58,7 @@ class WandbClient:
         self._http.close()
 
     def _ask(self, run: str, query: str, variables: Mapping[str, str]) -> Mapping[str, Any]:
-        """What the query's data hold. Raises TrackerRunRefused, and TrackerError where it is no W&B server."""
+        """Returns the data of the query. Raises TrackerRunRefused, and TrackerError where it is no W&B server."""
         response = self._http.post("/graphql", {"query": query, "variables": variables})
         if response.status_code == 404:
             raise self._http.not_there()

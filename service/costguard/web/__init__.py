@@ -1,1 +1,1 @@
-"""What every HTTP response shares: authentication, permissions and errors."""
+"""Parts that every HTTP response shares: authentication, permissions and errors."""

@@ -51,7 +51,7 @@ class RequestAuthenticator(Protocol):
 
 
 class RateLimiter(Protocol):
-    """How many requests a caller may make."""
+    """Limits the number of requests of a caller."""
 
     def refusal(self, key: str) -> Mapping[str, str] | None:
         """The headers that say when to retry; None: the request may go on, and is counted."""
@@ -104,7 +104,7 @@ class AuthenticationMiddleware:
         await self._app(scope, receive, send)
 
     async def _known_soon(self, shown: Credentials) -> Principal | None:
-        """None: a stranger, or the database does not answer. Health checks are not limited."""
+        """Authenticates. None: a stranger, or the database does not answer. Health checks are not limited."""
         lookup = asyncio.get_running_loop().run_in_executor(self._threads, self._authenticator.who, shown)
         try:
             who = await asyncio.wait_for(lookup, _PATIENCE_S)

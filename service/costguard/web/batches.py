@@ -74,7 +74,7 @@ class Batches(Generic[_Item, _Result]):
             pause.wait(max(0.0, self._apart_s - (time.monotonic() - began)))
 
     def _next(self) -> list[_Waiting[_Item, _Result]] | None:
-        """None: there was nothing to do for a while, and the thread may end."""
+        """Returns the next batch. None: there was nothing to do for a while, and the thread may end."""
         try:
             batch = [self._queue.get(timeout=_IDLE_S)]
         except Empty:
@@ -101,7 +101,7 @@ class Batches(Generic[_Item, _Result]):
 
 
 def _hand_over(batch: Sequence[_Waiting[_Item, _Result]], results: Sequence[_Result | _Raised]) -> None:
-    """To the event loop of each: it wakes up once for all that wait in it."""
+    """Hands results to the event loop of each: it wakes up once for all that wait in it."""
     loops: dict[asyncio.AbstractEventLoop, list[tuple[_Waiting[_Item, _Result], _Result | _Raised]]] = {}
     for waiting, result in zip(batch, results, strict=True):
         loops.setdefault(waiting.result.get_loop(), []).append((waiting, result))

@@ -119,7 +119,7 @@ class ClientConnection(Protocol):
 
 
 def most_connections(descriptors: int | None = None) -> int:
-    """As many as leave descriptors for the database, logs, and what the process reads and writes besides.
+    """Returns the most connections that leave descriptors for the database, logs, and the process's other files.
 
     `descriptors` is the most that the process may have open; by default the system is asked.
     """
@@ -160,7 +160,7 @@ class Connections:
         return len(self._open) + self._coming.total()
 
     def make_room(self, address: str) -> bool:
-        """Whether to accept one more from this address; too many close those that wait longest."""
+        """Says whether to accept one more from this address; too many close those that wait longest."""
         source = _source(address)
         share = max(1, self.limits.most // _SHARE)
         if not self._is_shared(address) and self._of[source] + self._coming[source] >= share:
@@ -176,7 +176,7 @@ class Connections:
         return True
 
     def opened(self, connection: ClientConnection) -> bool:
-        """Whether it is beyond the most, so that only the health check may use it."""
+        """Says whether it is beyond the most, so that only the health check may use it."""
         source = _source(connection.address)
         self.not_coming(connection.address)
         self._open[connection] = source
@@ -194,7 +194,7 @@ class Connections:
             self._waiting[connection] = self._waiting_of.setdefault(source, {})[connection] = None
 
     def not_coming(self, address: str) -> None:
-        """One that was let in has gone before it was open, or is open now."""
+        """Notes that an accepted connection has gone before it was open, or is open now."""
         source = _source(address)
         if self._coming[source]:
             self._coming[source] -= 1

@@ -40,7 +40,7 @@ def event_lines(events: Iterable[StoredEvent]) -> str:
 
 
 def event_cells(stored: StoredEvent) -> list[object]:
-    """In the order of the head; `data` is JSON."""
+    """Returns the cells in the order of the head; `data` is JSON."""
     event = stored.event
     job, data = event.data.get("job", ""), json.dumps(event.data, ensure_ascii=False, sort_keys=True)
     times = [event.occurred_at.isoformat(), stored.recorded_at.isoformat()]

@@ -21,7 +21,7 @@ def framed(message: Any) -> bytes:
 
 
 def first_message(end: socket.socket) -> Any:
-    """What the serving process says first. Raises ConnectionError where it has gone."""
+    """Reads the first message of the serving process. Raises ConnectionError where it has gone."""
     return pickle.loads(_whole(end, *_SIZE.unpack(_whole(end, _SIZE.size))))  # noqa: S301 - from the process that started this
 
 

@@ -134,7 +134,7 @@ class Http1(H11Protocol):
 
 
 def refusal() -> bytes:
-    """What a client gets that cannot be let in, as it goes over the wire."""
+    """Returns the answer to a client that cannot be let in, as it goes over the wire."""
     answer = problems.response(HTTPStatus.SERVICE_UNAVAILABLE, _BUSY, _LATER, path="", headers=_RETRY)
     lines = b"".join(b"%s: %s\r\n" % header for header in answer.raw_headers)
     return b"HTTP/1.1 503 Service Unavailable\r\n%s\r\n%s" % (lines, bytes(answer.body))

@@ -68,7 +68,7 @@ _OF_CODE = re.compile(r"/api/v1/code/[^/]+")
 
 
 def most_bytes(scope: Scope) -> int:
-    """How large the body of this request may be."""
+    """Returns the most bytes that the body of this request may have."""
     is_code = scope["method"] == "PUT" and _OF_CODE.fullmatch(scope["path"]) is not None
     return MOST_CODE_BYTES if is_code else MOST_BYTES
 
@@ -105,7 +105,7 @@ class TokenBucket:
         self._lock = threading.Lock()
 
     def take(self, key: str, now: float) -> float | None:
-        """None: the request may go on, and is counted; else the seconds until it may."""
+        """Takes from the bucket. None: the request may go on, and is counted; else the seconds until it may."""
         with self._lock:
             if len(self._full_at) > _MOST_KEPT:
                 self._full_at = {key_: at for key_, at in self._full_at.items() if at > now}

@@ -31,7 +31,7 @@ class Memo:
 
 
 class Memories:
-    """Kept results. Thread-safe: one thread makes a result, and the others wait for it."""
+    """The store of results. Thread-safe: one thread makes a result, and the others wait for it."""
 
     def __init__(self, kept_s: float, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._kept_s, self._monotonic = kept_s, monotonic

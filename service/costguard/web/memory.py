@@ -16,7 +16,7 @@ def few_arenas() -> bool:
 
 
 def give_back() -> bool:
-    """Whether anything was given back; False without glibc. It may take some hundredths of a second."""
+    """Gives memory back, and says whether any was; False without glibc. It may take some hundredths of a second."""
     libc = _glibc()
     return libc is not None and libc.malloc_trim(0) == 1
 

@@ -20,7 +20,7 @@ _ANSWER_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
 
 
 class Meters:
-    """What the serving process counts. Thread-safe.
+    """The counters of the serving process. Thread-safe.
 
     Counters begin at nothing with the process, as Prometheus expects.
     """
@@ -61,7 +61,7 @@ class Meters:
 
 
 class WatchMeters:
-    """What the watching process counts; the serving one shows it. Thread-safe."""
+    """The counters of the watching process; the serving one shows them. Thread-safe."""
 
     def __init__(self) -> None:
         self.registry = _registry("costguard_watch")
@@ -115,7 +115,7 @@ class WatchMeters:
 
 
 def _registry(namespace: str = "") -> CollectorRegistry:
-    """With the figures of this process itself, such as its memory."""
+    """Makes a registry with the figures of this process itself, such as its memory."""
     # They would be twice as many series, to say when this process began.
     disable_created_metrics()  # type: ignore[no-untyped-call]  # the library's own, without types
     registry = CollectorRegistry()

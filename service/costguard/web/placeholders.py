@@ -1,4 +1,4 @@
-"""One rendering for many readers: placeholders stand for personal parts, filled in for each request.
+"""Shares one rendering between many readers: placeholders stand for personal parts, filled in for each request.
 
 Their marks are random, so that no text from outside can contain one.
 """
@@ -72,7 +72,7 @@ class SharedText:
         return b"".join(part + value for part, value in zip(self._parts, between, strict=True))
 
     def zipped(self, values: Mapping[bytes, bytes]) -> bytes:
-        """As gzip: the parts as they were compressed, and between them stored blocks (RFC 1951, section 3.2.4)."""
+        """Returns gzip: the parts as they were compressed, and between them stored blocks (RFC 1951, section 3.2.4)."""
         out, check, size = [_HEAD], 0, 0
         between = [values[placeholder] for placeholder in self._placeholders] + [b""]
         for part, packed, value in zip(self._parts, self._packed, between, strict=True):

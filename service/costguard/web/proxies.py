@@ -48,7 +48,7 @@ class TrustedProxies:
         await self._app(scope, receive, send)
 
     def is_proxy(self, address: str) -> bool:
-        """Whether this is a trusted proxy's address."""
+        """Says whether this is a trusted proxy's address."""
         parsed = _address(address)
         return parsed is not None and self._is_trusted(parsed)
 
@@ -137,7 +137,10 @@ def _items(scope: Scope, wanted: bytes) -> list[str]:
 
 
 def _address(text: str) -> Address | None:
-    """Of `192.0.2.7`, with a port too, `2001:db8::7`, `[2001:db8::7]:4711`; None for `unknown` and the rest."""
+    """Reads an address:
+
+    `192.0.2.7`, with a port too, `2001:db8::7`, `[2001:db8::7]:4711`; None for `unknown` and the rest.
+    """
     bare = text.strip()
     if bare.startswith("["):
         bare = bare[1:].partition("]")[0]

@@ -51,7 +51,7 @@ async def answer_in_turn(queue: FairQueue, app: ASGIApp, scope: Scope, receive: 
 
 
 async def _watch(receive: Receive, left: threading.Event) -> None:
-    """After a whole body a server has one more message: that the client has gone."""
+    """Watches for the server's one message after a whole body: that the client has gone."""
     while (await receive())["type"] != "http.disconnect":
         pass
     left.set()

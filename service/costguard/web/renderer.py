@@ -62,7 +62,7 @@ class _Done(NamedTuple):
 
 
 class RendererProcess(Protocol):
-    """What a started process can be asked, as `subprocess.Popen` has it."""
+    """The methods of a started process, as `subprocess.Popen` has them."""
 
     @property
     def pid(self) -> int: ...
@@ -97,7 +97,7 @@ class RemoteRenderer:
         return self._line.pid if self._line is not None else 0
 
     async def render(self, scope: Scope, memo: Memo) -> Rendering | None:
-        """None: there is no such process now. Raises RenderingLost where it ended meanwhile."""
+        """Renders. None: there is no such process now. Raises RenderingLost where it ended meanwhile."""
         self._readership.count()
         if self._line is not None:
             return await self._line.ask(scope, memo, self._news())
@@ -107,7 +107,7 @@ class RemoteRenderer:
         return None
 
     async def _run(self) -> None:
-        """One process, from its start to its end."""
+        """Runs one process, from its start to its end."""
         began_s = time.monotonic()
         ours, theirs = socket.socketpair()
         with theirs:
@@ -131,7 +131,7 @@ class RemoteRenderer:
         log.error("renderer_ended", why=why, exit_code=code, replaced_in_s=wait_s, pages="go on")
 
     async def _listen(self, reader: asyncio.StreamReader, line: _Line) -> str:
-        """Why it is over; "" where it is needed no more."""
+        """Listens, and returns why it is over; "" where it is needed no more."""
         patience_s = _START_S
         while True:
             try:
@@ -156,7 +156,9 @@ class RemoteRenderer:
 
 
 class Readership:
-    """Whether a process of its own is worth its memory: when two pages a second are rendered, and a while longer."""
+    """Decides whether a process of its own is worth its memory: when two pages a second are rendered, and a while
+    longer.
+    """
 
     def __init__(
         self,
@@ -184,7 +186,7 @@ class Readership:
 
 
 class _Line:
-    """One renderer, and the requests that wait for it."""
+    """A renderer, and the requests that wait for it."""
 
     def __init__(self, pid: int, writer: asyncio.StreamWriter) -> None:
         self.pid = pid
@@ -230,7 +232,10 @@ class _Line:
 async def render_all(
     end: socket.socket, app: ASGIApp, hear: Callable[[Any], None], forget: Callable[[], object] = lambda: None
 ) -> None:
-    """What comes over the socket, until it is closed. `hear` takes the news, `forget` is called in quiet times."""
+    """Renders requests from the socket, until it is closed.
+
+    `hear` takes the news, `forget` is called in quiet times.
+    """
     reader, writer = await asyncio.open_unix_connection(sock=end, limit=_BUFFER)
     worker = _Worker(app, writer, forget)
     beating = asyncio.get_running_loop().create_task(worker.beat())

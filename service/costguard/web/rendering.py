@@ -135,7 +135,7 @@ class Rendering:
 
     @property
     def is_kept(self) -> bool:
-        """Whether others may get it: a success without personal parts, and not too large."""
+        """Says whether others may get it: a success without personal parts, and not too large."""
         plain = self.is_html or not self.shared_text.has_placeholders
         return self.status == HTTPStatus.OK and plain and self.shared_text.size <= _LARGEST
 
@@ -183,7 +183,7 @@ class Elsewhere(Protocol):
     """Renders in another process."""
 
     async def render(self, scope: Scope, memo: Memo) -> Rendering | None:
-        """None: it cannot now. Raises RenderingLost."""
+        """Renders. None: it cannot now. Raises RenderingLost."""
         ...
 
 

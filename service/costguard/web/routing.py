@@ -1,4 +1,4 @@
-"""How an application gets the routes of its parts."""
+"""Gives an application the routes of its parts."""
 
 from __future__ import annotations
 

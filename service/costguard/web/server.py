@@ -90,7 +90,7 @@ class Server(uvicorn.Server):
         self._tasks: list[asyncio.Task[None]] = []
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """As uvicorn's own, but for how connections are accepted."""
+        """Starts as uvicorn itself does, but for how connections are accepted."""
         await self.lifespan.startup()
         if self.lifespan.should_exit:
             sys.exit(3)
@@ -121,7 +121,7 @@ class Server(uvicorn.Server):
             self.open.sweep()
 
     async def _trim(self) -> None:
-        """Once after each time of many requests."""
+        """Trims memory, once after each time of many requests."""
         trimmed = before = 0
         while True:
             await asyncio.sleep(_TRIM_S)
@@ -143,7 +143,8 @@ class Server(uvicorn.Server):
 
 
 class _Acceptor:
-    """In place of asyncio's, which goes on accepting without descriptors, with a traceback for each failure.
+    """Accepts connections in place of asyncio, which goes on accepting without descriptors, with a traceback for each
+    failure.
 
     See https://github.com/python/cpython/issues/151615.
     """

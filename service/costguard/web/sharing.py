@@ -108,7 +108,7 @@ class SharingMiddleware:
         await _send(rendering, headers, filling(principal, csrf), send)
 
     async def _rendered(self, sharing: Sharing, scope: Scope, memo: Memo) -> Rendering:
-        """By the process for it, where there is one."""
+        """Renders in the process for it, where there is one."""
         if sharing.elsewhere is not None and scope["path"] not in _OF_THIS_PROCESS:
             rendering = await sharing.elsewhere.render(scope, memo)
             if rendering is not None:
@@ -165,12 +165,12 @@ _TAG = re.compile(r'(?:W/)?("[^"]*")')
 
 
 def is_known(tag: str, if_none_match: str) -> bool:
-    """Whether If-None-Match names this ETag. Weak or strong does not matter for reading."""
+    """Says whether If-None-Match names this ETag. Weak or strong does not matter for reading."""
     return if_none_match.strip() == "*" or tag.removeprefix("W/") in _TAG.findall(if_none_match)
 
 
 class GetKind(Enum):
-    """How the response of a GET may be shared."""
+    """The way in which the response of a GET may be shared."""
 
     CHEAP = "cheap"  # never queued
     EXPORT = "export"  # goes on as long as its reader reads

@@ -51,7 +51,7 @@ class HttpPoster:
             client.close()
 
     def _client(self, *, by_proxy: bool) -> httpx2.Client:
-        """Made when first needed: reading the certificates takes longer than starting does."""
+        """Returns the client, made when first needed: reading the certificates takes longer than starting does."""
         with self._lock:
             if by_proxy not in self._clients:
                 self._clients[by_proxy] = httpx2.Client(
@@ -92,6 +92,6 @@ def _moment(text: str) -> datetime:
 
 
 def _shown(url: str) -> str:
-    """Without its path, which holds a secret for some receivers."""
+    """Returns an address without its path, which holds a secret for some receivers."""
     parts = httpx2.URL(url)
     return f"{parts.scheme}://{parts.netloc.decode('ascii')}"

@@ -74,7 +74,7 @@ class Delivery:
         return self._post(StoredEvent(0, now, event), now)
 
     def _send_batch(self, fence: Lease | None, stop: threading.Event | None) -> bool:
-        """Whether there may be more to send at once."""
+        """Sends a batch, and says whether there may be more to send at once."""
         receiver = self.receiver
         with self._database.read() as connection:
             if fence is not None:

@@ -39,7 +39,7 @@ def body(event: Event, event_id: int, recorded_at: datetime) -> bytes:
 
 
 def headers(webhook: Webhook, message: str, content: bytes, now: datetime) -> dict[str, str]:
-    """One signature a secret: a receiver needs to know one of them."""
+    """Returns headers with one signature a secret: a receiver needs to know one of them."""
     timestamp = str(int(now.timestamp()))
     signed = b".".join((message.encode(), timestamp.encode(), content))
     signatures = [b64encode(hmac.digest(secret, signed, "sha256")).decode() for secret in webhook.secrets]
@@ -52,7 +52,9 @@ def headers(webhook: Webhook, message: str, content: bytes, now: datetime) -> di
 
 
 def wait(tries: int, answer: WebhookResponse | None) -> timedelta:
-    """Until the next try after so many failed ones: doubling, and no shorter than the receiver requests."""
+    """Returns the time until the next try after so many failed ones: doubling, and no shorter than the receiver
+    requests.
+    """
     requested = answer.retry_after if answer is not None and answer.retry_after is not None else timedelta()
     return _BACKOFF.after(tries, at_least=min(requested, _LONGEST_ASKED))
 

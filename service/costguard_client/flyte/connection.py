@@ -1,4 +1,7 @@
-"""What both connectors do over REST: create a job, look at it, cancel it. Flyte's own types are added by each."""
+"""The actions of both connectors over REST: create a job, look at it, cancel it.
+
+Flyte's own types are added by each.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +65,7 @@ async def look(job_id: str) -> JobStatus:
 
 
 def message(detail: schemas.JobResponse) -> str:
-    """Why it is in its state, with the step, the preemptions so far and the cost, where it is known."""
+    """Explains its state, with the step, the preemptions so far and the cost, where it is known."""
     job = detail["job"]
     reason = f"{job['reason'][:1].upper()}{job['reason'][1:]}"
     parts = [reason if reason.endswith(".") else f"{reason}."]
@@ -76,7 +79,10 @@ def message(detail: schemas.JobResponse) -> str:
 
 
 async def cancel(job_id: str, owner: str) -> None:
-    """In the name of `owner`, where the token speaks for no one. A job that has ended or is not known needs nothing."""
+    """Cancels in the name of `owner`, where the token speaks for no one.
+
+    A job that has ended or is not known needs nothing.
+    """
     body: schemas.CancelBody = {"reason": "Flyte ended the task."}
     if owner:
         body["by"] = owner

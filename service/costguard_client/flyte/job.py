@@ -1,4 +1,4 @@
-"""What a Flyte task asks of Costguard, and the request for a job that it becomes. It needs no flytekit."""
+"""The request of a Flyte task, and the job that it becomes. It needs no flytekit."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _PLAIN = (
 
 @dataclass(frozen=True, kw_only=True)
 class CostguardJob:
-    """How a task runs on Costguard's VMs. Names and meanings are those of `costguard launch`.
+    """The options of a task on Costguard's VMs. Names and meanings are those of `costguard launch`.
 
-    `{name}` in the command, the environment, the resume template, the runs of trackers and in locations stands for
-    the task's input of this name: a value, or the local path of a file or folder that is downloaded before the
-    command starts. `{output}` of a declared output is the local path that is published when it succeeds. `inputs`
-    and `outputs` set these paths; by default they are /data/NAME. `destinations` says where an output is published;
-    by default it is the place that Flyte names for the execution.
+    `{name}` in the command, the environment, the resume template, the runs of trackers and in locations stands for the
+    task's input of this name: a value, or the local path of a file or folder that is downloaded before the command
+    starts. `{output}` of a declared output is the local path that is published when it succeeds. `inputs` and `outputs`
+    set these paths; by default they are /data/NAME. `destinations` says where an output is published; by default it is
+    the place that Flyte names for the execution.
     """
 
     preset: str
@@ -87,7 +87,7 @@ class CostguardJob:
     destinations: Mapping[str, str] = field(default_factory=dict)
 
     def custom(self) -> dict[str, Any]:
-        """As a task template carries it: what was given, as JSON."""
+        """Returns the options as a task template carries them, as JSON."""
         given = {part.name: getattr(self, part.name) for part in fields(self)}
         return {name: _plain(value) for name, value in given.items() if value not in (None, "", (), [], {})}
 

@@ -68,7 +68,7 @@ class CostguardFunctionTask(AsyncConnectorExecutorMixin, PythonFunctionTask[Cost
         return _config_of(self).custom()
 
     def execute(self, **values: Any) -> Any:
-        """On the VM, and on a laptop whose data stays there, the function itself runs."""
+        """Runs the function itself, on the VM, and on a laptop whose data stays there."""
         context = FlyteContextManager.current_context()
         state = context.execution_state
         is_local = state is not None and state.is_local_execution()
@@ -203,7 +203,7 @@ def _outputs(meta: CostguardMeta) -> LiteralMap:
 
 
 def _execution(metadata: Any) -> tuple[str, ...]:
-    """What names this try of this node: flytepropeller repeats a create whose answer it lost."""
+    """Returns the names of this try of this node: flytepropeller repeats a create whose answer it lost."""
     if metadata is None or metadata.task_execution_id is None:
         return ()
     task = metadata.task_execution_id

@@ -127,7 +127,7 @@ def _execution(metadata: Any) -> str:
 
 
 def _is_a(kind: object, *classes: type) -> bool:
-    """Also of a generic such as `File[str]`."""
+    """Says whether a type is of a class; also for a generic such as `File[str]`."""
     origin = getattr(kind, "__origin__", kind)
     return isinstance(origin, type) and issubclass(origin, classes)
 

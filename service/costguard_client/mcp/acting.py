@@ -19,7 +19,7 @@ Hours = Annotated[int | None, Field(ge=1, le=720, description="Hours from when i
 
 
 class Confirmation(BaseModel):
-    """What the client asks its user."""
+    """The confirmation that the client asks its user for."""
 
     confirm: bool = Field(description="Whether Costguard should do this.")
 

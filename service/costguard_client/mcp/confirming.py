@@ -1,4 +1,4 @@
-"""What a person confirms before a VM is kept or stopped: asked by the client, or in a second call with a token."""
+"""Confirms, by a person, that a VM is kept or stopped: asked by the client, or in a second call with a token."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Verb = Literal["stop", "keep"]
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """One request about one VM's present lifetime. `started_at` binds it: a later run of the VM is not meant."""
+    """A request about one VM's present lifetime. `started_at` binds it: a later run of the VM is not meant."""
 
     verb: Verb
     project: str
@@ -34,7 +34,10 @@ class Intent:
 
     @property
     def question(self) -> str:
-        """What a person reads before they confirm. The whole act stands in it; names are quoted."""
+        """Returns the question that a person reads before they confirm.
+
+        The whole act stands in it; names are quoted.
+        """
         until = f" for {self.hours} h more" if self.hours else " until tomorrow morning"
         since = f", running since {self.started_at}" if self.started_at else ""
         owner = f"owner {one_line(self.owner)}" if self.owner else "unowned"
@@ -98,7 +101,7 @@ class Pending:
         return token
 
     def take(self, token: str) -> Intent | None:
-        """None for a token that is unknown, used or too old."""
+        """Takes an intent; None for a token that is unknown, used or too old."""
         with self._lock:
             self._forget()
             waiting = self._by_token.pop(token, None)

@@ -67,7 +67,7 @@ KEYED_BY_OTHERS = frozenset(
 
 
 def answer_text(answer: Any) -> str:
-    """What a tool answers, as JSON: the note, and the answer with others' texts marked."""
+    """Formats a tool's answer as JSON: the note, and the answer with others' texts marked."""
     return json.dumps({"note": Words.NOTE, "answer": marked(answer)}, ensure_ascii=False)
 
 
@@ -88,7 +88,9 @@ def marked(value: Any, field: str = "") -> Any:
 
 
 def one_line(text: str) -> str:
-    """For a question to a person: in quotation marks on one line, with nothing in it that could end them."""
+    """Formats a text for a question to a person: in quotation marks on one line, with nothing in it that could end
+    them.
+    """
     plain = " ".join(_plain(text).split())
     cut = plain if len(plain) <= _SENTENCE_CHARACTERS else f"{plain[:_SENTENCE_CHARACTERS]}..."
     return json.dumps(cut, ensure_ascii=False)
@@ -112,5 +114,5 @@ def _quoted(text: str) -> dict[str, str]:
 
 
 def _plain(text: str) -> str:
-    """Without control, bidirectional and other invisible characters, which could hide what a text says."""
+    """Removes control, bidirectional and other invisible characters, which could hide what a text says."""
     return "".join(sign if sign.isprintable() or sign == "\n" else " " for sign in text)

@@ -1,4 +1,4 @@
-"""Which tools are offered, and how the server is run."""
+"""The tools that are offered, and the way the server is run."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def fleet(
 
 
 def vm(context: Asked, project: ProjectId, gce_id: GceId) -> Any:
-    """One VM with its lifetimes, charges and prices. `gce_id` is Google's numeric id: names are reused."""
+    """Get a VM with its lifetimes, charges and prices. `gce_id` is Google's numeric id: names are reused."""
     return guard_of(context).guard.get("instances", project, gce_id)
 
 
@@ -74,7 +74,7 @@ def spend_by_label(
 
 
 def savings(context: Asked, from_day: str | None = None, to_day: str | None = None, project: str | None = None) -> Any:
-    """What Spot and stops saved, and what keeps cost, over UTC days."""
+    """Estimate the savings by Spot and stops, and the cost of keeps, over UTC days."""
     return guard_of(context).guard.get("savings", **{"from": from_day, "to": to_day}, project=project)
 
 
@@ -93,7 +93,7 @@ def forecast(
     job: str | None = None,
     label: LabelFilter = None,
 ) -> Any:
-    """What the present day, week or month will have cost at its end."""
+    """Forecast the cost of the present day, week or month at its end."""
     scope = {"project": project, "preset": preset, "owner": owner, "team": team, "job": job, "label": label}
     return guard_of(context).guard.get("forecast", period=period, **scope)
 
@@ -117,7 +117,7 @@ def job_output(context: Asked, job_id: JobId, attempt: int | None = None, search
 
 
 def diagnosis(context: Asked, job_id: JobId) -> Any:
-    """What bounds a job's pace: input, host, memory, communication, or not known."""
+    """Find the bottleneck of a job: input, host, memory, communication, or not known."""
     return guard_of(context).guard.get("jobs", job_id, "diagnosis")
 
 
@@ -128,7 +128,7 @@ def goodput(
     group_by: list[schemas.GoodputGrouping] | None = None,
     job: str | None = None,
 ) -> Any:
-    """What the time and cost of training jobs went into: useful work, starts, lost work, idle time."""
+    """Divide the time and cost of training jobs by use: useful work, starts, lost work, idle time."""
     days = {"from": from_day, "to": to_day}
     return guard_of(context).guard.get("goodput", **days, group_by=group_by, job=job)
 
@@ -154,17 +154,17 @@ def presets(context: Asked) -> Any:
 
 
 def request_status(context: Asked, request_id: int) -> Any:
-    """Whether a stored request to keep or stop a VM is open, done or refused, and why."""
+    """Say whether a stored request to keep or stop a VM is open, done or refused, and why."""
     return guard_of(context).guard.get("requests", str(request_id))
 
 
 def whoami(context: Asked) -> Any:
-    """Whose token this is and what it may do."""
+    """Describe this token: its owner and its permissions."""
     return guard_of(context).guard.get("me")
 
 
 def explain_vm(context: Asked, project: ProjectId, gce_id: GceId) -> Any:
-    """Why a VM was warned, stopped, kept or left alone: the rule, what is due next, and what happened."""
+    """Explain why a VM was warned, stopped, kept or left alone: the rule, what is due next, and what happened."""
     guard = guard_of(context).guard
     detail = guard.get("instances", project, gce_id)
     preview = guard.get("reminders", "preview")
@@ -185,7 +185,7 @@ def explain_vm(context: Asked, project: ProjectId, gce_id: GceId) -> Any:
 
 
 def explain_job(context: Asked, job_id: JobId) -> Any:
-    """Why a job waits, moved or failed: its state and reason, its attempts, its cost, and what happened."""
+    """Explain why a job waits, moved or failed: its state and reason, its attempts, its cost, and what happened."""
     guard = guard_of(context).guard
     return {**guard.get("jobs", job_id), "events": guard.get("events", job=job_id, limit=_RECENT)["events"]}
 
@@ -193,7 +193,7 @@ def explain_job(context: Asked, job_id: JobId) -> Any:
 def explain_bill(
     context: Asked, from_day: str | None = None, to_day: str | None = None, project: str | None = None
 ) -> Any:
-    """Why the ledger and Google's bill differ, by day and VM, each difference with its reason."""
+    """Explain why the ledger and Google's bill differ, by day and VM, each difference with its reason."""
     return guard_of(context).guard.get("bill", **{"from": from_day, "to": to_day}, project=project)
 
 
@@ -206,7 +206,7 @@ def quote(
     work_hours: float | None = None,
     ceiling: str | None = None,
 ) -> Any:
-    """What a job would cost, zone by zone, and whether it meets a deadline. Launches nothing."""
+    """Quote a job, zone by zone, and say whether it meets a deadline. Launches nothing."""
     body = {
         "preset": preset,
         "hours": hours,

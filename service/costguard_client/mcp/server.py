@@ -60,13 +60,13 @@ class GuardServer(MCPServer[Any]):
         self.pending = Pending(seconds)
 
     def add_tool(self, fn: Callable[..., Any], *args: Any, **options: Any) -> None:
-        """Whatever the function returns is marked: no tool answers in another way."""
+        """Adds a tool whose results are all marked: no tool answers in another way."""
         super().add_tool(_marking(fn), *args, **{**options, "structured_output": False})
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
-        """As the base class does; an error becomes a marked answer."""
+        """Calls a tool as the base class does; an error becomes a marked answer."""
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as error:

@@ -17,7 +17,7 @@ _EPOCH = datetime.fromtimestamp(0, timezone.utc)
 
 
 class TooManyFiles(Exception):
-    """Too many to list: this is no folder of one run's checkpoints."""
+    """The folder holds too many files to list: it is no folder of one run's checkpoints."""
 
 
 class Folder:
@@ -58,7 +58,7 @@ class Folder:
         return [work(item) for item in items]
 
     def _is_file(self) -> bool:
-        """Also one that does not exist yet, in a folder that does."""
+        """Says whether it is a file, also one that does not exist yet, in a folder that does."""
         is_folder = os.path.isdir(os.path.dirname(self._path))
         is_to_come = names_a_file(self._path) and is_folder and not os.path.exists(self._path)
         return os.path.isfile(self._path) or is_to_come
@@ -95,7 +95,7 @@ class Folder:
 
 
 def _file(entry: os.DirEntry[str], path: str) -> StoredFile | None:
-    """None where it is gone by now or is no file: a socket, or a link to a folder or to nothing."""
+    """Reads an entry; None where it is gone by now or is no file: a socket, or a link to a folder or to nothing."""
     try:
         if not entry.is_file():
             return None

@@ -1,4 +1,4 @@
-"""Which checkpoints a listing holds, which of them are complete, and notes on what looks odd.
+"""Finds the checkpoints in a listing, judges which of them are complete, and notes oddities.
 
 Pure except for the ranges that it reads. Travels with the agent.
 """
@@ -74,7 +74,9 @@ def _nothing(listing: Listing, reader: RangeReader) -> Iterator[str]:
 
 
 def unrecognised(listing: Listing, reader: RangeReader) -> str:
-    """What lies here that looks like checkpoints and that no layout knows, and what to launch with; "" for nothing."""
+    """Describes files that look like checkpoints and that no layout knows, with the options to launch with; "" for
+    none.
+    """
     plain = parts_of(listing).listing
     paths = [] if plain.is_file else may_be_checkpoints(plain.files)
     if not paths:
@@ -88,7 +90,7 @@ def unrecognised(listing: Listing, reader: RangeReader) -> str:
 
 
 def _option(listing: Listing, paths: Sequence[str], reader: RangeReader) -> str:
-    """With which these would be recognised; "" where none is known to do it."""
+    """Returns the option with which these would be recognised; "" where none is known to do it."""
     pattern, marker = proposed(listing.files, paths)
     if pattern:
         fits = candidates(listing, LookFor(pattern=pattern, marker=marker), reader)
@@ -213,7 +215,7 @@ def _judged(
 def verdict_on(
     candidate: CandidateCheckpoint, reader: RangeReader, earlier: Listing | None, *, is_wanted: bool
 ) -> tuple[CheckpointState, list[str]]:
-    """Whether it is complete, and why not. Unread unless `is_wanted`."""
+    """Judges whether it is complete, and why not. Unread unless `is_wanted`."""
     if candidate.missing:
         return CheckpointState.TORN, list(candidate.missing)
     if earlier is not None:

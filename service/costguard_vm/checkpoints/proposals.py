@@ -79,7 +79,9 @@ def _cut(path: str) -> list[str]:
 
 
 def _step_at(cut: Sequence[Sequence[str]]) -> int:
-    """Which part is the step: a whole number, after a word for steps; else of those that differ what grows most."""
+    """Returns the part that is the step: a whole number, after a word for steps; else of the differing ones the one
+    that grows most.
+    """
     places = [place for place in range(1, len(cut[0]), 2) if all("." not in one[place] for one in cut)]
     before = {place: cut[0][place - 1].lower() for place in places}
     places = [place for place in places if not _NO_STEPS.search(before[place])] or places or [len(cut[0]) - 2]
@@ -93,7 +95,9 @@ def _growth(cut: Sequence[Sequence[str]], place: int) -> int:
 
 
 def _pattern(cut: Sequence[Sequence[str]], at: int) -> str:
-    """What is the same in all is written out; of the rest, what equals the step is one, and anything else a star."""
+    """Makes a pattern: equal parts are written out; of the rest, those that equal the step are one, and all others a
+    star.
+    """
     parts = []
     for place, text in enumerate(cut[-1]):
         if place % 2 and (place == at or all(one[place] == one[at] for one in cut)):

@@ -1,4 +1,4 @@
-"""What the agent keeps next to the checkpoints that it uploads: `.costguard/` below the location.
+"""The agent's notes next to the checkpoints that it uploads: `.costguard/` below the location.
 
 `.costguard/uploading/NAME` lies there while the checkpoint NAME is uploaded, replaced or deleted: it is written first
 and deleted last, so that no moment of an upload shows a torn checkpoint as complete, whatever its layout can tell by
@@ -56,7 +56,7 @@ def parts_of(listing: Listing) -> Parts:
 
 
 def in_slot(prefix: str, one: CandidateCheckpoint) -> CandidateCheckpoint:
-    """As the location has it, above the slot."""
+    """Returns the checkpoint as the location has it, above the slot."""
     name = prefix.rstrip("/") if one.name == "." else prefix + one.name
     path = prefix.rstrip("/") if not one.resume_path else prefix + one.resume_path
     return replace(one, name=name, resume_path=path)
@@ -68,7 +68,7 @@ def note_of(name: str) -> str:
 
 
 def marked(seen: Iterator[CandidateCheckpoint], uploading: frozenset[str]) -> Iterator[CandidateCheckpoint]:
-    """With the reason for each whose upload was not finished.
+    """Adds the reason to each checkpoint whose upload was not finished.
 
     Half of a checkpoint may be taken for another: for a part of it, or for the location itself.
     """
@@ -95,7 +95,9 @@ def in_order(one: CandidateCheckpoint, others: Collection[str] = (), marker: str
 
 
 def _telling(one: CandidateCheckpoint, marker: str) -> str:
-    """One without which the layout does not take it for complete, whatever else is there; where there is such a one."""
+    """Returns a file without which the layout does not take it for complete, whatever else is there; where there is
+    such a file.
+    """
     names = (marker,) if one.framework is Framework.MARKER else _TELLING.get(one.framework, ())
     chosen = next((name for name in names if name in one.files), "")
     if one.framework is Framework.TENSORFLOW:
@@ -108,7 +110,9 @@ def _telling(one: CandidateCheckpoint, marker: str) -> str:
 
 
 def _orbax(files: Files) -> list[list[str]]:
-    """What it is recognised by, then a manifest that its arrays need, and what Google's stores wait for."""
+    """Returns the files that it is recognised by, then a manifest that its arrays need, and the files that Google's
+    stores wait for.
+    """
     signs = [name for name in files if name.rpartition("/")[2] in SIGNS]
     arrays = {name.partition("/d/")[0] for name in files if "/d/" in name and "ocdbt.process_" not in name}
     needed = sorted(f"{item}/{_MANIFEST}" for item in arrays if f"{item}/{_MANIFEST}" in files)

@@ -1,1 +1,4 @@
-"""What bounds a run: the signals of each minute, and the rule that reads them. Pure; parts travel with the agent."""
+"""Diagnoses the bottleneck of a run: the signals of each minute, and the rule that reads them.
+
+Pure; parts travel with the agent.
+"""

@@ -1,4 +1,4 @@
-"""What to do about a bound, in one line, and how much of the time it could save. Pure."""
+"""Advises on a bound, in one line, and estimates the share of the time that it could save. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What bounds a run: the rule. Pure: a window of signals in, a verdict with its share and three numbers out.
+"""The rule that finds the bottleneck of a run. Pure: a window of signals in, a verdict with its share and three numbers
+out.
 
 It rests on one observation: a GPU that waits is waiting for something, and the main thread's stack, or failing that
 where the CPU time goes, says for what. A busy CPU is not required: one loading thread that starves an H100 uses 6 % of
@@ -57,7 +58,10 @@ _SLOW_CLOCK, _SLOWED = 0.5, 0.2  # an H100 at its limit of 700 W multiplies at 0
 
 
 def judge(window: SignalWindow, best: PowerRange | None = None) -> BoundVerdict:
-    """Of one window. The first that applies. `best` is the power of the best run; without it the GPU's own extremes."""
+    """Judges one window, by the first rule that applies.
+
+    `best` is the power of the best run; without it the GPU's own extremes.
+    """
     gpu = window.gpu
     if window.gpus == 0:
         return BoundVerdict(UNKNOWN, None, None, (), "the VM has no GPU")
@@ -152,7 +156,7 @@ _GROUPS = {
 
 
 def _by_stacks(places: Mapping[str, float]) -> tuple[str, float]:
-    """Where the main thread stands while it does not wait for the GPU.
+    """Returns where the main thread stands while it does not wait for the GPU.
 
     A GPU that waits while its main thread waits for it has too little to do at a time: its kernels are small.
     """
@@ -170,7 +174,10 @@ def _by_stacks(places: Mapping[str, float]) -> tuple[str, float]:
 
 
 def _without_stacks(window: SignalWindow, waits: float, idle: Number) -> BoundVerdict:
-    """By where the CPU time goes. It tells input from host only where loader workers are seen, at work or not."""
+    """Judges by where the CPU time goes.
+
+    It tells input from host only where loader workers are seen, at work or not.
+    """
     command = window.command
     main, asleep, workers = command.main_cpu, command.main_asleep, command.workers
     if main is None:
@@ -237,7 +244,7 @@ def _main_cpu(window: SignalWindow) -> Number | None:
 
 
 def _workers_work(window: SignalWindow) -> bool:
-    """Whether the loader's workers are at work or wait for their storage: idle ones have filled the queue."""
+    """Says whether the loader's workers are at work or wait for their storage: idle ones have filled the queue."""
     busiest, in_d = window.command.workers_busiest, window.command.workers_in_d
     return (busiest or 0.0) >= MOST or (in_d or 0.0) >= IN_D or (each_worker(window) or 0.0) >= MOST
 

@@ -1,4 +1,4 @@
-"""What a verdict on a run can say: its kinds, its causes, and the numbers that it rests on. Pure."""
+"""The values of a verdict on a run: its kinds, its causes, and the numbers that it rests on. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HEAT, POWER = "heat", "power"
 
 
 class Number(NamedTuple):
-    """One of the numbers that a verdict rests on."""
+    """A number that a verdict rests on."""
 
     name: str
     value: float

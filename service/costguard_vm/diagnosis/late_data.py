@@ -1,4 +1,4 @@
-"""Why a run's data comes late: its storage, the network, too few processors, or too few workers. Pure."""
+"""Finds out why a run's data comes late: its storage, the network, too few CPUs, or too few workers. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _READ_AFAR = 20e6  # bytes per second from the network
 
 
 def cause_of_input(window: SignalWindow) -> tuple[str | None, Number | None, str]:
-    """Why the data comes late, and the number that says so."""
+    """Returns the reason why the data comes late, and the number that shows it."""
     command, host = window.command, window.host
     in_d = command.workers_in_d if command.workers else command.main_in_d
     if in_d is not None and in_d >= IN_D:
@@ -47,7 +47,7 @@ def cause_of_input(window: SignalWindow) -> tuple[str | None, Number | None, str
 
 
 def _is_afar(window: SignalWindow) -> bool:
-    """Whether more comes over the network than from a disk."""
+    """Says whether more comes over the network than from a disk."""
     disk = window.command.disk_read_bytes_per_s
     return (window.host.network_in_bytes_per_s or 0.0) > 2 * (disk or 0.0)
 

@@ -1,8 +1,8 @@
-"""How much of what a GPU can draw it draws: what its use does not show. Pure.
+"""Measures the power of a GPU as a share of the most that it can draw: its use does not show that. Pure.
 
 A kernel that waits counts as use. Of eight GPUs that were 85 to 88 % in use, those that saved every 1000, 100 and 10
-steps drew 518, 313 and 178 W (grantwilkins/training_profile at 5f999fe, folder h100-traces): ranks wait in a
-collective while one of them writes.
+steps drew 518, 313 and 178 W (grantwilkins/training_profile at 5f999fe, folder h100-traces): ranks wait in a collective
+while one of them writes.
 """
 
 from __future__ import annotations
@@ -32,6 +32,6 @@ def power_share(power_w: float | None, seen: PowerRange | None, limit_w: float |
 
 
 def not_computing(share: float) -> str:
-    """In words, after a comma or a colon."""
+    """Describes a low power, after a comma or a colon."""
     time = "most of the time" if share < 0.5 else "part of the time"
     return f"{time} it does not compute: power over idle is {share:.0%} of the best run's"

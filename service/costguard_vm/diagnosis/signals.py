@@ -32,7 +32,7 @@ CLOCK_REASONS = (*SLOW_REASONS, "idle", "application_clocks", "sync_boost", "dis
 
 
 class GpuSignals(NamedTuple):
-    """One GPU. `uuid` is its identity; the number may change at a restart.
+    """The signals of one GPU. `uuid` is its identity; the number may change at a restart.
 
     `kernel_active` is the share of time in which any kernel ran. One of 132 multiprocessors in use counts as all.
     `sm_active` and those after it are shares of the hardware's cycles: NVML's GPM on Hopper and later, else DCGM.
@@ -144,12 +144,15 @@ class Minute(NamedTuple):
 
 
 def as_json(minute: Minute) -> dict[str, Any]:
-    """Without what is None. Numbers to four significant digits, whole ones from 10,000 on."""
+    """Returns the fields without None. Numbers to four significant digits, whole ones from 10,000 on."""
     return {name: _plain(value) for name, value in zip(minute._fields, minute) if value is not None}
 
 
 def read_minute(document: object) -> Minute | None:
-    """What an agent sent; None where it is no object. What is of a wrong type or without bounds is None, as unread."""
+    """Reads an agent's minute; None where it is no object.
+
+    Values of a wrong type or without bounds are None, as unread.
+    """
     if not isinstance(document, Mapping):
         return None
     gpus = document.get("gpus")

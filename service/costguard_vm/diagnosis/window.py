@@ -33,7 +33,7 @@ class SignalWindow(NamedTuple):
 
 
 def window_of(minutes: Sequence[Minute]) -> SignalWindow:
-    """Of consecutive minutes of one run."""
+    """Makes a window of consecutive minutes of one run."""
     timed = [(one.seconds or 60.0, one) for one in minutes]
     seconds = sum(length for length, _ in timed)
     gpus = [(length, gpu) for length, one in timed for gpu in _used(one)]
@@ -56,7 +56,7 @@ def window_of(minutes: Sequence[Minute]) -> SignalWindow:
 
 
 def _used(minute: Minute) -> list[GpuSignals]:
-    """Those on which anything runs; all of them where none does, since one of them is waited for."""
+    """Returns the GPUs on which anything runs; all of them where none does, since one of them is waited for."""
     gpus = list(minute.gpus or ())
     return [gpu for gpu in gpus if gpu.kernel_active is None or gpu.kernel_active >= _IN_USE] or gpus
 
@@ -92,7 +92,7 @@ def _shares(tables: Sequence[tuple[float, Mapping[str, float] | None]]) -> dict[
 
 
 def _stacks(minutes: Sequence[Minute], name: str) -> dict[str, float]:
-    """By the number of looks of each minute."""
+    """Returns stacks weighted by the number of looks of each minute."""
     return _shares([(part.looks or 0.0, getattr(part, name)) for part in _read_stacks(minutes)])
 
 

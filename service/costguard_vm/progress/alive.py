@@ -1,4 +1,4 @@
-"""Whether a training still makes progress, judged by its own gaps between steps. Pure. Travels with the agent.
+"""Judges whether a training still makes progress, by its own gaps between steps. Pure. Travels with the agent.
 
 Three clocks run since the last step, each with a bound of its own, since a training is silent for good reasons, too:
 
@@ -43,7 +43,8 @@ Mark = Tuple[Optional[float], ...]
 
 
 class Signs(NamedTuple):
-    """What one look at a running command found. None: it could not be read, which proves nothing.
+    """The signs in one look at a running command. None: it could not be read, which proves nothing. None: it could not
+    be read, which proves nothing.
 
     `at` counts seconds. `mark` changes with every step: step, epoch and batch as far as they are known; None before the
     first. The counters (`printed`, `written`, `cpu_s`, `read`) only grow.
@@ -162,7 +163,9 @@ class AliveRule:
         return self._hang
 
     def pause(self) -> None:
-        """What follows is not the command's own work, as while its checkpoint is uploaded before it ends."""
+        """Pauses the rule: the following work is not the command's own, as while its checkpoint is uploaded before it
+        ends.
+        """
         self._before, self._hang = None, None
 
     def _step(self, before: Signs, signs: Signs, cores: float | None) -> None:

@@ -1,4 +1,4 @@
-"""Whether a metric still improves: a hint for people, never a reason to act.
+"""Judges whether a metric still improves: a hint for people, never a reason to act.
 
 The rule and how it was measured: `service/docs/progress.md`. It speaks where the end of the curve brought next to
 nothing and shows no trend. How long that end must be depends on how clearly the curve stands out from its noise; where
@@ -16,7 +16,7 @@ SMALLEST_WINDOW = 6
 
 
 class Demand(NamedTuple):
-    """What a curve must show, from `signal` on: all gain of the smoothed curve, in units of the noise."""
+    """The demands on a curve, from `signal` on: all gain of the smoothed curve, in units of the noise."""
 
     signal: float
     fewest: int  # evaluations before it says anything
@@ -60,7 +60,7 @@ def first_standstill(values: Sequence[float | None], better: str = "lower") -> t
 
 
 def judge(values: Sequence[float], better: str = "lower") -> CurveVerdict:
-    """Of all evaluations so far, the oldest first. `better` is "lower" or "higher"."""
+    """Judges all evaluations so far, the oldest first. `better` is "lower" or "higher"."""
     if better not in ("lower", "higher"):
         raise ValueError(f'better must be "lower" or "higher", not {better!r}')
     values = once_each(values)
@@ -98,7 +98,7 @@ def _by(demand: Demand, curve: Sequence[float], gain: float) -> CurveVerdict:
 
 
 def once_each(values: Sequence[float]) -> Sequence[float]:
-    """Of a program of which every rank prints an evaluation, each evaluation once.
+    """Returns each evaluation once, for a program of which every rank prints it.
 
     Most neighbours are equal then. What is repeated more than twice as often as any value before stands still.
     """
@@ -121,7 +121,7 @@ def smoothed(values: Sequence[float]) -> list[float]:
 
 
 def slope(values: Sequence[float]) -> tuple[float, float]:
-    """Of the least squares' line, for one evaluation, and its standard error."""
+    """Returns the slope of the least squares' line, for one evaluation, and its standard error."""
     count = len(values)
     middle, mean = (count - 1) / 2, sum(values) / count
     squares = count * (count * count - 1) / 12

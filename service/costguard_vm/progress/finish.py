@@ -1,4 +1,4 @@
-"""What is left of a training: hours of running, with their range, from where it stood at moments so far.
+"""Estimates the rest of a training: hours of running, with their range, from where it stood at moments so far.
 
 Time counts within a run alone: what a preemption, a queue or a start takes is no time of the training. Evaluations,
 saves and slow epochs are in it, since they come again. Nothing is said where the total or the speed is unknown.
@@ -20,7 +20,7 @@ _SPREADS = 2.0
 
 
 class Mark(NamedTuple):
-    """Where a training stood. `run` grows with each start; `done` is in steps, batches or epochs."""
+    """The position of a training. `run` grows with each start; `done` is in steps, batches or epochs."""
 
     run: int
     at_s: float
@@ -37,7 +37,10 @@ class TrainingLeft(NamedTuple):
 
 
 def left(marks: Sequence[Mark], total: float | None) -> TrainingLeft | None:
-    """None where it is unknown: without a total, beyond the total, or before there is a speed. Marks in their order."""
+    """Estimates the time left; None where it is unknown: without a total, beyond the total, or before there is a speed.
+
+    Marks in their order.
+    """
     if total is None or not marks or not math.isfinite(total):
         return None
     steps_left = total - marks[-1].done

@@ -76,7 +76,7 @@ _STEPS = (
 
 
 def cleaned(line: str) -> str:
-    """Without colours and with what a cursor would have overwritten left out."""
+    """Removes colours, and text that a cursor would have overwritten."""
     text = ANSI.sub("", line)
     return text[:MOST_CHARACTERS].replace("\x00", "").rstrip()
 
@@ -86,7 +86,7 @@ def number(text: str) -> float:
 
 
 def is_metric(name: str) -> bool:
-    """Whether a name may be a metric's in a line that is about training anyway."""
+    """Says whether a name may be a metric's in a line that is about training anyway."""
     return bool(_LEARNING_RATE.search(name)) or not _NO_METRIC.search(name)
 
 
@@ -144,7 +144,7 @@ def pairs(text: str) -> Iterator[tuple[str, float, str]]:
 
 
 def printable(value: float) -> Any:
-    """As JSON can hold it: not a number is "nan", and a whole number has no point."""
+    """Converts a value for JSON: not a number is "nan", and a whole number has no point."""
     if math.isnan(value):
         return "nan"
     if math.isinf(value):
@@ -188,7 +188,7 @@ def plain_name(name: str) -> str:
 
 
 def is_structured(body: str, loss_name: str) -> bool:
-    """Whether the loss stands as a value: with a sign, and not in a sentence about something else."""
+    """Says whether the loss stands as a value: with a sign, and not in a sentence about something else."""
     return bool(re.search(rf"{re.escape(loss_name)}\s*[:=]", body))
 
 
@@ -250,7 +250,7 @@ TRAIN, EVAL = "train", "eval"
 
 
 class LogReading(NamedTuple):
-    """What one line says. `step` counts over the whole run, `batch` begins again with every epoch."""
+    """The figures of one line. `step` counts over the whole run, `batch` begins again with every epoch."""
 
     phase: str
     step: int | None = None
@@ -263,7 +263,7 @@ class LogReading(NamedTuple):
     metrics: dict[str, float] = {}
 
     def as_json(self) -> dict[str, Any]:
-        """What is metric_pairs alone."""
+        """Returns the fields for JSON; of metric_pairs alone what is known."""
         fields: dict[str, Any] = {"phase": self.phase}
         for name in ("step", "total", "epoch", "epoch_total", "batch", "batch_total", "loss"):
             value = getattr(self, name)

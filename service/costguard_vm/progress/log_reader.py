@@ -63,7 +63,7 @@ class OutputReader:
         self._counts_on: bool | None = None  # whether steps printed with an epoch go on over epochs
 
     def read(self, line: str) -> LogReading | None:
-        """None where the line says nothing, or nothing certain."""
+        """Reads a line; None where it says nothing, or nothing certain."""
         text = cleaned(line)
         if not text.strip() or shapes.TIMER.search(text):
             return None
@@ -359,7 +359,7 @@ class OutputReader:
         return (at._replace(step=done, total=total) if goes_on else at), TRAIN
 
     def _goes_on(self, epoch: float | None, step: int) -> bool:
-        """Whether steps printed with an epoch count the whole run. Known once an epoch has ended; true in the first."""
+        """Says whether steps printed with an epoch count the whole run: known after an epoch; true in the first."""
         last_epoch, last_step = self._last_count
         if last_step is not None and epoch is not None and last_epoch is not None and epoch > last_epoch:
             self._counts_on = step > last_step

@@ -1,4 +1,4 @@
-"""Whether a training's loss went wrong: not a number, infinite, or ten times what it was. Pure."""
+"""Judges whether a training's loss went wrong: not a number, infinite, or ten times what it was. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SPREADS = 6.0  # a loss that is noisy anyway must also leave its noise, in stand
 
 
 class LossTrouble(NamedTuple):
-    """At which of the new values it went wrong. `value` is None where it is no finite number."""
+    """The place among the new values at which it went wrong. `value` is None where it is no finite number."""
 
     place: int
     value: float | None
@@ -40,7 +40,10 @@ def loss_trouble(before: Sequence[float | None], new: Sequence[float | None]) ->
 
 
 def _is_tenfold(value: float, good: Sequence[float]) -> bool:
-    """On a scale of ratios, on which a loss that swings by factors is wide. None for a loss that may be negative."""
+    """Judges on a scale of ratios, on which a loss that swings by factors is wide.
+
+    False for a loss that may be negative.
+    """
     if len(good) < FEWEST or value <= 0 or min(good) <= 0:
         return False
     logs = [math.log(one) for one in good]

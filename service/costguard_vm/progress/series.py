@@ -47,7 +47,7 @@ def rewound(points: Sequence[P]) -> list[P]:
 
 
 def thinned(points: Sequence[P], most: int = MOST) -> list[P]:
-    """As they are, or every second one until they are few enough; the first and the last stay."""
+    """Thins points: every second one goes until they are few enough; the first and the last stay."""
     kept = list(points)
     while len(kept) > most:
         kept = [*kept[:-1:2], kept[-1]]

@@ -1,4 +1,5 @@
-"""What a command writes for Costguard or for its own later runs: the step file, and transformers' trainer_state.json.
+"""Reads files that a command writes for Costguard or for its own later runs: the step file, and transformers'
+trainer_state.json.
 
 Travels with the agent: Python 3.8 and its standard library must do.
 """
@@ -24,7 +25,7 @@ def number_in_step_file(text: str) -> int | None:
 
 
 def readings_of_json_lines(text: str, reader: OutputReader) -> list[LogReading]:
-    """Of each complete line that is an object: `{"step": 120, "total": 9000, "loss": 0.31, "eval_acc": 0.9}`."""
+    """Reads each complete line that is an object: `{"step": 120, "total": 9000, "loss": 0.31, "eval_acc": 0.9}`."""
     readings = []
     for line in text.split("\n"):
         try:
@@ -43,7 +44,7 @@ def readings_of_json_lines(text: str, reader: OutputReader) -> list[LogReading]:
 
 
 def readings_of_trainer_state(document: Any, after_step: int) -> list[LogReading]:
-    """What transformers' Trainer notes in each checkpoint, of the steps after one.
+    """Reads what transformers' Trainer notes in each checkpoint, of the steps after one.
 
     `TrainerState` in transformers/trainer_callback.py: `global_step`, `max_steps`, `num_train_epochs`, and in
     `log_history` one dictionary for each logging and evaluation, with its `step` and `epoch`.

@@ -1,4 +1,4 @@
-"""Which worker of a distributed training is slower than usual, and from when to when. Pure.
+"""Finds the worker of a distributed training that is slower than usual, and from when to when. Pure.
 
 In synchronous training all wait for the slowest. Workers that differ steadily are uneven, which is no change: what
 counts as straggling is a worker against the others at the same time, by what it usually is against them. Tested on
@@ -26,7 +26,7 @@ class StepTime(NamedTuple):
 
 
 class Straggling(NamedTuple):
-    """One stretch of one worker. `begins` and `ends` are shares of the run, `times` the mean slowdown within it."""
+    """A stretch of one worker. `begins` and `ends` are shares of the run, `times` the mean slowdown within it."""
 
     worker: str
     since: float
@@ -51,7 +51,7 @@ class WorkerReading(NamedTuple):
 
 
 def read_workers(times: Sequence[StepTime]) -> WorkerReading:
-    """Of all step times of a job, in any order."""
+    """Reads all step times of a job, in any order."""
     looks: dict[float, dict[str, float]] = {}
     for one in times:
         if one.took > 0:

@@ -1,4 +1,4 @@
-"""How far a training has come, from what was read of it so far: its position, its total, its speed, its points.
+"""Tracks a training's progress in its output: its position, its total, its speed, its points.
 
 The position counts steps where the training counts them over the whole run, else batches over its epochs, else epochs.
 Travels with the agent: Python 3.8 and its standard library must do.
@@ -21,7 +21,7 @@ _LEAST_FRACTION = 0.02  # of an epoch, from which its share of the steps says ho
 
 
 class Point(NamedTuple):
-    """One moment of a series. `done` is None before the training counted anything."""
+    """A moment of a series. `done` is None before the training counted anything."""
 
     at: str
     unit: str
@@ -121,7 +121,7 @@ class Track:
         return (last - first) / (ended - began) if ended > began and last > first else None
 
     def take_points(self) -> list[Point]:
-        """What came since the last call, in its order: evaluations, and the training's newest."""
+        """Takes the points since the last call, in their order: evaluations, and the training's newest."""
         points, self._points = self._points, []
         if self._train is not None:
             points.append(self._train)
@@ -129,7 +129,7 @@ class Track:
         return sorted(points, key=lambda point: point.at)
 
     def has_bad_value(self) -> bool:
-        """Whether a value that is not finite waits to be sent."""
+        """Says whether a value that is not finite waits to be sent."""
         return not all(_is_finite(point) for point in self._points)
 
     def _note_fields(self, reading: LogReading) -> None:

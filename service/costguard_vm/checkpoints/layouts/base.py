@@ -1,4 +1,4 @@
-"""What layouts work with: a listing as a tree, ranges of files, and the candidates that they return.
+"""Parts that layouts share: a listing as a tree, ranges of files, and the candidates that they return.
 
 Layouts are pure. They travel with the agent: Python 3.8 and its standard library must do.
 """
@@ -20,7 +20,7 @@ _MOST_ZIPPED = 64 << 20
 
 
 class TooLarge(Exception):
-    """Too much would have to be read."""
+    """The amount of data to read is too large."""
 
 
 class Window:
@@ -128,7 +128,7 @@ class RangeReader(Protocol):
         ...
 
     def each(self, work: Callable[[T], R], items: Sequence[T]) -> Sequence[R]:
-        """Like map, perhaps several at the same time."""
+        """Applies `work` to each item like map, perhaps several at the same time."""
         ...
 
 

@@ -1,4 +1,7 @@
-"""Whether a single file is whole, by what its format says about its own size. A few range reads, never all of it."""
+"""Judges whether a single file is whole, by what its format says about its own size.
+
+A few range reads, never all of it.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,10 @@ _WIDTHS = {
 
 
 def is_legacy(begin: bytes) -> bool:
-    """By the first bytes of a file. A protocol of 4 and later puts a frame before the number."""
+    """Recognises the legacy format by the first bytes of a file.
+
+    A protocol of 4 and later puts a frame before the number.
+    """
     return begin[:1] == b"\x80" and _MAGIC in begin[1:40]
 
 
@@ -175,7 +181,7 @@ _HDF5_END = {0: (13, 40), 1: (13, 44), 2: (9, 28), 3: (9, 28)}  # by version: wh
 
 
 def problems_of(files: Sequence[StoredFile], reader: RangeReader) -> Problems:
-    """What is wrong with these files, in their order."""
+    """Lists the problems of these files, in their order."""
     return [problem for problem in reader.each(lambda file: problem_of(file, reader), files) if problem]
 
 

@@ -74,7 +74,7 @@ def _missing(files: Files) -> Problems:
 
 
 def _ranks(files: Files) -> Problems:
-    """One process writes rng_state.pth, several one file each."""
+    """Checks the files of ranks: a single process writes rng_state.pth, several one file each."""
     if "rng_state.pth" in files:
         return missing(files, "rng_state.pth")
     ranks = [int(match[1]) for name in files if (match := re.fullmatch(r"rng_state_([0-9]{1,6})\.pth", name))]

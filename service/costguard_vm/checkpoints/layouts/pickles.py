@@ -52,7 +52,7 @@ Value = Union[str, int, Named, None]  # Python 3.8 knows no other way
 
 
 class Bytes(Protocol):
-    """What opcodes are read from. `part` leaves out what lies beyond the end."""
+    """The bytes that opcodes are read from. `part` leaves out what lies beyond the end."""
 
     size: int
 
@@ -64,7 +64,10 @@ class UnknownOpcode(Exception):
 
 
 class PickleToken(NamedTuple):
-    """One opcode and what it puts down, where that is a text, a number or a name. `end` may lie beyond the file's."""
+    """An opcode with the value that it puts down, where that is a text, a number or a name.
+
+    `end` may lie beyond the file's.
+    """
 
     code: int
     value: Value
@@ -174,7 +177,7 @@ def _is_whole(pickled: bytes) -> bool:
 
 
 def shards_of(file: StoredFile, reader: RangeReader) -> dict[str, int] | None:
-    """What a `.metadata` of torch.distributed.checkpoint says: each file, and the bytes it must have. None: broken."""
+    """Reads a `.metadata` of torch.distributed.checkpoint: each file, and the bytes it must have. None: broken."""
     if not 0 < file.size <= _MOST_BYTES:
         return None
     pickled = reader.read(file, 0, file.size)

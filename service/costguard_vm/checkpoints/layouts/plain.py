@@ -42,7 +42,7 @@ class StepPattern:
         self._slashes = pattern.count("/")
 
     def step_of(self, path: str) -> int | None:
-        """None where the path is not of this pattern."""
+        """Returns the step of a path; None where the path is not of this pattern."""
         names = path.split("/")
         at = len(self._folders)
         if len(names) != self._slashes + 1 or not _all_fit(self._folders, names[:at]):
@@ -62,7 +62,7 @@ def _all_fit(patterns: list[str], names: list[str]) -> bool:
 
 
 def _fits(pieces: list[str], name: str) -> bool:
-    """Whether a name is these pieces with anything in between: each is looked for where the one before ended."""
+    """Says whether a name is these pieces with anything in between: each is looked for where the one before ended."""
     first, *others = pieces
     if not others:
         return name == first

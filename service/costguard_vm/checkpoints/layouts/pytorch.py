@@ -40,7 +40,9 @@ def is_torch_dcp(files: Files) -> bool:
 
 
 def torch_dcp_problems(files: Files, reader: RangeReader) -> Problems:
-    """What is wrong with one such folder, by its `.metadata`; also used where a framework keeps one within its own."""
+    """Lists the problems of one such folder, by its `.metadata`; also used where a framework keeps one within
+    its own.
+    """
     if lacking := missing(files, DCP_METADATA):
         return lacking
     needed = shards_of(files[DCP_METADATA], reader)
