@@ -62,14 +62,14 @@ def test_crowded_folders_are_named(tmp_path: Path) -> None:
     """A folder with more than 30 modules is named; the package's own file does not count."""
     (tmp_path / ".gitignore").write_text("")
     (tmp_path / "tests").mkdir()
-    package = tmp_path / "service" / "costguard" / "ledger"
+    package = tmp_path / "service" / "costguard" / "rooms"
     package.mkdir(parents=True)
     for name in ("__init__", *(f"part{number}" for number in range(30))):
         (package / f"{name}.py").write_text("")
     assert not [rule for rule in broken_rules(tmp_path) if "modules" in rule]
     (package / "cost.py").write_text("")
     assert broken_rules(tmp_path) == [
-        "service/costguard/ledger: 31 modules in one folder, and 30 may be; divide it by what they are about"
+        "service/costguard/rooms: 31 modules in one folder, and 30 may be; divide it by what they are about"
     ]
 
 

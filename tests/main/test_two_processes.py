@@ -214,6 +214,7 @@ def test_all_three_end_by_sigterm(guard: Served) -> None:
 
 
 def test_both_end_by_one_ctrl_c(guard: Served) -> None:
+    """Ctrl+C ends both processes, as SIGTERM does, with the exit code of the signal."""
     web = guard.web
     guard.process.send_signal(signal.SIGINT)
     has_ended(guard, web, 128 + signal.SIGINT)
