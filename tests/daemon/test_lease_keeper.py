@@ -65,7 +65,7 @@ def test_one_keeper_gets_it_and_the_other_follows(database: Database, other: Dat
 
 
 def test_lease_that_a_write_found_lost_is_logged_once(sqlite_database: Database) -> None:
-    """The log has it once, be it a renewal or a write that finds another daemon in its place."""
+    """The log has it, be it a renewal or a write that finds another daemon in its place."""
     keeper = LeaseKeeper(sqlite_database, "first")
     keeper.attend()
     lost = keeper.lease

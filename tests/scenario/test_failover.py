@@ -36,9 +36,9 @@ class Pair:
 
     def replaced_by(self, other: Replica) -> None:
         """Waits until the other acts, and a pass of its own saw a VM that was made meanwhile."""
-        count = vms_known(self.database)
-        add_vm(self.world, f"made-meanwhile-{count}")
-        _until(lambda: other.acts and vms_known(self.database) == count + 1)
+        before = vms_known(self.database)
+        add_vm(self.world, f"made-meanwhile-{before}")
+        _until(lambda: other.acts and vms_known(self.database) == before + 1)
 
     def lease(self) -> tuple[object, ...]:
         with self.database.read() as connection:
