@@ -56,7 +56,7 @@ def take_over(connection: Connection) -> None:
 
 
 def _tables(connection: Connection) -> dict[str, set[tuple[object, ...]]]:
-    """By table, what both databases say alike: columns, keys, indexes, and which of its changes are counted."""
+    """Returns, by table, what both databases share: columns, keys, indexes, and which of its changes are counted."""
     inspector = inspect(connection)
     tables: dict[str, set[tuple[object, ...]]] = defaultdict(set)
     for (_, table), columns in inspector.get_multi_columns().items():

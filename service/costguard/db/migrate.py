@@ -52,14 +52,14 @@ def upgrade(url: str, folder: Path = MIGRATIONS) -> str:
 
 
 def upgrade_whole(connection: Connection, name: str, folder: Path = MIGRATIONS) -> str:
-    """As `upgrade`, within a write to the database of this name."""
+    """Upgrades as `upgrade` does, within a write to the database of this name."""
     if check_upgradable(connection, name, folder) == LAST_BEFORE:
         take_over(connection)
     return upgrade_within(connection, folder=folder)
 
 
 def upgrade_within(connection: Connection, revision: str = "head", folder: Path = MIGRATIONS) -> str:
-    """As `upgrade`, within a write of the caller's, up to a revision that this version knows."""
+    """Upgrades as `upgrade` does, within a write of the caller's, up to a revision that this version knows."""
     config = _config(folder)
     config.attributes["connection"] = connection
     command.upgrade(config, of_same_tables(revision))
@@ -88,7 +88,7 @@ def missing_after(revision: str | None, folder: Path = MIGRATIONS) -> list[tuple
 
 
 def revision_of(connection: Connection) -> str | None:
-    """None: the database has no tables yet."""
+    """Returns the revision. None: the database has no tables yet."""
     return MigrationContext.configure(connection).get_current_revision()
 
 
