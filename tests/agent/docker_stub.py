@@ -120,6 +120,6 @@ def put_docker(vm: Vm, digest: str = DIGEST, config: dict[str, Any] | None = Non
 
 
 def calls(vm: Vm, verb: str = "") -> list[dict[str, Any]]:
-    """Those with this word among their arguments, in their order."""
+    """Returns the calls with this word among their arguments, in their order."""
     lines = (vm.tools / "calls").read_text().splitlines()
     return [call for call in map(json.loads, lines) if not verb or verb in call["arguments"]]

@@ -17,7 +17,7 @@ NOT_SUPPORTED = pynvml.NVML_ERROR_NOT_SUPPORTED
 
 @dataclass
 class FakeGpu:
-    """None: the driver does not support it there."""
+    """A GPU. None: the driver does not support the value there."""
 
     uuid: str = "GPU-5c3f6c2e-0f2b-1a0c-9c6b-2c51d4c7a001"
     name: str = "NVIDIA H100 80GB HBM3"

@@ -70,7 +70,10 @@ class MemoryStore(Transfer):
 
 
 def published(objects: dict[str, bytes], destination: str) -> dict[str, bytes] | None:
-    """What a reader of the destination takes: nothing without the marker. Costguard's own folder is no part of it."""
+    """Returns a reader's view of the destination: nothing without the marker.
+
+    Costguard's own folder is no part of it.
+    """
     head = f"{destination}/"
     if f"{head}{MARKER}" not in objects:
         return None

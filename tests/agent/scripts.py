@@ -1,4 +1,4 @@
-"""What the VMs of the tests run. Each waits for a file in its working directory instead of sleeping."""
+"""Scripts that the VMs of the tests run. Each waits for a file in its working directory instead of sleeping."""
 
 from __future__ import annotations
 

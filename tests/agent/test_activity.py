@@ -1,4 +1,4 @@
-"""What bounds a command, reported each minute: the real agent as a process, on a minute of half a second."""
+"""The real agent as a process reports each minute what bounds a command, on a minute of half a second."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_signals_of_the_command_arrive(vm: Vm, guard: FakeGuard) -> None:
 
 
 def test_nothing_is_reported_before_and_after_the_command(vm: Vm, guard: FakeGuard) -> None:
-    """What an agent does before and after a command bounds no training."""
+    """The agent's own work before and after a command bounds no training."""
     vm.train("print('done')", setup="sleep 0.3", **QUICK)
     vm.boot()
     vm.finished()
@@ -63,7 +63,7 @@ def test_nothing_is_reported_before_and_after_the_command(vm: Vm, guard: FakeGua
 
 
 def test_vm_with_gpus_that_cannot_be_read_says_so(vm: Vm, guard: FakeGuard) -> None:
-    """Without a driver, the GPUs are unread: not idle, and not absent."""
+    """The GPUs are unread without a driver: not idle, and not absent."""
     smi = vm.tools / "nvidia-smi"
     smi.write_text("#!/bin/sh\necho '0, GPU-1, NVIDIA L4, 55, 100, 23034'\n")
     smi.chmod(0o755)
@@ -114,7 +114,7 @@ def test_stacks_are_left_alone_without_permission(vm: Vm, guard: FakeGuard) -> N
 
 
 def test_unreadable_stacks_say_why(vm: Vm, guard: FakeGuard) -> None:
-    """Without py-spy the signals go on, with the reason in place of the stacks."""
+    """The signals go on without py-spy, with the reason in place of the stacks."""
     vm.train(READS, stacks=True, **QUICK)
     vm.boot()
 

@@ -44,7 +44,7 @@ def test_what_an_agent_could_not_send_the_next_one_sends(vm: Vm, guard: FakeGuar
 
 
 def test_a_lost_answer_means_that_events_come_again_under_their_number(vm: Vm, guard: FakeGuard) -> None:
-    """At least once: the guard knows them by their numbers."""
+    """Events come at least once: the guard knows them by their numbers."""
     guard.failure = lambda _: LOSES_ANSWERS
     vm.train(COUNTS)
     vm.boot()

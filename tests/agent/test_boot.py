@@ -56,7 +56,7 @@ def python_of_the_vm(vm: Vm) -> None:
 
 @pytest.mark.usefixtures("python_of_the_vm")
 def test_a_vm_that_boots_runs_its_attempt(vm: Vm, guard: FakeGuard) -> None:
-    """From the metadata alone, without systemd; a second boot runs nothing again."""
+    """The attempt runs from the metadata alone, without systemd; a second boot runs nothing again."""
     put(vm, metadata_items(bundle(), attempt(vm, guard, "sh", "-c", "echo done"), guard.token, with_drivers=False))
     booted = run_script(vm)
     assert (booted.returncode, booted.stdout, booted.stderr) == (0, "", "")
@@ -141,6 +141,6 @@ def test_the_items_hold_the_agent_and_fit() -> None:
 
 
 def test_items_that_google_would_refuse_are_refused_before() -> None:
-    """With the item that is too large."""
+    """The refusal names the item that is too large."""
     with pytest.raises(ValueError, match="costguard-attempt has 3"):
         metadata_items(b"agent", {"command": ["x" * 300_000]}, "token", with_drivers=False)

@@ -27,7 +27,9 @@ def test_python_3_8_reads_it() -> None:
 
 
 def test_python_3_8_has_all_that_it_uses(tmp_path: Path) -> None:
-    """By vermin's tables, written by others: no module, function or argument that is newer than the language."""
+    """The bundle uses no module, function or argument that is newer than the language, by vermin's tables, written by
+    others.
+    """
     with zipfile.ZipFile(io.BytesIO(bundle())) as archive:
         archive.extractall(tmp_path)
     vermin = [
@@ -65,7 +67,7 @@ def test_python_3_8_subscripts_what_is_subscripted() -> None:
 
 
 def test_it_needs_the_standard_library_alone() -> None:
-    """And its own modules, all of which travel with it."""
+    """The bundle's own modules all travel with it."""
     files = sources()
     for text in files.values():
         for node in ast.walk(ast.parse(text)):
@@ -99,7 +101,7 @@ def test_it_carries_the_guards_own_rules() -> None:
 
 
 def program(tree: ast.Module) -> list[tuple[str, int]]:
-    """What it does, statement by statement, with the number of each one's line; without its docstrings."""
+    """Returns the program's statements, with the number of each one's line; without its docstrings."""
     return [
         (ast.dump(node), node.lineno)
         for node in ast.walk(tree)
@@ -108,7 +110,7 @@ def program(tree: ast.Module) -> list[tuple[str, int]]:
 
 
 def test_the_same_sources_make_the_same_file() -> None:
-    """So its sum can be compared between guards. In base64 it fits into one value of a VM's metadata, with room.
+    """The sum can be compared between guards. In base64 the file fits into one value of a VM's metadata, with room.
 
     All values together may have 512 KiB (cloud.google.com/compute/docs/metadata/setting-custom-metadata, Limitations):
     a job's own settings have 200, so that 192 of this file leave enough for the boot script.

@@ -44,7 +44,7 @@ def order(vm: Vm, *command: str, **more: Any) -> None:
 
 
 def test_command_runs_in_its_code(vm: Vm, guard: FakeGuard) -> None:
-    """As on the laptop: with the same files, and paths relative to them."""
+    """The command has the same files as on the laptop, and paths relative to them."""
     order(vm, sys.executable, "train.py", code=serve(guard))
     vm.boot()
     end = guard.wait_for("exit")
@@ -86,7 +86,7 @@ def test_later_run_on_the_vm_keeps_the_code_as_it_was_left(vm: Vm, guard: FakeGu
 
 
 def test_code_that_is_not_the_named_one_is_fetched_again_and_then_refused(vm: Vm, guard: FakeGuard) -> None:
-    """What the guard serves is believed by its hash alone."""
+    """The guard's file is believed by its hash alone."""
     code = serve(guard)
     guard.files["code"] = packed({"train.py": "print('another')"})[0]
     order(vm, "true", code=code)
@@ -162,7 +162,7 @@ def members(*items: tuple[str, bytes, str]) -> bytes:
     ],
 )
 def test_nothing_is_written_outside_of_the_folder(tmp_path: Path, items: list[tuple[str, bytes, str]]) -> None:
-    """Whatever the archive holds: a wrong member ends it, and nothing is written through a link."""
+    """A wrong member ends it, whatever the archive holds, and nothing is written through a link."""
     (tmp_path / "code.tar.gz").write_bytes(members(*items))
     top = tmp_path / "in/side"
     top.mkdir(parents=True)
@@ -173,7 +173,7 @@ def test_nothing_is_written_outside_of_the_folder(tmp_path: Path, items: list[tu
 
 
 def test_links_are_made_after_all_files(tmp_path: Path) -> None:
-    """So that no file can be written through one, whatever follows it in the archive."""
+    """No file can be written through a link, whatever follows it in the archive."""
     (tmp_path / "code.tar.gz").write_bytes(members(("link", tarfile.SYMTYPE, "a"), ("../up", tarfile.REGTYPE, "")))
     with pytest.raises(WrongArchive):
         unpack(str(tmp_path / "code.tar.gz"), str(tmp_path / "code"))
@@ -193,7 +193,9 @@ def test_cut_and_endless_archives_are_wrong(tmp_path: Path) -> None:
 
 
 def test_setup_runs_once_before_the_command(vm: Vm, guard: FakeGuard) -> None:
-    """In the code's folder, with the command's variables and secrets; on a restarted VM it does not run again."""
+    """The setup has the code's folder, with the command's variables and secrets; on a restarted VM it does not run
+    again.
+    """
     vm.metadata.secrets["projects/ml/secrets/index/versions/latest"] = SECRET
     go = vm.folder / "go"
     script = f"{WAIT}\nprint(open('made').read(), flush=True)\nwait({str(go)!r})"
@@ -245,7 +247,7 @@ def test_failed_setup_is_told_apart_from_the_command(vm: Vm, guard: FakeGuard) -
 
 
 def test_failed_setup_runs_again_on_a_restarted_vm(vm: Vm, guard: FakeGuard) -> None:
-    """Only a setup that ended well is done."""
+    """A setup is done only if it ended well."""
     order(vm, "true", code=serve(guard), setup="echo x >> tried; [ $(wc -l < tried) -gt 1 ]", resume=True)
     vm.boot()
     assert guard.wait_for("exit")["reason"] == "setup_failed"
@@ -314,7 +316,7 @@ def test_code_and_setup_work_in_an_image(vm: Vm, guard: FakeGuard) -> None:
 
 
 def test_setup_that_cannot_be_committed_has_failed(vm: Vm, guard: FakeGuard) -> None:
-    """With Docker's words: the command would run without what it left."""
+    """The failure has Docker's words: the command would run without what it left."""
     put_docker(vm, commit=(1, "Error response from daemon: no space left on device"))
     order(vm, "true", code=serve(guard), image=IMAGE, setup="true")
     vm.boot()

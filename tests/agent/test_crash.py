@@ -72,7 +72,7 @@ def test_a_rebooted_vm_runs_the_command_again_only_where_resume_is_set(vm: Vm, g
 
 
 def test_a_runner_that_was_killed_is_reported_as_cut_off(vm: Vm, guard: FakeGuard) -> None:
-    """What is left of its command is ended, since nobody could tell how it went on."""
+    """The rest of its command is ended, since nobody could tell how it went on."""
     vm.train(IGNORES)
     vm.boot()
     os.kill(parent(guard.wait_for("start")["pid"]), signal.SIGKILL)
@@ -83,7 +83,7 @@ def test_a_runner_that_was_killed_is_reported_as_cut_off(vm: Vm, guard: FakeGuar
 
 
 def test_a_cancelled_run_is_not_begun_again(vm: Vm, guard: FakeGuard) -> None:
-    """Not by a reboot in the middle of its grace either."""
+    """A reboot in the middle of its grace begins no run either."""
     vm.train(IGNORES, resume=True)
     vm.boot()
     guard.wait_for("heartbeat", lambda event: event["output"] == ["ready"])

@@ -102,7 +102,7 @@ def test_data_from_a_bucket_becomes_a_model_in_a_bucket(ground: Ground, guard: F
 
 
 def test_data_is_not_downloaded_again_by_a_vm_that_is_started_again(ground: Ground, guard: FakeGuard) -> None:
-    """What the bucket holds by then does not matter; a file that was changed on the disk is brought back.
+    """The bucket's present contents do not matter; a file that was changed on the disk is brought back.
 
     The command fails each time, so nothing is published, not even where it would wait.
     """
@@ -136,7 +136,7 @@ def test_a_bucket_that_does_not_exist_ends_before_the_command(
 
 
 def test_wrong_credentials_end_before_the_command(ground: Ground, guard: FakeGuard) -> None:
-    """And are named, not shown."""
+    """The credentials are named, not shown."""
     ground.train(environment={"AWS_SECRET_ACCESS_KEY": "another-secret-of-someone"})
     ground.vm.boot()
     end = guard.wait_for("exit")
@@ -181,7 +181,7 @@ def test_a_single_object_is_downloaded_to_its_path_or_into_a_folder(ground: Grou
 
 
 def test_a_shared_folder_serves_like_a_bucket(ground: Ground, guard: FakeGuard) -> None:
-    """As in the sandbox: published by renaming."""
+    """A shared folder publishes by renaming, as in the sandbox."""
     shared = ground.vm.folder / "shared"
     place = (shared / "model").as_uri()
     (shared / "v7").mkdir(parents=True)

@@ -72,7 +72,9 @@ def test_a_checkpoint_that_a_run_failed_with_at_once_is_passed_over(vm: Vm, guar
 
 
 def test_a_run_that_was_stopped_makes_no_checkpoint_a_suspect(tmp_path: Path) -> None:
-    """Nor does one that came further, that Google cut off, or that ran for long; where it is not known, nothing is."""
+    """A checkpoint is no suspect either if the run came further, was cut off by Google, ran for long, or is not
+    known.
+    """
     checkpoint = {"resume_from": "/ckpt/step-20", "step": 20, "looked_at": "2026-11-20T12:00:00.000+00:00"}
     crash = {"reason": "exited", "code": 1, "started_at": "2026-11-20T12:00:01.000+00:00", "step": None}
     soon, late = "2026-11-20T12:01:00.000+00:00", "2026-11-20T12:30:00.000+00:00"
@@ -95,7 +97,7 @@ def test_a_run_that_was_stopped_makes_no_checkpoint_a_suspect(tmp_path: Path) ->
 
 
 def test_what_a_run_resumes_from_is_reported_with_its_start(vm: Vm, guard: FakeGuard) -> None:
-    """So that the guard can say what the interruption cost."""
+    """The guard can say what the interruption cost."""
     _train(vm, "step-10 step-20!")
     _fails_and_is_started_again(vm, guard)
     first, second = (event for event in guard.events if event["kind"] == "start")
@@ -113,7 +115,7 @@ def test_without_a_complete_checkpoint_the_plain_command_runs(vm: Vm, guard: Fak
 
 
 def test_the_exit_reports_what_lies_on_the_disk(vm: Vm, guard: FakeGuard) -> None:
-    """Also how many files: a disk on which nothing was saved need not be kept."""
+    """The exit has also the number of files: a disk on which nothing was saved need not be kept."""
     _train(vm, "step-10 step-20")
     vm.boot()
     seen = guard.wait_for("exit")["checkpoint"]
@@ -175,7 +177,7 @@ def test_a_run_is_not_begun_against_the_guards_word(vm: Vm, guard: FakeGuard) ->
 
 
 def test_a_crashed_agent_begins_no_second_run(vm: Vm, guard: FakeGuard) -> None:
-    """Only a VM that was started again does; within one boot a run that ended has ended."""
+    """A second run begins only on a VM that was started again; within one boot a run that ended has ended."""
     _train(vm, "step-10")
     vm.boot()
     guard.wait_for("exit")

@@ -28,7 +28,9 @@ CONTAINER = f"costguard-{ATTEMPT}-1"
 
 
 def test_an_image_is_run_by_docker(vm: Vm, guard: FakeGuard) -> None:
-    """With GPUs, mounts and variables by name alone; the registry is logged in to as the VM's service account."""
+    """The container has GPUs, mounts and variables by name alone; the registry is logged in to as the VM's service
+    account.
+    """
     put_docker(vm)
     vm.tool("nvidia-smi", "print('0, GPU-1, Tesla T4, 97, 1024, 15360')")
     vm.metadata.secrets["projects/ml/secrets/key/versions/latest"] = "a-secret-key"
@@ -197,7 +199,7 @@ def test_a_container_gets_notice_and_is_killed_by_name(vm: Vm, guard: FakeGuard)
 
 
 def test_an_image_without_docker_is_reported_as_not_started(vm: Vm, guard: FakeGuard) -> None:
-    """With what to change."""
+    """The report says what to change."""
     vm.path = str(vm.tools)
     vm.order("python", "train.py", image="busybox:1.36")
     vm.boot()
@@ -224,7 +226,7 @@ def test_private_registry_is_pulled_from_with_a_secret(vm: Vm, guard: FakeGuard)
 
 
 def test_wrong_configuration_of_registries_is_certain_to_repeat(vm: Vm, guard: FakeGuard) -> None:
-    """Without showing it."""
+    """The configuration is not shown."""
     vm.metadata.secrets["projects/ml/secrets/registries/versions/latest"] = "ana:s3cret"
     put_docker(vm)
     vm.order("true", image="busybox:1", secrets={"DOCKER_AUTH_CONFIG": "projects/ml/secrets/registries"})

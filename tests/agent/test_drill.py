@@ -34,7 +34,7 @@ def _train(vm: Vm, fault: str, **more: Any) -> None:
 
 
 def _drilled(vm: Vm, guard: FakeGuard) -> Event:
-    """Asked for once it has saved, or would have."""
+    """Drills once it has saved, or would have."""
     vm.boot()
     guard.wait_for("heartbeat", lambda event: (event["step"] or 0) > FIRST_SAVE)
     guard.drill = 1
@@ -59,7 +59,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_each_planted_fault_is_reported_right(vm: Vm, guard: FakeGuard, fault: str) -> None:
-    """What it saves on the notice, and whether it goes on; and the training runs on after each."""
+    """The drill reports the save on the notice, and whether it goes on; and the training runs on after each."""
     more, result, resumed = FAULTS[fault]
     _train(vm, fault, **more)
     over = _drilled(vm, guard)
@@ -145,7 +145,7 @@ def test_what_the_command_itself_writes_to_a_bucket_is_judged_there(vm: Vm, guar
 
 @pytest.mark.parametrize("phase", ["waiting", "stopping", "resuming"])
 def test_an_agent_that_is_killed_goes_on_with_the_drill(vm: Vm, guard: FakeGuard, phase: str) -> None:
-    """From where it stood, with one end reported, and the training goes on."""
+    """The drill goes on from where it stood, with one end reported, and the training goes on."""
     _train(vm, "waits for the word")
     vm.boot()
     guard.wait_for("heartbeat", lambda event: (event["step"] or 0) > FIRST_SAVE)
@@ -170,7 +170,7 @@ def test_an_agent_that_is_killed_goes_on_with_the_drill(vm: Vm, guard: FakeGuard
 def test_an_agent_that_is_killed_as_it_gives_the_notice_takes_its_effect_for_no_success(
     vm: Vm, guard: FakeGuard
 ) -> None:
-    """Whether the notice was sent is not on the disk: an end with code 0 after that moment is the drill's."""
+    """The sending of the notice is not on the disk: an end with code 0 after that moment is the drill's."""
     _train(vm, "waits for the word")
     vm.boot()
     guard.wait_for("heartbeat", lambda event: (event["step"] or 0) > FIRST_SAVE)
@@ -206,7 +206,7 @@ def test_a_preemption_during_a_drill_is_a_preemption(vm: Vm, guard: FakeGuard) -
 
 
 def test_a_cancelled_job_is_not_started_again_by_its_drill(vm: Vm, guard: FakeGuard) -> None:
-    """Even where the command has its notice already."""
+    """The job stays cancelled even where the command has its notice already."""
     _train(vm, "waits for the word")
     vm.boot()
     guard.wait_for("heartbeat", lambda event: (event["step"] or 0) > FIRST_SAVE)
@@ -220,7 +220,7 @@ def test_a_cancelled_job_is_not_started_again_by_its_drill(vm: Vm, guard: FakeGu
 
 
 def test_a_drill_waits_while_much_is_at_stake(vm: Vm, guard: FakeGuard) -> None:
-    """What was done since the newest complete checkpoint is more than the drill may cost."""
+    """A drill waits while the work since the newest complete checkpoint is more than the drill may cost."""
     _train(vm, "none", drill_stake_s=0.0)
     vm.boot()
     guard.drill = 1

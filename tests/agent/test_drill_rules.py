@@ -1,4 +1,4 @@
-"""What a drill concludes from saves and steps, as tables."""
+"""A drill's conclusions from saves and steps are tables."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STEPS = Steps(before=500, first=502, last=540)
     ],
 )
 def test_a_save_of_what_was_done_before_is_old(step: int | None, steps: Steps, expected: bool) -> None:
-    """Against the checkpoint before; against the command's own steps only where both count alike."""
+    """A save is compared with the checkpoint before; with the command's own steps only where both count alike."""
     assert is_old(step, steps) is expected
 
 
@@ -69,5 +69,5 @@ def test_the_first_complete_save_of_the_work_decides(saves: list[Save], limits: 
 def test_a_run_goes_on_from_where_it_was(
     readings: list[tuple[float, int]], wanted: int | None, speed: float | None, expected: bool | None
 ) -> None:
-    """Unless it trains its way up from zero; batches that are skipped go by faster than training."""
+    """A run that trains its way up from zero does not go on; batches that are skipped go by faster than training."""
     assert goes_on(readings, wanted, speed) is expected

@@ -70,7 +70,9 @@ def test_a_secret_that_may_not_be_read_is_reported(vm: Vm, guard: FakeGuard) -> 
 
 
 def test_the_token_stays_with_the_agent(vm: Vm, guard: FakeGuard) -> None:
-    """Not in the command's environment, in no process's arguments, in no file, and not even in what is printed."""
+    """The token is not in the command's environment, in no process's arguments, in no file, and not even in what is
+    printed.
+    """
     script = f"{WAIT}\nprint(sorted(os.environ))\nprint('is it {guard.token}?')\nwait('go')"
     vm.train(script.replace(guard.token, "' + 'the-token-of' + '-this-attempt' + '"))
     agent = vm.boot()

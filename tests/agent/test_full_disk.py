@@ -70,7 +70,7 @@ def fill(vm: Vm, guard: FakeGuard, go: Path) -> None:
 
 
 def test_the_exit_code_and_the_last_words_survive(vm: Vm, guard: FakeGuard, disk: Path) -> None:
-    """With what was free, and where, so that the guard can say so; the guard hears heartbeats meanwhile."""
+    """The report has the free space, and where, so that the guard can say so; the guard hears heartbeats meanwhile."""
     go = on(vm, disk)
     fill(vm, guard, go)
     beat = guard.wait_for("heartbeat", lambda event: event["machine"]["disk_free_bytes"] < LEFT_BYTES)
@@ -88,7 +88,7 @@ def test_the_exit_code_and_the_last_words_survive(vm: Vm, guard: FakeGuard, disk
 def test_an_agent_that_dies_while_the_disk_is_full_is_followed_by_one_that_knows(
     vm: Vm, guard: FakeGuard, disk: Path
 ) -> None:
-    """What did not fit stands in memory: the command is not run again, and its exit code is reported."""
+    """The unwritten rest stands in memory: the command is not run again, and its exit code is reported."""
     go = on(vm, disk)
     fill(vm, guard, go)
     vm.crash()
@@ -102,7 +102,7 @@ def test_an_agent_that_dies_while_the_disk_is_full_is_followed_by_one_that_knows
 def test_a_vm_that_is_started_again_with_a_full_disk_runs_its_agent_from_memory(
     vm: Vm, guard: FakeGuard, disk: Path
 ) -> None:
-    """And says so on the serial console; what cannot be started is reported."""
+    """The serial console says so; a command that cannot be started is reported."""
     on(vm, disk)
     (vm.tools / "python3").symlink_to(sys.executable)
     with pytest.raises(OSError, match="No space"):
@@ -132,7 +132,7 @@ def test_an_exit_code_survives_though_nothing_can_be_written_anywhere(vm: Vm, gu
 
 
 def test_a_log_returns_to_the_disk_when_it_has_room_again(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the order in which it was printed; meanwhile its end is in memory."""
+    """The log is in the order in which it was printed; meanwhile its end is in memory."""
     monkeypatch.setenv("COSTGUARD_VOLATILE", str(disk.parent / "volatile"))
     log = OutputLog(str(disk / "log"), 50 << 20, 3)
     log.write(b"before\n")

@@ -26,7 +26,7 @@ def reported(guard: FakeGuard) -> Event:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_planted_hang_is_reported_within_twice_its_bound(vm: Vm, guard: FakeGuard, kind: str) -> None:
-    """With steps first, and bounds of a hundredth of the usual ones or less. 40 of them: make alive."""
+    """The bounds are a hundredth of the usual ones or less, with steps first. 40 hangs: make alive."""
     vm.train(planted(kind, steps=8), hang_least_s=0.75 if kind == "loop" else 1.5)
     vm.boot()
     hang = reported(guard)["hang"]
@@ -51,7 +51,7 @@ def test_progress_ends_a_hang(vm: Vm, guard: FakeGuard) -> None:
 
 
 def test_stacks_come_with_the_owners_permission_alone(vm: Vm, guard: FakeGuard) -> None:
-    """With it, and a py-spy on the VM, they say where Python stands."""
+    """The stacks say where Python stands, with permission and a py-spy on the VM."""
     vm.tool("py-spy", PY_SPY)
     vm.train(planted("fifo", steps=8), hang_least_s=1.0, stacks=True)
     vm.boot()
@@ -68,7 +68,7 @@ def test_without_permission_no_stack_is_read(vm: Vm, guard: FakeGuard) -> None:
 
 
 def test_a_hang_that_the_guard_stops_is_told_from_a_cancelled_job(vm: Vm, guard: FakeGuard) -> None:
-    """On a restarted VM its command runs again, as after a crash."""
+    """The command runs again on a restarted VM, as after a crash."""
     vm.train(planted("fifo", steps=8), hang_least_s=1.0, resume=True)
     vm.boot()
     reported(guard)

@@ -42,7 +42,7 @@ class Bucket:
 
     @property
     def output(self) -> bytes:
-        """What a reader puts together; each piece must begin where the one before ends."""
+        """Returns the output that a reader puts together; each piece must begin where the one before ends."""
         text = b""
         for uri, content in sorted(self.objects.items()):
             assert int(uri.rpartition("/")[2].split(".")[0]) == len(text)
@@ -97,7 +97,7 @@ def test_the_newest_piece_grows_and_a_large_one_stays(tmp_path: Path, pieces: Ma
 
 @pytest.mark.parametrize("printed", [b"", b"y" * CLOSED_BYTES])
 def test_a_later_agent_goes_on_where_the_earlier_came_to(tmp_path: Path, pieces: MakePieces, printed: bytes) -> None:
-    """Killed between the write and its note, it writes the same piece again; no byte is there twice."""
+    """An agent killed between the write and its note writes the same piece again; no byte is there twice."""
     bucket, log = Bucket(), OutputLog(str(tmp_path / "log"), 50 << 20, 3)
     log.write(b"step 1\n" + printed)
     pieces(bucket).save(no_wait)
@@ -112,7 +112,7 @@ def test_a_later_agent_goes_on_where_the_earlier_came_to(tmp_path: Path, pieces:
 
 
 def test_what_a_bucket_refused_is_written_later(tmp_path: Path, pieces: MakePieces) -> None:
-    """In order, and the reason is known."""
+    """The pieces come in order, and the reason is known."""
     bucket, log = Bucket(), OutputLog(str(tmp_path / "log"), 50 << 20, 3)
     writer = pieces(bucket)
     bucket.full = True
@@ -142,7 +142,7 @@ def test_a_bucket_that_replaces_nothing_gets_more_pieces(tmp_path: Path, pieces:
 
 
 def test_output_that_was_rotated_away_is_said_to_be_missing(tmp_path: Path, pieces: MakePieces) -> None:
-    """What is still there follows."""
+    """The output that is still there follows."""
     bucket, log = Bucket(), OutputLog(str(tmp_path / "log"), 100, 2)
     writer = pieces(bucket)
     log.write(b"first\n")

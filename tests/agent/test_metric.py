@@ -70,14 +70,14 @@ KERAS = "25/25 - 1s - 40ms/step - loss: 0.31 - val_loss: 0.42\n25/25 - 1s - 41ms
 def test_last_and_best_of_what_trainers_print(
     tmp_path: Path, output: str, pattern: str, better: str, last: str, best: str
 ) -> None:
-    """Also of a progress bar, which overwrites its line; nan is a last value and never the best."""
+    """The value is read also from a progress bar, which overwrites its line; nan is a last value and never the best."""
     reader = reader_of(tmp_path, output, metric_pattern=pattern, metric_better=better)
     seen = reader.look(None, is_final=True)["metric"]
     assert (seen["better"], seen["last"]["value"], seen["best"]["value"]) == (better, last, best)
 
 
 def test_a_value_has_the_step_that_was_printed_last_until_the_end_of_its_line(tmp_path: Path) -> None:
-    """On its own line, or on one before it; the step of the job only where none was printed."""
+    """The step is on its own line, or on one before it; the step of the job counts only where none was printed."""
     output = "step 10\nval 3.5\nstep 20 val 2.5\nval 9 step 30\nstep 31\n"
     seen = reader_of(tmp_path, output, metric_pattern=r"val (\S+)").look(99, is_final=True)["metric"]
     assert (seen["best"]["value"], seen["best"]["step"]) == ("2.5", 20)
@@ -98,7 +98,7 @@ def test_a_line_is_read_once_it_is_complete(tmp_path: Path) -> None:
 
 
 def test_of_a_flood_the_end_is_read(tmp_path: Path) -> None:
-    """In a bounded time, and the best is of what was read."""
+    """The end is read in a bounded time, and the best is of what was read."""
     flood = "val 0.1\n" + "x" * 100 + "\n"
     log = tmp_path / "log"
     log.write_text("val 0.01\n" + flood * (2 * MOST_BYTES // len(flood)) + "val 0.5\n")
@@ -113,7 +113,7 @@ lines = st.lists(st.one_of(values, st.sampled_from(["step", "val", "epoch 3", ""
 @settings(max_examples=100, deadline=None)
 @given(st.lists(lines, max_size=5))
 def test_it_finds_what_python_finds(tmp_path_factory: pytest.TempPathFactory, parts: list[list[str]]) -> None:
-    """By Python's own expressions, whatever part of the output each look sees."""
+    """The result equals Python's own expressions, whatever part of the output each look sees."""
     log = tmp_path_factory.mktemp("log") / "log"
     reader = MetricReader(AttemptSettings(metric_pattern=r"val (\d+)"), str(log))
     with log.open("a") as file:
@@ -153,7 +153,7 @@ def test_a_log_is_read_on_over_its_renames(tmp_path: Path) -> None:
 
 
 def test_files_that_were_rotated_away_unread_are_noticed(tmp_path: Path) -> None:
-    """What is still there is read from its beginning, and that something may be missing is known."""
+    """The rest is read from its beginning, and that something may be missing is known."""
     log = OutputLog(str(tmp_path / "log"), most_bytes=100, files=2)
     log.write(b"first\n")
     reader = LogReader(str(tmp_path / "log"))
@@ -171,7 +171,7 @@ def test_files_that_were_rotated_away_unread_are_noticed(tmp_path: Path) -> None
 
 
 def test_the_guard_hears_of_the_metric(vm: Vm, guard: FakeGuard) -> None:
-    """In heartbeats while the command runs, and in its exit."""
+    """The metric is in heartbeats while the command runs, and in its exit."""
     vm.train(
         f"{WAIT}\nprint('step 1 val 0.5')\nprint('step 2 val 0.25')\nwait('go')\nprint('step 3 val 0.75')",
         metric_pattern=r"val (\S+)",

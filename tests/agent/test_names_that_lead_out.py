@@ -64,7 +64,7 @@ def test_a_transfer_of_such_a_folder_stays_within_it(bucket: StubBucket, tmp_pat
 
 
 def test_a_note_in_a_bucket_names_nothing_outside_of_its_folder(bucket: StubBucket, tmp_path: Path) -> None:
-    """What an earlier attempt noted of its unfinished output is deleted; a name in it that leads out is refused."""
+    """An earlier attempt's note of its unfinished output is deleted; a name in it that leads out is refused."""
     transfer = transfer_of(variables(bucket), tmp_path)
     names = json.loads(b'["../other/kept", "ok"]')
     with pytest.raises(TransferFailed, match="leads out of its folder, and is not touched"):

@@ -138,7 +138,7 @@ def test_a_busy_gpu_is_summed_up() -> None:
 
 
 def test_absent_values_stay_absent() -> None:
-    """What a driver does not support is None, never 0: a GPU that cannot be read is not idle."""
+    """An unsupported value is None, never 0: a GPU that cannot be read is not idle."""
     gpu = watched(BARE)
     gpu.look()
 

@@ -24,7 +24,7 @@ for step in range(1, 41):
 
 @pytest.mark.parametrize("pace", [1.0, 0.5, 60.0, 100.0])
 def test_moments_keep_their_distances_by_the_faster_clock(pace: float) -> None:
-    """And come back as the VM's own, which files on its disk bear."""
+    """Moments come back as the VM's own, which files on its disk bear."""
     first, later = utc_of(A_MOMENT, pace), utc_of(A_MOMENT + 2, pace)
     apart = datetime.fromisoformat(later) - datetime.fromisoformat(first)
     assert apart.total_seconds() == pytest.approx(2 * pace)
@@ -32,13 +32,13 @@ def test_moments_keep_their_distances_by_the_faster_clock(pace: float) -> None:
 
 
 def test_without_a_pace_moments_are_the_vms() -> None:
-    """On a real cloud both clocks are one."""
+    """Both clocks are one on a real cloud."""
     assert utc_of(A_MOMENT) == "2026-11-18T11:06:40.250+00:00"
     assert utc() <= utc()
 
 
 def test_looks_and_drills_come_as_often_by_the_faster_clock() -> None:
-    """What processes take, and how often the guard wants to hear, stays as it is."""
+    """The time that processes take, and how often the guard wants to hear, stays as it is."""
     usual, fast = AttemptSettings(), at_pace(AttemptSettings(), 60.0)
     assert (fast.look_s, fast.activity_s, fast.drill_settle_s, fast.drill_stake_s) == (1.0, 1.0, 1.0, 5.0)
     assert fast.hang_least_s == 4 * usual.heartbeat_s * 60, "an hour of the fleet holds four looks"
@@ -49,7 +49,7 @@ def test_looks_and_drills_come_as_often_by_the_faster_clock() -> None:
 
 
 def test_four_seconds_of_training_are_four_minutes_at_sixty_times_the_pace(vm: Vm, guard: FakeGuard) -> None:
-    """Its curve has its first step and points after that; its activity is reported, its speed is by that clock."""
+    """The curve has its first step and points after that; its activity is reported, its speed is by that clock."""
     vm.pace = "60"
     vm.train(STEPS)
     vm.boot()

@@ -1,4 +1,4 @@
-"""What the command's processes do, read from a real /proc over real processes."""
+"""The watch reads the command's processes from a real /proc over real processes."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_rank_that_was_seen_before_its_exec_is_a_rank() -> None:
 
 
 def test_process_on_the_gpu_is_the_main_one() -> None:
-    """Whatever started it: the process that holds the GPU is the one that trains."""
+    """The process that holds the GPU is the one that trains, whatever started it."""
     with running(sys.executable, "-c", FORKS) as pid:
         child = below({one.pid: one for one in processes()}, [pid])[1].pid
         report = seen(pid, lambda report: (report.main_cpu or 0) > 0.1, (child,))

@@ -1,4 +1,4 @@
-"""What the agent reads of the command's progress: its output, the step file, a trainer's own state."""
+"""The agent reads the command's progress: its output, the step file, a trainer's own state."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ wait('go')
 
 
 def test_the_owners_pattern_wins(watched: Watched) -> None:
-    """What it finds is the step, whatever else the line seems to count."""
+    """The pattern's match is the step, whatever else the line seems to count."""
     watched.settings = AttemptSettings(step_pattern=r"optimized (\d+)")
     watched.reader = watched.new()
     watched.prints("step: 900 loss: 0.5 optimized 7\n")
@@ -111,7 +111,9 @@ def test_a_pipe_as_step_file_holds_nothing_up(watched: Watched) -> None:
 
 
 def trainer_state(step: int) -> dict[str, Any]:
-    """As transformers 4.46 writes it: github.com/huggingface/transformers, src/transformers/trainer_callback.py."""
+    """Returns a state as transformers 4.46 writes it: github.com/huggingface/transformers,
+    src/transformers/trainer_callback.py.
+    """
     history = [{"epoch": n / 100, "grad_norm": 1.5, "learning_rate": 1e-05, "loss": 3 - n / 500, "step": n}
                for n in range(100, step + 1, 100)]  # fmt: skip
     evaluation = {"epoch": step / 100, "eval_loss": 1.75, "eval_runtime": 2.5, "eval_samples_per_second": 40.0,
@@ -171,7 +173,7 @@ def test_points_wait_for_their_minute_but_for_values_that_are_not_finite(watched
 
 
 def test_the_jobs_own_metric_becomes_a_point_once(watched: Watched) -> None:
-    """With the position at which it was seen."""
+    """The point has the position at which it was seen."""
     watched.prints("step: 5 loss: 0.5\n")
     metric = {"metric": {"last": {"value": "0.31", "at": "2026-11-22T10:00:00+00:00", "step": 5}}}
     named = [one for one in watched.reader.points(metric, True) if one["phase"] == "named"]
@@ -180,7 +182,7 @@ def test_the_jobs_own_metric_becomes_a_point_once(watched: Watched) -> None:
 
 
 def test_a_bar_that_is_drawn_again_is_read_once() -> None:
-    """Of thousands of drawings only the last says where the training is; other lines stay."""
+    """The last of thousands of drawings says where the training is; other lines stay."""
     bars = [f" {n}%|###| {n}/100 [00:10<01:30]" for n in range(1, 90)]
     assert shown(["Epoch 1", *bars, "loss: 0.5"]) == ["Epoch 1", bars[-1], "loss: 0.5"]
 

@@ -63,7 +63,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_an_output_is_published_with_its_marker_and_nothing_else(folder: Path) -> None:
-    """What waited is removed; the marker says whose it is."""
+    """Waiting files are removed; the marker says whose it is."""
     store = MemoryStore({f"{PLACE}-2/other": b"kept"})
     assert exit_of(stage(folder, store)) == {"reason": "exited", "code": 0}
     assert published(store.objects, PLACE) == FIRST
@@ -74,7 +74,9 @@ def test_an_output_is_published_with_its_marker_and_nothing_else(folder: Path) -
 
 
 def test_wherever_the_vm_ends_a_reader_sees_all_or_nothing(folder: Path) -> None:
-    """Between every two objects: then the next attempt, with other files, publishes its own without a rest of these."""
+    """A VM may end between every two objects: then the next attempt, with other files, publishes its own without a rest
+    of these.
+    """
     steps = 0
     while True:
         fill(folder / "out", FIRST)
@@ -154,7 +156,7 @@ def test_another_jobs_output_is_left_as_it_is(folder: Path) -> None:
 
 
 def test_files_of_others_at_the_destination_stay(folder: Path) -> None:
-    """Also those of another job that waits to publish there."""
+    """Files of another job that waits to publish there stay too."""
     others = {f"{PLACE}/notes.txt": b"mine", f"{PLACE}/.costguard/outputs/cg-jother-1.1/x": b"theirs"}
     store = MemoryStore(dict(others))
     exit_of(stage(folder, store))
@@ -179,7 +181,7 @@ def test_trouble_that_may_pass_is_waited_for(folder: Path) -> None:
 
 
 def test_trouble_that_lasts_is_reported_as_not_published(folder: Path) -> None:
-    """With the error; the command itself succeeded."""
+    """The report has the error; the command itself succeeded."""
     store = MemoryStore()
 
     def step() -> None:
@@ -194,7 +196,7 @@ def test_trouble_that_lasts_is_reported_as_not_published(folder: Path) -> None:
 
 
 def test_links_in_a_circle_end(folder: Path) -> None:
-    """And a link to a file is published as the file."""
+    """A link to a file is published as the file."""
     (folder / "out/again").symlink_to(folder / "out")
     (folder / "out/latest").symlink_to(folder / "out/weights.bin")
     (folder / "out/gone").symlink_to(folder / "nowhere")
@@ -202,7 +204,7 @@ def test_links_in_a_circle_end(folder: Path) -> None:
 
 
 def test_the_folder_of_an_output_is_made_for_a_container(tmp_path: Path) -> None:
-    """Its user need not be root; without a container the command makes what it needs, and a file stays possible."""
+    """The user need not be root; without a container the command makes what it needs, and a file stays possible."""
     (tmp_path / "vm").mkdir()
     contained = stage(tmp_path, MemoryStore(), outputs={PLACE: "/model"}, image="train:1", mounts=["/model:/model"])
     contained.volumes = str(tmp_path / "vm")

@@ -101,7 +101,7 @@ def test_ranks_that_do_not_end_are_killed_with_their_launcher(vm: Vm, guard: Fak
 
 
 def test_ranks_end_with_a_launcher_that_was_killed(vm: Vm, guard: FakeGuard) -> None:
-    """As by the kernel where memory is short: what it started does not outlive the run."""
+    """Children of a launcher that the kernel killed where memory is short do not outlive the run."""
     ranks = launched(vm, guard, "launcher", notice_grace_s=0.5)
     os.kill(parent_of(ranks[0]), 9)
     end = guard.wait_for("exit")
@@ -125,14 +125,14 @@ def test_the_command_finds_how_many_processes_to_start(vm: Vm, guard: FakeGuard)
 
 
 def test_a_vm_without_gpus_runs_one_process(vm: Vm, guard: FakeGuard) -> None:
-    """So that the same command runs on it."""
+    """The same command runs on it."""
     vm.train("import os\nprint(os.environ['COSTGUARD_GPUS'], os.environ['PET_NPROC_PER_NODE'])")
     vm.boot()
     assert guard.wait_for("exit")["output"] == ["0 1"]
 
 
 def test_the_variables_reach_a_command_in_a_container(vm: Vm, guard: FakeGuard) -> None:
-    """By name alone in the call of docker, which takes the values from its own environment."""
+    """The call of docker has the names alone, and takes the values from its own environment."""
     calls = vm.folder / "calls"
     script = f"""
 import os, sys
@@ -150,7 +150,7 @@ with open({str(calls)!r}, "a") as file:
 
 
 def is_running(process: int) -> bool:
-    """Not where it is gone, nor where only its entry in the table is left."""
+    """Says whether it runs: not where it is gone, nor where only its entry in the table is left."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:

@@ -53,7 +53,7 @@ def test_a_crash_reports_its_code_and_last_lines(vm: Vm, guard: FakeGuard) -> No
 
 
 def test_a_command_ended_by_a_signal_says_which(vm: Vm, guard: FakeGuard) -> None:
-    """What the kernel's memory killer does looks like this."""
+    """The kernel's memory killer looks like this."""
     vm.train("import os; os.kill(os.getpid(), 9)")
     vm.boot()
     end = guard.wait_for("exit")
@@ -109,14 +109,14 @@ def test_huge_output_is_kept_in_bounds(vm: Vm, guard: FakeGuard) -> None:
 
 
 def test_a_progress_bar_is_shown_as_a_terminal_would(vm: Vm, guard: FakeGuard) -> None:
-    """Of output that overwrites itself the last state is reported; bytes that are no text break nothing."""
+    """The last state of output that overwrites itself is reported; bytes that are no text break nothing."""
     vm.train(r"import sys; sys.stdout.buffer.write(b'10%\r50%\r100%\nbad \xff byte\n')")
     vm.boot()
     assert guard.wait_for("exit")["output"] == ["100%", "bad � byte"]
 
 
 def test_a_process_left_behind_does_not_hold_up_the_end(vm: Vm, guard: FakeGuard) -> None:
-    """What still holds the output after the grace is ended with the command's group."""
+    """A process that still holds the output after the grace is ended with the command's group."""
     vm.order("sh", "-c", "sleep 600 & echo started", notice_grace_s=0.1)
     vm.boot()
     assert guard.wait_for("exit")["code"] == 0

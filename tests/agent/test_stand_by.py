@@ -54,7 +54,7 @@ def _is_standing_by(event: dict[str, Any]) -> bool:
 
 
 def test_all_is_ready_before_the_guards_word(vm: Vm, guard: FakeGuard, s3: S3Server) -> None:
-    """Its data is there, and the location as it was; then the command begins with what the guard chose."""
+    """The data is there, and the location as it was; then the command begins with the guard's choice."""
     _boot(vm, s3)
     before = s3.objects("lab")
     guard.wait_for("heartbeat", _is_standing_by, count=3)
@@ -85,7 +85,7 @@ def test_the_guards_word_outlives_the_agent(vm: Vm, guard: FakeGuard, s3: S3Serv
 
 
 def test_a_cancel_ends_it_before_it_has_touched_anything(vm: Vm, guard: FakeGuard, s3: S3Server) -> None:
-    """As any attempt that never began."""
+    """The cancel ends it as any attempt that never began."""
     before = s3.objects("lab")
     _boot(vm, s3)
     guard.wait_for("heartbeat", _is_standing_by)
@@ -96,7 +96,7 @@ def test_a_cancel_ends_it_before_it_has_touched_anything(vm: Vm, guard: FakeGuar
 
 
 def test_arguments_come_with_the_word(vm: Vm, guard: FakeGuard) -> None:
-    """Where the command reads its checkpoints from the bucket itself."""
+    """The command reads its checkpoints from the bucket itself."""
     vm.train("import sys\nprint(sys.argv[1:])", stands_by=True, stand_by_s=0.05)
     vm.boot()
     guard.go = {"resume_from": "gs://runs/train/step-9", "step": 9, "arguments": ["--from", "gs://runs/train/step-9"]}

@@ -128,7 +128,7 @@ def test_image_input_checkpoint_and_driver_are_awaited_at_once(ground: Ground, g
 
 
 def test_checkpoint_goes_over_an_input_in_the_same_folder(ground: Ground, guard: FakeGuard) -> None:
-    """As a base model is downloaded to the folder in which its successors are saved."""
+    """A base model is downloaded to the folder in which its successors are saved."""
     ground.begin({}, inputs=ground.saved)
     assert guard.wait_for("exit")["code"] == 0
     downloads = [line for line in ground.order() if "image" not in line]
@@ -168,7 +168,7 @@ def test_download_that_fails_ends_a_pull(ground: Ground, guard: FakeGuard) -> No
 
 
 def test_cancelled_job_ends_all_that_is_under_way(ground: Ground, guard: FakeGuard) -> None:
-    """As while a single step ran: not started, because of the cancellation."""
+    """The job is not started, because of the cancellation, as while a single step ran."""
     ground.begin({name: ["never"] for name in ("image", "inputs", "checkpoint")})
     until(lambda: ground.has_begun("image", "inputs", "checkpoint"))
     guard.is_to_cancel = True
@@ -213,7 +213,7 @@ def run(steps: dict[str, StepBefore], hold: Callable[[float], Any] = lambda _: N
 
 
 def test_step_begins_after_those_that_it_comes_after() -> None:
-    """However they are listed; the others do not wait."""
+    """The order does not depend on how they are listed; the others do not wait."""
     ended: list[str] = []
     run(
         {

@@ -61,7 +61,7 @@ def test_a_cancel_is_the_guards_answer_to_a_heartbeat(vm: Vm, guard: FakeGuard) 
 
 
 def test_a_command_that_ignores_sigterm_is_killed_after_its_grace(vm: Vm, guard: FakeGuard) -> None:
-    """And the exit says so."""
+    """The exit says so."""
     start(vm, guard, IGNORES, "ready", cancel_grace_s=3)
     guard.is_to_cancel = True
     end = guard.wait_for("exit")
@@ -89,7 +89,7 @@ def test_a_vm_that_goes_down_gives_the_command_its_notice(vm: Vm, guard: FakeGua
 
 
 def test_a_shutdown_that_signals_every_process_at_once_is_no_cut_off(vm: Vm, guard: FakeGuard) -> None:
-    """As without systemd: the runner outlives its SIGTERM and sees how the command ends, which has its own."""
+    """The runner outlives its SIGTERM without systemd too, and sees how the command ends, which has its own."""
     start(vm, guard, SAVES, "step 7")
     command = guard.wait_for("start")["pid"]
     for process in (parent(command), command, vm.agents[-1].pid):

@@ -13,7 +13,7 @@ SEEDS = range(2)  # orders in which rclone, which moves several files at the sam
 
 
 def _check(moments: Iterable[Moment], kind: Kind) -> None:
-    """By the server; and where the layout has a file that tells, by those who do not know our notes."""
+    """Checks by the server; and where the layout has a file that tells, as tools that do not know our notes."""
     for moment in moments:
         assert not list(torn(moment, kind))
         if not kind.is_mute:
@@ -27,7 +27,7 @@ def _newest(moment: Moment, kind: Kind) -> int | None:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_an_upload_counts_only_when_its_last_file_is_there(name: str) -> None:
-    """To an empty location, and then next to an older one, which counts until the newer one does."""
+    """The upload goes to an empty location, and then next to an older one, which counts until the newer one does."""
     kind = KINDS[name]
     for seed in SEEDS:
         bucket = Bucket(seed)
@@ -44,7 +44,7 @@ def test_an_upload_counts_only_when_its_last_file_is_there(name: str) -> None:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_an_older_one_uploaded_later_takes_nothing_from_the_newer(name: str) -> None:
-    """After the command's end the newest goes first: a framework's own note of its newest must not go back."""
+    """The newest goes first after the command's end: a framework's own note of its newest must not go back."""
     kind = KINDS[name]
     bucket = Bucket(0)
     agent = Agent(kind, bucket)
@@ -58,7 +58,7 @@ def test_an_older_one_uploaded_later_takes_nothing_from_the_newer(name: str) -> 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_deletion_takes_the_whole_before_the_parts(name: str) -> None:
-    """Of three the newest is kept; those that go do not count from the first file on that is lost."""
+    """The newest of three is kept; those that go do not count from the first file on that is lost."""
     kind = KINDS[name]
     for seed in SEEDS:
         bucket = Bucket(seed)

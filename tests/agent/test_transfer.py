@@ -71,7 +71,7 @@ def test_what_is_there_is_not_transferred_again(transfer: Transfer, tmp_path: Pa
 
 
 def test_a_file_that_changed_is_transferred_again(transfer: Transfer, tmp_path: Path) -> None:
-    """Also where its size is the same."""
+    """A changed file is transferred also where its size is the same."""
     here, uri = tree(tmp_path / "here", FILES), f"s3://lab/{tmp_path.name}"
     transfer.upload(str(here), uri)
     (here / "a").write_bytes(b"ONE")
@@ -125,7 +125,7 @@ def test_what_is_not_there_cannot_be_read(place: str, transfer: Transfer, tmp_pa
 
 
 def test_a_copy_of_what_is_not_there_fails(transfer: Transfer, tmp_path: Path) -> None:
-    """Also where an older file of that name is at the target; no other VM would find it."""
+    """A missing source fails also where an older file of that name is at the target; no other VM would find it."""
     uri = f"s3://lab/{tmp_path.name}"
     transfer.upload(str(tree(tmp_path / "here", FILES)), uri)
     transfer.write(f"{uri}-copy/none", b"older")
@@ -216,6 +216,6 @@ def test_no_credential_is_in_the_list_of_processes(s3: S3Server, tmp_path: Path)
 
 @pytest.mark.parametrize("uri", ["gs:/x", "s3://", "http://x/y", "/data", "file://host/x", ""])
 def test_what_is_no_place_is_refused(uri: str, transfer: Transfer) -> None:
-    """Before rclone could take it for something else."""
+    """A wrong place is refused before rclone could take it for something else."""
     with pytest.raises(TransferFailed, match="is no place"):
         transfer.listing(uri)

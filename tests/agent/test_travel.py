@@ -61,7 +61,7 @@ def _train(vm: Vm, s3: S3Server, saves: str, script: str = SAVES, **more: Any) -
 
 
 def _remote(s3: S3Server) -> dict[str, bytes]:
-    """What lies at the location, without our own notes."""
+    """Returns the files at the location, without our own notes."""
     seen = {name.removeprefix("run/"): content for name, content in s3.objects("lab").items()}
     return {name: content for name, content in seen.items() if name != ".costguard/attempt"}
 
@@ -69,7 +69,7 @@ def _remote(s3: S3Server) -> dict[str, bytes]:
 def test_complete_checkpoints_are_in_the_bucket_when_the_command_has_ended(
     vm: Vm, guard: FakeGuard, s3: S3Server
 ) -> None:
-    """Those that are complete, of these the newest two; the torn one stays on the VM, and no note of ours is left."""
+    """The newest two complete checkpoints are there; the torn one stays on the VM, and no note of ours is left."""
     _train(vm, s3, "step-10 step-20 step-30 step-40!")
     vm.boot()
     assert guard.wait_for("exit")["code"] == 0
@@ -105,7 +105,7 @@ def test_the_next_vm_resumes_from_the_bucket(vm: Vm, guard: FakeGuard, s3: S3Ser
 
 
 def test_a_notice_flushes_what_is_complete(vm: Vm, guard: FakeGuard, s3: S3Server) -> None:
-    """What the command saves on SIGTERM is uploaded after its end; the exit does not wait for it."""
+    """The command's save on SIGTERM is uploaded after its end; the exit does not wait for it."""
     on_term = "\nsignal.signal(signal.SIGTERM, lambda *_: (save('step-77'), sys.exit(0)))"
     _train(vm, s3, "step-10", SAVES + on_term + WAIT + "\nwait('never')", heartbeat_s=0.1)
     vm.boot()
@@ -122,7 +122,7 @@ def test_a_notice_flushes_what_is_complete(vm: Vm, guard: FakeGuard, s3: S3Serve
 def test_a_location_that_cannot_be_written_is_known_before_the_command_runs(
     vm: Vm, guard: FakeGuard, s3: S3Server
 ) -> None:
-    """Not two hours later, when the first checkpoint is complete; another VM would do no better."""
+    """The failure comes before the first checkpoint is complete, two hours later; another VM would do no better."""
     _train(vm, s3, "step-10", checkpoint={"location": "s3://no-such-bucket/run"})
     vm.boot()
     end = guard.wait_for("exit")
@@ -157,7 +157,7 @@ def test_a_checkpoint_written_over_takes_another_place(vm: Vm, guard: FakeGuard,
 
 
 def test_a_restarted_agent_uploads_nothing_again(vm: Vm, guard: FakeGuard, s3: S3Server) -> None:
-    """Its notes on the disk name what is there."""
+    """The notes on the disk name what is there."""
     _train(vm, s3, "step-10", SAVES + WAIT + "\nwait('go')")
     vm.boot()
     guard.wait_for("saved")
@@ -187,12 +187,14 @@ def _ready(vm: Vm, written: list[Written]) -> dict[str, str]:
 
 
 def _look(s3: S3Server, name: str) -> CheckpointLook:
-    """As the guard judges what lies there. rclone answers some ranges with status 200, which its client refuses."""
+    """Judges as the guard does. rclone answers some ranges with status 200, which its client refuses."""
     return StoredCheckpoints(StoreAccess()).look(f"file://{s3.folder}/lab/{name}", LookFor())
 
 
 def test_the_trainers_checkpoints_travel(vm: Vm, guard: FakeGuard, s3: S3Server) -> None:
-    """Those of Hugging Face, known by their names; the guard finds the newest complete, and nothing else."""
+    """The checkpoints of Hugging Face are known by their names; the guard finds the newest complete, and
+    nothing else.
+    """
     written = [*hugging_face(10), *hugging_face(20)]
     ready = _ready(vm, written)
     _train(vm, s3, "checkpoint-10 checkpoint-20", MOVES, checkpoint={"framework": "", "marker": ""}, environment=ready)
@@ -221,7 +223,7 @@ FILE = {"location": "s3://lab/run/last.ckpt", "framework": "", "marker": ""}
 
 
 def test_a_single_file_travels(vm: Vm, guard: FakeGuard, s3: S3Server) -> None:
-    """To the object that the location names."""
+    """A file goes to the object that the location names."""
     body = torch_zip({"global_step": 7, "state_dict": {}})
     ready = _ready(vm, [("last.ckpt", body)])
     plan = {**FILE, "local": str(vm.folder / "saved/last.ckpt")}
@@ -235,7 +237,7 @@ def test_a_single_file_travels(vm: Vm, guard: FakeGuard, s3: S3Server) -> None:
 
 
 def test_a_single_file_comes_back(vm: Vm, guard: FakeGuard, s3: S3Server) -> None:
-    """To the path that the command saves to; others next to it in the bucket stay there."""
+    """A file comes back to the path that the command saves to; others next to it in the bucket stay there."""
     body = torch_zip({"global_step": 7, "state_dict": {}})
     tree(s3.folder / "lab/run", {"last.ckpt": body, "other.ckpt": b"other"})
     path = vm.folder / "saved/last.ckpt"
@@ -248,7 +250,7 @@ def test_a_single_file_comes_back(vm: Vm, guard: FakeGuard, s3: S3Server) -> Non
 
 
 def test_a_folder_that_is_itself_a_checkpoint_travels(vm: Vm, guard: FakeGuard, s3: S3Server) -> None:
-    """Its files lie at the location, and our note of the upload has a name that an object can have."""
+    """The files lie at the location, and our note of the upload has a name that an object can have."""
     files = {path.partition("/")[2]: body for path, body in torch_dcp(7)}
     ready = _ready(vm, list(files.items()))
     _train(vm, s3, " ".join(files), MOVES, checkpoint={"framework": "", "marker": ""}, environment=ready)
@@ -286,7 +288,7 @@ def test_a_location_is_tried_before_the_command_begins(vm: Vm, guard: FakeGuard,
 
 
 def test_a_download_that_is_not_whole_is_not_resumed_from(vm: Vm, guard: FakeGuard, s3: S3Server) -> None:
-    """By its name and its marker it is complete; what arrived is judged by its content again."""
+    """The download is complete by its name and its marker; its content is judged again."""
     tree = s3.folder / "lab/run/step-20"
     tree.mkdir(parents=True)
     (tree / "weights.pt").write_bytes(b"PK\x03\x04" + b"cut off")

@@ -196,7 +196,7 @@ def _memory(moment: Moment, scheme: str = "s3") -> Memory:
 
 
 class Agent:
-    """What a run's agent does with the checkpoints of its folder."""
+    """The work of a run's agent with the checkpoints of its folder."""
 
     def __init__(self, kind: Kind, bucket: Bucket, keep: int = 0) -> None:
         self.kind, self.bucket = kind, bucket
@@ -228,7 +228,7 @@ def look_at(moment: Moment, look_for: LookFor) -> CheckpointLook:
 
 
 def without_notes(moment: Moment) -> Moment:
-    """As a tool sees it that knows nothing of our notes; it looks at one folder, and not at our slots."""
+    """Returns the view of a tool that knows nothing of our notes; it looks at one folder, and not at our slots."""
     return {path: stored for path, stored in moment.items() if not path.startswith(OURS)}
 
 
@@ -242,7 +242,7 @@ def torn(moment: Moment, kind: Kind, scheme: str = "s3") -> Iterator[str]:
 
 
 def newest_version(moment: Moment, kind: Kind) -> int:
-    """Of the upload that work would resume from."""
+    """Returns the version of the upload that work would resume from."""
     best = look_at(moment, kind.look_for).resume
     assert best is not None
     slot = _slot(best.name)

@@ -83,7 +83,7 @@ class Vm:
         self.agents[-1].wait(PATIENCE_S)
 
     def reboot(self) -> None:
-        """As after a power cut: nothing of it runs any more, and the next boot has an id of its own."""
+        """Reboots as after a power cut: nothing of it runs any more, and the next boot has an id of its own."""
         self.crash()
         run = max(self.run_folders())
         command = json.loads((run / "command.json").read_text())["pid"]
@@ -94,7 +94,7 @@ class Vm:
         self._reboots += 1
 
     def restart(self) -> subprocess.Popen[bytes]:
-        """As a VM that was stopped and is started again, with its disk: nothing of it runs any more."""
+        """Restarts a VM that was stopped, with its disk: nothing of it runs any more."""
         self._reboots += 1
         return self.boot()
 
@@ -127,7 +127,7 @@ def parent(pid: int) -> int:
 
 
 def wait_until_unlocked(path: Path) -> None:
-    """Until the process that holds the lock has ended."""
+    """Waits until the process that holds the lock has ended."""
     subprocess.run(["flock", str(path), "true"], timeout=PATIENCE_S, check=True)
 
 

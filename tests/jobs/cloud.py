@@ -28,7 +28,7 @@ _UNSEEN = frozenset({_RESTS, _VANISHES})
 
 @dataclass
 class Vm:
-    """One VM, for ever: those that are gone stay in `CloudOfVms.all`."""
+    """A VM with a permanent identity: those that are gone stay in `CloudOfVms.all`."""
 
     gce_id: str
     project: str

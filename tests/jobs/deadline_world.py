@@ -26,7 +26,7 @@ BUCKET = "gs://runs/train"
 
 @dataclass
 class Training:
-    """What the command on one VM does. `done` is its work, in seconds, since the beginning of the job."""
+    """The work of the command on one VM. `done` is its work, in seconds, since the beginning of the job."""
 
     vm: Vm
     ready_at: datetime
@@ -41,7 +41,10 @@ class Training:
 
 @dataclass
 class Run:
-    """One job to its end. `starts` says how long a VM takes until its command runs; `adversary` acts once a minute."""
+    """A job, run to its end.
+
+    `starts` says how long a VM takes until its command runs; `adversary` acts once a minute.
+    """
 
     world: World
     work: timedelta
@@ -157,7 +160,7 @@ class Run:
             self.world.exit(name, code=143, stop_request="cancel")
 
     def _beat(self, name: str, done: int) -> bool:
-        """Whether it is to stop."""
+        """Says whether the command is to stop."""
         if not self.prints:
             return self.world.beat(name, step=done)
         where = {"phase": "train", "unit": "step", "done": done}

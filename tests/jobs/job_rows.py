@@ -45,7 +45,7 @@ SPEC = JobSpec(
 
 
 def job(job_id: str = "j7k2m9q4", **given: Any) -> Job:
-    """Of `given`, what a specification has goes into it."""
+    """Makes a job; fields of a specification in `given` go into it."""
     spec = replace(SPEC, **{name: given.pop(name) for name in tuple(given) if name in SPEC.__slots__})
     values: dict[str, Any] = {
         "spec": spec,

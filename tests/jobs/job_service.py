@@ -107,7 +107,7 @@ class Store:
 
 @dataclass
 class Buckets:
-    """How much lies at an address; nothing is known of any other."""
+    """Buckets with known sizes at some addresses; any other is unknown."""
 
     sizes: dict[str, StoredSize | CheckpointError] = field(default_factory=dict)
     endpoints: list[str] = field(default_factory=list)

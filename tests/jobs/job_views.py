@@ -80,7 +80,7 @@ class World:
         return JobView(self.job, seen, reported, Priced(self.spent), hold=self.hold, pause=self.pause)
 
     def turn(self, look: Look) -> None:
-        """One decision, checked, and carried out, or not: a guard may be killed before it does."""
+        """Decides once, checks the decision, and carries it out, or not: a guard may be killed before it does."""
         decision = decide(self.view(), PLACES, JobContext(TERMS, self.now, LONG_AGO))
         look(self, decision)
         if not self.job.state.is_over:
@@ -122,7 +122,7 @@ class World:
                 self.change(attempt_id, stop_asked_at=self.now, stop_why=why)
 
     def may_lose(self, attempt_id: int) -> bool:
-        """Whether its disk is no only copy: it succeeded, nothing ran there, or its owner agreed."""
+        """Says whether its disk is no only copy: it succeeded, nothing ran there, or its owner agreed."""
         vm, job = self.vms[attempt_id], self.job
         is_done = Outcome.SUCCEEDED in [item.outcome for item in self.attempts] or job.disk_given_up_at is not None
         return not (self.keeps_disk and vm.is_there and vm.has_saved) or is_done
@@ -176,7 +176,7 @@ class World:
         return next(item for item in self.attempts if item.id == attempt_id)
 
     def pass_time(self) -> None:
-        """Whatever happens to the VMs and is heard of it, or not."""
+        """Lets events happen to the VMs, some of them unheard."""
         self.now += TICK if self.lot.random() < 0.8 else 10 * TICK
         for item in list(self.attempts):
             vm = self.vms[item.id]
@@ -238,7 +238,9 @@ class World:
 
     @property
     def is_settled(self) -> bool:
-        """Over, or waiting for its budget: without a VM, or with a stopped one whose disk holds its work."""
+        """Says whether it is over, or waits for its budget: without a VM, or with a stopped one whose disk holds its
+        work.
+        """
         left = {item.state for item in self.attempts} - {AttemptState.OVER}
         waits = bool(self.hold) and self.job.state in (JobState.QUEUED, JobState.RECOVERING)
         return left <= {AttemptState.RESTING} if waits else left <= {AttemptState.KEPT} and self.job.state.is_over

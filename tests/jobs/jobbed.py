@@ -31,7 +31,7 @@ ANA, BEN = "ana@example.com", "ben@example.com"
 
 
 def job(state: JobState = JobState.RUNNING, recipe: Recipe = RECIPE, **given: Any) -> Job:
-    """What `Job` knows goes there, and the rest is what was asked for."""
+    """Makes a job: fields of `Job` go there, and the rest into its request."""
     context = {
         name: given.pop(name)
         for name in ("cancel_asked_at", "cancel_asked_by", "next_at", "disk_given_up_at")
@@ -50,7 +50,7 @@ def job(state: JobState = JobState.RUNNING, recipe: Recipe = RECIPE, **given: An
 
 
 def attempt(state: AttemptState = AttemptState.RUNNING, number: int = 1, **given: Any) -> Attempt:
-    """Asked for at 10:00, there at 10:01."""
+    """Makes an attempt, requested at 10:00, there at 10:01."""
     values: dict[str, Any] = {
         "id": number,
         "job_id": "j1",
@@ -73,7 +73,7 @@ def attempt(state: AttemptState = AttemptState.RUNNING, number: int = 1, **given
 
 
 def ended(outcome: Outcome, number: int = 1, gone: bool = True, **given: Any) -> AttemptView:
-    """At 11:59."""
+    """Makes an attempt that ended at 11:59."""
     state = AttemptState.OVER if gone else AttemptState.ENDING
     values = {"outcome": outcome, "ended_at": at("11:59"), "reason": f"it {outcome}", **given}
     return AttemptView(attempt(state, number, **values))

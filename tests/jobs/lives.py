@@ -1,4 +1,4 @@
-"""What VMs' agents, Google and people do by themselves while a guard comes and goes."""
+"""Acts for VMs' agents, Google and people while a guard comes and goes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Life:
         self._alive(self.world.turn.run)
 
     def play(self) -> None:
-        """Until the job is over and nothing bills."""
+        """Plays until the job is over and nothing bills."""
         while not self.is_over():
             assert self.ticks < MOST_TICKS, f"not over by now: {self.world.job()}, {self.world.attempts()}"
             self.tick()
@@ -88,7 +88,7 @@ class Life:
         )
 
     def _alive(self, do: Callable[..., object], *given: object) -> None:
-        """What a process begins that is ended in the middle, the next one is asked again."""
+        """Ends a process in the middle; the next one is asked again."""
         try:
             do(*given)
         except Killed:
@@ -124,7 +124,7 @@ class Life:
         self.happens(self, machine)
 
     def _stands_by(self, machine: Machine) -> bool:
-        """Whether its command waits for the guard's word, or is not to begin at all."""
+        """Says whether its command waits for the guard's go-ahead, or is not to begin at all."""
         name = machine.vm.name
         attempt = next((one for one in self.world.attempts() if one.name == name), None)
         if machine.is_done or attempt is None or attempt.follows is None or name in self.world.outside.go:

@@ -39,7 +39,7 @@ ACTIVE, IDLE = (Minute(seconds=60.0, gpus=(GpuSignals(kernel_active=share),)) fo
 
 
 def measured(job: str, seq: int, minutes: int, minute: Minute) -> AgentReport:
-    """At so many minutes from now."""
+    """Makes a report of an agent at so many minutes from now."""
     event = AgentEvent(seq, "activity", NOW + timedelta(minutes=minutes), {"run": 1, "minute": as_json(minute)})
     return AgentReport(attempt_name(job, 1), (event,), NOW)
 
@@ -71,7 +71,7 @@ REPORTS = (
 
 
 def stored(database: Database) -> Sequence[Any]:
-    """But for the numbers that the database chose."""
+    """Returns stored rows without the numbers that the database chose."""
     rows: list[Any] = []
     with database.read() as connection:
         for table, *order in (
@@ -95,7 +95,7 @@ def fill(database: Database) -> None:
 
 
 def test_a_batch_stores_what_single_reports_store(database: Database) -> None:
-    """Also where one attempt reports twice in it; every report gets the same answer."""
+    """A batch stores the same, also where one attempt reports twice in it; every report gets the same answer."""
     fill(database)
     together = events(database, []).hear_all(REPORTS)
     as_one = stored(database)
@@ -122,7 +122,10 @@ def test_a_batch_stores_what_single_reports_store(database: Database) -> None:
 
 
 def test_a_report_of_no_attempt_leaves_the_others(database: Database) -> None:
-    """Its token may be right: the attempt's row is gone with a restored database. The daemon is woken once."""
+    """A report's token may be right though the attempt's row is gone with a restored database.
+
+    The daemon is woken once.
+    """
     fill(database)
     woken: list[str] = []
     unknown = report("j9", 1, "start")
@@ -133,7 +136,7 @@ def test_a_report_of_no_attempt_leaves_the_others(database: Database) -> None:
 
 
 def test_a_batch_that_fails_stores_nothing(database: Database) -> None:
-    """Not even what came before the report that failed."""
+    """A failed batch stores nothing, not even reports before the one that failed."""
     fill(database)
     before = stored(database)
     hopeless = replace(REPORTS[2], events=(replace(REPORTS[2].events[0], at=NOW.replace(tzinfo=None)),))

@@ -1,4 +1,4 @@
-"""What agents tell is taken in once, in its order, by the guard's clock, and whatever a VM may make of it."""
+"""Reports of agents are recorded once, in their order, by the guard's clock, whatever a VM may make of them."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def event(seq: int, kind: str, ago: int = 0, **fields: Any) -> AgentEvent:
 def agent(
     *events: AgentEvent, before: AgentState | None = None, state: AttemptState = BOOTING, late: timedelta | None = None
 ) -> AgentUpdate:
-    """What is made of these; the VM's clock is `late` by so much."""
+    """Applies events to an agent; the VM's clock is `late` by so much."""
     late = late or timedelta()
     reported = [AgentEvent(item.seq, item.kind, item.at - late, item.fields) for item in events]
     return apply_events(before or AgentState(), state, reported, NOW, NOW - late)
 
 
 def test_a_number_far_ahead_silences_no_agent() -> None:
-    """What the agent itself reports next is heard; after a restored backup its numbers run ahead by less."""
+    """The agent's next report is heard; after a restored backup its numbers run ahead by less."""
     for number in (2**63 - 1, 1_000_007 + 1):
         planted = agent(event(number, "heartbeat", step=9), before=AgentState(accepted_through=7))
         assert planted.agent.accepted_through == 7
@@ -51,7 +51,7 @@ WHOLE = (
 
 
 def test_a_run_is_heard_from_its_boot_to_its_exit() -> None:
-    """In the order of the numbers, however they come; the exit keeps what was reported before it."""
+    """Events count in the order of their numbers, however they come; the exit keeps what was reported before it."""
     reported = agent(*reversed(WHOLE))
     assert reported.agent == AgentState(
         at=NOW,
@@ -89,15 +89,15 @@ def test_what_was_told_before_is_passed_over() -> None:
     ],
 )
 def test_a_start_makes_it_run(state: AttemptState, expected: AttemptState | None) -> None:
-    """Where its VM is known; and not when the run is over by the same word."""
+    """A start makes the attempt run where its VM is known; and not when the same report ends the run."""
     assert agent(*WHOLE[:2], state=state).state is expected
     assert agent(*WHOLE, state=state).state is None
 
 
 def test_the_next_run_begins_anew() -> None:
-    """What was said of the run before stands for it no more, but for the output and the step that it had come to.
+    """The next run keeps nothing of the run before but the output and the step that it had come to.
 
-    Late words of that run are nothing.
+    Late reports of that run are ignored.
     """
     before = agent(*WHOLE).agent
     reported = agent(event(8, "boot", 9, run=2), before=before).agent
@@ -134,7 +134,7 @@ def test_output_is_told_line_by_line() -> None:
 
 
 def test_what_is_too_much_is_cut() -> None:
-    """Of the output the end is kept, of the machine what fits; numbers that no database holds are none."""
+    """The end of a long output is kept, and the machine's figures that fit; numbers that no database holds are none."""
     machine = {
         "cpu": 1,
         "nan": float("nan"),

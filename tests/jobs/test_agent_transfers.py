@@ -1,4 +1,4 @@
-"""What agents report of the data that they move is kept and shown."""
+"""Agents' reports of the data that they move are kept and shown."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def reported(before: AgentState, *events: AgentEvent) -> AgentState:
 
 
 def test_a_download_is_reported_while_the_vm_prepares() -> None:
-    """How far it is, and what the agent does."""
+    """The report shows how far a download is, and the agent's phase."""
     transfer = {**INPUT, "bytes_done": GIB, "bytes_total": 4 * GIB, "files_done": 3, "files_total": 1000}
     state = reported(AgentState(), heartbeat(1, phase="downloading", transfers=[{**transfer, "bytes_per_s": 1e8}]))
     assert state.phase == "downloading"
@@ -38,7 +38,7 @@ def test_a_download_is_reported_while_the_vm_prepares() -> None:
 
 
 def test_a_later_report_takes_the_place_of_an_earlier_one() -> None:
-    """And the phase ends with the first heartbeat that has none."""
+    """A later report replaces an earlier one, and the phase ends with the first heartbeat that has none."""
     first = reported(AgentState(), heartbeat(1, phase="downloading", transfers=[INPUT]))
     done = {**INPUT, "state": "done", "bytes_done": GIB, "bytes_total": GIB, "seconds": 90}
     second = reported(first, heartbeat(2, transfers=[done]))
@@ -64,7 +64,7 @@ def test_what_is_no_transfer_is_left_out(fields: object) -> None:
 
 
 def test_odd_numbers_are_unknown() -> None:
-    """Not zero, and never more than the database holds."""
+    """Malformed numbers are unknown: not zero, and never more than the database holds."""
     odd = {**INPUT, "bytes_done": -1, "bytes_total": 2**70, "files_done": True, "bytes_per_s": float("nan")}
     (one,) = reported(AgentState(), heartbeat(1, transfers=[odd])).transfers
     assert (one.bytes_done, one.bytes_total, one.files_done, one.bytes_per_s) == (None, None, None, None)
@@ -72,13 +72,13 @@ def test_odd_numbers_are_unknown() -> None:
 
 
 def test_there_is_a_most() -> None:
-    """Of what is kept."""
+    """The number of transfers kept is bounded."""
     many = [{**INPUT, "target": f"/data/{number}"} for number in range(MOST + 50)]
     assert len(reported(AgentState(), heartbeat(1, transfers=many)).transfers) == MOST
 
 
 def test_a_transfer_is_stored_and_read_alike() -> None:
-    """Through JSON."""
+    """A transfer is read from JSON as it was stored."""
     whole = DataTransfer("output", "/out", "s3://m", TransferState.FAILED, 1, 2, 3, 4, 5, 6, "no permission")
     assert merged((), stored([whole])) == (whole,)
 

@@ -32,7 +32,9 @@ def test_a_number_is_taken_once(database: Database) -> None:
 
 
 def test_a_change_is_made_from_expected_states_alone(database: Database) -> None:
-    """What it does not name stays; attempts that are over are not live."""
+    """A change from another state changes nothing, and fields that it does not name stay; attempts that are over are
+    not live.
+    """
     with database.write() as connection:
         job_rows.added(connection)
         attempt = job_rows.attempt(connection)
@@ -76,7 +78,7 @@ def test_what_is_heard_is_kept(database: Database) -> None:
 
 
 def test_the_vm_of_an_attempt_is_found_by_id_and_by_name(database: Database) -> None:
-    """Within its project, each attempt once, with whose it is."""
+    """Each attempt is found once within its project, with its owner."""
     with database.write() as connection:
         job_rows.added(connection)
         one = job_rows.attempt(connection, gce_id="71")
@@ -91,7 +93,7 @@ def test_the_vm_of_an_attempt_is_found_by_id_and_by_name(database: Database) -> 
 
 
 def test_an_interruption_counts_once_and_is_resumed_by_a_later_run(database: Database) -> None:
-    """Its own run is no resumption of it; places see each event once, however it was written down."""
+    """A run does not resume its own interruption; places see each event once, however it was written down."""
     with database.write() as connection:
         job_rows.added(connection)
         one = job_rows.attempt(connection)

@@ -57,7 +57,9 @@ def held(holds: BudgetHolds, database: Database, *jobs: Job, minutes: int = 0) -
 
 
 def test_labels_budget_holds_jobs_whose_preset_sets_the_label(ledger: Database) -> None:
-    """What a VM of the job would bear counts before there is one; a budget of VMs without the label lets it be."""
+    """A budget by label counts the labels of a job's future VM; a budget of VMs without the label does not hold the
+    job.
+    """
     with ledger.write() as connection:
         vm = rows.instance(connection, "labelled", labels={"team": "vision"})
         rows.lifetime(connection, vm, NOW - 6 * HOUR)
@@ -80,14 +82,14 @@ def test_what_is_held(ledger: Database) -> None:
 
 
 def test_nothing_is_read_where_budgets_only_tell(sqlite_database: Database) -> None:
-    """Without such a budget, or without a job, the ledger is left alone: there are no prices in this one."""
+    """The ledger is not read without such a budget, or without a job: there are no prices in this one."""
     with sqlite_database.read() as connection:
         assert BudgetHolds(sqlite_database, Rules({}, budgets=(TELLS,)))(connection, [job()], NOW) == {}
         assert BudgetHolds(sqlite_database, Rules({}, budgets=(REFUSES,)))(connection, [], NOW) == {}
 
 
 def test_the_ledger_is_read_once_a_minute(ledger: Database) -> None:
-    """Within the minute the figures stand; a new period is noticed at once."""
+    """The figures stand for a minute; a new period is noticed at once."""
     holds = BudgetHolds(ledger, Rules({}, budgets=(REFUSES,)))
     before = BudgetHolds(ledger, Rules({}, budgets=(REFUSES,)), serves=24 * HOUR)
     assert held(before, ledger, job(), minutes=-30) == {}
@@ -98,7 +100,7 @@ def test_the_ledger_is_read_once_a_minute(ledger: Database) -> None:
 
 
 def test_it_is_written_down_once_a_period(ledger: Database) -> None:
-    """That a budget is spent and which waiting jobs it holds are events, once, anyone who looks again."""
+    """A spent budget and the waiting jobs that it holds are events, once, however many look again."""
     rules = Rules({}, budgets=(REFUSES,))
     holds = BudgetHolds(ledger, rules)
     running = job("j1111111", state=JobState.RUNNING)
@@ -122,7 +124,7 @@ def test_it_is_written_down_once_a_period(ledger: Database) -> None:
 
 
 def test_since_when_a_spot_vm_is_to_stop(ledger: Database) -> None:
-    """From the moment that the budget was first found spent, and a guard that starts again knows it too."""
+    """A Spot VM stops from the moment that the budget was first found spent, and a restarted guard knows it too."""
     rules = Rules({}, budgets=(STOPS,))
     holds = BudgetHolds(ledger, rules)
     at = NOW + 2 * HOUR

@@ -27,7 +27,7 @@ def at_work(w: World) -> None:
 
 
 def look(w: World, minutes: int = 5) -> None:
-    """At its checkpoints, with a heartbeat every minute before."""
+    """Looks at checkpoints, with a heartbeat every minute before."""
     for _ in range(minutes):
         w.clock.advance(timedelta(minutes=1))
         w.beat()
@@ -58,7 +58,7 @@ def test_it_waits_for_the_next_checkpoint(sqlite_url: str) -> None:
 
 
 def test_never_mind_takes_it_back(sqlite_url: str) -> None:
-    """Also one that is due already but not yet stored as a cancel; it can be requested again."""
+    """ "Never mind" undoes also a cancel that is due already but not yet stored; it can be requested again."""
     with world(sqlite_url) as w:
         at_work(w)
         ask(w)

@@ -50,7 +50,7 @@ def test_what_another_vm_may_do_better_is_tried_again() -> None:
 
 @pytest.mark.parametrize("code", [126, 127])
 def test_a_shell_without_its_program_is_tried_once(code: int) -> None:
-    """At once, and before any step."""
+    """The job fails at once, and before any step."""
     assert after(crashed(exited(code, moment=at("11:51")))).state is JobState.FAILED
 
 
@@ -69,7 +69,7 @@ def test_a_failure_that_is_not_certain_is_tried_again(end: Exit, given: dict[str
 
 
 def test_no_crash_allowed_means_one_vm_where_the_command_failed() -> None:
-    """One that could not be started for a reason that may pass is tried again: that is no crash."""
+    """A command that could not be started for a reason that may pass is tried again: that is no crash."""
     assert after(never_started(repeats=False), max_crashes=0).state is JobState.PROVISIONING
     result = after(crashed(exited(1, moment=at("11:51"))), max_crashes=0)
     assert result.state is JobState.FAILED
@@ -77,5 +77,5 @@ def test_no_crash_allowed_means_one_vm_where_the_command_failed() -> None:
 
 
 def test_a_preemption_is_not_a_crash_where_none_is_allowed() -> None:
-    """Those are counted by themselves."""
+    """Preemptions are counted by themselves."""
     assert after(ended(Outcome.PREEMPTED), max_crashes=0).state is not JobState.FAILED

@@ -1,4 +1,4 @@
-"""What a job's inputs and outputs must not be, and what their refusals say to change."""
+"""Inputs and outputs that are wrong are refused, with what to change."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_shared_folder_is_taken_where_guard_and_vm_share_one() -> None:
     ],
 )
 def test_paths_that_are_not_the_jobs_own_are_refused(path: str, words: str) -> None:
-    """For inputs and for outputs alike."""
+    """Inputs and outputs with paths outside of the job's own are refused alike."""
     ((where, message),) = refused(with_input("s3://acme-data/v7", path))
     assert (where, words in message) == ("inputs.0.path", True), message
     ((where, message),) = refused(with_output(path))
@@ -105,7 +105,7 @@ def test_an_output_that_holds_an_input_is_refused(path: str) -> None:
 
 
 def test_destinations_that_overlap_are_refused() -> None:
-    """With each other, with an input, and with the location of the checkpoints."""
+    """Destinations may not overlap with each other, with an input, or with the location of the checkpoints."""
     outputs = (JobOutput("/out/a", "s3://acme-models/m"), JobOutput("/out/b", "s3://acme-models/m/b"))
     assert [where for where, _ in refused(replace(JOB, outputs=outputs))] == ["outputs.1.destination"]
     spec = replace(with_input("s3://acme/v7"), outputs=(JobOutput("/out", "s3://acme/v7/out"),))
@@ -123,7 +123,7 @@ def test_a_neighbour_with_a_longer_name_is_no_overlap() -> None:
 
 
 def test_a_file_written_in_a_container_without_a_mount_is_refused() -> None:
-    """Its folder could be mounted, and an image's own folder must not be hidden by a mount."""
+    """A file's folder could be mounted, but an image's own folder must not be hidden by a mount."""
     spec = replace(with_output("/app/model.pt"), image="ghcr.io/lab/train:v1")
     ((where, message),) = refused(spec)
     assert where == "outputs.0.path"

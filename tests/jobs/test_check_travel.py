@@ -1,4 +1,4 @@
-"""What is refused of checkpoints that travel, at the launch, with the flag that mends it."""
+"""Checkpoints that cannot travel are refused at the launch, with the flag that mends it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def test_a_location_that_nothing_is_saved_at_is_refused() -> None:
     ],
 )
 def test_a_location_that_something_is_saved_at_is_accepted(spec: JobSpec) -> None:
-    """By the agent, by the command's words, its environment or its way to resume; or on the VM's disk."""
+    """A location is used by the agent, by the command's words, its environment or its way to resume; or is on the VM's
+    disk.
+    """
     assert _parts(spec) == []
 
 

@@ -1,4 +1,4 @@
-"""What is known of the checkpoints of running jobs, and what would be lost, or was."""
+"""The watch records the checkpoints of running jobs, and the work at risk or lost."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_running_jobs_checkpoints_are_looked_at_every_five_minutes(sqlite_url:
 
 
 def test_a_checkpoint_is_torn_when_it_still_is_at_the_next_look(sqlite_url: str) -> None:
-    """While it is being written it looks the same."""
+    """A checkpoint is torn if it is unchanged at the next look: while it is being written it looks the same."""
     with world(sqlite_url) as w:
         _running(w)
         watch = _watch(w)
@@ -96,7 +96,7 @@ def test_a_layout_that_no_rule_recognises_is_reported_within_ten_minutes(sqlite_
 
 
 def test_checkpoints_that_stop_advancing_are_told_once(sqlite_url: str) -> None:
-    """With the work that would be lost, in dollars; again only after it had gone on."""
+    """A stall is reported with the work that would be lost, in dollars; again only after it had gone on."""
     with world(sqlite_url) as w:
         _running(w)
         watch = _watch(w)
@@ -150,7 +150,9 @@ def _interruption(attempt_id: int, when: str, **given: object) -> Interruption:
 
 
 def test_work_that_was_lost() -> None:
-    """Since the checkpoint that is resumed from; without one all of it, also what earlier runs had saved."""
+    """Work since the checkpoint to resume from is lost; without one all of it, also the work that earlier runs had
+    saved.
+    """
     first = replace(_RUN, state=AttemptState.OVER, outcome=Outcome.PREEMPTED)
     second = replace(first, id=2, number=2, agent=AgentState(run=1, started_at=at("13:00")))
     ended = [_interruption(1, "12:00", lost=timedelta(minutes=30)), _interruption(2, "14:00")]

@@ -41,7 +41,7 @@ def office(sqlite_database: Database, store: MemoryArchives) -> Office:
 
 
 def test_archive_is_stored_under_its_hash(office: Office, store: MemoryArchives) -> None:
-    """And is found from then on."""
+    """An archive is found from then on."""
     with pytest.raises(Missing, match=f"no archive {SHA256[:12]}"):
         office.code.find(SHA256)
     office.code.keep(SHA256, io.BytesIO(CONTENT))
@@ -75,14 +75,14 @@ def wrong_member(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> 
 def test_unsafe_archive_is_refused_before_it_is_stored(
     office: Office, store: MemoryArchives, plain: bytes, words: str
 ) -> None:
-    """Whatever the client says it packed."""
+    """An unsafe archive is refused whatever the client says it packed."""
     with pytest.raises(Invalid, match=words):
         office.code.keep(hashlib.sha256(plain).hexdigest(), io.BytesIO(gzip.compress(plain)))
     assert store.objects == {}
 
 
 def test_archive_under_another_name_is_refused(office: Office) -> None:
-    """So is one that was cut off, and what is no archive."""
+    """An archive that was cut off is refused as well, and a file that is no archive."""
     with pytest.raises(Invalid, match=f"its SHA-256 is {SHA256}"):
         office.code.keep("0" * 64, io.BytesIO(CONTENT))
     with pytest.raises(Invalid, match="no gzipped tar"):
@@ -112,7 +112,9 @@ def test_archive_that_unpacks_without_end_is_refused() -> None:
 
 
 def test_job_names_an_archive_that_is_there(office: Office, store: MemoryArchives) -> None:
-    """Else it is refused before a VM is launched for it: not uploaded, about to be deleted, or nobody knows."""
+    """A job with a missing archive is refused before a VM is launched for it: not uploaded, about to be deleted, or
+    unknown.
+    """
     with pytest.raises(Invalid) as refused:
         office.it.submit(asked(code=CODE), None, "cli")
     assert refused.value.fields == (
@@ -129,7 +131,7 @@ def test_job_names_an_archive_that_is_there(office: Office, store: MemoryArchive
 
 
 def test_server_without_a_place_for_code_says_which_setting(sqlite_database: Database) -> None:
-    """At the upload, and at the launch."""
+    """The setting is named at the upload, and at the launch."""
     office = Office(priced(sqlite_database))
     with pytest.raises(Conflict) as refused:
         office.code.keep(SHA256, io.BytesIO(CONTENT))
@@ -160,7 +162,7 @@ def test_a_full_place_makes_room_by_what_no_open_job_needs(office: Office, store
 
 
 def test_changes_are_stored_without_credentials(office: Office) -> None:
-    """Also from a client that hides nothing."""
+    """Credentials are removed also from a client that hides nothing."""
     office.code.keep(SHA256, io.BytesIO(CONTENT))
     diff = f"+lr = 1\n+token = '{TOKEN}'\n-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\n+end"
     code = JobCode(SHA256, len(CONTENT), 3, "f" * 40, "main", diff)
@@ -189,7 +191,7 @@ def test_changes_are_stored_without_credentials(office: Office) -> None:
 def test_code_and_setup_that_cannot_work_are_refused(
     office: Office, changed: dict[str, Any], where: str, words: str
 ) -> None:
-    """At the launch, each with the field."""
+    """Code and setup are refused at the launch, each with the field."""
     office.code.keep(SHA256, io.BytesIO(CONTENT))
     with pytest.raises(Invalid) as refused:
         office.it.submit(asked(**changed), None, "api")
@@ -221,7 +223,7 @@ def test_attempt_gets_the_archive_of_its_job_whatever_its_age(sqlite_database: D
 
 
 def test_old_archives_that_no_open_job_needs_are_deleted(sqlite_database: Database, store: MemoryArchives) -> None:
-    """After 30 days; what others keep in the same place is left alone."""
+    """Archives are deleted after 30 days; files of others in the same place are left alone."""
     clock = HandClock(NOW)
     code = CodeArchives(store, sqlite_database, clock)
     ended = packed({"a.py": "1"})[1]
@@ -240,7 +242,7 @@ def test_old_archives_that_no_open_job_needs_are_deleted(sqlite_database: Databa
 
 
 def test_archive_uploaded_again_is_not_deleted(sqlite_database: Database, store: MemoryArchives) -> None:
-    """Also where that happens between the listing and the deletion."""
+    """An archive survives an upload between the listing and the deletion."""
 
     class UploadedMeanwhile(MemoryArchives):
         def listing(self) -> Sequence[StoredFile]:

@@ -120,7 +120,7 @@ STORIES = {
 
 @pytest.mark.parametrize("story", STORIES)
 def test_at_every_point(tmp_path: Path, sqlite_template: Path, story: str) -> None:
-    """Whatever the point: exactly one VM for each attempt ever, no orphan, no lost job, nothing that bills."""
+    """A crash at any point leaves exactly one VM for each attempt ever, no orphan, no lost job, nothing that bills."""
     reported = STORIES[story]
     path = tmp_path / "costguard.db"
     with copied_database(path, sqlite_template) as database:

@@ -1,4 +1,4 @@
-"""What a job's curves say to its owner, from the points that its agent reports."""
+"""A job's curves, from the points that its agent reports, notify its owner."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def at_work(w: World, **given: Any) -> None:
 
 
 def points(w: World, *values: tuple[int, dict[str, Any]]) -> None:
-    """One event; a minute passes before each point."""
+    """Reports one event; a minute passes before each point."""
     reported = []
     for step, fields in values:
         w.clock.advance(timedelta(minutes=1))
@@ -44,7 +44,9 @@ def falling(place: int) -> float:
 
 
 def test_a_loss_that_is_no_number_is_reported_once(sqlite_url: str) -> None:
-    """With the step, what it was before, and the cost of an hour; again only after it went well."""
+    """The report has the step, the value before, and the cost of an hour; it is repeated only after the loss
+    went well.
+    """
     with world(sqlite_url) as w:
         at_work(w)
         losses(w, 1, *[0.4] * 10)
@@ -61,7 +63,9 @@ def test_a_loss_that_is_no_number_is_reported_once(sqlite_url: str) -> None:
 
 
 def test_a_metric_that_stands_still_is_a_hint_once(sqlite_url: str) -> None:
-    """With its gain, the time and its cost, the best, and the checkpoint next to it; a new best makes another one."""
+    """The hint has its gain, the time and its cost, the best, and the checkpoint next to it; a new best makes another
+    one.
+    """
     with world(sqlite_url) as w:
         at_work(w)
         with w.database.write() as connection:

@@ -32,7 +32,7 @@ def moving(**changed: Any) -> Submission:
 
 
 def test_the_launch_says_what_the_transfer_costs(office: Office) -> None:
-    """In the job's reason and in the audit log; the quote has it as a figure."""
+    """The cost is in the job's reason and in the audit log; the quote has it as a figure."""
     office.buckets.sizes[SOURCE] = StoredSize(1 << 40, 900, region="us-east-1")
     quote = office.it.quote(moving(), timedelta(hours=1))
     assert str(quote.moves[0].cost) == "$92.16"
@@ -52,7 +52,7 @@ def test_budgets_have_to_pay_for_the_first_download(office: Office) -> None:
 
 
 def test_a_missing_bucket_is_refused(office: Office) -> None:
-    """Of an input and of an output, both at once."""
+    """Missing buckets of an input and of an output are refused, both at once."""
     for address in (SOURCE, PLACE):
         office.buckets.sizes[address] = CheckpointLocationMissing(f"There is no bucket for {address}.", "Check it.")
     with pytest.raises(Invalid) as refused:
@@ -68,14 +68,16 @@ def test_an_input_with_nothing_in_it_is_refused(office: Office) -> None:
 
 
 def test_a_published_output_is_not_written_over(office: Office) -> None:
-    """Its readers rely on its marker."""
+    """A published output stays, because its readers rely on its marker."""
     office.buckets.sizes[PLACE] = StoredSize(10, 2, is_published=True)
     with pytest.raises(Invalid, match="An output was published at s3://acme-models/run-12 before"):
         office.it.submit(moving(), None, "cli")
 
 
 def test_two_open_jobs_do_not_publish_to_one_place(office: Office) -> None:
-    """Nor one below the other's; once the first is over, its marker protects what it published."""
+    """Two jobs may not publish one below the other's place; once the first is over, its marker protects what it
+    published.
+    """
     first, _ = office.it.submit(moving(name="first"), None, "cli")
     with pytest.raises(Invalid, match="Job first, which is not over, publishes there too"):
         office.it.submit(asked(outputs=(JobOutput("/out", f"{PLACE}/below"),)), None, "cli")

@@ -1,4 +1,4 @@
-"""What a VM's agent is given of a job's data."""
+"""A VM's agent gets the settings of a job's data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def spec(**changed: Any) -> JobSpec:
 
 
 def test_the_agent_gets_inputs_by_path_and_outputs_by_destination() -> None:
-    """With the job's id, by which it knows what earlier attempts left."""
+    """The agent also gets the job's id, by which it knows what earlier attempts left."""
     given = settings_for(replace(job(), spec=spec()), attempt(), (), "https://guard.example")
     assert given["inputs"] == {"/data": "s3://acme-data/v7"}
     assert given["outputs"] == {"s3://acme-models/run-12": "/data/model", "gs://acme-logs/run-12": "/logs"}
@@ -45,7 +45,7 @@ def test_a_job_without_data_has_none_of_its_settings() -> None:
     ],
 )
 def test_a_container_has_the_folders_of_its_data(mounts: tuple[str, ...], expected: list[str]) -> None:
-    """At the same paths as the VM, unless a mount holds them already."""
+    """The folders have the same paths as on the VM, unless a mount holds them already."""
     assert data_mounts(spec(mounts=mounts)) == expected
 
 

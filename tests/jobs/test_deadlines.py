@@ -40,7 +40,7 @@ def test_no_adversary_makes_a_job_late(sqlite_url: str, name: str, prints: bool)
 
 
 def test_job_that_may_use_spot_alone_gets_its_vm_at_once(sqlite_url: str) -> None:
-    """With two hours to spare and room in every zone; its words promise no on-demand VM."""
+    """A job with two hours to spare and room in every zone gets a VM at once; its words promise no on-demand VM."""
     with world(sqlite_url) as w:
         run = Run(w, 60 * MINUTE, 180 * MINUTE, falls_back=False)
         job = run.to_the_end()

@@ -1,4 +1,4 @@
-"""What bounds jobs, from their agents' minutes to verdicts, savings, and one event for each bound."""
+"""Agents' minutes become verdicts, savings, and one event for each bound."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BUSY = STARVED._replace(gpus=(GpuSignals(kernel_active=0.98),))
 
 
 def _minutes(w: World, count: int, minute: Minute = STARVED, name: str = "cg-j1-1", pace: int = 60) -> None:
-    """So many minutes of a training that makes `pace` steps in each."""
+    """Makes minutes of a training that makes `pace` steps in each."""
     for _ in range(count):
         w.clock.advance(MINUTE)
         step = (w.attempts(_job(name))[-1].agent.step or 0) + pace
@@ -88,7 +88,7 @@ def test_two_equal_windows_are_needed_before_a_verdict_holds(sqlite_url: str) ->
 
 
 def test_a_verdict_that_comes_and_goes_is_announced_once(sqlite_url: str) -> None:
-    """Its owner knows it from the first time; a busy GPU is no news at all."""
+    """The owner is notified the first time; a busy GPU is no news at all."""
     with world(sqlite_url) as w:
         _running(w)
         for minute in (STARVED, BUSY, STARVED):
@@ -113,7 +113,7 @@ def test_what_is_saved_is_up_to_the_waiting_of_what_is_left(sqlite_url: str) -> 
 
 
 def test_nothing_is_promised_where_the_time_left_is_unknown(sqlite_url: str) -> None:
-    """Only what an hour saves is known."""
+    """The saving of an hour alone is known."""
     with world(sqlite_url) as w:
         _running(w)
         _minutes(w, 13)
@@ -171,7 +171,7 @@ def test_verdicts_that_take_turns_do_not_fill_the_database(sqlite_url: str) -> N
 
 @pytest.mark.parametrize("seed", range(4))
 def test_windows_that_come_together_are_as_those_that_come_one_by_one(sqlite_url: str, seed: int) -> None:
-    """Of several jobs, in any mixture, with stretches that go on and new ones."""
+    """Windows of several jobs give the same in any mixture, with stretches that go on and new ones."""
     lot = random.Random(seed)
     with world(sqlite_url) as w:
         for job_id in ("j1", "j2", "j3", "j4"):
@@ -239,7 +239,7 @@ def test_an_achieved_saving_is_measured_by_the_cost_of_a_step(sqlite_url: str) -
 
 
 def test_another_script_says_nothing_of_a_saving(sqlite_url: str) -> None:
-    """Its steps are other steps."""
+    """The steps of another script are other steps."""
     with world(sqlite_url) as w:
         _running(w, command=("python", "train.py"))
         _minutes(w, 13)
@@ -251,7 +251,7 @@ def test_another_script_says_nothing_of_a_saving(sqlite_url: str) -> None:
 
 
 def test_hostile_minutes_are_dropped(sqlite_url: str) -> None:
-    """Whatever a VM sends, its job goes on and nothing is judged."""
+    """A job goes on whatever its VM sends, and nothing is judged."""
     with world(sqlite_url) as w:
         _running(w)
         hostile: tuple[object, ...] = (
@@ -277,12 +277,12 @@ def test_hostile_minutes_are_dropped(sqlite_url: str) -> None:
     ],
 )
 def test_the_script_of_a_command(words: tuple[str, ...], script: str | None) -> None:
-    """What stays when an owner changes the options of a training."""
+    """The script stays when an owner changes the options of a training."""
     assert script_of(words) == script
 
 
 def test_time_left() -> None:
-    """By steps where both are known, else by the owner's estimate; otherwise unknown, and never below zero."""
+    """The time left is known by steps where both are known, else by the owner's estimate; it is never below zero."""
     assert time_left(100, 460, 0.1, None, None) == timedelta(hours=1)
     assert time_left(None, 460, 0.1, timedelta(hours=3), timedelta(hours=1)) == timedelta(hours=2)
     assert time_left(500, 460, 0.1, None, None) == timedelta()
@@ -305,7 +305,7 @@ LARGER = [
 def test_the_next_larger_vm_has_the_same_gpus(
     name: str, vcpus: int, memory: int, gpu: str | None, gpus: int, larger: str | None
 ) -> None:
-    """Where Google sells one; its size is what Google's list of machine types says."""
+    """The larger VM is one that Google sells; its size is that of Google's list of machine types."""
     shape = next_larger(Shape(name, vcpus, memory, gpu, gpus))
     assert (shape.machine_type if shape else None) == larger
     if shape is not None:

@@ -30,7 +30,7 @@ GIB = 1 << 30
 def test_a_tenth_or_twenty_gibibytes_is_low_and_less_than_one_mebibyte_is_full(
     free: int, total: int | None, state: DiskState, text: str
 ) -> None:
-    """On a small disk a share counts, on a large one an amount; without a size nothing is said of a share."""
+    """A small disk is judged by a share, a large one by an amount; without a size no share is given."""
     result = disk_of({"disk_free_bytes": free, "disk_total_bytes": total, "disk_mount": "/"})
     assert result is not None
     assert (result.state, result.text) == (state, text)
@@ -45,7 +45,7 @@ def test_a_disk_that_nobody_measured_is_unknown(free: object) -> None:
 
 @pytest.mark.parametrize(("count", "text"), [(0, "0 bytes"), (1, "1 byte"), (1023, "1023 bytes"), (1536, "1.5 KiB")])
 def test_sizes_in_words(count: int, text: str) -> None:
-    """In powers of 1024, as disks are sold at Google."""
+    """Sizes are in powers of 1024, as disks are sold at Google."""
     assert size_text(count) == text
 
 
@@ -59,7 +59,7 @@ def test_sizes_in_words(count: int, text: str) -> None:
     ],
 )
 def test_a_command_that_filled_its_disk_says_so_in_its_reason(free: int | None, mount: str, words: str) -> None:
-    """Its owner need not guess why a write failed."""
+    """The reason names the full disk, so that its owner need not guess why a write failed."""
     end = exited(1, moment=at("11:59"), disk_free=free, disk_mount=mount)
     result = only(decided(view(attempt(AttemptState.RUNNING, agent=agent(exit=end)))))
     assert isinstance(result, EndAttempt)

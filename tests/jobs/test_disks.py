@@ -13,7 +13,7 @@ def machine(free: int) -> dict[str, object]:
 
 
 def test_a_disk_that_runs_full_is_warned_of_once_a_run(sqlite_url: str) -> None:
-    """Not while there is room, and not again with each heartbeat."""
+    """No warning comes while there is room, and none again with each heartbeat."""
     with world(sqlite_url) as w:
         w.submit()
         w.until_up("cg-j1-1")

@@ -27,7 +27,7 @@ def office(sqlite_database: Database) -> Office:
 
 
 def test_a_drill_is_stored_once(office: Office) -> None:
-    """By the owner or who may act for them; another one only after its end."""
+    """A drill is requested by the owner or a person who may act for them; another one only after its end."""
     office.it.submit(asked(checkpoint=PLAN), None, "api")
     with pytest.raises(Forbidden, match="can drill it"):
         office.it.drill("j1", EVE)
@@ -38,7 +38,7 @@ def test_a_drill_is_stored_once(office: Office) -> None:
 
 
 def test_what_saves_nowhere_cannot_be_drilled(office: Office) -> None:
-    """Nor a development VM, whose command is its owner's."""
+    """A development VM cannot be drilled either: its command is its owner's."""
     office.it.submit(asked(), None, "api")
     office.it.submit(asked(kind=JobKind.DEV, command=()), None, "api")
     with pytest.raises(Conflict, match="no location for its checkpoints"):
@@ -68,7 +68,7 @@ def _only(w: World) -> Drill:
 
 
 def _wanted(w: World, name: str = "cg-j1-1") -> int | None:
-    """What the answer to its agent's next report asks for."""
+    """Returns the drill that the answer to its agent's next report requests."""
     seq = w.outside.seq.get(name, 0) + 1
     w.outside.seq[name] = seq
     event = AgentEvent(seq, "heartbeat", w.clock.now(), {"run": 1, "is_running": True})
@@ -82,7 +82,7 @@ def _running(w: World, name: str = "cg-j1-1") -> None:
 
 
 def test_a_drill_is_asked_for_until_its_end_is_known(sqlite_url: str) -> None:
-    """By a guard that was started again, too; the job never stops running, and nothing counts as interrupted."""
+    """A restarted guard asks for it too; the job never stops running, and nothing counts as interrupted."""
     with world(sqlite_url) as w:
         w.submit()
         _running(w)
@@ -122,7 +122,7 @@ def test_a_drill_on_a_vm_that_ends_is_interrupted(sqlite_url: str) -> None:
 
 
 def test_a_drill_that_still_waits_is_held_on_the_next_vm(sqlite_url: str) -> None:
-    """Its agent had only taken note of it."""
+    """An agent that had only taken note of the drill leaves it to the next VM."""
     with world(sqlite_url) as w:
         w.submit()
         _running(w)
@@ -137,7 +137,7 @@ def test_a_drill_that_still_waits_is_held_on_the_next_vm(sqlite_url: str) -> Non
 
 
 def test_a_job_that_ends_before_its_drill_gives_it_up(sqlite_url: str) -> None:
-    """So that none is open for ever."""
+    """A drill of an ended job is given up, so that none is open for ever."""
     with world(sqlite_url) as w:
         w.submit()
         _running(w)
@@ -160,7 +160,7 @@ def test_a_job_that_ends_before_its_drill_gives_it_up(sqlite_url: str) -> None:
     ],
 )
 def test_what_an_agent_cannot_know_is_not_believed(sqlite_url: str, fields: dict[str, object]) -> None:
-    """Nor a number that no one asked for: the drill stays open."""
+    """A number that no one requested is ignored too: the drill stays open."""
     with world(sqlite_url) as w:
         w.submit()
         _running(w)
@@ -203,7 +203,7 @@ SECOND = timedelta(seconds=1)
     ],
 )
 def test_a_drill_in_words(fields: dict[str, object], text: str) -> None:
-    """What happened, with its seconds."""
+    """The text says what happened, with its seconds."""
     values = {"result": DrillResult.SAVED, "checkpoint": "c", "step": 9, "grace": 22 * SECOND, **fields}
     drill = Drill("j1", 1, at("12:00"), "ada@lab.example", DrillState.OVER, **values)  # type: ignore[arg-type]
     assert text in in_words(drill)

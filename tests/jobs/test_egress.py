@@ -1,4 +1,4 @@
-"""What the clouds charge for data that leaves them, by figures that were published."""
+"""The charges of the clouds for data that leaves them match published figures."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_cloud_storage_costs_nothing_in_the_vms_region() -> None:
 
 
 def test_an_output_to_s3_costs_on_the_google_side() -> None:
-    """Its size is not known before it is written."""
+    """The size of an output is not known before it is written."""
     move = egress.of_output(0, replace(JOB, outputs=(JobOutput("/out", "s3://acme-models/m"),)), False)
     assert (move.size, move.cost) == (None, None)
     assert "up to $0.12 a GiB of transfer on the Google side" in move.note

@@ -1,4 +1,4 @@
-"""What the end of a run means, anyone who told of it."""
+"""The end of a run is judged by each of its sources."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def end_of(
     before: tuple[Interruption, ...] = (),
     **given: Any,
 ) -> RunEnd | None:
-    """What is concluded by now; None where nothing is yet."""
+    """Returns the conclusion by now; None where there is none yet."""
     run = present_run(AttemptView(attempt(**given), vm), before)
     result = ending(run, of_job or job(), JobContext(TERMS, now, listening, silent))
     return result if result is not None and result.due_at <= now else None
@@ -94,7 +94,7 @@ def test_the_agents_last_word(exit: Exit, means: Outcome | None) -> None:
     ],
 )
 def test_google_is_given_two_minutes_to_say_why(exit: Exit, means: Outcome) -> None:
-    """After that the likeliest counts: a Spot VM that is shut down was preempted."""
+    """After two minutes the likeliest reason counts: a Spot VM that is shut down was preempted."""
     assert reported(exit, now=NOW + 2 * MINUTE) is means
     assert reported(exit, vm=standing(Status.STOPPED, EndReason.PREEMPTED)) is Outcome.PREEMPTED
     assert reported(exit, vm=standing(Status.STOPPED, EndReason.STOPPED, ANA)) is Outcome.REMOVED
@@ -107,7 +107,9 @@ def test_an_on_demand_vm_is_not_preempted() -> None:
 
 
 def test_a_crash_after_the_notice_is_the_preemption() -> None:
-    """Within minutes; one before the notice is a crash, and a success is a success."""
+    """A crash within minutes after a notice is a preemption; one before the notice is a crash, and a success is a
+    success.
+    """
     assert reported(exited(1), noticed_at=at("11:59")) is Outcome.PREEMPTED
     assert reported(exited(1, moment=at("11:50")), noticed_at=at("11:59")) is Outcome.CRASHED
     assert reported(exited(1), noticed_at=at("11:50")) is Outcome.CRASHED
@@ -126,7 +128,7 @@ def test_a_shutdown_at_the_vms_limit_is_its_limit() -> None:
     [("cancel", Outcome.CANCELLED), ("pause", Outcome.PAUSED), ("ceiling", Outcome.TIME_LIMIT), ("", Outcome.LOST)],
 )
 def test_a_stop_that_was_asked_for_ends_as_what_it_was_for(why: str, means: Outcome) -> None:
-    """And the cancel of a job covers them all."""
+    """The cancel of a job covers all other reasons."""
     assert reported(exited(0, asked="cancel"), stop_why=why) is means
     assert reported(exited(0, asked="cancel"), stop_why=why, of_job=job(cancel_asked_at=NOW)) is Outcome.CANCELLED
 
@@ -154,14 +156,14 @@ def test_the_end_of_the_vm(reason: EndReason, by: str, means: Outcome | None) ->
 
 
 def test_the_reason_names_who_removed_it() -> None:
-    """And when, and where."""
+    """The reason names also when, and where."""
     result = end_of(vm=standing(Status.STOPPED, EndReason.DELETED, ANA, **GONE))
     assert result is not None
     assert result.reason == "its VM in us-central1-a (Spot) was deleted by ana@example.com at 11:59 UTC"
 
 
 def test_a_vm_that_could_not_be_read_has_not_ended() -> None:
-    """Nor is its agent's silence a loss."""
+    """The silence of its agent is no loss either."""
     hidden = standing(Status.STOPPED, EndReason.PREEMPTED, is_known=False)
     assert outcome(vm=hidden) is None
     assert outcome(vm=hidden, agent=agent(at("11:00"))) is None
@@ -243,7 +245,7 @@ def test_our_own_door_is_suspected_when_no_agent_is_heard() -> None:
 
 
 def test_a_vm_that_was_started_again_has_its_own_time_to_boot() -> None:
-    """From when it was asked for or seen to start; as long as neither is known, nothing is concluded."""
+    """The time begins when it was requested or seen to start; as long as neither is known, nothing is concluded."""
     again: dict[str, Any] = {
         "of_job": job(checkpoint=ON_DISK),
         "state": AttemptState.BOOTING,
@@ -258,7 +260,9 @@ def test_a_vm_that_was_started_again_has_its_own_time_to_boot() -> None:
 
 
 def test_failed_setup_is_no_failure_of_the_command() -> None:
-    """By its code or its error; also where a Spot VM's sudden end might have explained its signal."""
+    """A failed setup is known by its code or its error; also where a Spot VM's sudden end might have explained its
+    signal.
+    """
     for exit, words in (
         (exited(3, "setup_failed"), "the setup failed with code 3"),
         (exited(None, "setup_failed", error="docker commit failed"), "the setup failed: docker commit failed"),

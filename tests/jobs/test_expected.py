@@ -41,7 +41,7 @@ def result(
 
 
 def test_the_cost_lies_between_all_on_spot_and_all_on_demand() -> None:
-    """With its range; a part of the runs needs on-demand."""
+    """The estimate has its range; a part of the runs needs on-demand."""
     expected = result()
     assert expected is not None
     assert Money.of(16) < expected.low <= expected.mean <= expected.high < Money.of(16 * 3 + 6)
@@ -71,7 +71,7 @@ def test_a_year_of_slack_costs_bounded_memory_however_many_ask() -> None:
 
 
 def test_nothing_is_said_where_nothing_is_known() -> None:
-    """Without prices, without on-demand, or where it cannot be met."""
+    """No estimate is made without prices, without on-demand, or where the deadline cannot be met."""
     assert result(rates={(A, SPOT): HourlyRate()}) is None
     assert result(recipe=RECIPE) is None
     assert result(hours=16) is None
@@ -92,7 +92,7 @@ def test_what_was_measured_changes_what_is_expected() -> None:
 
 
 def test_a_job_without_checkpoints_costs_its_work_again_only_where_a_vm_is_lost() -> None:
-    """On demand it is done once, after one start; on Spot, all that a lost VM did is done again."""
+    """The work is done once on demand, after one start; on Spot, all that a lost VM did is done again."""
     tight = result(hours=5.6, work=5, plan=None)
     assert tight is not None
     assert Money.of(15) <= tight.high <= Money.of(16)  # 5 h and a start of 20 min, at $3
@@ -103,14 +103,16 @@ def test_a_job_without_checkpoints_costs_its_work_again_only_where_a_vm_is_lost(
 
 
 def begins(hours: float, plan: CheckpointPlan | None = None) -> str | None:
-    """Of a job of one hour, which saves nothing without a plan."""
+    """Returns the beginning of a job of one hour, which saves nothing without a plan."""
     deadline = NOW + hours * HOUR
     spec = JobSpec(JobKind.TRAINING, "t4", "lab", "ana@example.com", work=HOUR, deadline=deadline, checkpoint=plan)
     return unusual_beginning(spec, FALLS_BACK, RATES, NOW)
 
 
 def test_quote_says_why_a_plan_does_not_begin_on_spot() -> None:
-    """With two hours to spare it does, also without checkpoints; with one, Spot could lose all its work too late."""
+    """A job with two hours to spare begins on Spot, also without checkpoints; with one, Spot could lose all its work
+    too late.
+    """
     assert begins(3) is None
     assert begins(2, CheckpointPlan("gs://runs/one", "--from {checkpoint}")) is None
     said = begins(2)

@@ -1,4 +1,4 @@
-"""What a command's failure means: an error of its owner, a crash after progress, or the fault of its VM or network."""
+"""A command's failure is an error of its owner, a crash after progress, or the fault of its VM or network."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def state(*attempts: AttemptView, **given: Any) -> JobState:
 
 @pytest.mark.parametrize(("code", "output"), TYPOS)
 def test_a_typing_error_buys_one_vm(code: int, output: str) -> None:
-    """Whatever number of crashes is allowed, with the line that says what is wrong."""
+    """The line that says what is wrong is in the reason, whatever number of crashes is allowed."""
     decision = decided(view(crash(code=code, output=output), of_job=job(max_crashes=50)))
     assert decision.state is JobState.FAILED
     assert decision.actions == ()
@@ -68,7 +68,7 @@ def test_a_typing_error_buys_one_vm(code: int, output: str) -> None:
 
 
 def test_wrong_usage_is_known_by_its_code_where_a_script_comes_to_it_late() -> None:
-    """Within ten minutes and before a step; any other code only within the first."""
+    """The code counts within ten minutes and before a step; any other code only within the first."""
     assert state(crash(code=2, began="11:50"), max_crashes=50) is JobState.FAILED
     assert state(crash(code=2, began="11:40"), max_crashes=50) is JobState.PROVISIONING
     assert state(crash(code=1, began="11:57:59"), max_crashes=50) is JobState.PROVISIONING
@@ -96,7 +96,7 @@ def test_a_vm_or_a_network_that_fails_is_not_the_commands_error(output: str) -> 
 
 @pytest.mark.parametrize(("worked", "means"), [(True, JobState.PROVISIONING), (False, JobState.FAILED)])
 def test_a_quick_crash_before_a_restart_counts_unless_the_command_had_worked(worked: bool, means: JobState) -> None:
-    """Of a run before the last one of its VM only its length is known: after work, the checkpoint may be to blame."""
+    """A run before the last one of its VM is known by its length alone: after work, the checkpoint may be to blame."""
     begun = at("10:05") if worked else at("11:57:30")
     runs = (
         interruption(1, started_at=begun, happened_at=at("11:58"), noticed_at=at("11:58")),
@@ -126,7 +126,7 @@ def test_a_checkpoint_that_cannot_be_resumed_from_is_no_error_of_the_command() -
 
 
 def test_by_default_a_command_that_fails_is_not_run_again() -> None:
-    """As SkyPilot's managed jobs (max_restarts_on_errors: 0) and dstack's runs (no retry) have it."""
+    """SkyPilot's managed jobs (max_restarts_on_errors: 0) and dstack's runs (no retry) have the same default."""
     default = JobSpec(JobKind.TRAINING, "t4", "acme", "ana@example.com").max_crashes
     assert default == 0
     decision = decided(view(crash(began="09:00", step=7), of_job=job(max_crashes=default)))
@@ -135,7 +135,7 @@ def test_by_default_a_command_that_fails_is_not_run_again() -> None:
 
 
 def test_an_output_that_says_it_repeats_ends_the_job() -> None:
-    """Whatever reads the output decides where another try may do better."""
+    """The reader of the output decides where another try may do better."""
     said = ended(Outcome.CRASHED, agent=agent(step=7, exit=exited(1, retry=Retry.NO)))
     assert state(said, max_crashes=3) is JobState.FAILED
     assert retry_of("CUDA out of memory") is None
@@ -143,7 +143,7 @@ def test_an_output_that_says_it_repeats_ends_the_job() -> None:
 
 
 def test_the_end_keeps_what_its_output_said(sqlite_url: str) -> None:
-    """From the agent's report to the job's reason; one VM was launched."""
+    """The text goes from the agent's report to the job's reason; one VM was launched."""
     with world(sqlite_url) as w:
         w.submit(max_crashes=0)
         w.until_up("cg-j1-1")

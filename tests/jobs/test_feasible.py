@@ -76,7 +76,7 @@ def test_a_deadline_that_cannot_be_met_names_the_earliest_that_can() -> None:
 def test_a_ceiling_is_held_against_the_cheapest_and_the_dearest_place(
     ceiling: str, models: tuple[ProvisioningModel, ...], chance: Chance
 ) -> None:
-    """Below the cheapest it cannot finish; between the two it depends on where there is room."""
+    """A job below the cheapest place's cost cannot finish; between the two it depends on where there is room."""
     verdict = result(models, ceiling=Money.of(ceiling))
     assert verdict.within_ceiling is chance
     assert [refusal.where for refusal in verdict.refusals] == (["ceiling"] if chance is Chance.NO else [])
@@ -114,6 +114,6 @@ def test_without_a_length_nothing_is_certain(given: dict[str, Any]) -> None:
 
 
 def test_without_a_price_a_ceiling_is_unknown() -> None:
-    """What is not priced is never nothing."""
+    """A cost without a price is unknown, never zero."""
     verdict = result(rates={(A, SPOT): HourlyRate()}, ceiling=Money.of(5))
     assert (verdict.least, verdict.most, verdict.within_ceiling) == (None, None, Chance.UNKNOWN)

@@ -1,4 +1,4 @@
-"""What the fleet has seen is read again every quarter of an hour, for plans and for quotes alike."""
+"""The fleet's history is read again every quarter of an hour, for plans and for quotes alike."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MINUTE = timedelta(minutes=1)
 
 
 def test_starts_and_preemptions_are_seen_after_a_quarter_of_an_hour(sqlite_url: str) -> None:
-    """Until then what was read before is given: it is months of rows. A preemption counts in its zone alone."""
+    """The earlier reading is given until then: it is months of rows. A preemption counts in its zone alone."""
     with world(sqlite_url) as w:
         history = FleetHistory()
         assert _seen(w, history) == SeenByFleet()

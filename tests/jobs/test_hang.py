@@ -45,7 +45,7 @@ def at_work(w: World, **given: Any) -> None:
 
 
 def test_a_hang_is_kept_until_the_next_step() -> None:
-    """Its beginning is that of its first report; a heartbeat without it ends it."""
+    """A hang begins at its first report; a heartbeat without it ends it."""
     first = agent(event(1, "start"), event(2, "heartbeat", is_running=True, hang=HANG)).agent
     assert first.hang is not None
     assert (first.hang.kind, first.hang.bound, first.hang.step) == ("still", timedelta(minutes=5), 4100)
@@ -66,7 +66,7 @@ def test_a_hang_is_kept_until_the_next_step() -> None:
     [7, [], {}, {**HANG, "kind": "dead"}, {**HANG, "phase": 3}, {**HANG, "bound_s": -1}, {**HANG, "bound_s": "300"}],
 )
 def test_what_is_no_hang_is_left_out(odd: object) -> None:
-    """Whatever a VM sends."""
+    """Malformed hangs are left out, whatever a VM sends."""
     assert agent(event(1, "heartbeat", hang=odd)).agent.hang is None
 
 
@@ -82,7 +82,7 @@ def test_what_a_vm_sends_is_cut() -> None:
 
 
 def test_the_owner_is_notified_once_of_a_hang_and_of_its_end(sqlite_url: str) -> None:
-    """With the step, the silence and what it rests on, and the cost of an hour."""
+    """The message has the step, the silence and its evidence, and the cost of an hour."""
     with world(sqlite_url) as w:
         at_work(w)
         assert not hanging(w)
@@ -105,7 +105,7 @@ def test_the_owner_is_notified_once_of_a_hang_and_of_its_end(sqlite_url: str) ->
 
 
 def test_a_hang_alone_stops_nothing(sqlite_url: str) -> None:
-    """Its owner decides, unless the job said otherwise."""
+    """The owner decides, unless the job said otherwise."""
     with world(sqlite_url) as w:
         at_work(w)
         for _ in range(20):
@@ -166,7 +166,9 @@ def test_a_command_that_hangs_again_and_again_fails(sqlite_url: str) -> None:
     ),
 )
 def test_a_command_that_always_hangs_buys_few_vms(sqlite_url: str, code: int | None, minutes: tuple[int, ...]) -> None:
-    """However it ends, soon after a resume or late, and though it saves something new each time."""
+    """The number of VMs is bounded however it ends, soon after a resume or late, and though it saves something new each
+    time.
+    """
     with world(sqlite_url) as w:
         w.submit(on_hang=OnHang.RESTART, ceiling=Money.of("1000"))
         for number in range(1, 20):
@@ -206,7 +208,7 @@ def test_a_cancel_comes_before_a_restart(sqlite_url: str) -> None:
 
 
 def test_a_job_on_its_vms_own_disk_is_restarted_on_it(sqlite_url: str) -> None:
-    """Its disk holds the checkpoints: the same VM is stopped and started again."""
+    """The disk holds the checkpoints: the same VM is stopped and started again."""
     with world(sqlite_url) as w:
         at_work(w, on_hang=OnHang.RESTART, checkpoint=CheckpointPlan("/data/run"))
         hanging(w)

@@ -1,4 +1,4 @@
-"""What spent budgets have against jobs: which of them count, what holds, and what is said."""
+"""Spent budgets hold jobs: which of them count, what holds, and the words for it."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def test_what_counts(scope: dict[str, Any], is_counted: bool) -> None:
 
 
 def test_a_new_job_is_no_job_of_a_scope() -> None:
-    """What was not stored yet has no id, and counts against no other job's budget."""
+    """A job that was not stored yet has no id, and counts against no other job's budget."""
     assert not counts(budget(job="j7k2m9q4"), job().spec, "", LABELS, TEAMS)
 
 
 def test_only_a_spent_budget_holds() -> None:
-    """At its limit a budget refuses; below it, or where it only tells, nothing is held."""
+    """A budget refuses at its limit; below it, or where it only notifies, nothing is held."""
     assert held([standing(budget(), "99.99"), standing(budget(AtLimit.TELL), 200)], NOW) == BudgetHold()
     result = held([standing(budget(), 100)], NOW)
     assert result.hold == ("budget refuse-day is spent: $100.00 of $100.00 today; the next period begins Sat 00:00 UTC")
@@ -66,7 +66,7 @@ def test_only_a_spent_budget_holds() -> None:
 
 
 def test_the_one_that_lasts_longest_is_named() -> None:
-    """Of several the one whose period ends last says when there is money again; Spot VMs stop by their own."""
+    """The budget whose period ends last says when there is money again; Spot VMs stop by their own."""
     day, month = budget(AtLimit.STOP_SPOT, Period.DAY), budget(AtLimit.REFUSE, Period.MONTH)
     result = held([standing(day, 120, reached_at=NOW - HOUR), standing(month, 130)], NOW)
     assert result.hold == why(standing(month, 130), NOW)

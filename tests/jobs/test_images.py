@@ -29,7 +29,7 @@ def image_of(w: World, name: str) -> str:
 
 @pytest.mark.parametrize(("pull", "second"), [(False, f"{TAG}@{FIRST}"), (True, TAG)])
 def test_a_later_attempt_runs_the_digest_of_the_first_pull(sqlite_url: str, pull: bool, second: str) -> None:
-    """Unless the job asks for the tag again; each VM's own digest is recorded either way."""
+    """The tag is read again only where the job asks for it; each VM's own digest is recorded either way."""
     with world(sqlite_url) as w:
         w.submit(image=TAG, pull=pull)
         w.until_up("cg-j1-1")

@@ -1,4 +1,4 @@
-"""How all open jobs stand."""
+"""The board shows the state of all open jobs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from costguard.model.money import Money, Priced
 
 
 def test_open_jobs_are_counted_and_what_their_vms_cost_is_added_up(database: Database) -> None:
-    """Those that are over count for nothing; a VM whose rate is not known makes the sum less than all of it."""
+    """Jobs that are over do not count; a VM whose rate is not known makes the sum less than all of it."""
     with database.write() as connection:
         job_rows.added(connection, "a0000001", state=JobState.RUNNING)
         job_rows.added(connection, "a0000002", state=JobState.RUNNING)

@@ -39,7 +39,7 @@ def test_a_groups_vm_with_our_labels_is_no_orphan(sqlite_url: str) -> None:
 
 
 def test_an_attempt_never_deletes_a_vm_that_a_group_keeps(sqlite_url: str) -> None:
-    """Even under the id that it had: the call is refused, and the reason stands with the attempt."""
+    """The call is refused even under the id that the VM had, and the reason stands with the attempt."""
     with world(sqlite_url) as w:
         w.submit()
         w.until_up("cg-j1-1")

@@ -29,7 +29,7 @@ def _running(w: World, **given: Any) -> None:
 
 
 def _saved(step: int, **more: object) -> dict[str, object]:
-    """What the agent reports of its disk."""
+    """Returns the agent's report of its disk."""
     return {"resume_from": f"/ckpt/step-{step}", "step": step, "written_at": None, "files": 4, "torn": [], **more}
 
 
@@ -101,7 +101,7 @@ def test_a_job_that_failed_for_good_keeps_its_disk(sqlite_url: str, quick: bool)
 
 
 def test_a_kept_disk_goes_once_its_owner_agreed(sqlite_url: str) -> None:
-    """Not a turn before."""
+    """The disk does not go a turn before."""
     with world(sqlite_url) as w:
         _running(w, max_crashes=0)
         _crash(w)
@@ -113,7 +113,7 @@ def test_a_kept_disk_goes_once_its_owner_agreed(sqlite_url: str) -> None:
 
 
 def test_a_success_deletes_the_vm(sqlite_url: str) -> None:
-    """Its result is where the command put it; nobody is asked about the disk."""
+    """The result is where the command put it; nobody is asked about the disk."""
     with world(sqlite_url) as w:
         _running(w)
         _crash(w, code=0)
@@ -122,7 +122,7 @@ def test_a_success_deletes_the_vm(sqlite_url: str) -> None:
 
 
 def test_a_disk_on_which_nothing_was_saved_is_not_kept(sqlite_url: str) -> None:
-    """By its agent's word: there is not one file in the folder."""
+    """The agent reports that there is not one file in the folder."""
     with world(sqlite_url) as w:
         _running(w, max_crashes=0)
         seen = {"resume_from": "", "files": 0, "torn": [], "error": ""}
@@ -142,7 +142,7 @@ def test_a_disk_that_could_not_be_read_is_kept(sqlite_url: str) -> None:
 
 
 def test_a_cancelled_job_keeps_its_disk(sqlite_url: str) -> None:
-    """Unless anyone who cancels it says that the disk may go."""
+    """The disk is kept unless anyone who cancels it says that the disk may go."""
     with world(sqlite_url) as w:
         _running(w)
         w.cancel()
@@ -156,7 +156,7 @@ def test_a_cancelled_job_keeps_its_disk(sqlite_url: str) -> None:
 
 
 def test_a_cancelled_job_whose_disk_was_given_up_leaves_nothing(sqlite_url: str) -> None:
-    """With the agreement the VM is deleted like any other."""
+    """The VM is deleted like any other after the agreement."""
     with world(sqlite_url) as w:
         _running(w)
         w.agree()
@@ -168,7 +168,7 @@ def test_a_cancelled_job_whose_disk_was_given_up_leaves_nothing(sqlite_url: str)
 
 
 def test_a_silent_agent_costs_no_checkpoint(sqlite_url: str) -> None:
-    """Its VM is stopped and started again; three times in a row in vain, and the job fails with its disk kept."""
+    """The VM is stopped and started again; three times in a row in vain, and the job fails with its disk kept."""
     with world(sqlite_url) as w:
         _running(w)
         _until(w, lambda: w.attempts()[0].state is AttemptState.RESTING, 60)
@@ -180,7 +180,7 @@ def test_a_silent_agent_costs_no_checkpoint(sqlite_url: str) -> None:
 
 
 def test_a_vm_that_somebody_deleted_is_lost_and_said_to_be(sqlite_url: str) -> None:
-    """Its disk went with it: the next VM starts from the beginning, and all that was worked counts as lost."""
+    """The disk went with the VM: the next one starts from the beginning, and all that was worked counts as lost."""
     with world(sqlite_url) as w:
         _running(w)
         w.say("cg-j1-1", ("heartbeat", {"run": 1, "is_running": True, "step": 40, "checkpoint": _saved(40)}))

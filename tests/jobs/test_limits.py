@@ -1,4 +1,4 @@
-"""How often a job is tried again, and when it is stopped."""
+"""Limits bound how often a job is tried again, and stop it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_too_many_preemptions_fail_the_job() -> None:
 
 
 def test_too_many_crashes_fail_the_job() -> None:
-    """However long each ran; preemptions in between count for nothing."""
+    """Crashes count however long each ran; preemptions in between count for nothing."""
     slow = [crashed(number, quick=False) for number in range(1, 5)]
     assert state(*slow[:3]) is JobState.PROVISIONING
     assert state(*slow) is JobState.FAILED
@@ -84,7 +84,7 @@ def test_a_crash_loop_stops_early() -> None:
 
 @pytest.mark.parametrize("outcome", [Outcome.LOST, Outcome.NOT_STARTED, Outcome.HOST_ERROR])
 def test_vms_that_come_to_nothing_three_times_fail_the_job(outcome: Outcome) -> None:
-    """Without anything newer saved in between."""
+    """The job fails if nothing newer was saved in between."""
     lost = [ended(outcome, number) for number in (1, 2, 3)]
     assert state(*lost[:2]) is JobState.PROVISIONING
     assert state(*lost) is JobState.FAILED
@@ -108,7 +108,7 @@ def test_a_vm_that_reached_its_limit_is_followed_where_the_work_came_on(given: A
 
 
 def test_a_limit_that_the_ceiling_set_is_the_ceilings() -> None:
-    """Whether there is more to spend is asked then, not whether anything was saved."""
+    """The limit asks whether there is more to spend, not whether anything was saved."""
     short = ended(Outcome.TIME_LIMIT, max_run=HOUR)
     decision = decided(view(short, of_job=job(ceiling=Money.of(1), checkpoint=None), cost=Priced(Money.of(1))))
     assert decision.state is JobState.FAILED
@@ -139,7 +139,7 @@ def test_the_command_gets_its_notice_before_the_ceiling_is_reached(spent: str, s
 
 
 def test_every_vms_download_counts_against_the_ceiling() -> None:
-    """Also that of the next VM, which has to leave it ten minutes at $0.50 an hour."""
+    """The download of the next VM counts too, which has to leave it ten minutes at $0.50 an hour."""
     inputs = (JobInput("s3://acme/v7", "/data", Money.of(4)), JobInput("s3://acme/free", "/more"))
     lost = [ended(Outcome.PREEMPTED, number, agent=agent(exit=exited(0, asked="preemption"))) for number in (1, 2)]
     for ceiling, means in (("12.09", JobState.PROVISIONING), ("12.08", JobState.FAILED), (None, JobState.PROVISIONING)):
@@ -152,7 +152,7 @@ CANCELLED: dict[str, Any] = {"cancel_asked_at": NOW, "cancel_asked_by": ANA}
 
 
 def test_a_cancel_gives_the_command_its_notice_first() -> None:
-    """Once; then its end is waited for, and then the job is cancelled, by whom it says."""
+    """The notice comes once; then its end is waited for, and then the job is cancelled, by the person that it names."""
     reported = only(decided(view(attempt(), of_job=job(**CANCELLED))))
     assert isinstance(reported, TellCommandToStop)
     assert (reported.why, reported.reason) == ("cancel", f"cancelled by {ANA}; the command gets time to save first")
@@ -198,7 +198,7 @@ PAUSE: dict[str, Any] = {"pause": "the budget vision is spent", "pause_at": at("
 
 
 def test_a_pause_waits_for_a_checkpoint_and_then_for_half_an_hour() -> None:
-    """Of a Spot VM whose work is saved elsewhere; all others are left to their end."""
+    """A pause waits for a Spot VM whose work is saved elsewhere; all others are left to their end."""
     waiting = decided(view(attempt(), checkpoint=saved(at("11:40")), **PAUSE))
     assert (waiting.actions, waiting.next_at) == ((), at("12:10"))
     for given in ({"checkpoint": saved(at("11:50"))}, {"of_job": job(checkpoint=None)}, {"pause_at": None}):
@@ -222,7 +222,7 @@ def test_a_paused_job_goes_on_when_the_budget_lets_it() -> None:
 
 
 def test_a_vm_that_rests_too_often_is_not_started_again() -> None:
-    """Its preemptions count like any other's."""
+    """The preemptions of a stopped VM count like any other's."""
     noticed = attempt(agent=agent(noticed_at=at("11:59"), exit=exited(0, asked="preemption")))
     for allowed, kind in ((1, RestAttempt), (0, EndAttempt)):
         action = only(decided(view(noticed, of_job=job(checkpoint=ON_DISK, max_preemptions=allowed))))

@@ -173,7 +173,7 @@ def test_a_guard_that_stood_still_gives_up_no_vm(one_job: World, host: Host) -> 
 
 
 def test_a_laptop_that_slept_gives_up_no_vm(one_job: World, host: Host) -> None:
-    """Its lid was closed over night."""
+    """A lid that was closed over night gives up no VM."""
     host.sleeps(9 * HOUR)
     _goes_on(one_job, host)
 
@@ -198,7 +198,7 @@ def test_a_silent_vm_is_given_up_once_it_could_have_been_heard(one_job: World, h
 
 
 def test_a_command_that_is_to_stop_has_its_time_after_a_gap(one_job: World, host: Host) -> None:
-    """Its agent could not hear of it while the guard stood still."""
+    """The agent could not hear of it while the guard stood still."""
     one_job.cancel()
     one_job.turn.run()
     host.sleeps(5 * MINUTE)

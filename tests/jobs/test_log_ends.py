@@ -1,4 +1,4 @@
-"""What a command's output says of its end: in the job's reason, and whether another attempt is made."""
+"""The end of a command's output is in the job's reason, and decides whether another attempt is made."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_vm_without_its_gpu_is_no_bug_of_the_command(output: str) -> None:
 
 
 def test_one_failure_that_repeats_is_said_once() -> None:
-    """Its cause, what that means for another attempt, and its last line."""
+    """The reason has its cause, its meaning for another attempt, and its last line."""
     decision = decided(view(crashed(BUG), of_job=job(max_crashes=5)), at("12:30"))
     cause = "TypeError: 'NoneType' object is not callable"
     means = "another attempt would fail in the same way"
@@ -79,7 +79,7 @@ def test_a_bug_at_once_after_a_resume_may_be_the_checkpoints() -> None:
 
 
 def test_a_vm_is_not_restarted_for_a_bug() -> None:
-    """Also where its own disk holds the checkpoints, and the same VM would be started again."""
+    """A bug ends the job also where its own disk holds the checkpoints, and the same VM would be started again."""
     end = exited(1, moment=at("11:51"), retry=retry_of(BUG))
     spoke = replace(agent(step=7, started_at=at("06:00"), exit=end), output=BUG)
     run = attempt(agent=spoke)
@@ -88,7 +88,7 @@ def test_a_vm_is_not_restarted_for_a_bug() -> None:
 
 
 def test_a_command_that_was_asked_to_stop_is_not_judged_by_its_output() -> None:
-    """Its last lines may be those of its own clean-up."""
+    """The last lines of such a command may be those of its own clean-up."""
     decision = decided(view(crashed(BUG, stop_why="hung"), of_job=job(max_crashes=5)), at("12:30"))
     assert decision.state is not JobState.FAILED
 

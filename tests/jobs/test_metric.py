@@ -53,7 +53,10 @@ def test_the_best_stays_when_an_agent_begins_to_count_afresh() -> None:
     ],
 )
 def test_what_is_no_metric_is_left_out(odd: object) -> None:
-    """Whatever a VM sends, and what is known stays. The number with too many digits is cut, so that it is finite."""
+    """Malformed values are left out, and known ones stay.
+
+    The number with too many digits is cut, so that it is finite.
+    """
     before = agent(event(1, "heartbeat", metric=reported("0.5", "0.3"))).agent
     metric = agent(event(2, "heartbeat", metric=odd), before=before).agent.metric
     assert metric is not None
@@ -62,7 +65,7 @@ def test_what_is_no_metric_is_left_out(odd: object) -> None:
 
 
 def test_nan_is_a_last_value_and_never_the_best() -> None:
-    """Also where an agent says otherwise."""
+    """NaN is never the best, also where an agent says otherwise."""
     metric = agent(event(1, "heartbeat", metric=reported("nan", "nan"))).agent.metric
     assert metric is not None
     assert (metric.last.text, metric.last.value, metric.best) == ("nan", None, None)
@@ -70,7 +73,7 @@ def test_nan_is_a_last_value_and_never_the_best() -> None:
 
 @pytest.mark.parametrize(("better", "best"), [("lower", "0.2"), ("higher", "0.9")])
 def test_a_jobs_metric_is_of_all_its_attempts(database: Database, better: str, best: str) -> None:
-    """As it is stored: the last of the latest attempt that has one, the best of all."""
+    """A job's metric is stored as the last of the latest attempt that has one, and the best of all."""
     printed = [("0.9", "0.9"), ("0.2", "0.2"), ("0.5", "0.5")]
     with database.write() as connection:
         job = job_rows.added(connection)
@@ -96,7 +99,7 @@ def test_a_job_without_a_value_has_no_metric(database: Database) -> None:
 
 
 def test_of_equal_values_the_first_is_the_best() -> None:
-    """Its step is the one where the model became that good."""
+    """The step is the one where the model became that good."""
     first, second = (SeenMetric("lower", value("1.0", step), value("1.0", step)) for step in (1, 2))
     best = first.then(second).best
     assert best is not None

@@ -50,7 +50,7 @@ TO_ON_DEMAND = Scripted(Act.START_ON_DEMAND, why=Why.GUARD)
 
 
 def standby(state: AttemptState = AttemptState.BOOTING, ready: int | None = None, **given: Any) -> Attempt:
-    """Of attempt 1, asked for at 11:30; `ready` for so many minutes."""
+    """Makes a standby of attempt 1, requested at 11:30; `ready` for so many minutes."""
     agent_state = (
         agent(started_at=None, phase=STANDING_BY) if ready is not None else agent(started_at=None, phase="downloading")
     )
@@ -102,7 +102,7 @@ def test_a_ceiling_that_does_not_pay_for_both_makes_it_stop_first() -> None:
 
 
 def test_the_next_vm_may_run_only_as_long_as_the_ceiling_pays_for_both() -> None:
-    """Of $40, $11 are kept for the 22 h that the first may still run."""
+    """The ceiling of $40 keeps $11 for the 22 h that the first may still run."""
     began = running(agent=agent(started_at=at("09:00")), max_run=24 * HOUR, rate=Money.of("0.5"), made_at=at("10:00"))
     given = view(began, of_job=due(state=JobState.RUNNING, ceiling=Money.of("40")), checkpoint=saved(at("11:59")))
     assert only(decided_on(given)).max_run == timedelta(hours=29 / 1.5)
@@ -120,7 +120,10 @@ def test_a_budget_that_leaves_too_little_makes_it_stop_first() -> None:
 
 
 def test_a_quota_for_one_vm_makes_it_stop_first() -> None:
-    """What stood by in vain for a quota says so. After a stockout the command runs on, and others are tried."""
+    """A quota that a standby met in vain is in its reason.
+
+    After a stockout the command runs on, and others are tried.
+    """
     given = view(
         running(agent=agent(started_at=at("09:00"))), of_job=due(state=JobState.RUNNING), checkpoint=saved(at("11:59"))
     )
@@ -138,7 +141,7 @@ def test_a_quota_for_one_vm_makes_it_stop_first() -> None:
 
 @pytest.mark.parametrize("state", [AttemptState.INTENDED, AttemptState.ASKED])
 def test_what_google_was_asked_is_found_out_meanwhile(state: AttemptState) -> None:
-    """As for any attempt."""
+    """The outcome of a request is looked up as for any attempt."""
     made = decided_on(moving(standby(state, agent=agent(started_at=None))))
     assert isinstance(only(made), AskAgain)
     assert made.state is JobState.RUNNING
@@ -154,7 +157,7 @@ def test_the_command_runs_on_until_the_vm_is_ready_and_something_was_saved() -> 
 
 
 def test_a_move_without_a_checkpoint_ends_as_its_reason_asks() -> None:
-    """After half an hour the VM that is ready is given up; where the guard acts, the command is stopped for it."""
+    """The VM that is ready is given up after half an hour; where the guard acts, the command is stopped for it."""
     late = moving(standby(ready=31), "10:00")
     assert isinstance(only(decided_on(late)), TellCommandToStop)
     gives_up = only(decided_on(late, Scripted(Act.START_ON_DEMAND, why=Why.PLAN)))
@@ -170,7 +173,7 @@ def test_a_move_without_a_checkpoint_ends_as_its_reason_asks() -> None:
     ],
 )
 def test_a_vm_that_is_not_needed_any_more_is_given_up(change: dict[str, Any], why: str) -> None:
-    """Whatever else is done about the command."""
+    """The VM is given up whatever else is done about the command."""
     made = decided_on(replace(moving(standby(ready=1)), **change))
     given_up = [one for one in made.actions if isinstance(one, EndAttempt) and one.attempt_id == 2]
     assert [one.reason for one in given_up] == [why]
@@ -215,7 +218,7 @@ def taking_over(before: AttemptView, one: Attempt, **given: Any) -> JobView:
     "one", [standby(), standby(ready=1), standby(AttemptState.ASKED, agent=agent(started_at=None))]
 )
 def test_it_takes_over_once_nothing_can_write_any_more(outcome: Outcome, one: Attempt) -> None:
-    """Also where the attempt before it was preempted, and before its VM is ready."""
+    """The takeover waits also where the attempt before it was preempted, and before its VM is ready."""
     over = ended(outcome, agent=agent(started_at=at("09:00"), exit=exited(143, asked="cancel")))
     made = decided_on(taking_over(over, one))
     assert any(isinstance(action, LetBegin) and action.attempt_id == 2 for action in made.actions)
@@ -283,7 +286,7 @@ STORIES: dict[str, tuple[Callable[[Life, Machine], None], int, JobState]] = {
 
 @pytest.mark.parametrize("story", STORIES)
 def test_a_guard_that_ends_at_any_step_of_a_move(tmp_path: Path, sqlite_template: Path, story: str) -> None:
-    """One VM for each attempt, one command at a time, no VM left: whatever else happens in the middle.
+    """A crash leaves one VM for each attempt, one command at a time, no VM left: whatever else happens in the middle.
 
     Of the steps of each tick one in fifteen, others in each story: all of them take minutes, and hold as well.
     """

@@ -95,7 +95,7 @@ def test_what_is_missing_is_said(stored: StoredRun) -> None:
 
 
 def test_what_was_written_twice_is_read_once(stored: StoredRun) -> None:
-    """As an agent leaves it that was killed before it had noted how far it was."""
+    """A piece written twice comes from an agent that was killed before it had noted how far it was."""
     stored.add(b"one\ntwo\n", 0)
     stored.add(b"two\nthree\n", 4)
     assert stored.text() == "one\ntwo\nthree\n"
@@ -146,7 +146,7 @@ def test_an_answer_is_bounded_whatever_was_printed(stored: StoredRun) -> None:
 def test_any_cut_and_any_pages_give_the_same(
     tmp_path_factory: pytest.TempPathFactory, printed: bytes, cuts: list[int]
 ) -> None:
-    """However the agent cut the output, and however many lines are asked for at a time."""
+    """The output is the same however the agent cut it, and however many lines are requested at a time."""
     printed += b"\n"
     one, many = (StoredRun(tmp_path_factory.mktemp("run")) for _ in range(2))
     one.add(printed, 0)
@@ -182,7 +182,7 @@ def spec(location: str = "", kind: JobKind = JobKind.TRAINING) -> JobSpec:
     ],
 )
 def test_output_is_stored_next_to_the_checkpoints(location: str, elsewhere: str, folder: str) -> None:
-    """Or where [jobs] logs says; nowhere is the empty text."""
+    """The output may also go where [jobs] logs says; no place is the empty text."""
     assert output_folder(spec(location), "j1-1", elsewhere) == folder
     assert output_folder(spec("", JobKind.DEV), "j1-1", "gs://b/logs") == ""
 

@@ -1,4 +1,4 @@
-"""How fast a job trains, what a thousand steps cost, and how long recoveries take."""
+"""The pace of a job, the cost of a thousand steps, and the time of recoveries are measured."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_only_steps_that_count_are_counted(attempts: list[Attempt], cost: Priced
 
 
 def test_a_job_stands_where_it_was_heard_or_resumed_last() -> None:
-    """What was done after the checkpoint is not where it stands any more."""
+    """Steps after the checkpoint are not its position any more."""
     assert step_of([attempt(600), attempt(None, resumed_at=500)]) == 500
     assert step_of([attempt(600), attempt(None)]) == 600
     assert step_of([]) is None
@@ -84,6 +84,6 @@ def test_spans_fall_into_buckets() -> None:
 
 
 def test_without_spans_nothing_is_known() -> None:
-    """Not zero: nothing was measured."""
+    """The result is unknown and not zero: nothing was measured."""
     result = histogram([])
     assert (result.count, result.median, result.p90, result.longest) == (0, None, None, None)

@@ -45,7 +45,7 @@ def test_what_an_operations_error_means(code: str, outcome: Outcome) -> None:
 
 
 def test_an_error_in_googles_words() -> None:
-    """With its code, for those who search for it."""
+    """The text has the code, for people who search for it."""
     reported = OperationAnswer(True, "", "QUOTA_EXCEEDED", "Quota 'GPUS'  exceeded.")
     assert words_of(reported) == "Quota 'GPUS' exceeded (QUOTA_EXCEEDED)"
     assert words_of(OperationAnswer(True, "", "INTERNAL_ERROR", "")) == "Google says INTERNAL_ERROR"
@@ -63,7 +63,7 @@ def test_a_process_that_stood_still_asks_nothing(sqlite_url: str) -> None:
 
 
 def test_a_guard_that_lost_its_lease_writes_and_asks_nothing(sqlite_url: str) -> None:
-    """Its turn ends there."""
+    """The turn of such a guard ends there."""
     with world(sqlite_url) as w:
         w.submit()
         old = leases.acquire(w.database, "daemon", "one", timedelta(seconds=30), w.clock.now())
@@ -168,7 +168,7 @@ def test_a_name_proves_no_intent(is_live: bool, gce_id: str, request_uuid: str, 
 
 
 def test_an_address_as_a_label() -> None:
-    """Only where reading the label would give the same address again."""
+    """An address becomes a label only where reading the label would give the same address again."""
     rules = OwnerRules(domain="example.com", addresses={"bo": "bo@partner.org", "ci": "robots@example.com"})
     assert label_of("ana@example.com", rules) == "ana"
     assert label_of("bo@partner.org", rules) == "bo"

@@ -1,4 +1,4 @@
-"""Where a VM is asked for first."""
+"""Places are ordered for the next VM."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def zones(some: list[LaunchPlace]) -> list[str]:
 
 
 def test_the_cheapest_zone_comes_first() -> None:
-    """Without history, price decides; the recipe's order where prices are the same."""
+    """The price decides without history; the recipe's order where prices are the same."""
     assert zones(result()) == [B, C, A]
     assert zones(result(rates=dict.fromkeys(RATES, Money.of("0.20")))) == [A, B, C]
 
 
 def test_fresh_stockouts_and_preemptions_make_a_zone_dearer() -> None:
-    """By its penalty, and it says so."""
+    """A place's price rises by its penalty, and it says so."""
     hit = result(event(B))
     assert zones(hit) == [C, B, A]
     assert hit[1].reasons == ("$0.200 an hour", "1 stockout lately")
@@ -68,7 +68,7 @@ def test_what_happened_fades() -> None:
 
 
 def test_the_zone_just_lost_comes_last() -> None:
-    """However cheap; and it is still one of them."""
+    """A zone just lost is last however cheap; and it is still one of them."""
     hit = result(last_zone=B)
     assert zones(hit) == [C, A, B]
     assert "just lost there" in hit[-1].reasons

@@ -130,7 +130,7 @@ def test_work_that_is_done_counts() -> None:
 
 
 def test_the_pace_of_the_output_counts_with_its_range() -> None:
-    """Once it was read for ten minutes; the policy counts on the longest."""
+    """The pace counts once it was read for ten minutes; the policy counts on the longest."""
     pace = MeasuredWork(TrainingLeft(9_000, 5.0, 6.0, 7.0), 20 * MINUTE)
     given = view(running(), of_job=due(work=4))
     left = work_left(given, NOW, pace)
@@ -142,7 +142,7 @@ def test_the_pace_of_the_output_counts_with_its_range() -> None:
 
 
 def test_steps_alone_are_planned_once_the_output_gives_a_pace() -> None:
-    """However short it was read: there is nothing else to go by."""
+    """A plan starts however short the pace was read: there is nothing else to go by."""
     given = view(running(), of_job=job(JobState.RUNNING, deadline=NOW + 9 * HOUR, total_steps=10_000))
     assert work_left(given, NOW) is None
     left = work_left(given, NOW, MeasuredWork(TrainingLeft(9_000, 5.0, 6.0, 7.0), 2 * MINUTE))
@@ -166,7 +166,7 @@ def test_the_policy_sees_the_longest_start_with_what_a_preemption_can_undo() -> 
 
 
 def test_a_job_that_saves_nothing_may_lose_all_of_it() -> None:
-    """So that it begins on Spot only where there is time to do all of it twice."""
+    """A job without checkpoints begins on Spot only where there is time to do all of it twice."""
     nothing = due(hours=12, work=8, checkpoint=None)
     assert asked(decision(view(of_job=nothing))) == (A, ON_DEMAND)
     assert asked(decision(view(of_job=due(hours=25.5, work=8, checkpoint=None)))) == (A, SPOT)
@@ -176,12 +176,12 @@ def test_a_job_that_saves_nothing_may_lose_all_of_it() -> None:
 
 
 def test_the_zone_is_the_policys() -> None:
-    """Whatever the order of prices."""
+    """The plan's zone comes first, whatever the order of prices."""
     assert asked(decision(view(of_job=due()), Scripted(Act.START_SPOT, C))) == (C, SPOT)
 
 
 def test_a_zone_that_was_out_a_moment_ago_is_left_in_peace_and_the_others_are_not() -> None:
-    """Its turn comes again after a while."""
+    """A zone that was out has its turn again after a while."""
     policy = Scripted(Act.WAIT)
     planned(view(no_room(1, A), of_job=due()), policy)
     assert {zone.name: zone.is_up for zone in policy.seen[0].zones} == {A: False, B: True, C: True}
@@ -200,7 +200,7 @@ def test_from_on_demand_a_zone_that_was_lost_lately_counts_as_out() -> None:
 
 
 def test_a_zone_without_quota_or_money_is_none() -> None:
-    """What cannot be had is not planned with."""
+    """A zone that is not available is not planned with."""
     policy = Scripted(Act.WAIT)
     places = (place(A, passed_over="the quota is used up"), place(B, rate="9"), place(C), place(A, ON_DEMAND, "1.50"))
     planned(view(of_job=due(ceiling=Money.of(1))), policy, places)
@@ -236,7 +236,7 @@ def test_on_demand_that_is_out_of_stock_is_asked_for_again_soon_and_spot_after_i
 
 
 def test_a_command_that_cannot_move_with_two_vms_is_stopped_right_after_a_checkpoint() -> None:
-    """Before that it would lose work; it is asked to stop, and gets time to save."""
+    """A stop before the checkpoint would lose work; the command is asked to stop, and gets time to save."""
     policy = Scripted(Act.WAIT)
     given = view(running(ON_DEMAND), of_job=due(state=JobState.RUNNING), checkpoint=saved(at("11:55")))
     (action,) = decision(given, policy).actions
@@ -289,7 +289,7 @@ def test_spot_that_saves_nothing_is_left_before_a_preemption_would_make_it_late(
     ],
 )
 def test_a_promise_that_cannot_be_kept_names_its_reason(given: dict[str, Any], risk: Risk) -> None:
-    """With when it is expected to finish, and what would help."""
+    """The reason has when it is expected to finish, and what would help."""
     wanted = due(work=4, deadline=NOW + 4 * HOUR - 5 * MINUTE, **given)
     at_risk = planned(view(of_job=wanted), places=BOTH if risk is Risk.WORK else PLACES).at_risk
     assert at_risk is not None
@@ -299,7 +299,7 @@ def test_a_promise_that_cannot_be_kept_names_its_reason(given: dict[str, Any], r
 
 
 def test_stockouts_failures_and_budgets_are_told_apart() -> None:
-    """Whatever used up its time."""
+    """The reasons differ, whatever used up its time."""
     late = due(work=4, deadline=NOW + 4 * HOUR)
     full = no_room(1, A, provisioning_model=ON_DEMAND)
     crashed = ended(Outcome.CRASHED)
@@ -312,7 +312,7 @@ def test_stockouts_failures_and_budgets_are_told_apart() -> None:
 
 
 def test_a_ceiling_that_does_not_pay_for_on_demand_is_at_risk() -> None:
-    """Once on-demand is needed: eight hours at $1.50 are $12."""
+    """The risk begins once on-demand is needed: eight hours at $1.50 are $12."""
     wanted = due(hours=8.7, work=8, ceiling=Money.of(10))
     at_risk = planned(view(of_job=wanted)).at_risk
     assert at_risk is not None
@@ -321,7 +321,7 @@ def test_a_ceiling_that_does_not_pay_for_on_demand_is_at_risk() -> None:
 
 
 def test_a_job_that_runs_on_demand_in_time_is_not_at_risk() -> None:
-    """However little there is to spare: useful work uses none of it."""
+    """A job on demand is safe however little there is to spare: useful work uses none of it."""
     given = view(running(ON_DEMAND), of_job=due(work=4, deadline=NOW + 2 * HOUR + 20 * MINUTE, state=JobState.RUNNING))
     assert planned(given).at_risk is None
 
@@ -344,7 +344,7 @@ def test_a_job_that_stops_at_its_deadline_is_given_time_to_save() -> None:
 
 
 def test_a_job_that_finishes_late_goes_on_within_its_ceiling() -> None:
-    """Its deadline stops nothing."""
+    """A deadline that has passed stops nothing."""
     passed = due(work=8, deadline=NOW - HOUR)
     assert asked(decision(view(of_job=passed, cost=Priced(Money.of(3))))) == (A, ON_DEMAND)
 
@@ -361,5 +361,5 @@ def test_the_reason_is_in_plain_words() -> None:
 
 
 def test_uniform_progress_needs_the_whole_work() -> None:
-    """Which is known from the estimate."""
+    """The whole work is known from the estimate."""
     assert planned(view(of_job=due()), UniformProgress()).act in set(Act)

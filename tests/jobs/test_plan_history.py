@@ -1,4 +1,4 @@
-"""What a job and its zones have been through counts in its plan."""
+"""The history of a job and its zones counts in its plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What agents report of progress is bounded, kept by job, and read as curves, hours and dollars."""
+"""Agents' reports of progress are bounded, kept by job, and read as curves, hours and dollars."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ JSON = st.recursive(
 
 @given(JSON, st.lists(JSON, max_size=100))
 def test_whatever_a_vm_reports_is_bounded(progress: object, points: list[object]) -> None:
-    """Its command can print anything, and a VM can send anything."""
+    """A report is bounded because its command can print anything, and a VM can send anything."""
     update = agent(event(1, "heartbeat", progress=progress), event(2, "progress", points=points))
     assert len(update.points) <= agent_progress.MOST_POINTS * (agent_progress.MOST_METRICS + 2)
     assert all(len(one.series) <= 110 for one in update.points)
@@ -158,7 +158,7 @@ def test_hours_and_dollars_are_left() -> None:
 
 
 def test_the_owners_number_of_steps_wins() -> None:
-    """What a program prints as its total may be that of a stage."""
+    """The total that a program prints may be that of a stage."""
     spec = jobbed.job(total_steps=9000)
     assert total_of(spec, seen_at(3600)) == 9000
     assert total_of(jobbed.job(), seen_at(3600)) == 7200
@@ -180,7 +180,7 @@ def test_speed_has_no_points_across_a_preemption() -> None:
 
 
 def test_preemptions_are_marked() -> None:
-    """With Google's moment."""
+    """The mark is at Google's moment."""
     cut = Interruption(1, "j1", 1, Outcome.PREEMPTED, NOW, NOW, Notice.OPERATION)
     assert progress_of(jobbed.job(), (), [cut], {}, NO_BILL).interrupted_at == (NOW,)
 
@@ -201,7 +201,7 @@ def test_a_point_knows_what_the_job_had_cost(minutes: int, cost: str) -> None:
 
 
 def test_cost_without_a_rate_or_with_a_part_unpriced_is_unknown() -> None:
-    """Not nothing; nor before the ledger has seen a VM."""
+    """The cost is unknown and not zero; it is unknown too before the ledger has seen a VM."""
     for vms, cost in (
         ((billed(60, rate=None),), Priced(Money.of(1))),
         ((billed(60),), Priced(Money.of(1), whole=False)),

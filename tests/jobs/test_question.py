@@ -1,4 +1,4 @@
-"""What a launch has to be confirmed for."""
+"""Expensive launches need a confirmation."""
 
 from __future__ import annotations
 
@@ -38,11 +38,13 @@ BARE = replace(SPEC, ceiling=None, work=None)
 def test_a_launch_is_confirmed_where_it_may_cost_more_than_the_settings_say(
     spec: JobSpec, offer: PlaceOffer | None, expected: ExpectedJobCost | None, question: str
 ) -> None:
-    """By the length of its work, else by the longest that one VM runs; a ceiling bounds both, and the unknown too."""
+    """The cost follows the length of its work, else the longest that one VM runs; a ceiling bounds both, and the
+    unknown too.
+    """
     assert question_of(spec, RECIPE, offer, expected, Money.of(100)) == question
 
 
 def test_nothing_is_asked_where_the_settings_say_never() -> None:
-    """Nor about a preset that cannot be launched, which is refused anyway."""
+    """No question is asked either about a preset that cannot be launched, which is refused anyway."""
     assert question_of(BARE, RECIPE, OFFER, None, None) == ""
     assert question_of(BARE, None, OFFER, None, Money.of(1)) == ""

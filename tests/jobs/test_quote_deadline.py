@@ -30,7 +30,7 @@ def _started(connection: Connection, job_id: str, asked_at: datetime, started_at
 
 
 def test_deadline_with_steps_alone_is_planned_later_and_the_answers_say_so(sqlite_database: Database) -> None:
-    """In the quote and in the job's reason; with the work there is nothing to say."""
+    """The warning is in the quote and in the job's reason; with the work there is nothing to say."""
     office = Office(priced(sqlite_database))
     spec = asked(deadline=NOW + 9 * HOUR, total_steps=10_000)
     (warning,) = office.it.quote(spec, HOUR).warnings
@@ -76,7 +76,7 @@ def test_quote_counts_on_googles_advice_for_zones_without_history(sqlite_databas
 
 
 def test_quote_without_a_deadline_asks_for_no_advice(sqlite_database: Database) -> None:
-    """What it costs does not depend on it."""
+    """The cost of a job without a deadline does not depend on it."""
     looked_up: list[str] = []
 
     def read(_project: str, zone: str, _machine_type: str) -> None:

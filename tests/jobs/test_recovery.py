@@ -1,4 +1,4 @@
-"""What comes next for a job: its VM, its end, the next VM."""
+"""Decisions take a job from its VM to its end and the next VM."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def launched(*attempts: AttemptView, **given: Any) -> LaunchAttempt | None:
 
 
 def test_a_queued_job_is_launched_in_the_best_place() -> None:
-    """And says where, and at which price."""
+    """A launch's reason says where, and at which price."""
     decision = decided(view(of_job=job(JobState.QUEUED)))
     assert decision.state is JobState.PROVISIONING
     assert decision.reason == "requesting a VM in us-central1-a (Spot, $0.500 an hour)"
@@ -75,7 +75,7 @@ def test_a_hold_keeps_a_job_waiting() -> None:
 
 @pytest.mark.parametrize("state", [AttemptState.INTENDED, AttemptState.ASKED, AttemptState.RESTARTING])
 def test_the_unknown_is_asked_about_and_nothing_else_is_done(state: AttemptState) -> None:
-    """Not before it is due, and whatever else is wanted; a second VM is never asked for meanwhile."""
+    """No look comes before it is due, and a second VM is never requested meanwhile."""
     for wanted in (job(), job(cancel_asked_at=NOW, cancel_asked_by=ANA)):
         assert isinstance(only(decided(view(attempt(state), of_job=wanted))), AskAgain)
         later = decided(view(attempt(state, try_after=at("12:01"), error="timed out"), of_job=wanted))
@@ -84,7 +84,7 @@ def test_the_unknown_is_asked_about_and_nothing_else_is_done(state: AttemptState
 
 
 def test_a_running_job_is_left_alone() -> None:
-    """Until its silence would count; it says where it runs, since when, and what from."""
+    """The job is left alone until its silence would count; it says where it runs, since when, and what from."""
     decision = decided(view(attempt(resume_from="gs://runs/one/step-400", resume_step=400)))
     assert (decision.state, decision.actions, decision.next_at) == (JobState.RUNNING, (), NOW + 10 * MINUTE)
     assert decision.reason == "runs in us-central1-a (Spot) since 10:05 UTC, resumed from step 400"
@@ -98,7 +98,7 @@ def test_the_next_look_is_not_moved_with_every_word_of_the_agent() -> None:
 
 
 def test_an_end_is_written_down_before_it_is_judged() -> None:
-    """So that a crash in between loses nothing: the job's own end follows from the attempt's."""
+    """A crash in between loses nothing: the job's own end follows from the attempt's."""
     decision = decided(view(attempt(agent=agent(exit=exited(0)))))
     assert decision.state is JobState.RUNNING
     assert only(decision) == EndAttempt(1, Outcome.SUCCEEDED, "finished with code 0")
@@ -119,7 +119,7 @@ def test_a_preemption_is_an_interruption_with_its_moments() -> None:
 
 
 def test_the_next_vm_is_asked_for_while_the_last_one_is_deleted() -> None:
-    """Once it can write no more; both in one decision."""
+    """The next VM is requested once the last one can write no more; both in one decision."""
     reported = ended(Outcome.PREEMPTED, gone=False, agent=agent(exit=exited(0, asked="preemption")))
     decision = decided(view(reported))
     assert {type(action) for action in decision.actions} == {LaunchAttempt, DeleteVm}
@@ -163,7 +163,7 @@ def test_an_old_sight_of_a_vm_that_was_started_again_proves_nothing() -> None:
 
 
 def test_a_preempted_vm_is_dead_after_forty_seconds() -> None:
-    """From its notice, or the agent's last word if that came later."""
+    """The time counts from its notice, or the agent's last report if that came later."""
     last = ended(Outcome.PREEMPTED, gone=False, agent=agent(at("11:59:40")))
     waiting = view(last, interruptions=(interruption(happened_at=at("11:59:30")),))
     assert decided(waiting, at("12:00:19")).next_at == at("12:00:19")  # its delete is due all the time
@@ -172,7 +172,7 @@ def test_a_preempted_vm_is_dead_after_forty_seconds() -> None:
 
 
 def test_a_delete_is_repeated_until_the_vm_is_gone() -> None:
-    """Not before it is due; also for jobs that are over, which get nothing else."""
+    """A delete is repeated not before it is due; also for jobs that are over, which get nothing else."""
     waiting = ended(Outcome.SUCCEEDED, gone=False, try_after=at("12:05"))
     for state in (JobState.RUNNING, JobState.SUCCEEDED):
         decision = decided(view(waiting, of_job=job(state)))
@@ -211,7 +211,7 @@ def test_what_an_outcome_means_for_the_job(outcome: Outcome, state: JobState) ->
 
 
 def test_googles_words_stand_in_the_jobs_reason() -> None:
-    """So that a bad request can be mended."""
+    """Google's text is shown so that a bad request can be mended."""
     decision = decided(view(ended(Outcome.REFUSED, reason="nvidia-tesla-a100 and n1-highmem-8 are not compatible")))
     assert decision.reason == "Google refused its VM: nvidia-tesla-a100 and n1-highmem-8 are not compatible"
 
@@ -248,7 +248,7 @@ def test_a_start_that_meets_a_stockout_waits_where_it_is() -> None:
     ],
 )
 def test_a_resting_vm_that_is_gone_or_unwanted_ends(seen: VmState, given: dict[str, Any], outcome: Outcome) -> None:
-    """Then the next begins from the beginning, or there is none."""
+    """The next attempt begins from the beginning, or there is none."""
     resting = AttemptView(attempt(AttemptState.RESTING), seen)
     action = only(decided(view(resting, of_job=job(checkpoint=ON_DISK, **given))))
     assert isinstance(action, EndAttempt)
@@ -256,7 +256,7 @@ def test_a_resting_vm_that_is_gone_or_unwanted_ends(seen: VmState, given: dict[s
 
 
 def test_a_disk_that_is_gone_with_its_vm_cannot_be_started() -> None:
-    """Then the attempt ends."""
+    """An attempt whose disk is gone ends."""
     seen = AttemptView(attempt(), standing(Status.STOPPING, EndReason.PREEMPTED, **GONE))
     assert isinstance(only(decided(view(seen, of_job=job(checkpoint=ON_DISK)))), EndAttempt)
 
@@ -275,7 +275,7 @@ def test_a_vm_for_development_is_up_once_it_is_there_and_never_replaced() -> Non
 
 
 def test_a_vm_for_development_looks_for_a_place_as_any_other() -> None:
-    """Only once it had one it is not moved."""
+    """A development VM that had a place is not moved."""
     following = launched(no_room(1, A), of_job=job(JobState.QUEUED, kind=JobKind.DEV, checkpoint=None))
     assert following is not None
     assert (following.number, following.zone) == (2, B)

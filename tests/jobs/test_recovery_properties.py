@@ -1,4 +1,4 @@
-"""What holds of decisions about jobs whatever happens: calls that fail, VMs that die, agents that fall silent."""
+"""Properties hold of decisions about jobs whatever happens: calls that fail, VMs that die, agents that fall silent."""
 
 from __future__ import annotations
 

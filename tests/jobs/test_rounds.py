@@ -58,7 +58,7 @@ def test_a_zone_without_room_is_followed_by_the_next_at_once() -> None:
 
 
 def test_after_all_zones_it_waits_and_says_until_when() -> None:
-    """Then a new round begins with the best place."""
+    """A new round begins with the best place."""
     decision = decided(view(*ALL, of_job=job(JobState.QUEUED)))
     until = NOW + wait(TERMS, "j1", 3, 1)
     assert (decision.state, decision.actions, decision.next_at) == (JobState.QUEUED, (), until)
@@ -79,7 +79,7 @@ def test_each_round_waits_longer_than_the_one_before() -> None:
 
 
 def test_work_in_between_begins_the_search_anew() -> None:
-    """What was out of stock before the last VM was found says nothing about now."""
+    """A stockout before the last VM was found says nothing about now."""
     assert asked(decided(view(*ALL, ended(Outcome.PREEMPTED, 4)))) == (A, SPOT)
 
 
@@ -107,14 +107,14 @@ def test_on_demand_comes_after_every_spot_zone() -> None:
 
 
 def test_a_recipe_that_stays_on_spot_is_late_rather_than_dear() -> None:
-    """Its deadline stops nothing; that it has passed is in the reason."""
+    """The deadline stops nothing; that it has passed is in the reason."""
     wanted = job(deadline=at("11:00"), work=HOUR)
     assert asked(decided(view(of_job=wanted))) == (A, SPOT)
     assert decided(view(attempt(), of_job=wanted)).reason.endswith("; its deadline of 11:00 UTC has passed")
 
 
 def test_the_ceiling_bounds_the_next_vm() -> None:
-    """By what is left at that place's price; a place too dear for ten minutes is no place."""
+    """The bound is the amount left at that place's price; a place too expensive for ten minutes is no place."""
     wanted = job(ceiling=Money.of(10))
     spent = Priced(Money.of(9))
     (launch,) = decided(view(of_job=wanted, cost=spent)).actions
@@ -133,7 +133,7 @@ def test_the_ceiling_bounds_the_next_vm() -> None:
     ],
 )
 def test_a_ceiling_that_pays_for_no_vm_fails_the_job(places: Any, words: str) -> None:
-    """With the figures, and what to do."""
+    """The failure has the figures, and what to do."""
     decision = decided(view(of_job=job(ceiling=Money.of(10)), cost=Priced(Money.of(9))), places=places)
     assert (decision.state, decision.actions) == (JobState.FAILED, ())
     assert decision.reason.startswith(words)
@@ -149,7 +149,7 @@ def test_crashes_are_not_tried_again_at_once() -> None:
 
 
 def test_zone_that_google_names_as_having_room_is_asked_first() -> None:
-    """Before cheaper ones that nobody knows anything about; the reason says why."""
+    """A zone with room comes before cheaper ones that nobody knows anything about; the reason says why."""
     places = (place(A), place(B, rate="0.51"), place(C, rate="0.60"))
     decision = decided(view(no_room(1, A, zones_available=(C,))), places=places)
     assert asked(decision) == (C, SPOT)
@@ -160,7 +160,7 @@ def test_zone_that_google_names_as_having_room_is_asked_first() -> None:
 
 
 def test_named_zone_counts_for_the_same_kind_of_vm_and_for_the_last_answer_alone() -> None:
-    """What was said of Spot says nothing of on-demand, and a zone that failed since is not asked again for it."""
+    """An answer about Spot says nothing of on-demand, and a zone that failed since is not asked again for it."""
     places = (place(A), place(B), place(A, ON_DEMAND, "0.90"), place(C, ON_DEMAND, "0.90"))
     tried = (no_room(1, A, zones_available=(B, C)), no_room(2, B))
     assert asked(decided(view(*tried), places=places)) == (A, ON_DEMAND)

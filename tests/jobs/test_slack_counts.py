@@ -1,4 +1,6 @@
-"""How many messages a job makes in Slack: the guard's turns, the outbox, the real client, the simulated workspace."""
+"""The messages of a job in Slack are counted: the guard's turns, the outbox, the real client, the simulated
+workspace.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ class Office:
             self.outbox.deliver()
 
     def attempt(self, number: int) -> str:
-        """Its VM comes up, and its command starts."""
+        """Brings its VM up, and starts its command."""
         name = f"cg-j1-{number}"
         for _ in range(30):
             self.live(0.5)

@@ -1,4 +1,4 @@
-"""Which machine types Google sells in which way.
+"""Machine types are launched only in ways in which Google sells them.
 
 Google's pages, looked up in 2026: cloud.google.com/ai-hypercomputer/docs/consumption-models (Spot: "Any GPU machine
 except A4X"; reservations: A4X, A4, A3 Ultra), /compute/docs/gpus ("When provisioning a3-highgpu-1g, a3-highgpu-2g, or
@@ -38,7 +38,7 @@ def test_a4x_is_sold_by_reservation_alone(machine_type: str, model: Provisioning
     ],
 )
 def test_some_are_never_sold_on_demand(machine_type: str, sold: str) -> None:
-    """As Spot they are launched; on demand, also as what Spot falls back to, they never would be."""
+    """Such types are launched as Spot; on demand, also as what Spot falls back to, they never would be."""
     assert not_sold(machine_type, [SPOT]) == ""
     for models in ([STANDARD], [SPOT, STANDARD]):
         assert not_sold(machine_type, models).startswith(f"Google sells {machine_type} {sold}, not on demand")

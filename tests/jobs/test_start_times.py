@@ -1,4 +1,4 @@
-"""How long VMs take to start, honestly where few were seen."""
+"""VMs' start times are summarised honestly where few were seen."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MINUTE = timedelta(minutes=1)
 
 
 def _start(zone: str = "a", minutes: float = 6, preset: str = "t4") -> VmStart:
-    """Made after one minute, up after two, the command a minute before the first step."""
+    """Makes a start: made after one minute, up after two, the command a minute before the first step."""
     noon = at("12:00")
     end = noon + minutes * MINUTE
     return VmStart(preset, zone, noon, noon + MINUTE, noon + 2 * MINUTE, end - MINUTE, end)
@@ -52,7 +52,7 @@ def test_few_starts_still_bound_the_next(count: int) -> None:
 
 
 def test_many_starts_show_their_99th_percentile() -> None:
-    """By rank, whatever their distribution; and of four nothing is said."""
+    """The percentile goes by rank, whatever their distribution; of four starts nothing is said."""
     assert slowest([number * MINUTE for number in range(1, 201)]) == 198 * MINUTE
     assert slowest([MINUTE] * 4) is None
 
@@ -65,7 +65,7 @@ def test_equal_starts_are_bounded_by_themselves() -> None:
 
 
 def test_a_zone_with_few_starts_counts_as_its_preset() -> None:
-    """Of several zones the slowest counts; nothing measured is nothing known."""
+    """The slowest of several zones counts; nothing measured is nothing known."""
     times = by_preset([*(_start("a", 6) for _ in range(6)), *(_start("b", 20) for _ in range(6)), _start("c", 3)])["t4"]
     fast, slow, few = (start_of(times, [zone]) for zone in ("a", "b", "c"))
     assert fast is not None
@@ -76,7 +76,7 @@ def test_a_zone_with_few_starts_counts_as_its_preset() -> None:
 
 
 def test_starts_are_read_from_attempts(sqlite_url: str) -> None:
-    """From the request to the first run's start; later runs of one VM are none."""
+    """The time is from the request to the first run's start; later runs of one VM are none."""
     with world(sqlite_url) as w:
         w.submit()
         w.until_up("cg-j1-1")

@@ -1,4 +1,4 @@
-"""What a job must not ask for, and what its refusals say to change."""
+"""Wrong requests for a job are refused, with what to change."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_what_is_sound_is_taken(changed: dict[str, Any]) -> None:
     ],
 )
 def test_what_cannot_be_run_is_refused_with_what_to_change(changed: dict[str, Any], where: str, words: str) -> None:
-    """One sentence about the part that is wrong, and nothing else is wrong."""
+    """The refusal is one sentence about the part that is wrong, and nothing else is wrong."""
     ((part, message),) = result(**changed)
     assert part == where
     assert words in message
@@ -204,7 +204,7 @@ def test_no_refusal_repeats_a_credential_that_is_wrong_in_another_way_too() -> N
     ],
 )
 def test_images_are_read_as_docker_reads_them(text: str, expected: ImageReference) -> None:
-    """What comes first is a registry only if it looks like a host."""
+    """The first part of a name is a registry only if it looks like a host."""
     assert checks.parse_image(text) == expected
 
 
@@ -295,7 +295,7 @@ def test_who_may_launch_and_what_they_may_override() -> None:
 
 
 def test_who_may_cancel() -> None:
-    """Its owner, operators of the owner's team, and admins."""
+    """The owner, operators of the owner's team, and admins may cancel."""
     ana, ada = "ana@lab.example", "ada@lab.example"
     access = Access(operators=frozenset({ana}), admins=frozenset({ada}))
 
@@ -318,7 +318,7 @@ RATES = {
 
 
 def test_prices_say_what_is_cheapest_and_what_spot_saves() -> None:
-    """What has no price is no bargain."""
+    """A place without a price is no bargain."""
     best = offers.cheapest(RATES, (SPOT, USUAL), timedelta(hours=2))
     assert best == offers.PlaceOffer("us-central1-a", SPOT, Money.of("1.26"), Money.of("2.52"))
     assert offers.cheapest({}, (SPOT,), timedelta(hours=2)) is None

@@ -62,7 +62,7 @@ def stored(office: Office) -> int:
 
 
 def refused(office: Office, **given: Any) -> list[tuple[str, str]]:
-    """What is wrong with it, by part; nothing was stored, and nobody was woken."""
+    """Returns the refusals by part; nothing was stored, and nobody was woken."""
     with pytest.raises(Invalid) as error:
         office.it.submit(asked(**given), None, "api")
     assert (stored(office), office.woken, reported(office)) == (0, 0, [])
@@ -70,7 +70,7 @@ def refused(office: Office, **given: Any) -> list[tuple[str, str]]:
 
 
 def test_a_job_is_taken_in_with_its_recipe(office: Office) -> None:
-    """In the one project that is watched, with the preset's recipe as it is now; the daemon is woken."""
+    """A job takes the one project that is watched, with the preset's recipe as it is now; the daemon is woken."""
     job, is_new = office.it.submit(asked(owner=" Ada@Lab.example", ceiling=Money.of(5)), None, "cli")
     assert (is_new, office.woken, job.id, job.state, job.via) == (True, 1, "j1", JobState.QUEUED, "cli")
     assert (job.spec.project, job.spec.owner, job.recipe, job.created_at) == ("lab", "ada@lab.example", T4, NOW)
@@ -87,7 +87,7 @@ def test_a_job_is_taken_in_with_its_recipe(office: Office) -> None:
 
 
 def test_a_job_may_have_it_otherwise(office: Office) -> None:
-    """What it overrides is in its own recipe; the preset's stays."""
+    """Overrides are in the job's own recipe; the preset's stays."""
     job, _ = office.it.submit(asked(Overrides(zones=("us-central1-f",), spot=False)), None, "api")
     assert (job.recipe.zones, job.recipe.provisioning_model) == (("us-central1-f",), ProvisioningModel.STANDARD)
 
@@ -107,7 +107,9 @@ def refused_again(office: Office) -> list[tuple[str, str]]:
 
 
 def test_the_same_request_under_the_same_key_is_one_job(office: Office) -> None:
-    """However often, and also when it would be refused by now; what else comes under the key is refused."""
+    """The key gives one job however often, also when it would be refused by now; another request under the key is
+    refused.
+    """
     request = asked(deadline=NOW + HOUR)
     first, _ = office.it.submit(request, "key-1", "api")
     office.clock.advance(2 * HOUR)
@@ -150,14 +152,14 @@ def test_of_two_equal_requests_at_once_one_makes_the_job(office: Office) -> None
     ],
 )
 def test_what_cannot_be_launched_is_refused(office: Office, given: dict[str, Any], where: str, words: str) -> None:
-    """With what to change, before anything is stored."""
+    """The refusal says what to change, before anything is stored."""
     ((part, message),) = refused(office, **given)
     assert part == where
     assert words in message
 
 
 def test_runs_of_trackers_are_checked_and_stored(office: Office) -> None:
-    """By the forms that MLflow and W&B give them."""
+    """The forms are those that MLflow and W&B give them."""
     office.rules = replace(RULES, jobs=replace(RULES.jobs, trackers=frozenset(Tracker)))
     assert refused(office, mlflow_run="runs:/abc", wandb_run="bert/1") == [
         (
@@ -174,7 +176,7 @@ def test_runs_of_trackers_are_checked_and_stored(office: Office) -> None:
 
 
 def test_everything_that_is_wrong_is_said_at_once(office: Office) -> None:
-    """From the words of the request to the price, the budget and the bucket."""
+    """The refusals go from the words of the request to the price, the budget and the bucket."""
     office.store.trouble = CheckpointLocationRefused("gs://lab/run: access is denied.", "Grant it.")
     office.rules = replace(
         RULES, budgets=(Budget("lab", Scope(project="lab"), Money(1), Period.DAY, at_limit=AtLimit.REFUSE),)
@@ -230,7 +232,7 @@ def test_viewers_may_not_launch(office: Office) -> None:
     ],
 )
 def test_what_google_does_not_sell_is_refused(office: Office, recipe: Recipe, overrides: Overrides, where: str) -> None:
-    """Asked of Google it would never come; a quote says so too, and what to do."""
+    """A request to Google would never succeed; a quote says so too, and what to do."""
     preset = replace(RULES.presets["t4"], launch=recipe, may_override=OVERRIDES)
     office.rules = replace(RULES, presets={"t4": preset})
     ((part, message),) = refused(office, overrides=overrides)
@@ -241,7 +243,7 @@ def test_what_google_does_not_sell_is_refused(office: Office, recipe: Recipe, ov
 
 
 def test_secrets_need_an_account_that_may_read_them(office: Office) -> None:
-    """Else the VM would be paid for, and its command never start."""
+    """The VM would be paid for otherwise, and its command never start."""
     bare = replace(RULES.presets["t4"], launch=replace(T4, service_account=""))
     office.rules = replace(RULES, presets={"t4": bare})
     ((part, message),) = refused(office, secrets={"HF_TOKEN": "projects/lab/secrets/hf"})
@@ -249,7 +251,7 @@ def test_secrets_need_an_account_that_may_read_them(office: Office) -> None:
 
 
 def test_a_location_is_looked_at_before_anything_is_stored(sqlite_url: str) -> None:
-    """With no transaction open. What is complete there already is reported; on a VM's own disk nobody can look."""
+    """The look has no transaction open. Complete checkpoints there are reported; on a VM's own disk nobody can look."""
     with closing(WatchedDatabase.open(sqlite_url)) as database:
         assert isinstance(database, WatchedDatabase)
         open_while_looking: list[int] = []
@@ -264,7 +266,7 @@ def test_a_location_is_looked_at_before_anything_is_stored(sqlite_url: str) -> N
 
 
 def test_files_that_no_layout_recognises_are_reported_at_launch(sqlite_database: Database) -> None:
-    """In the quote, in the job's reason and in the event: the job is taken in all the same."""
+    """The report is in the quote, in the job's reason and in the event: the job is accepted all the same."""
     note = "3 files lie at gs://lab/run that no layout recognises (a, b, c): work would start from the beginning."
     office = Office(priced(sqlite_database), store=Store(notes=(note,)))
     submission = asked(checkpoint=CheckpointPlan("gs://lab/run", "--from {checkpoint}", uploads_itself=True))
@@ -301,7 +303,7 @@ def test_google_being_away_refuses_nothing_but_what_only_google_knows(office: Of
 def test_an_unknown_machine_type_is_refused_as_such(
     office: Office, overrides: Overrides, where: str, name: str
 ) -> None:
-    """Where no zone of the job has it; one zone that has it is enough."""
+    """A machine type that no zone of the job has is refused; one zone that has it is enough."""
     preset = replace(RULES.presets["t4"], may_override=OVERRIDES)
     office.rules = replace(RULES, presets={"t4": preset})
     office.lacking = frozenset(T4.zones)
@@ -313,7 +315,9 @@ def test_an_unknown_machine_type_is_refused_as_such(
 
 
 def test_a_quote_says_what_it_costs_where_and_stores_nothing(office: Office) -> None:
-    """By part in every zone, where it would start, and what is left of budgets; command and owner may wait."""
+    """A quote has the cost by part in every zone, where it would start, and the rest of budgets; command and owner may
+    wait.
+    """
     office.rules = replace(RULES, budgets=(Budget("lab", Scope(project="lab"), Money.of(10), Period.MONTH),))
     result = office.it.quote(asked(owner="", command=()), 10 * HOUR)
     first = result.places[0]
@@ -333,7 +337,7 @@ def test_a_quote_says_what_it_costs_where_and_stores_nothing(office: Office) -> 
 
 
 def test_a_quote_of_what_would_be_refused_says_why(office: Office) -> None:
-    """Also where there is nothing to quote."""
+    """The reasons come also where there is nothing to quote."""
     wrong = office.it.quote(asked(preset="h100"), HOUR)
     assert (wrong.recipe, wrong.places, wrong.first, wrong.cheapest) == (None, [], None, None)
     assert [refusal.where for refusal in wrong.refusals] == ["preset"]
@@ -344,7 +348,7 @@ def test_a_quote_of_what_would_be_refused_says_why(office: Office) -> None:
 
 
 def test_cancelling_is_written_down_once(office: Office) -> None:
-    """By its owner, an operator of their team or an admin; the command's notice is the daemon's business."""
+    """The owner, an operator of their team or an admin may cancel; the command's notice is the daemon's business."""
     lab = Team("lab", frozenset({"ada@lab.example", "bob@lab.example"}))
     office.rules = replace(
         RULES, access=Access(operators=frozenset({"ada@lab.example", "bob@lab.example"})), teams=(lab,)

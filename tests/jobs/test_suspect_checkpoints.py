@@ -57,7 +57,7 @@ def test_a_checkpoint_that_fails_an_attempt_at_once_is_passed_over(sqlite_url: s
 
 
 def test_a_newer_checkpoint_ends_the_suspicion(sqlite_url: str) -> None:
-    """What the attempt from the older one saves is resumed from, as ever."""
+    """Later checkpoints of the attempt from the older one are resumed from, as ever."""
     with world(sqlite_url) as w:
         w.submit()
         _running(w)

@@ -1,4 +1,4 @@
-"""Which checkpoints are passed over because an attempt that resumed from one failed at once."""
+"""Checkpoints are passed over because an attempt that resumed from one failed at once."""
 
 from __future__ import annotations
 

@@ -25,14 +25,14 @@ def _running(w: World, name: str = "cg-j1-1") -> None:
 
 
 def _preempted(w: World, name: str = "cg-j1-1") -> None:
-    """As Google does it: a notice, the command's end, and the VM's half a minute later."""
+    """Preempts as Google does: a notice, the command's end, and the VM's half a minute later."""
     w.notice(name)
     w.cloud.preempt(w.vm(name))
     w.exit(name, stop_request="preemption")
 
 
 def test_a_job_runs_and_succeeds(database_url: str) -> None:
-    """One attempt, one VM, made where it costs least, labelled, and deleted when the command is done."""
+    """A job has one attempt, one VM, made where it costs least, labelled, and deleted when the command is done."""
     with world(database_url) as w:
         w.submit()
         w.until_up("cg-j1-1")
@@ -65,7 +65,7 @@ def test_a_job_runs_and_succeeds(database_url: str) -> None:
 
 
 def test_job_that_ends_before_any_look_at_its_vm_does_not_cost_nothing(sqlite_url: str) -> None:
-    """What no look has shown yet bills all the same, and is not told as $0.00."""
+    """A VM that no look has shown yet bills all the same, and is not shown as $0.00."""
     with world(sqlite_url) as w:
         w.submit()
         w.until_up("cg-j1-1")
@@ -78,7 +78,7 @@ def test_job_that_ends_before_any_look_at_its_vm_does_not_cost_nothing(sqlite_ur
 
 
 def test_a_preempted_job_resumes_from_its_newest_complete_checkpoint(sqlite_url: str) -> None:
-    """In another zone, with the resume arguments, and with each moment of the recovery written down."""
+    """The next VM is in another zone, with the resume arguments, and with each moment of the recovery written down."""
     with world(sqlite_url) as w:
         w.submit()
         _running(w)
@@ -151,7 +151,7 @@ def test_a_location_that_cannot_be_read_holds_the_launch_up(sqlite_url: str) -> 
 
 @pytest.mark.parametrize("fault", ["deaf", "mute"])
 def test_a_lost_answer_makes_no_second_vm(sqlite_url: str, fault: str) -> None:
-    """Whether the insert had its effect is found out by a look; it is asked again under the same request id."""
+    """A look finds out whether the insert had its effect; it is asked again under the same request id."""
     with world(sqlite_url) as w:
         w.submit()
         setattr(w.cloud, fault, 2)
@@ -303,7 +303,7 @@ def test_googles_limit_on_calls_delays_and_loses_nothing(sqlite_url: str) -> Non
 
 
 def test_one_odd_job_stops_no_other(sqlite_url: str) -> None:
-    """What cannot be read is reported; the others go on."""
+    """A job that cannot be read is reported; the others go on."""
     with world(sqlite_url) as w:
         w.submit("j1")
         w.submit("j2")
@@ -355,7 +355,7 @@ def test_a_turn_without_news_decides_nothing(sqlite_url: str) -> None:
 
 
 def test_a_deadline_that_passes_is_told_and_stops_nothing(sqlite_url: str) -> None:
-    """Once."""
+    """The deadline is reported once."""
     with world(sqlite_url) as w:
         w.submit(deadline=w.clock.now() + timedelta(minutes=2))
         _running(w)

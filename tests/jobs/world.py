@@ -214,7 +214,7 @@ class World:
         self.guard()
 
     def begin(self) -> World:
-        """What every database holds before the first job."""
+        """Returns the rows that every database holds before the first job."""
         with self.database.write() as connection:
             prices.add(connection, list(price_list()), self.clock.now())
         return self
@@ -289,14 +289,14 @@ class World:
             job_rows.ask_cancel(connection, job_id, by, f"{by} asked to cancel it", self.clock.now())
 
     def agree(self, job_id: str = "j1", by: str = ANA) -> None:
-        """Its owner lets its disk go."""
+        """Agrees, as its owner, that its disk goes."""
         with self.database.write() as connection:
             job_rows.give_disk_up(connection, job_id, by, self.clock.now())
 
     # The agent.
 
     def say(self, name: str, *events: tuple[str, Mapping[str, object]]) -> bool:
-        """Whether the command is to stop."""
+        """Says whether the command is to stop."""
         begin = self.outside.seq.get(name, 0) + 1
         reported = [
             AgentEvent(seq, kind, self.clock.now(), {"run": 1, **fields})

@@ -1,4 +1,4 @@
-"""What must hold of every stop that the guard asks of Google for a person, by who may stop what at that moment."""
+"""Checks every stop that the guard asks of Google for a person, by who may stop what at that moment."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def stops_for_nobody(story: Story) -> Iterator[str]:
 
 
 def asked_at(life: Life, operation: Operation) -> datetime:
-    """When the guard last asked for what Google began then: a request may have been on its way for long."""
+    """Returns when the guard last asked for what Google began then: a request may have been on its way for long."""
     sent = [
         stop.at
         for stop in life.wire.stops
@@ -92,7 +92,7 @@ def kept_vms_are_left_alone(life: Life) -> list[str]:
 
 
 def _grounds(topic: Topic, at: datetime) -> str:
-    """What the settings ask for before a rule stops it, as a stop says it."""
+    """Returns the conditions of the settings before a rule stops it, as a stop says them."""
     rule = topic.preset(at).reminders
     return f"after {rule.stop_after} unanswered reminder{'s' * (rule.stop_after > 1)} and {span_text(rule.grace)}"
 

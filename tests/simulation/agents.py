@@ -1,4 +1,4 @@
-"""What a job's command does, and the agent on each VM that runs it, in virtual time."""
+"""Runs a job's command, and the agent on each VM, in virtual time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STAND_BY = 4 * _MINUTE  # between two questions of a VM that stands by; real ag
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """What a job's command does, drawn from its number: so many steps of one minute each, saved now and then.
+    """The course of a job's command, drawn from its number: so many steps of one minute each, saved now and then.
 
     `asks` is what people ask for, and how long after its submission.
     """
@@ -77,7 +77,7 @@ def _mute(lot: random.Random) -> tuple[timedelta, timedelta]:
 
 @dataclass
 class Agent:
-    """What runs on one VM. Its run begins with each run of the VM."""
+    """The agent on one VM. Its run begins with each run of the VM."""
 
     vm: VM
     name: str
@@ -112,7 +112,7 @@ class Agent:
         return self.starts_at + (step - self.begins_from) * _MINUTE
 
     def is_mute(self, now: datetime) -> bool:
-        """Its VM has no network for a while. That ends: what it did meanwhile is reported then."""
+        """Says whether its VM has no network for a while. That ends: what it did meanwhile is reported then."""
         if self.training.mute is None or not self.vm.runs:
             return False
         begins, ends = self.training.mute
@@ -120,7 +120,7 @@ class Agent:
 
     @property
     def last_step(self) -> int:
-        """Where this run ends by itself."""
+        """Returns the step at which this run ends by itself."""
         crash = self.training.crashes_at
         return crash if crash > self.begins_from and self._is_first else self.training.steps
 
@@ -136,7 +136,7 @@ class Agent:
 
     @property
     def next_at(self) -> datetime | None:
-        """When something comes of it that the guard should hear of."""
+        """Returns when the next news comes that the guard should hear of."""
         if self.is_over or self.vm_run is None or self.vm_run.ended is not None or self.starts_at is None:
             return None
         if self.stands_by:
@@ -153,7 +153,7 @@ class Agent:
         return self.stands_by and is_there and self.starts_at is not None and self.starts_at <= now
 
     def hang_at(self, moment: datetime) -> Mapping[str, object] | None:
-        """What its heartbeat says of a command that has made no step for longer than it should."""
+        """Returns its heartbeat's report of a command that has made no step for longer than it should."""
         if self.hangs_from is None or moment - (since := self.moment_of(self.hangs_from)) < 6 * _MINUTE:
             return None
         return {

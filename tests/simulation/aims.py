@@ -1,4 +1,4 @@
-"""What lives may be about: more of some trouble, people and VMs, so that a rule is needed within days.
+"""Aims of lives: more of some trouble, people and VMs, so that a rule is needed within days.
 
 An aim changes how much of each there is. What comes when, and to which VM, is still drawn from the seed.
 """

@@ -16,7 +16,9 @@ _KILLS = st.tuples(
 
 @st.composite
 def plans(draw: st.DrawFn, most_days: int) -> Plan:
-    """Of two days or more, with any faults and kills at any moments: several of one kind, or many at once, too."""
+    """Draws plans of two days or more, with any faults and kills at any moments: several of one kind, or many at once,
+    too.
+    """
     days = draw(st.integers(2, most_days))
     start = START + draw(st.integers(0, 60)) * DAY
     moments = st.integers(0, (days - 1) * 24 * 60).map(lambda minute: start + minute * _MINUTE)

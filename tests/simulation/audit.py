@@ -110,7 +110,7 @@ def _jobs(connection: Connection, events: Told) -> Iterator[str]:
 
 
 def _answers(connection: Connection, events: Told) -> Iterator[str]:
-    """What people asked for and what came of it, and the stops of rules."""
+    """Yields what people asked for and what came of it, and the stops of rules."""
     for row in connection.execute(select(tables.requests.c.key, tables.requests.c.kind)):
         if f"RequestMade/{row.key}" not in events.keys:
             yield f"no event tells of the request {row.key} to {row.kind}"

@@ -23,7 +23,9 @@ _NAMES = [table.name for table in metadata.sorted_tables]
 
 
 class Older:
-    """Whether the database that was put back last was noticed to be older, and how it is put back once more."""
+    """An older database: whether the one that was put back last was noticed to be older, and how it is put back once
+    more.
+    """
 
     def __init__(self) -> None:
         self.again: Callable[[], None] = lambda: None
@@ -54,7 +56,7 @@ def _generation_of(database: Database) -> int:
 
 
 def copied(database: Database, number: int) -> Callable[[], bool]:
-    """How the copy made now is put back, and whether the database is another one by that.
+    """Copies the database; returns how the copy is put back, and whether the database is another one by that.
 
     Nothing may have the database open then.
     """
@@ -70,7 +72,7 @@ def _file_copied(path: Path, number: int) -> Callable[[], bool]:
     shutil.copymode(path, backup)
 
     def put_back() -> bool:
-        """In place: the file is the same one to the system, with the bytes of then."""
+        """Puts the copy back in place: the file is the same one to the system, with the bytes of then."""
         is_older = _dumped(path) != _dumped(backup)
         for suffix in ("-wal", "-shm"):
             path.with_name(path.name + suffix).unlink(missing_ok=True)
@@ -86,7 +88,7 @@ def _dumped(path: Path) -> list[str]:
 
 
 def _rows_copied(url: str) -> Callable[[], bool]:
-    """As `pg_dump --data-only` and `pg_restore --disable-triggers` do: rows, and where sequences stand.
+    """Copies rows, and where sequences stand, as `pg_dump --data-only` and `pg_restore --disable-triggers` do.
 
     https://www.postgresql.org/docs/current/app-pgrestore.html
     """

@@ -1,4 +1,4 @@
-"""What must hold of budgets that fill up, judged by the simulated cloud's own meter.
+"""Checks budgets that fill up, judged by the simulated cloud's own meter.
 
 A budget is judged only where it is spent by more than a few cents, for the guard's prices may be some hours old.
 """
@@ -27,7 +27,7 @@ _SOME = 50_000_000  # nano-dollars
 
 
 def began(budget: Budget, at: datetime) -> datetime:
-    """When the budget's period around a moment began: a UTC day, a week from Monday, a month."""
+    """Returns when the budget's period around a moment began: a UTC day, a week from Monday, a month."""
     midnight = at.replace(hour=0, minute=0, second=0, microsecond=0)
     if budget.period is Period.WEEK:
         return midnight - timedelta(days=midnight.weekday())
@@ -35,7 +35,7 @@ def began(budget: Budget, at: datetime) -> datetime:
 
 
 class Spent:
-    """What the VMs of jobs cost in the periods of one budget, as Google's meter has it."""
+    """The cost of jobs' VMs in the periods of one budget, as Google's meter has it."""
 
     def __init__(self, world: World, budget: Budget) -> None:
         self._world = world
@@ -44,7 +44,7 @@ class Spent:
         self._sums: dict[datetime, int] = {}
 
     def is_reached(self, at: datetime, since: datetime | None = None) -> bool:
-        """Whether all of it and some cents were spent by then, in the period of `since`."""
+        """Says whether all of it and some cents were spent by then, in the period of `since`."""
         start = began(self.budget, since or at)
         if at < start:
             return False
@@ -97,7 +97,7 @@ def _with_time_to_save(steps: Sequence[Step]) -> Iterator[tuple[datetime, Step]]
 def reached_without_an_event(
     world: World, connection: Connection, budgets: Sequence[Budget], steps: Sequence[Step]
 ) -> Iterator[str]:
-    """That all of a budget is spent is recorded by the next good visit in its period, and once."""
+    """Yields spent budgets without an event: it is recorded by the next good visit in its period, and once."""
     rows = connection.execute(select(events.c.occurred_at, events.c.data).where(events.c.kind == CROSSED)).all()
     for spent in (Spent(world, budget) for budget in budgets if budget.at_limit is not AtLimit.TELL):
         budget = spent.budget
@@ -119,7 +119,7 @@ def reached_without_an_event(
 
 
 def _was_good(steps: Sequence[Step], at: datetime) -> bool:
-    """Whether nothing hindered the guard in the visit of that moment, and in the one before it."""
+    """Says whether nothing hindered the guard in the visit of that moment, and in the one before it."""
     number = next((number for number, step in enumerate(steps) if step.began <= at <= step.ended), 0)
     return number > 0 and not steps[number].bad and not steps[number - 1].bad
 

@@ -1,4 +1,4 @@
-"""What goes wrong between the guard and its database, by the driver's own errors, so that the guard explains them."""
+"""Makes trouble between the guard and its database, by the driver's own errors, so that the guard explains them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class DatabaseTrouble:
 
     @contextmanager
     def attached(self, database: Database) -> Iterator[None]:
-        """Within the block it strikes what this database is asked, over any of its connections."""
+        """Strikes, within the block, the queries to this database, over any of its connections."""
         dialect = database._engine.dialect  # nothing that is read is committed
         commit = dialect.do_commit
         engines = {database._engine, database._reader}

@@ -1,4 +1,4 @@
-"""What goes wrong, and how it begins and ends: the registry of the simulation's faults.
+"""The registry of the simulation's faults: how each begins and ends.
 
 A kind that needs more than a `Situation` offers goes here too: widen the situation.
 """
@@ -38,7 +38,7 @@ LEAVER = "emi"  # who leaves Slack's workspace for some days
 
 
 class Stage(Protocol):
-    """What faults act on: the world, the guard's database and its clock."""
+    """The parts that faults act on: the world, the guard's database and its clock."""
 
     world: World
     trouble: DatabaseTrouble
@@ -48,7 +48,7 @@ class Stage(Protocol):
     older: Older
 
     def show_new_statuses(self, is_on: bool) -> None:
-        """Whether VMs that run in the second project have a status that no client knows yet."""
+        """Makes VMs that run in the second project have a status that no client knows yet, or not."""
         ...
 
     def back_up(self) -> Callable[[], object]:
@@ -58,7 +58,7 @@ class Stage(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What a fault may act on. `lot` is the fault's own."""
+    """The parts that a fault may act on. `lot` is the fault's own."""
 
     stage: Stage
     lot: random.Random
@@ -73,7 +73,7 @@ Ends = Callable[[], object]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """So many times in a quarter, from `least` to `most` long. `begin` returns what ends it.
+    """A kind of fault: so many times in a quarter, from `least` to `most` long. `begin` returns what ends it.
 
     `hinders`: while it lasts the guard may not see, act or notify, so that nothing counts as late.
     """
@@ -189,7 +189,7 @@ def _free(situation: Situation) -> Ends:
 
 
 def _strikes(*events: str) -> Callable[[Situation], Ends]:
-    """At once, and to one VM that is up or comes up."""
+    """Strikes at once one VM that is up or comes up."""
 
     def begin(situation: Situation) -> Ends:
         up = (Status.RUNNING, Status.STAGING, Status.PROVISIONING)
@@ -329,7 +329,7 @@ class Weather:
 
     @property
     def bad(self) -> frozenset[str]:
-        """What keeps the guard from seeing, acting or notifying at the moment."""
+        """Returns what keeps the guard from seeing, acting or notifying at the moment."""
         return frozenset(fault.kind for fault, _ in self._active.values() if _BY_NAME[fault.kind].hinders)
 
     @property

@@ -89,7 +89,7 @@ class Fleet:
             self.world.at(planned.at, one.create)
 
     def protect(self, name: str, zone: str) -> None:
-        """Its owner labels it, at this very moment."""
+        """Labels it, as its owner would, at this very moment."""
         vm = self._made(name, zone)
         if vm is not None and vm.id not in self.protected:
             labels: dict[str, str] = vm.given.get("labels") or {}
@@ -99,7 +99,7 @@ class Fleet:
             self.happened["protected by hand"] += 1
 
     def restart(self, name: str, zone: str, move: Callable[[timedelta], None]) -> None:
-        """Its owner stops it and starts it, which takes as long as the guard's look at it, a slow one."""
+        """Stops it and starts it, as its owner would, which takes as long as the guard's slow look at it."""
         vm = self._made(name, zone)
         if vm is None or vm.status is not Status.RUNNING:
             return
@@ -163,7 +163,7 @@ class _Life:
             self._idle(vm)
 
     def _belong(self, wanted: dict[str, Any], zone: str) -> None:
-        """To a managed group, of GKE or not, or to a service that labels its VMs."""
+        """Gives VMs to a managed group, of GKE or not, or to a service that labels its VMs."""
         kind = self.chance.choice(("group", "gke", "old gke", "dataproc", "batch", "dataflow"))
         wanted["labels"] |= _SERVICES.get(kind, {})
         if kind in ("group", "gke", "old gke"):

@@ -1,4 +1,4 @@
-"""What happens to VMs while the guard looks at them, and words of Google's that it does not know yet."""
+"""Changes VMs while the guard looks at them, and uses words of Google's that it does not know yet."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Glances:
         self.is_over = False  # nothing happens any more
 
     def stir(self) -> None:
-        """To be called before each pass."""
+        """Changes VMs; called before each pass."""
         self._looks += 1
         lot = self._plan.lot("glance", self._looks)
         if not self.is_over and lot.random() < self._plan.aim.glances:
@@ -45,7 +45,7 @@ class Glances:
                 self._move(lot.choice((0.05, 1, 4, 12)) * _SECOND)
 
     def before(self, path: str) -> None:
-        """To be called before each GET."""
+        """Changes VMs; called before each GET."""
         if path.endswith(_OPERATIONS):
             lot = self._plan.lot("glance at operations", self._looks)
             if not self.is_over and lot.random() < self._plan.aim.glances:
@@ -72,7 +72,7 @@ def meddle(life: Life, path: str) -> None:
 
 
 def newer_words(path: str, body: bytearray) -> bytearray:
-    """What Google answers about the second project, with a status that is newer than every client, and as long."""
+    """Returns Google's answer about the second project, with a status that is newer than every client, and as long."""
     if f"projects/{WILD}/" not in path or "instances" not in path:
         return body
     return bytearray(_RUNS.sub(rb'\1"HEALING"', bytes(body)))

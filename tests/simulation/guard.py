@@ -1,4 +1,4 @@
-"""One process of the guard, built of the real parts as `main` builds it, around a fuse."""
+"""Runs one process of the guard, built of the real parts as `main` builds it, around a fuse."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _PATIENCE = timedelta(minutes=1)  # a press is waited for, however slow the mach
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a guard is started: all that outlives it. `new_id` gives the ids of jobs."""
+    """The place where a guard is started: all that outlives it. `new_id` gives the ids of jobs."""
 
     database: FragileDatabase
     clock: Clock
@@ -64,7 +64,7 @@ class _Cloud(ComputeCloud):
 
 
 class Process:
-    """Until `close` or the end of its fuse. `number` tells it from those before it."""
+    """A process of the guard, until `close` or the end of its fuse. `number` tells it from those before it."""
 
     def __init__(self, place: Place, number: int, fuse: Fuse) -> None:
         self._clock = place.clock
@@ -111,7 +111,7 @@ class Process:
         self._listening.sign(_PART)
 
     def hold(self) -> bool:
-        """Whether it may act: the lease, got or renewed. Raises LeaseLost."""
+        """Says whether it may act: the lease, got or renewed. Raises LeaseLost."""
         now = self._clock.now()
         if self.lease is None:
             self.lease = leases.acquire(self.database, LEASE, self._holder, LEASE_TTL, now)
@@ -121,12 +121,12 @@ class Process:
         return self.lease is not None
 
     def look_back(self) -> None:
-        """As the daemon does every three seconds, which is between any two things that it does here."""
+        """Looks back, as the daemon does every three seconds, which is between any two things that it does here."""
         if self.lease is not None:
             self.guard.marking.look(self.lease)
 
     def read_prices(self) -> bool:
-        """Whether the catalogue could be read."""
+        """Says whether the catalogue could be read."""
         try:
             price_refresh.record(self.database, self._catalogue.fetch(), self._clock.now(), self.lease)
         except PriceSourceError:
@@ -138,7 +138,7 @@ class Process:
             self.guard.idle_watch.record(self.guard.idle_watch.read(), self.lease)
 
     def run_pass(self) -> PassReport:
-        """One pass, and what follows it, as the daemon has it."""
+        """Runs one pass, and what follows it, as the daemon has it."""
         report = self.guard.reconciler.run(self.lease)
         for follow in self.guard.after_pass.values():
             assert self.lease is not None
@@ -147,14 +147,14 @@ class Process:
         return report
 
     def turn(self) -> None:
-        """One turn of the jobs, and a look at checkpoints whose turn it is."""
+        """Takes one turn of the jobs, and looks at checkpoints whose turn it is."""
         assert self.lease is not None
         self.guard.advance_jobs(self.lease, None)
         self.guard.jobs.watch.run(self.lease)
         self.look_back()
 
     def look_up(self) -> bool:
-        """Whether someone was met, so that a pass follows."""
+        """Says whether a person was met, so that a pass follows."""
         return self.messaging.lookups.run(self.lease)
 
     def deliver(self) -> timedelta | None:
@@ -163,9 +163,9 @@ class Process:
         return wait
 
     def press(self, headers: Mapping[str, str], body: bytes) -> int:
-        """What Slack is answered. What was handed on is over as well when this returns.
+        """Presses a button, and returns Slack's answer. What was handed on is over as well when this returns.
 
-        A process that ends in what was handed on ends as a whole: of someone never met before, the press is lost.
+        A process that ends in what was handed on ends as a whole: of a person never met before, the press is lost.
         """
         kills = self.fuse.kills
         status = self._door.interaction(headers, body).status
@@ -180,7 +180,7 @@ class Process:
         self._stack.close()
 
     def begin(self) -> None:
-        """From now on requests over the wire are steps of this process."""
+        """Makes requests over the wire steps of this process from now on."""
         self._wire.step = self._step
 
     def _step(self, where: str) -> None:

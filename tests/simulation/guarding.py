@@ -1,4 +1,4 @@
-"""What the guard has of its own in a simulated life: its clock, what it saw, when it acted, and what went wrong."""
+"""The guard's own state in a simulated life: its clock, what it saw, when it acted, and what went wrong."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ def _dropped(_logger: object, _method: str, _event: MutableMapping[str, Any]) ->
 
 @contextmanager
 def kept_errors() -> Iterator[list[str]]:
-    """Within the block, errors that the guard keeps from its other work and did not foresee: each a sentence."""
+    """Collects, within the block, errors that the guard keeps from its other work and did not foresee: each a
+    sentence.
+    """
     unforeseen: list[str] = []
 
     def look(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
@@ -79,7 +81,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a guard did from one moment to another, and what was wrong meanwhile."""
+    """The guard's work from one moment to another, and what was wrong meanwhile."""
 
     began: datetime
     ended: datetime

@@ -1,4 +1,4 @@
-"""What must hold in every simulated life: functions that say what does not. Those after each visit are cheap."""
+"""Checks what must hold in every simulated life: functions that say what does not. Those after each visit are cheap."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def runs_are_googles(life: Life) -> list[str]:
 
 
 def no_run_is_over_too_early(life: Life) -> list[str]:
-    """What runs on is not taken for ended, once a pass has seen it while nothing hinders it."""
+    """A run that goes on is not taken for ended, once a pass has seen it while nothing hinders it."""
     if life.visits[-1].bad:
         return []
     with _ledger(life).read() as connection:
@@ -159,7 +159,7 @@ def no_run_is_over_too_early(life: Life) -> list[str]:
 
 
 def running_totals_hold(life: Life) -> list[str]:
-    """What pages add up is what the single charges are."""
+    """The sums on pages equal the single charges."""
     with _ledger(life).read() as connection:
         try:
             assert_totals_hold(connection, life.now)
@@ -210,13 +210,13 @@ def rules_leave_work_alone(life: Life) -> list[str]:
 
 
 def only_copies_stay(life: Life) -> list[str]:
-    """What a job saved on its VM's disk is deleted once the job has succeeded, or its owner lets it go."""
+    """A job's save on its VM's disk is deleted once the job has succeeded, or its owner lets it go."""
     with _ledger(life).read() as connection:
         return list(job_vms.only_copies_deleted(life.world, connection, life.jobs.on_disk, life.restores))
 
 
 def events_explain_every_change(life: Life) -> list[str]:
-    """What the ledger holds, and what the guard asked of Google, has its event."""
+    """Every change in the ledger, and every request to Google, has its event."""
     with _ledger(life).read() as connection:
         return list(audit.unexplained(life.world, connection, life.restores))
 
@@ -276,7 +276,9 @@ def people_are_reminded_rightly(life: Life) -> list[str]:
 
 
 def no_error_is_unforeseen(life: Life) -> list[str]:
-    """What the guard keeps apart from its other work is what it knows: refusals, outages, not mistakes of its own."""
+    """Errors that the guard keeps apart from its other work are known ones: refusals, outages, not mistakes of
+    its own.
+    """
     return sorted(set(life.unforeseen))
 
 
@@ -330,7 +332,7 @@ AT_THE_END: tuple[Invariant, ...] = (one_vm_for_each_attempt, ledger_equals_mete
 
 
 def ledger_lines(life: Life) -> list[str]:
-    """What the ledger holds, for the trace: no text that names a process, a key or a request."""
+    """Returns the ledger's contents for the trace: no text that names a process, a key or a request."""
     with _ledger(life).read() as connection:
         jobs = connection.execute(select(tables.jobs.c.id, tables.jobs.c.state).order_by(tables.jobs.c.id)).all()
         events = connection.execute(

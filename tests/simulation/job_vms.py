@@ -1,4 +1,4 @@
-"""What must hold of the VMs that the guard makes for jobs, judged by what Google has and what the ledger says."""
+"""Checks the VMs that the guard makes for jobs, judged by Google's VMs and the ledger."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def of_attempts(database: Database) -> set[int]:
 
 
 def requests_in(database: Database) -> set[str]:
-    """By which the attempts in this database asked, or may have asked, for their VMs."""
+    """Returns the request ids by which the attempts in this database asked, or may have asked, for their VMs."""
     with database.read() as connection:
         return set(connection.scalars(select(attempts.c.request_uuid))) - {""}
 
@@ -79,7 +79,10 @@ class Alone:
     reported: set[int] = field(default_factory=set)
 
     def look(self, world: World, connection: Connection, *, is_good: bool) -> Iterator[str]:
-        """To be called after every pass; `is_good`: nothing kept the guard from acting since the last one."""
+        """Yields what is wrong; called after every pass.
+
+        `is_good`: nothing kept the guard from acting since the last one.
+        """
         now, alone = world.now, set[int]()
         if not is_good:
             self.since = dict.fromkeys(self.since, now)
@@ -153,7 +156,7 @@ def asked_for_before(world: World, requests: Mapping[str, datetime], adopted: Co
 
 
 def unknown_vms_ended(world: World, unknown: Mapping[int, datetime]) -> Iterator[str]:
-    """What a restored ledger did not know when it came back is neither stopped nor deleted by a rule since."""
+    """VMs that a restored ledger did not know when it came back are neither stopped nor deleted by a rule since."""
     for operation in asked_by_the_guard(world, "stop", "delete"):
         since = unknown.get(operation.target_id)
         if since is not None and operation.insert_time >= since:

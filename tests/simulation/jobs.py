@@ -56,7 +56,7 @@ class Jobs:
     # People.
 
     def submit_due(self, service: JobService, now: datetime) -> None:
-        """What fails is submitted again later, under the same key, as a client would."""
+        """Submits due jobs. A failed request is repeated later, under the same key, as a client would."""
         while self.to_submit and self.to_submit[0].at <= now:
             planned = self.to_submit[0]
             lot = self.plan.lot("job", planned.number)
@@ -91,7 +91,7 @@ class Jobs:
                 self.to_submit.pop(0)
 
     def ask_due(self, service: JobService, now: datetime) -> None:
-        """What people want of their jobs; the guard refuses some of it."""
+        """Asks what people want of their jobs; the guard refuses some of it."""
         asks: Mapping[str, Callable[[str], object]] = {
             "cancel": lambda job: service.cancel(job, _OWNER, "no longer wanted"),
             "cancel after a checkpoint": lambda job: service.cancel_after_checkpoint(job, _OWNER),

@@ -21,7 +21,7 @@ from costguard_sandbox.world import World
 
 
 class Ledgers:
-    """One SQLite file in a folder, new for each life."""
+    """Makes one SQLite file in a folder, new for each life."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "life.db"
@@ -52,7 +52,7 @@ def opened(url: str) -> FragileDatabase:
 
 
 def price(url: str) -> None:
-    """What the catalogue says, as a guard had read it before the first life begins."""
+    """Stores the catalogue's prices, as a guard had read them before the first life begins."""
     world = World(ManualClock(START), projects=[])
     world.prices = price_list()
     adapter = RequestsAdapter(Wire(world, lambda _: None))

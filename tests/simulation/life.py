@@ -1,4 +1,4 @@
-"""One simulated life: the clock moved, faults come and gone, people at work, and guards coming and going."""
+"""Lives one simulated life: the clock moved, faults come and gone, people at work, and guards coming and going."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ ALONE_FOR = 40 * MINUTE  # the guard's own grace, a look, a delete and a backoff
 
 
 class Why(Enum):
-    """Why the clock is moved to a moment."""
+    """The reason why the clock is moved to a moment."""
 
     PASS = "the guard looks"
     AGENTS = "an agent or a person has something for the jobs"
@@ -62,7 +62,7 @@ class Broken(Exception):
 
 
 class Life:
-    """Made of a plan and lived by `live`; everything that the invariants go by is in here."""
+    """A life, made of a plan and lived by `live`; everything that the invariants go by is in here."""
 
     def __init__(self, plan: Plan, database: FragileDatabase) -> None:
         self.plan = plan
@@ -122,7 +122,9 @@ class Life:
         self._job_ids = count(1)
 
     def live(self) -> None:
-        """To the end of the plan, and on until all is settled: nothing goes wrong any more, and nobody presses."""
+        """Lives to the end of the plan, and on until all is settled: nothing goes wrong any more, and nobody
+        presses.
+        """
         self.fleet.plan(self.plan)
         self.wild.plan(self.plan)
         self._light()
@@ -170,7 +172,7 @@ class Life:
         return GUARD_OFF in self.weather.bad or self.world.now < self._off_until
 
     def move(self, by: timedelta) -> None:
-        """By whole milliseconds: Google keeps no finer time."""
+        """Moves the clock by whole milliseconds: Google keeps no finer time."""
         self.gaps.advance(timedelta(milliseconds=max(0, -(-by // timedelta(milliseconds=1)))))
 
     def _wait(self, seconds: float) -> bool:
@@ -250,7 +252,7 @@ class Life:
         process.turn()
 
     def _hear(self, process: Process) -> None:
-        """What agents and those who submit jobs have to say."""
+        """Hears what agents and people who submit jobs have to say."""
         now = self.world.now
         self.jobs.submit_due(process.jobs, now)
         self.jobs.ask_due(process.jobs, now)
@@ -275,7 +277,7 @@ class Life:
             self.people.meant.append(meant)
 
     def shown(self) -> list[str]:
-        """What is wrong on pages that people read now, while no guard goes on and all prices have been read."""
+        """Returns what is wrong on pages that people read now, while no guard goes on and all prices have been read."""
         if self.restores or not self.readings.has_present_prices():
             return []
         with self.trouble.quiet(), self.ledger.read() as connection:
@@ -324,7 +326,7 @@ class Life:
             self._off_next = kill.off
 
     def _kill(self) -> None:
-        """As kill -9 would: nothing is handed back, and the lease of the dead has to run out."""
+        """Kills the guard as kill -9 would: nothing is handed back, and the lease of the dead has to run out."""
         self._close()
         self.two_guards.wrong += self.shown()
         self.counts["crashes"] += 1
@@ -334,7 +336,7 @@ class Life:
         self._off_next = timedelta()
 
     def _meanwhile(self) -> None:
-        """While a guard stands still."""
+        """Goes on while a guard stands still."""
         self.two_guards.meanwhile(self._place, next(self._numbers), self.process)
 
     def work_of(self, other: Process) -> None:

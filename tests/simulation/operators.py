@@ -42,7 +42,7 @@ class Operators:
     _closed_at: datetime | None = None
 
     def watch(self, is_on: bool) -> None:
-        """With the second project in the settings, or without it."""
+        """Watches the second project in the settings, or not."""
         life, settings = self.life, self.life.settings
         if is_on:
             assert self._closed_at is not None

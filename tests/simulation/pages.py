@@ -1,4 +1,4 @@
-"""What a page shows while a guard is at work, or stands still in the middle of it."""
+"""Checks a page while a guard is at work, or stands still in the middle of it."""
 
 from __future__ import annotations
 

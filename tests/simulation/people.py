@@ -34,7 +34,7 @@ TakesSigned = Callable[[Mapping[str, str], bytes], int]
 
 @dataclass(frozen=True, slots=True)
 class Meant:
-    """What someone means to press, and when."""
+    """A press that a person means to make, and its moment."""
 
     at: datetime
     user: str
@@ -64,7 +64,7 @@ class People:
     _serial: int = 0
 
     def read(self) -> None:
-        """What was written since they last looked."""
+        """Reads what was written since they last looked."""
         for message, version in self.workspace.record[self._read :]:
             if version is message.versions[0] and version.metadata and not message.ephemeral_to:
                 self._consider(message)
@@ -128,7 +128,10 @@ class People:
         return lot.choice([self.workspace.users[one] for one in members if not self.workspace.users[one].is_bot]).name
 
     def _signed(self, meant: Meant) -> tuple[dict[str, str], bytes, str]:
-        """As Slack would send it: signed, about the message as it is now. Raises SlackError where there is none."""
+        """Signs a press as Slack would send it, about the message as it is now.
+
+        Raises SlackError where there is none.
+        """
         workspace = self.workspace
         person = workspace.user(meant.user)
         channel, message = workspace.seen_by(person, meant.message.channel, meant.message.ts)

@@ -1,4 +1,4 @@
-"""What is to happen in one simulated life, drawn from its seed as data before it is lived."""
+"""Draws the events of one simulated life from its seed as data before it is lived."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PARTS = ("vms", "events", "jobs", "faults", "kills", *(_WHOLE := ("presses", "bu
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """One thing that comes at a moment; all else about it is drawn from its own number."""
+    """A planned event at a moment; all else about it is drawn from its own number."""
 
     number: int
     at: datetime
@@ -92,7 +92,7 @@ class Plan:
 
     @property
     def command(self) -> str:
-        """What replays it."""
+        """Returns the command that replays it."""
         cut = "".join(f" --only {part}={','.join(map(str, numbers))}" for part, numbers in sorted(self.cut.items()))
         aim = f" --aim {self.aim_name}" if self.aim_name else ""
         return f"python -m tests.simulation --first {self.seed} --days {self.days:g} --vms {self.size}{aim}{cut}"
@@ -148,7 +148,9 @@ def draw(seed: int, days: float, size: int, kinds: Iterable[str] | None = None, 
 
 
 def _month_end(seed: int, days: float) -> timedelta:
-    """From the first day of simulated lives to a day before which a month ends in California, within the life."""
+    """Returns the time from the first day of simulated lives to a day before which a month ends in California, within
+    the life.
+    """
     lot = random.Random(f"{seed}/start")
     ends = lot.choice((datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC)))
     return max(timedelta(), ends - START - lot.uniform(0.3, 0.6) * days * DAY)

@@ -49,7 +49,7 @@ _COLUMNS = ("| Room | Fault | Lives about | Days | Seed | What was broken | Trie
 
 @dataclass(frozen=True, slots=True)
 class Catch:
-    """What lives with the fault in it came to. `broken` is the first sentence of an invariant; "" where none broke.
+    """The result of lives with the fault in them. `broken` is the first sentence of an invariant; "" where none broke.
 
     `died` is what ended the lives where no invariant could: nothing was lived with the fault, so it is not caught.
     """
@@ -97,7 +97,7 @@ def catch(fault: Fault, copy: Path, alone: dict[tuple[str, int], str], most_days
 
 
 def _lived(copy: Path, first: int, most_days: float, aim_name: str) -> dict[str, Any]:
-    """What came of the last life in this copy: `broken`, `died`, `seed`, and `days` of all."""
+    """Returns the result of the last life in this copy: `broken`, `died`, `seed`, and `days` of all."""
     last: dict[str, Any] = {"broken": "", "died": "", "seed": first, "days": 0.0}
     environment = {
         **os.environ,

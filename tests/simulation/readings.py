@@ -35,7 +35,7 @@ class Readings:
             process.measure()
 
     def has_present_prices(self) -> bool:
-        """Whether the guard has what the catalogue shows, so that a change loses nothing."""
+        """Says whether the guard has what the catalogue shows, so that a change loses nothing."""
         changed_at = self._life.wild.prices_changed_at
         is_read = changed_at is None or (changed_at <= self._priced_at and self._has_prices)
         return is_read and not self._are_wrong()

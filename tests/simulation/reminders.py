@@ -1,4 +1,4 @@
-"""What must hold of every quarter, judged from what Slack and Google recorded, by nothing of the guard's own rules."""
+"""Checks every quarter, judged from what Slack and Google recorded, by nothing of the guard's own rules."""
 
 from __future__ import annotations
 
@@ -79,7 +79,9 @@ def _nothing_lost_or_doubled(story: Story, connection: Connection, verdict: Verd
 
 
 def _ladder(story: Story, topic: Topic, verdict: Verdict) -> None:
-    """In each cycle the stages climb one by one, each at its interval after the one before; one thread a place."""
+    """Checks that in each cycle the stages climb one by one, each at its interval after the one before; one thread a
+    place.
+    """
     for cycle in sorted({post.cycle for post in topic.posts}):
         mine = [post for post in topic.posts if post.cycle == cycle]
         numbers = sorted({post.stage for post in mine})
@@ -119,7 +121,7 @@ def _is_true_and_timely(story: Story, topic: Topic, post: Post, verdict: Verdict
 
 
 def _could_know(life: Life, topic: Topic, at: datetime) -> bool:
-    """Whether a look that could read its zone was recorded since it was over; until then nobody can know."""
+    """Says whether a look that could read its zone was recorded since it was over; until then nobody can know."""
     assert topic.over_at is not None
     return any(
         topic.over_at < look.at <= at and look.is_whole and topic.vm.zone not in look.unread_zones
@@ -128,7 +130,7 @@ def _could_know(life: Life, topic: Topic, at: datetime) -> bool:
 
 
 def _nothing_due_is_left_out(story: Story, verdict: Verdict) -> None:
-    """What was due in one step of good weather, and is in the next one, stands in Slack after that."""
+    """Checks that what was due in one step without trouble, and is in the next one, stands in Slack after that."""
     steps = story.life.steps
     good = [not step.bad - {ARCHIVED} for step in steps]
     known_by = [step.ended for step, is_good in zip(steps, good, strict=True) if is_good]
@@ -164,7 +166,7 @@ def _stage_due(story: Story, topic: Topic, at: datetime, known_by: list[datetime
 
 
 def _is_hindered(story: Story, topic: Topic, began: datetime, again: datetime, ended: datetime) -> bool:
-    """By its end, quiet hours, an answer, or a stop."""
+    """Says whether it is hindered by its end, quiet hours, an answer, or a stop."""
     return (
         topic.is_over(ended)
         or any(story.is_quiet(topic, at) for at in (began, again, ended))
@@ -203,7 +205,7 @@ def _stops(story: Story, verdict: Verdict) -> None:
 
 
 def _wrong_clock(story: Story) -> timedelta:
-    """By how much moments may be off that the guard read from a clock that was wrong, twice over for spans."""
+    """Returns by how much moments may be off that the guard read from a clock that was wrong, twice over for spans."""
     return 2 * story.life.guard_clock.worst
 
 
@@ -231,7 +233,7 @@ def _why_too_early(topic: Topic, at: datetime, slack: timedelta, protected: Mapp
 
 
 def _due_now(topic: Topic, preset: Preset, at: datetime) -> datetime:
-    """Since when there is reason to warn: it runs for longer than its limit, or has been idle until now.
+    """Returns since when there is reason to warn: it runs for longer than its limit, or has been idle until now.
 
     That it was idle for a while before it worked again is no reason any more. Idleness that the GPUs' own figures do
     not show is none to stop it.
@@ -274,7 +276,8 @@ def _nothing_is_said_of_the_unread(story: Story, connection: Connection, verdict
 
 
 def _what_is_over_says_so(story: Story, verdict: Verdict) -> None:
-    """In the end no message about something past has a button, and each about something present says what is.
+    """Checks that in the end no message about something past has a button, and each about something present says what
+    is.
 
     What came to its end within the last visit is seen by the next one.
     """

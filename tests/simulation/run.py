@@ -19,7 +19,7 @@ from tests.simulation.wire import one_thread
 
 @dataclass
 class Outcome:
-    """What came of a life. `wrong` are the invariants that did not hold, as sentences."""
+    """The outcome of a life. `wrong` are the invariants that did not hold, as sentences."""
 
     plan: Plan
     wrong: list[str] = field(default_factory=list)

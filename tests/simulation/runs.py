@@ -1,4 +1,4 @@
-"""When VMs ran: the runs in the ledger are those that Google bills, each from its start to its end."""
+"""Checks when VMs ran: the runs in the ledger are those that Google bills, each from its start to its end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Span = tuple[datetime, datetime | None]
 
 
 def of_the_ledger(connection: Connection) -> dict[tuple[str, str], list[_Span]]:
-    """By VM: its project and id."""
+    """Returns runs by VM: its project and id."""
     rows = connection.execute(
         select(instances.c.project, instances.c.gce_id, lifetimes.c.started_at, lifetimes.c.ended_at)
         .join(lifetimes, lifetimes.c.instance_id == instances.c.id)

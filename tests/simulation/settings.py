@@ -114,7 +114,7 @@ RULES = SETTINGS.rules()
 
 
 def changed(lot: random.Random) -> Settings:
-    """As hasty, with some rules about stops that are otherwise, names that are protected, and other operators."""
+    """Returns hasty settings with some other rules about stops, protected names, and other operators."""
     presets = dict(HASTY_TABLES["presets"])
     for name in ("notebook", "t4", "other"):
         other = {
@@ -139,7 +139,7 @@ def changed(lot: random.Random) -> Settings:
 
 
 def settings_of(aim: Aim, *, has_budgets: bool) -> Settings:
-    """Those that lives of this aim have."""
+    """Returns the settings of lives with this aim."""
     if aim.is_strict or aim.is_hasty:
         return STRICT if aim.is_strict else HASTY
     return TIGHT if has_budgets and not aim.mutes else SETTINGS

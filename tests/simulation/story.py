@@ -1,4 +1,4 @@
-"""What happened in a quarter, put together from what Slack and Google saw; the ledger only tells which row is which."""
+"""Puts together the story of a quarter from what Slack and Google saw; the ledger only tells which row is which."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Answer:
 
 @dataclass
 class Topic:
-    """One run of a VM, or one rest, with all that was said and done about it. `over_at` is Google's own moment."""
+    """A run of a VM, or one rest, with all that was said and done about it. `over_at` is Google's own moment."""
 
     subject: str
     vm: VM
@@ -76,7 +76,7 @@ class Topic:
         return self.counts_from or self.began
 
     def preset(self, at: datetime) -> Preset:
-        """As the settings had it then."""
+        """Returns the preset as the settings had it then."""
         return self.in_force.at(at).presets[self.made.preset]
 
     def presets(self, begin: datetime, end: datetime) -> list[Preset]:
@@ -91,7 +91,7 @@ class Topic:
         return said[-1] if said else f"{self.made.owner}@example.com" if self.made.owner else ""
 
     def is_anyones(self, address: str) -> bool:
-        """Whether it ever was this person's."""
+        """Says whether it ever was this person's."""
         return f"{self.made.owner}@example.com" == address or any(owner == address for _, owner in self.owners)
 
     def cycle(self, at: datetime) -> int:
@@ -126,7 +126,7 @@ class Story:
         return self.life.world.slack
 
     def is_quiet(self, topic: Topic, at: datetime) -> bool:
-        """By the wall clock where its owner is, as Slack has them."""
+        """Says whether it is quiet by the wall clock where its owner is, as Slack has them."""
         if topic.made.is_dear and topic.is_run:
             return False
         zone, quiet = RULES.time_zone, self.life.settings.rules().quiet
@@ -189,7 +189,7 @@ def _was_lost_in_its_start(lifetime: Row[Any], vm: VM) -> bool:
 
 
 def _follows(vm: VM, vain: Sequence[datetime], after: datetime) -> datetime | None:
-    """When a rest that begins then is over: with the next start, be it in vain, or when the VM is deleted."""
+    """Returns when a rest that begins then is over: with the next start, be it in vain, or when the VM is deleted."""
     starts = [*(run.began for run in vm.runs), *vain]
     return min((moment for moment in starts if moment > after), default=vm.deleted_at)
 

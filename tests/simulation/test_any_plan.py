@@ -16,5 +16,5 @@ _EXAMPLES, _MOST_DAYS = (60, 5) if "COSTGUARD_OTHER_EXAMPLES" in os.environ else
 @settings(max_examples=_EXAMPLES)
 @given(plan=plans(_MOST_DAYS))
 def test_no_plan_breaks_an_invariant(ledgers: Ledgers, plan: Plan) -> None:
-    """Whatever goes wrong, whenever, and together with whatever else."""
+    """No invariant breaks, whatever goes wrong, whenever, and together with whatever else."""
     assert lived(plan, ledgers.fresh()).wrong == []

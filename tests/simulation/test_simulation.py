@@ -45,7 +45,9 @@ def test_lives_have_every_kind_of_fault() -> None:
 
 
 def test_a_long_life_breaks_no_invariant(ledgers: Ledgers) -> None:
-    """With few VMs: across the end of a month, of budgets' periods, and of summer time in Europe and America."""
+    """The life has few VMs: across the end of a month, of budgets' periods, and of summer time in Europe and
+    America.
+    """
     outcome = live(33, 14, ledgers.fresh(), size=2)
     assert outcome.wrong == [], outcome.plan.command
     assert outcome.plan.start < datetime(2026, 10, 25, tzinfo=UTC)
@@ -71,7 +73,7 @@ def test_ledger_has_every_run_as_google_had_it(ledgers: Ledgers, aim: str, seed:
 
 
 def test_guard_whose_machine_sleeps_gives_up_no_vm(ledgers: Ledgers) -> None:
-    """Its clock is set as well, and its first turn comes before any agent has tried again."""
+    """The machine's clock is set as well, and its first turn comes before any agent has tried again."""
     outcome = lived(draw(8, 1, 6, aim_name="gaps"), ledgers.fresh())
     assert outcome.wrong == [], outcome.plan.command
     assert outcome.injected["guard's machine asleep"] > 0
@@ -146,7 +148,9 @@ def test_same_seed_lives_the_same_life_in_every_process(ledgers: Ledgers) -> Non
 
 
 def test_failing_plan_is_shrunk_to_what_it_takes() -> None:
-    """Of all faults, VMs and kills the two that break an invariant together stay, and the command names them."""
+    """The two faults that break an invariant together stay, of all faults, VMs and kills, and the command names
+    them.
+    """
 
     def lives(plan: object) -> Outcome:
         assert isinstance(plan, type(drawn))

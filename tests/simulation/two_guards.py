@@ -33,7 +33,7 @@ _Row: TypeAlias = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What there was as the guard went on: rows by table, and how many changes guards had asked of Google."""
+    """The state as the guard went on: rows by table, and how many changes guards had asked of Google."""
 
     rows: Mapping[str, frozenset[_Row]]
     asked: int
@@ -92,7 +92,7 @@ class TwoGuards:
             )
 
     def _nobody_else_gets_in(self, held_by: Process | None) -> None:
-        """Until the lease runs out."""
+        """Checks that nobody else gets in until the lease runs out."""
         life, now = self.life, self.life.guard_clock.now()
         if held_by is None or held_by.lease is None or held_by.lease.expires_at <= now + timedelta(seconds=1):
             return

@@ -1,4 +1,4 @@
-"""What nobody could tell the guard: within which bounds a VM's bill in the ledger lies then.
+"""Bounds a VM's bill in the ledger where nobody could report the exact moment.
 
 A graceful stop has no moment of its own at which billing ended. What Google no longer keeps an operation of is known
 from the VM's stamps, or from the look that found it gone. While a project is not watched its account is closed: what
@@ -44,7 +44,7 @@ class Witness:
         return None
 
     def was_told(self, at: datetime) -> bool:
-        """Whether the operation of that moment was there when the guard looked next."""
+        """Says whether the operation of that moment was there when the guard looked next."""
         seen_at = self.next_after(at + _ENDS_WITHIN)
         return seen_at is not None and seen_at <= at + self.keeps
 
@@ -58,7 +58,7 @@ class Witness:
 
 
 def is_certain(vm: VM, witness: Witness) -> bool:
-    """Whether operations tell all that it did, to the millisecond."""
+    """Says whether operations tell all that it did, to the millisecond."""
     moments = [moment for run in vm.runs for moment in (run.began, run.ended) if moment is not None]
     moments += [vm.deleted_at] if vm.deleted_at is not None else []
     spans = [(run.began, run.ended) for run in vm.runs] + [(use.began, use.ended) for use in vm.disk_uses]
@@ -93,7 +93,7 @@ def latest_end(vm: VM, run: Run, witness: Witness) -> datetime | None:
 
 
 def _next_start_shows(vm: VM, run: Run, witness: Witness) -> bool:
-    """Whether a ledger can tell this run from the next: its start has an operation, or is the VM's latest."""
+    """Says whether a ledger can tell this run from the next: its start has an operation, or is the VM's latest."""
     later = [one for one in vm.runs if one.began > run.began]
     if not later or witness.was_told(later[0].began):
         return True
@@ -128,7 +128,7 @@ def _end_was_told(run: Run, witness: Witness) -> bool:
 
 
 def _seen(ended: datetime | None, witness: Witness) -> datetime | None:
-    """What was let go then, a ledger may have until the next look."""
+    """Returns the next look, until which a ledger may have what was let go then."""
     if ended is None:
         return None
     return ended if witness.was_told(ended) else witness.next_after(ended) or ended
@@ -147,11 +147,11 @@ def _merged(runs: Sequence[Run]) -> list[Run]:
 
 
 def first_looks(connection: Connection) -> dict[str, datetime]:
-    """When each project was looked at first."""
+    """Returns when each project was looked at first."""
     rows = connection.execute(select(tables.projects.c.project, tables.projects.c.first_seen_at))
     return {row.project: row.first_seen_at for row in rows}
 
 
 def came_and_went_before(vm: VM, first_look: datetime | None) -> bool:
-    """What was gone before a project was first looked at is none of the ledger's."""
+    """Says whether it was gone before a project was first looked at: it is none of the ledger's."""
     return first_look is None or (vm.deleted_at is not None and vm.deleted_at <= first_look)

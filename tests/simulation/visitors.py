@@ -37,7 +37,7 @@ class Visitors:
         self.are_gone = not life.plan.presses or not life.plan.aim.pages
 
     def next_at(self) -> datetime | None:
-        """When someone looks again."""
+        """Returns when a person looks again."""
         life, seen = self._life, self._stops
         self._stops = len(life.wire.stops)
         sent = {stop.vm_id for stop in life.wire.stops[seen:]}
@@ -47,7 +47,7 @@ class Visitors:
         return self._next_at
 
     def come(self, process: Process) -> None:
-        """To be called before each pass: someone looks at the page now and then, and again within minutes."""
+        """Looks at the page now and then, and again within minutes; called before each pass."""
         life, lot = self._life, self._life.plan.lot("page", self._visits)
         self._visits += 1
         is_back = self._next_at is not None and self._next_at <= life.now

@@ -1,4 +1,4 @@
-"""Whether a job with a deadline that may use Spot alone waited while Spot was to be had."""
+"""Checks whether a job with a deadline that may use Spot alone waited while Spot was available."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Stop:
 
 
 class _Connection:
-    """What the sandbox may know of the server's side of one request; it can break it."""
+    """The sandbox's view of the server's side of one request; it can break it."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
@@ -78,7 +78,7 @@ class _Connection:
 
 
 class _Timers:
-    """As much of an event loop as `asyncio.sleep` needs. Nothing runs by itself."""
+    """The part of an event loop that `asyncio.sleep` needs. Nothing runs by itself."""
 
     def __init__(self) -> None:
         self._due: list[tuple[float, int, asyncio.Handle]] = []
@@ -196,7 +196,7 @@ class Wire:
 
     @staticmethod
     def _goes_on(work: Coroutine[Any, Any, None], timers: _Timers) -> bool:
-        """Whether it came to its end before it had to wait."""
+        """Says whether it came to its end before it had to wait."""
         asyncio._set_running_loop(cast("asyncio.AbstractEventLoop", timers))
         try:
             while True:
@@ -210,7 +210,7 @@ class Wire:
 
 
 class RequestsAdapter(BaseAdapter):
-    """For requests, and so for Google's own client."""
+    """An adapter for requests, and so for Google's own client."""
 
     def __init__(self, wire: Wire) -> None:
         super().__init__()
@@ -251,7 +251,7 @@ class RequestsAdapter(BaseAdapter):
 
 
 class _UrllibHandler(urllib.request.HTTPHandler):
-    """For urllib, by which Slack's SDK calls."""
+    """A handler for urllib, by which Slack's SDK calls."""
 
     def __init__(self, wire: Wire) -> None:
         super().__init__()
@@ -288,7 +288,7 @@ def _inline(_pool: ThreadPoolExecutor, work: Callable[..., Any], /, *given: Any,
 
 @contextmanager
 def one_thread(wire: Wire) -> Any:
-    """Within the block urllib calls over the wire, and thread pools do their work at once, in one order."""
+    """Makes urllib, within the block, call over the wire, and thread pools do their work at once, in one order."""
     opener = urllib.request.build_opener(_UrllibHandler(wire))
     before = urllib.request._opener, ThreadPoolExecutor.submit  # type: ignore[attr-defined]
     urllib.request.install_opener(opener)
