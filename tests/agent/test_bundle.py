@@ -117,3 +117,14 @@ def test_the_same_sources_make_the_same_file() -> None:
     """
     assert bundle() == bundle()
     assert len(bundle()) * 4 / 3 < METADATA_LIMIT * 3 / 4
+
+
+def test_the_runner_loads_nothing_of_http(tmp_path: Path) -> None:
+    """One lives beside every command: so it takes a third less of the VM's memory, and starts the command sooner."""
+    agent = tmp_path / "agent.pyz"
+    agent.write_bytes(bundle())
+    ask = "import sys; sys.path.insert(0, sys.argv[1]); import costguard_vm.agent.runner; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-I", "-c", ask, str(agent)], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "costguard_vm.agent.runner" in loaded
+    assert loaded & {"http.client", "ssl", "urllib.request"} == set()

@@ -15,7 +15,7 @@ from typing import Any
 from costguard_vm.diagnosis.signals import Minute, as_json
 
 from .activity import ActivityWatch
-from .calls import Metadata, Trouble, watch
+from .calls import Metadata, watch
 from .checkpoints import DiskCheckpoints, on_the_vm
 from .drill import DrillWork, HeldDrill
 from .events import EventSender, Spool
@@ -36,6 +36,7 @@ from .steps import finish_stage, prepare_stage
 from .stopping import CommandStop, VmEnds
 from .tool import ToolFinder
 from .travel import TravellingCheckpoints
+from .tries import Trouble
 from .usage import VmUsage
 
 LAST_WORDS_S = 5

@@ -1,4 +1,4 @@
-"""HTTP calls: to the metadata server and Secret Manager, with retries."""
+"""HTTP calls: to the metadata server and Secret Manager."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import base64
 import contextlib
 import http.client
 import json
-import random
 import re
 import shutil
 import ssl
@@ -17,9 +16,10 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from email.message import Message
-from typing import Any, TypeVar
+from typing import Any
 
 from .settings import AttemptSettings, NotStarted
+from .tries import Trouble
 
 HELD_S = 60
 GOOGLES = "metadata.google.internal"
@@ -43,16 +43,6 @@ def watch(metadata: Metadata, key: str, act: Callable[[str], None], over: thread
 
 
 MOST_ANSWER_BYTES = 1 << 20
-T = TypeVar("T")
-
-
-class Trouble(Exception):
-    """A server could not be reached (status 0), or refused."""
-
-    def __init__(self, message: str, status: int = 0) -> None:
-        super().__init__(message)
-        self.status = status
-        self.may_pass = status in (0, 408, 429) or status >= 500
 
 
 class _StayHere(urllib.request.HTTPRedirectHandler):
@@ -111,19 +101,6 @@ class Metadata:
         if headers.get("Metadata-Flavor") != "Google":
             raise Trouble(f"{self._base} is not a metadata server")
         return body.decode("utf-8", "replace"), headers.get("ETag", "0")
-
-
-def patiently(call: Callable[[], T], wait: Callable[[float], object], tries: int, first_s: float) -> T:
-    """Repeats a call after passing trouble, with exponential backoff and jitter; `tries` 0: for ever."""
-    attempt = 0
-    while True:
-        try:
-            return call()
-        except Trouble as trouble:
-            attempt += 1
-            if not trouble.may_pass or attempt == tries:
-                raise
-            wait(min(60.0, first_s * 2 ** min(attempt, 10)) * random.uniform(0.5, 1))
 
 
 def fetch_secrets(settings: AttemptSettings, metadata: Metadata, http: HttpCalls) -> dict[str, str]:

@@ -16,9 +16,10 @@ from collections.abc import Iterable
 from costguard_vm.model.code_archive import FILE, IN_IMAGE, ArchiveContents, WrongArchive
 from costguard_vm.model.tar_stream import GzipStream, TarStream
 
-from .calls import HttpCalls, Trouble, patiently
+from .calls import HttpCalls
 from .preparation import Stage
 from .settings import NotStarted
+from .tries import Trouble, patiently
 
 TRIES = 6
 CHUNK = 1 << 20

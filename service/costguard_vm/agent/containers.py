@@ -14,11 +14,14 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .calls import Metadata, Trouble, patiently
 from .files import make_volatile, read_json, say, write_json
 from .settings import AttemptSettings, NotStarted
+from .tries import Trouble, patiently
+
+if TYPE_CHECKING:
+    from .calls import Metadata
 
 PULL_TRIES = 5
 DIGEST = re.compile(r"@(sha256:[0-9a-f]{64})$")

@@ -14,9 +14,10 @@ import threading
 import time
 from collections.abc import Mapping
 
-from .calls import Metadata, Trouble
+from .calls import Metadata
 from .failures import TransferFailed
 from .files import write
+from .tries import Trouble
 
 AUDIENCE = "sts.amazonaws.com"
 FRESH_S = 600  # a token is valid for an hour; the metadata server answers from its cache

@@ -10,9 +10,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .calls import HttpCalls, Trouble
+from .calls import HttpCalls
 from .files import make_folder, names_in, read, remove, say, utc, write
 from .settings import AttemptSettings
+from .tries import Trouble
 
 MOST_BYTES = 512 << 10  # in one request
 DROPPED = ("heartbeat", "activity", "progress")  # where too many events wait, in this order; no others

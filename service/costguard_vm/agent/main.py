@@ -8,9 +8,10 @@ import sys
 import threading
 
 from .attempt import AgentAttempt
-from .calls import Metadata, Trouble, patiently
+from .calls import Metadata
 from .files import PACE, lock, make_folder, say
 from .settings import AgentPaths, NotStarted, at_pace, read_settings
+from .tries import Trouble, patiently
 
 
 def main() -> int:

@@ -6,12 +6,13 @@ import threading
 from collections.abc import Mapping
 from typing import Any, Callable
 
-from .calls import HttpCalls, Metadata, fetch_secrets, patiently
+from .calls import HttpCalls, Metadata, fetch_secrets
 from .containers import Image
 from .phases import Phases
 from .settings import AttemptSettings
 from .tool import ToolFinder
 from .transfer import Transfer, Wait
+from .tries import patiently
 
 SECRET_TRIES = 6
 

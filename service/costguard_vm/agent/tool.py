@@ -13,10 +13,11 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
-from .calls import HttpCalls, Trouble, patiently
+from .calls import HttpCalls
 from .failures import TransferFailed
 from .files import make_folder, say
 from .settings import AttemptSettings
+from .tries import Trouble, patiently
 
 TRIES = 6
 
