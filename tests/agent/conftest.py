@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.agent.fake_guard import FakeGuard, Listener, guard_at_a_port
 from tests.agent.fake_metadata import metadata_server
+from tests.agent.loaded_agents import LoadedAgents, loaded_agents
 from tests.agent.vm import Vm
 
 from costguard_vm.bundle import bundle
@@ -35,6 +36,12 @@ def agent_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 _TRUSTED = bytes((1, 0, 0, 0)) + bytes(8)  # by PEP 552: compared with no source
 
 
+@pytest.fixture(scope="session")
+def loaded(agent_file: Path) -> Iterator[LoadedAgents]:
+    with loaded_agents(agent_file) as agents:
+        yield agents
+
+
 @pytest.fixture
 def guard_and_port() -> Iterator[tuple[FakeGuard, Listener]]:
     """A guard that does not listen yet."""
@@ -50,8 +57,10 @@ def guard(guard_and_port: tuple[FakeGuard, Listener]) -> FakeGuard:
 
 
 @pytest.fixture
-def vm(tmp_path: Path, agent_file: Path, guard_and_port: tuple[FakeGuard, Listener]) -> Iterator[Vm]:
+def vm(
+    tmp_path: Path, agent_file: Path, loaded: LoadedAgents, guard_and_port: tuple[FakeGuard, Listener]
+) -> Iterator[Vm]:
     with metadata_server() as metadata:
-        made = Vm(tmp_path, agent_file, metadata, guard_and_port[0])
+        made = Vm(tmp_path, agent_file, metadata, guard_and_port[0], loaded)
         yield made
         made.close()

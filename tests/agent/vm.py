@@ -1,4 +1,7 @@
-"""A VM for one test: a folder, a metadata server, and the real agent as a process."""
+"""A VM for one test: a folder, a metadata server, and the real agent as a process.
+
+With `loaded`, the agent is a process that has loaded its modules before.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +16,23 @@ from typing import Any
 
 from tests.agent.fake_guard import PATIENCE_S, FakeGuard
 from tests.agent.fake_metadata import FakeMetadata
+from tests.agent.loaded_agents import LoadedAgent, LoadedAgents
 
 ATTEMPT = "nightly-7f3a-1"
 
 
 class Vm:
-    def __init__(self, folder: Path, agent: Path, metadata: FakeMetadata, guard: FakeGuard) -> None:
-        self.folder, self._agent, self.metadata, self._guard = folder, agent, metadata, guard
+    def __init__(
+        self, folder: Path, agent: Path, metadata: FakeMetadata, guard: FakeGuard, loaded: LoadedAgents | None = None
+    ) -> None:
+        self.folder, self._agent, self.metadata, self._guard, self._loaded = folder, agent, metadata, guard, loaded
         self.tools = folder / "bin"
         self.tools.mkdir()
         self.home, self.logs = folder / "home", folder / "logs"
         self.work = folder / "work"
         self.volatile = folder / "volatile"
         self.spoken = folder / "agent.log"
-        self.agents: list[subprocess.Popen[bytes]] = []
+        self.agents: list[subprocess.Popen[bytes] | LoadedAgent] = []
         self._reboots = 0
         self.pace = ""  # of the fleet's clock, in a simulated cloud
         self.path = f"{self.tools}:/usr/bin:/bin"
@@ -53,26 +59,27 @@ class Vm:
     def train(self, script: str, **more: Any) -> None:
         self.order(sys.executable, "-u", "-c", script, **more)
 
-    def boot(self) -> subprocess.Popen[bytes]:
+    def boot(self) -> subprocess.Popen[bytes] | LoadedAgent:
         """Starts the agent, as the boot script does."""
+        environment = {
+            "PATH": self.path,
+            "COSTGUARD_METADATA": self.metadata.url,
+            "COSTGUARD_HOME": str(self.home),
+            "COSTGUARD_LOGS": str(self.logs),
+            "COSTGUARD_VOLATILE": str(self.volatile),
+            "COSTGUARD_PACE": self.pace,
+            **({"COSTGUARD_BOOT_ID": f"after-{self._reboots}"} if self._reboots else {}),
+        }
+        self.agents.append(self._started(environment))
+        return self.agents[-1]
+
+    def _started(self, environment: dict[str, str]) -> subprocess.Popen[bytes] | LoadedAgent:
+        if self._loaded is not None and not self.pace:  # which the modules read while they are loaded
+            return self._loaded.start(environment, self.spoken)
         with self.spoken.open("ab") as spoken:
-            agent = subprocess.Popen(
-                [sys.executable, "-I", str(self._agent)],
-                stdout=spoken,
-                stderr=spoken,
-                cwd="/",
-                env={
-                    "PATH": self.path,
-                    "COSTGUARD_METADATA": self.metadata.url,
-                    "COSTGUARD_HOME": str(self.home),
-                    "COSTGUARD_LOGS": str(self.logs),
-                    "COSTGUARD_VOLATILE": str(self.volatile),
-                    "COSTGUARD_PACE": self.pace,
-                    **({"COSTGUARD_BOOT_ID": f"after-{self._reboots}"} if self._reboots else {}),
-                },
+            return subprocess.Popen(
+                [sys.executable, "-I", str(self._agent)], stdout=spoken, stderr=spoken, cwd="/", env=environment
             )
-        self.agents.append(agent)
-        return agent
 
     def finished(self) -> int:
         """The last agent's exit code, once it has nothing left to do."""
@@ -93,8 +100,9 @@ class Vm:
         exit_file.unlink()
         self._reboots += 1
 
-    def restart(self) -> subprocess.Popen[bytes]:
+    def restart(self) -> subprocess.Popen[bytes] | LoadedAgent:
         """Restarts a VM that was stopped, with its disk: nothing of it runs any more."""
+        self.finished()
         self._reboots += 1
         return self.boot()
 
