@@ -19,7 +19,7 @@ from .calls import Metadata, watch
 from .checkpoints import DiskCheckpoints, on_the_vm
 from .drill import DrillWork, HeldDrill
 from .events import EventSender, Spool
-from .failures import TransferFailed
+from .failures import TransferFailed, Trouble
 from .files import boot_id, lock, make_folder, say, utc, write_json
 from .liveness import Liveness
 from .log_pieces import LogPieces
@@ -36,7 +36,6 @@ from .steps import finish_stage, prepare_stage
 from .stopping import CommandStop, VmEnds
 from .tool import ToolFinder
 from .travel import TravellingCheckpoints
-from .tries import Trouble
 from .usage import VmUsage
 
 LAST_WORDS_S = 5

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator, Mapping
 from email.message import Message
 from typing import Any
 
+from .failures import Trouble
 from .settings import AttemptSettings, NotStarted
-from .tries import Trouble
 
 HELD_S = 60
 GOOGLES = "metadata.google.internal"

@@ -17,9 +17,9 @@ from costguard_vm.model.code_archive import FILE, IN_IMAGE, ArchiveContents, Wro
 from costguard_vm.model.tar_stream import GzipStream, TarStream
 
 from .calls import HttpCalls
+from .failures import Trouble, patiently
 from .preparation import Stage
 from .settings import NotStarted
-from .tries import Trouble, patiently
 
 TRIES = 6
 CHUNK = 1 << 20

@@ -16,9 +16,9 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .failures import Trouble, patiently
 from .files import make_volatile, read_json, say, write_json
 from .settings import AttemptSettings, NotStarted
-from .tries import Trouble, patiently
 
 if TYPE_CHECKING:
     from .calls import Metadata

@@ -15,9 +15,8 @@ import time
 from collections.abc import Mapping
 
 from .calls import Metadata
-from .failures import TransferFailed
+from .failures import TransferFailed, Trouble
 from .files import write
-from .tries import Trouble
 
 AUDIENCE = "sts.amazonaws.com"
 FRESH_S = 600  # a token is valid for an hour; the metadata server answers from its cache

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .calls import HttpCalls
+from .failures import Trouble
 from .files import make_folder, names_in, read, remove, say, utc, write
 from .settings import AttemptSettings
-from .tries import Trouble
 
 MOST_BYTES = 512 << 10  # in one request
 DROPPED = ("heartbeat", "activity", "progress")  # where too many events wait, in this order; no others

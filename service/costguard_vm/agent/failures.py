@@ -1,4 +1,4 @@
-"""Interprets rclone's reports for the transfer: whether trying again, here or on another VM, may help.
+"""Says of what failed, a call or a transfer of rclone's, whether trying again, here or on another VM, may help.
 
 The codes are those of S3 (docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html) and of Google's JSON API
 (cloud.google.com/storage/docs/json_api/v1/status-codes); rclone's exit codes stand under rclone.org/docs/#exit-code.
@@ -7,9 +7,34 @@ The codes are those of S3 (docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponse
 from __future__ import annotations
 
 import json
+import random
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Trouble(Exception):
+    """A server could not be reached (status 0), or refused."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
+        self.may_pass = status in (0, 408, 429) or status >= 500
+
+
+def patiently(call: Callable[[], T], wait: Callable[[float], object], tries: int, first_s: float) -> T:
+    """Repeats a call after passing trouble, with exponential backoff and jitter; `tries` 0: for ever."""
+    attempt = 0
+    while True:
+        try:
+            return call()
+        except Trouble as trouble:
+            attempt += 1
+            if not trouble.may_pass or attempt == tries:
+                raise
+            wait(min(60.0, first_s * 2 ** min(attempt, 10)) * random.uniform(0.5, 1))
 
 
 class TransferFailed(Exception):

@@ -9,9 +9,9 @@ import threading
 
 from .attempt import AgentAttempt
 from .calls import Metadata
+from .failures import Trouble, patiently
 from .files import PACE, lock, make_folder, say
 from .settings import AgentPaths, NotStarted, at_pace, read_settings
-from .tries import Trouble, patiently
 
 
 def main() -> int:

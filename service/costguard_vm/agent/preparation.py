@@ -8,11 +8,11 @@ from typing import Any, Callable
 
 from .calls import HttpCalls, Metadata, fetch_secrets
 from .containers import Image
+from .failures import patiently
 from .phases import Phases
 from .settings import AttemptSettings
 from .tool import ToolFinder
 from .transfer import Transfer, Wait
-from .tries import patiently
 
 SECRET_TRIES = 6
 

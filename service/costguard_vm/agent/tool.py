@@ -14,10 +14,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from .calls import HttpCalls
-from .failures import TransferFailed
+from .failures import TransferFailed, Trouble, patiently
 from .files import make_folder, say
 from .settings import AttemptSettings
-from .tries import Trouble, patiently
 
 TRIES = 6
 
