@@ -1,4 +1,4 @@
-"""Agents that need not load their modules: a process that has loaded them becomes one, a third of a second sooner.
+"""Starts agents that need not load their modules: a process that has loaded them becomes one, 0.3 s sooner.
 
 Each is a process of its own, with the arguments, variables and files of one that was started from the file; its runner,
 and what it executes in its own place, are started from the file as ever. The tests of the bundle and of a boot start
@@ -62,7 +62,7 @@ while True:
 
 
 class LoadedAgent:
-    """As much of a Popen as the tests use."""
+    """Offers as much of a Popen as the tests use."""
 
     def __init__(self, pipe: int) -> None:
         self._pipe = pipe

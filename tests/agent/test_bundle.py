@@ -120,7 +120,7 @@ def test_the_same_sources_make_the_same_file() -> None:
 
 
 def test_the_runner_loads_nothing_of_http(tmp_path: Path) -> None:
-    """One lives next to every command: so it takes a third less of the VM's memory, and starts the command sooner."""
+    """It lives next to every command: so it takes a third less of the VM's memory, and starts the command sooner."""
     agent = tmp_path / "agent.pyz"
     agent.write_bytes(bundle())
     ask = "import sys; sys.path.insert(0, sys.argv[1]); import costguard_vm.agent.runner; print(*sys.modules)"
