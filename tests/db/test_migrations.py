@@ -60,12 +60,11 @@ def test_two_processes_may_upgrade_at_once(empty_database_url: str) -> None:
     """Both end well, and the database is whole."""
     processes = multiprocessing.get_context("spawn")
     barrier = processes.Barrier(2)
-    both = [processes.Process(target=_upgrade_together, args=(empty_database_url, barrier)) for _ in range(2)]
-    for process in both:
-        process.start()
-    for process in both:
-        process.join()
-    assert [process.exitcode for process in both] == [0, 0]
+    other = processes.Process(target=_upgrade_together, args=(empty_database_url, barrier))
+    other.start()
+    _upgrade_together(empty_database_url, barrier)
+    other.join()
+    assert other.exitcode == 0
     with closing(Database.open(empty_database_url)) as database:
         migrate.check(database)
 

@@ -37,7 +37,7 @@ _READ_THE_REVISION: list[Callable[[str], object]] = [
 ]
 
 
-@pytest.mark.parametrize("revision", [REFUSED, "0046", "0048", "0099"])
+@pytest.mark.parametrize("revision", [REFUSED, "0046", "0099"])
 def test_database_from_before_the_baseline_is_refused_and_left_alone(revision: str, empty_database_url: str) -> None:
     """The error names its revision, what can upgrade it, and which revision this version takes over."""
     place(load(REFUSED)[0], empty_database_url)
@@ -91,7 +91,7 @@ def test_database_that_only_says_it_is_the_last_before_is_refused(empty_database
         _run(empty_database_url, change)
     before = state(empty_database_url)
     tables = "events, keeps, people, projects, webhooks"
-    for reads in (bring_up_to_date, upgrade_plan.plan, _check):
+    for reads in (bring_up_to_date, upgrade_plan.plan):
         with pytest.raises(StoreError, match=rf"not as that revision makes them: {tables}\. Nothing was changed"):
             reads(empty_database_url)
     assert state(empty_database_url) == before

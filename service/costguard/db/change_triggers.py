@@ -32,8 +32,10 @@ def count_changes(connection: Connection, table: str, without: Collection[str] =
     connection.execute(
         text("INSERT INTO changes (table_name, number) VALUES (:name, 0) ON CONFLICT DO NOTHING"), {"name": table}
     )
-    columns = [str(column["name"]) for column in inspect(connection).get_columns(table)]
-    of_columns = f" OF {', '.join(name for name in columns if name not in without)}" if without else ""
+    of_columns = ""
+    if without:
+        columns = [str(column["name"]) for column in inspect(connection).get_columns(table)]
+        of_columns = f" OF {', '.join(name for name in columns if name not in without)}"
     if connection.dialect.name == "sqlite":
         for event in ("insert", "update", "delete"):
             connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS count_{event}_{table}")

@@ -30,11 +30,12 @@ def write(connection: Connection, writer: Writer, describe: Callable[[str, int, 
     generation = None
     if "installation" in names:
         generation = connection.execute(text("SELECT generation FROM installation")).scalar()
+    columns_of = {name: columns for (_, name), columns in inspect(connection).get_multi_columns().items()}
     tables: dict[str, Rows] = {}
     for name in names:
         if name == _VERSION:
             continue
-        columns = [column["name"] for column in inspect(connection).get_columns(name)]
+        columns = [column["name"] for column in columns_of[name]]
         counted = _Counted(_copied_out(connection, name, columns))
         writer.add(part_of(name), counted)
         tables[name] = Rows(rows=counted.rows, columns=columns)
@@ -133,9 +134,8 @@ def _in_order(connection: Connection) -> list[str]:
 
 def _set_sequences(connection: Connection) -> None:
     """Sets the sequences of the tables as they are, whose version may be an earlier one."""
-    tables = inspect(connection)
-    for name in _in_order(connection):
-        for column in tables.get_columns(name):
+    for (_, name), columns in inspect(connection).get_multi_columns().items():
+        for column in columns:
             if column.get("autoincrement"):
                 sequence = f"pg_get_serial_sequence('{name}', '{column['name']}')"
                 last = f"(SELECT max({column['name']}) FROM {_quoted(name)})"  # noqa: S608 names of ours
