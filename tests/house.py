@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
@@ -14,7 +15,9 @@ MOST_LINES_OF_A_FUNCTION = 60
 TOP = {
     ".ci",
     ".git",
+    ".github",
     ".gitignore",
+    ".pre-commit-config.yaml",
     "LICENSE",
     "Makefile",
     "README.md",
@@ -37,6 +40,20 @@ CROWDED = {
     "service/costguard/pages": 36,
     "service/costguard_vm/agent": 42,
 }
+# Folders of tests that concern several rooms.
+ACROSS = {
+    "audit",
+    "benchmarks",
+    "browser",
+    "deploy",
+    "golden",
+    "mutants",
+    "pipeline",
+    "scenario",
+    "simulation",
+    "trainers",
+    "upgrades",
+}
 LOCKS = {"requirements.txt", "requirements-dev.txt"}
 LISTS = {"decisions.md", "0100_baseline.py"}  # read by their numbers or tables, not from end to end
 DATA = {".json", ".csv", ".gz"}  # written and read by programs
@@ -55,6 +72,7 @@ def broken_rules(root: Path) -> list[str]:
         *_lengths(root, ignored),
         *_long_functions(root),
         *_crowded_folders(root),
+        *_misplaced_tests(root),
         *_shared_class_names(root),
         *_silent_tests(root),
         *wording.broken_rules(_files(root, ignored), root),
@@ -103,6 +121,16 @@ def _crowded_folders(root: Path) -> Iterator[str]:
             yield f"{name}: {modules} modules and not {allowed}; write {modules} in CROWDED of tests/house.py now"
 
 
+def _misplaced_tests(root: Path) -> Iterator[str]:
+    """Tests of a room's files are in the folder of tests with the room's name."""
+    packages = [path for path in (root / "service").glob("costguard*") if path.is_dir()]
+    rooms = {path.name for package in packages for path in package.iterdir() if path.is_dir()}
+    rooms |= {package.name.removeprefix("costguard_") for package in packages}
+    for folder in sorted({file.relative_to(root / "tests").parts[0] for file in (root / "tests").rglob("*/test_*.py")}):
+        if folder not in rooms | ACROSS:
+            yield f"tests/{folder}: there is no room of this name; a room's tests are in the folder with its name"
+
+
 def _shared_class_names(root: Path) -> Iterator[str]:
     """One name, one class, in all rooms of a package; private ones belong to their file, generated ones to the API."""
     for package in sorted(path for path in (root / "service").iterdir() if path.is_dir()):
@@ -141,3 +169,9 @@ def _files(folder: Path, ignored: list[str]) -> Iterator[Path]:
 
 def _matches(entry: Path, ignored: list[str]) -> bool:
     return any(fnmatch(entry.name, pattern) for pattern in ignored)
+
+
+if __name__ == "__main__":
+    broken = broken_rules(Path(__file__).resolve().parent.parent)
+    print(*broken, sep="\n", end="\n" if broken else "")
+    sys.exit(bool(broken))

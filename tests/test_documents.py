@@ -80,6 +80,16 @@ def test_reference_names_every_command() -> None:
     assert [command for command in COMMANDS if f"\n## {command}\n" not in _reference("commands")] == []
 
 
+def test_every_room_is_in_the_developers_guide() -> None:
+    """Each folder of the product's packages that holds modules has its row in the table of rooms."""
+    guide = (ROOT / "service/docs/develop.md").read_text("utf-8")
+    packages = [ROOT / "service" / name for name in ("costguard", "costguard_vm", "costguard_client")]
+    rooms = [path.parent for package in packages for path in package.glob("*/__init__.py")]
+    places = [str(room.relative_to(ROOT)) for room in rooms if room.name != "api" or room.parent.name == "costguard"]
+    assert len(places) > 30
+    assert [place for place in places if f"`{place}" not in guide] == []
+
+
 def test_readme_is_one_page() -> None:
     """What does not fit is in a guide."""
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 120

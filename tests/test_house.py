@@ -73,6 +73,18 @@ def test_crowded_folders_are_named(tmp_path: Path) -> None:
     ]
 
 
+def test_tests_of_no_room_are_named(tmp_path: Path) -> None:
+    """Tests are in the folder of their room, or in one of those that concern several rooms."""
+    (tmp_path / ".gitignore").write_text("")
+    (tmp_path / "service" / "costguard" / "ledger").mkdir(parents=True)
+    for folder in ("ledger", "scenario", "ledgers"):
+        (tmp_path / "tests" / folder).mkdir(parents=True)
+        (tmp_path / "tests" / folder / "test_it.py").write_text("")
+    assert broken_rules(tmp_path) == [
+        "tests/ledgers: there is no room of this name; a room's tests are in the folder with its name"
+    ]
+
+
 def test_class_names_in_texts_are_named(tmp_path: Path) -> None:
     """A label or a page with a class's name is named; docstrings, `__all__`, kinds of events and English are not."""
     (tmp_path / ".gitignore").write_text("")
