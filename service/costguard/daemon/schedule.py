@@ -47,12 +47,12 @@ class DaemonState:
     last_pass_seconds: float | None = None
     last_error: str = ""
     prices_error: str = ""
-    beside_error: str = ""
+    side_error: str = ""
     lease_error: str = ""
 
     @property
     def trouble(self) -> str:
-        errors = dict.fromkeys((self.last_error, self.lease_error, self.prices_error, self.beside_error))
+        errors = dict.fromkeys((self.last_error, self.lease_error, self.prices_error, self.side_error))
         return "; ".join(error for error in errors if error)
 
 
@@ -315,7 +315,7 @@ class Daemon:
             except LeaseLost:
                 self.keeper.step_aside(fence)
                 log.warning("turn_ended", what=name, why="another daemon took over")
-            self.state = replace(self.state, beside_error="; ".join(self._side_errors.values()))
+            self.state = replace(self.state, side_error="; ".join(self._side_errors.values()))
 
     def _send(self) -> None:
         """Slack is called outside of the passes, so that many messages, or a slow Slack, keep no pass waiting."""

@@ -278,8 +278,8 @@ def _roll_up(connection: Connection, kind: str, lines: Sequence[dict[str, Any]],
         in_rows = {
             row.span_id: (row.n, int(row.nanos)) for row in connection.execute(sums.where(mine).group_by("span_id"))
         }
-        odd = set(connection.scalars(_not_of_their_price(kind, ids)))
-        going = sorted(one for one in final - odd if in_rows.get(one, (0, 0)) == in_file[one])
+        repriced = set(connection.scalars(_not_of_their_price(kind, ids)))
+        going = sorted(one for one in final - repriced if in_rows.get(one, (0, 0)) == in_file[one])
         if not going:
             continue
         of_going = and_(charges.c.span == kind, charges.c.span_id.in_(going))

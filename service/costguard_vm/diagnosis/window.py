@@ -45,8 +45,8 @@ def window_of(minutes: Sequence[Minute]) -> SignalWindow:
         gpus=None if some is None else float(some[0]),
         gpus_unused=None if some is None else float(some[0] - some[1]),
         gpu=_gpu(gpus, seconds * max(1, some[1] if some else 1)),
-        command=_means(CommandSignals, ((length, one.command) for length, one in timed), seconds),
-        host=_means(HostSignals, ((length, one.host) for length, one in timed), seconds),
+        command=_weighted_means(CommandSignals, ((length, one.command) for length, one in timed), seconds),
+        host=_weighted_means(HostSignals, ((length, one.host) for length, one in timed), seconds),
         clock_reasons=_shares([(length, gpu.clock_reasons) for length, gpu in gpus]),
         looks=looks,
         places=_stacks(minutes, "places") if looks >= _LEAST_LOOKS else None,
@@ -66,13 +66,13 @@ def _gpu(gpus: Sequence[tuple[float, GpuSignals]], seconds: float) -> GpuSignals
         return None
     sources = {gpu.source for _, gpu in gpus}
     names = {gpu.name for _, gpu in gpus}
-    mean: GpuSignals = _means(GpuSignals, gpus, seconds)
+    mean: GpuSignals = _weighted_means(GpuSignals, gpus, seconds)
     return mean._replace(
         source=sources.pop() if len(sources) == 1 else None, name=names.pop() if len(names) == 1 else None
     )
 
 
-def _means(kind: Callable[..., Any], parts: Iterable[tuple[float, Any]], seconds: float) -> Any:
+def _weighted_means(kind: Callable[..., Any], parts: Iterable[tuple[float, Any]], seconds: float) -> Any:
     pairs = [(length, part) for length, part in parts if part is not None]
     values: dict[str, float | None] = {}
     for name in kind._fields:  # type: ignore[attr-defined]  # of every NamedTuple

@@ -46,12 +46,12 @@ def views(
     if len(job_ids) == 1:
         return [], [f"Job {next(iter(job_ids))} cannot be read ({failure.words})."]
     job_views: list[JobView] = []
-    odd: list[str] = []
+    unreadable: list[str] = []
     for job_id in sorted(job_ids):
         one, wrong = views(connection, accrual, [job_id], holds, now, ceilings)
         job_views += one
-        odd += wrong
-    return job_views, odd
+        unreadable += wrong
+    return job_views, unreadable
 
 
 def _views(

@@ -87,19 +87,19 @@ class JobsTurn:
         self._database = database
         self._clock = clock
         self._paced = PacedLauncher(launcher, clock)
-        self._means = LaunchContext(self._paced, maker)
+        self._launch_context = LaunchContext(self._paced, maker)
         self._checkpoints = checkpoints
         self._terms = terms
         self._holds = holds
         self._ceilings = ceilings
         self._begin_generation = begin_generation
         self._workers = workers
-        self._surroundings = PlaceFinder(self._paced, shapes, clock)
+        self._place_finder = PlaceFinder(self._paced, shapes, clock)
         self._executor = Executor(
             database, clock, self._paced.paused_until, workers, budget_s=_BUDGET_S, monotonic=monotonic
         )
         self._agenda = Agenda()
-        self._put_off = LaunchBackoff()
+        self._launch_backoff = LaunchBackoff()
         self._progress = ProgressNotes()
         self._planning = planning or Planning()
         self._listening = listening or Listening(clock)
@@ -143,16 +143,16 @@ class JobsTurn:
         now = self._clock.now()
         with self._database.read() as connection:
             accrual = accrual_at(connection, now)
-            views, odd = gather.views(connection, accrual, job_ids, self._holds, now, self._ceilings)
+            views, unreadable = gather.views(connection, accrual, job_ids, self._holds, now, self._ceilings)
             life = generation.read(connection)
             unread = self._unread(connection)
             planned = self._planning.wanted(views, now)
             materials = self._planning.read(connection, planned, now)
             asking = [view for view in views if may_launch(view) or view in planned]
             place_scores = recent_scores(connection, now) if asking else {}
-        report.troubles += odd
+        report.troubles += unreadable
         views = [self._held_up(_unseen(view, unread), now) for view in views]
-        places = self._surroundings.places(asking, accrual, place_scores)
+        places = self._place_finder.places(asking, accrual, place_scores)
         since = self._listening.since
         silent = all_silent(news.reported_at.values(), self._terms, now, since)
         context = JobContext(self._terms, now, since, silent, life)
@@ -166,7 +166,7 @@ class JobsTurn:
         notes: list[Note] = [*plan_notes]
         todo: list[Step] = list(more)
         for view, decision in decided:
-            written, more_steps = steps.of_decision(view, decision, points, self._means, now)
+            written, more_steps = steps.of_decision(view, decision, points, self._launch_context, now)
             notes += [*written, *self._progress.news(view, now)]
             todo += more_steps
             self._agenda.decided(view.job.id, news, self._next(view, decision, now), now)
@@ -217,28 +217,28 @@ class JobsTurn:
         job, now = view.job, self._clock.now()
         paused = self._paced.paused_until(job.spec.project, CallKind.WRITE)
         if paused is not None:
-            self._put_off.until_then(job.id, paused, said(job.spec.project, paused))
+            self._launch_backoff.until_then(job.id, paused, said(job.spec.project, paused))
             return None
         with Isolated("checkpoints_not_looked_at", job=job.id) as failure:
             try:
                 failed = suspects((seen.attempt for seen in view.attempts), self._terms)
                 point = resume.find(self._checkpoints, job, now, failed)
             except CheckpointError as error:
-                self._put_off.for_longer(job.id, f"its checkpoints cannot be read: {error}", now)
+                self._launch_backoff.for_longer(job.id, f"its checkpoints cannot be read: {error}", now)
                 return None
-            self._put_off.forget(job.id)
+            self._launch_backoff.forget(job.id)
             return point
         # What lies there is unknown, and starting over may cost days.
-        self._put_off.for_longer(job.id, f"its checkpoints cannot be read ({failure.words})", now)
+        self._launch_backoff.for_longer(job.id, f"its checkpoints cannot be read ({failure.words})", now)
         return None
 
     def _held_up(self, view: JobView, now: datetime) -> JobView:
-        why = self._put_off.why(view.job.id, now)
+        why = self._launch_backoff.why(view.job.id, now)
         return replace(view, hold=why) if why and not view.hold else view
 
     def _next(self, view: JobView, decision: JobDecision, now: datetime) -> datetime | None:
         """Returns when it is to be decided on again without news."""
-        later = [self._put_off.until(view.job.id), view.job.spec.deadline]
+        later = [self._launch_backoff.until(view.job.id), view.job.spec.deadline]
         every = (*view.attempts, *([view.standby] if view.standby is not None else []))
         later += [seen.attempt.try_after for seen in every if seen.attempt.gone_at is None]
         moments = [moment for moment in later if moment is not None and moment > now]
@@ -253,7 +253,7 @@ class JobsTurn:
             looks = tuple(look.last_tried_at for look in projects.read_all(connection))
             if looks == self._looks:
                 return
-            ours = job_vms.labelled(connection, self._means.maker.guard_id)
+            ours = job_vms.labelled(connection, self._launch_context.maker.guard_id)
             findings = unknown_vms.find(connection, ours, self._looks is None, now)
         if findings:
             with self._database.write(fence) as connection:
@@ -272,12 +272,12 @@ class JobsTurn:
         if last is not None and now - last < _ORPHANS_EVERY:
             return []
         self._looked_for_orphans_at = now
-        guard_id = self._means.maker.guard_id
+        guard_id = self._launch_context.maker.guard_id
         with self._database.read() as connection:
             actions = job_vms.find_orphans(
                 connection, job_vms.labelled(connection, guard_id), self._terms.orphan_grace, now
             )
-        return [DeleteOrphanStep(self._means, guard_id, action) for action in actions]
+        return [DeleteOrphanStep(self._launch_context, guard_id, action) for action in actions]
 
 
 def _unseen(view: JobView, unread: Mapping[str, frozenset[str]]) -> JobView:
